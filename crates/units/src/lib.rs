@@ -1,0 +1,13 @@
+//! Quantities that carry their unit, and random draws that belong to a place.
+//!
+//! Everything here is pure: no clock, no I/O. A quantity is read from text such
+//! as `20 ms`, `250 kbit/s`, `127 B` or `30 %`; a bare number is refused with a
+//! sentence that says what to write.
+
+mod draw;
+mod parse;
+mod quantity;
+
+pub use draw::{Draw, Purpose};
+pub use parse::ParseError;
+pub use quantity::{Bytes, Rate, Ratio, Span};
