@@ -39,6 +39,9 @@ pub struct SegmentSpec {
     pub endpoints: Vec<Endpoint>,
     /// The seed of all draws.
     pub seed: u64,
+    /// Whether impairments hold from the start, or wait for
+    /// [`Segment::impair`].
+    pub impaired: bool,
 }
 
 /// A frame on its way out of the segment.
@@ -106,10 +109,12 @@ pub struct Segment {
     waiting: BinaryHeap<Reverse<Event>>,
     order: u64,
     drops: Vec<Drop>,
+    impaired: bool,
 }
 
 impl Segment {
-    /// An idle segment.
+    /// An idle segment. While impairments wait, no link draws: the first measured
+    /// frame is the first of its link, however much setting up took.
     pub fn new(spec: &SegmentSpec) -> Self {
         let direction = |asked: &Impairment, link: usize, way: u64| {
             Direction::new(asked.clone(), Draw::new(spec.seed, link as u64, way))
@@ -128,7 +133,18 @@ impl Segment {
             waiting: BinaryHeap::new(),
             order: 0,
             drops: Vec::new(),
+            impaired: spec.impaired,
         }
+    }
+
+    /// Puts impairments into effect.
+    pub fn impair(&mut self) {
+        self.impaired = true;
+    }
+
+    /// How many endpoints there are.
+    pub fn endpoints(&self) -> usize {
+        self.links.len()
     }
 
     /// Takes a frame that `endpoint` sent at `now`. Times must not decrease
@@ -139,7 +155,11 @@ impl Segment {
     pub fn send(&mut self, endpoint: usize, frame: &[u8], now: Instant) {
         let Some((_, source)) = addresses(frame) else { return };
         self.places.insert(source, endpoint);
-        match self.links[endpoint][0].admit(frame, now, self.channel.as_mut()) {
+        let fate = match self.impaired {
+            true => self.links[endpoint][0].admit(frame, now, self.channel.as_mut()),
+            false => Fate::Release(now),
+        };
+        match fate {
             Fate::Release(at) => self.wait(at, None, endpoint, now, frame.into()),
             Fate::Lost => self.drops.push(Drop::LostUp(endpoint)),
             Fate::Overflow => self.drops.push(Drop::OverflowUp(endpoint)),
@@ -175,7 +195,11 @@ impl Segment {
             return;
         }
         for endpoint in self.receivers(&event.frame, event.from) {
-            match self.links[endpoint][1].admit(&event.frame, event.at, None) {
+            let fate = match self.impaired {
+                true => self.links[endpoint][1].admit(&event.frame, event.at, None),
+                false => Fate::Release(event.at),
+            };
+            match fate {
                 Fate::Release(at) => {
                     let frame = event.frame.clone();
                     self.wait(at, Some(endpoint), event.from, event.arrived, frame);
@@ -251,7 +275,8 @@ mod tests {
             change(i, &mut endpoint);
             endpoint
         };
-        Segment::new(&SegmentSpec { channel, endpoints: (0..4).map(endpoint).collect(), seed: 7 })
+        let endpoints = (0..4).map(endpoint).collect();
+        Segment::new(&SegmentSpec { channel, endpoints, seed: 7, impaired: true })
     }
 
     fn drain(segment: &mut Segment) -> Vec<(usize, Instant)> {

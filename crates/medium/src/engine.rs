@@ -1,0 +1,197 @@
+//! The engine: waits for frames and times, and lets the segments decide.
+
+use crate::io::{FrameIo, Waker};
+use crate::priority::{Governor, Priority};
+use crate::{Delivery, Drop, Instant, Segment, SegmentSpec};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::JoinHandle;
+
+/// Where a port is attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The segment's index.
+    pub segment: usize,
+    /// The endpoint's index within it.
+    pub endpoint: usize,
+}
+
+/// Whoever wants to know what the medium does. All calls come from the
+/// engine's thread, between frames: be quick.
+pub trait Observer: Send + 'static {
+    /// Measuring begins now; what came before was setting up.
+    fn begin(&mut self, at: Instant);
+    /// A node sent `frame`.
+    fn sent(&mut self, from: Place, frame: &[u8], at: Instant);
+    /// A node was given a frame, at `at`; it should have been at
+    /// `delivery.intended`.
+    fn delivered(&mut self, segment: usize, delivery: &Delivery, at: Instant);
+    /// A frame went no further.
+    fn dropped(&mut self, segment: usize, drop: Drop, at: Instant);
+    /// The kernel would not take a frame for a node.
+    fn refused(&mut self, to: Place, at: Instant);
+}
+
+#[derive(Debug, Default)]
+struct Control {
+    begin: AtomicBool,
+    stop: AtomicBool,
+    frames: AtomicU64,
+}
+
+/// An engine at work on a thread of its own.
+pub struct Engine<O> {
+    control: Arc<Control>,
+    waker: Waker,
+    thread: JoinHandle<io::Result<Outcome<O>>>,
+}
+
+/// What an engine leaves behind.
+pub struct Outcome<O> {
+    /// The observer, with all it has seen.
+    pub observer: O,
+    /// How the thread was scheduled.
+    pub priority: Priority,
+}
+
+impl<O: Observer> Engine<O> {
+    /// Starts carrying frames between `places`, a port each, over `segments`.
+    ///
+    /// # Errors
+    /// When the thread cannot be made.
+    pub fn start(
+        io: impl FrameIo + 'static,
+        waker: Waker,
+        segments: Vec<SegmentSpec>,
+        places: Vec<Place>,
+        observer: O,
+    ) -> io::Result<Self> {
+        let control = Arc::new(Control::default());
+        let shared = control.clone();
+        let work = move || {
+            let segments = segments.iter().map(Segment::new).collect();
+            Work::new(io, segments, places, observer, shared).run()
+        };
+        let thread = std::thread::Builder::new().name("medium".into()).spawn(work)?;
+        Ok(Self { control, waker, thread })
+    }
+
+    /// Switches impairments on and begins to measure.
+    pub fn begin(&self) {
+        self.control.begin.store(true, Relaxed);
+        self.waker.wake();
+    }
+
+    /// Frames that nodes have sent so far.
+    pub fn frames(&self) -> u64 {
+        self.control.frames.load(Relaxed)
+    }
+
+    /// Whether the engine has ended by itself, which only an error makes it do.
+    pub fn has_failed(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Stops, and gives what was seen. Frames still under way are lost.
+    ///
+    /// # Errors
+    /// When waiting for frames failed while the engine ran.
+    pub fn stop(self) -> io::Result<Outcome<O>> {
+        self.control.stop.store(true, Relaxed);
+        self.waker.wake();
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the medium's thread panicked")))
+    }
+}
+
+/// A moment of CLOCK_MONOTONIC in nanoseconds, the clock of all nodes.
+pub fn monotonic_now() -> Instant {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes one timespec that lives over the call; this clock exists everywhere.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+struct Work<Io, O> {
+    io: Io,
+    segments: Vec<Segment>,
+    places: Vec<Place>,
+    /// The port of each endpoint, by segment.
+    ports: Vec<Vec<usize>>,
+    observer: O,
+    control: Arc<Control>,
+}
+
+/// A frame of jumbo size and its header; larger ones do not come off a TAP
+/// without offload.
+const BUFFER: usize = 65_536 + 18;
+/// Frames taken in before due ones are looked after again.
+const BATCH: usize = 32;
+
+impl<Io: FrameIo, O: Observer> Work<Io, O> {
+    fn new(
+        io: Io,
+        segments: Vec<Segment>,
+        places: Vec<Place>,
+        observer: O,
+        control: Arc<Control>,
+    ) -> Self {
+        let mut ports: Vec<_> = segments.iter().map(|s| vec![0; s.endpoints()]).collect();
+        for (port, place) in places.iter().enumerate() {
+            ports[place.segment][place.endpoint] = port;
+        }
+        Self { io, segments, places, ports, observer, control }
+    }
+
+    fn run(mut self) -> io::Result<Outcome<O>> {
+        let mut governor = Governor::raise(monotonic_now());
+        let mut buffer = vec![0; BUFFER];
+        let mut begun = false;
+        while !self.control.stop.load(Relaxed) {
+            let mut now = monotonic_now();
+            if !begun && self.control.begin.load(Relaxed) {
+                begun = true;
+                self.segments.iter_mut().for_each(Segment::impair);
+                self.observer.begin(now);
+            }
+            for segment in 0..self.segments.len() {
+                self.deliver(segment, now);
+            }
+            let mut taken = 0;
+            while let Some((port, len)) = self.io.receive(&mut buffer) {
+                now = monotonic_now();
+                let place = self.places[port];
+                self.observer.sent(place, &buffer[..len], now);
+                self.segments[place.segment].send(place.endpoint, &buffer[..len], now);
+                self.deliver(place.segment, now);
+                taken += 1;
+                if taken == BATCH {
+                    break;
+                }
+            }
+            self.control.frames.fetch_add(taken as u64, Relaxed);
+            if taken < BATCH {
+                let until = self.segments.iter().filter_map(Segment::next).min();
+                now = monotonic_now();
+                let slept = self.io.wait(now, until)?;
+                governor.waited(slept, monotonic_now());
+            }
+        }
+        Ok(Outcome { observer: self.observer, priority: governor.priority() })
+    }
+
+    fn deliver(&mut self, segment: usize, now: Instant) {
+        while let Some(delivery) = self.segments[segment].due(now) {
+            let port = self.ports[segment][delivery.endpoint];
+            if self.io.send(port, &delivery.frame) {
+                self.observer.delivered(segment, &delivery, monotonic_now());
+            } else {
+                let to = Place { segment, endpoint: delivery.endpoint };
+                self.observer.refused(to, now);
+            }
+        }
+        for drop in self.segments[segment].drops() {
+            self.observer.dropped(segment, drop, now);
+        }
+    }
+}
