@@ -1,0 +1,10 @@
+//! A nursery by itself, for tests and for programs that use the lab as a
+//! library; the tool is its own.
+
+fn main() -> std::process::ExitCode {
+    if std::env::args().nth(1).as_deref() == Some(lab::NURSERY) {
+        return lab::nursery();
+    }
+    eprintln!("this program is started by a lab, not by hand");
+    std::process::ExitCode::from(2)
+}

@@ -1,0 +1,250 @@
+//! CPU and memory limits, by cgroup v1 or v2, whichever the host has.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What a node may use.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Limits {
+    /// CPUs' worth of time, e.g. 0.5; above 0.
+    pub cpus: Option<f64>,
+    /// Memory in bytes.
+    pub memory: Option<u64>,
+}
+
+impl Limits {
+    /// Whether nothing is limited.
+    pub fn is_none(&self) -> bool {
+        self.cpus.is_none() && self.memory.is_none()
+    }
+}
+
+/// The length of the accounting period that a CPU quota is for, in
+/// microseconds; the kernel's default.
+const PERIOD_US: f64 = 100_000.0;
+
+/// Where groups are made and how they are written to.
+#[derive(Debug)]
+enum Hierarchy {
+    /// One tree a controller: that of `cpu`, that of `memory`.
+    V1 { cpu: Option<PathBuf>, memory: Option<PathBuf> },
+    /// One tree for all.
+    V2(PathBuf),
+}
+
+/// The groups of one lab. Dropping it removes them.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    hierarchy: Hierarchy,
+    roots: Vec<PathBuf>,
+    made: Vec<PathBuf>,
+}
+
+impl Groups {
+    /// Finds where this process may make groups, and names the folders that the
+    /// lab's will lie in; nothing is made yet.
+    pub(crate) fn find(name: &str) -> Result<Self, String> {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let hierarchy = find(&mounts, &own)?;
+        let roots = match &hierarchy {
+            Hierarchy::V1 { cpu, memory } => {
+                cpu.iter().chain(memory).map(|dir| dir.join(name)).collect()
+            }
+            Hierarchy::V2(dir) => vec![dir.join(name)],
+        };
+        Ok(Self { hierarchy, roots, made: Vec::new() })
+    }
+
+    /// The folders that hold all of the lab's groups.
+    pub(crate) fn roots(&self) -> &[PathBuf] {
+        &self.roots
+    }
+
+    /// Makes the folders of [`Self::roots`].
+    pub(crate) fn begin(&mut self) -> Result<(), String> {
+        for root in &self.roots {
+            make(root)?;
+            self.made.push(root.clone());
+        }
+        if let (Hierarchy::V2(parent), Some(root)) = (&self.hierarchy, self.roots.first()) {
+            for dir in [parent, root] {
+                write(&dir.join("cgroup.subtree_control"), "+cpu +memory")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the process `pid`, and all that it will start, under `limits`.
+    pub(crate) fn limit(&mut self, node: &str, pid: i32, limits: &Limits) -> Result<(), String> {
+        let quota_us = limits.cpus.map(|cpus| (cpus * PERIOD_US).round().max(1000.0) as u64);
+        let mut settings: Vec<(PathBuf, String)> = Vec::new();
+        match &self.hierarchy {
+            Hierarchy::V1 { .. } => {
+                let find = |controller: &str| {
+                    let known = self.roots.iter().find(|root| controls(root, controller));
+                    known.map(|root| root.join(node)).ok_or(format!(
+                        "this host has no cgroup hierarchy with the controller {controller}"
+                    ))
+                };
+                if let Some(quota) = quota_us {
+                    settings.push((find("cpu")?.join("cpu.cfs_quota_us"), quota.to_string()));
+                }
+                if let Some(bytes) = limits.memory {
+                    let file = find("memory")?.join("memory.limit_in_bytes");
+                    settings.push((file, bytes.to_string()));
+                }
+            }
+            Hierarchy::V2(_) => {
+                let dir = self.roots[0].join(node);
+                if let Some(quota) = quota_us {
+                    let text = format!("{quota} {}", PERIOD_US as u64);
+                    settings.push((dir.join("cpu.max"), text));
+                }
+                if let Some(bytes) = limits.memory {
+                    settings.push((dir.join("memory.max"), bytes.to_string()));
+                }
+            }
+        }
+        for (file, value) in settings {
+            let dir = file.parent().unwrap_or(&file).to_path_buf();
+            if !self.made.contains(&dir) {
+                make(&dir)?;
+                self.made.push(dir.clone());
+            }
+            write(&file, &value)?;
+            write(&dir.join("cgroup.procs"), &pid.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        for dir in self.made.iter().rev() {
+            remove(dir);
+        }
+    }
+}
+
+/// Whether nodes can be limited here; what stands in the way if not.
+///
+/// # Errors
+/// The reason in words.
+pub fn can_limit() -> Result<&'static str, String> {
+    let mut groups = Groups::find(&format!("thingbed-probe-{}", std::process::id()))?;
+    groups.begin()?;
+    Ok(match groups.hierarchy {
+        Hierarchy::V1 { .. } => "cgroup v1",
+        Hierarchy::V2(_) => "cgroup v2",
+    })
+}
+
+/// Removes a group; its processes may still be on their way out.
+pub(crate) fn remove(dir: &Path) {
+    for _ in 0..100 {
+        match fs::remove_dir(dir) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            _ => return,
+        }
+    }
+}
+
+/// Picks the hierarchy from the process's mounts and its own groups.
+fn find(mounts: &str, own: &str) -> Result<Hierarchy, String> {
+    let mount = |kind: &str, option: &str| {
+        mounts.lines().find_map(|line| {
+            let (left, right) = line.split_once(" - ")?;
+            let mut right = right.split(' ');
+            let (fs, options) = (right.next()?, right.nth(1)?);
+            let fits = fs == kind && (option.is_empty() || options.split(',').any(|o| o == option));
+            fits.then(|| left.split(' ').nth(4).map(PathBuf::from)).flatten()
+        })
+    };
+    let group = |controller: &str| {
+        own.lines().find_map(|line| {
+            let mut parts = line.splitn(3, ':').skip(1);
+            let fits = parts.next()?.split(',').any(|c| c == controller);
+            fits.then(|| parts.next()).flatten()
+        })
+    };
+    let within = |mount: PathBuf, group: Option<&str>| {
+        let dir = mount.join(group.unwrap_or("/").trim_start_matches('/'));
+        // In a container the path may be the host's, and not be seen from here.
+        if dir.is_dir() { dir } else { mount }
+    };
+    if let Some(dir) = mount("cgroup2", "").map(|dir| within(dir, group(""))) {
+        let controllers = fs::read_to_string(dir.join("cgroup.controllers")).unwrap_or_default();
+        if ["cpu", "memory"].iter().all(|c| controllers.split_whitespace().any(|have| have == *c)) {
+            return Ok(Hierarchy::V2(dir));
+        }
+    }
+    let v1 =
+        |controller: &str| mount("cgroup", controller).map(|dir| within(dir, group(controller)));
+    match (v1("cpu"), v1("memory")) {
+        (None, None) => Err("neither cgroup v2 with the controllers cpu and memory nor \
+                             cgroup v1 is mounted here"
+            .to_owned()),
+        (cpu, memory) => Ok(Hierarchy::V1 { cpu, memory }),
+    }
+}
+
+/// Whether the group that was made at `root` has the controller's files.
+fn controls(root: &Path, controller: &str) -> bool {
+    let file = match controller {
+        "cpu" => "cpu.cfs_quota_us",
+        _ => "memory.limit_in_bytes",
+    };
+    root.join(file).exists()
+}
+
+fn make(dir: &Path) -> Result<(), String> {
+    match fs::create_dir(dir) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(format!("make {}: {error}", dir.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn write(file: &Path, value: &str) -> Result<(), String> {
+    fs::write(file, value)
+        .map_err(|error| format!("write `{value}` to {}: {error}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V1: &str = "33 31 0:30 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n\
+                      35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
+
+    #[test]
+    fn finds_version_1() {
+        let own = "4:memory:/not/seen/here\n1:cpu,cpuacct:/\n0::/\n";
+        let Ok(Hierarchy::V1 { cpu: Some(cpu), memory: Some(memory) }) = find(V1, own) else {
+            panic!("two controllers")
+        };
+        assert_eq!(cpu, Path::new("/sys/fs/cgroup/cpu/"));
+        assert_eq!(memory, Path::new("/sys/fs/cgroup/memory"));
+    }
+
+    #[test]
+    fn finds_version_2_where_it_has_controllers() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("cgroup.controllers"), "cpuset cpu io memory\n").unwrap();
+        let mounts =
+            format!("{V1}41 31 0:38 / {} rw - cgroup2 cgroup2 rw\n", root.path().display());
+        assert!(matches!(find(&mounts, "0::/\n"), Ok(Hierarchy::V2(_))));
+        fs::write(root.path().join("cgroup.controllers"), "\n").unwrap();
+        assert!(matches!(find(&mounts, "0::/\n"), Ok(Hierarchy::V1 { .. })));
+    }
+
+    #[test]
+    fn none_is_an_error_that_says_so() {
+        assert!(find("", "").unwrap_err().contains("neither"));
+    }
+}

@@ -1,0 +1,107 @@
+//! What can go wrong with a lab, with its likely cause and its mend.
+
+use crate::wire::Failure;
+use std::path::PathBuf;
+
+/// Why a lab could not be made or used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The nursery process could not be started.
+    #[error("could not start {path} as the nursery of the nodes: {source}")]
+    Nursery {
+        /// The program that was started.
+        path: PathBuf,
+        /// The kernel's word on it.
+        source: std::io::Error,
+    },
+    /// A step failed before any node was up.
+    #[error("could not make the lab: {0}{hint}", hint = hint(.0))]
+    Lab(Failure),
+    /// A step failed inside a node.
+    #[error("could not set up node {node}: {failure}{hint}", hint = hint(failure))]
+    Node {
+        /// Its name.
+        node: String,
+        /// What was tried and why it failed.
+        failure: Failure,
+    },
+    /// A node's init or the nursery ended without a word.
+    #[error(
+        "{who} ended while the lab was being made; something killed it \
+         (look for the out-of-memory killer: dmesg | tail)"
+    )]
+    Gone {
+        /// The node's name, or the nursery.
+        who: String,
+    },
+    /// Not enough file descriptors for the nodes.
+    #[error(
+        "{nodes} nodes need {needed} open files, and this process may have {limit}\n  \
+         raise the hard limit: ulimit -Hn {needed} as root, or LimitNOFILE= in systemd"
+    )]
+    Files {
+        /// Nodes asked for.
+        nodes: usize,
+        /// Descriptors needed.
+        needed: u64,
+        /// The hard limit.
+        limit: u64,
+    },
+    /// CPU or memory limits were asked for and cannot be had.
+    #[error("could not limit node {node}: {why}\n  {mend}")]
+    Limits {
+        /// The first node with a limit.
+        node: String,
+        /// What was tried, where.
+        why: String,
+        /// What helps.
+        mend: &'static str,
+    },
+    /// Anything else the kernel refused.
+    #[error("could not {tried}: {source}")]
+    Io {
+        /// What was tried.
+        tried: &'static str,
+        /// The kernel's word on it.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(tried: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io { tried, source }
+    }
+}
+
+/// The likely cause of a failure and what mends it, on a line of its own.
+fn hint(failure: &Failure) -> &'static str {
+    let refused = matches!(failure.errno, libc::EPERM | libc::EACCES);
+    match failure.tried.as_str() {
+        "open /dev/net/tun" if refused => {
+            "\n  this user may not open the device: run as root, or as root once: \
+             chmod 666 /dev/net/tun"
+        }
+        "open /dev/net/tun" => {
+            "\n  the kernel's TUN driver is not there: modprobe tun; \
+             in a container add --device /dev/net/tun"
+        }
+        "make a user namespace" => {
+            "\n  without root, nodes need user namespaces: run as root, or allow them: \
+             sysctl user.max_user_namespaces=10000 kernel.unprivileged_userns_clone=1 \
+             (Ubuntu 24.04: kernel.apparmor_restrict_unprivileged_userns=0)"
+        }
+        "make a mount namespace" | "clone a process into new namespaces" if refused => {
+            "\n  this process may not make namespaces: run as root; \
+             in a container add --privileged"
+        }
+        "clone a process into new namespaces" if failure.errno == libc::ENOSPC => {
+            "\n  the limit on namespaces is reached: \
+             sysctl user.max_net_namespaces=10000 user.max_pid_namespaces=10000"
+        }
+        "mount /proc" if refused => {
+            "\n  a container that masks parts of /proc forbids new mounts of it: \
+             docker run --privileged, or --security-opt systempaths=unconfined"
+        }
+        _ => "",
+    }
+}

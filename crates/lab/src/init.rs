@@ -1,0 +1,181 @@
+//! The init of a node: process 1 of its PID namespace. It sets the node up,
+//! runs programs in it and reaps them; when it ends, the kernel ends all else
+//! in the node.
+
+use crate::interface;
+use crate::wire::{Exit, Failure, FromInit, NodeSpec, ToInit, Usage, receive, send};
+use nix::errno::Errno;
+use nix::mount::{MsFlags, mount};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::socket::MsgFlags;
+use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+/// Where a program finds its control socket.
+pub(crate) const PROGRAM_CONTROL: RawFd = 3;
+
+/// Lives the life of an init.
+pub(crate) fn init(socket: &OwnedFd) -> ! {
+    // The socket's end of file says the same; this also holds when the nursery
+    // alone is killed.
+    let _ = set_pdeathsig(Signal::SIGKILL);
+    let status = match live(socket) {
+        Ok(()) => 0,
+        Err(failure) => {
+            let _ = send(socket, &FromInit::Failed(failure), &[]);
+            1
+        }
+    };
+    // SAFETY: ends the process at once; nothing of the nursery's that was copied
+    // here may run its destructor.
+    unsafe { libc::_exit(status) }
+}
+
+fn live(socket: &OwnedFd) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
+        Failure::of("hear from the tool", errno)
+    };
+    let Some((ToInit::SetUp(spec), _)) = receive(socket, MsgFlags::empty()).map_err(failed)? else {
+        return Ok(());
+    };
+    let taps = set_up(&spec)?;
+    let raw: Vec<_> = taps.iter().map(AsRawFd::as_raw_fd).collect();
+    send(socket, &FromInit::Up, &raw).map_err(failed)?;
+    drop(taps);
+
+    let mut mask = SigSet::empty();
+    mask.add(Signal::SIGCHLD);
+    mask.thread_block().map_err(|errno| Failure::of("block SIGCHLD", errno))?;
+    let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
+        .map_err(|errno| Failure::of("make a signal descriptor", errno))?;
+    let mut programs = HashMap::new();
+    loop {
+        let mut ready = [
+            PollFd::new(socket.as_fd(), PollFlags::POLLIN),
+            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+        ];
+        match poll(&mut ready, PollTimeout::NONE) {
+            Err(Errno::EINTR) => continue,
+            Err(errno) => return Err(Failure::of("wait for the tool", errno)),
+            Ok(_) => {}
+        }
+        let [spoken, ended] = ready.map(|fd| fd.any().unwrap_or(true));
+        if ended {
+            while matches!(signals.read_signal(), Ok(Some(_))) {}
+            reap(socket, &mut programs);
+        }
+        if spoken {
+            match receive(socket, MsgFlags::empty()).map_err(failed)? {
+                Some((message, fds)) => obey(socket, message, fds, &mut programs),
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+fn set_up(spec: &NodeSpec) -> Result<Vec<OwnedFd>, Failure> {
+    nix::unistd::sethostname(&spec.name)
+        .map_err(|errno| Failure::of(format!("set the host name {}", spec.name), errno))?;
+    let none: Option<&str> = None;
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    mount(Some("proc"), "/proc", Some("proc"), flags, none)
+        .map_err(|errno| Failure::of("mount /proc", errno))?;
+    interface::loopback()?;
+    spec.interfaces.iter().map(interface::make).collect()
+}
+
+fn obey(socket: &OwnedFd, message: ToInit, fds: Vec<OwnedFd>, programs: &mut HashMap<i32, u64>) {
+    match message {
+        ToInit::SetUp(_) => {}
+        ToInit::Run { id, argv, env, cwd, control } => {
+            let answer = match start(&argv, env, &cwd, control, fds) {
+                Ok(pid) => {
+                    programs.insert(pid, id);
+                    FromInit::Started { id }
+                }
+                Err(failure) => FromInit::NotStarted { id, failure },
+            };
+            let _ = send(socket, &answer, &[]);
+        }
+        ToInit::Signal { id, signal } => {
+            if let Some((pid, _)) = programs.iter().find(|(_, known)| **known == id) {
+                // SAFETY: a plain system call; the group is one that we made,
+                // and its leader is not reaped yet, so the number is its own.
+                unsafe { libc::kill(-pid, signal) };
+            }
+        }
+    }
+}
+
+fn start(
+    argv: &[String],
+    env: Vec<(String, String)>,
+    cwd: &str,
+    control: bool,
+    fds: Vec<OwnedFd>,
+) -> Result<i32, Failure> {
+    let mut fds = fds.into_iter();
+    let (Some(program), Some(stdout), Some(stderr)) = (argv.first(), fds.next(), fds.next()) else {
+        return Err(Failure::of("start a program without a name", Errno::EINVAL));
+    };
+    let control = if control { fds.next() } else { None };
+    let mut command = Command::new(program);
+    command.args(&argv[1..]).envs(env).current_dir(cwd).process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
+    if let Some(control) = &control {
+        let fd = control.as_raw_fd();
+        command.env("THINGBED_CONTROL_FD", PROGRAM_CONTROL.to_string());
+        // SAFETY: between fork and exec, system calls alone.
+        unsafe {
+            command.pre_exec(move || {
+                let kept = match fd == PROGRAM_CONTROL {
+                    true => libc::fcntl(fd, libc::F_SETFD, 0),
+                    false => libc::dup2(fd, PROGRAM_CONTROL),
+                };
+                if kept < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+            });
+        }
+    }
+    match command.spawn() {
+        // Reaped by `reap`, which tells the usage as well.
+        Ok(child) => Ok(child.id() as i32),
+        Err(error) => Err(Failure {
+            tried: format!("start {program} in {cwd}"),
+            errno: error.raw_os_error().unwrap_or(libc::EINVAL),
+        }),
+    }
+}
+
+/// Reaps all that has ended: programs, and orphans that the kernel gave to us.
+fn reap(socket: &OwnedFd, programs: &mut HashMap<i32, u64>) {
+    loop {
+        let mut status = 0;
+        // SAFETY: an all-zero rusage is valid; both live over the call.
+        let (pid, used) = unsafe {
+            let mut used: libc::rusage = std::mem::zeroed();
+            (libc::wait4(-1, &raw mut status, libc::WNOHANG, &raw mut used), used)
+        };
+        if pid <= 0 {
+            return;
+        }
+        let Some(id) = programs.remove(&pid) else { continue };
+        let exit = match libc::WIFSIGNALED(status) {
+            true => Exit::Signal(libc::WTERMSIG(status)),
+            false => Exit::Status(libc::WEXITSTATUS(status)),
+        };
+        let us = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+        let usage = Usage {
+            user_us: us(used.ru_utime),
+            system_us: us(used.ru_stime),
+            // In KiB on Linux (getrusage(2)).
+            peak_bytes: used.ru_maxrss as u64 * 1024,
+        };
+        let _ = send(socket, &FromInit::Ended { id, exit, usage }, &[]);
+    }
+}

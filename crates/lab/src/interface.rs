@@ -1,0 +1,199 @@
+//! Making and setting up a node's interfaces, by ioctl, from inside it.
+
+use crate::wire::{Failure, Interface};
+use nix::errno::Errno;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// Frames that may wait for the medium. The kernel's 1,000 are soon full when
+/// a hub answers to hundreds of nodes at once in 127-byte frames, and what a
+/// full one drops nobody asked for.
+const TX_QUEUE: libc::c_int = 10_000;
+
+type Step<T> = Result<T, Failure>;
+
+/// Brings the loopback interface up.
+pub fn loopback() -> Step<()> {
+    let socket = socket()?;
+    up(&socket, "lo")
+}
+
+/// Makes the TAP of `spec` and sets it up; it lives as long as the descriptor.
+pub fn make(spec: &Interface) -> Step<OwnedFd> {
+    let tap = tap(&spec.name)?;
+    let socket = socket()?;
+    let named = |what: &str| format!("{what} of {}", spec.name);
+
+    let mut hardware = request(&spec.name)?;
+    // SAFETY: the union's address field is plain bytes; six fit in fourteen.
+    unsafe {
+        hardware.ifr_ifru.ifru_hwaddr.sa_family = libc::ARPHRD_ETHER;
+        for (to, from) in hardware.ifr_ifru.ifru_hwaddr.sa_data.iter_mut().zip(spec.mac) {
+            *to = from as libc::c_char;
+        }
+    }
+    set(&socket, libc::SIOCSIFHWADDR, &mut hardware, || named("set the link address"))?;
+
+    let mut mtu = request(&spec.name)?;
+    mtu.ifr_ifru.ifru_mtu = spec.mtu as libc::c_int;
+    set(&socket, libc::SIOCSIFMTU, &mut mtu, || named(&format!("set the MTU {}", spec.mtu)))?;
+
+    let mut queue = request(&spec.name)?;
+    queue.ifr_ifru.ifru_metric = TX_QUEUE;
+    set(&socket, libc::SIOCSIFTXQLEN, &mut queue, || named("set the transmit queue"))?;
+    quiet_ipv6(&spec.name);
+
+    let mut address = request(&spec.name)?;
+    address.ifr_ifru.ifru_addr = internet(spec.address);
+    set(&socket, libc::SIOCSIFADDR, &mut address, || {
+        named(&format!("set the address {}", spec.address))
+    })?;
+    let mut mask = request(&spec.name)?;
+    mask.ifr_ifru.ifru_netmask = internet(netmask(spec.prefix));
+    set(&socket, libc::SIOCSIFNETMASK, &mut mask, || named("set the subnet mask"))?;
+    up(&socket, &spec.name)?;
+    multicast_route(&socket, &spec.name)?;
+    for (address, mac) in &spec.neighbours {
+        neighbour(&socket, &spec.name, *address, *mac)?;
+    }
+    Ok(tap)
+}
+
+fn socket() -> Step<OwnedFd> {
+    // SAFETY: a plain system call; a valid descriptor is owned at once.
+    unsafe {
+        let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+        Errno::result(fd).map_err(|errno| Failure::of("open a socket for ioctls", errno))?;
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+fn tap(name: &str) -> Step<OwnedFd> {
+    const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
+    // SAFETY: the path is a C string; a valid descriptor is owned at once.
+    let fd = unsafe {
+        let fd = libc::open(c"/dev/net/tun".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+        Errno::result(fd).map_err(|errno| Failure::of("open /dev/net/tun", errno))?;
+        OwnedFd::from_raw_fd(fd)
+    };
+    let mut make = request(name)?;
+    make.ifr_ifru.ifru_flags =
+        (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_TUN_EXCL) as libc::c_short;
+    set(&fd, TUNSETIFF, &mut make, || format!("make the TAP {name}"))?;
+    Ok(fd)
+}
+
+fn up(socket: &OwnedFd, name: &str) -> Step<()> {
+    let mut flags = request(name)?;
+    set(socket, libc::SIOCGIFFLAGS, &mut flags, || format!("read the flags of {name}"))?;
+    // SAFETY: the call above has filled the flags in.
+    unsafe { flags.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short };
+    set(socket, libc::SIOCSIFFLAGS, &mut flags, || format!("bring {name} up"))
+}
+
+/// Multicast needs a route even where a program names no interface.
+fn multicast_route(socket: &OwnedFd, name: &str) -> Step<()> {
+    let device = std::ffi::CString::new(name).map_err(|_| bad_name(name))?;
+    // SAFETY: an all-zero route entry is valid; the device name outlives the call.
+    unsafe {
+        let mut route: libc::rtentry = std::mem::zeroed();
+        route.rt_dst = internet(Ipv4Addr::new(224, 0, 0, 0));
+        route.rt_genmask = internet(netmask(4));
+        route.rt_flags = libc::RTF_UP as libc::c_ushort;
+        route.rt_dev = device.as_ptr().cast_mut();
+        let result = libc::ioctl(socket.as_raw_fd(), libc::SIOCADDRT, &raw const route);
+        match Errno::result(result) {
+            // A second interface finds the first one's route.
+            Ok(_) | Err(Errno::EEXIST) => Ok(()),
+            Err(errno) => Err(Failure::of("add the multicast route", errno)),
+        }
+    }
+}
+
+fn neighbour(socket: &OwnedFd, name: &str, address: Ipv4Addr, mac: [u8; 6]) -> Step<()> {
+    // SAFETY: an all-zero entry is valid; its fields are plain bytes.
+    unsafe {
+        let mut entry: libc::arpreq = std::mem::zeroed();
+        entry.arp_pa = internet(address);
+        entry.arp_ha.sa_family = libc::ARPHRD_ETHER;
+        for (to, from) in entry.arp_ha.sa_data.iter_mut().zip(mac) {
+            *to = from as libc::c_char;
+        }
+        entry.arp_flags = libc::ATF_PERM | libc::ATF_COM;
+        for (to, from) in entry.arp_dev.iter_mut().zip(name.bytes()) {
+            *to = from as libc::c_char;
+        }
+        let result = libc::ioctl(socket.as_raw_fd(), libc::SIOCSARP, &raw const entry);
+        Errno::result(result)
+            .map(drop)
+            .map_err(|errno| Failure::of(format!("add the neighbour {address}"), errno))
+    }
+}
+
+/// Router and neighbour discovery of hundreds of nodes would be traffic that
+/// nobody asked for; nodes speak IPv4 on their links so far. A kernel without
+/// IPv6 has no such file, and then nothing needs doing.
+fn quiet_ipv6(name: &str) {
+    let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
+}
+
+fn set(
+    fd: &OwnedFd,
+    call: libc::Ioctl,
+    request: &mut libc::ifreq,
+    tried: impl Fn() -> String,
+) -> Step<()> {
+    // SAFETY: every call used here takes one ifreq, which lives over it.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), call, std::ptr::from_mut(request)) };
+    Errno::result(result).map(drop).map_err(|errno| Failure::of(tried(), errno))
+}
+
+fn request(name: &str) -> Step<libc::ifreq> {
+    // SAFETY: an all-zero ifreq is valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return Err(bad_name(name));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(request)
+}
+
+fn bad_name(name: &str) -> Failure {
+    Failure::of(format!("name an interface {name}"), Errno::ENAMETOOLONG)
+}
+
+fn internet(address: Ipv4Addr) -> libc::sockaddr {
+    let internet = libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: 0,
+        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.octets()) },
+        sin_zero: [0; 8],
+    };
+    // SAFETY: both are 16 bytes of plain data, and meant to be read as each other.
+    unsafe { std::mem::transmute(internet) }
+}
+
+fn netmask(prefix: u8) -> Ipv4Addr {
+    let bits = u32::MAX.checked_shl(32 - u32::from(prefix.min(32))).unwrap_or(0);
+    Ipv4Addr::from(bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks() {
+        assert_eq!(netmask(0), Ipv4Addr::new(0, 0, 0, 0));
+        assert_eq!(netmask(16), Ipv4Addr::new(255, 255, 0, 0));
+        assert_eq!(netmask(32), Ipv4Addr::new(255, 255, 255, 255));
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_is_an_error() {
+        assert!(request("exactly-sixteen-").is_err());
+        assert!(request("fifteen-letters").is_ok());
+    }
+}

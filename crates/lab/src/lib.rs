@@ -1,0 +1,24 @@
+//! The lab: makes and removes nodes, owns what it made, runs programs in them.
+//!
+//! A node is a process tree with its own network, mount, PID, UTS and IPC
+//! namespaces. The tool starts a *nursery* (itself, under a hidden command),
+//! which clones one *init* a node; inits run the programs. All of them end when
+//! the tool ends, however it ends: what they hold on to is a socket to it.
+
+mod cgroup;
+mod error;
+mod init;
+mod interface;
+mod ledger;
+mod nodes;
+mod nursery;
+mod usage;
+mod wire;
+
+pub use cgroup::{Limits, can_limit};
+pub use error::Error;
+pub use ledger::{Leftover, collect, ledger_dir};
+pub use nodes::{Event, Lab, Member, Program};
+pub use nursery::{NURSERY, nursery};
+pub use usage::{Counters, Sample, counters, sample};
+pub use wire::{Exit, Failure, Interface, NodeSpec, Usage};

@@ -1,0 +1,133 @@
+//! The nursery: a small single-threaded process that clones the inits.
+//!
+//! It exists because cloning without exec is safe only in a process of one
+//! thread, and because pages shared with one small parent keep a node cheap.
+
+use crate::init;
+use crate::wire::{Failure, FromNursery, ToNursery, receive, send};
+use nix::errno::Errno;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::MsgFlags;
+use nix::sys::wait::waitpid;
+use nix::unistd::{Pid, getegid, geteuid};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+
+/// The hidden command that turns a process into a nursery, its first argument.
+pub const NURSERY: &str = "__nursery";
+
+/// The descriptor that a nursery finds its control socket at.
+pub(crate) const CONTROL: i32 = 3;
+
+/// Serves as the nursery until the tool is gone; then nothing of the lab is
+/// left. To be called first thing in `main`, before any thread exists.
+pub fn nursery() -> std::process::ExitCode {
+    // SAFETY: whoever starts a nursery leaves it this descriptor.
+    let socket = unsafe { OwnedFd::from_raw_fd(CONTROL) };
+    // A terminal's Ctrl-C goes to the tool, which ends the lab in good order.
+    // SAFETY: ignoring a signal runs no code; setting flags of our descriptor.
+    unsafe {
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+        libc::fcntl(CONTROL, libc::F_SETFD, libc::FD_CLOEXEC);
+    }
+    let mut children = Vec::new();
+    serve(&socket, &mut children);
+    for child in &children {
+        let _ = kill(*child, Signal::SIGKILL);
+    }
+    for child in &children {
+        while waitpid(*child, None) == Err(Errno::EINTR) {}
+    }
+    std::process::ExitCode::SUCCESS
+}
+
+fn serve(socket: &OwnedFd, children: &mut Vec<Pid>) {
+    while let Ok(Some((message, fds))) = receive::<ToNursery>(socket, MsgFlags::empty()) {
+        let answer = match message {
+            ToNursery::Hosts(hosts) => prepare(&hosts).map(|()| FromNursery::Ready),
+            ToNursery::Spawn => match fds.into_iter().next() {
+                Some(control) => spawn(socket, control).map(|pid| {
+                    children.push(pid);
+                    FromNursery::Spawned(pid.as_raw())
+                }),
+                None => Err(Failure::of("take over an init's socket", Errno::EBADF)),
+            },
+        };
+        let answer = answer.unwrap_or_else(FromNursery::Failed);
+        if send(socket, &answer, &[]).is_err() {
+            return;
+        }
+    }
+}
+
+/// Makes the mount namespace that all nodes copy: private, with the lab's hosts
+/// file over the host's.
+fn prepare(hosts: &str) -> Result<(), Failure> {
+    if !geteuid().is_root() {
+        user_namespace()?;
+    }
+    let tried = |what: &str| {
+        let what = what.to_owned();
+        move |errno| Failure::of(what, errno)
+    };
+    unshare(CloneFlags::CLONE_NEWNS).map_err(tried("make a mount namespace"))?;
+    let none: Option<&str> = None;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
+        .map_err(tried("make mounts private"))?;
+    // The file lives on a tmpfs that is seen for a moment and by us alone, so
+    // that nothing is written to the host's disk or left on it.
+    mount(Some("hosts"), "/tmp", Some("tmpfs"), MsFlags::empty(), Some("mode=755,size=16m"))
+        .map_err(tried("mount a tmpfs"))?;
+    let file = Path::new("/tmp/hosts");
+    std::fs::write(file, hosts).map_err(|error| {
+        Failure::of("write the hosts file", Errno::from_raw(error.raw_os_error().unwrap_or(5)))
+    })?;
+    mount(Some(file), "/etc/hosts", none, MsFlags::MS_BIND, none)
+        .map_err(tried("bind the lab's hosts file over /etc/hosts"))?;
+    umount2("/tmp", MntFlags::MNT_DETACH).map_err(tried("detach the tmpfs"))
+}
+
+/// Becomes root of a user namespace of its own.
+fn user_namespace() -> Result<(), Failure> {
+    let (user, group) = (geteuid(), getegid());
+    unshare(CloneFlags::CLONE_NEWUSER)
+        .map_err(|errno| Failure::of("make a user namespace", errno))?;
+    let write = |file: &str, text: String| {
+        std::fs::write(file, text).map_err(|error| {
+            let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
+            Failure::of(format!("write {file}"), errno)
+        })
+    };
+    // A group map without privilege needs setgroups denied (user_namespaces(7)).
+    write("/proc/self/setgroups", "deny".to_owned())?;
+    write("/proc/self/uid_map", format!("0 {user} 1"))?;
+    write("/proc/self/gid_map", format!("0 {group} 1"))
+}
+
+/// Clones an init into namespaces of its own.
+fn spawn(socket: &OwnedFd, control: OwnedFd) -> Result<Pid, Failure> {
+    let namespaces = libc::CLONE_NEWNET
+        | libc::CLONE_NEWNS
+        | libc::CLONE_NEWPID
+        | libc::CLONE_NEWUTS
+        | libc::CLONE_NEWIPC;
+    // SAFETY: an all-zero clone_args is valid.
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    args.flags = namespaces as u64;
+    args.exit_signal = libc::SIGCHLD as u64;
+    let size = std::mem::size_of::<libc::clone_args>();
+    // SAFETY: without CLONE_VM this is a fork; the process has one thread, so
+    // the child may go on in Rust. The arguments live over the call.
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size) };
+    let pid = Errno::result(pid)
+        .map_err(|errno| Failure::of("clone a process into new namespaces", errno))?;
+    if pid == 0 {
+        // SAFETY: the child's own copy of a descriptor that it does not need.
+        unsafe { libc::close(socket.as_raw_fd()) };
+        init::init(&control);
+    }
+    Ok(Pid::from_raw(pid as i32))
+}

@@ -1,0 +1,202 @@
+//! What the tool, its nursery and the inits say to each other: JSON in
+//! SOCK_SEQPACKET messages, descriptors beside them.
+
+use nix::errno::Errno;
+use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// One interface of a node: a TAP inside its network namespace.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Interface {
+    /// The name within the node, e.g. `eth0`; 15 bytes at most.
+    pub name: String,
+    /// Its link address.
+    pub mac: [u8; 6],
+    /// Its IPv4 address.
+    pub address: Ipv4Addr,
+    /// The subnet's prefix length, 0 to 32.
+    pub prefix: u8,
+    /// The largest IP packet in bytes; 68 or more.
+    pub mtu: u32,
+    /// Permanent neighbour entries: no address resolution passes the network
+    /// for these.
+    pub neighbours: Vec<(Ipv4Addr, [u8; 6])>,
+}
+
+/// What an init needs to know of its node.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NodeSpec {
+    /// The host name; also how other nodes resolve it.
+    pub name: String,
+    /// Its interfaces.
+    pub interfaces: Vec<Interface>,
+}
+
+/// From the tool to the nursery.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ToNursery {
+    /// The lab's hosts file; comes first, once.
+    Hosts(String),
+    /// Make a node; the init's control socket comes beside it.
+    Spawn,
+}
+
+/// From the nursery to the tool, one for each message.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum FromNursery {
+    /// The mount namespace is ready.
+    Ready,
+    /// The init's process id, as the tool sees it.
+    Spawned(i32),
+    /// What was tried and why it failed.
+    Failed(Failure),
+}
+
+/// A step that failed inside a node.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Failure {
+    /// What was tried, e.g. `open /dev/net/tun`.
+    pub tried: String,
+    /// The kernel's error number.
+    pub errno: i32,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.tried, io::Error::from_raw_os_error(self.errno))
+    }
+}
+
+impl Failure {
+    pub(crate) fn of(tried: impl Into<String>, errno: Errno) -> Self {
+        Self { tried: tried.into(), errno: errno as i32 }
+    }
+}
+
+/// From the tool to an init.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum ToInit {
+    /// Set the node up; comes first.
+    SetUp(NodeSpec),
+    /// Run a program; its standard output, standard error and, when
+    /// `control`, its control socket come beside it.
+    Run { id: u64, argv: Vec<String>, env: Vec<(String, String)>, cwd: String, control: bool },
+    /// Send a signal to a program's process group.
+    Signal { id: u64, signal: i32 },
+}
+
+/// From an init to the tool.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum FromInit {
+    /// The node is up; its TAPs come beside this, in the order of interfaces.
+    Up,
+    /// A program has started, with this process id inside the node.
+    Started { id: u64 },
+    /// A program could not be started.
+    NotStarted { id: u64, failure: Failure },
+    /// A program has ended and used this much.
+    Ended { id: u64, exit: Exit, usage: Usage },
+    /// Setting up failed; the init ends.
+    Failed(Failure),
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Exit {
+    /// It exited with this status.
+    Status(i32),
+    /// This signal killed it.
+    Signal(i32),
+}
+
+/// What a program and its children used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// CPU time in user mode, in microseconds.
+    pub user_us: u64,
+    /// CPU time in the kernel, in microseconds.
+    pub system_us: u64,
+    /// The largest resident set, in bytes.
+    pub peak_bytes: u64,
+}
+
+/// The largest message; a hub's thousand neighbours take about 40 kB.
+const LARGEST: usize = 512 * 1024;
+/// Descriptors beside one message at most.
+const FDS: usize = 16;
+
+/// Sends a message, whole or not at all.
+pub(crate) fn send(socket: &OwnedFd, message: &impl Serialize, fds: &[RawFd]) -> io::Result<()> {
+    let bytes = serde_json::to_vec(message)?;
+    let beside = [ControlMessage::ScmRights(fds)];
+    let beside = if fds.is_empty() { &beside[..0] } else { &beside[..] };
+    loop {
+        let sent = sendmsg::<()>(
+            socket.as_raw_fd(),
+            &[IoSlice::new(&bytes)],
+            beside,
+            MsgFlags::MSG_NOSIGNAL,
+            None,
+        );
+        match sent {
+            Ok(_) => return Ok(()),
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// The next message and the descriptors beside it; nothing when the other end
+/// is gone.
+pub(crate) fn receive<T: DeserializeOwned>(
+    socket: &OwnedFd,
+    flags: MsgFlags,
+) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+    thread_local! {
+        static BUFFER: std::cell::RefCell<Vec<u8>> = std::cell::RefCell::new(vec![0; LARGEST]);
+    }
+    BUFFER.with_borrow_mut(|buffer| {
+        let mut beside = nix::cmsg_space!([RawFd; FDS]);
+        let mut parts = [IoSliceMut::new(buffer)];
+        let flags = flags | MsgFlags::MSG_CMSG_CLOEXEC;
+        let (len, fds) = loop {
+            match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut beside), flags) {
+                Ok(message) => break (message.bytes, take_fds(&message)?),
+                Err(Errno::EINTR) => {}
+                Err(Errno::ECONNRESET) => return Ok(None),
+                Err(errno) => return Err(errno.into()),
+            }
+        };
+        if len == 0 {
+            return Ok(None);
+        }
+        Ok(Some((serde_json::from_slice(&buffer[..len])?, fds)))
+    })
+}
+
+fn take_fds(message: &nix::sys::socket::RecvMsg<'_, '_, ()>) -> io::Result<Vec<OwnedFd>> {
+    let mut fds = Vec::new();
+    for part in message.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(raw) = part {
+            // SAFETY: the kernel has just made these descriptors for this process.
+            fds.extend(raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
+        }
+    }
+    Ok(fds)
+}
+
+/// A connected pair of message sockets, closed on exec, with room for the
+/// largest message.
+pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socketpair, sockopt};
+    let (a, b) =
+        socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
+    for end in [&a, &b] {
+        // The kernel doubles and caps it; what is too small shows as EMSGSIZE.
+        setsockopt(end, sockopt::SndBuf, &LARGEST)?;
+    }
+    Ok((a, b))
+}

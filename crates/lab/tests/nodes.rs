@@ -1,0 +1,188 @@
+//! Real nodes in real namespaces.
+
+use lab::{Event, Exit, Interface, Lab, Limits, Member, NodeSpec, Program, Usage};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+fn member(i: u8) -> Member {
+    let interface = Interface {
+        name: "eth0".into(),
+        mac: [2, 0, 10, 0, 0, i],
+        address: Ipv4Addr::new(10, 0, 0, i),
+        prefix: 24,
+        mtu: 113,
+        neighbours: vec![(Ipv4Addr::new(10, 0, 0, 77), [2, 0, 10, 0, 0, 77])],
+    };
+    let spec = NodeSpec { name: format!("meter-{i}"), interfaces: vec![interface] };
+    Member { spec, limits: Limits::default() }
+}
+
+fn up(members: &[Member]) -> Result<(Lab, Vec<Vec<OwnedFd>>), lab::Error> {
+    let nursery = Path::new(env!("CARGO_BIN_EXE_thingbed-nursery"));
+    Lab::up(nursery, members, "127.0.0.1 localhost\n10.0.0.2 meter-2\n")
+}
+
+/// Runs a shell line in a node; how it ended, what it used, what it said.
+fn shell(lab: &Lab, node: usize, line: &str) -> (Exit, Usage, String) {
+    let mut output: File = tempfile::tempfile().unwrap();
+    let program = Program {
+        argv: vec!["sh".into(), "-c".into(), line.into()],
+        env: vec![],
+        cwd: "/".into(),
+        stdout: output.try_clone().unwrap().into(),
+        stderr: output.try_clone().unwrap().into(),
+        control: None,
+    };
+    lab.run(node, 1, program).unwrap();
+    loop {
+        match lab.events().recv_timeout(Duration::from_secs(20)).unwrap() {
+            Event::Ended { exit, usage, .. } => {
+                let mut text = String::new();
+                output.rewind().unwrap();
+                output.read_to_string(&mut text).unwrap();
+                return (exit, usage, text.trim().to_owned());
+            }
+            Event::Started { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn says(lab: &Lab, node: usize, line: &str) -> String {
+    let (exit, _, text) = shell(lab, node, line);
+    assert_eq!(exit, Exit::Status(0), "{line}: {text}");
+    text
+}
+
+#[test]
+fn a_node_has_all_that_is_its_own() {
+    let (lab, taps) = up(&[member(1), member(2)]).unwrap();
+    assert_eq!(taps.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(says(&lab, 0, "hostname"), "meter-1");
+    assert_eq!(says(&lab, 1, "hostname"), "meter-2");
+    assert!(says(&lab, 0, "getent hosts meter-2").starts_with("10.0.0.2"));
+    assert!(!std::fs::read_to_string("/etc/hosts").unwrap().contains("meter-2"));
+
+    let interface = says(&lab, 0, "cat /proc/net/dev | grep : | cut -d: -f1 | tr -d ' '");
+    assert_eq!(interface.split_whitespace().collect::<Vec<_>>(), ["lo", "eth0"]);
+    assert!(says(&lab, 0, "cat /proc/net/arp").contains("02:00:0a:00:00:4d"));
+    // The shell, and what it starts, under our init: no process of the host's.
+    let seen = says(&lab, 0, "ls -d /proc/[0-9]* | wc -l");
+    assert!(seen.parse::<u32>().unwrap() <= 5, "{seen} processes seen");
+
+    let link = |pid: u32, kind: &str| std::fs::read_link(format!("/proc/{pid}/ns/{kind}")).unwrap();
+    for kind in ["net", "mnt", "pid", "uts", "ipc"] {
+        let seen: Vec<_> = [std::process::id(), lab.pids()[0] as u32, lab.pids()[1] as u32]
+            .map(|pid| link(pid, kind))
+            .into();
+        assert!(seen[0] != seen[1] && seen[1] != seen[2] && seen[0] != seen[2], "{kind}");
+    }
+}
+
+#[test]
+fn programs_report_how_they_end_and_what_they_used() {
+    let (lab, _taps) = up(&[member(1)]).unwrap();
+    assert_eq!(shell(&lab, 0, "exit 7").0, Exit::Status(7));
+    assert_eq!(shell(&lab, 0, "kill -TERM $$").0, Exit::Signal(15));
+    let (_, usage, _) = shell(&lab, 0, "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done");
+    assert!(usage.user_us > 10_000, "{usage:?}");
+    assert!(usage.peak_bytes > 500_000, "{usage:?}");
+}
+
+#[test]
+fn a_program_that_is_not_there_is_an_event() {
+    let (lab, _taps) = up(&[member(1)]).unwrap();
+    let output = tempfile::tempfile().unwrap();
+    let program = Program {
+        argv: vec!["/no/such/program".into()],
+        env: vec![],
+        cwd: "/".into(),
+        stdout: output.try_clone().unwrap().into(),
+        stderr: output.into(),
+        control: None,
+    };
+    lab.run(0, 5, program).unwrap();
+    let Event::NotStarted { id: 5, failure } = lab.events().recv().unwrap() else {
+        panic!("it cannot start")
+    };
+    assert_eq!(
+        failure.to_string(),
+        "start /no/such/program in /: No such file or directory (os error 2)"
+    );
+}
+
+#[test]
+fn all_is_gone_when_the_lab_is() {
+    let (lab, taps) = up(&[member(1), member(2)]).unwrap();
+    let pids = lab.pids().to_vec();
+    let output = tempfile::tempfile().unwrap();
+    let program = Program {
+        argv: ["sh", "-c", "trap '' TERM; setsid sleep 1000 & sleep 1000"].map(String::from).into(),
+        env: vec![],
+        cwd: "/".into(),
+        stdout: output.try_clone().unwrap().into(),
+        stderr: output.into(),
+        control: None,
+    };
+    lab.run(0, 1, program).unwrap();
+    assert_eq!(lab.events().recv().unwrap(), Event::Started { id: 1 });
+    drop(taps);
+    drop(lab);
+    for pid in pids {
+        assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    }
+}
+
+#[test]
+fn a_node_that_dies_is_told_of() {
+    let (lab, _taps) = up(&[member(1), member(2)]).unwrap();
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(lab.pids()[1]),
+        nix::sys::signal::Signal::SIGKILL,
+    )
+    .unwrap();
+    assert_eq!(lab.events().recv().unwrap(), Event::NodeGone { node: 1 });
+    assert_eq!(says(&lab, 0, "hostname"), "meter-1");
+}
+
+#[test]
+fn limits_hold_or_are_refused() {
+    let mut limited = member(1);
+    limited.limits = Limits { cpus: Some(0.25), memory: Some(64 << 20) };
+    let can = lab::can_limit();
+    let (lab, _taps) = match (up(&[limited]), can) {
+        (Ok(up), Ok(_)) => up,
+        (Err(error @ lab::Error::Limits { .. }), Err(_)) => {
+            assert!(error.to_string().contains("meter-1"));
+            return;
+        }
+        (up, can) => panic!("{up:?} though {can:?}"),
+    };
+    // Some work at a quarter of a CPU: what it got per time, not how long it took.
+    let share = says(
+        &lab,
+        0,
+        "s=$(date +%s%N); i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done; \
+         set -- $(cut -d' ' -f14,15 /proc/$$/stat); e=$(date +%s%N); \
+         echo $(( ($1 + $2) * 10000000 * 100 / (e - s) ))",
+    );
+    assert!(share.parse::<u32>().unwrap() <= 50, "used {share} % of a CPU");
+    let (exit, _, _) = shell(&lab, 0, "x=$(head -c 80000000 /dev/zero | tr '\\0' x); echo ${#x}");
+    assert_ne!(exit, Exit::Status(0));
+    let pid = std::process::id();
+    drop(lab);
+    let left: HashMap<_, _> =
+        ["cpu", "memory", ""].map(|tree| (tree, format!("/sys/fs/cgroup/{tree}"))).into();
+    for dir in left.values() {
+        let names = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        let ours = names.filter(|name| {
+            name.file_name().to_string_lossy().starts_with(&format!("thingbed-{pid}-"))
+        });
+        assert_eq!(ours.count(), 0, "in {dir}");
+    }
+}
