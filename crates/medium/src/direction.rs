@@ -15,6 +15,24 @@ pub enum Fate {
     Overflow,
 }
 
+/// What one direction of a link did to the frames that came to it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Frames that came.
+    pub frames: u64,
+    /// Their bytes, link header included.
+    pub bytes: u64,
+    /// Frames that were lost.
+    pub lost: u64,
+    /// Frames that found the queue full.
+    pub overflow: u64,
+    /// Sum over the frames that passed of the time from the end of their
+    /// serialisation to their release, in nanoseconds.
+    pub delay_sum: u64,
+    /// The longest such time, in nanoseconds.
+    pub delay_max: u64,
+}
+
 /// The state of one direction of a link.
 #[derive(Debug, Clone)]
 pub struct Direction {
@@ -23,7 +41,7 @@ pub struct Direction {
     serialiser: Option<Serialiser>,
     /// When each frame that may still wait for the rate leaves the queue.
     waiting: VecDeque<Instant>,
-    frames: u64,
+    totals: Totals,
     trains: Trains,
     last_release: Instant,
 }
@@ -37,7 +55,7 @@ impl Direction {
             draw,
             serialiser,
             waiting: VecDeque::new(),
-            frames: 0,
+            totals: Totals::default(),
             trains: Trains::default(),
             last_release: 0,
         }
@@ -48,22 +66,30 @@ impl Direction {
         &self.asked
     }
 
+    /// What was done so far.
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
     /// The fate of `frame` (link header included) that comes at `now`.
     ///
     /// `channel` is the serialiser that all links share, where there is one; a
     /// frame then passes it after the link's own. Times given must not
     /// decrease.
     pub fn admit(&mut self, frame: &[u8], now: Instant, channel: Option<&mut Serialiser>) -> Fate {
-        let index = self.frames;
-        self.frames += 1;
+        let index = self.totals.frames;
+        self.totals.frames += 1;
+        self.totals.bytes += frame.len() as u64;
         let unit = match self.asked.loss_unit {
             LossUnit::Frame => index,
             LossUnit::Train => self.trains.number(frame, now),
         };
         let Some(left) = self.serialise(frame.len(), now, channel) else {
+            self.totals.overflow += 1;
             return Fate::Overflow;
         };
         if self.draw.uniform(Purpose::Loss, unit) < self.asked.loss.fraction() {
+            self.totals.lost += 1;
             return Fate::Lost;
         }
         let mut release = left + self.propagation(index);
@@ -71,6 +97,8 @@ impl Direction {
             release = release.max(self.last_release);
             self.last_release = release;
         }
+        self.totals.delay_sum += release - left;
+        self.totals.delay_max = self.totals.delay_max.max(release - left);
         Fate::Release(release)
     }
 

@@ -2,7 +2,7 @@
 
 use crate::io::{FrameIo, Waker};
 use crate::priority::{Governor, Priority};
-use crate::{Delivery, Drop, Instant, Segment, SegmentSpec};
+use crate::{Delivery, Drop, Instant, Segment, SegmentSpec, Totals};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -38,6 +38,7 @@ struct Control {
     begin: AtomicBool,
     stop: AtomicBool,
     frames: AtomicU64,
+    waiting: AtomicU64,
 }
 
 /// An engine at work on a thread of its own.
@@ -53,6 +54,9 @@ pub struct Outcome<O> {
     pub observer: O,
     /// How the thread was scheduled.
     pub priority: Priority,
+    /// What each link did since measuring began, by segment and endpoint: up,
+    /// then down.
+    pub totals: Vec<Vec<[Totals; 2]>>,
 }
 
 impl<O: Observer> Engine<O> {
@@ -86,6 +90,11 @@ impl<O: Observer> Engine<O> {
     /// Frames that nodes have sent so far.
     pub fn frames(&self) -> u64 {
         self.control.frames.load(Relaxed)
+    }
+
+    /// Frames that are under way in the medium now.
+    pub fn waiting(&self) -> u64 {
+        self.control.waiting.load(Relaxed)
     }
 
     /// Whether the engine has ended by itself, which only an error makes it do.
@@ -170,6 +179,8 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
                 }
             }
             self.control.frames.fetch_add(taken as u64, Relaxed);
+            let waiting = self.segments.iter().map(Segment::waiting).sum::<usize>();
+            self.control.waiting.store(waiting as u64, Relaxed);
             if taken < BATCH {
                 let until = self.segments.iter().filter_map(Segment::next).min();
                 now = monotonic_now();
@@ -177,7 +188,8 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
                 governor.waited(slept, monotonic_now());
             }
         }
-        Ok(Outcome { observer: self.observer, priority: governor.priority() })
+        let totals = self.segments.iter().map(Segment::totals).collect();
+        Ok(Outcome { observer: self.observer, priority: governor.priority(), totals })
     }
 
     fn deliver(&mut self, segment: usize, now: Instant) {

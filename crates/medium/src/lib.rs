@@ -14,7 +14,7 @@ mod segment;
 mod serialiser;
 mod train;
 
-pub use direction::{Direction, Fate};
+pub use direction::{Direction, Fate, Totals};
 pub use engine::{Engine, Observer, Outcome, Place, monotonic_now};
 pub use groups::Groups;
 pub use impairment::{Distribution, Impairment, LossUnit};

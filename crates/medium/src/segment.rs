@@ -5,7 +5,7 @@
 //! the first has let the frame go, so each direction sees its frames in order.
 
 use crate::groups::{Groups, group_of};
-use crate::{Direction, Fate, Impairment, Instant, Serialiser};
+use crate::{Direction, Fate, Impairment, Instant, Serialiser, Totals};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::rc::Rc;
@@ -142,6 +142,11 @@ impl Segment {
         self.impaired = true;
     }
 
+    /// What each link did while impairments were in effect: up, then down.
+    pub fn totals(&self) -> Vec<[Totals; 2]> {
+        self.links.iter().map(|[up, down]| [up.totals(), down.totals()]).collect()
+    }
+
     /// How many endpoints there are.
     pub fn endpoints(&self) -> usize {
         self.links.len()
@@ -164,6 +169,11 @@ impl Segment {
             Fate::Lost => self.drops.push(Drop::LostUp(endpoint)),
             Fate::Overflow => self.drops.push(Drop::OverflowUp(endpoint)),
         }
+    }
+
+    /// How many frames are under way.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
     }
 
     /// When something is next due, if anything waits.

@@ -1,0 +1,140 @@
+//! What the medium did, frame by frame: the observer of a run.
+
+use crate::capture::Capture;
+use crate::latency::Latency;
+use crate::traffic::{Classifier, Traffic};
+use medium::{Delivery, Drop, Instant, Observer, Place};
+
+/// What one node sent and received on all its interfaces.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NodeTraffic {
+    /// Sent since measuring began.
+    pub tx: Traffic,
+    /// Received since measuring began.
+    pub rx: Traffic,
+    /// Frames and bytes sent since the medium started: what the kernel's
+    /// counters of the interface hold.
+    pub all_tx: [u64; 2],
+    /// The same received.
+    pub all_rx: [u64; 2],
+    /// Frames that the kernel would not take for this node.
+    pub refused: u64,
+}
+
+/// Counts frames by node and keeps the medium's own lateness.
+#[derive(Debug)]
+pub struct Accounting {
+    /// The node at each segment's endpoints.
+    owners: Vec<Vec<usize>>,
+    nodes: Vec<NodeTraffic>,
+    classifier: Classifier,
+    arriving: Classifier,
+    lateness: Latency,
+    /// Sum of lateness in ns and frames, by segment and endpoint.
+    late_at: Vec<Vec<[u64; 2]>>,
+    began: Option<Instant>,
+    last_frame: Instant,
+    capture: Option<Capture>,
+}
+
+impl Accounting {
+    /// Counts for the nodes that `owners` gives for each segment's endpoints.
+    /// UDP on `pgm_ports` is taken for PGM.
+    pub fn new(owners: Vec<Vec<usize>>, pgm_ports: Vec<u16>, capture: Option<Capture>) -> Self {
+        let count = owners.iter().flatten().max().map_or(0, |last| last + 1);
+        Self {
+            late_at: owners.iter().map(|ends| vec![[0; 2]; ends.len()]).collect(),
+            owners,
+            nodes: vec![NodeTraffic::default(); count],
+            classifier: Classifier::new(pgm_ports.clone()),
+            arriving: Classifier::new(pgm_ports),
+            lateness: Latency::new(),
+            began: None,
+            last_frame: 0,
+            capture,
+        }
+    }
+
+    /// What each node sent and received.
+    pub fn nodes(&self) -> &[NodeTraffic] {
+        &self.nodes
+    }
+
+    /// How much later than meant frames left the medium.
+    pub fn lateness(&self) -> &Latency {
+        &self.lateness
+    }
+
+    /// The mean lateness at an endpoint, in ns; 0 where nothing came.
+    pub fn mean_lateness_ns(&self, place: Place) -> f64 {
+        let [sum, frames] = self.late_at[place.segment][place.endpoint];
+        sum as f64 / frames.max(1) as f64
+    }
+
+    /// When measuring began, if it did.
+    pub fn began(&self) -> Option<Instant> {
+        self.began
+    }
+
+    /// When the last frame was seen.
+    pub fn last_frame(&self) -> Instant {
+        self.last_frame
+    }
+
+    /// Takes the capture out, to be closed.
+    pub fn take_capture(&mut self) -> Option<Capture> {
+        self.capture.take()
+    }
+}
+
+impl Observer for Accounting {
+    fn begin(&mut self, at: Instant) {
+        self.began = Some(at);
+    }
+
+    fn sent(&mut self, from: Place, frame: &[u8], at: Instant) {
+        let node = &mut self.nodes[self.owners[from.segment][from.endpoint]];
+        node.all_tx[0] += 1;
+        node.all_tx[1] += frame.len() as u64;
+        // Flows are followed from their first frame, before measuring begins.
+        let kind = self.classifier.classify(frame);
+        if self.began.is_some() {
+            node.tx += kind.traffic();
+            self.last_frame = at;
+        }
+        if let Some(capture) = &mut self.capture {
+            capture.frame(from, false, frame, at);
+        }
+    }
+
+    fn delivered(&mut self, segment: usize, delivery: &Delivery, at: Instant) {
+        let place = Place { segment, endpoint: delivery.endpoint };
+        let node = &mut self.nodes[self.owners[segment][delivery.endpoint]];
+        node.all_rx[0] += 1;
+        node.all_rx[1] += delivery.frame.len() as u64;
+        if let Some(capture) = &mut self.capture {
+            capture.frame(place, true, &delivery.frame, at);
+        }
+        let kind = self.arriving.classify(&delivery.frame);
+        if self.began.is_none() {
+            return;
+        }
+        node.rx += kind.traffic();
+        self.last_frame = at;
+        let late = at.saturating_sub(delivery.intended);
+        self.lateness.record_ns(late);
+        let [sum, frames] = &mut self.late_at[segment][delivery.endpoint];
+        *sum += late;
+        *frames += 1;
+    }
+
+    fn dropped(&mut self, _segment: usize, _drop: Drop, _at: Instant) {
+        // The links' own totals hold these.
+    }
+
+    fn refused(&mut self, to: Place, _at: Instant) {
+        if self.began.is_some() {
+            self.nodes[self.owners[to.segment][to.endpoint]].refused += 1;
+        }
+    }
+}

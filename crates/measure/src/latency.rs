@@ -1,0 +1,116 @@
+//! Distributions of times.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// A distribution of times from 1 ns to about 27 hours, each kept to three
+/// significant digits; mean and maximum are exact.
+#[derive(Debug, Clone)]
+pub struct Latency {
+    histogram: Histogram<u64>,
+    sum_ns: u128,
+    max_ns: u64,
+}
+
+/// The figures of a distribution, in the unit that the caller asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+const LONGEST_NS: u64 = 100_000_000_000_000;
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Latency {
+    /// An empty distribution.
+    pub fn new() -> Self {
+        let histogram = Histogram::new_with_max(LONGEST_NS, 3).expect("bounds that are constant");
+        Self { histogram, sum_ns: 0, max_ns: 0 }
+    }
+
+    /// Adds a time.
+    pub fn record_ns(&mut self, ns: u64) {
+        self.histogram.saturating_record(ns);
+        self.sum_ns += u128::from(ns);
+        self.max_ns = self.max_ns.max(ns);
+    }
+
+    /// How many times there are.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The time that a share `q` (0 to 1) of all does not exceed, in ns; 0 when
+    /// empty.
+    pub fn quantile_ns(&self, q: f64) -> u64 {
+        self.histogram.value_at_quantile(q).min(self.max_ns)
+    }
+
+    /// The longest, in ns.
+    pub fn max_ns(&self) -> u64 {
+        self.max_ns
+    }
+
+    /// The figures, in units of `unit_ns` nanoseconds; nothing when empty.
+    pub fn summary(&self, unit_ns: f64) -> Option<Summary> {
+        if self.count() == 0 {
+            return None;
+        }
+        let at = |q| self.quantile_ns(q) as f64 / unit_ns;
+        Some(Summary {
+            mean: self.sum_ns as f64 / self.count() as f64 / unit_ns,
+            p50: at(0.5),
+            p95: at(0.95),
+            p99: at(0.99),
+            max: self.max_ns as f64 / unit_ns,
+        })
+    }
+}
+
+impl FromIterator<u64> for Latency {
+    fn from_iter<T: IntoIterator<Item = u64>>(times: T) -> Self {
+        let mut latency = Self::new();
+        times.into_iter().for_each(|ns| latency.record_ns(ns));
+        latency
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_known_times() {
+        let times: Latency = (1..=1000).map(|ms| ms * 1_000_000).collect();
+        let summary = times.summary(1e6).unwrap();
+        assert_eq!((summary.mean, summary.max), (500.5, 1000.0));
+        for (got, want) in [(summary.p50, 500.0), (summary.p95, 950.0), (summary.p99, 990.0)] {
+            assert!((got / want - 1.0).abs() < 0.002, "{got} for {want}");
+        }
+    }
+
+    #[test]
+    fn nothing_has_no_figures() {
+        assert!(Latency::new().summary(1e6).is_none());
+    }
+
+    #[test]
+    fn what_is_beyond_the_range_still_counts() {
+        let times: Latency = [0, u64::MAX].into_iter().collect();
+        assert_eq!((times.count(), times.max_ns()), (2, u64::MAX));
+    }
+}

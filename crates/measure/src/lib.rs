@@ -1,0 +1,21 @@
+//! Measuring: frames as the medium sees them, messages as programs report
+//! them, usage as the kernel counts it; and from these whether the numbers are
+//! the system's or the test machine's.
+
+mod accounting;
+mod capture;
+mod host;
+mod latency;
+mod messages;
+mod tables;
+mod traffic;
+mod verdict;
+
+pub use accounting::{Accounting, NodeTraffic};
+pub use capture::{Capture, CaptureError};
+pub use host::{HostUse, Sampler, Usage, UsageRow};
+pub use latency::{Latency, Summary};
+pub use messages::{Message, Outcomes, outcomes, under_way};
+pub use tables::{LinkRow, TableError, write_links, write_messages, write_nodes};
+pub use traffic::{Classifier, Kind, Traffic};
+pub use verdict::{Evidence, Facts, Status, Verdict, judge};

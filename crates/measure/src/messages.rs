@@ -1,0 +1,152 @@
+//! What became of each message.
+
+use crate::latency::{Latency, Summary};
+use serde::Serialize;
+
+/// One message to one receiver. Times are in ns since the run's start.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Message {
+    /// Its number in the schedule, from 0.
+    pub message: u64,
+    /// Whom it was for.
+    pub peer: String,
+    /// When it was meant to be sent.
+    pub intended_ns: i64,
+    /// When it was sent; nothing if it never was.
+    pub sent_ns: Option<i64>,
+    /// When the receiver had it.
+    pub received_ns: Option<i64>,
+    /// When the receiver answered.
+    pub reply_sent_ns: Option<i64>,
+    /// When the sender had the answer.
+    pub reply_received_ns: Option<i64>,
+    /// How many times too often it or its answer came.
+    pub duplicates: u32,
+    /// Its length in bytes.
+    pub bytes: u32,
+}
+
+/// The figures of a run's messages, as in `summary.json`; times in ms.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Outcomes {
+    /// Messages sent, one for each receiver that it was for.
+    pub sent: u64,
+    /// Messages that their receiver had.
+    pub delivered: u64,
+    /// Answers that came back.
+    pub replies: u64,
+    /// Messages scheduled and never sent.
+    pub unsent: u64,
+    /// Share of the sent messages that had no answer, in percent; for one-way
+    /// workloads that had not come.
+    pub loss_pct: f64,
+    /// Messages and answers that came more than once, beyond the first.
+    pub duplicates: u64,
+    /// Answers that came after the schedule had ended.
+    pub late: u64,
+    /// From the time a message was meant to be sent to its answer.
+    pub rtd_ms: Option<Summary>,
+    /// From the time it was really sent to its answer.
+    pub rtd_from_sent_ms: Option<Summary>,
+    /// From the time it was meant to be sent to its receipt.
+    pub down_ms: Option<Summary>,
+    /// How much later than meant messages were sent.
+    pub slip_ms: Option<Summary>,
+}
+
+/// The figures of `messages`; `schedule_ns` is when the schedule ends, and
+/// `answered` whether receivers answer.
+pub fn outcomes(messages: &[Message], schedule_ns: i64, answered: bool) -> Outcomes {
+    let span = |from: i64, to: i64| u64::try_from(to - from).unwrap_or(0);
+    let count = |is: &dyn Fn(&&Message) -> bool| messages.iter().filter(is).count() as u64;
+    let times = |of: &dyn Fn(&Message) -> Option<u64>| -> Option<Summary> {
+        messages.iter().filter_map(of).collect::<Latency>().summary(1e6)
+    };
+    let sent = count(&|m| m.sent_ns.is_some());
+    let delivered = count(&|m| m.received_ns.is_some());
+    let replies = count(&|m| m.reply_received_ns.is_some());
+    let good = if answered { replies } else { delivered };
+    Outcomes {
+        sent,
+        delivered,
+        replies,
+        unsent: messages.len() as u64 - sent,
+        loss_pct: (sent - good.min(sent)) as f64 * 100.0 / sent.max(1) as f64,
+        duplicates: messages.iter().map(|m| u64::from(m.duplicates)).sum(),
+        late: count(&|m| {
+            let end = if answered { m.reply_received_ns } else { m.received_ns };
+            end.is_some_and(|end| end > schedule_ns)
+        }),
+        rtd_ms: times(&|m| Some(span(m.intended_ns, m.reply_received_ns?))),
+        rtd_from_sent_ms: times(&|m| Some(span(m.sent_ns?, m.reply_received_ns?))),
+        down_ms: times(&|m| Some(span(m.intended_ns, m.received_ns?))),
+        slip_ms: times(&|m| Some(span(m.intended_ns, m.sent_ns?))),
+    }
+}
+
+/// The spans in which some message was under way, merged and in order, in ns
+/// since the run's start. One that never came back counts as long as the
+/// longest that did.
+pub fn under_way(messages: &[Message]) -> Vec<(i64, i64)> {
+    let end = |m: &Message| m.reply_received_ns.or(m.received_ns);
+    let longest = messages.iter().filter_map(|m| Some(end(m)? - m.sent_ns?)).max().unwrap_or(0);
+    let mut spans: Vec<(i64, i64)> = messages
+        .iter()
+        .filter_map(|m| {
+            let sent = m.sent_ns?;
+            Some((sent, end(m).unwrap_or(sent + longest)))
+        })
+        .collect();
+    spans.sort_unstable();
+    let mut merged: Vec<(i64, i64)> = Vec::new();
+    for (from, to) in spans {
+        match merged.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => merged.push((from, to)),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(sent: i64, back: Option<i64>) -> Message {
+        Message {
+            intended_ns: 0,
+            sent_ns: Some(sent),
+            received_ns: Some(sent + 1_000_000),
+            reply_received_ns: back,
+            ..Message::default()
+        }
+    }
+
+    #[test]
+    fn counts_from_the_intended_time_and_from_the_real_one() {
+        let messages = [
+            message(2_000_000, Some(5_000_000)),
+            message(0, None),
+            Message { sent_ns: None, ..Message::default() },
+            message(0, Some(200_000_000)),
+        ];
+        let figures = outcomes(&messages, 100_000_000, true);
+        assert_eq!((figures.sent, figures.delivered, figures.replies), (3, 3, 2));
+        assert_eq!((figures.unsent, figures.late), (1, 1));
+        assert!((figures.loss_pct - 33.333).abs() < 0.01);
+        assert_eq!(figures.rtd_ms.unwrap().mean, 102.5);
+        assert_eq!(figures.rtd_from_sent_ms.unwrap().mean, 101.5);
+    }
+
+    #[test]
+    fn spans_under_way_are_merged() {
+        let messages = [message(0, Some(10)), message(5, Some(20)), message(30, None)];
+        assert_eq!(under_way(&messages), [(0, 20), (30, 1_000_030)]);
+    }
+
+    #[test]
+    fn no_messages_no_figures() {
+        let figures = outcomes(&[], 0, true);
+        assert_eq!((figures.sent, figures.loss_pct, figures.rtd_ms), (0, 0.0, None));
+    }
+}

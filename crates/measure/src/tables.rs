@@ -1,0 +1,225 @@
+//! The run folder's tables, as Parquet.
+
+use crate::host::UsageRow;
+use crate::messages::Message;
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::parser::parse_message_type;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Why a table could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("could not write the table {path}: {why}")]
+pub struct TableError {
+    path: PathBuf,
+    why: String,
+}
+
+/// What was asked of one direction of a link, and what it gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkRow {
+    /// The node's name.
+    pub node: String,
+    /// `up` from the node, `down` to it.
+    pub direction: &'static str,
+    /// Frames that came to the link.
+    pub frames: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Frames lost.
+    pub lost: u64,
+    /// Frames that found the queue full.
+    pub overflow: u64,
+    /// Mean delay asked for, in ms.
+    pub delay_asked_ms: f64,
+    /// Mean delay given after serialisation, the medium's lateness included.
+    pub delay_got_ms_mean: f64,
+    /// The longest delay that the model gave, in ms.
+    pub delay_got_ms_max: f64,
+    /// Loss asked for, in percent.
+    pub loss_asked_pct: f64,
+    /// Loss given, in percent of frames.
+    pub loss_got_pct: f64,
+    /// Rate asked for in bit/s, 0 for none.
+    pub rate_asked_bit_s: f64,
+}
+
+/// One column's values.
+enum Column {
+    Text(Vec<String>),
+    Whole(Vec<u64>),
+    Short(Vec<u32>),
+    Signed(Vec<i64>),
+    Maybe(Vec<Option<i64>>),
+    Real(Vec<f64>),
+}
+
+/// Writes `messages.parquet`.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_messages(path: &Path, rows: &[Message]) -> Result<(), TableError> {
+    let maybe = |of: fn(&Message) -> Option<i64>| Column::Maybe(rows.iter().map(of).collect());
+    let columns = vec![
+        ("message", Column::Whole(rows.iter().map(|m| m.message).collect())),
+        ("peer", Column::Text(rows.iter().map(|m| m.peer.clone()).collect())),
+        ("intended_ns", Column::Signed(rows.iter().map(|m| m.intended_ns).collect())),
+        ("sent_ns", maybe(|m| m.sent_ns)),
+        ("received_ns", maybe(|m| m.received_ns)),
+        ("reply_sent_ns", maybe(|m| m.reply_sent_ns)),
+        ("reply_received_ns", maybe(|m| m.reply_received_ns)),
+        ("duplicates", Column::Short(rows.iter().map(|m| m.duplicates).collect())),
+        ("bytes", Column::Short(rows.iter().map(|m| m.bytes).collect())),
+    ];
+    write(path, columns)
+}
+
+/// Writes `links.parquet`.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_links(path: &Path, rows: &[LinkRow]) -> Result<(), TableError> {
+    let whole = |of: fn(&LinkRow) -> u64| Column::Whole(rows.iter().map(of).collect());
+    let real = |of: fn(&LinkRow) -> f64| Column::Real(rows.iter().map(of).collect());
+    let columns = vec![
+        ("node", Column::Text(rows.iter().map(|r| r.node.clone()).collect())),
+        ("direction", Column::Text(rows.iter().map(|r| r.direction.to_owned()).collect())),
+        ("frames", whole(|r| r.frames)),
+        ("bytes", whole(|r| r.bytes)),
+        ("lost", whole(|r| r.lost)),
+        ("overflow", whole(|r| r.overflow)),
+        ("delay_asked_ms", real(|r| r.delay_asked_ms)),
+        ("delay_got_ms_mean", real(|r| r.delay_got_ms_mean)),
+        ("delay_got_ms_max", real(|r| r.delay_got_ms_max)),
+        ("loss_asked_pct", real(|r| r.loss_asked_pct)),
+        ("loss_got_pct", real(|r| r.loss_got_pct)),
+        ("rate_asked_bit_s", real(|r| r.rate_asked_bit_s)),
+    ];
+    write(path, columns)
+}
+
+/// Writes `nodes.parquet`.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_nodes(path: &Path, rows: &[UsageRow]) -> Result<(), TableError> {
+    let columns = vec![
+        ("node", Column::Text(rows.iter().map(|r| r.node.to_string()).collect())),
+        ("second", Column::Short(rows.iter().map(|r| r.second).collect())),
+        ("cpu_user_ms", Column::Real(rows.iter().map(|r| r.user_ms).collect())),
+        ("cpu_system_ms", Column::Real(rows.iter().map(|r| r.system_ms).collect())),
+        ("rss_bytes", Column::Whole(rows.iter().map(|r| r.rss_bytes).collect())),
+    ];
+    write(path, columns)
+}
+
+fn write(path: &Path, columns: Vec<(&str, Column)>) -> Result<(), TableError> {
+    let failed = |why: String| TableError { path: path.to_owned(), why };
+    let file = File::create(path).map_err(|error| failed(error.to_string()))?;
+    write_columns(file, columns).map_err(|error| failed(error.to_string()))
+}
+
+fn write_columns(file: File, columns: Vec<(&str, Column)>) -> Result<(), ParquetError> {
+    let fields: String = columns
+        .iter()
+        .map(|(name, column)| match column {
+            Column::Text(_) => format!("REQUIRED BYTE_ARRAY {name} (STRING);"),
+            Column::Whole(_) => format!("REQUIRED INT64 {name} (INTEGER(64,false));"),
+            Column::Short(_) => format!("REQUIRED INT32 {name} (INTEGER(32,false));"),
+            Column::Signed(_) => format!("REQUIRED INT64 {name};"),
+            Column::Maybe(_) => format!("OPTIONAL INT64 {name};"),
+            Column::Real(_) => format!("REQUIRED DOUBLE {name};"),
+        })
+        .collect();
+    let schema = Arc::new(parse_message_type(&format!("message rows {{ {fields} }}"))?);
+    let compressed =
+        WriterProperties::builder().set_compression(parquet::basic::Compression::SNAPPY).build();
+    let mut writer = SerializedFileWriter::new(file, schema, Arc::new(compressed))?;
+    let mut group = writer.next_row_group()?;
+    for (_, column) in columns {
+        write_column(&mut group, column)?;
+    }
+    group.close()?;
+    writer.close()?;
+    Ok(())
+}
+
+fn write_column(
+    group: &mut SerializedRowGroupWriter<'_, File>,
+    column: Column,
+) -> Result<(), ParquetError> {
+    let missing = || ParquetError::General("more columns than the schema has".to_owned());
+    let mut writer = group.next_column()?.ok_or_else(missing)?;
+    match column {
+        Column::Text(values) => {
+            let values: Vec<_> =
+                values.into_iter().map(|text| ByteArray::from(text.into_bytes())).collect();
+            writer.typed::<ByteArrayType>().write_batch(&values, None, None)?;
+        }
+        Column::Whole(values) => {
+            let values: Vec<_> = values.into_iter().map(|value| value as i64).collect();
+            writer.typed::<Int64Type>().write_batch(&values, None, None)?;
+        }
+        Column::Short(values) => {
+            let values: Vec<_> = values.into_iter().map(|value| value as i32).collect();
+            writer.typed::<Int32Type>().write_batch(&values, None, None)?;
+        }
+        Column::Signed(values) => {
+            writer.typed::<Int64Type>().write_batch(&values, None, None)?;
+        }
+        Column::Maybe(values) => {
+            let levels: Vec<i16> = values.iter().map(|value| value.is_some().into()).collect();
+            let values: Vec<_> = values.into_iter().flatten().collect();
+            writer.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;
+        }
+        Column::Real(values) => {
+            writer.typed::<DoubleType>().write_batch(&values, None, None)?;
+        }
+    }
+    writer.close()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+
+    #[test]
+    fn messages_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("messages.parquet");
+        let rows = [
+            Message { peer: "meter-1".into(), sent_ns: Some(5), ..Message::default() },
+            Message { message: 1, peer: "meter-2".into(), ..Message::default() },
+        ];
+        write_messages(&path, &rows).unwrap();
+        let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+        let read: Vec<_> = reader.get_row_iter(None).unwrap().map(|r| r.unwrap()).collect();
+        assert_eq!(read.len(), 2);
+        assert_eq!(
+            read[1].to_string(),
+            "{message: 1, peer: \"meter-2\", intended_ns: 0, sent_ns: null, received_ns: null, \
+             reply_sent_ns: null, reply_received_ns: null, duplicates: 0, bytes: 0}"
+        );
+    }
+
+    #[test]
+    fn empty_tables_can_be_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("links.parquet");
+        write_links(&path, &[]).unwrap();
+        let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+        assert_eq!(reader.get_row_iter(None).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_with_the_path() {
+        let rows = vec![Message::default(); 10_000];
+        let error = write_messages(Path::new("/dev/full"), &rows).unwrap_err().to_string();
+        assert!(error.contains("/dev/full") && error.contains("No space"), "{error}");
+    }
+}

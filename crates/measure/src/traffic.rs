@@ -1,0 +1,296 @@
+//! What a frame is made of, layer by layer.
+
+use etherparse::{IpNumber, LaxNetSlice, LaxSlicedPacket, TransportSlice};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::ops::AddAssign;
+
+/// Frames and bytes of one kind of traffic in one direction. Bytes are those of
+/// the wire, link header included: `bytes = lower + transport + carried`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// All frames.
+    pub frames: u64,
+    /// All bytes.
+    pub bytes: u64,
+    /// Bytes of Ethernet and IP headers, and of frames that are not IP.
+    pub lower: u64,
+    /// Bytes of TCP, UDP and PGM headers.
+    pub transport: u64,
+    /// Bytes that the transport carried: payload and messaging protocol.
+    pub carried: u64,
+    /// Frames that carried nothing: acknowledgements, PGM's own messages,
+    /// address resolution, group reports.
+    pub control_frames: u64,
+    /// The bytes of those.
+    pub control_bytes: u64,
+    /// Frames that a transport sent again.
+    pub retransmitted_frames: u64,
+    /// The bytes of those.
+    pub retransmitted_bytes: u64,
+}
+
+impl AddAssign for Traffic {
+    fn add_assign(&mut self, other: Self) {
+        self.frames += other.frames;
+        self.bytes += other.bytes;
+        self.lower += other.lower;
+        self.transport += other.transport;
+        self.carried += other.carried;
+        self.control_frames += other.control_frames;
+        self.control_bytes += other.control_bytes;
+        self.retransmitted_frames += other.retransmitted_frames;
+        self.retransmitted_bytes += other.retransmitted_bytes;
+    }
+}
+
+/// One frame's parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind {
+    /// Bytes of headers below the transport.
+    pub lower: u64,
+    /// Bytes of the transport's headers.
+    pub transport: u64,
+    /// Bytes that the transport carries.
+    pub carried: u64,
+    /// Whether the transport has sent this before.
+    pub again: bool,
+}
+
+impl Kind {
+    /// The frame's share of all traffic.
+    pub fn traffic(self) -> Traffic {
+        let bytes = self.lower + self.transport + self.carried;
+        let once = |is: bool, value| if is { value } else { 0 };
+        let control = self.carried == 0;
+        Traffic {
+            frames: 1,
+            bytes,
+            lower: self.lower,
+            transport: self.transport,
+            carried: self.carried,
+            control_frames: once(control, 1),
+            control_bytes: once(control, bytes),
+            retransmitted_frames: once(self.again, 1),
+            retransmitted_bytes: once(self.again, bytes),
+        }
+    }
+}
+
+/// A flow's ends: addresses, then ports.
+type Flow = ([u8; 4], [u8; 4], u16, u16);
+
+/// Takes frames apart, and knows a TCP segment that was there before.
+#[derive(Debug, Default)]
+pub struct Classifier {
+    /// UDP ports that carry PGM.
+    pgm_ports: Vec<u16>,
+    /// The sequence number after the last byte that each TCP flow has sent.
+    next: HashMap<Flow, u32>,
+}
+
+/// Length of a PGM header, and of what follows it in a data packet (RFC 3208,
+/// sections 8 and 8.2).
+const PGM_HEADER: usize = 16;
+/// Offset of a PGM packet's type.
+const PGM_TYPE: usize = 4;
+/// Offset of the length of what a PGM packet carries.
+const PGM_LENGTH: usize = 14;
+/// PGM types of data: the original and a repair.
+const ODATA: u8 = 4;
+const RDATA: u8 = 5;
+
+impl Classifier {
+    /// A classifier for a network where UDP on `pgm_ports` carries PGM.
+    pub fn new(pgm_ports: Vec<u16>) -> Self {
+        Self { pgm_ports, next: HashMap::new() }
+    }
+
+    /// The parts of `frame`, in the order in which its sender sent it.
+    pub fn classify(&mut self, frame: &[u8]) -> Kind {
+        let len = frame.len() as u64;
+        let unknown = Kind { lower: len, transport: 0, carried: 0, again: false };
+        let Ok(packet) = LaxSlicedPacket::from_ethernet(frame) else { return unknown };
+        let Some(LaxNetSlice::Ipv4(ip)) = &packet.net else { return unknown };
+        let header = ip.header();
+        let start = frame.len().min(14 + header.slice().len());
+        let lower = start as u64;
+        // What lies between the IP packet's end and the frame's is padding.
+        let end = (14 + usize::from(header.total_len())).clamp(start, frame.len());
+        let rest = &frame[start..end];
+        let padding = (frame.len() - end) as u64;
+        let split = |transport: usize, again: bool| Kind {
+            lower: lower + padding,
+            transport: transport.min(rest.len()) as u64,
+            carried: rest.len().saturating_sub(transport) as u64,
+            again,
+        };
+        if header.fragments_offset().value() > 0 {
+            return split(0, false);
+        }
+        let flow = |ports: (u16, u16)| (header.source(), header.destination(), ports.0, ports.1);
+        match &packet.transport {
+            Some(TransportSlice::Tcp(tcp)) => {
+                let header = tcp.slice().len().min(usize::from(tcp.data_offset()) * 4);
+                let carried = rest.len().saturating_sub(header);
+                let length = carried as u32 + u32::from(tcp.syn()) + u32::from(tcp.fin());
+                let flow = flow((tcp.source_port(), tcp.destination_port()));
+                let again = length > 0 && self.seen(flow, tcp.sequence_number(), length, tcp.syn());
+                split(header, again)
+            }
+            Some(TransportSlice::Udp(udp)) => {
+                let ports = [udp.source_port(), udp.destination_port()];
+                match ports.iter().any(|port| self.pgm_ports.contains(port)) {
+                    true => {
+                        let (header, again) = pgm(&rest[rest.len().min(8)..]);
+                        split(8 + header, again)
+                    }
+                    false => split(8, false),
+                }
+            }
+            _ if header.protocol() == IpNumber(113) => {
+                let (header, again) = pgm(rest);
+                split(header, again)
+            }
+            // ICMP and IGMP carry nothing of anybody's.
+            _ => split(rest.len(), false),
+        }
+    }
+
+    /// Whether the bytes from `sequence` were sent before; notes them if not.
+    fn seen(&mut self, flow: Flow, sequence: u32, length: u32, syn: bool) -> bool {
+        let end = sequence.wrapping_add(length);
+        match self.next.get_mut(&flow) {
+            // A new connection may use the ports of an old one.
+            Some(next) if syn && next.wrapping_sub(end) != 0 => {
+                *next = end;
+                false
+            }
+            // Sequence numbers wrap (RFC 9293, section 3.4): half the circle is
+            // behind.
+            Some(next) => {
+                let ahead = end.wrapping_sub(*next) as i32;
+                if ahead > 0 {
+                    *next = end;
+                }
+                ahead <= 0
+            }
+            None => {
+                self.next.insert(flow, end);
+                false
+            }
+        }
+    }
+}
+
+/// The length of a PGM packet's headers, and whether it is a repair.
+fn pgm(packet: &[u8]) -> (usize, bool) {
+    let (Some(kind), Some(length)) = (packet.get(PGM_TYPE), packet.get(PGM_LENGTH..PGM_HEADER))
+    else {
+        return (packet.len(), false);
+    };
+    match *kind & 0x0f {
+        ODATA | RDATA => {
+            let carried = usize::from(u16::from_be_bytes([length[0], length[1]]));
+            (packet.len().saturating_sub(carried), *kind & 0x0f == RDATA)
+        }
+        _ => (packet.len(), false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etherparse::PacketBuilder;
+
+    fn tcp(sequence: u32, syn: bool, payload: usize) -> Vec<u8> {
+        let builder =
+            PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
+        let mut builder = builder.tcp(5556, 40000, sequence, 1000);
+        if syn {
+            builder = builder.syn();
+        }
+        let mut frame = Vec::new();
+        builder.write(&mut frame, &vec![0; payload]).unwrap();
+        frame
+    }
+
+    fn udp(port: u16, payload: &[u8]) -> Vec<u8> {
+        let builder =
+            PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
+        let mut frame = Vec::new();
+        builder.udp(port, port).write(&mut frame, payload).unwrap();
+        frame
+    }
+
+    #[test]
+    fn layers_of_udp() {
+        let frame = udp(9, &[0; 85]);
+        let kind = Classifier::default().classify(&frame);
+        assert_eq!(kind, Kind { lower: 34, transport: 8, carried: 85, again: false });
+        assert_eq!(kind.traffic().bytes, 127);
+    }
+
+    #[test]
+    fn a_later_fragment_is_all_carried() {
+        let mut frame = udp(9, &[0; 85]);
+        frame[21] = 11;
+        let kind = Classifier::default().classify(&frame);
+        assert_eq!(kind, Kind { lower: 34, transport: 0, carried: 93, again: false });
+    }
+
+    #[test]
+    fn tcp_sends_again() {
+        let mut classifier = Classifier::default();
+        let mut again =
+            |sequence, syn, payload| classifier.classify(&tcp(sequence, syn, payload)).again;
+        assert!(!again(u32::MAX, true, 0));
+        assert!(again(u32::MAX, true, 0));
+        assert!(!again(0, false, 73));
+        assert!(!again(73, false, 73));
+        assert!(again(73, false, 73));
+        assert!(again(0, false, 73));
+        assert!(!again(146, false, 0), "an acknowledgement");
+        assert!(!again(100, false, 73), "new bytes beside old ones");
+        assert!(!again(5_000, true, 0), "a new connection");
+    }
+
+    #[test]
+    fn an_acknowledgement_is_control() {
+        let traffic = Classifier::default().classify(&tcp(5, false, 0)).traffic();
+        assert_eq!((traffic.control_frames, traffic.control_bytes), (1, 54));
+    }
+
+    #[test]
+    fn pgm_data_repairs_and_control() {
+        let mut classifier = Classifier::new(vec![5556]);
+        let packet = |kind: u8, carried: u8| {
+            let mut packet = vec![0; 24 + usize::from(carried)];
+            packet[PGM_TYPE] = kind;
+            packet[PGM_LENGTH + 1] = carried;
+            udp(5556, &packet)
+        };
+        let data = classifier.classify(&packet(ODATA, 40));
+        assert_eq!(data, Kind { lower: 34, transport: 32, carried: 40, again: false });
+        assert!(classifier.classify(&packet(RDATA, 40)).again);
+        assert_eq!(classifier.classify(&packet(8, 0)).traffic().control_frames, 1);
+        // What is cut short is not data.
+        assert_eq!(classifier.classify(&udp(5556, &[0; 5])).carried, 0);
+    }
+
+    #[test]
+    fn any_bytes_add_up() {
+        let mut classifier = Classifier::new(vec![5556]);
+        let draw = units::Draw::new(3, 0, 0);
+        for i in 0..20_000u64 {
+            let mut frame = if i % 2 == 0 { tcp(1, false, 30) } else { udp(5556, &[4; 60]) };
+            for k in 0..8 {
+                let at = draw.uniform(units::Purpose::Loss, i * 16 + k) * frame.len() as f64;
+                let value = draw.uniform(units::Purpose::Jitter, i * 16 + k) * 256.0;
+                frame[at as usize] = value as u8;
+            }
+            frame.truncate((draw.uniform(units::Purpose::Loss, i * 16 + 9) * 150.0) as usize);
+            assert_eq!(classifier.classify(&frame).traffic().bytes, frame.len() as u64);
+        }
+    }
+}
