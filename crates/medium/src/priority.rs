@@ -30,13 +30,13 @@ pub(crate) struct Governor {
 impl Governor {
     /// Raises the calling thread as far as this process may.
     pub fn raise(now: Instant) -> Self {
-        let best = if set(true) {
-            Priority::RealTime
+        // What a thread that has stepped down falls back to.
         // SAFETY: setpriority with integer arguments; 0 is the calling thread.
-        } else if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) } == 0 {
-            Priority::High
-        } else {
-            Priority::Ordinary
+        let high = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) } == 0;
+        let best = match (set(true), high) {
+            (true, _) => Priority::RealTime,
+            (false, true) => Priority::High,
+            (false, false) => Priority::Ordinary,
         };
         // Timers of ordinary threads may otherwise be 50 us late on purpose.
         // SAFETY: prctl with integer arguments.

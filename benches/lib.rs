@@ -1,0 +1,1 @@
+//! Nothing: the benchmark is `main.rs`, run by `cargo bench -p bench`.

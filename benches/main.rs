@@ -1,0 +1,48 @@
+//! What the test bed can do on this machine, beside what the machine can:
+//! bring-up and tear-down of nodes, forwarded frames, release error.
+//!
+//! `cargo bench -p bench [-- nodes|frames|release]`
+
+mod bare;
+mod frames;
+mod load;
+mod nodes;
+mod release;
+
+use std::process::ExitCode;
+
+type Bench = fn() -> Result<(), Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    match args.first().map(String::as_str) {
+        Some(lab::NURSERY) => return lab::nursery(),
+        Some(load::FLOOD) => return load::flood(&args[1..]),
+        Some(load::BURN) => return load::burn(),
+        _ => {}
+    }
+    let wanted = |name: &str| args.is_empty() || args.iter().any(|arg| arg == name);
+    let mut benches: Vec<Bench> = Vec::new();
+    if wanted("nodes") {
+        benches.push(nodes::bench);
+    }
+    if wanted("frames") {
+        benches.push(frames::bench);
+    }
+    if wanted("release") {
+        benches.push(release::bench);
+    }
+    for bench in benches {
+        if let Err(error) = bench() {
+            eprintln!("error: {error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// The middle one.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}

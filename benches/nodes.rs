@@ -1,0 +1,66 @@
+//! How long nodes take to come and to go, and what nodes the others need.
+
+use lab::{Interface, Lab, Limits, Member, NodeSpec};
+use std::error::Error;
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+/// The address of the node `i`, from 0.
+pub fn address(i: usize) -> Ipv4Addr {
+    Ipv4Addr::from(0x0a00_0001 + i as u32)
+}
+
+fn mac(i: usize) -> [u8; 6] {
+    let [a, b, c, d] = address(i).octets();
+    [2, 0, a, b, c, d]
+}
+
+/// Brings `count` nodes up, each of which knows the link addresses of those that
+/// `knows` names.
+pub fn up(
+    count: usize,
+    knows: impl Fn(usize) -> Vec<usize>,
+) -> Result<(Lab, Vec<OwnedFd>), Box<dyn Error>> {
+    let member = |i: usize| {
+        let interface = Interface {
+            name: "eth0".into(),
+            mac: mac(i),
+            address: address(i),
+            prefix: 16,
+            mtu: 1500,
+            neighbours: knows(i).into_iter().map(|j| (address(j), mac(j))).collect(),
+        };
+        let spec = NodeSpec { name: format!("node-{i}"), interfaces: vec![interface] };
+        Member { spec, limits: Limits::default() }
+    };
+    let members: Vec<_> = (0..count).map(member).collect();
+    let hosts: String = (0..count).map(|i| format!("{} node-{i}\n", address(i))).collect();
+    let (lab, taps) = Lab::up(&std::env::current_exe()?, &members, &hosts)?;
+    Ok((lab, taps.into_iter().flatten().collect()))
+}
+
+/// Prints the times of 301 and of 1,001 nodes, medians of five.
+pub fn bench() -> Result<(), Box<dyn Error>> {
+    println!(
+        "nodes: a hub and its leaves, one TAP each\n{:>6} {:>8} {:>8}",
+        "nodes", "up s", "down s"
+    );
+    for count in [301, 1001] {
+        let (mut ups, mut downs) = (Vec::new(), Vec::new());
+        for _ in 0..5 {
+            let begin = Instant::now();
+            let (lab, taps) = up(count, |i| if i == 0 { (1..count).collect() } else { vec![0] })?;
+            ups.push(begin.elapsed().as_secs_f64());
+            let taps = medium::Taps::new(taps)?;
+            let begin = Instant::now();
+            std::thread::scope(|scope| {
+                scope.spawn(|| drop(taps));
+                drop(lab);
+            });
+            downs.push(begin.elapsed().as_secs_f64());
+        }
+        println!("{count:>6} {:>8.3} {:>8.3}", crate::median(ups), crate::median(downs));
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! How much later than meant frames leave a link of 30 ms.
+
+use crate::{frames, load, nodes};
+use measure::Accounting;
+use medium::{Endpoint, Engine, Impairment, Taps};
+use std::error::Error;
+use std::time::Duration;
+
+const ROUND: Duration = Duration::from_secs(4);
+
+/// Prints the release error at three rates, idle and with a busy program for
+/// each processor.
+pub fn bench() -> Result<(), Box<dyn Error>> {
+    println!(
+        "\nrelease error at 30 ms, us\n{:>10} {:>8} {:>8} {:>8} {:>8} {:>9}",
+        "frames/s", "others", "p50", "p99", "max", "got"
+    );
+    for rate in ["1000", "10000", "100000"] {
+        for busy in [false, true] {
+            let (lab, taps) = nodes::up(2, |i| vec![1 - i])?;
+            let taps = Taps::new(taps)?;
+            let waker = taps.waker();
+            let delayed = Impairment { delay: "30 ms".parse()?, ..Impairment::default() };
+            let link = Endpoint { up: delayed, down: Impairment::default() };
+            let (spec, places) = frames::switch(2, &link);
+            let accounting = Accounting::new(vec![vec![0, 1]], Vec::new(), None);
+            let engine = Engine::start(taps, waker, vec![spec], places, accounting)?;
+            engine.begin();
+            load::start(&lab, 0, &[load::FLOOD, &nodes::address(1).to_string(), rate])?;
+            if busy {
+                for _ in 0..std::thread::available_parallelism()?.get() {
+                    load::start(&lab, 1, &[load::BURN])?;
+                }
+            }
+            std::thread::sleep(ROUND);
+            drop(lab);
+            let seen = engine.stop()?.observer;
+            let Some(late) = seen.lateness().summary(1e3) else { return Err("no frames".into()) };
+            println!(
+                "{rate:>10} {:>8} {:>8.0} {:>8.0} {:>8.0} {:>9.0}",
+                if busy { "busy" } else { "idle" },
+                late.p50,
+                late.p99,
+                late.max,
+                seen.lateness().count() as f64 / ROUND.as_secs_f64(),
+            );
+        }
+    }
+    Ok(())
+}

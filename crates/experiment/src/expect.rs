@@ -1,0 +1,145 @@
+//! What should hold of the results, and whether it does.
+
+use crate::matrix::Matrix;
+use crate::metric;
+use crate::problem::Problem;
+use crate::read::{Fields, Fixed, Named, Read, Sink};
+use crate::scalar::{Word, word};
+use crate::source::Place;
+use crate::tree::Node;
+use schemars::JsonSchema;
+use units::Ratio;
+
+/// A statement about the results that a machine can check.
+#[derive(Debug, Clone, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Expect {
+    /// Where it stands, for errors about what it lacks.
+    #[schemars(skip)]
+    pub(crate) place: Place,
+    /// The statement in words.
+    #[schemars(required)]
+    pub(crate) say: Option<Fixed<String>>,
+    /// The figure of `summary.json` it is about, such as `messages.rtd_ms.mean`.
+    #[schemars(required)]
+    pub(crate) metric: Option<Fixed<String>>,
+    /// The cell that it is about: a value for each axis.
+    pub(crate) of: Option<Fixed<Named<Fixed<String>>>>,
+    /// How it compares.
+    #[schemars(required)]
+    pub(crate) is: Option<Fixed<Comparison>>,
+    /// What the other cell's figure is multiplied by; 1 unless given.
+    pub(crate) factor: Option<Fixed<f64>>,
+    /// The cell to compare with: a value for each axis.
+    pub(crate) than: Option<Fixed<Named<Fixed<String>>>>,
+    /// A number to compare with, in place of `than`.
+    pub(crate) value: Option<Fixed<f64>>,
+    /// For `within`: how far it may be from it, as a share of it.
+    pub(crate) tolerance: Option<Fixed<Ratio>>,
+}
+
+/// How a figure compares with another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+pub(crate) enum Comparison {
+    /// Greater than it.
+    Above,
+    /// Less than it.
+    Below,
+    /// No further from it than the tolerance.
+    Within,
+}
+
+impl Word for Comparison {
+    const WHAT: &'static str = "a comparison";
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("above", Self::Above), ("below", Self::Below), ("within", Self::Within)];
+}
+
+impl Read for Comparison {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        word(node, sink)
+    }
+}
+
+impl Read for Expect {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        let mut fields = Fields::of(node, "a check", sink)?;
+        let start = node.place.start;
+        let expect = Self {
+            place: Place { start, end: start },
+            say: fields.required("say"),
+            metric: fields.required("metric"),
+            of: fields.optional("of"),
+            is: fields.required("is"),
+            factor: fields.optional("factor"),
+            than: fields.optional("than"),
+            value: fields.optional("value"),
+            tolerance: fields.optional("tolerance"),
+        };
+        if fields.has("than") == fields.has("value") {
+            let problem = Problem::new("a check needs either `than` or `value`").at(expect.place);
+            fields.sink.add(problem.label("`than` names another cell, `value` a number"));
+        }
+        if let Some(factor) = expect.factor.as_ref().filter(|_| fields.has("value")) {
+            let problem = Problem::new("`factor` multiplies the figure of `than`, not a `value`");
+            fields.sink.add(problem.at(factor.place));
+        }
+        let within = expect.is.as_ref().is_none_or(|is| is.value == Comparison::Within);
+        if let Some(tolerance) = expect.tolerance.as_ref().filter(|_| !within) {
+            let problem = Problem::new("only `within` has a `tolerance`").at(tolerance.place);
+            fields.sink.add(problem);
+        }
+        if let Some(is) = &expect.is
+            && is.value == Comparison::Within
+            && !fields.has("tolerance")
+        {
+            let problem = Problem::new("`within` needs a `tolerance`").at(is.place);
+            fields.sink.add(problem.label("write for example `tolerance: 10 %`"));
+        }
+        fields.finish();
+        Some(expect)
+    }
+}
+
+impl Expect {
+    /// The statement in words.
+    pub fn say(&self) -> &str {
+        self.say.as_ref().map_or("", |say| &say.value)
+    }
+
+    /// Reports cells and figures that the experiment does not have.
+    pub(crate) fn check(
+        &self,
+        matrix: &Matrix,
+        groups: &Named<crate::file::Group>,
+        sink: &mut Sink,
+    ) {
+        if let Some(metric) = &self.metric
+            && let Err(advice) = metric::check(&metric.value, groups.names())
+        {
+            let problem = Problem::new(format!("no summary has `{}`", metric.value));
+            sink.add(problem.at(metric.place).label(advice));
+        }
+        let missing = |cell: &Named<_>| matrix.axes().find(|axis| !cell.has(axis)).cloned();
+        let mut sides = vec![(&self.than, self.than.is_some())];
+        sides.insert(0, (&self.of, true));
+        for (side, must) in sides {
+            let empty = Named::default();
+            let cell = side.as_ref().map_or(&empty, |side| &side.value);
+            for (axis, place, value) in cell.iter() {
+                if let Err(problem) = matrix.check(axis, None) {
+                    sink.add(problem.at(place));
+                } else if let Err(problem) = matrix.check(axis, Some(&value.value)) {
+                    sink.add(problem.at(value.place));
+                }
+            }
+            if let Some(axis) = missing(cell).filter(|_| must) {
+                let place = side.as_ref().map_or(self.place, |side| side.place);
+                let text = format!("the check does not say which `{axis}`");
+                let problem = Problem::new(text).at(place);
+                sink.add(problem.label("`of` and `than` name a value for each axis"));
+            }
+        }
+    }
+}

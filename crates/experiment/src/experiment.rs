@@ -1,0 +1,215 @@
+//! An experiment: a file that has been read and found good.
+
+use crate::expect::Expect;
+use crate::file::File;
+use crate::matrix::{Cell, Matrix};
+use crate::only::Only;
+use crate::plan::Plan;
+use crate::problem::{Errors, Problem};
+use crate::read::{Read, Sink};
+use crate::resolve::resolve;
+use crate::source::Source;
+use crate::substitute::Substitution;
+use crate::tree::{self, Content, Node};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// An experiment file in which every cell of the matrix resolves.
+#[derive(Debug, Clone)]
+pub struct Experiment {
+    /// Its name.
+    pub name: String,
+    /// How often each cell is run.
+    pub repeats: u32,
+    /// The seed of all draws, unless another is asked for.
+    pub seed: u64,
+    /// What should hold of the results.
+    pub expect: Vec<Expect>,
+    /// The file of reference figures; absolute.
+    pub reference: Option<PathBuf>,
+    source: Arc<Source>,
+    base: PathBuf,
+    tree: Node,
+    matrix: Matrix,
+}
+
+/// A larger file is no experiment.
+const LARGEST: u64 = 8 << 20;
+
+impl Experiment {
+    /// Reads and checks the file at `path`. Paths in it are relative to its
+    /// folder.
+    pub fn read(path: &Path) -> Result<Self, Errors> {
+        let cannot = |why: String, advice: &str| {
+            let text = format!("cannot read the experiment file {}: {why}", path.display());
+            Errors::bare(Problem::new(text).label(advice))
+        };
+        match std::fs::metadata(path) {
+            Ok(found) if found.is_dir() => {
+                return Err(cannot("it is a folder".to_owned(), "name the .yaml file in it"));
+            }
+            Ok(found) if found.len() > LARGEST => {
+                return Err(cannot("it is larger than 8 MiB".to_owned(), "is it the right file?"));
+            }
+            _ => {}
+        }
+        let bytes = std::fs::read(path)
+            .map_err(|error| cannot(error.to_string(), "check the path and its permissions"))?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let why = format!("byte {} is not UTF-8 text", error.utf8_error().valid_up_to());
+            cannot(why, "an experiment is YAML in UTF-8")
+        })?;
+        Self::parse(&text, path, path.parent().unwrap_or(Path::new("")))
+    }
+
+    /// Reads and checks `text`. Errors call it `file_name`; paths in it are
+    /// relative to `base`.
+    pub fn parse(
+        text: &str,
+        file_name: impl AsRef<Path>,
+        base: impl AsRef<Path>,
+    ) -> Result<Self, Errors> {
+        let file = file_name.as_ref().to_owned();
+        // A byte order mark belongs to the encoding, and editors do not show it.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text).to_owned();
+        let source = Arc::new(Source { file, text });
+        let base = base.as_ref().to_owned();
+        let fail = |problems| Errors::new(source.clone(), problems);
+        let (tree, mut problems) = tree::parse(&source.text).map_err(|p| fail(vec![p]))?;
+        if !matches!(tree.content, Content::Map(_)) {
+            let text = format!("expected an experiment, found {}", tree.kind());
+            let problem = Problem::new(text).at(tree.place).label("it begins with `experiment:`");
+            return Err(fail(vec![problem]));
+        }
+        let mut sink = Sink::default();
+        let matrix = Matrix::read(&tree, &mut sink);
+        problems.append(&mut sink.problems);
+        let mut first = None;
+        let mut used = HashSet::new();
+        for cell in matrix.cells() {
+            let (file, plan, mut sink) = resolve_cell(&tree, &matrix, &cell, &base, &mut used);
+            if let (None, Some(file), Some(plan)) = (&first, file, plan) {
+                sink.replaced.clear();
+                first = Some(finish(file, plan, &matrix, &base, &mut sink));
+            }
+            problems.append(&mut sink.problems);
+        }
+        for axis in matrix.axes().filter(|axis| !used.contains(*axis)) {
+            let problem = Problem::new(format!("nothing uses the axis `{axis}`"));
+            let label = format!("write `${{{axis}}}` where its value belongs, or leave it out");
+            problems.push(problem.at(matrix.place(axis)).label(label));
+        }
+        let problems = distinct(problems);
+        match first {
+            Some(first) if problems.is_empty() => Ok(Self {
+                name: first.name,
+                repeats: first.repeats,
+                seed: first.seed,
+                expect: first.expect,
+                reference: first.reference,
+                source,
+                base,
+                tree,
+                matrix,
+            }),
+            _ => Err(fail(problems)),
+        }
+    }
+
+    /// The text of the file, as given.
+    pub fn source(&self) -> &str {
+        &self.source.text
+    }
+
+    /// The name of the file, as given.
+    pub fn file(&self) -> &Path {
+        &self.source.file
+    }
+
+    /// The axes of the matrix and their values, in the order of the file.
+    pub fn axes(&self) -> impl Iterator<Item = (&str, &[String])> {
+        self.matrix.axes().map(|axis| (axis.as_str(), self.matrix.values(axis).unwrap_or_default()))
+    }
+
+    /// The cells of the matrix that `only` picks, in the order of the file.
+    pub fn cells(&self, only: &Only) -> Result<Vec<Cell>, Errors> {
+        only.pick(&self.matrix).map_err(Errors::bare)
+    }
+
+    /// The plan of one run. It fails only if a file that was there when the
+    /// experiment was read has gone, or the cell is not of this experiment.
+    pub fn plan(&self, cell: &Cell, repeat: u32, seed: u64) -> Result<Plan, Errors> {
+        let cells = self.matrix.cells();
+        if !cells.contains(cell) {
+            let problem = Problem::new(format!("the matrix has no cell {cell}"));
+            return Err(Errors::bare(problem.label("take one that `cells` gives")));
+        }
+        let used = &mut HashSet::new();
+        let (_, plan, sink) = resolve_cell(&self.tree, &self.matrix, cell, &self.base, used);
+        match plan {
+            Some(plan) if sink.problems.is_empty() => Ok(Plan { repeat, seed, ..plan }),
+            _ => Err(Errors::new(self.source.clone(), distinct(sink.problems))),
+        }
+    }
+}
+
+/// One cell, read and resolved; the axes that it uses are added to `used`.
+fn resolve_cell(
+    tree: &Node,
+    matrix: &Matrix,
+    cell: &Cell,
+    base: &Path,
+    used: &mut HashSet<String>,
+) -> (Option<File>, Option<Plan>, Sink) {
+    let mut substitution = Substitution::new(matrix, cell);
+    let tree = substitution.file(tree);
+    used.extend(substitution.used);
+    let mut sink = Sink {
+        problems: substitution.problems,
+        replaced: substitution.replaced,
+        cell: cell.to_string(),
+    };
+    let file = File::read(&tree, &mut sink);
+    let plan = file.as_ref().map(|file| resolve(file, cell, base, &mut sink));
+    (file, plan, sink)
+}
+
+/// What holds for all cells.
+struct Whole {
+    name: String,
+    repeats: u32,
+    seed: u64,
+    expect: Vec<Expect>,
+    reference: Option<PathBuf>,
+}
+
+fn finish(file: File, plan: Plan, matrix: &Matrix, base: &Path, sink: &mut Sink) -> Whole {
+    let expect = file.expect.unwrap_or_default();
+    if let Some(groups) = &file.nodes {
+        expect.iter().for_each(|expect| expect.check(matrix, groups, sink));
+    }
+    let reference = file.reference.map(|reference| {
+        let full = base.join(&reference.value);
+        if !full.is_file() {
+            let text = format!("the reference file `{}` is not there", reference.value);
+            let problem = Problem::new(text).at(reference.place);
+            let problem = problem.label("a path is relative to the experiment file");
+            sink.add(problem.note(format!("looked for {}", full.display())));
+        }
+        std::path::absolute(&full).unwrap_or(full)
+    });
+    Whole {
+        name: plan.experiment,
+        repeats: file.repeats.map_or(1, |repeats| repeats.value),
+        seed: plan.seed,
+        expect,
+        reference,
+    }
+}
+
+/// Each problem once: cells share most of the file, so they share its problems.
+fn distinct(problems: Vec<Problem>) -> Vec<Problem> {
+    let mut seen = HashSet::new();
+    problems.into_iter().filter(|p| seen.insert((p.place, p.message.clone()))).collect()
+}

@@ -1,0 +1,125 @@
+//! The file as typed, one cell of it: `${axis}` replaced, nothing resolved.
+
+mod network;
+mod workload;
+
+pub(crate) use network::{Channel, Impairment, Link, Network, Profile};
+pub(crate) use workload::{Command, Interaction, Model, Workload};
+
+use crate::expect::Expect;
+use crate::matrix::Matrix;
+use crate::read::{At, Fields, Fixed, Named, Read, Sink};
+use crate::tree::Node;
+use schemars::JsonSchema;
+use units::{Bytes, Span};
+
+/// An experiment for Thingbed: which nodes, over which networks, run what.
+///
+/// Any value may be `${axis}`, which the matrix fills; inside `{ }` or `[ ]` it
+/// needs quotes. Every quantity carries its unit.
+#[derive(Debug, JsonSchema)]
+#[schemars(title = "Thingbed experiment", deny_unknown_fields)]
+pub(crate) struct File {
+    /// Its name; the folder of its runs is called so.
+    #[schemars(required)]
+    pub experiment: Option<Fixed<String>>,
+    /// What it is about.
+    #[schemars(rename = "description")]
+    pub _description: Option<Fixed<String>>,
+    /// Groups of nodes by name. A group of one is a node of that name, others
+    /// are `name-1`, `name-2` and so on.
+    #[schemars(required)]
+    pub nodes: Option<Named<Group>>,
+    /// Networks by name.
+    pub networks: Option<Named<Network>>,
+    /// What networks do to frames, by name; a network picks one with `profile`.
+    pub profiles: Option<Named<Profile>>,
+    /// Interaction models by name; an interaction picks one with `model`.
+    pub models: Option<Named<Model>>,
+    /// What the nodes do.
+    #[schemars(required)]
+    pub workloads: Option<Vec<Workload>>,
+    /// Axes and their values; every combination is a cell, run by itself.
+    #[schemars(rename = "matrix", with = "Option<Matrix>")]
+    pub _matrix: (),
+    /// How often each cell is run; 1 unless given.
+    pub repeats: Option<Fixed<u32>>,
+    /// The seed of all draws; 1 unless given.
+    pub seed: Option<Fixed<u64>>,
+    /// How long messages are sent. May be missing if every interaction says how
+    /// long or how often.
+    pub duration: Option<At<Span>>,
+    /// How long to wait after that for what is still on its way; 30 s unless
+    /// given.
+    pub drain: Option<At<Span>>,
+    /// How long the programs may take until all are ready; 60 s unless given.
+    pub setup_limit: Option<At<Span>>,
+    /// A file of reference figures to compare with, relative to this file.
+    pub reference: Option<Fixed<String>>,
+    /// What should hold of the results; checked after the runs.
+    pub expect: Option<Vec<Expect>>,
+}
+
+impl Read for File {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        let mut fields = Fields::of(node, "an experiment", sink)?;
+        let file = Self {
+            experiment: fields.required("experiment"),
+            _description: fields.optional("description"),
+            nodes: fields.required("nodes"),
+            networks: fields.optional("networks"),
+            profiles: fields.optional("profiles"),
+            models: fields.optional("models"),
+            workloads: fields.required("workloads"),
+            // Read before the cells there are, so here it is only known.
+            _matrix: fields.known("matrix"),
+            repeats: fields.optional("repeats"),
+            seed: fields.optional("seed"),
+            duration: fields.optional("duration"),
+            drain: fields.optional("drain"),
+            setup_limit: fields.optional("setup_limit"),
+            reference: fields.optional("reference"),
+            expect: fields.optional("expect"),
+        };
+        fields.finish();
+        Some(file)
+    }
+}
+
+/// Nodes that are alike.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Group {
+    /// How many; 1 unless given.
+    pub count: Option<At<u32>>,
+    /// What each of them may use.
+    pub limits: Option<Limits>,
+}
+
+impl Read for Group {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        let mut fields = Fields::of(node, "a group of nodes", sink)?;
+        let group = Self { count: fields.optional("count"), limits: fields.optional("limits") };
+        fields.finish();
+        Some(group)
+    }
+}
+
+/// What a node may use of the machine.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Limits {
+    /// CPUs' worth of time, such as `0.5`.
+    pub cpus: Option<At<f64>>,
+    /// Memory of all its processes.
+    pub memory: Option<At<Bytes>>,
+}
+
+impl Read for Limits {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        let mut fields = Fields::of(node, "limits", sink)?;
+        let limits = Self { cpus: fields.optional("cpus"), memory: fields.optional("memory") };
+        fields.finish();
+        Some(limits)
+    }
+}

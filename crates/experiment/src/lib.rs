@@ -1,0 +1,43 @@
+//! The experiment file, its checking, and the plan that it resolves to.
+//!
+//! ```text
+//! text -> tree -> matrix -> one tree a cell -> File as typed -> Plan
+//! ```
+//! Everything is checked for every cell before anything runs; what is wrong is
+//! collected, and shown at its line. Nothing here starts a process or opens a
+//! socket; payload files are looked for, and that is all the I/O there is.
+
+mod expect;
+mod experiment;
+mod file;
+mod matrix;
+mod metric;
+mod nearest;
+mod only;
+mod outcome;
+mod pattern;
+mod plan;
+mod plan_text;
+mod problem;
+mod read;
+mod resolve;
+mod scalar;
+mod schema;
+mod source;
+mod subnet;
+mod substitute;
+mod tree;
+
+pub use expect::Expect;
+pub use experiment::Experiment;
+pub use matrix::Cell;
+pub use only::Only;
+pub use outcome::{Outcome, Status, evaluate};
+pub use pattern::InteractionPattern;
+pub use plan::{
+    Command, Interaction, Mac, Plan, PlannedChannel, PlannedLimits, PlannedLink, PlannedNetwork,
+    PlannedNode, Workload,
+};
+pub use problem::{Errors, Problem};
+pub use schema::schema;
+pub use subnet::Subnet;

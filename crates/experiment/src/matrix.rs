@@ -1,0 +1,216 @@
+//! Axes and their values, and the cells that they make.
+
+use crate::nearest::advice;
+use crate::problem::Problem;
+use crate::read::{Fixed, Named, Read, Sink};
+use crate::source::Place;
+use crate::tree::{Content, Node};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::fmt;
+
+/// More cells than this are a slip of the pen.
+const MOST_CELLS: usize = 4096;
+
+/// One combination of the matrix: a value for each axis, in the file's order.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Cell(IndexMap<String, String>);
+
+impl Cell {
+    /// The value of `axis`.
+    pub fn get(&self, axis: &str) -> Option<&str> {
+        self.0.get(axis).map(String::as_str)
+    }
+
+    /// Axes and values, in the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(axis, value)| (axis.as_str(), value.as_str()))
+    }
+
+    /// Whether there are no axes.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The values joined by `-`, fit for a folder's name; `run` without axes.
+    pub fn folder(&self) -> String {
+        let safe = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+        let values: Vec<String> = self.0.values().map(|v| v.chars().map(safe).collect()).collect();
+        let name = values.join("-");
+        if name.trim_matches('.').is_empty() { "run".to_owned() } else { name }
+    }
+}
+
+impl<A: Into<String>, V: Into<String>> FromIterator<(A, V)> for Cell {
+    fn from_iter<I: IntoIterator<Item = (A, V)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().map(|(axis, value)| (axis.into(), value.into())).collect())
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("(no matrix)");
+        }
+        for (index, (axis, value)) in self.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write!(f, "{comma}{axis}={value}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The axes of an experiment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Matrix {
+    axes: IndexMap<String, (Place, Vec<String>)>,
+}
+
+impl Matrix {
+    /// The matrix of the file `root`; what is wrong with it goes to `sink`.
+    pub fn read(root: &Node, sink: &mut Sink) -> Self {
+        let mut matrix = Self::default();
+        let Some(node) = root.get("matrix") else { return matrix };
+        match &node.content {
+            Content::Map(entries) if !entries.is_empty() => {}
+            Content::Nothing | Content::Map(_) => {
+                let problem = Problem::new("a matrix over nothing").at(node.place);
+                sink.add(
+                    problem.label("give it an axis such as `loss: [1 %, 5 %]`, or leave it out"),
+                );
+                return matrix;
+            }
+            _ => {
+                sink.expected("axes such as `loss: [1 %, 5 %]`", node);
+                return matrix;
+            }
+        }
+        let axes = Named::<Vec<Fixed<String>>>::read(node, sink).unwrap_or_default();
+        for (axis, place, values) in axes.iter() {
+            let mut seen: HashMap<&str, Place> = HashMap::new();
+            for value in values {
+                if seen.insert(&value.value, value.place).is_some() {
+                    let text = format!("`{}` stands twice in the axis `{axis}`", value.value);
+                    sink.add(Problem::new(text).at(value.place));
+                }
+            }
+            if values.is_empty() {
+                let problem = Problem::new(format!("the axis `{axis}` has no values")).at(place);
+                sink.add(problem.label("a matrix over nothing has no cells; give it a value"));
+            }
+        }
+        for name in axes.names() {
+            let values = axes.get(name).map_or(&[][..], |values| values);
+            let place = axes.iter().find(|(axis, ..)| axis == name).map(|(_, place, _)| place);
+            let values = values.iter().map(|value| value.value.clone()).collect();
+            matrix.axes.insert(name.clone(), (place.unwrap_or(node.place), values));
+        }
+        if matrix.size().is_none_or(|size| size > MOST_CELLS) {
+            let problem = Problem::new(format!("the matrix has more than {MOST_CELLS} cells"));
+            sink.add(problem.at(node.place).label("split it over several files"));
+            // What else is wrong shows in the first cell as well.
+            matrix.axes.values_mut().for_each(|(_, values)| values.truncate(1));
+        }
+        matrix.refuse_same_folders(node.place, sink);
+        matrix
+    }
+
+    /// Two cells must not write into one folder.
+    fn refuse_same_folders(&self, place: Place, sink: &mut Sink) {
+        let mut folders: HashMap<String, Cell> = HashMap::new();
+        for cell in self.cells() {
+            if let Some(other) = folders.insert(cell.folder(), cell.clone()) {
+                let text = format!("the cells {other} and {cell} would share a folder of results");
+                sink.add(Problem::new(text).at(place).label("make the values differ in letters"));
+                return;
+            }
+        }
+    }
+
+    fn size(&self) -> Option<usize> {
+        self.axes.values().try_fold(1usize, |size, (_, values)| size.checked_mul(values.len()))
+    }
+
+    pub fn has(&self, axis: &str) -> bool {
+        self.axes.contains_key(axis)
+    }
+
+    /// The names of the axes.
+    pub fn axes(&self) -> impl Iterator<Item = &String> + Clone {
+        self.axes.keys()
+    }
+
+    /// The values of `axis`.
+    pub fn values(&self, axis: &str) -> Option<&[String]> {
+        self.axes.get(axis).map(|(_, values)| values.as_slice())
+    }
+
+    /// Where the name of `axis` stands.
+    pub fn place(&self, axis: &str) -> Place {
+        self.axes.get(axis).map_or(Place::default(), |(place, _)| *place)
+    }
+
+    /// Every combination; the last axis changes fastest. One empty cell without
+    /// axes. An axis without values is left out, so that what else is wrong can
+    /// still be found.
+    pub fn cells(&self) -> Vec<Cell> {
+        let mut cells = vec![Cell::default()];
+        for (axis, (_, values)) in self.axes.iter().filter(|(_, (_, values))| !values.is_empty()) {
+            cells = cells
+                .iter()
+                .flat_map(|cell| {
+                    values.iter().map(|value| {
+                        let mut cell = cell.clone();
+                        cell.0.insert(axis.clone(), value.clone());
+                        cell
+                    })
+                })
+                .collect();
+        }
+        cells
+    }
+
+    /// Checks that `axis` and `value` are there.
+    pub fn check(&self, axis: &str, value: Option<&str>) -> Result<(), Problem> {
+        let Some(values) = self.values(axis) else {
+            let problem = Problem::new(format!("the matrix has no axis `{axis}`"));
+            return Err(problem.label(advice(axis, self.axes())));
+        };
+        match value.filter(|value| !values.iter().any(|known| known == value)) {
+            Some(value) => Err(Problem::new(format!("the axis `{axis}` has no value `{value}`"))
+                .label(advice(value, values))),
+            None => Ok(()),
+        }
+    }
+
+    #[cfg(test)]
+    pub fn from_pairs<const N: usize>(axes: [(&str, Vec<&str>); N]) -> Self {
+        let axes = axes.into_iter().map(|(axis, values)| {
+            let values = values.into_iter().map(str::to_owned).collect();
+            (axis.to_owned(), (Place::default(), values))
+        });
+        Self { axes: axes.collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_axis_changes_fastest() {
+        let matrix = Matrix::from_pairs([("a", vec!["1", "2"]), ("b", vec!["x", "y"])]);
+        let cells: Vec<String> = matrix.cells().iter().map(Cell::to_string).collect();
+        assert_eq!(cells, ["a=1,b=x", "a=1,b=y", "a=2,b=x", "a=2,b=y"]);
+        assert_eq!(matrix.cells()[1].folder(), "1-y");
+        assert_eq!(Matrix::default().cells().len(), 1);
+    }
+
+    #[test]
+    fn a_folder_has_no_slashes() {
+        assert_eq!(Cell::from_iter([("a", "../x y")]).folder(), ".._x_y");
+        assert_eq!(Cell::from_iter([("a", "..")]).folder(), "run");
+    }
+}

@@ -1,0 +1,95 @@
+//! The figures of a run's summary that a check may name.
+
+use crate::nearest::advice;
+use serde_json::Value;
+
+/// Figures of the whole run.
+const MESSAGES: [&str; 6] = ["sent", "delivered", "replies", "loss_pct", "duplicates", "late"];
+const DELAYS: [&str; 3] = ["rtd_ms", "rtd_from_sent_ms", "down_ms"];
+const DELAY: [&str; 5] = ["mean", "p50", "p95", "p99", "max"];
+const LINKS: [&str; 6] = [
+    "delay_error_us.p50",
+    "delay_error_us.p99",
+    "delay_error_us.max",
+    "loss_asked_pct",
+    "loss_got_pct",
+    "overflow_frames",
+];
+/// Figures of each group of nodes; the group `*` is all of them.
+const GROUP: [&str; 16] = [
+    "nodes",
+    "tx_bytes",
+    "rx_bytes",
+    "tx_frames",
+    "rx_frames",
+    "payload_bytes",
+    "overhead_bytes",
+    "lower_bytes",
+    "transport_bytes",
+    "carried_bytes",
+    "control_frames",
+    "control_bytes",
+    "retransmitted_frames",
+    "retransmitted_bytes",
+    "cpu_ms",
+    "rss_max_bytes",
+];
+
+/// Whether a summary has `metric`; if not, the nearest that it has.
+pub(crate) fn check<'a>(
+    metric: &str,
+    groups: impl IntoIterator<Item = &'a String>,
+) -> Result<(), String> {
+    let mut known: Vec<String> = MESSAGES.iter().map(|name| format!("messages.{name}")).collect();
+    for delay in DELAYS {
+        known.extend(DELAY.iter().map(|name| format!("messages.{delay}.{name}")));
+    }
+    known.extend(LINKS.iter().map(|name| format!("links.{name}")));
+    for group in groups {
+        known.extend(GROUP.iter().map(|name| format!("groups.{group}.{name}")));
+    }
+    known.extend(GROUP.iter().map(|name| format!("groups.*.{name}")));
+    if known.iter().any(|name| name == metric) { Ok(()) } else { Err(advice(metric, &known)) }
+}
+
+/// The number that `metric` has in `summary`; `*` sums over all groups.
+pub(crate) fn value(metric: &str, summary: &Value) -> Option<f64> {
+    match metric.split_once('.') {
+        None => summary.get(metric)?.as_f64(),
+        Some(("*", rest)) => {
+            let parts: Vec<f64> =
+                summary.as_object()?.values().filter_map(|part| value(rest, part)).collect();
+            (!parts.is_empty()).then(|| parts.iter().sum())
+        }
+        Some((name, rest)) => value(rest, summary.get(name)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked_and_the_nearest_is_named() {
+        let groups = ["utility".to_owned()];
+        assert_eq!(check("messages.rtd_ms.mean", &groups), Ok(()));
+        assert_eq!(check("groups.utility.tx_bytes", &groups), Ok(()));
+        let near = check("groups.utilty.tx_byte", &groups).unwrap_err();
+        assert_eq!(near, "did you mean `groups.utility.tx_bytes`?");
+    }
+
+    #[test]
+    fn a_value_that_is_null_or_missing_is_none() {
+        let summary = serde_json::json!({"messages": {"rtd_ms": {"mean": null, "max": 3}}});
+        assert_eq!(value("messages.rtd_ms.max", &summary), Some(3.0));
+        assert_eq!(value("messages.rtd_ms.mean", &summary), None);
+        assert_eq!(value("messages.sent", &summary), None);
+    }
+
+    #[test]
+    fn a_star_sums_over_groups() {
+        let summary = serde_json::json!({"groups": {"a": {"nodes": 1}, "b": {"nodes": 2}}});
+        assert_eq!(value("groups.*.nodes", &summary), Some(3.0));
+        assert_eq!(value("groups.*.cpu_ms", &summary), None);
+    }
+}

@@ -1,0 +1,66 @@
+//! The known word that an unknown one was probably meant to be.
+
+/// The candidate nearest to `word`, if any is near enough to be worth naming.
+pub(crate) fn nearest<'a, T: AsRef<str> + ?Sized + 'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a T>,
+) -> Option<&'a str> {
+    let lower = word.to_lowercase();
+    candidates
+        .into_iter()
+        .map(|candidate| candidate.as_ref())
+        .filter_map(|candidate| {
+            let distance = strsim::damerau_levenshtein(&lower, &candidate.to_lowercase());
+            // One slip in a short word, one in three letters of a long one.
+            let longest = word.chars().count().max(candidate.chars().count());
+            let begins = lower.len() >= 3 && candidate.to_lowercase().starts_with(&lower);
+            (distance <= (longest / 3).max(1) || begins).then_some((distance, candidate))
+        })
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// `did you mean ...?`, or what there is to choose from.
+pub(crate) fn advice<'a, T: AsRef<str> + ?Sized + 'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a T> + Clone,
+) -> String {
+    match nearest(word, candidates.clone()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known: {}", list(candidates)),
+    }
+}
+
+/// Words joined by commas; a long list is cut.
+pub(crate) fn list<'a, T: AsRef<str> + ?Sized + 'a>(
+    words: impl IntoIterator<Item = &'a T>,
+) -> String {
+    const MOST: usize = 20;
+    let words: Vec<_> = words.into_iter().map(|word| word.as_ref()).collect();
+    match words.len() {
+        0 => "none".to_owned(),
+        n if n > MOST => format!("{}, and {} more", words[..MOST].join(", "), n - MOST),
+        _ => words.join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_recognised_and_a_stranger_is_not() {
+        let known = ["delay", "jitter", "loss", "loss_unit"];
+        assert_eq!(nearest("dleay", &known), Some("delay"));
+        assert_eq!(nearest("Jiter", &known), Some("jitter"));
+        assert_eq!(nearest("lost", &known), Some("loss"));
+        assert_eq!(nearest("bandwidth", &known), None);
+        assert_eq!(nearest("", &known), None);
+    }
+
+    #[test]
+    fn advice_lists_what_there_is_when_nothing_is_near() {
+        assert_eq!(advice("bandwidth", &["delay", "loss"]), "known: delay, loss");
+        assert_eq!(advice::<str>("x", []), "known: none");
+    }
+}

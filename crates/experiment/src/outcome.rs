@@ -1,0 +1,224 @@
+//! Whether what was expected of the results holds.
+
+use crate::expect::{Comparison, Expect};
+use crate::matrix::Cell;
+use crate::metric;
+use crate::read::{Fixed, Named};
+use serde::Serialize;
+use serde_json::Value;
+
+/// How a check came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Status {
+    /// It holds.
+    #[serde(rename = "pass")]
+    Pass,
+    /// It does not.
+    #[serde(rename = "fail")]
+    Fail,
+    /// A figure that it needs is not there.
+    #[serde(rename = "not measured")]
+    NotMeasured,
+}
+
+/// What came of a check.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outcome {
+    /// The statement in words.
+    pub say: String,
+    /// Whether it holds.
+    pub status: Status,
+    /// The figure that it is about: the median over valid repeats.
+    pub left: Option<f64>,
+    /// What that was compared with, factor included.
+    pub right: Option<f64>,
+    /// The comparison with its numbers, or what is missing.
+    pub text: String,
+}
+
+/// Checks each statement against the summaries of a sweep's runs.
+///
+/// A figure is the median over repeats; runs whose verdict is `invalid` do not
+/// count.
+pub fn evaluate(expects: &[Expect], summaries: &[Value]) -> Vec<Outcome> {
+    expects.iter().map(|expect| expect.outcome(summaries)).collect()
+}
+
+impl Expect {
+    fn outcome(&self, summaries: &[Value]) -> Outcome {
+        let name = self.metric.as_ref().map_or("", |metric| &metric.value);
+        let of = cell(&self.of);
+        let left = median(name, &of, summaries);
+        let factor = self.factor.as_ref().map_or(1.0, |factor| factor.value);
+        let than = self.than.as_ref().map(|_| cell(&self.than));
+        let right = match &than {
+            Some(than) => median(name, than, summaries).map(|value| value * factor),
+            None => self.value.as_ref().map(|value| value.value),
+        };
+        let tolerance = self.tolerance.as_ref().map_or(0.0, |tolerance| tolerance.value.fraction());
+        let is = self.is.as_ref().map_or(Comparison::Within, |is| is.value);
+        let holds = |left: f64, right: f64| match is {
+            Comparison::Above => left > right,
+            Comparison::Below => left < right,
+            Comparison::Within => (left - right).abs() <= tolerance * right.abs(),
+        };
+        let (status, text) = match (left, right) {
+            (Some(l), Some(r)) => {
+                let sign = match is {
+                    Comparison::Above => ">".to_owned(),
+                    Comparison::Below => "<".to_owned(),
+                    Comparison::Within => format!("within {}% of", number(tolerance * 100.0)),
+                };
+                let other = match &than {
+                    Some(than) if factor == 1.0 => values(than),
+                    Some(than) => format!("{} x {}", number(factor), values(than)),
+                    None => number(r),
+                };
+                let compared = format!("{} {sign} {}", number(l), number(r));
+                let text = format!("{name} of {} {sign} {other}: {compared}", values(&of));
+                (if holds(l, r) { Status::Pass } else { Status::Fail }, text)
+            }
+            _ => {
+                let lacking = if left.is_none() { &of } else { than.as_ref().unwrap_or(&of) };
+                let text = format!("no valid run of {lacking} has {name}");
+                (Status::NotMeasured, text)
+            }
+        };
+        Outcome { say: self.say().to_owned(), status, left, right, text }
+    }
+}
+
+/// The values of a cell, as its folder is called.
+fn values(cell: &Cell) -> String {
+    if cell.is_empty() { "the run".to_owned() } else { cell.folder() }
+}
+
+fn cell(side: &Option<Fixed<Named<Fixed<String>>>>) -> Cell {
+    let side = side.as_ref().map(|side| &side.value);
+    side.into_iter().flat_map(Named::iter).map(|(axis, _, at)| (axis, at.value.as_str())).collect()
+}
+
+/// The median of `metric` over the valid runs of `cell`.
+fn median(metric: &str, cell: &Cell, summaries: &[Value]) -> Option<f64> {
+    let is_of = |summary: &Value| {
+        let given = summary.get("cell").and_then(Value::as_object);
+        let text = |axis: &str| match given.and_then(|given| given.get(axis)) {
+            Some(Value::String(text)) => Some(text.clone()),
+            Some(other) => Some(other.to_string()),
+            None => None,
+        };
+        cell.iter().all(|(axis, value)| text(axis).is_some_and(|text| text == value))
+    };
+    let valid = |summary: &Value| summary.pointer("/verdict/status") != Some(&"invalid".into());
+    let mut found: Vec<f64> = summaries
+        .iter()
+        .filter(|summary| is_of(summary) && valid(summary))
+        .filter_map(|summary| metric::value(metric, summary))
+        .collect();
+    found.sort_by(f64::total_cmp);
+    let middle = found.len() / 2;
+    match found.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(found[middle]),
+        _ => Some((found[middle - 1] + found[middle]) / 2.0),
+    }
+}
+
+/// A number with about four digits, and never fewer than before its point.
+fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        v if v >= 1000.0 || v == v.trunc() => 0,
+        v if v >= 100.0 => 1,
+        v if v >= 10.0 => 2,
+        v if v >= 1.0 => 3,
+        _ => 4,
+    };
+    let text = format!("{value:.digits$}");
+    if digits > 0 { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::{Read, Sink};
+    use crate::tree;
+    use serde_json::json;
+
+    fn check(text: &str) -> Expect {
+        let (node, _) = tree::parse(text).unwrap();
+        let mut sink = Sink::default();
+        let expect = Expect::read(&node, &mut sink).unwrap();
+        assert!(sink.problems.is_empty(), "{:?}", sink.problems);
+        expect
+    }
+
+    fn run(model: &str, verdict: &str, mean: impl Into<Value>) -> Value {
+        let mean: Value = mean.into();
+        json!({"cell": {"model": model}, "verdict": {"status": verdict},
+               "messages": {"rtd_ms": {"mean": mean}}})
+    }
+
+    fn outcome(text: &str, runs: &[Value]) -> Outcome {
+        evaluate(&[check(text)], runs).remove(0)
+    }
+
+    const RATIO: &str = "{say: slow, metric: messages.rtd_ms.mean, of: {model: tcp},
+                          is: above, factor: 150, than: {model: udp}}";
+
+    #[test]
+    fn medians_of_valid_runs_are_compared() {
+        let runs = [
+            run("tcp", "valid", 400),
+            run("tcp", "suspect", 300),
+            run("tcp", "valid", 345.6),
+            run("tcp", "invalid", 9999),
+            run("udp", "valid", 2),
+            run("udp", "valid", 2.4),
+        ];
+        let outcome = outcome(RATIO, &runs);
+        assert_eq!(outcome.status, Status::Pass);
+        assert_eq!((outcome.left, outcome.right), (Some(345.6), Some(330.0)));
+        assert_eq!(outcome.text, "messages.rtd_ms.mean of tcp > 150 x udp: 345.6 > 330");
+    }
+
+    #[test]
+    fn a_check_that_does_not_hold_fails_with_its_numbers() {
+        let outcome = outcome(RATIO, &[run("tcp", "valid", 3.1), run("udp", "valid", 2.2)]);
+        assert_eq!(outcome.status, Status::Fail);
+        assert_eq!(outcome.text, "messages.rtd_ms.mean of tcp > 150 x udp: 3.1 > 330");
+        let json = serde_json::to_value(&outcome).unwrap();
+        assert_eq!(json["status"], "fail");
+    }
+
+    #[test]
+    fn a_missing_cell_and_a_missing_figure_are_not_measured() {
+        for runs in [
+            vec![run("tcp", "valid", 3.1)],
+            vec![run("tcp", "valid", 3.1), run("udp", "valid", Value::Null)],
+            vec![run("tcp", "valid", 3.1), run("udp", "invalid", 2.2)],
+        ] {
+            let outcome = outcome(RATIO, &runs);
+            assert_eq!(outcome.status, Status::NotMeasured);
+            assert_eq!(outcome.text, "no valid run of model=udp has messages.rtd_ms.mean");
+            assert_eq!(serde_json::to_value(&outcome).unwrap()["status"], "not measured");
+        }
+    }
+
+    #[test]
+    fn within_is_a_share_of_what_it_is_compared_with() {
+        let text = "{say: near, metric: messages.rtd_ms.mean, of: {model: udp}, is: within,
+                     value: 40, tolerance: 5 %}";
+        let status = |mean: f64| outcome(text, &[run("udp", "valid", mean)]).status;
+        assert_eq!(status(38.0), Status::Pass);
+        assert_eq!(status(42.1), Status::Fail);
+        let text = outcome(text, &[run("udp", "valid", 38.0)]).text;
+        assert_eq!(text, "messages.rtd_ms.mean of udp within 5% of 40: 38 within 5% of 40");
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let numbers = [0.12345, 3.0, 2.18349, 39.33, 345.61, 21500.4];
+        let texts: Vec<String> = numbers.into_iter().map(number).collect();
+        assert_eq!(texts, ["0.1235", "3", "2.183", "39.33", "345.6", "21500"]);
+    }
+}

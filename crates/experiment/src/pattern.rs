@@ -1,0 +1,86 @@
+//! Interaction models: a transport protocol with a messaging pattern.
+
+use crate::read::{Read, Sink};
+use crate::scalar::{Word, word};
+use crate::tree::Node;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A transport protocol with a messaging pattern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum InteractionPattern {
+    /// A datagram to one peer, down; its answer, up.
+    #[serde(rename = "udp/request-response")]
+    UdpRequestResponse,
+    /// ZeroMQ ROUTER to DEALER, down only.
+    #[serde(rename = "tcp/router-dealer")]
+    TcpRouterDealer,
+    /// ZeroMQ PUB to SUB, one connection a peer, down only.
+    #[serde(rename = "tcp/publish-subscribe")]
+    TcpPublishSubscribe,
+    /// ZeroMQ PUB to SUB over multicast, down only.
+    #[serde(rename = "pgm/publish-subscribe")]
+    PgmPublishSubscribe,
+    /// ZeroMQ REQ to REP, up only.
+    #[serde(rename = "tcp/request-reply")]
+    TcpRequestReply,
+}
+
+impl InteractionPattern {
+    /// The text that files and programs use.
+    pub fn text(self) -> &'static str {
+        let found = Self::WORDS.iter().find(|(_, pattern)| *pattern == self);
+        found.map_or("", |(text, _)| text)
+    }
+
+    /// Whether it can carry messages from the source to the sinks.
+    pub fn goes_down(self) -> bool {
+        self != Self::TcpRequestReply
+    }
+
+    /// Whether it can carry answers from the sinks to the source.
+    pub fn goes_up(self) -> bool {
+        matches!(self, Self::UdpRequestResponse | Self::TcpRequestReply)
+    }
+
+    /// Whether each message goes to all sinks, and not to one after another.
+    pub fn is_to_all(self) -> bool {
+        matches!(self, Self::TcpPublishSubscribe | Self::PgmPublishSubscribe)
+    }
+}
+
+impl fmt::Display for InteractionPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+impl Word for InteractionPattern {
+    const WHAT: &'static str = "an interaction pattern";
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("udp/request-response", Self::UdpRequestResponse),
+        ("tcp/router-dealer", Self::TcpRouterDealer),
+        ("tcp/publish-subscribe", Self::TcpPublishSubscribe),
+        ("pgm/publish-subscribe", Self::PgmPublishSubscribe),
+        ("tcp/request-reply", Self::TcpRequestReply),
+    ];
+}
+
+impl Read for InteractionPattern {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        word(node, sink)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_and_json_use_the_same_texts() {
+        for (text, pattern) in InteractionPattern::WORDS {
+            assert_eq!(pattern.text(), *text);
+            assert_eq!(serde_json::to_value(pattern).unwrap(), *text);
+        }
+    }
+}

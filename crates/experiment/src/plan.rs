@@ -1,0 +1,267 @@
+//! The experiment resolved for one run: every node, address, link and schedule.
+
+use crate::matrix::Cell;
+use crate::pattern::InteractionPattern;
+use crate::subnet::Subnet;
+use indexmap::IndexMap;
+use medium::Impairment;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use units::{Bytes, Rate, Span};
+
+/// What one run is made of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The experiment's name.
+    pub experiment: String,
+    /// The cell of the matrix.
+    pub cell: Cell,
+    /// The seed of all draws.
+    pub seed: u64,
+    /// Which repetition this is, from 0.
+    pub repeat: u32,
+    /// Every node, group by group.
+    pub nodes: Vec<PlannedNode>,
+    /// Every network.
+    pub networks: Vec<PlannedNetwork>,
+    /// What runs.
+    pub workloads: Vec<Workload>,
+    /// How long messages are sent.
+    pub duration: Span,
+    /// How long to wait after that for what is still on its way.
+    pub drain: Span,
+    /// How long the programs may take until all are ready.
+    pub setup_limit: Span,
+}
+
+impl Plan {
+    /// The node called `name`.
+    pub fn node(&self, name: &str) -> Option<&PlannedNode> {
+        self.nodes.iter().find(|node| node.name == name)
+    }
+
+    /// The network called `name`.
+    pub fn network(&self, name: &str) -> Option<&PlannedNetwork> {
+        self.networks.iter().find(|network| network.name == name)
+    }
+
+    /// The seed of the draws of this run: the experiment's, moved on by the
+    /// repeat, so that repeats see different weather and cells the same.
+    pub fn weather(&self) -> u64 {
+        // An odd constant far from small numbers: seed 7 repeat 1 is not seed 8.
+        self.seed.wrapping_add(u64::from(self.repeat).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+}
+
+/// One emulated device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedNode {
+    /// Its name, which is its host name too.
+    pub name: String,
+    /// The group that it belongs to.
+    pub group: String,
+    /// Its attachments, `eth0` first.
+    pub links: Vec<PlannedLink>,
+    /// What it may use of the machine.
+    pub limits: PlannedLimits,
+}
+
+/// What a node may use of the machine; none is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct PlannedLimits {
+    /// CPUs' worth of time.
+    pub cpus: Option<f64>,
+    /// Memory of all its processes.
+    pub memory: Option<Bytes>,
+}
+
+/// The attachment of a node to a network.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedLink {
+    /// The network's name.
+    pub network: String,
+    /// The interface's name inside the node.
+    pub interface: String,
+    /// The node's address there.
+    pub address: Ipv4Addr,
+    /// The interface's hardware address.
+    pub mac: Mac,
+    /// From the node into the network.
+    pub up: Impairment,
+    /// From the network to the node.
+    pub down: Impairment,
+}
+
+/// A segment that nodes attach to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedNetwork {
+    /// Its name.
+    pub name: String,
+    /// How its links share it.
+    pub channel: PlannedChannel,
+    /// Where its addresses come from.
+    pub subnet: Subnet,
+    /// The subnet's prefix length.
+    pub prefix: u8,
+    /// The largest IP packet.
+    pub mtu: Bytes,
+}
+
+/// How the links of a network share it; [`medium::Channel`] that can be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlannedChannel {
+    /// Each link by itself, full duplex.
+    Switch,
+    /// One half-duplex channel of this rate for all.
+    Shared(Rate),
+}
+
+impl From<PlannedChannel> for medium::Channel {
+    fn from(channel: PlannedChannel) -> Self {
+        match channel {
+            PlannedChannel::Switch => Self::Switch,
+            PlannedChannel::Shared(rate) => Self::Shared(rate),
+        }
+    }
+}
+
+/// An Ethernet address, written `02:00:0a:00:00:01`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Mac(pub [u8; 6]);
+
+impl From<Ipv4Addr> for Mac {
+    /// A locally administered address that ends with the IPv4 address.
+    fn from(address: Ipv4Addr) -> Self {
+        let [a, b, c, d] = address.octets();
+        Self([2, 0, a, b, c, d])
+    }
+}
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl FromStr for Mac {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bytes: Result<Vec<u8>, _> =
+            text.split(':').map(|byte| u8::from_str_radix(byte, 16)).collect();
+        let bytes = bytes.ok().and_then(|bytes| bytes.try_into().ok());
+        bytes.map(Self).ok_or_else(|| format!("`{text}` is not an Ethernet address"))
+    }
+}
+
+impl Serialize for Mac {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Mac {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// What runs on nodes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Workload {
+    /// Messages from a source to sinks, each answered.
+    Interaction(Interaction),
+    /// A program, unmodified.
+    Command(Command),
+}
+
+impl Workload {
+    /// Its name in the results.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Interaction(interaction) => &interaction.name,
+            Self::Command(command) => &command.name,
+        }
+    }
+}
+
+/// Messages from a source to sinks, each answered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Interaction {
+    /// Its name in the results.
+    pub name: String,
+    /// The node that sends.
+    pub source: String,
+    /// The nodes that receive and answer, in order.
+    pub sinks: Vec<String>,
+    /// The name of its model in the file.
+    pub model: String,
+    /// How messages go to the sinks.
+    pub down: InteractionPattern,
+    /// How answers come back.
+    pub up: InteractionPattern,
+    /// The file that each message carries; absolute.
+    pub payload: PathBuf,
+    /// The file that each answer carries; absolute.
+    pub reply_payload: PathBuf,
+    /// The length of the payload file.
+    pub payload_bytes: u64,
+    /// Time between two messages of the source.
+    pub every: Span,
+    /// How many messages the source sends.
+    pub messages: u64,
+    /// The rate that multicast is sent with.
+    pub multicast_rate: Rate,
+    /// The network that it goes over.
+    pub network: String,
+}
+
+impl Interaction {
+    /// How many answers come if nothing is lost.
+    pub fn replies(&self) -> u64 {
+        let each = if self.down.is_to_all() { self.sinks.len() as u64 } else { 1 };
+        self.messages.saturating_mul(each)
+    }
+}
+
+/// A program, unmodified, that runs from the start of the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Command {
+    /// Its name in the results.
+    pub name: String,
+    /// The nodes that it runs on.
+    pub on: Vec<String>,
+    /// The program and its arguments.
+    pub run: Vec<String>,
+    /// Variables added to its environment.
+    pub env: IndexMap<String, String>,
+    /// Whether the run ends without waiting for it.
+    pub background: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ethernet_address_ends_with_the_ip_address() {
+        let mac = Mac::from(Ipv4Addr::new(10, 0, 1, 44));
+        assert_eq!(mac.to_string(), "02:00:0a:00:01:2c");
+        assert_eq!("02:00:0a:00:01:2c".parse(), Ok(mac));
+        assert!("02:00:0a:00:01".parse::<Mac>().is_err());
+    }
+
+    #[test]
+    fn a_channel_is_written_as_in_the_file() {
+        let rate = Rate::from_bit_s(250_000).unwrap();
+        let text = |channel| serde_json::to_string::<PlannedChannel>(&channel).unwrap();
+        assert_eq!(text(PlannedChannel::Switch), "\"switch\"");
+        assert_eq!(text(PlannedChannel::Shared(rate)), "{\"shared\":\"250 kbit/s\"}");
+    }
+}

@@ -1,0 +1,243 @@
+//! From the tree to typed values, collecting what is wrong instead of stopping.
+
+use crate::nearest::{advice, list};
+use crate::problem::Problem;
+use crate::source::Place;
+use crate::substitute::Replaced;
+use crate::tree::{Content, Key, Node};
+use indexmap::IndexMap;
+
+/// Where problems go.
+#[derive(Debug, Default)]
+pub(crate) struct Sink {
+    pub problems: Vec<Problem>,
+    /// What stands in place of `${axis}` in this cell.
+    pub replaced: Replaced,
+    /// This cell's name.
+    pub cell: String,
+}
+
+impl Sink {
+    /// Adds a problem; one at a replaced text says what was put there.
+    pub fn add(&mut self, mut problem: Problem) {
+        let replaced = problem.place.and_then(|place| self.replaced.get(&place.start));
+        if let Some((template, value)) = replaced {
+            problem.notes.push(format!("`{template}` is `{value}` in the cell {}", self.cell));
+        }
+        self.problems.push(problem);
+    }
+
+    /// Whether nothing is wrong so far. Something that is missing is not worth
+    /// saying when it may be there and broken.
+    pub fn is_clean(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    /// `expected ..., found ...`.
+    pub fn expected(&mut self, what: &str, node: &Node) {
+        if node.content != Content::Broken {
+            let text = format!("expected {what}, found {}", node.kind());
+            self.add(Problem::new(text).at(node.place));
+        }
+    }
+}
+
+/// A value that can be read from a node. Nothing means that the sink has been
+/// told why.
+pub(crate) trait Read: Sized {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self>;
+}
+
+/// A value and where it stands. `AXIS` says whether an axis may stand there,
+/// which is a matter of the schema only.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct At<T, const AXIS: bool = true> {
+    pub value: T,
+    pub place: Place,
+}
+
+/// A value that is the same in all cells.
+pub(crate) type Fixed<T> = At<T, false>;
+
+impl<T: Read, const AXIS: bool> Read for At<T, AXIS> {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        T::read(node, sink).map(|value| Self { value, place: node.place })
+    }
+}
+
+impl<T: Read> Read for Vec<T> {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        match &node.content {
+            Content::List(items) => {
+                Some(items.iter().filter_map(|item| T::read(item, sink)).collect())
+            }
+            _ => {
+                sink.expected("a list", node);
+                None
+            }
+        }
+    }
+}
+
+/// One value, or a list of them.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct OneOrMore<T>(pub Vec<T>);
+
+impl<T: Read> Read for OneOrMore<T> {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        match &node.content {
+            Content::Nothing => Some(Self(Vec::new())),
+            Content::List(_) => Vec::read(node, sink).map(Self),
+            _ => T::read(node, sink).map(|value| Self(vec![value])),
+        }
+    }
+}
+
+/// Things by name, in the order of the file.
+#[derive(Debug, Clone)]
+pub(crate) struct Named<T>(IndexMap<String, (Place, Option<T>)>);
+
+impl<T> Default for Named<T> {
+    fn default() -> Self {
+        Self(IndexMap::new())
+    }
+}
+
+impl<T> Named<T> {
+    /// Name, place of the name and value of each that could be read.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Place, &T)> {
+        self.0.iter().filter_map(|(name, (place, value))| {
+            value.as_ref().map(|value| (name.as_str(), *place, value))
+        })
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &String> + Clone {
+        self.0.keys()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The thing called `name`; a name that is not there is reported as an
+    /// unknown `what`, one that could not be read has been reported before.
+    pub fn find(&self, name: &At<String>, what: &str, sink: &mut Sink) -> Option<&T> {
+        match self.0.get(&name.value) {
+            Some((_, value)) => value.as_ref(),
+            None => {
+                let problem = Problem::new(format!("unknown {what} `{}`", name.value))
+                    .at(name.place)
+                    .label(advice(&name.value, self.names()));
+                sink.add(problem);
+                None
+            }
+        }
+    }
+
+    /// Whether the name is there, readable or not.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// The thing called `name`, if it could be read.
+    pub fn get(&self, name: &str) -> Option<&T> {
+        self.0.get(name).and_then(|(_, value)| value.as_ref())
+    }
+}
+
+impl<T: Read> Read for Named<T> {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        match &node.content {
+            Content::Nothing => Some(Self::default()),
+            Content::Map(entries) => Some(Self(
+                entries
+                    .iter()
+                    .map(|(key, value)| (key.text.clone(), (key.place, T::read(value, sink))))
+                    .collect(),
+            )),
+            _ => {
+                sink.expected("a map of names and values", node);
+                None
+            }
+        }
+    }
+}
+
+/// The keys of one map, asked for one by one; those never asked for are unknown.
+pub(crate) struct Fields<'n, 's> {
+    place: Place,
+    entries: Vec<&'n (Key, Node)>,
+    known: Vec<&'static str>,
+    pub sink: &'s mut Sink,
+}
+
+impl<'n, 's> Fields<'n, 's> {
+    /// The keys of `node`, which should be `what`; nothing at all counts as an
+    /// empty map.
+    pub fn of(node: &'n Node, what: &str, sink: &'s mut Sink) -> Option<Self> {
+        let entries = match &node.content {
+            Content::Map(entries) => entries.iter().collect(),
+            Content::Nothing => Vec::new(),
+            _ => {
+                sink.expected(&format!("{what}, a map of keys and values"), node);
+                return None;
+            }
+        };
+        Some(Self { place: node.place, entries, known: Vec::new(), sink })
+    }
+
+    fn take(&mut self, key: &'static str) -> Option<&'n (Key, Node)> {
+        self.known.push(key);
+        self.entries.iter().find(|(k, _)| k.text == key).copied()
+    }
+
+    /// Lets `key` pass without reading it.
+    pub fn known(&mut self, key: &'static str) {
+        self.known.push(key);
+    }
+
+    /// Whether the map has `key`.
+    pub fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|(k, _)| k.text == key)
+    }
+
+    /// The value of a key that may be missing.
+    pub fn optional<T: Read>(&mut self, key: &'static str) -> Option<T> {
+        let (_, node) = self.take(key)?;
+        if node.content == Content::Nothing { None } else { T::read(node, self.sink) }
+    }
+
+    /// The value of a key that must be there.
+    pub fn required<T: Read>(&mut self, key: &'static str) -> Option<T> {
+        match self.take(key) {
+            Some((_, node)) if node.content != Content::Nothing => T::read(node, self.sink),
+            Some((k, _)) => {
+                let problem = Problem::new(format!("`{key}` has no value")).at(k.place);
+                self.sink.add(problem);
+                None
+            }
+            None => {
+                let start = self.place.start;
+                let problem = Problem::new(format!("`{key}` is missing"))
+                    .at(Place { start, end: start })
+                    .label(format!("there must be a key `{key}` here"));
+                self.sink.add(problem);
+                None
+            }
+        }
+    }
+
+    /// Reports the keys that nobody asked for.
+    pub fn finish(self) {
+        let unknown = self.entries.iter().filter(|(key, _)| !self.known.contains(&&*key.text));
+        for (key, _) in unknown {
+            let mut problem = Problem::new(format!("unknown key `{}`", key.text))
+                .at(key.place)
+                .label(advice(&key.text, &self.known));
+            if !problem.label.starts_with("known") {
+                problem = problem.note(format!("known: {}", list(&self.known)));
+            }
+            self.sink.add(problem);
+        }
+    }
+}

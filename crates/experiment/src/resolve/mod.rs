@@ -1,0 +1,72 @@
+//! From a file as typed to the plan of one cell, with every check on the way.
+
+mod networks;
+mod nodes;
+mod payload;
+mod workloads;
+
+use crate::file::File;
+use crate::matrix::Cell;
+use crate::plan::Plan;
+use crate::problem::Problem;
+use crate::read::{At, Sink};
+use networks::Networks;
+use nodes::Nodes;
+use std::path::Path;
+use units::Span;
+
+const DRAIN: Span = Span::from_ns(30_000_000_000);
+const SETUP_LIMIT: Span = Span::from_ns(60_000_000_000);
+
+/// The plan of `cell`, for repeat 0 and the file's own seed. It is only good if
+/// the sink has stayed empty.
+pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) -> Plan {
+    let nodes = Nodes::of(file, sink);
+    let networks = Networks::of(file, &nodes, sink);
+    let said = positive(&file.duration, "duration", sink);
+    let span = |at: &Option<At<Span>>, other| at.as_ref().map_or(other, |at| at.value);
+    let drain = span(&file.drain, DRAIN);
+    let (workloads, lasts) = workloads::of(file, &nodes, &networks, said, base, sink);
+    if let Some(name) = &file.experiment {
+        check_name(name, sink);
+    }
+    if let Some(repeats) = file.repeats.as_ref().filter(|repeats| repeats.value == 0) {
+        let problem = Problem::new("no repeats, so nothing would run").at(repeats.place);
+        sink.add(problem.label("1 or more"));
+    }
+    Plan {
+        experiment: file.experiment.as_ref().map_or(String::new(), |name| name.value.clone()),
+        cell: cell.clone(),
+        seed: file.seed.as_ref().map_or(1, |seed| seed.value),
+        repeat: 0,
+        networks: networks.planned(),
+        nodes: nodes.planned(&networks),
+        workloads,
+        duration: said.unwrap_or(Span::ZERO).max(lasts.sending),
+        // The longest that any interaction asks for; the experiment's counts
+        // for those that do not say.
+        drain: lasts.drain.into_iter().map(|own| own.unwrap_or(drain)).max().unwrap_or(drain),
+        setup_limit: span(&file.setup_limit, SETUP_LIMIT),
+    }
+}
+
+/// A span that must not be nothing.
+fn positive(at: &Option<At<Span>>, key: &str, sink: &mut Sink) -> Option<Span> {
+    let at = at.as_ref()?;
+    if at.value == Span::ZERO {
+        let problem = Problem::new(format!("`{key}` is 0")).at(at.place);
+        sink.add(problem.label("it must be more than no time at all"));
+        return None;
+    }
+    Some(at.value)
+}
+
+/// The name becomes a folder's.
+fn check_name<const AXIS: bool>(name: &At<String, AXIS>, sink: &mut Sink) {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let text = &name.value;
+    if text.is_empty() || text.starts_with('.') || !text.chars().all(fits) || text.len() > 100 {
+        let problem = Problem::new(format!("`{text}` cannot be the name of a folder"));
+        sink.add(problem.at(name.place).label("use letters, digits, `-`, `_` and `.`"));
+    }
+}

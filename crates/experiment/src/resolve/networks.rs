@@ -1,0 +1,227 @@
+//! Networks, who is on them, and what they do to frames.
+
+use crate::file::{Channel, File, Link, Network, Profile};
+use crate::plan::{Mac, PlannedChannel, PlannedLink, PlannedNetwork};
+use crate::problem::Problem;
+use crate::read::{Named, Sink};
+use crate::resolve::nodes::Nodes;
+use crate::source::Place;
+use crate::subnet::Subnet;
+use units::{Bytes, Rate};
+
+/// The least that IPv4 allows, and the most that an IP packet can be.
+const LEAST_MTU: u64 = 68;
+const MOST_MTU: u64 = 65_535;
+const USUAL_MTU: Bytes = Bytes::new(1500);
+/// Multicast on a network without a rate of its own.
+const MULTICAST: u64 = 100_000_000;
+
+/// A network whose parts are looked up.
+struct Resolved<'f> {
+    name: &'f str,
+    subnet: Subnet,
+    mtu: Bytes,
+    profile: Option<&'f Profile>,
+    /// Groups in the order of their addresses, and the index of their first.
+    members: Vec<(&'f str, u64)>,
+}
+
+/// The networks of a file.
+pub(super) struct Networks<'f> {
+    networks: Vec<Resolved<'f>>,
+    /// Whether all could be resolved; if not, who can reach whom is unknown.
+    pub whole: bool,
+}
+
+impl<'f> Networks<'f> {
+    pub fn of(file: &'f File, nodes: &Nodes<'f>, sink: &mut Sink) -> Self {
+        let mut networks = Self { networks: Vec::new(), whole: true };
+        for (_, _, profile) in file.profiles.iter().flat_map(Named::iter) {
+            check_profile(profile, nodes, sink);
+        }
+        for (name, place, network) in file.networks.iter().flat_map(Named::iter) {
+            match resolve(name, place, network, file, nodes, sink) {
+                Some(resolved) => {
+                    networks.refuse_overlap(&resolved, network, sink);
+                    networks.networks.push(resolved);
+                }
+                None => networks.whole = false,
+            }
+        }
+        networks
+    }
+
+    /// A node on both could not tell where an address is.
+    fn refuse_overlap(&self, new: &Resolved<'_>, network: &Network, sink: &mut Sink) {
+        let other = self.networks.iter().find(|other| other.subnet.overlaps(new.subnet));
+        if let (Some(other), Some(at)) = (other, &network.subnet) {
+            let text =
+                format!("{} overlaps {} of network `{}`", new.subnet, other.subnet, other.name);
+            sink.add(Problem::new(text).at(at.place).label("give it a subnet of its own"));
+        }
+    }
+
+    pub fn planned(&self) -> Vec<PlannedNetwork> {
+        let planned = self.networks.iter().map(|network| PlannedNetwork {
+            name: network.name.to_owned(),
+            channel: network.channel(),
+            subnet: network.subnet,
+            prefix: network.subnet.prefix(),
+            mtu: network.mtu,
+        });
+        planned.collect()
+    }
+
+    /// The links of the node at `index` of `group`.
+    pub fn links(&self, group: &str, index: u64) -> Vec<PlannedLink> {
+        let on = self.networks.iter().filter_map(|network| {
+            let (_, first) = network.members.iter().find(|(member, _)| *member == group)?;
+            Some((network, network.subnet.address(first + index)?))
+        });
+        on.enumerate()
+            .map(|(number, (network, address))| {
+                let (up, down) = network.impairments(group);
+                let interface = format!("eth{number}");
+                let mac = Mac::from(address);
+                PlannedLink { network: network.name.to_owned(), interface, address, mac, up, down }
+            })
+            .collect()
+    }
+
+    /// The names of the networks that all `groups` are on.
+    pub fn shared_by(&self, groups: &[&str]) -> Vec<&'f str> {
+        let all_on = |network: &&Resolved<'_>| {
+            groups.iter().all(|group| network.members.iter().any(|(member, _)| member == group))
+        };
+        self.networks.iter().filter(all_on).map(|network| network.name).collect()
+    }
+
+    /// The network's own rate, for multicast.
+    pub fn rate(&self, name: &str) -> Option<Rate> {
+        let network = self.networks.iter().find(|network| network.name == name);
+        network.and_then(Resolved::rate).or(Rate::from_bit_s(MULTICAST))
+    }
+}
+
+impl Resolved<'_> {
+    fn channel(&self) -> PlannedChannel {
+        match self.profile.and_then(|profile| profile.channel.as_ref()).map(|at| at.value) {
+            None | Some(Channel::Switch) => PlannedChannel::Switch,
+            Some(Channel::Shared(rate)) => PlannedChannel::Shared(rate),
+        }
+    }
+
+    fn link(&self, group: &str) -> Option<&Link> {
+        self.profile?.links.as_ref()?.get(group)
+    }
+
+    fn impairments(&self, group: &str) -> (medium::Impairment, medium::Impairment) {
+        let link = self.link(group);
+        let way = |impairment: Option<&crate::file::Impairment>| {
+            impairment.map_or_else(Default::default, crate::file::Impairment::resolve)
+        };
+        (way(link.and_then(|l| l.up.as_ref())), way(link.and_then(|l| l.down.as_ref())))
+    }
+
+    /// Its shared rate, else the rate of its slowest link.
+    fn rate(&self) -> Option<Rate> {
+        if let PlannedChannel::Shared(rate) = self.channel() {
+            return Some(rate);
+        }
+        let ways = self.members.iter().flat_map(|(group, _)| {
+            let (up, down) = self.impairments(group);
+            [up.rate, down.rate]
+        });
+        ways.flatten().min()
+    }
+}
+
+fn resolve<'f>(
+    name: &'f str,
+    place: Place,
+    network: &'f Network,
+    file: &'f File,
+    nodes: &Nodes<'f>,
+    sink: &mut Sink,
+) -> Option<Resolved<'f>> {
+    let mtu = check_mtu(network, sink);
+    let empty = Named::default();
+    let profiles = file.profiles.as_ref().unwrap_or(&empty);
+    let profile =
+        network.profile.as_ref().map(|profile| profiles.find(profile, "profile", sink).is_some());
+    let attached = network.attach.as_ref().map_or(&[][..], |attach| &attach.value.0);
+    if attached.is_empty() {
+        let problem = Problem::new(format!("nobody is attached to the network `{name}`"));
+        let label = "give it groups, `attach: [...]`, or leave it out";
+        sink.add(problem.at(place).label(label));
+        return None;
+    }
+    let (mut members, mut size, mut whole) = (Vec::new(), 0, true);
+    for group in attached {
+        match nodes.count(&group.value) {
+            Some(_) if members.iter().any(|(member, _)| *member == group.value) => {
+                let text = format!("`{}` is attached to `{name}` twice", group.value);
+                sink.add(Problem::new(text).at(group.place));
+            }
+            Some(count) => {
+                members.push((group.value.as_str(), size));
+                size += u64::from(count);
+            }
+            None => {
+                nodes.report_unknown(group, sink);
+                whole = false;
+            }
+        }
+    }
+    let subnet = network.subnet.as_ref()?;
+    if size > subnet.value.room() {
+        let (wanted, room) = (subnet.value, subnet.value.room());
+        let text = format!("{size} nodes do not fit in {wanted}, which has room for {room}");
+        let problem = Problem::new(text).at(subnet.place);
+        sink.add(match wanted.wide_enough(size) {
+            Some(wide) => problem.label(format!("{wide} has room for {}", wide.room())),
+            None => problem.label("no subnet has room for so many"),
+        });
+        return None;
+    }
+    if profile == Some(false) || !whole {
+        return None;
+    }
+    let profile =
+        network.profile.as_ref().and_then(|profile| profiles_of(file)?.get(&profile.value));
+    Some(Resolved { name, subnet: subnet.value, mtu: mtu?, profile, members })
+}
+
+fn profiles_of(file: &File) -> Option<&Named<Profile>> {
+    file.profiles.as_ref()
+}
+
+fn check_mtu(network: &Network, sink: &mut Sink) -> Option<Bytes> {
+    let Some(mtu) = &network.mtu else { return Some(USUAL_MTU) };
+    let bytes = mtu.value.get();
+    let wrong = match bytes {
+        b if b < LEAST_MTU => format!("is below {LEAST_MTU} B, the least that IPv4 allows"),
+        b if b > MOST_MTU => format!("is above {MOST_MTU} B, the largest IP packet"),
+        _ => return Some(mtu.value),
+    };
+    let problem = Problem::new(format!("an MTU of {bytes} B {wrong}")).at(mtu.place);
+    sink.add(problem.label("the MTU counts the IP packet, without the Ethernet header"));
+    None
+}
+
+/// Groups in a profile must be groups, used or not: a slip there would mean an
+/// unimpaired link.
+fn check_profile(profile: &Profile, nodes: &Nodes<'_>, sink: &mut Sink) {
+    for (group, place, link) in profile.links.iter().flat_map(Named::iter) {
+        if !nodes.has(group) {
+            let name = crate::read::At { value: group.to_owned(), place };
+            nodes.report_unknown(&name, sink);
+        }
+        for way in [&link.up, &link.down].into_iter().flatten() {
+            if let Some(queue) = way.queue.as_ref().filter(|queue| queue.value == 0) {
+                let problem = Problem::new("a queue of 0 frames lets nothing through");
+                sink.add(problem.at(queue.place).label("1 or more"));
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Groups, and the nodes that they stand for.
+
+use crate::file::{File, Group};
+use crate::nearest::advice;
+use crate::plan::{PlannedLimits, PlannedNode};
+use crate::problem::Problem;
+use crate::read::{At, Named, OneOrMore, Sink};
+use crate::resolve::networks::Networks;
+use crate::source::Place;
+use indexmap::IndexMap;
+use std::collections::HashSet;
+
+/// More nodes than this no machine bears.
+const MOST_NODES: u64 = 100_000;
+
+/// The groups of a file and how many nodes each has.
+pub(super) struct Nodes<'f> {
+    groups: Option<&'f Named<Group>>,
+    counts: IndexMap<&'f str, u32>,
+}
+
+impl<'f> Nodes<'f> {
+    pub fn of(file: &'f File, sink: &mut Sink) -> Self {
+        let groups = file.nodes.as_ref();
+        let mut nodes = Self { groups, counts: IndexMap::new() };
+        let mut all = 0;
+        for (name, place, group) in groups.into_iter().flat_map(Named::iter) {
+            let count = group.count.as_ref().map_or(1, |count| count.value);
+            let count_place = group.count.as_ref().map_or(place, |count| count.place);
+            check_host_name(name, place, count, sink);
+            check_limits(group, sink);
+            if count == 0 {
+                let problem = Problem::new(format!("the group `{name}` has no nodes"));
+                sink.add(problem.at(count_place).label("1 or more"));
+                continue;
+            }
+            all += u64::from(count);
+            if all > MOST_NODES {
+                let problem = Problem::new(format!("more than {MOST_NODES} nodes in all"));
+                sink.add(problem.at(count_place));
+                break;
+            }
+            nodes.counts.insert(name, count);
+        }
+        nodes.refuse_same_names(sink);
+        if groups.is_some_and(Named::is_empty) {
+            sink.add(Problem::new("an experiment without nodes").label("`nodes` names no group"));
+        }
+        nodes
+    }
+
+    /// A group `meter-1` of one and a group `meter` of two share a name.
+    fn refuse_same_names(&self, sink: &mut Sink) {
+        let Some(groups) = self.groups else { return };
+        for (name, place, _) in groups.iter().filter(|(name, ..)| self.count(name) == Some(1)) {
+            if self.node(name).is_some_and(|group| group != name) {
+                let problem = Problem::new(format!("two nodes would be called `{name}`"));
+                sink.add(problem.at(place).label("give this group another name"));
+            }
+        }
+    }
+
+    pub fn count(&self, group: &str) -> Option<u32> {
+        self.counts.get(group).copied()
+    }
+
+    /// Whether there is such a group, good or not.
+    pub fn has(&self, group: &str) -> bool {
+        self.groups.is_none_or(|groups| groups.has(group))
+    }
+
+    /// The names of the nodes of `group`.
+    pub fn names(&self, group: &str) -> Vec<String> {
+        match self.count(group) {
+            None => Vec::new(),
+            Some(1) => vec![group.to_owned()],
+            Some(count) => (1..=count).map(|index| format!("{group}-{index}")).collect(),
+        }
+    }
+
+    /// The group of the single node called `name`, `meter-7` say.
+    fn node(&self, name: &str) -> Option<&'f str> {
+        let (group, index) = name.rsplit_once('-')?;
+        let (group, count) = self.counts.get_key_value(group)?;
+        let index: u32 =
+            index.parse().ok().filter(|n: &u32| !index.starts_with(['0', '+']) && *n > 0)?;
+        (*count > 1 && index <= *count).then_some(*group)
+    }
+
+    /// The nodes that `name` stands for, and their group: all of a group, or one
+    /// node. An unknown name is reported.
+    pub fn find(&self, name: &At<String>, sink: &mut Sink) -> Option<(&str, Vec<String>)> {
+        if let Some((group, _)) = self.counts.get_key_value(name.value.as_str()) {
+            return Some((group, self.names(group)));
+        }
+        if let Some(group) = self.node(&name.value) {
+            return Some((group, vec![name.value.clone()]));
+        }
+        self.report_unknown(name, sink);
+        None
+    }
+
+    /// Reports a name that is no group's, unless the group itself is broken.
+    pub fn report_unknown(&self, name: &At<String>, sink: &mut Sink) {
+        if let Some(groups) = self.groups.filter(|groups| !groups.has(&name.value)) {
+            let problem = Problem::new(format!("unknown group `{}`", name.value)).at(name.place);
+            sink.add(problem.label(advice(&name.value, groups.names())));
+        }
+    }
+
+    /// The nodes of several names, each once, and their groups.
+    pub fn find_all(
+        &self,
+        names: &OneOrMore<At<String>>,
+        sink: &mut Sink,
+    ) -> (Vec<String>, Vec<String>) {
+        let (mut found, mut groups, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
+        for name in &names.0 {
+            let Some((group, nodes)) = self.find(name, sink) else { continue };
+            if !groups.iter().any(|known| known == group) {
+                groups.push(group.to_owned());
+            }
+            if nodes.iter().any(|node| !seen.insert(node.clone())) {
+                let text = format!("`{}` names nodes that are in the list already", name.value);
+                sink.add(Problem::new(text).at(name.place));
+                continue;
+            }
+            found.extend(nodes);
+        }
+        (found, groups)
+    }
+
+    /// Every node with its links.
+    pub fn planned(&self, networks: &Networks<'_>) -> Vec<PlannedNode> {
+        let mut planned = Vec::new();
+        for group in self.counts.keys() {
+            let limits = self.groups.and_then(|groups| groups.get(group)?.limits.as_ref());
+            let limits = limits.map_or(PlannedLimits::default(), |limits| PlannedLimits {
+                cpus: limits.cpus.as_ref().map(|cpus| cpus.value),
+                memory: limits.memory.as_ref().map(|memory| memory.value),
+            });
+            for (index, name) in self.names(group).into_iter().enumerate() {
+                let links = networks.links(group, index as u64);
+                planned.push(PlannedNode { name, group: (*group).to_owned(), links, limits });
+            }
+        }
+        planned
+    }
+}
+
+fn check_host_name(name: &str, place: Place, count: u32, sink: &mut Sink) {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let length = name.len() + if count > 1 { count.to_string().len() + 1 } else { 0 };
+    let edge = name.is_empty() || name.starts_with('-') || name.ends_with('-');
+    if edge || !name.chars().all(fits) || length > 63 {
+        let problem = Problem::new(format!("`{name}` cannot be a host name")).at(place);
+        sink.add(problem.label("use small letters, digits and `-` between them, 63 in all"));
+    } else if name == "localhost" {
+        let problem = Problem::new("a node cannot be called `localhost`").at(place);
+        sink.add(problem.label("every node has one already"));
+    }
+}
+
+fn check_limits(group: &Group, sink: &mut Sink) {
+    let Some(limits) = &group.limits else { return };
+    if let Some(cpus) = limits.cpus.as_ref().filter(|cpus| cpus.value < 0.01) {
+        let problem = Problem::new(format!("a limit of {} CPUs", cpus.value)).at(cpus.place);
+        sink.add(problem.label("0.01 or more; 0.5 is half of one CPU's time"));
+    }
+    const LEAST: u64 = 1 << 20;
+    if let Some(memory) = limits.memory.as_ref().filter(|memory| memory.value.get() < LEAST) {
+        let problem = Problem::new(format!("a limit of {} of memory", memory.value));
+        sink.add(problem.at(memory.place).label("no program starts in less than 1 MiB"));
+    }
+}

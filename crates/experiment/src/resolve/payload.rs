@@ -1,0 +1,40 @@
+//! Payload files.
+
+use crate::problem::Problem;
+use crate::read::{At, Sink};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// The absolute path and the length of a payload file.
+pub(super) fn find(path: &At<String>, base: &Path, sink: &mut Sink) -> Option<(PathBuf, u64)> {
+    let full = base.join(&path.value);
+    let why = match std::fs::metadata(&full) {
+        Ok(found) if found.is_file() => {
+            return Some((std::path::absolute(&full).unwrap_or(full), found.len()));
+        }
+        Ok(_) => "is not a file".to_owned(),
+        Err(error) if error.kind() == ErrorKind::NotFound => "is not there".to_owned(),
+        Err(error) => format!("cannot be read: {error}"),
+    };
+    let mut problem = Problem::new(format!("the payload `{}` {why}", path.value));
+    let near = if full.exists() { None } else { near_file(&full) };
+    let label = match near {
+        Some(near) => {
+            format!("did you mean `{}`?", Path::new(&path.value).with_file_name(near).display())
+        }
+        None => "a path is relative to the experiment file".to_owned(),
+    };
+    problem = problem.at(path.place).label(label);
+    sink.add(problem.note(format!("looked for {}", full.display())));
+    None
+}
+
+/// A file beside `path` with nearly its name.
+fn near_file(path: &Path) -> Option<String> {
+    let wanted = path.file_name()?.to_str()?;
+    let names: Vec<String> = std::fs::read_dir(path.parent()?)
+        .ok()?
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    crate::nearest::nearest(wanted, &names).map(str::to_owned)
+}

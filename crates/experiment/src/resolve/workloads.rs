@@ -1,0 +1,323 @@
+//! Workloads: who talks to whom, how often, with what.
+
+use crate::file::{Command, File, Interaction, Model, Workload};
+use crate::nearest::advice;
+use crate::pattern::InteractionPattern;
+use crate::plan;
+use crate::problem::Problem;
+use crate::read::{At, Named, OneOrMore, Sink};
+use crate::resolve::networks::Networks;
+use crate::resolve::nodes::Nodes;
+use crate::resolve::{payload, positive};
+use std::collections::HashMap;
+use std::path::Path;
+use units::Span;
+
+/// The largest payload that fits in a UDP datagram with the ten digits that a
+/// payload without a marker gets.
+const MOST_UDP: u64 = 65_507 - 10;
+
+/// What everything about a workload is looked up in.
+struct Context<'a, 'f> {
+    file: &'f File,
+    nodes: &'a Nodes<'f>,
+    networks: &'a Networks<'f>,
+    /// The experiment's duration.
+    said: Option<Span>,
+    base: &'a Path,
+}
+
+/// How long interactions last.
+#[derive(Default)]
+pub(super) struct Lasts {
+    /// How long the longest sends.
+    pub sending: Span,
+    /// How long each waits after that, if it says so.
+    pub drain: Vec<Option<Span>>,
+}
+
+/// The workloads, and how long they last.
+pub(super) fn of<'f>(
+    file: &'f File,
+    nodes: &Nodes<'f>,
+    networks: &Networks<'f>,
+    said: Option<Span>,
+    base: &Path,
+    sink: &mut Sink,
+) -> (Vec<plan::Workload>, Lasts) {
+    let context = Context { file, nodes, networks, said, base };
+    for (_, _, model) in file.models.iter().flat_map(Named::iter) {
+        check_model(model, sink);
+    }
+    let (mut planned, mut lasts) = (Vec::new(), Lasts::default());
+    let workloads = file.workloads.as_deref().unwrap_or_default();
+    if file.workloads.as_ref().is_some_and(Vec::is_empty) && sink.is_clean() {
+        sink.add(Problem::new("an experiment without workloads").label("`workloads` is empty"));
+    }
+    let mut numbers: HashMap<&str, usize> = HashMap::new();
+    let mut names: HashMap<String, ()> = HashMap::new();
+    for workload in workloads {
+        let (kind, name) = match workload {
+            Workload::Interaction(interaction) => ("interaction", &interaction.name),
+            Workload::Command(command) => ("command", &command.name),
+        };
+        let number = numbers.entry(kind).or_default();
+        *number += 1;
+        let called = name.as_ref().map_or(format!("{kind}-{number}"), |name| name.value.clone());
+        if let Some(name) = name {
+            super::check_name(name, sink);
+            if names.contains_key(&called) {
+                let text = format!("two workloads are called `{called}`");
+                sink.add(Problem::new(text).at(name.place));
+            }
+        }
+        names.insert(called.clone(), ());
+        match workload {
+            Workload::Interaction(typed) => {
+                let resolved = context.interaction(called, typed, sink);
+                if let Some((interaction, sending)) = resolved {
+                    lasts.sending = lasts.sending.max(sending);
+                    lasts.drain.push(context.drain(&interaction.model, typed));
+                    planned.push(plan::Workload::Interaction(interaction));
+                }
+            }
+            Workload::Command(command) => {
+                planned.push(plan::Workload::Command(context.command(called, command, sink)));
+            }
+        }
+    }
+    // Without an interaction nothing says how long the run is.
+    let silent = workloads.iter().all(|workload| matches!(workload, Workload::Command(_)));
+    if silent && !workloads.is_empty() && file.duration.is_none() {
+        sink.add(Problem::new("`duration` is missing").label("write for example `duration: 90 s`"));
+    }
+    (planned, lasts)
+}
+
+fn check_model(model: &Model, sink: &mut Sink) {
+    use InteractionPattern::UdpRequestResponse as Udp;
+    if let Some(down) = model.down.as_ref().filter(|down| !down.value.goes_down()) {
+        let problem = Problem::new(format!("`{}` goes up only", down.value)).at(down.place);
+        sink.add(problem.label("for `down`, take one that reaches the sinks"));
+    }
+    let Some(up) = &model.up else { return };
+    if !up.value.goes_up() {
+        let problem = Problem::new(format!("`{}` goes down only", up.value)).at(up.place);
+        sink.add(problem.label("for `up`, take `tcp/request-reply` or `udp/request-response`"));
+    } else if let Some(down) = &model.down
+        && up.value == Udp
+        && down.value != Udp
+    {
+        let text = format!("`{}` up goes only with the same down, not with `{}`", Udp, down.value);
+        sink.add(Problem::new(text).at(up.place).label("take `tcp/request-reply`"));
+    }
+}
+
+impl Context<'_, '_> {
+    /// The interaction, and how long it sends.
+    fn interaction(
+        &self,
+        name: String,
+        typed: &Interaction,
+        sink: &mut Sink,
+    ) -> Option<(plan::Interaction, Span)> {
+        let empty = Named::default();
+        let models = self.file.models.as_ref().unwrap_or(&empty);
+        let model = typed.model.as_ref().and_then(|model| models.find(model, "model", sink));
+        let ends = self.ends(typed, sink);
+        let payload = typed.payload.as_ref().and_then(|path| payload::find(path, self.base, sink));
+        let reply = match &typed.reply_payload {
+            Some(path) => payload::find(path, self.base, sink),
+            None => payload.clone(),
+        };
+        let schedule = model.and_then(|model| self.schedule(typed, model, sink));
+        let (source, sinks, network) = ends?;
+        let ((payload, payload_bytes), (reply_payload, reply_bytes)) = (payload?, reply?);
+        let (model, (every, messages, lasts)) = (model?, schedule?);
+        let (down, up) = (model.down.as_ref()?.value, model.up.as_ref()?.value);
+        let udp = InteractionPattern::UdpRequestResponse;
+        for (way, bytes, at) in [
+            (down, payload_bytes, &typed.payload),
+            (
+                up,
+                reply_bytes,
+                typed.reply_payload.as_ref().map_or(&typed.payload, |_| &typed.reply_payload),
+            ),
+        ] {
+            if let Some(at) = at.as_ref().filter(|_| way == udp && bytes > MOST_UDP) {
+                let text = format!("a payload of {bytes} B does not fit in a UDP datagram");
+                sink.add(Problem::new(text).at(at.place).label(format!("{MOST_UDP} B at most")));
+            }
+        }
+        let said = model.multicast_rate.as_ref().map(|rate| rate.value);
+        let interaction = plan::Interaction {
+            name,
+            source,
+            sinks,
+            model: typed.model.as_ref()?.value.clone(),
+            down,
+            up,
+            payload,
+            reply_payload,
+            payload_bytes,
+            every,
+            messages,
+            multicast_rate: said.or(self.networks.rate(&network))?,
+            network,
+        };
+        Some((interaction, lasts))
+    }
+
+    /// How long it waits for what is still on its way, if it or its model says so.
+    fn drain(&self, model: &str, typed: &Interaction) -> Option<Span> {
+        let model = || self.file.models.as_ref()?.get(model)?.drain.as_ref();
+        typed.drain.as_ref().or_else(model).map(|drain| drain.value)
+    }
+
+    /// The source, the sinks and the network between them.
+    fn ends(&self, typed: &Interaction, sink: &mut Sink) -> Option<(String, Vec<String>, String)> {
+        let source = typed.source.as_ref().and_then(|name| {
+            let (group, nodes) = self.nodes.find(name, sink)?;
+            if let [node] = &nodes[..] {
+                return Some((group.to_owned(), node.clone()));
+            }
+            let text = format!(
+                "`{}` has {} nodes; an interaction has one source",
+                name.value,
+                nodes.len()
+            );
+            sink.add(
+                Problem::new(text)
+                    .at(name.place)
+                    .label(format!("write for example `{}`", nodes[0])),
+            );
+            None
+        });
+        let sinks = typed.sinks.as_ref().map(|sinks| {
+            self.nonempty(sinks, "`sinks` names nobody", sink);
+            self.nodes.find_all(&sinks.value, sink)
+        });
+        let ((source_group, source), (sinks, sink_groups)) = (source?, sinks?);
+        if let Some(at) = typed.sinks.as_ref().filter(|_| sinks.contains(&source)) {
+            let text = format!("the source `{source}` is among the sinks");
+            sink.add(Problem::new(text).at(at.place));
+            return None;
+        }
+        let mut groups: Vec<&str> = sink_groups.iter().map(String::as_str).collect();
+        groups.push(&source_group);
+        let shared = self.networks.shared_by(&groups);
+        let network = self.network(typed, &shared, &groups, sink)?;
+        Some((source, sinks, network))
+    }
+
+    fn network(
+        &self,
+        typed: &Interaction,
+        shared: &[&str],
+        groups: &[&str],
+        sink: &mut Sink,
+    ) -> Option<String> {
+        if !self.networks.whole {
+            return None;
+        }
+        let all = groups.join(", ");
+        if let Some(name) = &typed.network {
+            if shared.contains(&name.value.as_str()) {
+                return Some(name.value.clone());
+            }
+            let known = self.file.networks.as_ref().is_some_and(|n| n.has(&name.value));
+            let (text, label) = if known {
+                let text = format!("not all of {all} are on the network `{}`", name.value);
+                (text, format!("they share: {}", crate::nearest::list(shared)))
+            } else {
+                let names: Vec<&String> =
+                    self.file.networks.iter().flat_map(Named::names).collect();
+                let label = advice(&name.value, names.iter().map(|name| name.as_str()));
+                (format!("unknown network `{}`", name.value), label)
+            };
+            sink.add(Problem::new(text).at(name.place).label(label));
+            return None;
+        }
+        match shared {
+            [one] => Some((*one).to_owned()),
+            [] => {
+                let problem = Problem::new(format!("no network has all of {all}"));
+                sink.add(problem.at(typed.place).label("attach them to the same network"));
+                None
+            }
+            several => {
+                let text = format!("{all} share the networks {}", several.join(", "));
+                let problem = Problem::new(text).at(typed.place);
+                sink.add(problem.label(format!("say which, `network: {}`", several[0])));
+                None
+            }
+        }
+    }
+
+    /// Time between messages, their number, and how long that lasts.
+    fn schedule(
+        &self,
+        typed: &Interaction,
+        model: &Model,
+        sink: &mut Sink,
+    ) -> Option<(Span, u64, Span)> {
+        let given = if typed.every.is_some() { &typed.every } else { &model.every };
+        if given.is_none() && sink.is_clean() {
+            let problem = Problem::new("nothing says how often messages are sent");
+            let label = "give `every: 0.15 s` here or in the model";
+            sink.add(problem.at(typed.place).label(label));
+        }
+        let every = positive(given, "every", sink);
+        let count = typed.count.as_ref().or(model.count.as_ref());
+        let own = if typed.duration.is_some() { &typed.duration } else { &model.duration };
+        let own = if own.is_some() { Some(positive(own, "duration", sink)?) } else { None };
+        if let Some(count) = count {
+            if count.value == 0 {
+                let problem = Problem::new("`count` is 0, so nothing would be sent");
+                sink.add(problem.at(count.place).label("1 or more"));
+                return None;
+            }
+            let every = every?;
+            let lasts = Span::from_ns(every.as_ns().saturating_mul(count.value));
+            return Some((every, count.value, lasts));
+        }
+        let Some(lasts) = own.or(self.said) else {
+            if sink.is_clean() {
+                let problem = Problem::new("nothing says how long messages are sent");
+                let label = "give the experiment a `duration: 90 s`, or this a `count`";
+                sink.add(problem.at(typed.place).label(label));
+            }
+            return None;
+        };
+        let every = every?;
+        Some((every, lasts.as_ns().div_ceil(every.as_ns()), lasts))
+    }
+
+    fn command(&self, name: String, typed: &Command, sink: &mut Sink) -> plan::Command {
+        let on = typed.on.as_ref().map(|on| {
+            self.nonempty(on, "`on` names nobody", sink);
+            self.nodes.find_all(&on.value, sink).0
+        });
+        let run = typed.run.as_ref().map(|run| {
+            if run.value.first().is_none_or(|program| program.value.is_empty()) {
+                let problem = Problem::new("`run` names no program").at(run.place);
+                sink.add(problem.label("write for example `[ping, -c, 3, utility]`"));
+            }
+            run.value.iter().map(|word| word.value.clone()).collect()
+        });
+        let env = typed.env.iter().flat_map(Named::iter);
+        plan::Command {
+            name,
+            on: on.unwrap_or_default(),
+            run: run.unwrap_or_default(),
+            env: env.map(|(key, _, value)| (key.to_owned(), value.value.clone())).collect(),
+            background: typed.background.as_ref().is_some_and(|background| background.value),
+        }
+    }
+
+    fn nonempty(&self, list: &At<OneOrMore<At<String>>>, text: &str, sink: &mut Sink) {
+        if list.value.0.is_empty() {
+            sink.add(Problem::new(text).at(list.place).label("name a group or a node"));
+        }
+    }
+}

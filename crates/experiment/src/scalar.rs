@@ -1,0 +1,169 @@
+//! Reading single values: texts, numbers, quantities, words of a list.
+
+use crate::nearest::{advice, nearest};
+use crate::problem::Problem;
+use crate::read::{Read, Sink};
+use crate::subnet::Subnet;
+use crate::tree::{Content, Node};
+use units::{Bytes, Rate, Ratio, Span};
+
+/// The text of a scalar; anything else is reported as not being `what`.
+fn text<'n>(node: &'n Node, what: &str, sink: &mut Sink) -> Option<&'n str> {
+    match &node.content {
+        Content::Scalar(text) => Some(text),
+        _ => {
+            sink.expected(what, node);
+            None
+        }
+    }
+}
+
+impl Read for String {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        text(node, "a text", sink).map(str::to_owned)
+    }
+}
+
+impl Read for bool {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        match text(node, "true or false", sink)? {
+            "true" | "True" | "TRUE" => Some(true),
+            "false" | "False" | "FALSE" => Some(false),
+            _ => {
+                sink.expected("true or false", node);
+                None
+            }
+        }
+    }
+}
+
+/// Numbers without a unit.
+macro_rules! numbers {
+    ($($kind:ty: $what:literal),*) => {$(
+        impl Read for $kind {
+            fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+                let value = text(node, $what, sink)?.parse().ok();
+                if value.is_none() {
+                    sink.expected($what, node);
+                }
+                value
+            }
+        }
+    )*};
+}
+numbers!(u32: "a whole number from 0 to 4294967295", u64: "a whole number");
+
+impl Read for f64 {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        // Rust reads `inf` and `nan` as numbers; no experiment means them.
+        let value =
+            text(node, "a number", sink)?.parse().ok().filter(|value: &f64| value.is_finite());
+        if value.is_none() {
+            sink.expected("a number", node);
+        }
+        value
+    }
+}
+
+/// Quantities, whose own errors say what to write.
+macro_rules! quantities {
+    ($($kind:ty: $what:literal),*) => {$(
+        impl Read for $kind {
+            fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+                match text(node, $what, sink)?.parse() {
+                    Ok(value) => Some(value),
+                    Err(error) => {
+                        let label = quantity_advice(&error).unwrap_or_else(|| format!("expected {}", $what));
+                        sink.add(Problem::new(error.to_string()).at(node.place).label(label));
+                        None
+                    }
+                }
+            }
+        }
+    )*};
+}
+quantities!(
+    Span: "a time such as `20 ms`",
+    Bytes: "a size such as `127 B`",
+    Rate: "a data rate such as `250 kbit/s`",
+    Ratio: "a share such as `30 %`"
+);
+
+/// What was probably meant, if that can be told from what is wrong.
+fn quantity_advice(error: &units::ParseError) -> Option<String> {
+    match error {
+        units::ParseError::UnknownUnit { unit, known, .. } => unit_advice(unit, known),
+        // Elsewhere a share is often a fraction: 0.3 there is 30 % here.
+        units::ParseError::MissingUnit { text, example } if example.ends_with('%') => {
+            let fraction = text.trim().parse().ok().filter(|share| (0.0..=1.0).contains(share));
+            let percent = |share: f64| (share * 1e8).round() / 1e6;
+            fraction.map(|share| format!("a share of {share} is `{} %`", percent(share)))
+        }
+        _ => None,
+    }
+}
+
+/// The unit that an unknown one was meant to be.
+fn unit_advice(unit: &str, known: &str) -> Option<String> {
+    // How people write units elsewhere, and how they are written here.
+    let habits = [
+        ("sec", "s"),
+        ("secs", "s"),
+        ("seconds", "s"),
+        ("m", "min"),
+        ("minutes", "min"),
+        ("µs", "us"),
+        ("msec", "ms"),
+        ("kbps", "kbit/s"),
+        ("Mbps", "Mbit/s"),
+        ("Gbps", "Gbit/s"),
+        ("bps", "bit/s"),
+        ("kb/s", "kbit/s"),
+        ("Mb/s", "Mbit/s"),
+        ("percent", "%"),
+        ("K", "KiB"),
+        ("M", "MiB"),
+        ("G", "GiB"),
+    ];
+    let known: Vec<&str> = known.split(", ").collect();
+    let habit = habits.iter().find(|(is, _)| *is == unit).map(|(_, should)| *should);
+    let meant = habit.filter(|unit| known.contains(unit)).or_else(|| nearest(unit, known))?;
+    Some(format!("did you mean `{meant}`?"))
+}
+
+impl Read for Subnet {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        match text(node, "a subnet such as `10.0.0.0/16`", sink)?.parse() {
+            Ok(subnet) => Some(subnet),
+            Err(error) => {
+                let problem = Problem::new(error).at(node.place);
+                sink.add(problem.label("expected a subnet such as `10.0.0.0/16`"));
+                None
+            }
+        }
+    }
+}
+
+/// One of a few words.
+pub(crate) trait Word: Sized + Copy + 'static {
+    /// What the words are, for errors.
+    const WHAT: &'static str;
+    /// Each value and its word.
+    const WORDS: &'static [(&'static str, Self)];
+}
+
+/// Reads one of the words of `T`.
+pub(crate) fn word<T: Word>(node: &Node, sink: &mut Sink) -> Option<T> {
+    let given = text(node, T::WHAT, sink)?;
+    let found = T::WORDS.iter().find(|(word, _)| *word == given).map(|(_, value)| *value);
+    if found.is_none() {
+        let words: Vec<&str> = T::WORDS.iter().map(|(word, _)| *word).collect();
+        let problem = Problem::new(format!("`{given}` is not {}", T::WHAT))
+            .at(node.place)
+            .label(advice(given, &words));
+        let known = format!("known: {}", words.join(", "));
+        let problem = if problem.label == known { problem } else { problem.note(known) };
+        sink.add(problem);
+    }
+    found
+}

@@ -1,0 +1,215 @@
+//! The published schema of the file format, so that editors complete it.
+
+use crate::expect::Comparison;
+use crate::file::{Channel, File};
+use crate::matrix::Matrix;
+use crate::pattern::InteractionPattern;
+use crate::read::{At, Named, OneOrMore};
+use crate::scalar::Word;
+use crate::subnet::Subnet;
+use medium::{Distribution, LossUnit};
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::Value;
+use std::borrow::Cow;
+use units::{Bytes, Rate, Ratio, Span};
+
+/// The JSON Schema (2020-12) of the experiment file.
+pub fn schema() -> Value {
+    SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<File>().to_value()
+}
+
+/// A type that JSON Schema can describe, ours or another crate's.
+pub(crate) trait Describe {
+    fn describe(generator: &mut SchemaGenerator) -> Schema;
+}
+
+impl<T: Describe, const AXIS: bool> JsonSchema for At<T, AXIS> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "At".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let value = T::describe(generator);
+        // Any text may have an axis in it already.
+        let is_text = value == String::describe(generator);
+        if !AXIS || is_text {
+            return value;
+        }
+        let axis = generator.subschema_for::<Axis>();
+        json_schema!({ "anyOf": [value, axis] })
+    }
+}
+
+/// A value that the matrix gives, such as `${loss}`.
+#[derive(JsonSchema)]
+#[schemars(transparent)]
+#[allow(dead_code)]
+struct Axis(#[schemars(regex(pattern = r"\$\{[^}]+\}"))] String);
+
+/// Quantities: a number and one of the units.
+macro_rules! quantities {
+    ($($kind:ty: $units:literal, $example:literal),*) => {$(
+        impl Describe for $kind {
+            fn describe(_: &mut SchemaGenerator) -> Schema {
+                let pattern = concat!(r"^\s*\+?[0-9.]+([eE][+-]?[0-9]+)?\s*(", $units, r")\s*$");
+                json_schema!({ "type": "string", "pattern": pattern, "examples": [$example] })
+            }
+        }
+    )*};
+}
+quantities!(
+    Span: "ns|us|ms|s|min|h", "20 ms",
+    Bytes: "B|kB|MB|GB|KiB|MiB|GiB", "127 B",
+    Rate: "bit/s|kbit/s|Mbit/s|Gbit/s|Tbit/s", "250 kbit/s",
+    Ratio: "%", "30 %"
+);
+
+/// One of a few words.
+macro_rules! words {
+    ($($kind:ty),*) => {$(
+        impl Describe for $kind {
+            fn describe(_: &mut SchemaGenerator) -> Schema {
+                let words: Vec<&str> = <$kind>::WORDS.iter().map(|(word, _)| *word).collect();
+                json_schema!({ "enum": words })
+            }
+        }
+    )*};
+}
+words!(InteractionPattern, Distribution, LossUnit, Comparison);
+
+/// What schemars describes itself.
+macro_rules! derived {
+    ($($kind:ty),*) => {$(
+        impl Describe for $kind {
+            fn describe(generator: &mut SchemaGenerator) -> Schema {
+                generator.subschema_for::<$kind>()
+            }
+        }
+    )*};
+}
+derived!(bool, f64, u32, u64, Channel);
+
+impl Describe for String {
+    /// YAML reads `on: 5` as a number; here it is a text all the same.
+    fn describe(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "number", "boolean"] })
+    }
+}
+
+impl Describe for Subnet {
+    fn describe(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": r"^[0-9.]+/[0-9]+$",
+            "examples": ["10.0.0.0/16"],
+        })
+    }
+}
+
+impl<T: JsonSchema> Describe for Vec<T> {
+    fn describe(generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<Vec<T>>()
+    }
+}
+
+impl<T: JsonSchema> Describe for OneOrMore<T> {
+    fn describe(generator: &mut SchemaGenerator) -> Schema {
+        let (one, more) = (generator.subschema_for::<T>(), generator.subschema_for::<Vec<T>>());
+        json_schema!({ "anyOf": [one, more] })
+    }
+}
+
+impl<T: JsonSchema> Describe for Named<T> {
+    fn describe(generator: &mut SchemaGenerator) -> Schema {
+        Named::<T>::json_schema(generator)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Named<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Named".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let value = generator.subschema_for::<T>();
+        json_schema!({ "type": "object", "additionalProperties": value })
+    }
+}
+
+impl JsonSchema for Matrix {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Matrix".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let value = String::describe(generator);
+        json_schema!({
+            "type": "object",
+            "minProperties": 1,
+            "additionalProperties": {
+                "type": "array", "items": value, "minItems": 1, "uniqueItems": true
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expect::Expect;
+    use crate::file;
+    use crate::read::{Read, Sink};
+    use crate::tree;
+    use std::collections::BTreeSet;
+
+    /// The keys that the reader of `T` knows, from what it says of a stranger.
+    fn read_keys<T: Read>() -> BTreeSet<String> {
+        let (node, _) = tree::parse("stranger: 1").unwrap();
+        let mut sink = Sink::default();
+        T::read(&node, &mut sink);
+        let stranger = sink.problems.iter().find(|p| p.message.contains("`stranger`")).unwrap();
+        let known = stranger.label.strip_prefix("known: ").unwrap();
+        known.split(", ").map(str::to_owned).collect()
+    }
+
+    fn schema_keys<T: JsonSchema>() -> BTreeSet<String> {
+        let schema = schemars::schema_for!(T).to_value();
+        schema["properties"].as_object().unwrap().keys().cloned().collect()
+    }
+
+    #[test]
+    fn schema_and_reader_know_the_same_keys() {
+        macro_rules! same {
+            ($($kind:ty),*) => {$(
+                assert_eq!(read_keys::<$kind>(), schema_keys::<$kind>(), stringify!($kind));
+            )*};
+        }
+        same!(file::File, file::Group, file::Limits, file::Network, file::Profile, file::Link);
+        same!(file::Impairment, file::Model, file::Interaction, file::Command, Expect);
+    }
+
+    #[test]
+    fn an_axis_may_stand_where_the_file_allows_it() {
+        let schema = schema();
+        let count = &schema["$defs"]["Group"]["properties"]["count"];
+        assert!(count.to_string().contains("#/$defs/Axis"), "{count}");
+        let seed = &schema["properties"]["seed"];
+        assert!(!seed.to_string().contains("Axis"), "{seed}");
+        assert_eq!(schema["$defs"]["Group"]["additionalProperties"], false);
+        let required = schema["required"].as_array().unwrap();
+        assert!(required.contains(&"nodes".into()) && !required.contains(&"seed".into()));
+    }
+}

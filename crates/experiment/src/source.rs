@@ -1,0 +1,115 @@
+//! The text of a file, and places in it.
+
+use std::path::PathBuf;
+
+/// A stretch of the text, in bytes; the end is exclusive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Place {
+    pub start: usize,
+    pub end: usize,
+}
+
+/// A file as given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Source {
+    /// The name that errors show.
+    pub file: PathBuf,
+    pub text: String,
+}
+
+/// One line of the text and what of it a place covers.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Excerpt {
+    /// 1 for the first line.
+    pub line: usize,
+    /// 1 for the first character.
+    pub column: usize,
+    /// The line, with anything that would upset a terminal replaced.
+    pub text: String,
+    /// Characters before the marks.
+    pub indent: usize,
+    /// How many characters to mark, at least one.
+    pub marks: usize,
+}
+
+/// Longer lines are shown in part.
+const WIDEST: usize = 140;
+
+impl Source {
+    /// The line that `place` starts on; a place that spans lines is cut at the
+    /// first one's end.
+    pub fn excerpt(&self, place: Place) -> Excerpt {
+        let text = self.text.as_str();
+        let start = floor(text, place.start);
+        let end = floor(text, place.end).max(start);
+        let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+        let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
+        let line = text[..start].matches('\n').count() + 1;
+        let before = text[line_start..start].chars().count();
+        let whole: Vec<char> =
+            text[line_start..line_end].trim_end_matches('\r').chars().map(printable).collect();
+        let marks = text[start..end.min(line_end)].trim_end().chars().count().max(1);
+        let skip = if whole.len() > WIDEST { before.saturating_sub(WIDEST / 2) } else { 0 };
+        let mut shown: String = whole.iter().skip(skip).take(WIDEST).collect();
+        let mut indent = before - skip;
+        if skip > 0 {
+            shown.insert_str(0, "... ");
+            indent += 4;
+        }
+        if whole.len() > skip + WIDEST {
+            shown.push_str(" ...");
+        }
+        let marks = marks.min(WIDEST);
+        Excerpt { line, column: before + 1, text: shown, indent, marks }
+    }
+}
+
+/// The nearest character boundary at or before `at`.
+fn floor(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// Tabs become one space, so that marks stay below what they mark.
+fn printable(c: char) -> char {
+    match c {
+        '\t' => ' ',
+        c if c.is_control() => char::REPLACEMENT_CHARACTER,
+        c => c,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn excerpt(text: &str, start: usize, end: usize) -> Excerpt {
+        Source { file: "f".into(), text: text.into() }.excerpt(Place { start, end })
+    }
+
+    #[test]
+    fn counts_lines_and_characters_from_one() {
+        let found = excerpt("a: 1\nµs: béta x\n", 10, 15);
+        assert_eq!((found.line, found.column, found.marks), (2, 5, 4));
+        assert_eq!(found.text, "µs: béta x");
+    }
+
+    #[test]
+    fn a_place_past_the_end_is_the_end() {
+        let found = excerpt("a: 1", 90, 99);
+        assert_eq!((found.line, found.column, found.marks), (1, 5, 1));
+        assert_eq!(excerpt("", 0, 0).line, 1);
+    }
+
+    #[test]
+    fn a_long_line_is_shown_round_the_place() {
+        let text = format!("{}here{}", "x".repeat(300), "y".repeat(300));
+        let found = excerpt(&text, 300, 304);
+        assert_eq!(found.column, 301);
+        let marked: String = found.text.chars().skip(found.indent).take(found.marks).collect();
+        assert_eq!(marked, "here");
+    }
+}

@@ -1,0 +1,184 @@
+//! Puts a cell's values in the place of `${axis}`.
+
+use crate::matrix::{Cell, Matrix};
+use crate::nearest::advice;
+use crate::problem::Problem;
+use crate::source::Place;
+use crate::tree::{Content, Node};
+use std::collections::{HashMap, HashSet};
+
+/// Keys of the file that hold for all cells, so that no axis can stand there.
+const FIXED: [&str; 4] = ["experiment", "repeats", "seed", "reference"];
+/// Keys of the file whose text is left alone.
+const LEFT_ALONE: [&str; 3] = ["description", "matrix", "expect"];
+
+/// What was put where, for the notes of errors found later.
+pub(crate) type Replaced = HashMap<usize, (String, String)>;
+
+/// One cell's replacing.
+pub(crate) struct Substitution<'a> {
+    matrix: &'a Matrix,
+    cell: &'a Cell,
+    /// Axes that were named.
+    pub used: HashSet<String>,
+    pub replaced: Replaced,
+    pub problems: Vec<Problem>,
+}
+
+/// One piece of a text.
+enum Piece<'t> {
+    Text(&'t str),
+    Axis(&'t str),
+    /// `${` without its end.
+    Open,
+}
+
+impl<'a> Substitution<'a> {
+    pub fn new(matrix: &'a Matrix, cell: &'a Cell) -> Self {
+        let (used, replaced) = (HashSet::new(), Replaced::new());
+        Self { matrix, cell, used, replaced, problems: Vec::new() }
+    }
+
+    /// The file with every `${axis}` replaced.
+    pub fn file(&mut self, root: &Node) -> Node {
+        let Content::Map(entries) = &root.content else { return root.clone() };
+        let entries = entries.iter().map(|(key, value)| {
+            let name = key.text.as_str();
+            if LEFT_ALONE.contains(&name) {
+                return (key.clone(), value.clone());
+            }
+            if FIXED.contains(&name) {
+                self.refuse(name, value);
+                return (key.clone(), value.clone());
+            }
+            (key.clone(), self.node(value))
+        });
+        Node { place: root.place, content: Content::Map(entries.collect()) }
+    }
+
+    fn refuse(&mut self, name: &str, value: &Node) {
+        if let Content::Scalar(text) = &value.content
+            && pieces(text).iter().any(|piece| matches!(piece, Piece::Axis(_)))
+        {
+            let problem = Problem::new(format!("no axis can stand in `{name}`"))
+                .at(value.place)
+                .label("it holds for all cells of the matrix");
+            self.problems.push(problem);
+        }
+    }
+
+    fn node(&mut self, node: &Node) -> Node {
+        let content = match &node.content {
+            Content::Scalar(text) => self.text(text, node.place),
+            Content::List(items) => {
+                Content::List(items.iter().map(|item| self.node(item)).collect())
+            }
+            Content::Map(entries) => Content::Map(
+                entries.iter().map(|(key, value)| (key.clone(), self.node(value))).collect(),
+            ),
+            other => other.clone(),
+        };
+        Node { place: node.place, content }
+    }
+
+    fn text(&mut self, text: &str, place: Place) -> Content {
+        if !text.contains("${") {
+            return Content::Scalar(text.to_owned());
+        }
+        let mut result = Some(String::new());
+        let mut any = false;
+        for piece in pieces(text) {
+            let part = match piece {
+                Piece::Text(part) => Some(part),
+                Piece::Axis(axis) => {
+                    any = true;
+                    self.axis(axis, place)
+                }
+                Piece::Open => {
+                    let problem = Problem::new("`${` without `}`")
+                        .at(place)
+                        .label("write `${axis}`, or `$${` for the characters themselves");
+                    self.problems.push(problem);
+                    None
+                }
+            };
+            result = result.zip(part).map(|(result, part)| result + part);
+        }
+        match result {
+            Some(result) => {
+                if any {
+                    self.replaced.insert(place.start, (text.to_owned(), result.clone()));
+                }
+                Content::Scalar(result)
+            }
+            None => Content::Broken,
+        }
+    }
+
+    fn axis(&mut self, axis: &str, place: Place) -> Option<&'a str> {
+        self.used.insert(axis.to_owned());
+        if !self.matrix.has(axis) {
+            let problem = Problem::new(format!("the matrix has no axis `{axis}`"))
+                .at(place)
+                .label(advice(axis, self.matrix.axes()))
+                .note("write `$${` for the characters `${` themselves");
+            self.problems.push(problem);
+        }
+        // An axis that is known but has no value was reported with the matrix.
+        self.cell.get(axis)
+    }
+}
+
+/// `text` cut at each `${axis}`; `$${` stands for `${`.
+fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        if rest[..at].ends_with('$') {
+            pieces.push(Piece::Text(&rest[..at - 1]));
+            pieces.push(Piece::Text("${"));
+            rest = &rest[at + 2..];
+            continue;
+        }
+        pieces.push(Piece::Text(&rest[..at]));
+        let Some(end) = rest[at..].find('}') else {
+            pieces.push(Piece::Open);
+            return pieces;
+        };
+        pieces.push(Piece::Axis(rest[at + 2..at + end].trim()));
+        rest = &rest[at + end + 1..];
+    }
+    pieces.push(Piece::Text(rest));
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree;
+
+    fn replace(text: &str) -> (String, usize) {
+        let matrix = Matrix::from_pairs([("n", vec!["3", "4"]), ("who", vec!["you"])]);
+        let cell = Cell::from_iter([("n", "3"), ("who", "you")]);
+        let (node, _) = tree::parse(text).unwrap();
+        let mut substitution = Substitution::new(&matrix, &cell);
+        let node = substitution.node(&node);
+        (node.kind(), substitution.problems.len())
+    }
+
+    #[test]
+    fn an_axis_is_replaced_anywhere_in_a_text() {
+        assert_eq!(replace("'${n} ms for ${ who }'"), ("`3 ms for you`".to_owned(), 0));
+    }
+
+    #[test]
+    fn two_dollars_stand_for_themselves() {
+        assert_eq!(replace("'$${HOME} ${n}'"), ("`${HOME} 3`".to_owned(), 0));
+    }
+
+    #[test]
+    fn unknown_and_unfinished_axes_are_reported() {
+        assert_eq!(replace("'${whom}'").1, 1);
+        assert_eq!(replace("'${who'").1, 1);
+    }
+}

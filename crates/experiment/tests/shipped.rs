@@ -1,0 +1,93 @@
+//! The experiments and the schema that come with the project.
+
+use experiment::{Experiment, InteractionPattern, Only, PlannedChannel, Workload, schema};
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+
+fn root(path: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+fn read(name: &str) -> Experiment {
+    Experiment::read(&root("experiments").join(name)).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+#[test]
+fn the_schema_file_is_current() {
+    let path = root("schema/experiment.schema.json");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, format!("{:#}\n", schema())).unwrap();
+    }
+    let kept: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    assert!(kept == schema(), "write it anew: UPDATE_GOLDEN=1 cargo test -p experiment");
+}
+
+#[test]
+fn the_comparison_is_the_papers() {
+    let experiment = read("multi-protocol.yaml");
+    assert_eq!((experiment.repeats, experiment.seed), (3, 7));
+    assert_eq!(experiment.cells(&Only::all()).unwrap().len(), 12);
+    for cell in experiment.cells(&Only::parse("network=ideal").unwrap()).unwrap() {
+        let plan = experiment.plan(&cell, 0, 7).unwrap();
+        assert_eq!(plan.nodes.len(), 301);
+        assert_eq!(plan.nodes[300].name, "consumer-300");
+        assert_eq!(plan.nodes[300].links[0].address.to_string(), "10.0.1.45");
+        let Workload::Interaction(interaction) = &plan.workloads[0] else { panic!() };
+        assert_eq!(interaction.replies(), 600, "{cell}");
+        assert_eq!(interaction.multicast_rate.bit_s(), 100_000_000);
+        assert!(interaction.payload.is_absolute());
+    }
+}
+
+#[test]
+fn the_two_constrained_networks_are_kept_apart() {
+    let experiment = read("multi-protocol.yaml");
+    let plan = |network: &str| {
+        let only = Only::parse(&format!("model=pgm-ps,network={network}")).unwrap();
+        experiment.plan(&experiment.cells(&only).unwrap()[0], 0, 7).unwrap()
+    };
+    let physical = plan("constrained-physical");
+    assert!(
+        matches!(physical.networks[0].channel, PlannedChannel::Shared(r) if r.bit_s() == 250_000)
+    );
+    assert!(physical.nodes[0].links[0].down.is_none());
+    assert_eq!(physical.nodes[1].links[0].up.loss.fraction(), 0.3);
+    let paper = plan("constrained-paper");
+    assert_eq!(paper.networks[0].channel, PlannedChannel::Switch);
+    assert!(paper.nodes[0].links[0].up.is_none() && paper.nodes[1].links[0].up.is_none());
+    assert_eq!(paper.nodes[0].links[0].down.burst.get(), 1600);
+    for plan in [physical, paper] {
+        let Workload::Interaction(interaction) = &plan.workloads[0] else { panic!() };
+        assert_eq!(interaction.down, InteractionPattern::PgmPublishSubscribe);
+        assert_eq!(interaction.multicast_rate.bit_s(), 250_000);
+    }
+}
+
+#[test]
+fn the_small_comparison_takes_under_two_minutes_of_sending() {
+    let experiment = read("multi-protocol-small.yaml");
+    let cells = experiment.cells(&Only::all()).unwrap();
+    assert_eq!(cells.len(), 8);
+    let sending: u64 =
+        cells.iter().map(|cell| experiment.plan(cell, 0, 7).unwrap().duration.as_ns()).sum();
+    assert!(sending <= 60_000_000_000);
+}
+
+#[test]
+fn the_reference_speaks_of_cells_and_figures_that_there_are() {
+    let experiment = read("multi-protocol.yaml");
+    let path = experiment.reference.as_ref().unwrap();
+    let reference: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let cells = experiment.cells(&Only::all()).unwrap();
+    let figures = reference["figures"].as_array().unwrap();
+    assert_eq!(figures.len(), 10);
+    for figure in figures {
+        assert!(figure["metric"].is_string() && figure["unit"].is_string());
+        for value in figure["values"].as_array().unwrap() {
+            let text = |axis: &str| value["cell"][axis].as_str();
+            let known = cells.iter().any(|c| c.iter().all(|(axis, v)| text(axis) == Some(v)));
+            assert!(known && value["value"].is_number(), "{value}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The figures of a cell that stand in its row, on the terminal and in the page.
+
+use crate::{Spread, Summary, Sweep, format};
+
+type Lookup = Box<dyn Fn(&Summary) -> Option<f64>>;
+
+/// One column of the table of results.
+pub(crate) struct Column {
+    /// What it is.
+    pub(crate) head: String,
+    /// Its unit; empty when each figure carries its own.
+    pub(crate) unit: &'static str,
+    /// Whether it is about messages, or about bytes and the machine.
+    pub(crate) messages: bool,
+    figure: Lookup,
+    show: fn(f64) -> String,
+}
+
+impl Column {
+    /// The figure of one run.
+    pub(crate) fn figure(&self, summary: &Summary) -> Option<f64> {
+        (self.figure)(summary)
+    }
+
+    /// One figure as text.
+    pub(crate) fn show(&self, value: Option<f64>) -> String {
+        value.map_or_else(|| format::NONE.to_owned(), self.show)
+    }
+
+    /// The median, and the range when it says more.
+    pub(crate) fn texts(&self, spread: Option<Spread>) -> (String, Option<String>) {
+        range(spread, self.show)
+    }
+}
+
+/// A spread as its median, and as least to greatest when those read differently.
+pub(crate) fn range(spread: Option<Spread>, show: fn(f64) -> String) -> (String, Option<String>) {
+    let Some(spread) = spread else { return (format::NONE.to_owned(), None) };
+    let (min, max) = (show(spread.min), show(spread.max));
+    // A unit is said once.
+    let short = match (min.split_once(' '), max.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => number.to_owned(),
+        _ => min.clone(),
+    };
+    // A dash between negative numbers reads as another minus.
+    let to = if spread.min < 0.0 { " to " } else { "–" };
+    (show(spread.median), (min != max).then(|| format!("{short}{to}{max}")))
+}
+
+/// The columns of a sweep.
+pub(crate) fn columns(sweep: &Sweep) -> Vec<Column> {
+    let path = |head: &str, unit, path: &'static str, show| Column {
+        head: head.to_owned(),
+        unit,
+        messages: true,
+        figure: Box::new(move |summary| summary.metric(path)),
+        show,
+    };
+    let mut columns = vec![
+        path("sent", "", "messages.sent", format::count),
+        path("delivered", "", "messages.delivered", format::count),
+        path("loss", "%", "messages.loss_pct", format::number),
+        path("round trip mean", "ms", "messages.rtd_ms.mean", format::number),
+        path("p50", "ms", "messages.rtd_ms.p50", format::number),
+        path("p99", "ms", "messages.rtd_ms.p99", format::number),
+    ];
+    for group in sweep.groups() {
+        let name = group.to_owned();
+        columns.push(Column {
+            head: format!("{group} sent"),
+            unit: "",
+            messages: false,
+            figure: Box::new(move |summary| summary.group(&name, "tx_bytes")),
+            show: format::bytes,
+        });
+    }
+    columns.extend([
+        path("overhead", "", "groups.*.overhead_bytes", format::bytes),
+        path("retransmitted", "", "groups.*.retransmitted_bytes", format::bytes),
+        path("CPU", "", "groups.*.cpu_ms", format::cpu),
+    ]);
+    for column in columns.iter_mut().skip(6) {
+        column.messages = false;
+    }
+    columns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_shown_when_it_reads_differently() {
+        let spread = Spread::of([1.42e6, 1.43e6, 1.44e6]);
+        assert_eq!(range(spread, format::bytes), ("1.43 MB".into(), Some("1.42–1.44 MB".into())));
+        assert_eq!(range(Spread::of([600.0, 600.0]), format::count), ("600".into(), None));
+        assert_eq!(range(None, format::count), ("–".into(), None));
+    }
+}

@@ -1,0 +1,83 @@
+//! Numbers as people read them.
+
+/// What stands where there is no figure.
+pub(crate) const NONE: &str = "–";
+
+/// A number with three significant digits, never in powers of ten.
+pub(crate) fn number(value: f64) -> String {
+    let size = value.abs();
+    if !value.is_finite() {
+        NONE.to_owned()
+    } else if size == 0.0 {
+        "0".to_owned()
+    } else if value < 0.0 {
+        // A true minus, as wide as the digits' plus.
+        format!("−{}", number(size))
+    } else if size >= 99.95 {
+        format!("{value:.0}")
+    } else if size >= 9.995 {
+        format!("{value:.1}")
+    } else if size >= 0.0995 {
+        format!("{value:.2}")
+    } else {
+        format!("{value:.4}")
+    }
+}
+
+/// A count, or a figure that is one in most runs.
+pub(crate) fn count(value: f64) -> String {
+    if value.fract() == 0.0 && value.is_finite() { format!("{value:.0}") } else { number(value) }
+}
+
+/// An amount of data in decimal units.
+pub(crate) fn bytes(value: f64) -> String {
+    let (unit, factor) = byte_unit(value.abs());
+    format!("{} {unit}", number(value / factor))
+}
+
+/// The unit in which an amount of this size reads well, and its bytes.
+pub(crate) fn byte_unit(largest: f64) -> (&'static str, f64) {
+    match largest {
+        size if size >= 999.5e6 => ("GB", 1e9),
+        size if size >= 999.5e3 => ("MB", 1e6),
+        size if size >= 999.5 => ("kB", 1e3),
+        _ => ("B", 1.0),
+    }
+}
+
+/// CPU time, given in milliseconds.
+pub(crate) fn cpu(ms: f64) -> String {
+    if ms >= 999.5 { format!("{} s", number(ms / 1e3)) } else { format!("{} ms", number(ms)) }
+}
+
+/// A number with its sign.
+pub(crate) fn signed(value: f64) -> String {
+    format!("{}{}", if value > 0.0 { "+" } else { "" }, number(value))
+}
+
+/// Text from a file without what could steer a terminal or break a line.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_and_units() {
+        let numbers = [0.0, 0.00031, 0.31, 2.184, 46.81, 345.6, 21500.0, -0.5, f64::NAN];
+        let texts = numbers.map(number);
+        assert_eq!(texts, ["0", "0.0003", "0.31", "2.18", "46.8", "346", "21500", "−0.50", "–"]);
+        assert_eq!(bytes(1_424_574.0), "1.42 MB");
+        assert_eq!(bytes(999.6), "1.00 kB");
+        assert_eq!(cpu(1540.0), "1.54 s");
+        assert_eq!(count(600.0), "600");
+        assert_eq!(signed(-3.0), "−3.00");
+    }
+
+    #[test]
+    fn a_name_cannot_steer_the_terminal() {
+        assert_eq!(plain("a\u{1b}[31mb\n"), "a [31mb ");
+    }
+}

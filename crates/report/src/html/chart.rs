@@ -1,0 +1,269 @@
+//! Options for the chart library.
+//!
+//! Its small build has axes, bars and lines, but no legend and no tooltip: keys
+//! stand above the charts as HTML, and the page's script shows values.
+
+use crate::format;
+use serde_json::{Value, json};
+
+/// Colours that keep apart, on light and on dark, for most eyes.
+pub(super) const COLOURS: [&str; 8] =
+    ["#3a7bd5", "#e08a2e", "#2e9e79", "#b562c4", "#c94f5d", "#8a7f3c", "#4aa8c4", "#7d8590"];
+/// Ours and theirs.
+pub(super) const OURS: &str = "#3a7bd5";
+/// Theirs.
+pub(super) const THEIRS: &str = "#a3abb5";
+
+/// The colour of a series.
+pub(super) fn colour(place: usize) -> &'static str {
+    COLOURS[place % COLOURS.len()]
+}
+
+/// A chart and how the page shows it.
+pub(super) struct Chart {
+    option: Value,
+    lines: bool,
+    x_unit: String,
+    y_unit: String,
+    /// What stands at the axis of values. In the page, not in the chart: there
+    /// it would be cut off at the side.
+    pub(super) values: String,
+    /// What it shows, for those who do not see it.
+    pub(super) label: String,
+    /// In pixels.
+    pub(super) height: u32,
+}
+
+impl Chart {
+    pub(super) fn into_json(self) -> Value {
+        json!({"option": self.option, "lines": self.lines, "x": self.x_unit, "y": self.y_unit})
+    }
+}
+
+/// An axis of values.
+#[derive(Debug, Clone)]
+pub(super) struct Axis {
+    name: String,
+    unit: String,
+    /// The ends of a logarithmic axis; both are powers of ten.
+    log: Option<(f64, f64)>,
+    /// The ends of a linear axis, and the step between its marks.
+    ends: Option<(f64, f64, f64)>,
+}
+
+impl Axis {
+    /// A linear axis from zero.
+    pub(super) fn linear(name: &str, unit: &str) -> Self {
+        let (name, unit) = (name.to_owned(), unit.to_owned());
+        Self { name, unit, log: None, ends: None }
+    }
+
+    /// An axis for these values: logarithmic when they are too far apart for a
+    /// linear one, with the same ends for all charts that show them.
+    pub(super) fn fitting(name: &str, unit: &str, values: &[f64]) -> Self {
+        let axis = Self::linear(name, unit);
+        let min = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if min > 0.0 && max / min > 50.0 { axis.log(min, max) } else { axis.shared(min, max) }
+    }
+
+    /// A logarithmic axis that holds these values, which are above 0.
+    pub(super) fn log(mut self, min: f64, max: f64) -> Self {
+        // A bar at the very bottom would not be seen.
+        let low = 10_f64.powf((min * 0.999).log10().floor());
+        self.log = Some((low, 10_f64.powf(max.log10().ceil()).max(low * 10.0)));
+        self
+    }
+
+    /// The same round ends for all charts that show these values.
+    pub(super) fn shared(mut self, min: f64, max: f64) -> Self {
+        if min.is_finite() && max.is_finite() {
+            let (low, high) = (min.min(0.0), max.max(0.0));
+            // Room for the numbers that stand at the ends of bars.
+            let room = 0.09 * (high - low);
+            let low = if low < 0.0 { low - room } else { 0.0 };
+            let high = if high > 0.0 { high + room } else { 0.0 };
+            let step = round_step((high - low) / 5.0);
+            let low = (low / step).floor() * step;
+            let high = if high > low { (high / step).ceil() * step } else { step };
+            self.ends = Some((low, high, step));
+        }
+        self
+    }
+
+    /// From 0 to 100 %.
+    pub(super) fn hundred(mut self) -> Self {
+        self.ends = Some((0.0, 100.0, 25.0));
+        self
+    }
+
+    /// What stands at the axis.
+    fn title(&self) -> String {
+        match (self.name.as_str(), self.unit.as_str()) {
+            (name, "") => name.to_owned(),
+            ("", unit) => unit.to_owned(),
+            (name, unit) => format!("{name}, {unit}"),
+        }
+    }
+
+    fn into_json(self, horizontal: bool) -> Value {
+        let mut axis = if horizontal {
+            json!({"name": self.title(), "nameLocation": "middle", "nameGap": 26})
+        } else {
+            json!({"splitNumber": 4})
+        };
+        axis["type"] = json!(if self.log.is_some() { "log" } else { "value" });
+        if let Some((min, max)) = self.log {
+            axis["min"] = json!(min);
+            axis["max"] = json!(max);
+            axis["startValue"] = json!(min);
+        } else if let Some((min, max, step)) = self.ends {
+            axis["min"] = json!(short(min));
+            axis["max"] = json!(short(max));
+            axis["interval"] = json!(short(step));
+        }
+        axis
+    }
+}
+
+/// The next of 1, 2, 2.5, 5 times a power of ten; 1 for nothing.
+fn round_step(value: f64) -> f64 {
+    if value <= 0.0 {
+        return 1.0;
+    }
+    let power = 10_f64.powf(value.log10().floor());
+    let step = [1.0, 2.0, 2.5, 5.0].into_iter().find(|step| step * power >= value);
+    step.unwrap_or(10.0) * power
+}
+
+/// Bars of one name, a value a category.
+pub(super) struct Bars {
+    pub(super) name: String,
+    /// One colour for all, or one a category.
+    pub(super) colours: Vec<&'static str>,
+    pub(super) values: Vec<Option<f64>>,
+    /// Bars of one stack stand on each other.
+    pub(super) stack: Option<&'static str>,
+    /// What stands at the bars instead of their values; in a stack, without it
+    /// nothing does.
+    pub(super) texts: Option<Vec<String>>,
+}
+
+/// A bar chart with a group of bars a category.
+pub(super) fn bars(label: &str, categories: &[String], series: Vec<Bars>, axis: Axis) -> Chart {
+    let longest = categories.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let slanted = longest * categories.len() > 36;
+    // Many long numbers stand upright, lest they run into each other.
+    let texts = series.iter().flat_map(|bars| bars.values.iter().flatten());
+    let upright = series.len() * categories.len() >= 8
+        && series.iter().all(|bars| bars.stack.is_none())
+        && texts.map(|value| format::number(*value).chars().count()).max().unwrap_or(0) > 4;
+    let (y_unit, values) = (axis.unit.clone(), axis.title());
+    let series: Vec<Value> = series
+        .into_iter()
+        .map(|bars| {
+            let shown = bars.stack.is_none() || bars.texts.is_some();
+            let data: Vec<Value> = bars
+                .values
+                .iter()
+                .enumerate()
+                .map(|(place, value)| {
+                    let colour = bars.colours[place % bars.colours.len()];
+                    let own = || value.map(format::number).unwrap_or_default();
+                    let text = bars.texts.as_ref().map_or_else(own, |texts| texts[place].clone());
+                    json!({"value": value, "itemStyle": {"color": colour},
+                           "label": {"show": shown && value.is_some(), "formatter": text,
+                           "position": if value.is_some_and(|v| v < 0.0) { "bottom" } else { "top" }}})
+                })
+                .collect();
+            json!({"type": "bar", "name": bars.name, "stack": bars.stack, "data": data,
+                   "barMaxWidth": 38, "barGap": "8%", "barCategoryGap": "28%",
+                   "label": if upright {
+                       json!({"fontSize": 10, "rotate": 90, "align": "left",
+                              "verticalAlign": "middle", "distance": 6})
+                   } else {
+                       json!({"fontSize": 11})
+                   },
+                   "emphasis": {"disabled": true}})
+        })
+        .collect();
+    let option = json!({
+        "animation": false,
+        "grid": {"left": 6, "right": 10, "top": if upright { 34 } else { 16 }, "bottom": 4, "containLabel": true},
+        "xAxis": {"type": "category", "data": categories, "axisTick": {"show": false},
+                  "axisLabel": {"interval": 0, "rotate": if slanted { 28 } else { 0 }}},
+        "yAxis": axis.into_json(false),
+        "series": series,
+    });
+    Chart {
+        option,
+        lines: false,
+        x_unit: String::new(),
+        y_unit,
+        values,
+        label: label.to_owned(),
+        height: if slanted { 270 } else { 230 },
+    }
+}
+
+/// A line through points.
+pub(super) struct Line {
+    pub(super) name: String,
+    pub(super) colour: &'static str,
+    pub(super) dashed: bool,
+    /// Whether the value holds until the next point.
+    pub(super) steps: bool,
+    pub(super) points: Vec<(f64, f64)>,
+}
+
+/// A line chart.
+pub(super) fn lines(label: &str, lines: Vec<Line>, x: Axis, y: Axis) -> Chart {
+    let (x_unit, y_unit, values) = (x.unit.clone(), y.unit.clone(), y.title());
+    let series: Vec<Value> = lines
+        .into_iter()
+        .map(|line| {
+            let points: Vec<_> = line.points.iter().map(|(x, y)| [short(*x), short(*y)]).collect();
+            let step = if line.steps { json!("end") } else { json!(false) };
+            let kind = if line.dashed { "dashed" } else { "solid" };
+            json!({"type": "line", "name": line.name, "data": points, "step": step,
+                   "showSymbol": false, "silent": true,
+                   "lineStyle": {"width": if line.dashed { 1.2 } else { 1.8 }, "type": kind,
+                                 "color": line.colour},
+                   "itemStyle": {"color": line.colour}})
+        })
+        .collect();
+    let option = json!({
+        "animation": false,
+        "grid": {"left": 6, "right": 30, "top": 12, "bottom": 24, "containLabel": true},
+        "xAxis": x.into_json(true),
+        "yAxis": y.into_json(false),
+        "series": series,
+    });
+    Chart { option, lines: true, x_unit, y_unit, values, label: label.to_owned(), height: 260 }
+}
+
+/// Four significant digits: more cannot be seen and make the page larger.
+fn short(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_end_at_round_values_and_are_logarithmic_when_needed() {
+        assert_eq!(round_step(0.23), 0.25);
+        assert_eq!(round_step(1300.0), 2000.0);
+        let axis = Axis::fitting("delay", "ms", &[2.2, 21500.0]).into_json(false);
+        assert_eq!(
+            (&axis["type"], &axis["min"], &axis["max"]),
+            (&json!("log"), &json!(1.0), &json!(100000.0))
+        );
+        let axis = Axis::fitting("", "%", &[-35.5, 70.4]).into_json(false);
+        assert_eq!((&axis["min"], &axis["max"]), (&json!(-50.0), &json!(100.0)));
+        let axis = Axis::fitting("loss", "%", &[0.0, 0.0]).into_json(false);
+        assert_eq!(axis["max"], json!(1.0));
+        assert_eq!(short(1234.567), 1235.0);
+    }
+}

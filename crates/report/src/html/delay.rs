@@ -1,0 +1,110 @@
+//! How long messages took, and how many never came back.
+
+use super::chart::{self, Axis, Bars, Line, colour};
+use super::{Page, View};
+use crate::stats::distribution;
+
+/// Distributions of the round trip, and loss.
+pub(super) fn section(page: &mut Page, view: &View<'_>) {
+    page.section("delay", "Delay and loss");
+    distributions(page, view);
+    loss(page, view);
+}
+
+fn distributions(page: &mut Page, view: &View<'_>) {
+    let (mut curves, mut least, mut most) = (Vec::new(), f64::INFINITY, 0.0_f64);
+    for cell in &view.cells {
+        let (mut round_trips, mut total) = (Vec::new(), 0);
+        for run in &cell.runs {
+            match run.messages() {
+                Ok(messages) => {
+                    total += messages.len();
+                    // A logarithmic axis has no zero; a round trip below a
+                    // microsecond is none.
+                    let times = messages.iter().filter_map(|message| message.round_trip_ms());
+                    round_trips.extend(times.map(|ms| ms.max(1e-3)));
+                }
+                Err(error) => page.note(error.to_string()),
+            }
+        }
+        let points = distribution(&mut round_trips, total);
+        if let (Some(first), Some(last)) = (points.first(), points.last()) {
+            least = least.min(first.0);
+            most = most.max(last.0);
+        }
+        curves.push(points);
+    }
+    if most == 0.0 {
+        page.say("No run has messages with a round trip.");
+        return;
+    }
+    page.heading("Round trip, all repeats together");
+    page.say(
+        "Each curve says which share of the messages was answered within a time; further left is \
+         faster, steeper is steadier. A curve that ends below 100 % lost the rest. The time axis \
+         is logarithmic and the same in all panels.",
+    );
+    page.begin_charts(&key(view));
+    for panel in &view.panels.panels {
+        let lines = panel
+            .cells
+            .iter()
+            .filter(|(cell, _)| !curves[*cell].is_empty())
+            .map(|(cell, series)| {
+                let mut points = curves[*cell].clone();
+                // From nothing up, so that a curve of one point can be seen.
+                points.insert(0, (points[0].0, 0.0));
+                let name = view.panels.series[*series].clone();
+                Line { name, colour: colour(*series), dashed: false, steps: true, points }
+            })
+            .collect();
+        let x = Axis::linear("round trip", "ms").log(least, most);
+        let y = Axis::linear("messages answered", "%").hundred();
+        let label = format!("Distribution of the round trip, {}", panel.name);
+        page.chart(&panel.name, chart::lines(&label, lines, x, y));
+    }
+    page.end_charts();
+}
+
+fn loss(page: &mut Page, view: &View<'_>) {
+    page.heading("Loss");
+    page.say("Share of messages that never came through, the median over the repeats.");
+    let loss = |cell: &usize| {
+        view.cells[*cell].spread(|run| run.metric("messages.loss_pct")).map(|spread| spread.median)
+    };
+    per_cell(page, view, "loss", "%", "messages lost", loss);
+}
+
+/// A bar a cell, in the colour of its series.
+pub(super) fn per_cell(
+    page: &mut Page,
+    view: &View<'_>,
+    name: &str,
+    unit: &str,
+    label: &str,
+    figure: impl Fn(&usize) -> Option<f64>,
+) {
+    let all: Vec<f64> = (0..view.cells.len()).filter_map(|cell| figure(&cell)).collect();
+    let axis = Axis::fitting(name, unit, &all);
+    page.begin_charts(&[]);
+    for panel in &view.panels.panels {
+        let names: Vec<_> =
+            panel.cells.iter().map(|(_, series)| view.panels.series[*series].clone()).collect();
+        let bars = Bars {
+            name: name.to_owned(),
+            colours: panel.cells.iter().map(|(_, series)| colour(*series)).collect(),
+            values: panel.cells.iter().map(|(cell, _)| figure(cell)).collect(),
+            stack: None,
+            texts: None,
+        };
+        let label = format!("{label}, {}", panel.name);
+        page.chart(&panel.name, chart::bars(&label, &names, vec![bars], axis.clone()));
+    }
+    page.end_charts();
+}
+
+/// The key to the colours of series.
+pub(super) fn key(view: &View<'_>) -> Vec<(String, &'static str)> {
+    let names = view.panels.series.iter().enumerate();
+    names.map(|(place, name)| (name.clone(), colour(place))).collect()
+}

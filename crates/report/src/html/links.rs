@@ -1,0 +1,199 @@
+//! What was asked of links, and what they did.
+
+use super::table::{Place, Table};
+use super::{Page, View};
+use crate::{LinkRow, format};
+
+/// How many of the worst are shown.
+const WORST: usize = 10;
+
+/// All links of a cell's group in one direction.
+#[derive(Default)]
+struct Sum {
+    cell: String,
+    group: String,
+    direction: String,
+    links: u64,
+    frames: f64,
+    lost: f64,
+    overflow: f64,
+    lost_asked: f64,
+    delay_asked: f64,
+    delay_got: f64,
+    delayed: f64,
+    delay_max: f64,
+    rate: f64,
+}
+
+/// A link with where it was.
+struct Found {
+    run: String,
+    row: LinkRow,
+}
+
+/// Sums by group and direction, and the links furthest from what was asked.
+pub(super) fn section(page: &mut Page, view: &View<'_>) {
+    page.section("links", "Links: asked and got");
+    let (mut sums, mut by_loss, mut by_delay) = (Vec::new(), Vec::new(), Vec::new());
+    for cell in &view.cells {
+        let begin = sums.len();
+        for run in &cell.runs {
+            let rows = match run.links() {
+                Ok(rows) => rows,
+                Err(error) => {
+                    page.note(error.to_string());
+                    continue;
+                }
+            };
+            for row in rows {
+                let group = run.topology.group_of(&row.node);
+                add(&mut sums, begin, &cell.cell.to_string(), group, &row);
+                if row.frames > 0.0 {
+                    let found = || Found { run: run.name(), row: row.clone() };
+                    if row.loss_deviations().is_some() {
+                        by_loss.push(found());
+                    }
+                    if row.delay_excess_ms().is_some_and(|ms| ms > 0.0) {
+                        by_delay.push(found());
+                    }
+                }
+            }
+            keep_worst(&mut by_loss, |found| found.row.loss_deviations().unwrap_or(0.0).abs());
+            keep_worst(&mut by_delay, |found| found.row.delay_excess_ms().unwrap_or(0.0));
+        }
+    }
+    if sums.is_empty() {
+        page.say("No run wrote down what its links did.");
+        return;
+    }
+    page.say(
+        "“Up” is from a node into the network, “down” from the network to a node. Waiting for the \
+         rate is part of the delay got, so a link with a rate exceeds what was asked by that.",
+    );
+    page.folded("All links by cell, group and direction", &summed(&sums));
+    if !by_loss.is_empty() {
+        page.heading("Furthest from the loss asked for");
+        page.say(&format!(
+            "The {WORST} links whose loss is least likely, in standard deviations of a draw by \
+             frame. With hundreds of links three to four are to be expected; loss by train varies \
+             several times as much."
+        ));
+        page.table(&listed(&by_loss, ("off by", "deviations"), |row| row.loss_deviations()));
+    }
+    if !by_delay.is_empty() {
+        page.heading("Furthest above the delay asked for");
+        page.say("By the mean over the frames of a link, without those lost.");
+        page.table(&listed(&by_delay, ("excess", "ms"), |row| row.delay_excess_ms()));
+    }
+}
+
+fn add(sums: &mut Vec<Sum>, begin: usize, cell: &str, group: &str, row: &LinkRow) {
+    let known = sums[begin..].iter().position(|s| s.group == group && s.direction == row.direction);
+    let place = known.map_or(sums.len(), |place| begin + place);
+    if known.is_none() {
+        let (cell, group) = (cell.to_owned(), group.to_owned());
+        sums.push(Sum { cell, group, direction: row.direction.clone(), ..Sum::default() });
+    }
+    let sum = &mut sums[place];
+    sum.links += 1;
+    sum.frames += row.frames;
+    sum.lost += row.lost;
+    sum.overflow += row.overflow;
+    sum.lost_asked += row.frames * row.loss_asked_pct.unwrap_or(0.0);
+    sum.rate = sum.rate.max(row.rate_asked_bit_s);
+    // Delays are weighed by the frames that had them.
+    let through = (row.frames - row.lost - row.overflow).max(0.0);
+    if let (Some(asked), Some(got)) = (row.delay_asked_ms, row.delay_got_ms) {
+        sum.delayed += through;
+        sum.delay_asked += asked * through;
+        sum.delay_got += got * through;
+    }
+    sum.delay_max = sum.delay_max.max(row.delay_max_ms.unwrap_or(0.0));
+}
+
+fn keep_worst(found: &mut Vec<Found>, weight: impl Fn(&Found) -> f64) {
+    found.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    found.truncate(WORST);
+}
+
+fn rate(bit_s: f64) -> String {
+    match bit_s {
+        rate if rate <= 0.0 => "none".to_owned(),
+        rate if rate < 1e6 => format!("{} kbit/s", format::number(rate / 1e3)),
+        rate if rate < 1e9 => format!("{} Mbit/s", format::number(rate / 1e6)),
+        rate => format!("{} Gbit/s", format::number(rate / 1e9)),
+    }
+}
+
+fn optional(value: Option<f64>) -> Place {
+    Place::number(value.map_or_else(|| format::NONE.to_owned(), format::number))
+}
+
+fn summed(sums: &[Sum]) -> Table {
+    let mut table = Table::default()
+        .text("cell")
+        .text("group")
+        .text("direction")
+        .numbers("links", "")
+        .numbers("frames", "")
+        .numbers("delay asked", "ms")
+        .numbers("got", "ms")
+        .numbers("most", "ms")
+        .numbers("loss asked", "%")
+        .numbers("got", "%")
+        .numbers("queue full", "frames")
+        .numbers("rate asked", "");
+    for sum in sums {
+        let mean = |total: f64, count: f64| optional((count > 0.0).then(|| total / count));
+        table.row(vec![
+            sum.cell.clone().into(),
+            sum.group.clone().into(),
+            sum.direction.clone().into(),
+            Place::number(sum.links.to_string()),
+            Place::number(format::count(sum.frames)),
+            mean(sum.delay_asked, sum.delayed),
+            mean(sum.delay_got, sum.delayed),
+            Place::number(format::number(sum.delay_max)),
+            mean(sum.lost_asked, sum.frames),
+            mean(100.0 * sum.lost, sum.frames),
+            Place::number(format::count(sum.overflow)),
+            Place::number(rate(sum.rate)),
+        ]);
+    }
+    table
+}
+
+fn listed(
+    found: &[Found],
+    (head, unit): (&str, &str),
+    weight: impl Fn(&LinkRow) -> Option<f64>,
+) -> Table {
+    let mut table = Table::default()
+        .text("run")
+        .text("node")
+        .text("direction")
+        .numbers(head, unit)
+        .numbers("frames", "")
+        .numbers("delay asked", "ms")
+        .numbers("got", "ms")
+        .numbers("most", "ms")
+        .numbers("loss asked", "%")
+        .numbers("got", "%")
+        .numbers("queue full", "frames");
+    for Found { run, row } in found {
+        table.row(vec![
+            run.clone().into(),
+            row.node.clone().into(),
+            row.direction.clone().into(),
+            Place::number(weight(row).map(format::signed).unwrap_or_default()),
+            Place::number(format::count(row.frames)),
+            optional(row.delay_asked_ms),
+            optional(row.delay_got_ms),
+            optional(row.delay_max_ms),
+            optional(row.loss_asked_pct),
+            optional(row.loss_got_pct),
+            Place::number(format::count(row.overflow)),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,33 @@
+//! The table of results, a row a cell.
+
+use super::table::{Place, Table};
+use super::{Page, View};
+use crate::figures::columns;
+use crate::format;
+
+/// The figures of all cells.
+pub(super) fn section(page: &mut Page, view: &View<'_>) {
+    page.section("results", "Results");
+    page.say(
+        "Medians over the repeats of a cell, below them least to greatest where these differ. \
+         Round trips count from when a message was meant to be sent, so a sender that falls \
+         behind is part of the delay. Bytes are on the wire, link headers included.",
+    );
+    let axes = view.sweep.axes();
+    let columns = columns(view.sweep);
+    let mut table = axes.iter().fold(Table::default(), |table, axis| table.text(axis)).text("runs");
+    for column in &columns {
+        table = table.numbers(&column.head, column.unit);
+    }
+    for cell in &view.cells {
+        let mut row: Vec<Place> =
+            axes.iter().map(|axis| cell.cell.get(axis).unwrap_or(format::NONE).into()).collect();
+        row.push(Place::Status(cell.status(), cell.runs.len().to_string()));
+        for column in &columns {
+            let (median, range) = column.texts(cell.spread(|run| column.figure(run)));
+            row.push(Place::Number(median, range));
+        }
+        table.row(row);
+    }
+    page.table(&table);
+}

@@ -1,0 +1,125 @@
+//! A table as HTML, escaped in one place.
+
+use super::escape;
+use crate::Status;
+use std::fmt::Write as _;
+
+/// What stands in a place of a table.
+#[derive(Debug, Clone)]
+pub(super) enum Place {
+    /// Text, to the left.
+    Text(String),
+    /// A number, to the right, with what stands small below it.
+    Number(String, Option<String>),
+    /// A number of less weight.
+    Small(String),
+    /// A status with its sign, and what follows it.
+    Status(Status, String),
+    /// A number with a bar that shows its share of a limit, 0 to 1.
+    Share(String, f64),
+}
+
+impl Place {
+    /// A number alone.
+    pub(super) fn number(text: impl Into<String>) -> Self {
+        Self::Number(text.into(), None)
+    }
+}
+
+impl From<&str> for Place {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Place {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+/// A table being filled.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    heads: Vec<(String, String, bool)>,
+    rows: Vec<Vec<Place>>,
+}
+
+impl Table {
+    /// A column of text.
+    pub(super) fn text(mut self, head: &str) -> Self {
+        self.heads.push((head.to_owned(), String::new(), false));
+        self
+    }
+
+    /// A column of numbers in this unit.
+    pub(super) fn numbers(mut self, head: &str, unit: &str) -> Self {
+        self.heads.push((head.to_owned(), unit.to_owned(), true));
+        self
+    }
+
+    /// Adds a row.
+    pub(super) fn row(&mut self, row: Vec<Place>) {
+        self.rows.push(row);
+    }
+
+    /// Whether it has no rows.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The table; a first column that repeats itself is shown once a group.
+    pub(super) fn to_html(&self) -> String {
+        let mut html = String::from("<div class=\"table\"><table><thead><tr>");
+        for (head, unit, numeric) in &self.heads {
+            let class = if *numeric { " class=\"n\"" } else { "" };
+            let unit = if unit.is_empty() {
+                String::new()
+            } else {
+                format!(" <small>{}</small>", escape(unit))
+            };
+            let _ = write!(html, "<th{class}>{}{unit}</th>", escape(head));
+        }
+        html += "</tr></thead><tbody>\n";
+        for row in &self.rows {
+            html += "<tr>";
+            for place in row {
+                html += &place.to_html();
+            }
+            html += "</tr>\n";
+        }
+        html += "</tbody></table></div>\n";
+        html
+    }
+}
+
+impl Place {
+    fn to_html(&self) -> String {
+        match self {
+            // A sentence may be broken over lines, a name is not.
+            Self::Text(text) if text.chars().count() > 44 => format!("<td>{}</td>", escape(text)),
+            Self::Text(text) => format!("<td class=\"t\">{}</td>", escape(text)),
+            Self::Small(text) => format!("<td class=\"n s\">{}</td>", escape(text)),
+            Self::Number(text, None) => format!("<td class=\"n\">{}</td>", escape(text)),
+            Self::Number(text, Some(below)) => {
+                format!("<td class=\"n\">{}<small>{}</small></td>", escape(text), escape(below))
+            }
+            Self::Status(status, text) => format!("<td>{}</td>", badge(*status, text)),
+            Self::Share(text, share) => {
+                // A share over its limit fills the bar and says so by colour.
+                let over = if *share >= 1.0 { " over" } else { "" };
+                let width = (share.clamp(0.0, 1.0) * 100.0).round();
+                format!(
+                    "<td class=\"n\">{}<span class=\"share{over}\"><i style=\"width:{width}%\"></i>\
+                     </span></td>",
+                    escape(text)
+                )
+            }
+        }
+    }
+}
+
+/// A status as a coloured word with a sign.
+pub(super) fn badge(status: Status, text: &str) -> String {
+    format!("<span class=\"badge {status}\">{} {}</span>", status.sign(), escape(text))
+}

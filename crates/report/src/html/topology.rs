@@ -1,0 +1,173 @@
+//! A drawing of who is joined to what, and how.
+
+use super::{Page, View, escape};
+use crate::{GroupLink, Topology};
+use std::fmt::Write as _;
+
+const WIDTH: i32 = 980;
+const BOX: i32 = 170;
+const NETWORK: i32 = 210;
+/// Height that one link needs for its words on both sides of the line.
+const ROW: i32 = 132;
+
+/// One drawing for each different topology.
+pub(super) fn section(page: &mut Page, view: &View<'_>) {
+    let mut drawn: Vec<(&Topology, Vec<String>)> = Vec::new();
+    for panel in &view.panels.panels {
+        for (cell, _) in &panel.cells {
+            let Some(run) = view.cells[*cell].runs.first() else { continue };
+            let name = if panel.name.is_empty() {
+                run.summary.cell.to_string()
+            } else {
+                panel.name.clone()
+            };
+            let same = |known: &Topology| {
+                known.groups == run.topology.groups
+                    && known.networks == run.topology.networks
+                    && known.links == run.topology.links
+            };
+            if run.topology.groups.is_empty() {
+                continue;
+            }
+            match drawn.iter_mut().find(|(known, _)| same(known)) {
+                Some((_, names)) if names.contains(&name) => {}
+                Some((_, names)) => names.push(name),
+                None => drawn.push((&run.topology, vec![name])),
+            }
+        }
+    }
+    if drawn.is_empty() {
+        return;
+    }
+    page.section("topology", "Topology");
+    page.say(
+        "Groups of nodes at the sides, the network between them. Above a line stands what is done \
+         to frames going right, below it to those going left.",
+    );
+    for (topology, names) in drawn {
+        page.heading(&names.join(", "));
+        page.body += &draw(topology);
+    }
+}
+
+/// One group's lines to one network, and where they are.
+struct Row<'a> {
+    link: &'a GroupLink,
+    y: i32,
+    left: bool,
+}
+
+fn draw(topology: &Topology) -> String {
+    // The first group is on the left, as those that follow talk to it.
+    let first = topology.groups.first().map(|(name, _)| name.as_str());
+    let (mut rows, mut depth) = (Vec::new(), [0, 0]);
+    for link in &topology.links {
+        let left = Some(link.group.as_str()) == first;
+        let side = &mut depth[usize::from(left)];
+        rows.push(Row { link, y: 20 + *side * ROW + ROW / 2, left });
+        *side += 1;
+    }
+    let deepest = depth[0].max(depth[1]).max(1);
+    let height = 40 + deepest * ROW;
+    // A side with fewer rows stands in the middle of the other.
+    for row in &mut rows {
+        row.y += (deepest - depth[usize::from(row.left)]) * ROW / 2;
+    }
+    let mut svg = format!(
+        "<svg class=\"topology\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
+         aria-label=\"Groups of nodes and the network between them\">\n"
+    );
+    let middle = WIDTH / 2;
+    for row in &rows {
+        svg += &line(row, middle);
+    }
+    let networks = i32::try_from(topology.networks.len().max(1)).unwrap_or(1);
+    for (place, (name, words)) in (0..).zip(&topology.networks) {
+        let top = 20 + place * (height - 40) / networks;
+        let tall = (height - 40) / networks - 8;
+        let _ = write!(
+            svg,
+            "<rect class=\"net\" x=\"{}\" y=\"{top}\" width=\"{NETWORK}\" height=\"{tall}\" rx=\"10\"/>",
+            middle - NETWORK / 2
+        );
+        let lines = std::iter::once((name, "name")).chain(words.iter().map(|word| (word, "")));
+        let count = i32::try_from(words.len()).unwrap_or(0);
+        let mut y = top + tall / 2 - count * 9 + 4;
+        for (text, class) in lines {
+            svg += &words_at(middle, y, "middle", class, text);
+            y += 19;
+        }
+    }
+    for row in &rows {
+        svg += &group(row, topology);
+    }
+    svg + "</svg>\n"
+}
+
+fn words_at(x: i32, y: i32, anchor: &str, class: &str, text: &str) -> String {
+    let text = escape(text);
+    format!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\">{text}</text>\n")
+}
+
+fn line(row: &Row<'_>, middle: i32) -> String {
+    let (from, to) = if row.left {
+        (20 + BOX, middle - NETWORK / 2)
+    } else {
+        (middle + NETWORK / 2, WIDTH - 20 - BOX)
+    };
+    let (y, centre) = (row.y, i32::midpoint(from, to));
+    let mut svg = format!("<path class=\"link\" d=\"M{from} {y}H{to}\"/>\n");
+    // To the right is into the network for those on the left.
+    let (right, left) =
+        if row.left { (&row.link.up, &row.link.down) } else { (&row.link.down, &row.link.up) };
+    let count = |lines: &[String]| i32::try_from(lines.len().max(1)).unwrap_or(1);
+    let mut above = y - 9 - (count(right) - 1) * 17;
+    for text in worded("→ ", right) {
+        svg += &words_at(centre, above, "middle", "", &text);
+        above += 17;
+    }
+    let mut below = y + 20;
+    for text in worded("← ", left) {
+        svg += &words_at(centre, below, "middle", "", &text);
+        below += 17;
+    }
+    svg
+}
+
+fn worded(arrow: &str, lines: &[String]) -> Vec<String> {
+    match lines {
+        [] => vec![format!("{arrow}untouched")],
+        [first, rest @ ..] => {
+            let mut all = vec![format!("{arrow}{first}")];
+            all.extend(rest.iter().cloned());
+            all
+        }
+    }
+}
+
+fn group(row: &Row<'_>, topology: &Topology) -> String {
+    let x = if row.left { 20 } else { WIDTH - 20 - BOX };
+    let top = row.y - 36;
+    let mut svg = String::new();
+    // A group of many looks like a pile.
+    let pile = if row.link.count > 1 { 2 } else { 0 };
+    for place in (0..=pile).rev() {
+        let shift = place * 5;
+        let _ = write!(
+            svg,
+            "<rect class=\"group\" x=\"{}\" y=\"{}\" width=\"{BOX}\" height=\"72\" rx=\"8\"/>",
+            x + if row.left { -shift } else { shift },
+            top - shift
+        );
+    }
+    let centre = x + BOX / 2;
+    svg += &words_at(centre, row.y - 4, "middle", "name", &row.link.group);
+    let all = topology.groups.iter().find(|(name, _)| *name == row.link.group);
+    let count = match (row.link.count, all) {
+        (1, _) => "1 node".to_owned(),
+        (some, Some((_, all))) if some < *all => format!("{some} of {all} nodes"),
+        (some, _) => format!("{some} nodes"),
+    };
+    svg += &words_at(centre, row.y + 17, "middle", "", &count);
+    svg
+}

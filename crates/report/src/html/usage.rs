@@ -1,0 +1,148 @@
+//! What the nodes used of the machine.
+
+use super::chart::{self, Axis, Line, colour};
+use super::delay::{key, per_cell};
+use super::table::{Place, Table};
+use super::{Page, View};
+use crate::stats::thin;
+use crate::{CellRuns, format};
+use std::collections::BTreeMap;
+
+/// A group's CPU by second: of its nodes together, and of the busiest.
+#[derive(Default)]
+struct Busy {
+    sum: BTreeMap<u32, f64>,
+    max: BTreeMap<u32, f64>,
+}
+
+/// Usage over time, totals and memory.
+pub(super) fn section(page: &mut Page, view: &View<'_>) {
+    page.section("usage", "CPU and memory");
+    over_time(page, view);
+    page.heading("CPU time of a whole run, all nodes");
+    page.say("The median over the repeats, in seconds of one CPU.");
+    let total = |cell: &usize| {
+        let spread = view.cells[*cell].spread(|run| run.metric("groups.*.cpu_ms"));
+        spread.map(|spread| spread.median / 1e3)
+    };
+    per_cell(page, view, "CPU", "s", "CPU time", total);
+    page.heading("CPU and memory in numbers");
+    page.say("Memory is the most that one node of the group held at any time.");
+    page.table(&numbers(view));
+}
+
+fn over_time(page: &mut Page, view: &View<'_>) {
+    let groups = view.sweep.groups();
+    let busy: Vec<BTreeMap<String, Busy>> =
+        view.cells.iter().map(|cell| busy_of(page, cell)).collect();
+    if busy.iter().all(BTreeMap::is_empty) {
+        page.say("No run has usage by second.");
+        return;
+    }
+    for group in groups {
+        let nodes = view.cells.iter().find_map(|cell| cell.spread(|run| run.group(group, "nodes")));
+        let nodes = nodes.map_or(1.0, |nodes| nodes.max).max(1.0);
+        page.heading(&format!("CPU over time, group {group}"));
+        page.say(if nodes > 1.0 {
+            "The first repeat of each cell. Solid is the mean of the group's nodes, dashed the \
+             busiest node of that second; 100 % is one CPU."
+        } else {
+            "The first repeat of each cell; 100 % is one CPU."
+        });
+        let highest = |busy: &BTreeMap<String, Busy>| {
+            let seconds = busy.get(group).into_iter().flat_map(|busy| busy.max.values());
+            seconds.fold(0.0, |most: f64, ms| most.max(ms / 10.0))
+        };
+        let most = busy.iter().map(highest).fold(0.0, f64::max);
+        page.begin_charts(&key(view));
+        for panel in &view.panels.panels {
+            let mut lines = Vec::new();
+            for (cell, series) in &panel.cells {
+                let Some(busy) = busy[*cell].get(group) else { continue };
+                let name = &view.panels.series[*series];
+                let line = |name: String, dashed, points| Line {
+                    name,
+                    colour: colour(*series),
+                    dashed,
+                    steps: false,
+                    points,
+                };
+                lines.push(line(name.clone(), false, percent(&busy.sum, nodes)));
+                if nodes > 1.0 {
+                    lines.push(line(format!("{name}, busiest"), true, percent(&busy.max, 1.0)));
+                }
+            }
+            let x = Axis::linear("time from the start", "s");
+            let y = Axis::linear("CPU", "% of one").shared(0.0, most);
+            let label = format!("CPU of {group} over time, {}", panel.name);
+            page.chart(&panel.name, chart::lines(&label, lines, x, y));
+        }
+        page.end_charts();
+    }
+}
+
+/// The usage of the first of a cell's runs that has any.
+fn busy_of(page: &mut Page, cell: &CellRuns<'_>) -> BTreeMap<String, Busy> {
+    for run in &cell.runs {
+        let rows = match run.usage() {
+            Ok(rows) => rows,
+            Err(error) => {
+                page.note(error.to_string());
+                continue;
+            }
+        };
+        let mut groups: BTreeMap<String, Busy> = BTreeMap::new();
+        for row in rows {
+            let group = run.topology.group_of(&row.node);
+            // Looked up by reference first: there are many rows and few groups.
+            if !groups.contains_key(group) {
+                groups.insert(group.to_owned(), Busy::default());
+            }
+            if let Some(busy) = groups.get_mut(group) {
+                *busy.sum.entry(row.second).or_default() += row.cpu_ms;
+                let most = busy.max.entry(row.second).or_default();
+                *most = most.max(row.cpu_ms);
+            }
+        }
+        if !groups.is_empty() {
+            return groups;
+        }
+    }
+    BTreeMap::new()
+}
+
+/// Milliseconds in a second as percent of a CPU, thinned for a chart.
+fn percent(by_second: &BTreeMap<u32, f64>, nodes: f64) -> Vec<(f64, f64)> {
+    let all: Vec<_> =
+        by_second.iter().map(|(second, ms)| (f64::from(*second), ms / 10.0 / nodes)).collect();
+    thin(all.len()).into_iter().map(|place| all[place]).collect()
+}
+
+fn numbers(view: &View<'_>) -> Table {
+    let mut table = Table::default()
+        .text("cell")
+        .text("group")
+        .numbers("nodes", "")
+        .numbers("CPU", "")
+        .numbers("CPU a node", "")
+        .numbers("most memory", "");
+    for cell in &view.cells {
+        for group in view.sweep.groups() {
+            let median = |key| cell.spread(|run| run.group(group, key)).map(|spread| spread.median);
+            let text = |value: Option<f64>, show: fn(f64) -> String| {
+                Place::number(value.map_or_else(|| format::NONE.to_owned(), show))
+            };
+            let (nodes, cpu) = (median("nodes"), median("cpu_ms"));
+            let each = cpu.zip(nodes).filter(|(_, n)| *n > 0.0).map(|(cpu, n)| cpu / n);
+            table.row(vec![
+                cell.cell.to_string().into(),
+                group.into(),
+                text(nodes, format::count),
+                text(cpu, format::cpu),
+                text(each, format::cpu),
+                text(median("rss_max_bytes"), format::bytes),
+            ]);
+        }
+    }
+    table
+}

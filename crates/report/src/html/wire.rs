@@ -1,0 +1,137 @@
+//! What went over the wire, by layer.
+
+use super::chart::{self, Axis, Bars};
+use super::table::{Place, Table};
+use super::{Page, View};
+use crate::{CellRuns, format};
+
+/// A part of what a group sent.
+struct Part {
+    name: &'static str,
+    colour: &'static str,
+    stack: &'static str,
+    bytes: fn(&CellRuns<'_>, &str) -> Option<f64>,
+}
+
+fn median(cell: &CellRuns<'_>, group: &str, key: &str) -> Option<f64> {
+    cell.spread(|run| run.group(group, key)).map(|spread| spread.median)
+}
+
+/// The part that ends the stack of all bytes: their sum stands on it.
+const TOPMOST: &str = "Ethernet and IP headers";
+
+/// The first four make up all bytes. Control frames and repeated frames are in
+/// them already, headers and all, so they stand in a bar of their own.
+const PARTS: [Part; 6] = [
+    Part {
+        name: "payload",
+        colour: "#3a7bd5",
+        stack: "all",
+        // Payload that never left the node's queue is not on the wire.
+        bytes: |cell, group| {
+            let payload = median(cell, group, "payload_bytes")?;
+            Some(median(cell, group, "carried_bytes").map_or(payload, |all| payload.min(all)))
+        },
+    },
+    Part {
+        name: "messaging protocol and repeats",
+        colour: "#4fb3bf",
+        stack: "all",
+        bytes: |cell, group| {
+            let carried = median(cell, group, "carried_bytes")?;
+            Some((carried - median(cell, group, "payload_bytes")?).max(0.0))
+        },
+    },
+    Part {
+        name: "transport headers",
+        colour: "#e0a23c",
+        stack: "all",
+        bytes: |cell, group| median(cell, group, "transport_bytes"),
+    },
+    Part {
+        name: TOPMOST,
+        colour: "#a3abb5",
+        stack: "all",
+        bytes: |cell, group| median(cell, group, "lower_bytes"),
+    },
+    Part {
+        name: "of these: control frames",
+        colour: "#b562c4",
+        stack: "of these",
+        bytes: |cell, group| median(cell, group, "control_bytes"),
+    },
+    Part {
+        name: "of these: retransmitted frames",
+        colour: "#c94f5d",
+        stack: "of these",
+        bytes: |cell, group| median(cell, group, "retransmitted_bytes"),
+    },
+];
+
+/// Stacked bars for each group, and the numbers.
+pub(super) fn section(page: &mut Page, view: &View<'_>) {
+    page.section("wire", "On the wire");
+    page.say(
+        "What each group sent, medians over the repeats. The left bar of a pair is all of it, by \
+         layer. The right bar is how much of that was frames without payload (acknowledgements, \
+         requests for repair, connection set-up) and frames sent again, headers included.",
+    );
+    for group in view.sweep.groups() {
+        page.heading(&format!("Sent by group {group}"));
+        let sent = view.cells.iter().filter_map(|cell| median(cell, group, "tx_bytes"));
+        let largest = sent.fold(0.0, f64::max);
+        let (unit, factor) = format::byte_unit(largest);
+        let key: Vec<_> = PARTS.iter().map(|part| (part.name.to_owned(), part.colour)).collect();
+        page.begin_charts(&key);
+        for panel in &view.panels.panels {
+            let names: Vec<_> =
+                panel.cells.iter().map(|(_, series)| view.panels.series[*series].clone()).collect();
+            let total = |(cell, _): &(usize, usize)| {
+                median(&view.cells[*cell], group, "tx_bytes").map(format::bytes).unwrap_or_default()
+            };
+            let totals: Vec<String> = panel.cells.iter().map(total).collect();
+            let series = PARTS.iter().map(|part| {
+                let cells = panel.cells.iter().map(|(cell, _)| &view.cells[*cell]);
+                Bars {
+                    name: part.name.to_owned(),
+                    colours: vec![part.colour],
+                    values: cells.map(|c| (part.bytes)(c, group).map(|b| b / factor)).collect(),
+                    stack: Some(part.stack),
+                    texts: (part.name == TOPMOST).then(|| totals.clone()),
+                }
+            });
+            let axis = Axis::linear("sent", unit).shared(0.0, largest / factor);
+            let label = format!("Bytes sent by {group} by layer, {}", panel.name);
+            page.chart(&panel.name, chart::bars(&label, &names, series.collect(), axis));
+        }
+        page.end_charts();
+    }
+    page.folded("The numbers, by cell and group", &numbers(view));
+}
+
+fn numbers(view: &View<'_>) -> Table {
+    let mut table = Table::default().text("cell").text("group").numbers("all", "");
+    for part in &PARTS {
+        table = table.numbers(part.name, "");
+    }
+    table = table.numbers("frames", "").numbers("overhead to payload", "");
+    for cell in &view.cells {
+        for group in view.sweep.groups() {
+            let show = |value: Option<f64>| {
+                Place::number(value.map_or_else(|| format::NONE.to_owned(), format::bytes))
+            };
+            let mut row = vec![cell.cell.to_string().into(), group.into()];
+            row.push(show(median(cell, group, "tx_bytes")));
+            row.extend(PARTS.iter().map(|part| show((part.bytes)(cell, group))));
+            let frames = median(cell, group, "tx_frames").map(format::count);
+            row.push(Place::number(frames.unwrap_or_default()));
+            let payload = median(cell, group, "payload_bytes").filter(|bytes| *bytes > 0.0);
+            let share = median(cell, group, "overhead_bytes").zip(payload);
+            let share = share
+                .map(|(over, payload)| format!("{} %", format::number(100.0 * over / payload)));
+            row.push(Place::number(share.unwrap_or_else(|| format::NONE.to_owned())));
+            table.row(row);
+        }
+    }
+    table
+}

@@ -1,0 +1,43 @@
+//! Figures, tables and pages from a run folder, and from nothing else.
+//!
+//! Everything here is read from files: a report can be drawn again years later,
+//! on another machine. [`Sweep::read`] takes a sweep folder or a single run;
+//! [`terminal`] makes text of it, [`write_html`] one page that works offline.
+//! A file that is missing or damaged costs its own figures and leaves a note,
+//! not the report.
+
+mod cell;
+mod check;
+mod columns;
+mod error;
+mod figures;
+mod format;
+mod html;
+mod links;
+mod messages;
+mod panels;
+mod plan;
+mod reference;
+mod run;
+mod stats;
+mod summary;
+mod sweep;
+mod terminal;
+mod usage;
+mod verdict;
+
+pub use cell::Cell;
+pub use check::{Check, CheckStatus};
+pub use error::Error;
+pub use html::write_html;
+pub use links::LinkRow;
+pub use messages::MessageTimes;
+pub use plan::{GroupLink, Topology};
+pub use reference::{Comparison, Figure, Reference, ReferenceValue};
+pub use run::{Facts, Phase, Run};
+pub use stats::Spread;
+pub use summary::Summary;
+pub use sweep::{CellRuns, Sweep};
+pub use terminal::terminal;
+pub use usage::UsageRow;
+pub use verdict::{Evidence, Status, Verdict};

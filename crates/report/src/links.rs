@@ -1,0 +1,86 @@
+//! What each direction of each link was asked for and did.
+
+use crate::Error;
+use crate::columns::Columns;
+use std::path::Path;
+
+/// One direction of one link.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LinkRow {
+    /// The node at its end.
+    pub node: String,
+    /// `up` is from the node into the network, `down` from it to the node.
+    pub direction: String,
+    /// Frames that came in.
+    pub frames: f64,
+    /// Frames lost on purpose.
+    pub lost: f64,
+    /// Frames dropped because the queue was full.
+    pub overflow: f64,
+    /// Mean delay asked for.
+    pub delay_asked_ms: Option<f64>,
+    /// Mean delay got.
+    pub delay_got_ms: Option<f64>,
+    /// Greatest delay got.
+    pub delay_max_ms: Option<f64>,
+    /// Share of frames to be lost.
+    pub loss_asked_pct: Option<f64>,
+    /// Share lost.
+    pub loss_got_pct: Option<f64>,
+    /// Rate asked for; 0 is none.
+    pub rate_asked_bit_s: f64,
+}
+
+impl LinkRow {
+    /// How far the loss is from what was asked, in standard deviations of a
+    /// draw by frame. Loss by train varies more.
+    pub fn loss_deviations(&self) -> Option<f64> {
+        let asked = self.loss_asked_pct? / 100.0;
+        let spread = (self.frames * asked * (1.0 - asked)).sqrt();
+        (spread > 0.0).then(|| (self.lost - self.frames * asked) / spread)
+    }
+
+    /// How much longer than asked the mean delay was.
+    pub fn delay_excess_ms(&self) -> Option<f64> {
+        Some(self.delay_got_ms? - self.delay_asked_ms?)
+    }
+}
+
+/// Reads `links.parquet`.
+pub(crate) fn read(path: &Path) -> Result<Vec<LinkRow>, Error> {
+    let columns = Columns::open(path)?;
+    let nodes = columns.texts("node")?;
+    let directions = columns.texts("direction")?;
+    let names = [
+        "frames",
+        "lost",
+        "overflow",
+        "delay_asked_ms",
+        "delay_got_ms_mean",
+        "delay_got_ms_max",
+        "loss_asked_pct",
+        "loss_got_pct",
+        "rate_asked_bit_s",
+    ];
+    let numbers = names.iter().map(|name| columns.numbers(name)).collect::<Result<Vec<_>, _>>()?;
+    // A link that carried nothing has no mean: neither NaN nor null is a figure.
+    let at = |column: usize, row: usize| {
+        numbers[column].get(row).copied().flatten().filter(|value| value.is_finite())
+    };
+    let rows = nodes.into_iter().zip(directions).enumerate();
+    Ok(rows
+        .map(|(row, (node, direction))| LinkRow {
+            node,
+            direction,
+            frames: at(0, row).unwrap_or(0.0),
+            lost: at(1, row).unwrap_or(0.0),
+            overflow: at(2, row).unwrap_or(0.0),
+            delay_asked_ms: at(3, row),
+            delay_got_ms: at(4, row),
+            delay_max_ms: at(5, row),
+            loss_asked_pct: at(6, row),
+            loss_got_pct: at(7, row),
+            rate_asked_bit_s: at(8, row).unwrap_or(0.0),
+        })
+        .collect())
+}

@@ -1,0 +1,40 @@
+//! One row a message.
+
+use crate::Error;
+use crate::columns::Columns;
+use std::path::Path;
+
+/// When a message was meant to go and when its answer came, in nanoseconds from
+/// the start of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct MessageTimes {
+    /// When it was meant to be sent.
+    pub intended_ns: Option<f64>,
+    /// When the other side had it.
+    pub received_ns: Option<f64>,
+    /// When the answer was back.
+    pub reply_received_ns: Option<f64>,
+}
+
+impl MessageTimes {
+    /// From the intended sending to the answer.
+    pub fn round_trip_ms(&self) -> Option<f64> {
+        Some((self.reply_received_ns? - self.intended_ns?) / 1e6)
+    }
+}
+
+/// Reads `messages.parquet`.
+pub(crate) fn read(path: &Path) -> Result<Vec<MessageTimes>, Error> {
+    let columns = Columns::open(path)?;
+    let intended = columns.numbers("intended_ns")?;
+    let received = columns.numbers("received_ns")?;
+    let replies = columns.numbers("reply_received_ns")?;
+    let rows = intended.into_iter().zip(received).zip(replies);
+    Ok(rows
+        .map(|((intended_ns, received_ns), reply_received_ns)| MessageTimes {
+            intended_ns,
+            received_ns,
+            reply_received_ns,
+        })
+        .collect())
+}

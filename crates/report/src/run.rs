@@ -1,0 +1,127 @@
+//! One run, read from its folder.
+
+use crate::{Error, LinkRow, MessageTimes, Status, Summary, Topology, UsageRow, Verdict};
+use crate::{links, messages, usage};
+use serde::Deserialize;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// What was true of the machine and the tool during a run.
+#[derive(Debug, Clone, Default)]
+pub struct Facts(Value);
+
+/// A phase of a run, in seconds from its start.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Phase {
+    /// Its name.
+    pub name: String,
+    /// Its start.
+    #[serde(default)]
+    pub start_s: Option<f64>,
+    /// Its end.
+    #[serde(default)]
+    pub end_s: Option<f64>,
+}
+
+impl Facts {
+    /// A fact as text; nothing when it was not written down.
+    pub fn text(&self, key: &str) -> Option<String> {
+        match self.0.get(key)? {
+            Value::Null => None,
+            Value::String(text) if text.is_empty() => None,
+            Value::String(text) => Some(text.clone()),
+            value => Some(value.to_string()),
+        }
+    }
+
+    /// The phases; none when they were not written down.
+    pub fn phases(&self) -> Vec<Phase> {
+        let phases = self.0.get("phases").and_then(Value::as_array);
+        let phases = phases.into_iter().flatten();
+        phases.filter_map(|phase| Phase::deserialize(phase).ok()).collect()
+    }
+
+    fn verdict(&self) -> Option<Verdict> {
+        Verdict::deserialize(self.0.get("verdict")?).ok()
+    }
+}
+
+/// One execution of a plan.
+///
+/// The tables are read when asked for: a sweep's would not fit in memory at once.
+#[derive(Debug, Clone, Default)]
+pub struct Run {
+    /// Where it lies.
+    pub folder: PathBuf,
+    /// Its figures.
+    pub summary: Summary,
+    /// What was true of the machine and the tool.
+    pub facts: Facts,
+    /// Who was joined to what, and how.
+    pub topology: Topology,
+    /// What is missing or damaged in the folder.
+    pub notes: Vec<String>,
+}
+
+impl Run {
+    /// Reads a run's folder. Only the summary is needed; what else is missing
+    /// leaves a note.
+    pub fn read(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join("summary.json");
+        let summary = Summary::from_json(&read_text(&path)?)
+            .map_err(|source| Error::Json { path, source })?;
+        Ok(Self::with_summary(folder, summary))
+    }
+
+    /// A run whose summary came from elsewhere.
+    pub(crate) fn with_summary(folder: &Path, summary: Summary) -> Self {
+        let mut run = Self { folder: folder.to_owned(), summary, ..Self::default() };
+        run.facts = Facts(run.json("run.json"));
+        run.topology = Topology::of(&run.json("plan.json"));
+        // The two files say the same; the summary may be too old to say it all.
+        if let Some(verdict) = run.facts.verdict() {
+            let ours = &mut run.summary.verdict;
+            if ours.status == Status::Unknown {
+                *ours = verdict;
+            } else if ours.evidence.is_empty() {
+                ours.evidence = verdict.evidence;
+            }
+        }
+        run
+    }
+
+    /// The cell and the repeat, for people to read.
+    pub fn name(&self) -> String {
+        format!("{} #{}", self.summary.cell, self.summary.repeat)
+    }
+
+    /// Times of all messages, from `messages.parquet`.
+    pub fn messages(&self) -> Result<Vec<MessageTimes>, Error> {
+        messages::read(&self.folder.join("messages.parquet"))
+    }
+
+    /// Usage by node and second, from `nodes.parquet`.
+    pub fn usage(&self) -> Result<Vec<UsageRow>, Error> {
+        usage::read(&self.folder.join("nodes.parquet"))
+    }
+
+    /// What links were asked for and did, from `links.parquet`.
+    pub fn links(&self) -> Result<Vec<LinkRow>, Error> {
+        links::read(&self.folder.join("links.parquet"))
+    }
+
+    fn json(&mut self, name: &str) -> Value {
+        let path = self.folder.join(name);
+        let read = read_text(&path).and_then(|text| {
+            serde_json::from_str(&text).map_err(|source| Error::Json { path, source })
+        });
+        read.unwrap_or_else(|error| {
+            self.notes.push(error.to_string());
+            Value::Null
+        })
+    }
+}
+
+pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })
+}

@@ -1,0 +1,115 @@
+//! A run's figures, looked up by their path.
+
+use crate::{Cell, Verdict};
+use serde::{Deserialize, de::Error};
+use serde_json::Value;
+
+/// What `summary.json` holds.
+///
+/// The figures stay as they were written and are asked for by path, so that a
+/// summary of an older or newer version still yields what it has.
+#[derive(Debug, Clone, Default)]
+pub struct Summary {
+    /// The experiment's name.
+    pub experiment: String,
+    /// The cell of the matrix.
+    pub cell: Cell,
+    /// The seed of all draws.
+    pub seed: u64,
+    /// Which repeat of the cell this is, from 0.
+    pub repeat: u64,
+    /// Whether the figures can be trusted.
+    pub verdict: Verdict,
+    figures: Value,
+}
+
+/// The keys that are not figures. Read from text, since [`Cell`] keeps order.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Head {
+    experiment: String,
+    cell: Cell,
+    seed: u64,
+    repeat: u64,
+    verdict: Verdict,
+}
+
+impl Summary {
+    /// Reads one summary.
+    pub fn from_json(text: &str) -> serde_json::Result<Self> {
+        Self::join(serde_json::from_str(text)?, serde_json::from_str(text)?)
+    }
+
+    /// Reads a sweep's list of them.
+    pub fn list_from_json(text: &str) -> serde_json::Result<Vec<Self>> {
+        let heads: Vec<Head> = serde_json::from_str(text)?;
+        let figures: Vec<Value> = serde_json::from_str(text)?;
+        heads.into_iter().zip(figures).map(|(head, figures)| Self::join(head, figures)).collect()
+    }
+
+    fn join(head: Head, figures: Value) -> serde_json::Result<Self> {
+        // A struct may be read from a list, too: that is no summary.
+        if !figures.is_object() {
+            return Err(serde_json::Error::custom("a summary is an object"));
+        }
+        let Head { experiment, cell, seed, repeat, verdict } = head;
+        Ok(Self { experiment, cell, seed, repeat, verdict, figures })
+    }
+
+    /// The figure at a path such as `messages.rtd_ms.p50`; `*` stands for all
+    /// keys and gives their sum, as in `groups.*.overhead_bytes`.
+    pub fn metric(&self, path: &str) -> Option<f64> {
+        find(&self.figures, path)
+    }
+
+    /// The names of the groups.
+    pub fn groups(&self) -> impl Iterator<Item = &str> {
+        self.figures["groups"].as_object().into_iter().flatten().map(|(name, _)| name.as_str())
+    }
+
+    /// A figure of a group. Not by path: a group's name may hold a dot.
+    pub fn group(&self, name: &str, key: &str) -> Option<f64> {
+        self.figures["groups"].get(name)?.get(key)?.as_f64()
+    }
+}
+
+fn find(value: &Value, path: &str) -> Option<f64> {
+    let (key, rest) = match path.split_once('.') {
+        Some((key, rest)) => (key, Some(rest)),
+        None => (path, None),
+    };
+    if key == "*" {
+        let below = value.as_object()?.values();
+        let found: Vec<_> =
+            below.filter_map(|v| rest.map_or_else(|| v.as_f64(), |rest| find(v, rest))).collect();
+        return (!found.is_empty()).then(|| found.iter().sum());
+    }
+    let below = value.get(key)?;
+    rest.map_or_else(|| below.as_f64(), |rest| find(below, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_figures_by_path() {
+        let text = r#"{"experiment":"e","cell":{"m":"a"},"seed":7,"repeat":1,
+            "messages":{"rtd_ms":{"p50":2.5,"p99":null}},
+            "groups":{"a":{"tx_bytes":3},"b.c":{"tx_bytes":4}}}"#;
+        let summary = Summary::from_json(text).unwrap();
+        assert_eq!(summary.metric("messages.rtd_ms.p50"), Some(2.5));
+        assert_eq!(summary.metric("messages.rtd_ms.p99"), None);
+        assert_eq!(summary.metric("messages.none.p99"), None);
+        assert_eq!(summary.metric("groups.*.tx_bytes"), Some(7.0));
+        assert_eq!(summary.group("b.c", "tx_bytes"), Some(4.0));
+        assert_eq!(summary.groups().collect::<Vec<_>>(), ["a", "b.c"]);
+    }
+
+    #[test]
+    fn a_list_is_a_sweep() {
+        let list = Summary::list_from_json(r#"[{"repeat":0},{"repeat":1}]"#).unwrap();
+        assert_eq!(list[1].repeat, 1);
+        assert!(Summary::from_json("[]").is_err());
+    }
+}

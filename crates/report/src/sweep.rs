@@ -1,0 +1,236 @@
+//! All runs of an experiment, read from their folder.
+
+use crate::run::read_text;
+use crate::{Cell, Check, Error, Reference, Run, Spread, Status, Summary};
+use serde::de::DeserializeOwned;
+use std::path::{Path, PathBuf};
+
+/// The runs of an experiment with what stands beside them.
+#[derive(Debug, Clone, Default)]
+pub struct Sweep {
+    /// Where they lie.
+    pub folder: PathBuf,
+    /// The runs; those of a cell lie together, in the order of their repeats.
+    pub runs: Vec<Run>,
+    /// Figures of others to hold ours against.
+    pub reference: Option<Reference>,
+    /// What the experiment was expected to show, and whether it did.
+    pub checks: Vec<Check>,
+    /// What is missing or damaged.
+    pub notes: Vec<String>,
+}
+
+/// The repeats of one cell.
+#[derive(Debug, Clone)]
+pub struct CellRuns<'a> {
+    /// The cell.
+    pub cell: &'a Cell,
+    /// Its runs.
+    pub runs: Vec<&'a Run>,
+}
+
+impl CellRuns<'_> {
+    /// A figure over the repeats.
+    pub fn spread(&self, figure: impl Fn(&Summary) -> Option<f64>) -> Option<Spread> {
+        Spread::of(self.runs.iter().filter_map(|run| figure(&run.summary)))
+    }
+
+    /// The worst status of the repeats.
+    pub fn status(&self) -> Status {
+        worst(&self.runs)
+    }
+}
+
+impl Sweep {
+    /// Reads a sweep's folder, or that of a single run.
+    pub fn read(folder: &Path) -> Result<Self, Error> {
+        let mut sweep = Self { folder: folder.to_owned(), ..Self::default() };
+        let own = read_text(&folder.join("summary.json")).ok();
+        if own.as_ref().is_some_and(|text| text.trim_start().starts_with('{')) {
+            sweep.runs = vec![Run::read(folder)?];
+        } else {
+            let list = own.map(|text| Summary::list_from_json(&text)).transpose();
+            let list = list.unwrap_or_else(|error| {
+                sweep.notes.push(format!("the sweep's summary.json is damaged: {error}"));
+                None
+            });
+            sweep.read_runs(&list.unwrap_or_default())?;
+        }
+        sweep.reference = sweep.beside("reference.json");
+        sweep.checks = sweep.beside("expect.json").unwrap_or_default();
+        Ok(sweep)
+    }
+
+    /// Reads the runs below the folder, and takes from the list what they lack.
+    fn read_runs(&mut self, list: &[Summary]) -> Result<(), Error> {
+        let entries = std::fs::read_dir(&self.folder)
+            .map_err(|source| Error::Read { path: self.folder.clone(), source })?;
+        let mut folders: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+        folders.retain(|f| f.join("summary.json").exists() || f.join("run.json").exists());
+        folders.sort();
+        for folder in folders {
+            match Run::read(&folder) {
+                Ok(run) => self.runs.push(run),
+                Err(error) => self.notes.push(error.to_string()),
+            }
+        }
+        for summary in list {
+            let same = |run: &Run| {
+                run.summary.cell == summary.cell && run.summary.repeat == summary.repeat
+            };
+            if !self.runs.iter().any(same) {
+                let folder = self.folder.join(summary.cell.folder(summary.repeat));
+                let mut run = Run::with_summary(&folder, summary.clone());
+                run.notes.insert(0, "its figures are from the sweep's list alone".to_owned());
+                self.runs.push(run);
+            }
+        }
+        if self.runs.is_empty() {
+            return Err(Error::NoRuns { path: self.folder.clone() });
+        }
+        self.sort(list);
+        Ok(())
+    }
+
+    /// In the order of the list, which is that of the matrix; without a list in
+    /// the order in which cells were begun.
+    fn sort(&mut self, list: &[Summary]) {
+        let begun = |run: &Run| run.facts.text("started").unwrap_or_default();
+        self.runs.sort_by_cached_key(begun);
+        let begun: Vec<Cell> = self.runs.iter().map(|run| run.summary.cell.clone()).collect();
+        self.runs.sort_by_key(|run| {
+            let cell = &run.summary.cell;
+            let listed = list.iter().position(|summary| summary.cell == *cell);
+            let begun = begun.iter().position(|other| other == cell);
+            (listed.unwrap_or(usize::MAX), begun, run.summary.repeat)
+        });
+    }
+
+    fn beside<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
+        let path = self.folder.join(name);
+        if !path.exists() {
+            return None;
+        }
+        let read = read_text(&path).and_then(|text| {
+            serde_json::from_str(&text).map_err(|source| Error::Json { path, source })
+        });
+        read.map_err(|error| self.notes.push(error.to_string())).ok()
+    }
+
+    /// The experiment's name.
+    pub fn experiment(&self) -> &str {
+        let mut names = self.runs.iter().map(|run| run.summary.experiment.as_str());
+        names.find(|name| !name.is_empty()).unwrap_or("experiment")
+    }
+
+    /// The cells in order.
+    pub fn cells(&self) -> Vec<CellRuns<'_>> {
+        let mut cells: Vec<CellRuns<'_>> = Vec::new();
+        for run in &self.runs {
+            let cell = &run.summary.cell;
+            match cells.iter_mut().find(|known| known.cell == cell) {
+                Some(known) => known.runs.push(run),
+                None => cells.push(CellRuns { cell, runs: vec![run] }),
+            }
+        }
+        cells
+    }
+
+    /// The runs of all cells that have the values that `part` names.
+    pub fn matching(&self, part: &Cell) -> CellRuns<'_> {
+        let runs =
+            self.runs.iter().filter(|run| run.summary.cell.matches(part)).collect::<Vec<_>>();
+        CellRuns {
+            cell: runs.first().map_or(&self.runs[0].summary.cell, |r| &r.summary.cell),
+            runs,
+        }
+    }
+
+    /// The names of all axes, in order.
+    pub fn axes(&self) -> Vec<&str> {
+        let mut axes = Vec::new();
+        for (axis, _) in self.runs.iter().flat_map(|run| run.summary.cell.axes()) {
+            if !axes.contains(&axis) {
+                axes.push(axis);
+            }
+        }
+        axes
+    }
+
+    /// The names of all groups: the single nodes first, as they are the ones
+    /// that others talk to.
+    pub fn groups(&self) -> Vec<&str> {
+        let mut groups: Vec<&str> = Vec::new();
+        for name in self.runs.iter().flat_map(|run| run.summary.groups()) {
+            if !groups.contains(&name) {
+                groups.push(name);
+            }
+        }
+        let nodes = |name: &str| {
+            let found = self.runs.iter().filter_map(|run| run.summary.group(name, "nodes"));
+            found.fold(0.0, f64::max) as u64
+        };
+        groups.sort_by_cached_key(|name| nodes(name));
+        groups
+    }
+
+    /// The worst status of all runs: what the whole is worth.
+    pub fn status(&self) -> Status {
+        worst(&self.runs.iter().collect::<Vec<_>>())
+    }
+
+    /// How many runs have each status, in a sentence.
+    pub(crate) fn tally(&self) -> String {
+        let all = [Status::Valid, Status::Suspect, Status::Unknown, Status::Invalid];
+        let count =
+            |status| self.runs.iter().filter(|run| run.summary.verdict.status == status).count();
+        let told = all.iter().map(|&status| (count(status), status)).filter(|(n, _)| *n > 0);
+        let told: Vec<_> = told.map(|(n, status)| format!("{n} {status}")).collect();
+        let runs = if self.runs.len() == 1 { "run" } else { "runs" };
+        format!("{} {runs} in {} cells: {}", self.runs.len(), self.cells().len(), told.join(", "))
+            .replace(" 1 cells", " 1 cell")
+    }
+
+    /// Why runs are not valid: each status and reason once, worst first, with
+    /// the runs that have it.
+    pub(crate) fn reasons(&self) -> Vec<(Status, String, Vec<String>)> {
+        let mut all: Vec<(Status, String, Vec<String>)> = Vec::new();
+        for run in &self.runs {
+            let verdict = &run.summary.verdict;
+            let mut reasons = verdict.reasons.clone();
+            if verdict.status == Status::Valid {
+                continue;
+            } else if reasons.is_empty() {
+                reasons.push("the run gives no reason".to_owned());
+            }
+            for reason in reasons {
+                match all.iter_mut().find(|(s, r, _)| *s == verdict.status && *r == reason) {
+                    Some((_, _, runs)) => runs.push(run.name()),
+                    None => all.push((verdict.status, reason, vec![run.name()])),
+                }
+            }
+        }
+        all.sort_by_key(|(status, _, _)| std::cmp::Reverse(*status));
+        all
+    }
+
+    /// All notes with the run they are about.
+    pub(crate) fn all_notes(&self) -> Vec<String> {
+        let runs = self
+            .runs
+            .iter()
+            .flat_map(|run| run.notes.iter().map(move |note| format!("{}: {note}", run.name())));
+        self.notes.iter().cloned().chain(runs).collect()
+    }
+}
+
+fn worst(runs: &[&Run]) -> Status {
+    runs.iter().map(|run| run.summary.verdict.status).max().unwrap_or_default()
+}
+
+/// The first few names, and how many more there are.
+pub(crate) fn some_of(names: &[String], most: usize) -> String {
+    let more = names.len().saturating_sub(most);
+    let text = names.iter().take(most).cloned().collect::<Vec<_>>().join(", ");
+    if more == 0 { text } else { format!("{text} and {more} more") }
+}

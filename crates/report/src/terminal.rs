@@ -1,0 +1,190 @@
+//! The report as text.
+
+use crate::check::{CheckStatus, tally};
+use crate::figures::{columns, range};
+use crate::sweep::some_of;
+use crate::{Status, Sweep, format};
+use comfy_table::{
+    Cell as Place, CellAlignment, Color, ContentArrangement, LineStyle, Table, presets,
+};
+
+/// The report as text of at most this width: the verdict first, then a row a
+/// cell, then ours beside the reference, then what was expected.
+pub fn terminal(sweep: &Sweep, width: u16, colour: bool) -> String {
+    let page = Page { width: width.max(40), colour };
+    let mut parts = vec![page.verdict(sweep), page.results(sweep)];
+    parts.extend(page.reference(sweep));
+    if !sweep.checks.is_empty() {
+        parts.push(page.checks(sweep));
+    }
+    let notes = sweep.all_notes();
+    if !notes.is_empty() {
+        let notes: Vec<_> =
+            notes.iter().map(|note| format!("note: {}\n", format::plain(note))).collect();
+        parts.push(notes.concat());
+    }
+    parts.join("\n")
+}
+
+struct Page {
+    width: u16,
+    colour: bool,
+}
+
+fn colour_of(status: Status) -> (&'static str, Color) {
+    match status {
+        Status::Valid => ("32", Color::Green),
+        Status::Suspect | Status::Unknown => ("33", Color::Yellow),
+        Status::Invalid => ("31", Color::Red),
+    }
+}
+
+impl Page {
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.colour { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    fn verdict(&self, sweep: &Sweep) -> String {
+        let status = sweep.status();
+        let word = format!("{} {}", status.sign(), status.to_string().to_uppercase());
+        let code = format!("1;{}", colour_of(status).0);
+        let name = format::plain(sweep.experiment());
+        let mut text = format!("{}  {name}, {}\n", self.paint(&code, &word), sweep.tally());
+        for (status, reason, runs) in sweep.reasons() {
+            let head = self.paint(colour_of(status).0, &format!("{status:8}"));
+            text += &format!("  {head} {}\n", format::plain(&reason));
+            text += &format!("           in {}\n", format::plain(&some_of(&runs, 4)));
+        }
+        text
+    }
+
+    fn table(&self, heads: Vec<(String, bool)>) -> Table {
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_HORIZONTAL_ONLY).force_no_tty();
+        table.style_mut().row_separator = LineStyle::none();
+        if self.colour {
+            table.enforce_styling();
+        }
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(self.width);
+        let numeric: Vec<bool> = heads.iter().map(|(_, numeric)| *numeric).collect();
+        let plain = |head: String| head.lines().map(format::plain).collect::<Vec<_>>().join("\n");
+        table.set_header(heads.into_iter().map(|(head, _)| Place::new(plain(head))));
+        for (column, numeric) in table.column_iter_mut().zip(numeric) {
+            column.set_padding((0, 1));
+            if numeric {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table
+    }
+
+    /// One table when it fits; else messages and bytes apart, since numbers
+    /// broken over lines cannot be read.
+    fn results(&self, sweep: &Sweep) -> String {
+        let all = self.results_of(sweep, |_| true);
+        if usize::from(self.width) >= natural_width(&all) {
+            return format!("{all}\n{}", self.how_to_read(sweep));
+        }
+        let messages = self.results_of(sweep, |messages| messages);
+        let rest = self.results_of(sweep, |messages| !messages);
+        format!("{messages}\n{rest}\n{}", self.how_to_read(sweep))
+    }
+
+    fn how_to_read(&self, sweep: &Sweep) -> String {
+        let repeated = sweep.cells().iter().any(|cell| cell.runs.len() > 1);
+        let medians = "Medians over the repeats, below them least to greatest. ";
+        let text = "Times are from when a message was meant to be sent; \
+                    bytes are on the wire, link headers included.";
+        self.paint("2", &format!("{}{text}", if repeated { medians } else { "" })) + "\n"
+    }
+
+    fn results_of(&self, sweep: &Sweep, wanted: impl Fn(bool) -> bool) -> Table {
+        let columns: Vec<_> = columns(sweep).into_iter().filter(|c| wanted(c.messages)).collect();
+        let axes = sweep.axes();
+        let mut heads: Vec<_> = axes.iter().map(|axis| ((*axis).to_owned(), false)).collect();
+        heads.push(("runs".to_owned(), false));
+        heads.extend(columns.iter().map(|column| {
+            // The last word and the unit each on a line of their own keep it narrow.
+            let head = match format::plain(&column.head).rsplit_once(' ') {
+                Some((head, last)) => format!("{head}\n{last}"),
+                None => column.head.clone(),
+            };
+            (if column.unit.is_empty() { head } else { format!("{head}\n{}", column.unit) }, true)
+        }));
+        let mut table = self.table(heads);
+        for cell in sweep.cells() {
+            let status = cell.status();
+            let mut row: Vec<_> = axes
+                .iter()
+                .map(|axis| Place::new(format::plain(cell.cell.get(axis).unwrap_or(format::NONE))))
+                .collect();
+            let runs = format!("{} {}", status.sign(), cell.runs.len());
+            row.push(Place::new(runs).fg(colour_of(status).1));
+            for column in &columns {
+                let (median, range) = column.texts(cell.spread(|run| column.figure(run)));
+                let range = range.map(|range| format!("\n{range}")).unwrap_or_default();
+                row.push(Place::new(format!("{median}{range}")));
+            }
+            table.add_row(row);
+        }
+        table
+    }
+
+    fn reference(&self, sweep: &Sweep) -> Option<String> {
+        let reference = sweep.reference.as_ref()?;
+        let heads = ["figure", "cell", "ours", "range", "theirs", "unit", "ours to theirs"];
+        let mut table = self.table(
+            heads.iter().enumerate().map(|(i, h)| ((*h).to_owned(), i > 1 && i != 5)).collect(),
+        );
+        let mut left_out = 0;
+        for figure in &reference.figures {
+            for (place, row) in figure.compare(sweep).iter().enumerate() {
+                if sweep.matching(&row.cell).runs.is_empty() {
+                    left_out += 1;
+                    continue;
+                }
+                let (ours, range) = range(row.ours, format::number);
+                let theirs = row.theirs.map_or_else(|| format::NONE.to_owned(), format::number);
+                let name = if place == 0 { format::plain(&figure.name) } else { String::new() };
+                table.add_row([
+                    name,
+                    format::plain(&row.cell.to_string()),
+                    ours,
+                    range.unwrap_or_default(),
+                    theirs,
+                    format::plain(&figure.unit),
+                    figure.difference(row),
+                ]);
+            }
+        }
+        let missing = match left_out {
+            0 => String::new(),
+            n => format!("{n} values of the reference are about cells that were not run.\n"),
+        };
+        let source = format::plain(&reference.source);
+        Some(format!("Beside the reference ({source})\n{table}\n{missing}"))
+    }
+
+    fn checks(&self, sweep: &Sweep) -> String {
+        let mut text = format!("Expected findings: {}\n", tally(&sweep.checks));
+        for check in &sweep.checks {
+            let code = match check.status {
+                CheckStatus::Pass => "32",
+                CheckStatus::Fail => "31",
+                CheckStatus::NotMeasured => "33",
+            };
+            let label = self.paint(code, &format!("{:14}", check.status.label()));
+            text += &format!("  {label} {}\n", format::plain(&check.say));
+            if !check.text.is_empty() {
+                text += &format!("                 {}\n", format::plain(&check.text));
+            }
+        }
+        text
+    }
+}
+
+/// How wide a table would like to be.
+fn natural_width(table: &Table) -> usize {
+    let widths = table.column_max_content_widths();
+    widths.iter().map(|width| usize::from(*width) + 2).sum()
+}

@@ -1,0 +1,39 @@
+//! What each node used, second by second.
+
+use crate::Error;
+use crate::columns::Columns;
+use std::path::Path;
+
+/// A node's usage in one second of the run.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct UsageRow {
+    /// The node.
+    pub node: String,
+    /// The second, from the start of the run.
+    pub second: u32,
+    /// CPU time in that second, in user mode and in the kernel together.
+    pub cpu_ms: f64,
+    /// Memory in use.
+    pub rss_bytes: f64,
+}
+
+/// Reads `nodes.parquet`.
+pub(crate) fn read(path: &Path) -> Result<Vec<UsageRow>, Error> {
+    let columns = Columns::open(path)?;
+    let nodes = columns.texts("node")?;
+    let seconds = columns.numbers("second")?;
+    let user = columns.numbers("cpu_user_ms")?;
+    let system = columns.numbers("cpu_system_ms")?;
+    let rss = columns.numbers("rss_bytes")?;
+    let rows = nodes.into_iter().zip(seconds).zip(user.into_iter().zip(system)).zip(rss);
+    Ok(rows
+        .filter_map(|(((node, second), (user, system)), rss)| {
+            Some(UsageRow {
+                node,
+                second: second? as u32,
+                cpu_ms: user.unwrap_or(0.0) + system.unwrap_or(0.0),
+                rss_bytes: rss.unwrap_or(0.0),
+            })
+        })
+        .collect())
+}

@@ -1,0 +1,193 @@
+//! From what programs wrote down to a row a message.
+
+use measure::Message;
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// The schedule that the rows are held against.
+#[derive(Debug, Clone)]
+pub(crate) struct Schedule<'a> {
+    /// When offset 0 was, ns of CLOCK_MONOTONIC.
+    pub start_ns: u64,
+    /// Time between messages, in ns.
+    pub every_ns: u64,
+    /// How many messages there are.
+    pub messages: u64,
+    /// The receivers' names, in order.
+    pub sinks: &'a [String],
+    /// Whether each message goes to all of them, or to one after the other.
+    pub to_all: bool,
+    /// A message's length in bytes.
+    pub bytes: u32,
+}
+
+/// One line of an events file.
+#[derive(Debug, Deserialize)]
+struct Line {
+    event: String,
+    message: u64,
+    peer: String,
+    time_ns: u64,
+}
+
+/// An events file that could not be read, or holds what is none.
+#[derive(Debug, thiserror::Error)]
+#[error("could not read what {node} wrote down in {path}: {why}")]
+pub struct CollectError {
+    node: String,
+    path: PathBuf,
+    why: String,
+}
+
+/// A row for each message and receiver of the schedule, with what the source's
+/// and the sinks' events say of it. A file that is missing is a program that
+/// died before it wrote, and a last line that is cut is one that was killed:
+/// both leave what there is.
+pub(crate) fn collect(
+    schedule: &Schedule<'_>,
+    source: (&str, &Path),
+    sinks: &[(&str, PathBuf)],
+) -> Result<Vec<Message>, CollectError> {
+    let mut rows = planned(schedule);
+    let since = |time: u64| time as i64 - schedule.start_ns as i64;
+    let place: HashMap<&str, usize> =
+        schedule.sinks.iter().enumerate().map(|(i, name)| (name.as_str(), i)).collect();
+    let at = |message: u64, sink: usize| -> Option<usize> {
+        let count = schedule.sinks.len();
+        let row = match schedule.to_all {
+            true => message as usize * count + sink,
+            false => message as usize,
+        };
+        let fits = message < schedule.messages
+            && (schedule.to_all || message as usize % count.max(1) == sink);
+        fits.then_some(row)
+    };
+    for line in read(source.0, source.1)? {
+        let targets = match line.peer.as_str() {
+            "*" => 0..schedule.sinks.len(),
+            peer => match place.get(peer) {
+                Some(sink) => *sink..sink + 1,
+                None => continue,
+            },
+        };
+        for row in targets.filter_map(|sink| at(line.message, sink)) {
+            let (row, time) = (&mut rows[row], since(line.time_ns));
+            match line.event.as_str() {
+                "sent" => row.sent_ns = row.sent_ns.or(Some(time)),
+                "reply_received" => row.reply_received_ns = row.reply_received_ns.or(Some(time)),
+                "duplicate" => row.duplicates += 1,
+                _ => {}
+            }
+        }
+    }
+    for (name, path) in sinks {
+        let Some(sink) = place.get(name) else { continue };
+        for line in read(name, path)? {
+            let Some(row) = at(line.message, *sink) else { continue };
+            let (row, time) = (&mut rows[row], since(line.time_ns));
+            match line.event.as_str() {
+                "received" => row.received_ns = row.received_ns.or(Some(time)),
+                "reply_sent" => row.reply_sent_ns = row.reply_sent_ns.or(Some(time)),
+                "duplicate" => row.duplicates += 1,
+                _ => {}
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// The rows before anything is known of them.
+fn planned(schedule: &Schedule<'_>) -> Vec<Message> {
+    let row = |message: u64, peer: &String| Message {
+        message,
+        peer: peer.clone(),
+        intended_ns: (message * schedule.every_ns) as i64,
+        bytes: schedule.bytes,
+        ..Message::default()
+    };
+    let messages = 0..schedule.messages;
+    if schedule.sinks.is_empty() {
+        return Vec::new();
+    }
+    match schedule.to_all {
+        true => messages.flat_map(|m| schedule.sinks.iter().map(move |p| row(m, p))).collect(),
+        false => {
+            let peer = |m: u64| &schedule.sinks[m as usize % schedule.sinks.len()];
+            messages.map(|m| row(m, peer(m))).collect()
+        }
+    }
+}
+
+fn read(node: &str, path: &Path) -> Result<Vec<Line>, CollectError> {
+    let failed = |why: String| CollectError { node: node.to_owned(), path: path.to_owned(), why };
+    let text = match std::fs::read(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        text => text.map_err(|error| failed(error.to_string()))?,
+    };
+    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let mut reader = csv::Reader::from_reader(&text[..whole]);
+    reader.deserialize().map(|line| line.map_err(|error| failed(error.to_string()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "event,message,peer,time_ns,intended_ns,bytes\n";
+
+    fn files(source: &str, sink: &str) -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = (dir.path().join("source.csv"), dir.path().join("sink.csv"));
+        std::fs::write(&a, format!("{HEAD}{source}")).unwrap();
+        std::fs::write(&b, format!("{HEAD}{sink}")).unwrap();
+        (dir, a, b)
+    }
+
+    fn schedule(sinks: &[String], to_all: bool) -> Schedule<'_> {
+        Schedule { start_ns: 1000, every_ns: 100, messages: 3, sinks, to_all, bytes: 9 }
+    }
+
+    #[test]
+    fn a_publication_is_a_row_for_each_sink() {
+        let sinks = ["m-1".to_owned(), "m-2".to_owned()];
+        let (_dir, source, sink) = files(
+            "sent,0,*,1005,1000,9\nreply_received,0,m-2,1090,,9\nsent,1,*,11",
+            "received,0,u,1050,,9\nduplicate,0,u,1055,,9\nreply_sent,0,u,1060,1050,9\n",
+        );
+        let rows = collect(&schedule(&sinks, true), ("u", &source), &[("m-2", sink)]).unwrap();
+        assert_eq!(rows.len(), 6);
+        assert_eq!((rows[0].sent_ns, rows[0].received_ns), (Some(5), None));
+        let row = &rows[1];
+        assert_eq!(
+            (row.intended_ns, row.received_ns, row.reply_received_ns),
+            (0, Some(50), Some(90))
+        );
+        assert_eq!((row.reply_sent_ns, row.duplicates), (Some(60), 1));
+        assert_eq!(rows[2].sent_ns, None, "the cut line is no event");
+    }
+
+    #[test]
+    fn requests_take_turns_and_strangers_are_ignored() {
+        let sinks = ["m-1".to_owned(), "m-2".to_owned()];
+        let (_dir, source, sink) = files(
+            "sent,2,m-1,1201,1200,9\nsent,2,m-2,1,1,9\nsent,9,m-1,1,1,9\nsent,0,x,1,1,9\n",
+            "",
+        );
+        let rows = collect(&schedule(&sinks, false), ("u", &source), &[("m-1", sink)]).unwrap();
+        let peers: Vec<_> = rows.iter().map(|row| row.peer.as_str()).collect();
+        assert_eq!(peers, ["m-1", "m-2", "m-1"]);
+        assert_eq!(rows[2].sent_ns, Some(201));
+        assert_eq!((rows[0].sent_ns, rows[1].sent_ns), (None, None));
+    }
+
+    #[test]
+    fn what_is_not_an_event_is_an_error_with_the_place() {
+        let sinks = ["m-1".to_owned()];
+        let (_dir, source, _) = files("sent,many,m-1,1,1,9\n", "");
+        let error = collect(&schedule(&sinks, false), ("u", &source), &[]).unwrap_err();
+        assert!(error.to_string().contains("line: 2"), "{error}");
+        let none = Path::new("/no/such/file");
+        assert_eq!(collect(&schedule(&sinks, false), ("u", none), &[]).unwrap().len(), 3);
+    }
+}

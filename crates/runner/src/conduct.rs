@@ -1,0 +1,334 @@
+//! The conducting of a run: programs started, the start given, the end awaited.
+
+use crate::conversation::{Said, Say};
+use crate::error::Error;
+use crate::jobs::{Job, Role, State};
+use crate::quiet::{Activity, Patience};
+use lab::{Event, Exit, Lab};
+use measure::Accounting;
+use medium::{Engine, monotonic_now};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use units::Span;
+
+/// What a run is doing, for whoever watches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Nodes and links are made.
+    Up,
+    /// Programs start and connect.
+    SetUp,
+    /// The schedule runs.
+    Load,
+    /// The schedule is over; answers still come.
+    Drain,
+    /// Programs are asked to end.
+    Stop,
+    /// Results are written.
+    Write,
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// What it is doing.
+    pub phase: Phase,
+    /// Seconds since the start was given, in nanoseconds; 0 before.
+    pub elapsed: Span,
+    /// Programs that are ready, of all.
+    pub ready: (usize, usize),
+    /// Messages sent so far.
+    pub sent: u64,
+    /// Answers had so far.
+    pub replies: u64,
+    /// Answers expected in all.
+    pub expected: u64,
+    /// Frames that the medium has carried.
+    pub frames: u64,
+}
+
+/// Whoever watches a run.
+pub trait Watch {
+    /// Told a few times a second.
+    fn progress(&mut self, progress: &Progress);
+}
+
+/// Nobody.
+impl Watch for () {
+    fn progress(&mut self, _: &Progress) {}
+}
+
+/// The time between two looks at what has no descriptor to wait on.
+const TICK_MS: u16 = 100;
+/// From the word to the start: time for it to reach hundreds of programs.
+const LEAD_NS: u64 = 500_000_000;
+/// How long programs may take to end when asked, and then when told.
+const STOP_NS: u64 = 10_000_000_000;
+const TERM_NS: u64 = 2_000_000_000;
+
+/// A run in progress.
+pub(crate) struct Conduct<'a> {
+    pub lab: &'a Lab,
+    pub engine: &'a Engine<Accounting>,
+    pub jobs: Vec<Job>,
+    pub interrupted: &'a AtomicBool,
+    pub watch: &'a mut dyn Watch,
+    /// Answers that the schedule should bring.
+    pub expected: u64,
+    /// What went wrong once the run had begun.
+    pub failures: Vec<String>,
+    /// When offset 0 of the schedules is.
+    pub start_ns: Option<u64>,
+    pub phase: Phase,
+}
+
+impl Conduct<'_> {
+    /// Starts all programs that take part in setting up and waits until they
+    /// are ready.
+    pub(crate) fn set_up(&mut self, limit: Span, logs: &Path) -> Result<(), Error> {
+        self.phase = Phase::SetUp;
+        for id in 0..self.jobs.len() {
+            if !self.jobs[id].is_foreign() {
+                self.jobs[id].start(self.lab, id as u64)?;
+            }
+        }
+        let deadline = monotonic_now() + limit.as_ns();
+        loop {
+            self.look()?;
+            let waits = |job: &&Job| !job.is_foreign() && job.state == State::Starting;
+            let missing: Vec<&Job> = self.jobs.iter().filter(waits).collect();
+            if missing.is_empty() {
+                return Ok(());
+            }
+            if self.interrupted.load(Relaxed) {
+                return Err(Error::Interrupted);
+            }
+            if monotonic_now() > deadline {
+                let names: Vec<_> = missing.iter().take(3).map(|job| job.name.as_str()).collect();
+                let more = if missing.len() > names.len() { ", ..." } else { "" };
+                return Err(Error::NotReady {
+                    missing: missing.len(),
+                    all: self.jobs.len(),
+                    limit,
+                    names: names.join(", ") + more,
+                    words: missing[0].files.last_words(),
+                    logs: logs.to_owned(),
+                });
+            }
+        }
+    }
+
+    /// Gives the start.
+    pub(crate) fn begin(&mut self) -> Result<u64, Error> {
+        self.phase = Phase::Load;
+        self.engine.begin();
+        let at_ns = monotonic_now() + LEAD_NS;
+        self.start_ns = Some(at_ns);
+        for (id, job) in self.jobs.iter_mut().enumerate() {
+            match &mut job.conversation {
+                Some(conversation) => conversation.say(Say::Start { at_ns }),
+                None => job.start(self.lab, id as u64)?,
+            }
+        }
+        Ok(at_ns)
+    }
+
+    /// Waits until all that was scheduled is done, nothing can come any more, or
+    /// the time for it is over.
+    pub(crate) fn last(
+        &mut self,
+        duration: Span,
+        drain: Span,
+        patience: Patience,
+    ) -> Result<(), Error> {
+        let start = self.start_ns.unwrap_or_else(monotonic_now);
+        let over = start + duration.as_ns();
+        let mut activity = Activity::new(over);
+        loop {
+            self.look()?;
+            let now = monotonic_now();
+            if now >= over {
+                self.phase = Phase::Drain;
+            }
+            if self.interrupted.load(Relaxed) {
+                let at = now.saturating_sub(start) as f64 / 1e9;
+                self.failures.push(format!(
+                    "stopped by the user after {at:.1} s: the figures are of what there was"
+                ));
+                return Ok(());
+            }
+            if self.engine.has_failed() {
+                self.failures.push("the medium failed; no frames were carried after that".into());
+                return Ok(());
+            }
+            if self.is_done(now >= over) || now > over + drain.as_ns() {
+                return Ok(());
+            }
+            let messages: u64 = self.jobs.iter().map(|job| job.progress.0 + job.progress.1).sum();
+            activity.saw(now, self.engine.frames(), self.engine.waiting(), messages);
+            if now >= over && activity.is_over(now, patience) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether nobody has anything left to do; where there are only programs
+    /// in the background, the schedule decides.
+    fn is_done(&self, schedule_over: bool) -> bool {
+        let awaited = |job: &&Job| matches!(job.role, Role::Source | Role::Command);
+        let mut awaited = self.jobs.iter().filter(awaited).peekable();
+        match awaited.peek() {
+            Some(_) => awaited.all(|job| job.state == State::Done || !job.is_alive()),
+            None => schedule_over,
+        }
+    }
+
+    /// Asks all programs to end, then tells them, then makes them.
+    pub(crate) fn stop(&mut self) -> Result<(), Error> {
+        self.phase = Phase::Stop;
+        for (id, job) in self.jobs.iter_mut().enumerate().filter(|(_, job)| job.is_alive()) {
+            match &mut job.conversation {
+                Some(conversation) => conversation.say(Say::Stop {}),
+                None => self.lab.signal(job.node, id as u64, libc::SIGTERM),
+            }
+        }
+        for (limit, signal) in [(STOP_NS, libc::SIGTERM), (TERM_NS, libc::SIGKILL), (TERM_NS, 0)] {
+            let deadline = monotonic_now() + limit;
+            while self.jobs.iter().any(Job::is_alive) && monotonic_now() < deadline {
+                self.look()?;
+            }
+            let stubborn: Vec<usize> =
+                (0..self.jobs.len()).filter(|id| self.jobs[*id].is_alive()).collect();
+            if stubborn.is_empty() {
+                break;
+            }
+            if signal == libc::SIGKILL {
+                let name = &self.jobs[stubborn[0]].name;
+                self.failures.push(format!(
+                    "{} programs did not end when told, {name} the first: they were killed, and \
+                     what they had not written down is missing",
+                    stubborn.len()
+                ));
+            }
+            for id in stubborn {
+                self.lab.signal(self.jobs[id].node, id as u64, signal);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits a moment, then takes in all that was said and has happened.
+    fn look(&mut self) -> Result<(), Error> {
+        let talks = self.jobs.iter().filter_map(|job| job.conversation.as_ref());
+        let mut fds: Vec<_> = talks
+            .filter(|talk| talk.is_open())
+            .map(|talk| PollFd::new(talk.as_fd(), PollFlags::POLLIN))
+            .collect();
+        // An interrupted wait is as good as one that is over.
+        let _ = poll(&mut fds, PollTimeout::from(TICK_MS));
+        drop(fds);
+        for id in 0..self.jobs.len() {
+            let Some(talk) = &mut self.jobs[id].conversation else { continue };
+            if talk.is_open() {
+                for said in talk.hear() {
+                    self.heard(id, said)?;
+                }
+            }
+        }
+        while let Ok(event) = self.lab.events().try_recv() {
+            self.happened(event)?;
+        }
+        self.watch.progress(&Progress {
+            phase: self.phase,
+            elapsed: Span::from_ns(
+                monotonic_now().saturating_sub(self.start_ns.unwrap_or(u64::MAX)),
+            ),
+            ready: (
+                self.jobs.iter().filter(|job| job.state != State::Starting).count(),
+                self.jobs.len(),
+            ),
+            sent: self.jobs.iter().map(|job| job.progress.0).sum(),
+            replies: self.jobs.iter().map(|job| job.progress.1).sum(),
+            expected: self.expected,
+            frames: self.engine.frames(),
+        });
+        Ok(())
+    }
+
+    fn heard(&mut self, id: usize, said: Said) -> Result<(), Error> {
+        let begun = self.start_ns.is_some();
+        let job = &mut self.jobs[id];
+        match said {
+            Said::Ready {} if job.state == State::Starting => job.state = State::Ready,
+            Said::Done {} if job.is_alive() => job.state = State::Done,
+            Said::Ready {} | Said::Done {} => {}
+            Said::Progress { sent, replies } if job.role == Role::Source => {
+                job.progress = (sent, replies);
+            }
+            Said::Progress { .. } => {}
+            Said::Failed { error } if begun => {
+                self.failures.push(format!("the program of {} failed: {error}", job.name));
+            }
+            Said::Failed { error } => {
+                let node = job.name.clone();
+                return Err(Error::Died { node, how: "failed".to_owned(), words: error });
+            }
+        }
+        Ok(())
+    }
+
+    fn happened(&mut self, event: Event) -> Result<(), Error> {
+        let begun = self.start_ns.is_some();
+        match event {
+            Event::Started { .. } => {}
+            Event::NotStarted { id, failure } => {
+                let job = &mut self.jobs[id as usize];
+                let node = job.name.clone();
+                return Err(Error::NotStarted { node, failure });
+            }
+            Event::Ended { id, exit, usage } => {
+                let job = &mut self.jobs[id as usize];
+                // What it said before it ended may still be unread.
+                let said = job.conversation.as_mut().map(|talk| talk.hear()).unwrap_or_default();
+                for said in said {
+                    self.heard(id as usize, said)?;
+                }
+                let job = &mut self.jobs[id as usize];
+                job.state = State::Ended { exit, usage };
+                let how = match exit {
+                    Exit::Status(status) => format!("ended with status {status}"),
+                    Exit::Signal(signal) => format!("was killed by signal {signal}"),
+                };
+                let words = job.files.last_words();
+                if !begun {
+                    return Err(Error::Died { node: job.name.clone(), how, words });
+                }
+                // A command of the user's may end when it likes, if it is content.
+                let content =
+                    exit == Exit::Status(0) && (job.is_foreign() || self.phase == Phase::Stop);
+                let stopped = self.phase == Phase::Stop && job.is_foreign();
+                if !content && !stopped {
+                    let words = words.lines().last().map(|l| format!(": {l}")).unwrap_or_default();
+                    self.failures.push(format!("the program of {} {how}{words}", job.name));
+                }
+            }
+            Event::NodeGone { node } => {
+                let jobs = self.jobs.iter_mut().filter(|job| job.node == node && job.is_alive());
+                for job in jobs {
+                    let name = job.name.clone();
+                    job.state = State::Ended {
+                        exit: Exit::Signal(libc::SIGKILL),
+                        usage: lab::Usage::default(),
+                    };
+                    if !begun {
+                        return Err(Error::Lab(lab::Error::Gone { who: name }));
+                    }
+                    self.failures.push(format!("node {name} is gone, killed from outside"));
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! What can go wrong with a run, with its likely cause and its mend.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a run could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The nodes could not be made.
+    #[error(transparent)]
+    Lab(#[from] lab::Error),
+    /// A file could not be written.
+    #[error("could not write {path}: {source}{hint}", hint = disk_hint(.source))]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// The kernel's word on it.
+        source: io::Error,
+    },
+    /// A table of the run folder could not be written.
+    #[error(transparent)]
+    Table(#[from] measure::TableError),
+    /// The capture could not be written.
+    #[error(transparent)]
+    Capture(#[from] measure::CaptureError),
+    /// What programs wrote down could not be read.
+    #[error(transparent)]
+    Collect(#[from] crate::collect::CollectError),
+    /// A program could not be started.
+    #[error("could not start the program of {node}: {failure}{hint}", hint = start_hint(.failure))]
+    NotStarted {
+        /// The node.
+        node: String,
+        /// What was tried and why it failed.
+        failure: lab::Failure,
+    },
+    /// A program ended, or said that it cannot go on, before the run began.
+    #[error("the program of {node} {how} before the run began{words}", words = indented(.words))]
+    Died {
+        /// The node.
+        node: String,
+        /// How it ended.
+        how: String,
+        /// What it last said.
+        words: String,
+    },
+    /// Programs were not ready in time.
+    #[error(
+        "{missing} of {all} programs were not ready after {limit}: {names}{words}\n  \
+         a program that hangs, a network without a way between them, or a slow machine: \
+         look at what they said in {logs}, or raise `setup_limit`",
+        words = indented(.words)
+    )]
+    NotReady {
+        /// How many were not.
+        missing: usize,
+        /// How many there are.
+        all: usize,
+        /// How long was waited.
+        limit: units::Span,
+        /// The first of them.
+        names: String,
+        /// What the first of them last said.
+        words: String,
+        /// Where all of it lies.
+        logs: PathBuf,
+    },
+    /// The experiment has no plan for this cell.
+    #[error(transparent)]
+    Plan(#[from] experiment::Errors),
+    /// The user stopped it before there was anything to report.
+    #[error("stopped before the run began; nothing was measured")]
+    Interrupted,
+    /// Anything else the kernel refused.
+    #[error("could not {tried}: {source}")]
+    Io {
+        /// What was tried.
+        tried: &'static str,
+        /// The kernel's word on it.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(tried: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { tried, source }
+    }
+
+    /// Makes an error of a failure to write `path`.
+    pub fn write(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
+        move |source| Self::Write { path: path.to_owned(), source }
+    }
+}
+
+fn disk_hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull => "\n  make room there, or choose another folder with --out",
+        io::ErrorKind::PermissionDenied => {
+            "\n  choose a folder of your own with --out, or change whose it is"
+        }
+        _ => "",
+    }
+}
+
+fn start_hint(failure: &lab::Failure) -> &'static str {
+    match failure.errno {
+        libc::ENOENT => {
+            "\n  nodes see the host's files: check the path, or that the name is in PATH"
+        }
+        libc::EACCES => "\n  the file is there and may not be executed: chmod +x",
+        libc::ENOEXEC => "\n  it is no program for this machine; a script needs a first line `#!`",
+        _ => "",
+    }
+}
+
+/// What a program said, below the error, each line set in.
+fn indented(words: &str) -> String {
+    words.lines().map(|line| format!("\n  | {line}")).collect()
+}

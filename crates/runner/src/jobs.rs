@@ -1,0 +1,277 @@
+//! The programs of a run: what starts where, with which files.
+
+use crate::conversation::Conversation;
+use crate::error::Error;
+use experiment::{Interaction, InteractionPattern, Plan, Workload};
+use lab::{Exit, Lab, Program, Usage};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+/// What a program is to its workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It sends the messages; when all sources are done the run is.
+    Source,
+    /// It answers them.
+    Sink,
+    /// Somebody's own program, which the run waits for.
+    Command,
+    /// Somebody's own program, which ends when the run does.
+    Background,
+}
+
+/// How far a program is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum State {
+    /// Started, not ready yet.
+    Starting,
+    /// Waiting for the start, or at work.
+    Ready,
+    /// A source whose schedule is over and answered.
+    Done,
+    /// Gone.
+    Ended { exit: Exit, usage: Usage },
+}
+
+/// One program of a run.
+#[derive(Debug)]
+pub(crate) struct Job {
+    /// The node that it runs on.
+    pub node: usize,
+    /// The node's name.
+    pub name: String,
+    /// The workload that it belongs to.
+    pub workload: usize,
+    /// What it is there.
+    pub role: Role,
+    /// What it runs.
+    pub argv: Vec<String>,
+    /// The folder that it starts in.
+    pub cwd: PathBuf,
+    /// Variables of its own.
+    pub env: Vec<(String, String)>,
+    /// The talk with it; none with a program that knows nothing of us.
+    pub conversation: Option<Conversation>,
+    /// How far it is.
+    pub state: State,
+    /// Messages sent and answers had, as it last said.
+    pub progress: (u64, u64),
+    /// Where its events, its standard output and its standard error go.
+    pub files: Files,
+}
+
+/// A program's files.
+#[derive(Debug, Clone)]
+pub(crate) struct Files {
+    pub spec: PathBuf,
+    pub events: PathBuf,
+    pub out: PathBuf,
+    pub err: PathBuf,
+}
+
+impl Files {
+    fn of(dir: &Path, node: &str, workload: usize) -> Self {
+        let file = |kind: &str| dir.join(format!("{node}.{workload}.{kind}"));
+        Self { spec: file("json"), events: file("csv"), out: file("out"), err: file("err") }
+    }
+
+    /// The last lines of what the program said on its standard error.
+    pub(crate) fn last_words(&self) -> String {
+        let text = fs::read(&self.err).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.trim().lines().collect();
+        lines[lines.len().saturating_sub(5)..].join("\n")
+    }
+}
+
+/// What an interaction's program is told; see the workloads' own description.
+#[derive(Serialize)]
+struct Spec<'a> {
+    role: &'static str,
+    node: &'a str,
+    down: InteractionPattern,
+    up: InteractionPattern,
+    address: Ipv4Addr,
+    interface: &'a str,
+    group: Ipv4Addr,
+    port_down: u16,
+    port_up: u16,
+    mtu: u64,
+    multicast_rate_bit_s: u64,
+    peers: Vec<Peer<'a>>,
+    payload: &'a Path,
+    reply_payload: &'a Path,
+    events: &'a Path,
+    every_ns: u64,
+    messages: u64,
+}
+
+#[derive(Serialize, Clone)]
+struct Peer<'a> {
+    name: &'a str,
+    address: Ipv4Addr,
+}
+
+/// The ports and the group of the first workload; others count up from them.
+/// The group is of the organisation-local scope (RFC 2365).
+const PORT_DOWN: u16 = 5556;
+const PORT_UP: u16 = 6556;
+const GROUP: [u8; 4] = [239, 192, 0, 1];
+
+/// The port that a workload's PGM uses.
+pub(crate) fn port_down(workload: usize) -> u16 {
+    PORT_DOWN + workload as u16
+}
+
+/// The programs of `plan`, sinks before sources, with their files in `dir`.
+/// `workload` is the program that speaks the interaction models.
+/// Programs of the user's start in `home`.
+pub(crate) fn jobs(
+    plan: &Plan,
+    workload: &Path,
+    home: &Path,
+    dir: &Path,
+) -> Result<Vec<Job>, Error> {
+    let place: HashMap<&str, usize> =
+        plan.nodes.iter().enumerate().map(|(i, node)| (node.name.as_str(), i)).collect();
+    let mut jobs = Vec::new();
+    for (number, planned) in plan.workloads.iter().enumerate() {
+        match planned {
+            Workload::Interaction(interaction) => {
+                let nodes = interaction.sinks.iter().map(|sink| (sink, Role::Sink));
+                let nodes = nodes.chain([(&interaction.source, Role::Source)]);
+                for (name, role) in nodes {
+                    let Some(&node) = place.get(name.as_str()) else { continue };
+                    let files = Files::of(dir, name, number);
+                    write_spec(plan, interaction, number, node, role, &files)?;
+                    let argv = vec![
+                        workload.display().to_string(),
+                        "interaction".to_owned(),
+                        files.spec.display().to_string(),
+                    ];
+                    jobs.push(Job {
+                        node,
+                        name: name.clone(),
+                        workload: number,
+                        role,
+                        argv,
+                        cwd: dir.to_path_buf(),
+                        env: Vec::new(),
+                        conversation: None,
+                        state: State::Starting,
+                        progress: (0, 0),
+                        files,
+                    });
+                }
+            }
+            Workload::Command(command) => {
+                for name in &command.on {
+                    let Some(&node) = place.get(name.as_str()) else { continue };
+                    let own = ("THINGBED_NODE".to_owned(), name.clone());
+                    let env = command.env.iter().map(|(k, v)| (k.clone(), v.clone()));
+                    jobs.push(Job {
+                        node,
+                        name: name.clone(),
+                        workload: number,
+                        role: match command.background {
+                            true => Role::Background,
+                            false => Role::Command,
+                        },
+                        argv: command.run.clone(),
+                        cwd: home.to_path_buf(),
+                        env: env.chain([own]).collect(),
+                        conversation: None,
+                        state: State::Starting,
+                        progress: (0, 0),
+                        files: Files::of(dir, name, number),
+                    });
+                }
+            }
+        }
+    }
+    Ok(jobs)
+}
+
+fn write_spec(
+    plan: &Plan,
+    interaction: &Interaction,
+    number: usize,
+    node: usize,
+    role: Role,
+    files: &Files,
+) -> Result<(), Error> {
+    let address = |node: &experiment::PlannedNode| {
+        node.links.iter().find(|link| link.network == interaction.network).map(|l| l.address)
+    };
+    let peer = |name: &String| {
+        let node = plan.nodes.iter().find(|node| node.name == *name)?;
+        Some(Peer { name: &node.name, address: address(node)? })
+    };
+    let planned = &plan.nodes[node];
+    let link = planned.links.iter().find(|link| link.network == interaction.network);
+    let network = plan.networks.iter().find(|network| network.name == interaction.network);
+    let (Some(link), Some(network)) = (link, network) else { return Ok(()) };
+    let [a, b, c, d] = GROUP;
+    let peers = match role {
+        Role::Source => interaction.sinks.iter().filter_map(peer).collect(),
+        _ => peer(&interaction.source).into_iter().collect(),
+    };
+    let spec = Spec {
+        role: if role == Role::Source { "source" } else { "sink" },
+        node: &planned.name,
+        down: interaction.down,
+        up: interaction.up,
+        address: link.address,
+        interface: &link.interface,
+        group: Ipv4Addr::new(a, b, c, d + number as u8),
+        port_down: port_down(number),
+        port_up: PORT_UP + number as u16,
+        mtu: network.mtu.get(),
+        multicast_rate_bit_s: interaction.multicast_rate.bit_s(),
+        peers,
+        payload: &interaction.payload,
+        reply_payload: &interaction.reply_payload,
+        events: &files.events,
+        every_ns: interaction.every.as_ns(),
+        messages: interaction.messages,
+    };
+    let text = serde_json::to_vec(&spec).unwrap_or_default();
+    fs::write(&files.spec, text).map_err(Error::write(&files.spec))
+}
+
+impl Job {
+    /// Starts the program in its node, under the number `id`.
+    pub(crate) fn start(&mut self, lab: &Lab, id: u64) -> Result<(), Error> {
+        let create = |path: &Path| File::create(path).map_err(Error::write(path));
+        let control = match self.role {
+            Role::Command | Role::Background => None,
+            Role::Source | Role::Sink => {
+                let (ours, theirs) = Conversation::begin().map_err(Error::io("make a socket"))?;
+                self.conversation = Some(ours);
+                Some(theirs)
+            }
+        };
+        let program = Program {
+            argv: self.argv.clone(),
+            env: self.env.clone(),
+            cwd: self.cwd.display().to_string(),
+            stdout: create(&self.files.out)?.into(),
+            stderr: create(&self.files.err)?.into(),
+            control,
+        };
+        Ok(lab.run(self.node, id, program)?)
+    }
+
+    /// Whether it is a program of the user's.
+    pub(crate) fn is_foreign(&self) -> bool {
+        matches!(self.role, Role::Command | Role::Background)
+    }
+
+    /// Whether it can still do something.
+    pub(crate) fn is_alive(&self) -> bool {
+        !matches!(self.state, State::Ended { .. })
+    }
+}

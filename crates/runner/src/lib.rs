@@ -1,0 +1,21 @@
+//! The runner: puts a plan into a lab, conducts it, and writes the run folder.
+//!
+//! The one room that knows both experiments and labs; nothing is measured or
+//! judged here, and nothing reads what is written but `report`.
+
+mod collect;
+mod conduct;
+mod conversation;
+mod error;
+mod folder;
+mod jobs;
+mod machine;
+mod quiet;
+mod run;
+mod topology;
+
+pub use conduct::{Phase, Progress, Watch};
+pub use error::Error;
+pub use folder::{Folder, sweep_folder};
+pub use machine::Machine;
+pub use run::{Finished, Options, run};

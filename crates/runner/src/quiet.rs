@@ -1,0 +1,90 @@
+//! When nothing more can come.
+
+use medium::Instant;
+use units::Span;
+
+/// How long to wait for what may never come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Patience {
+    /// After this long without a frame, sent or under way, it is over.
+    pub without_frames: Span,
+    /// After this long without a message that got on, it is over.
+    pub without_messages: Span,
+}
+
+impl Patience {
+    /// Nothing sends again by itself: what is not under way is lost.
+    pub(crate) const UNRELIABLE: Self = Self {
+        without_frames: Span::from_ns(3_000_000_000),
+        without_messages: Span::from_ns(130_000_000_000),
+    };
+    /// A transport that sends again waits for 120 s at most before it does
+    /// (Linux's TCP_RTO_MAX).
+    pub(crate) const RELIABLE: Self = Self {
+        without_frames: Span::from_ns(130_000_000_000),
+        without_messages: Span::from_ns(130_000_000_000),
+    };
+}
+
+/// When something last happened.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    frames: u64,
+    messages: u64,
+    last_frame: Instant,
+    last_message: Instant,
+}
+
+impl Activity {
+    /// Nothing is missed before `from`.
+    pub(crate) fn new(from: Instant) -> Self {
+        Self { frames: 0, messages: 0, last_frame: from, last_message: from }
+    }
+
+    /// Takes in what counters show now: frames ever sent, frames under way,
+    /// messages sent and answered.
+    pub(crate) fn saw(&mut self, now: Instant, frames: u64, waiting: u64, messages: u64) {
+        if frames != self.frames || waiting > 0 {
+            self.frames = frames;
+            self.last_frame = self.last_frame.max(now);
+        }
+        if messages != self.messages {
+            self.messages = messages;
+            self.last_message = self.last_message.max(now);
+        }
+    }
+
+    /// Whether `patience` has run out.
+    pub(crate) fn is_over(&self, now: Instant, patience: Patience) -> bool {
+        now > self.last_frame + patience.without_frames.as_ns()
+            || now > self.last_message + patience.without_messages.as_ns()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_quiet_network_is_over_soon_where_nothing_sends_again() {
+        let mut activity = Activity::new(10 * S);
+        activity.saw(11 * S, 5, 0, 1);
+        assert!(!activity.is_over(13 * S, Patience::UNRELIABLE));
+        activity.saw(14 * S, 5, 2, 1);
+        assert!(!activity.is_over(16 * S, Patience::UNRELIABLE), "frames are under way");
+        activity.saw(16 * S, 5, 0, 1);
+        assert!(activity.is_over(18 * S, Patience::UNRELIABLE));
+        assert!(!activity.is_over(18 * S, Patience::RELIABLE));
+    }
+
+    #[test]
+    fn chatter_that_brings_nothing_ends_too() {
+        let mut activity = Activity::new(0);
+        for second in 0..200 {
+            activity.saw(second * S, second, 1, 7);
+        }
+        assert!(activity.is_over(200 * S, Patience::RELIABLE));
+    }
+}

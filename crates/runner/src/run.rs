@@ -1,0 +1,232 @@
+//! One run, from a plan to its folder.
+
+use crate::collect::{Schedule, collect};
+use crate::conduct::{Conduct, Phase, Watch};
+use crate::error::Error;
+use crate::folder::{Folder, Results};
+use crate::jobs::{Job, Role, State, jobs, port_down};
+use crate::quiet::Patience;
+use crate::topology::Topology;
+use experiment::{Interaction, InteractionPattern, Plan, Workload};
+use lab::Lab;
+use measure::{Accounting, Capture, Facts, Message, Sampler, Verdict};
+use medium::{Engine, Place, Taps};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use units::Span;
+
+/// How a run is to be done.
+#[derive(Debug)]
+pub struct Options<'a> {
+    /// A program whose `main` serves as a nursery: the tool itself.
+    pub tool: &'a Path,
+    /// The program that speaks the interaction models.
+    pub workload: &'a Path,
+    /// The folder that programs of the user's start in: the experiment file's.
+    pub home: &'a Path,
+    /// Whether all frames are kept in `capture.pcapng`.
+    pub capture: bool,
+    /// Set when the user wants it to end; what there is, is reported.
+    pub interrupted: &'a AtomicBool,
+    /// The version of the tool.
+    pub version: &'a str,
+    /// The commit that it was built from; empty when unknown.
+    pub commit: &'a str,
+}
+
+/// A run that is over and written.
+#[derive(Debug)]
+pub struct Finished {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// What `summary.json` holds.
+    pub summary: serde_json::Value,
+    /// Whether it can be trusted.
+    pub verdict: Verdict,
+    /// Whether the user ended it.
+    pub interrupted: bool,
+}
+
+/// A phase of a run: its name, and when it began.
+pub(crate) type Begun = (&'static str, u64);
+
+/// Runs `plan` and writes its results into `folder`, which must be empty.
+///
+/// # Errors
+/// What stood in the way; nothing of the lab is left then.
+pub fn run(
+    plan: &Plan,
+    folder: &Folder,
+    options: &Options<'_>,
+    watch: &mut dyn Watch,
+) -> Result<Finished, Error> {
+    folder.write_plan(plan)?;
+    let mut phases: Vec<Begun> = vec![("up", medium::monotonic_now())];
+    let started = std::time::SystemTime::now();
+    let programs = folder.programs()?;
+    let jobs = jobs(plan, options.workload, options.home, &programs)?;
+    let topology = Topology::of(plan);
+    let capture = match options.capture {
+        true => Some(Capture::begin(&folder.path().join("capture.pcapng"), &topology.names)?),
+        false => None,
+    };
+    let (lab, taps) = Lab::up(options.tool, &topology.members, &topology.hosts)?;
+    let taps = Taps::new(taps.into_iter().flatten().collect())
+        .map_err(Error::io("take over the nodes' interfaces"))?;
+    let waker = taps.waker();
+    let accounting = Accounting::new(topology.owners.clone(), pgm_ports(plan), capture);
+    let engine =
+        Engine::start(taps, waker, topology.segments.clone(), topology.places.clone(), accounting)
+            .map_err(Error::io("start the medium"))?;
+
+    let mut conduct = Conduct {
+        lab: &lab,
+        engine: &engine,
+        jobs,
+        interrupted: options.interrupted,
+        watch,
+        expected: expected(plan),
+        failures: Vec::new(),
+        start_ns: None,
+        phase: Phase::Up,
+    };
+    phases.push(("set-up", medium::monotonic_now()));
+    conduct.set_up(plan.setup_limit, &programs)?;
+    let names = topology.members.iter().map(|m| m.spec.name.clone());
+    let sampler = Sampler::begin(names.zip(lab.pids().iter().copied()).collect())
+        .map_err(Error::io("start sampling"))?;
+    phases.push(("load", medium::monotonic_now()));
+    let start_ns = conduct.begin()?;
+    conduct.last(plan.duration, plan.drain, patience(plan))?;
+    phases.push(("drain", (start_ns + plan.duration.as_ns()).min(medium::monotonic_now())));
+    let usage = sampler.end();
+    phases.push(("stop", medium::monotonic_now()));
+    conduct.stop()?;
+    phases.push(("write", medium::monotonic_now()));
+    conduct.phase = Phase::Write;
+    let Conduct { jobs, failures, .. } = conduct;
+
+    let kernel = kernel_counters(&lab, &topology);
+    let outcome = engine.stop().map_err(Error::io("carry frames"))?;
+    drop(lab);
+    let mut accounting = outcome.observer;
+    let capture_missed = match accounting.take_capture() {
+        Some(capture) => capture.end()?,
+        None => 0,
+    };
+
+    let messages = messages(plan, &jobs, start_ns)?;
+    let schedule_ns = plan.duration.as_ns() as i64;
+    let outcomes = measure::outcomes(&messages, schedule_ns, true);
+    let absolute = |ns: i64| (start_ns as i64 + ns) as u64;
+    let under_way = measure::under_way(&messages);
+    let frames = accounting.nodes().iter().map(|node| node.tx.frames).sum();
+    let verdict = measure::judge(&Facts {
+        smallest_delay_ns: smallest_delay(plan),
+        lateness: accounting.lateness().clone(),
+        slip_ms: outcomes.slip_ms,
+        unsent: outcomes.unsent,
+        host: usage.host.clone(),
+        under_way: under_way.iter().map(|(a, b)| (absolute(*a), absolute(*b))).collect(),
+        kernel_drops: kernel.iter().flatten().map(|c| c.tx_dropped + c.rx_dropped).sum::<u64>()
+            + accounting.nodes().iter().map(|node| node.refused).sum::<u64>(),
+        frames,
+        capture_missed,
+        failures,
+    });
+    let results = Results {
+        plan,
+        options,
+        started,
+        phases: &phases,
+        start_ns,
+        topology: &topology,
+        jobs: &jobs,
+        messages: &messages,
+        outcomes: &outcomes,
+        usage: &usage,
+        accounting: &accounting,
+        totals: &outcome.totals,
+        priority: outcome.priority,
+        kernel: &kernel,
+        verdict: &verdict,
+    };
+    let summary = folder.write(&results)?;
+    let interrupted = options.interrupted.load(std::sync::atomic::Ordering::Relaxed);
+    Ok(Finished { folder: folder.path().to_owned(), summary, verdict, interrupted })
+}
+
+/// The interactions of a plan with their workload's number.
+pub(crate) fn interactions(plan: &Plan) -> impl Iterator<Item = (usize, &Interaction)> {
+    plan.workloads.iter().enumerate().filter_map(|(number, workload)| match workload {
+        Workload::Interaction(interaction) => Some((number, interaction)),
+        Workload::Command(_) => None,
+    })
+}
+
+/// How many answers the schedules should bring.
+fn expected(plan: &Plan) -> u64 {
+    interactions(plan).map(|(_, interaction)| interaction.replies()).sum()
+}
+
+fn patience(plan: &Plan) -> Patience {
+    let unreliable = interactions(plan).all(|(_, i)| {
+        [i.down, i.up].iter().all(|way| *way == InteractionPattern::UdpRequestResponse)
+    });
+    if unreliable { Patience::UNRELIABLE } else { Patience::RELIABLE }
+}
+
+fn pgm_ports(plan: &Plan) -> Vec<u16> {
+    let pgm = interactions(plan).filter(|(_, i)| i.down == InteractionPattern::PgmPublishSubscribe);
+    pgm.map(|(number, _)| port_down(number)).collect()
+}
+
+/// The smallest delay that a link with any asks for, in ns.
+fn smallest_delay(plan: &Plan) -> u64 {
+    let links = plan.nodes.iter().flat_map(|node| &node.links);
+    let delays = links.flat_map(|link| [link.up.delay, link.down.delay]);
+    delays.filter(|delay| *delay > Span::ZERO).map(Span::as_ns).min().unwrap_or(0)
+}
+
+/// What the kernel counted at each port, before the nodes are gone.
+fn kernel_counters(lab: &Lab, topology: &Topology) -> Vec<Option<lab::Counters>> {
+    topology
+        .places
+        .iter()
+        .map(|Place { segment, endpoint }| {
+            let node = topology.owners[*segment][*endpoint];
+            let (_, interface) = topology.names[*segment][*endpoint].split_once(':')?;
+            lab::counters(lab.pids()[node], interface)
+        })
+        .collect()
+}
+
+/// The rows of all interactions, one after the other.
+fn messages(plan: &Plan, jobs: &[Job], start_ns: u64) -> Result<Vec<Message>, Error> {
+    let mut rows = Vec::new();
+    for (number, interaction) in interactions(plan) {
+        let schedule = Schedule {
+            start_ns,
+            every_ns: interaction.every.as_ns(),
+            messages: interaction.messages,
+            sinks: &interaction.sinks,
+            to_all: interaction.down.is_to_all(),
+            bytes: interaction.payload_bytes as u32,
+        };
+        let of =
+            |role: Role| jobs.iter().filter(move |job| job.workload == number && job.role == role);
+        let Some(source) = of(Role::Source).next() else { continue };
+        let sinks: Vec<_> =
+            of(Role::Sink).map(|job| (job.name.as_str(), job.files.events.clone())).collect();
+        rows.extend(collect(&schedule, (&source.name, &source.files.events), &sinks)?);
+    }
+    Ok(rows)
+}
+
+/// What a job used over its life, once it has ended.
+pub(crate) fn used(job: &Job) -> lab::Usage {
+    match job.state {
+        State::Ended { usage, .. } => usage,
+        _ => lab::Usage::default(),
+    }
+}

@@ -1,0 +1,120 @@
+//! From a plan's nodes and networks to what the lab and the medium take.
+
+use experiment::{Plan, Workload};
+use lab::{Interface, Limits, Member, NodeSpec};
+use medium::{Endpoint, Place, SegmentSpec};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write;
+
+/// A plan as the lab and the medium see it.
+#[derive(Debug)]
+pub(crate) struct Topology {
+    /// The nodes, in the plan's order.
+    pub members: Vec<Member>,
+    /// The hosts file that all nodes see.
+    pub hosts: String,
+    /// The networks, in the plan's order.
+    pub segments: Vec<SegmentSpec>,
+    /// Where each TAP is attached, in the order in which the lab gives them.
+    pub places: Vec<Place>,
+    /// The node at each segment's endpoints.
+    pub owners: Vec<Vec<usize>>,
+    /// `node:interface` at each segment's endpoints.
+    pub names: Vec<Vec<String>>,
+}
+
+impl Topology {
+    /// The topology of `plan`.
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let index: HashMap<&str, usize> =
+            plan.networks.iter().enumerate().map(|(i, n)| (n.name.as_str(), i)).collect();
+        let mut topology = Self {
+            members: Vec::new(),
+            hosts: hosts(plan),
+            segments: plan
+                .networks
+                .iter()
+                .enumerate()
+                .map(|(i, network)| SegmentSpec {
+                    channel: network.channel.into(),
+                    endpoints: Vec::new(),
+                    // Links of different networks draw from different numbers.
+                    seed: plan.weather().wrapping_add((i as u64) << 32),
+                    impaired: false,
+                })
+                .collect(),
+            places: Vec::new(),
+            owners: vec![Vec::new(); plan.networks.len()],
+            names: vec![Vec::new(); plan.networks.len()],
+        };
+        let mut neighbours = neighbours(plan);
+        for (node, planned) in plan.nodes.iter().enumerate() {
+            let mut interfaces = Vec::new();
+            for link in &planned.links {
+                let Some(&segment) = index.get(link.network.as_str()) else { continue };
+                let network = &plan.networks[segment];
+                interfaces.push(Interface {
+                    name: link.interface.clone(),
+                    mac: link.mac.0,
+                    address: link.address,
+                    prefix: network.prefix,
+                    mtu: network.mtu.get() as u32,
+                    neighbours: neighbours.remove(&(node, segment)).unwrap_or_default(),
+                });
+                let endpoint = topology.owners[segment].len();
+                topology.places.push(Place { segment, endpoint });
+                topology.owners[segment].push(node);
+                topology.names[segment].push(format!("{}:{}", planned.name, link.interface));
+                topology.segments[segment]
+                    .endpoints
+                    .push(Endpoint { up: link.up.clone(), down: link.down.clone() });
+            }
+            let limits = Limits {
+                cpus: planned.limits.cpus,
+                memory: planned.limits.memory.map(units::Bytes::get),
+            };
+            let spec = NodeSpec { name: planned.name.clone(), interfaces };
+            topology.members.push(Member { spec, limits });
+        }
+        topology
+    }
+}
+
+fn hosts(plan: &Plan) -> String {
+    let mut hosts = String::from("127.0.0.1 localhost\n::1 localhost ip6-localhost\n");
+    for node in &plan.nodes {
+        for link in &node.links {
+            let _ = writeln!(hosts, "{} {}", link.address, node.name);
+        }
+    }
+    hosts
+}
+
+type Neighbours = BTreeMap<(usize, usize), Vec<(std::net::Ipv4Addr, [u8; 6])>>;
+
+/// Who needs to know whose link address, by node and network: the two ends of
+/// each interaction. Others find each other by ARP, over the network.
+fn neighbours(plan: &Plan) -> Neighbours {
+    let place: HashMap<&str, usize> =
+        plan.nodes.iter().enumerate().map(|(i, node)| (node.name.as_str(), i)).collect();
+    let segment: HashMap<&str, usize> =
+        plan.networks.iter().enumerate().map(|(i, n)| (n.name.as_str(), i)).collect();
+    let link = |node: usize, network: &str| {
+        let link = plan.nodes[node].links.iter().find(|link| link.network == network)?;
+        Some((link.address, link.mac.0))
+    };
+    let mut known = Neighbours::new();
+    for workload in &plan.workloads {
+        let Workload::Interaction(interaction) = workload else { continue };
+        let Some(&network) = segment.get(interaction.network.as_str()) else { continue };
+        let Some(&source) = place.get(interaction.source.as_str()) else { continue };
+        for sink in interaction.sinks.iter().filter_map(|name| place.get(name.as_str())) {
+            for (one, other) in [(source, *sink), (*sink, source)] {
+                let entries = known.entry((one, network)).or_default();
+                let entry = link(other, &interaction.network);
+                entries.extend(entry.filter(|entry| !entries.contains(entry)));
+            }
+        }
+    }
+    known
+}

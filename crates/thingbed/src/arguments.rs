@@ -1,0 +1,93 @@
+//! What can be asked for on the command line.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// A test bed for the Internet of Things: runs real programs on emulated nodes
+/// over emulated networks, measures them, and says whether to trust the figures.
+#[derive(Debug, Parser)]
+#[command(name = "thingbed", version, about, arg_required_else_help = true)]
+#[command(after_help = "Exit status: 0 fine; 1 something stood in the way; 2 wrong arguments or \
+experiment file; 3 a run is invalid; 4 an expectation did not hold; 130 interrupted.")]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run an experiment: every cell of its matrix, every repeat
+    Run(Run),
+    /// Check experiment files and do nothing else
+    Check {
+        /// The experiment files
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Print what an experiment resolves to
+    Plan(Plan),
+    /// Show the results of a run or a sweep again
+    Report {
+        /// The folder of a run or a sweep
+        folder: PathBuf,
+        /// Write the page here, and not to report.html in the folder
+        #[arg(long)]
+        html: Option<PathBuf>,
+    },
+    /// Say what this machine has and lacks, and what that costs
+    Doctor {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove what a killed thingbed has left, and nothing else
+    Gc,
+    /// Print the JSON Schema of experiment files
+    Schema,
+}
+
+#[derive(Debug, Args)]
+pub struct Run {
+    /// The experiment file
+    pub file: PathBuf,
+    /// Only these cells, e.g. model=udp-rr,network=ideal
+    #[arg(long, value_name = "AXIS=VALUE,...")]
+    pub only: Vec<String>,
+    /// How often each cell is run, instead of what the file says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: Option<u32>,
+    /// The seed of all draws, instead of what the file says
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Where results go
+    #[arg(long, default_value = "runs", value_name = "FOLDER")]
+    pub out: PathBuf,
+    /// Keep all frames in capture.pcapng
+    #[arg(long)]
+    pub capture: bool,
+    /// Show no progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Plan {
+    /// The experiment file
+    pub file: PathBuf,
+    /// Only these cells, e.g. model=udp-rr,network=ideal
+    #[arg(long, value_name = "AXIS=VALUE,...")]
+    pub only: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,312 @@
+//! What this machine has and lacks, what that costs, and the line that mends it.
+
+use crate::Status;
+use crate::sweep::workload_program;
+use lab::{Interface, Lab, Limits, Member, NodeSpec};
+use serde::Serialize;
+use std::fs;
+use std::net::Ipv4Addr;
+use std::process::Command;
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Grade {
+    /// As it should be.
+    Good,
+    /// Something cannot be had, or is worse.
+    Lacking,
+    /// Nothing can be run.
+    Missing,
+}
+
+/// One thing looked at.
+#[derive(Debug, Clone, Serialize)]
+struct Finding {
+    what: &'static str,
+    grade: Grade,
+    found: String,
+    /// What its lack costs; empty when it is there.
+    costs: String,
+    /// The line that mends it; empty when nothing needs or can be mended.
+    mend: String,
+}
+
+impl Finding {
+    fn good(what: &'static str, found: impl Into<String>) -> Self {
+        let (costs, mend) = (String::new(), String::new());
+        Self { what, grade: Grade::Good, found: found.into(), costs, mend }
+    }
+
+    fn bad(
+        what: &'static str,
+        grade: Grade,
+        found: impl Into<String>,
+        costs: &str,
+        mend: &str,
+    ) -> Self {
+        let (costs, mend) = (costs.to_owned(), mend.to_owned());
+        Self { what, grade, found: found.into(), costs, mend }
+    }
+}
+
+/// Looks at the machine and says what was found.
+pub fn doctor(json: bool) -> Status {
+    let findings = [
+        rights(),
+        tun(),
+        node(),
+        limits(),
+        real_time(),
+        files(),
+        processors(),
+        memory(),
+        pressure(),
+        zeromq(),
+        tshark(),
+    ];
+    if json {
+        println!("{}", serde_json::to_string_pretty(&findings).unwrap_or_default());
+    } else {
+        for finding in &findings {
+            let mark = match finding.grade {
+                Grade::Good => "good   ",
+                Grade::Lacking => "lacking",
+                Grade::Missing => "MISSING",
+            };
+            println!("{mark}  {:24} {}", finding.what, finding.found);
+            for (word, text) in [("costs", &finding.costs), ("mend", &finding.mend)] {
+                if !text.is_empty() {
+                    println!("         {word:>24}: {text}");
+                }
+            }
+        }
+    }
+    match findings.iter().any(|finding| finding.grade == Grade::Missing) {
+        true => Status::Failed,
+        false => Status::Fine,
+    }
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+fn rights() -> Finding {
+    let what = "rights";
+    // SAFETY: asks for this process's user.
+    if unsafe { libc::geteuid() } == 0 {
+        return Finding::good(what, "root");
+    }
+    let allowed = read("/proc/sys/user/max_user_namespaces").parse::<u64>().unwrap_or(0) > 0
+        && read("/proc/sys/kernel/unprivileged_userns_clone") != "0"
+        && read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") != "1";
+    match allowed {
+        true => Finding::bad(
+            what,
+            Grade::Lacking,
+            "not root; user namespaces are allowed",
+            "no CPU and memory limits without delegation, no real-time priority for the medium",
+            "run as root",
+        ),
+        false => Finding::bad(
+            what,
+            Grade::Missing,
+            "not root, and user namespaces are not allowed",
+            "no node can be made",
+            "run as root, or: sysctl -w user.max_user_namespaces=10000 \
+             kernel.unprivileged_userns_clone=1 (Ubuntu 24.04: also \
+             kernel.apparmor_restrict_unprivileged_userns=0)",
+        ),
+    }
+}
+
+fn tun() -> Finding {
+    let what = "TUN/TAP driver";
+    match fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
+        Ok(_) => Finding::good(what, "/dev/net/tun can be opened"),
+        Err(error) => Finding::bad(
+            what,
+            Grade::Missing,
+            format!("/dev/net/tun: {error}"),
+            "nodes have no links: nothing can be run",
+            match error.kind() {
+                std::io::ErrorKind::PermissionDenied => "as root: chmod 666 /dev/net/tun",
+                _ => "as root: modprobe tun; in a container: --device /dev/net/tun",
+            },
+        ),
+    }
+}
+
+/// The proof of the pudding: one node, made and gone again.
+fn node() -> Finding {
+    let what = "nodes";
+    let interface = Interface {
+        name: "eth0".into(),
+        mac: [2, 0, 10, 0, 0, 1],
+        address: Ipv4Addr::new(10, 0, 0, 1),
+        prefix: 24,
+        mtu: 1500,
+        neighbours: Vec::new(),
+    };
+    let spec = NodeSpec { name: "doctor".into(), interfaces: vec![interface] };
+    let members = [Member { spec, limits: Limits::default() }];
+    let tool = std::env::current_exe().unwrap_or_default();
+    match Lab::up(&tool, &members, "127.0.0.1 localhost\n") {
+        Ok(_) => Finding::good(what, "a node with a link came up and went"),
+        Err(error) => {
+            let text = error.to_string();
+            let (found, mend) = text.split_once('\n').unwrap_or((&text, ""));
+            Finding::bad(what, Grade::Missing, found, "nothing can be run", mend.trim())
+        }
+    }
+}
+
+fn limits() -> Finding {
+    let what = "limits by cgroup";
+    match lab::can_limit() {
+        Ok(version) => Finding::good(what, version),
+        Err(why) => Finding::bad(
+            what,
+            Grade::Lacking,
+            why,
+            "experiments with `limits` are refused",
+            "run as root, or: systemd-run --user --scope -p Delegate=yes thingbed ...",
+        ),
+    }
+}
+
+fn real_time() -> Finding {
+    let what = "real-time priority";
+    let tried = std::thread::spawn(|| {
+        let param = libc::sched_param { sched_priority: 10 };
+        // SAFETY: the parameter lives over the call; 0 is this thread, which
+        // ends at once.
+        unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) == 0 }
+    });
+    match tried.join().unwrap_or(false) {
+        true => Finding::good(what, "SCHED_FIFO for the medium"),
+        false => Finding::bad(
+            what,
+            Grade::Lacking,
+            "SCHED_FIFO is refused",
+            "frames leave late while the CPUs are busy: 0.1-4 ms in place of 0.02 ms at p99",
+            "run as root, or: setcap cap_sys_nice+ep on the program",
+        ),
+    }
+}
+
+fn files() -> Finding {
+    let what = "open files";
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: writes one limit that lives over the call.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    let nodes = limit.rlim_max.saturating_sub(256) / 4;
+    let found = format!("{} at most: enough for {nodes} nodes", limit.rlim_max);
+    match nodes >= 1_000 {
+        true => Finding::good(what, found),
+        false => Finding::bad(
+            what,
+            Grade::Lacking,
+            found,
+            "larger experiments are refused",
+            "as root: ulimit -Hn 20000, or LimitNOFILE= in systemd",
+        ),
+    }
+}
+
+fn processors() -> Finding {
+    let what = "processors";
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    match count {
+        1 => Finding::bad(
+            what,
+            Grade::Lacking,
+            "1",
+            "the medium and the programs take turns: runs are suspect sooner",
+            "give the machine two or more",
+        ),
+        _ => Finding::good(what, count.to_string()),
+    }
+}
+
+fn memory() -> Finding {
+    let what = "memory";
+    let meminfo = read("/proc/meminfo");
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib: u64 = line.and_then(|l| l.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0);
+    let found = format!("{:.1} GiB available", kib as f64 / 1_048_576.0);
+    match kib > 1_048_576 {
+        true => Finding::good(what, found),
+        false => Finding::bad(
+            what,
+            Grade::Lacking,
+            found,
+            "hundreds of real programs need some 6 MB each",
+            "close other programs, or add memory",
+        ),
+    }
+}
+
+fn pressure() -> Finding {
+    let what = "pressure information";
+    match fs::read_to_string("/proc/pressure/cpu") {
+        Ok(_) => Finding::good(what, "/proc/pressure/cpu"),
+        Err(error) => Finding::bad(
+            what,
+            Grade::Lacking,
+            format!("/proc/pressure/cpu: {error}"),
+            "the verdict lacks one piece of evidence",
+            "boot with psi=1",
+        ),
+    }
+}
+
+fn zeromq() -> Finding {
+    let what = "ZeroMQ with PGM";
+    let costs = "the interaction model pgm/publish-subscribe cannot be run";
+    let mend = "Debian and Ubuntu: apt install libzmq5; elsewhere: build libzmq --with-pgm";
+    let program = workload_program();
+    let answer = Command::new(&program).arg("zmq-info").output();
+    let info: serde_json::Value = match answer {
+        Ok(out) if out.status.success() => serde_json::from_slice(&out.stdout).unwrap_or_default(),
+        Ok(out) => {
+            let words = String::from_utf8_lossy(&out.stderr).trim().to_owned();
+            let found = format!("{} cannot start: {words}", program.display());
+            return Finding::bad(what, Grade::Lacking, found, "no interaction can be run", mend);
+        }
+        Err(error) => {
+            return Finding::bad(
+                what,
+                Grade::Lacking,
+                format!("{}: {error}", program.display()),
+                "no interaction can be run",
+                "put thingbed-workload beside thingbed, or into PATH",
+            );
+        }
+    };
+    let version = info["version"].as_str().unwrap_or("?");
+    match info["pgm"].as_bool() {
+        Some(true) => Finding::good(what, format!("libzmq {version}, PGM built in")),
+        _ => {
+            Finding::bad(what, Grade::Lacking, format!("libzmq {version} without PGM"), costs, mend)
+        }
+    }
+}
+
+fn tshark() -> Finding {
+    let what = "tshark";
+    match Command::new("tshark").arg("--version").output() {
+        Ok(out) => {
+            let text = String::from_utf8_lossy(&out.stdout).into_owned();
+            Finding::good(what, text.lines().next().unwrap_or_default().to_owned())
+        }
+        Err(_) => Finding::bad(
+            what,
+            Grade::Lacking,
+            "not found",
+            "captures can be taken and not be looked at here; tests do not hold them against it",
+            "apt install tshark",
+        ),
+    }
+}

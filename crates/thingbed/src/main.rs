@@ -1,0 +1,51 @@
+//! Thingbed's command line.
+
+mod arguments;
+mod doctor;
+mod gc;
+mod progress;
+mod show;
+mod sweep;
+
+use arguments::{Arguments, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+/// How a command ended, as its exit status says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Status {
+    /// All is well.
+    Fine = 0,
+    /// Something stood in the way.
+    Failed = 1,
+    /// The command line or the experiment file is wrong.
+    Wrong = 2,
+    /// A run was had, and its verdict is invalid.
+    Invalid = 3,
+    /// All runs were had, and something that was expected did not hold.
+    Unexpected = 4,
+    /// The user ended it.
+    Interrupted = 130,
+}
+
+fn main() -> ExitCode {
+    // Before anything else: a nursery must have one thread and nothing open.
+    if std::env::args_os().nth(1).is_some_and(|first| first == lab::NURSERY) {
+        return lab::nursery();
+    }
+    let status = match Arguments::parse().command {
+        Command::Run(run) => sweep::run(&run),
+        Command::Check { files } => show::check(&files),
+        Command::Plan(plan) => show::plan(&plan),
+        Command::Report { folder, html } => show::report(&folder, html.as_deref()),
+        Command::Doctor { json } => doctor::doctor(json),
+        Command::Gc => gc::gc(),
+        Command::Schema => show::schema(),
+    };
+    ExitCode::from(status as u8)
+}
+
+/// Says what went wrong, the way all commands do.
+pub(crate) fn complain(error: impl std::fmt::Display) {
+    eprintln!("error: {error}");
+}

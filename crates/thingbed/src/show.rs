@@ -1,0 +1,110 @@
+//! Commands that read and print: check, plan, report, schema.
+
+use crate::arguments::Plan;
+use crate::{Status, complain};
+use experiment::{Experiment, Only};
+use report::Sweep;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+/// Checks experiment files; tells all that is wrong with each.
+pub fn check(files: &[PathBuf]) -> Status {
+    let mut status = Status::Fine;
+    for file in files {
+        match read(file) {
+            Ok(experiment) => {
+                let cells = experiment.cells(&Only::all()).map_or(0, |cells| cells.len());
+                let repeats = experiment.repeats;
+                println!("{}: good, {cells} cells x {repeats} repeats", file.display());
+            }
+            Err(wrong) => status = wrong,
+        }
+    }
+    status
+}
+
+/// Prints the plan of each cell asked for.
+pub fn plan(arguments: &Plan) -> Status {
+    let experiment = match read(&arguments.file) {
+        Ok(experiment) => experiment,
+        Err(status) => return status,
+    };
+    let planned = cells(&experiment, &arguments.only).and_then(|cells| {
+        let plan = |cell| experiment.plan(cell, 0, experiment.seed);
+        cells.iter().map(plan).collect::<Result<Vec<_>, _>>()
+    });
+    match planned {
+        Ok(plans) if arguments.json => {
+            println!("{}", serde_json::to_string_pretty(&plans).unwrap_or_default());
+        }
+        Ok(plans) => {
+            for (n, plan) in plans.iter().enumerate() {
+                println!("{}{plan}", if n > 0 { "\n" } else { "" });
+            }
+        }
+        Err(errors) => {
+            complain(errors);
+            return Status::Wrong;
+        }
+    }
+    Status::Fine
+}
+
+/// Prints the figures of a folder and draws its page again.
+pub fn report(folder: &Path, html: Option<&Path>) -> Status {
+    let own = folder.join("report.html");
+    match draw(folder, html.unwrap_or(&own)) {
+        Ok(()) => Status::Fine,
+        Err(error) => {
+            complain(error);
+            Status::Failed
+        }
+    }
+}
+
+/// Prints the table of a folder's results and writes the page `html`.
+pub fn draw(folder: &Path, html: &Path) -> Result<(), report::Error> {
+    let sweep = Sweep::read(folder)?;
+    let terminal = std::io::stdout().is_terminal();
+    print!("{}", report::terminal(&sweep, width(), terminal));
+    report::write_html(&sweep, html)?;
+    println!("report: {}", html.display());
+    Ok(())
+}
+
+/// Prints the JSON Schema of experiment files.
+pub fn schema() -> Status {
+    println!("{}", serde_json::to_string_pretty(&experiment::schema()).unwrap_or_default());
+    Status::Fine
+}
+
+/// Reads an experiment; what is wrong with it has been told when this fails.
+pub fn read(file: &Path) -> Result<Experiment, Status> {
+    Experiment::read(file).map_err(|errors| {
+        complain(errors);
+        Status::Wrong
+    })
+}
+
+/// The cells that `only` picks, each text as on the command line.
+pub fn cells(
+    experiment: &Experiment,
+    only: &[String],
+) -> Result<Vec<experiment::Cell>, experiment::Errors> {
+    let mut picked = Only::all();
+    for text in only {
+        picked.merge(Only::parse(text)?);
+    }
+    experiment.cells(&picked)
+}
+
+/// The terminal's width in columns; 160 where there is none, as in a log.
+fn width() -> u16 {
+    // SAFETY: an all-zero window size is valid, and lives over the call.
+    let columns = unsafe {
+        let mut size: libc::winsize = std::mem::zeroed();
+        libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut size);
+        size.ws_col
+    };
+    if columns == 0 { 160 } else { columns }
+}

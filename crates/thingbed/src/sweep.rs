@@ -1,0 +1,232 @@
+//! The command `run`: every cell of the matrix, every repeat.
+
+use crate::arguments::Run;
+use crate::progress::Screen;
+use crate::show;
+use crate::{Status, complain};
+use experiment::{Cell, Experiment};
+use runner::{Error, Finished, Folder, Options, sweep_folder};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Runs an experiment and shows what came of it.
+pub fn run(arguments: &Run) -> Status {
+    let experiment = match show::read(&arguments.file) {
+        Ok(experiment) => experiment,
+        Err(status) => return status,
+    };
+    let seed = arguments.seed.unwrap_or(experiment.seed);
+    let repeats = arguments.repeat.unwrap_or(experiment.repeats);
+    let cells = match show::cells(&experiment, &arguments.only) {
+        Ok(cells) => cells,
+        Err(errors) => {
+            complain(errors);
+            return Status::Wrong;
+        }
+    };
+    let interrupted = match watch_signals() {
+        Ok(flag) => flag,
+        Err(error) => {
+            complain(format!("could not watch for Ctrl-C: {error}"));
+            return Status::Failed;
+        }
+    };
+    let folder = match begin(arguments, &experiment, seed) {
+        Ok(folder) => folder,
+        Err(error) => {
+            complain(error);
+            return Status::Failed;
+        }
+    };
+    let sweep = Sweep { arguments, experiment: &experiment, folder, seed, interrupted };
+    sweep.run(&cells, repeats)
+}
+
+/// A sweep that is being run.
+struct Sweep<'a> {
+    arguments: &'a Run,
+    experiment: &'a Experiment,
+    folder: PathBuf,
+    seed: u64,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Sweep<'_> {
+    fn run(&self, cells: &[Cell], repeats: u32) -> Status {
+        let single = cells.len() == 1 && repeats == 1;
+        let mut summaries: Vec<Value> = Vec::new();
+        let mut status = Status::Fine;
+        // Repeats outermost: a machine that drifts touches all cells alike, and a
+        // sweep cut short has something of each.
+        'sweep: for repeat in 0..repeats {
+            for (n, cell) in cells.iter().enumerate() {
+                let place = repeat as usize * cells.len() + n + 1;
+                let title =
+                    format!("[{place}/{}] {}", cells.len() * repeats as usize, name(cell, repeat));
+                let mut screen = Screen::new(&title, self.arguments.quiet);
+                match self.one(cell, repeat, single, &mut screen) {
+                    Ok(finished) => {
+                        screen.end(&word(&finished));
+                        if finished.verdict.status == measure::Status::Invalid {
+                            status = status.max(Status::Invalid);
+                        }
+                        summaries.push(finished.summary);
+                        if finished.interrupted {
+                            status = Status::Interrupted;
+                        }
+                    }
+                    Err(error) => {
+                        screen.end("failed");
+                        complain(&error);
+                        status = match (&error, status) {
+                            (Error::Interrupted, _) => Status::Interrupted,
+                            (_, Status::Interrupted) => Status::Interrupted,
+                            _ => Status::Failed,
+                        };
+                        // What stood in the way of this cell may not stand in
+                        // that of the next; without nodes or a disk it does.
+                        if matches!(error, Error::Lab(_) | Error::Write { .. }) {
+                            break 'sweep;
+                        }
+                    }
+                }
+                if let Err(error) = self.keep(&summaries, single) {
+                    complain(error);
+                    status = Status::Failed;
+                    break 'sweep;
+                }
+                if self.interrupted.load(Relaxed) {
+                    break 'sweep;
+                }
+            }
+        }
+        self.end(&summaries, status)
+    }
+
+    fn one(
+        &self,
+        cell: &Cell,
+        repeat: u32,
+        single: bool,
+        screen: &mut Screen,
+    ) -> Result<Finished, Error> {
+        let path = match single {
+            true => self.folder.clone(),
+            false => self.folder.join(name(cell, repeat)),
+        };
+        let folder = if single { Folder::take(path) } else { Folder::make(path)? };
+        let plan = self.experiment.plan(cell, repeat, self.seed)?;
+        let (tool, workload) = (current_exe(), workload_program());
+        let home = fs::canonicalize(&self.arguments.file).unwrap_or_default();
+        let options = Options {
+            tool: &tool,
+            workload: &workload,
+            home: home.parent().unwrap_or(Path::new("/")),
+            capture: self.arguments.capture,
+            interrupted: &self.interrupted,
+            version: env!("CARGO_PKG_VERSION"),
+            commit: env!("THINGBED_COMMIT"),
+        };
+        let finished = runner::run(&plan, &folder, &options, screen)?;
+        if !single {
+            let to = finished.folder.join("experiment.yaml");
+            fs::copy(&self.arguments.file, &to).map_err(Error::write(&to))?;
+        }
+        Ok(finished)
+    }
+
+    /// Writes what there is so far: a sweep that is killed keeps it.
+    fn keep(&self, summaries: &[Value], single: bool) -> Result<(), Error> {
+        if !single {
+            write(&self.folder.join("summary.json"), summaries)?;
+        }
+        if !self.experiment.expect.is_empty() {
+            let outcomes = experiment::evaluate(&self.experiment.expect, summaries);
+            write(&self.folder.join("expect.json"), &outcomes)?;
+        }
+        Ok(())
+    }
+
+    fn end(&self, summaries: &[Value], status: Status) -> Status {
+        if summaries.is_empty() {
+            eprintln!("no results; what programs said may lie in {}", self.folder.display());
+            return status;
+        }
+        if let Err(error) = show::draw(&self.folder, &self.folder.join("report.html")) {
+            complain(error);
+            return status.max(Status::Failed);
+        }
+        let outcomes = experiment::evaluate(&self.experiment.expect, summaries);
+        let failed = outcomes.iter().any(|o| o.status == experiment::Status::Fail);
+        match status {
+            Status::Fine if failed => Status::Unexpected,
+            status => status,
+        }
+    }
+}
+
+/// The folder of the sweep, with the files that the report needs.
+fn begin(arguments: &Run, experiment: &Experiment, seed: u64) -> Result<PathBuf, Error> {
+    let folder = sweep_folder(&arguments.out, &experiment.name, seed)?;
+    let copy = |from: &Path, name: &str| {
+        let to = folder.join(name);
+        fs::copy(from, &to).map(drop).map_err(Error::write(&to))
+    };
+    copy(&arguments.file, "experiment.yaml")?;
+    if let Some(reference) = &experiment.reference {
+        copy(reference, "reference.json")?;
+    }
+    Ok(folder)
+}
+
+/// Ctrl-C and a polite kill end the run in good order; a second one at once,
+/// and then too nothing stays, since nodes end with the tool.
+fn watch_signals() -> std::io::Result<Arc<AtomicBool>> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        let status = Status::Interrupted as i32;
+        signal_hook::flag::register_conditional_shutdown(signal, status, flag.clone())?;
+        signal_hook::flag::register(signal, flag.clone())?;
+    }
+    Ok(flag)
+}
+
+/// The program that speaks the interaction models: beside this one, or in PATH.
+pub fn workload_program() -> PathBuf {
+    const NAME: &str = "thingbed-workload";
+    let beside = current_exe().with_file_name(NAME);
+    if beside.exists() { beside } else { PathBuf::from(NAME) }
+}
+
+fn current_exe() -> PathBuf {
+    std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe"))
+}
+
+fn name(cell: &Cell, repeat: u32) -> String {
+    match cell.is_empty() {
+        true => repeat.to_string(),
+        false => format!("{}-{repeat}", cell.folder()),
+    }
+}
+
+fn word(finished: &Finished) -> String {
+    let verdict = &finished.verdict;
+    let status = match verdict.status {
+        measure::Status::Valid => "valid",
+        measure::Status::Suspect => "suspect",
+        measure::Status::Invalid => "invalid",
+    };
+    match verdict.reasons.first() {
+        Some(reason) => format!("{status}: {reason}"),
+        None => status.to_owned(),
+    }
+}
+
+fn write(path: &Path, value: &(impl serde::Serialize + ?Sized)) -> Result<(), Error> {
+    let text = serde_json::to_string_pretty(value).unwrap_or_default() + "\n";
+    fs::write(path, text).map_err(Error::write(path))
+}

@@ -1,0 +1,211 @@
+//! The channel between a program and whoever started it: JSON, one line each.
+
+use crate::clock::Nanos;
+use crate::error::Error;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// Names the descriptor of the channel, a connected Unix stream socket.
+const VARIABLE: &str = "THINGBED_CONTROL_FD";
+
+/// What a program says.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Said {
+    /// Set up and connected; waits for the start.
+    Ready {},
+    /// How far it is.
+    Progress {
+        /// Messages sent by a source, received by a sink.
+        sent: u64,
+        /// Replies received by a source, sent by a sink.
+        replies: u64,
+    },
+    /// The schedule is over and every expected reply has come.
+    Done {},
+    /// It cannot go on.
+    Failed {
+        /// What was tried, where, the likely cause and the mend.
+        error: String,
+    },
+}
+
+/// What a program is told.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// The schedule begins.
+    Start {
+        /// The monotonic time that offset 0 of the schedule means.
+        at_ns: Nanos,
+    },
+    /// End now.
+    Stop {},
+}
+
+/// Both directions of the channel.
+#[derive(Debug)]
+pub struct Control {
+    input: File,
+    output: File,
+    partial: Vec<u8>,
+}
+
+impl Control {
+    /// The descriptor that the environment names, else standard input and
+    /// output, so that a person can try a program by hand.
+    pub fn from_environment() -> Result<Self, Error> {
+        let Some(value) = std::env::var_os(VARIABLE) else {
+            return Self::over(libc::STDIN_FILENO, libc::STDOUT_FILENO);
+        };
+        let fd = value
+            .to_str()
+            .and_then(|text| text.parse::<RawFd>().ok())
+            .filter(|fd| *fd >= 0)
+            .ok_or_else(|| {
+            Error::Control(format!(
+                "{VARIABLE} is {value:?}; it must be the number of an open descriptor, such as 3"
+            ))
+        })?;
+        Self::over(fd, fd)
+    }
+
+    /// Copies of the descriptors, so that closing ours closes no one else's.
+    fn over(input: RawFd, output: RawFd) -> Result<Self, Error> {
+        let copy = |fd: RawFd| {
+            // SAFETY: duplicates a descriptor by its number, which may be bad.
+            let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) };
+            if copy < 0 {
+                return Err(Error::Control(format!(
+                    "descriptor {fd} is not usable: {}; start the program with the \
+                     channel on it, or without {VARIABLE} to use standard input and output",
+                    io::Error::last_os_error()
+                )));
+            }
+            // SAFETY: the copy was just made and is owned by no one else.
+            Ok(File::from(unsafe { OwnedFd::from_raw_fd(copy) }))
+        };
+        Ok(Self { input: copy(input)?, output: copy(output)?, partial: Vec::new() })
+    }
+
+    /// The descriptor to wait on.
+    pub fn descriptor(&self) -> RawFd {
+        self.input.as_raw_fd()
+    }
+
+    /// Says something. A channel whose other end is gone is no error here: the
+    /// next read finds its end.
+    pub fn say(&mut self, said: &Said) -> Result<(), Error> {
+        let mut line = serde_json::to_vec(said)
+            .map_err(|error| Error::Control(format!("could not write {said:?}: {error}")))?;
+        line.push(b'\n');
+        match self.output.write_all(&line) {
+            Err(error) if !gone(&error) => Err(Error::Control(format!("write: {error}"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// What came. To be called when the descriptor is readable: it would wait
+    /// otherwise. The end of the channel means stop.
+    pub fn read(&mut self) -> Result<Vec<Order>, Error> {
+        let mut chunk = [0u8; 1024];
+        let n = match self.input.read(&mut chunk) {
+            Ok(n) => n,
+            Err(error) if gone(&error) => 0,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) =>
+            {
+                return Ok(Vec::new());
+            }
+            Err(error) => return Err(Error::Control(format!("read: {error}"))),
+        };
+        self.partial.extend_from_slice(&chunk[..n]);
+        let mut orders = Vec::new();
+        while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.partial.drain(..=end).collect();
+            if !line.trim_ascii().is_empty() {
+                orders.push(parse(&line)?);
+            }
+        }
+        if n == 0 {
+            orders.push(Order::Stop {});
+        }
+        Ok(orders)
+    }
+}
+
+fn parse(line: &[u8]) -> Result<Order, Error> {
+    serde_json::from_slice(line).map_err(|error| {
+        Error::Control(format!(
+            "did not understand {:?}: {error}; expected {{\"start\":{{\"at_ns\":N}}}} or {{\"stop\":{{}}}}",
+            String::from_utf8_lossy(line.trim_ascii())
+        ))
+    })
+}
+
+fn gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::net::UnixStream;
+
+    fn pair() -> (UnixStream, Control) {
+        let (near, far) = UnixStream::pair().unwrap();
+        let control = Control::over(far.as_raw_fd(), far.as_raw_fd()).unwrap();
+        (near, control)
+    }
+
+    #[test]
+    fn speaks_as_agreed() {
+        let (near, mut control) = pair();
+        control.say(&Said::Ready {}).unwrap();
+        control.say(&Said::Progress { sent: 2, replies: 1 }).unwrap();
+        control.say(&Said::Done {}).unwrap();
+        control.say(&Said::Failed { error: "no".into() }).unwrap();
+        drop(control);
+        let lines: Vec<_> = BufReader::new(near).lines().map(Result::unwrap).collect();
+        assert_eq!(
+            lines,
+            [
+                r#"{"ready":{}}"#,
+                r#"{"progress":{"sent":2,"replies":1}}"#,
+                r#"{"done":{}}"#,
+                r#"{"failed":{"error":"no"}}"#
+            ]
+        );
+    }
+
+    #[test]
+    fn understands_orders_in_pieces_and_the_end() {
+        let (mut near, mut control) = pair();
+        near.write_all(b"{\"start\":{\"at_").unwrap();
+        assert_eq!(control.read().unwrap(), []);
+        near.write_all(b"ns\":17}}\n\n{\"stop\":{}}\n").unwrap();
+        assert_eq!(control.read().unwrap(), [Order::Start { at_ns: 17 }, Order::Stop {}]);
+        drop(near);
+        assert_eq!(control.read().unwrap(), [Order::Stop {}]);
+    }
+
+    #[test]
+    fn says_what_it_expected() {
+        let (mut near, mut control) = pair();
+        near.write_all(b"go\n").unwrap();
+        let error = control.read().unwrap_err().to_string();
+        assert!(error.contains("\"go\"") && error.contains("at_ns"), "{error}");
+    }
+
+    #[test]
+    fn a_closed_descriptor_is_named() {
+        let error = Control::over(9_999, 9_999).unwrap_err().to_string();
+        assert!(error.contains("9999"), "{error}");
+    }
+}

@@ -1,0 +1,41 @@
+//! Programs that run inside nodes and are measured: the interaction models.
+//!
+//! A program is the source or a sink of one interaction model, over real
+//! protocol stacks: kernel UDP, or libzmq over TCP and PGM. It knows nothing of
+//! namespaces or of the medium: it gets a [`Spec`], talks to whoever started it
+//! over a [`Control`] channel, and writes what happened to an events file.
+
+mod clock;
+mod control;
+mod error;
+mod events;
+mod link;
+mod multicast;
+mod payload;
+mod publish;
+mod router;
+mod schedule;
+mod seen;
+mod sink;
+mod source;
+mod spec;
+mod udp;
+mod uplink;
+mod wait;
+mod zeromq;
+
+pub use clock::{Nanos, monotonic_now};
+pub use control::{Control, Order, Said};
+pub use error::Error;
+pub use events::{Event, Events};
+pub use payload::{MARKER, Template};
+pub use spec::{Down, Peer, Role, Spec, Up};
+pub use zeromq::info as zmq_info;
+
+/// Runs the program that `spec` describes until the control channel says stop.
+pub fn interaction(spec: &Spec, control: &mut Control) -> Result<(), Error> {
+    match spec.role {
+        Role::Source => source::run(spec, control),
+        Role::Sink => sink::run(spec, control),
+    }
+}

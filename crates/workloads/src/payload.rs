@@ -1,0 +1,112 @@
+//! Payloads and the message number that they carry.
+
+use crate::error::Error;
+use std::path::Path;
+
+/// What a payload file has where the message number goes.
+pub const MARKER: &[u8] = b"##########";
+
+/// The largest number that fits into the marker.
+pub(crate) const LARGEST: u64 = 9_999_999_999;
+
+/// A payload with a place for the message number, the same length for all.
+#[derive(Debug)]
+pub struct Template {
+    bytes: Vec<u8>,
+    place: usize,
+}
+
+impl Template {
+    /// Reads a payload file. Without a marker it grows by a ten-digit suffix.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let error = |why: String| Error::Payload { path: path.into(), why };
+        let bytes = std::fs::read(path).map_err(|source| {
+            error(format!("{source}; payload and reply_payload must name readable files"))
+        })?;
+        Self::new(bytes).map_err(error)
+    }
+
+    fn new(mut bytes: Vec<u8>) -> Result<Self, String> {
+        let mut places = bytes.windows(MARKER.len()).enumerate().filter(|(_, w)| *w == MARKER);
+        let first = places.next().map(|(place, _)| place);
+        if places.next().is_some() {
+            return Err("it has room for the message number twice; \
+                        leave exactly one run of exactly ten #"
+                .into());
+        }
+        let place = first.unwrap_or_else(|| {
+            bytes.extend_from_slice(MARKER);
+            bytes.len() - MARKER.len()
+        });
+        Ok(Self { bytes, place })
+    }
+
+    /// The payload with `number` in its place.
+    pub fn numbered(&mut self, number: u64) -> &[u8] {
+        let mut rest = number;
+        for digit in self.bytes[self.place..self.place + MARKER.len()].iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        &self.bytes
+    }
+
+    /// The number that `message` carries, if it is one of this template's.
+    pub fn number(&self, message: &[u8]) -> Option<u64> {
+        if message.len() != self.bytes.len() {
+            return None;
+        }
+        message[self.place..self.place + MARKER.len()].iter().try_fold(0, |number, digit| {
+            digit.is_ascii_digit().then(|| number * 10 + u64::from(digit - b'0'))
+        })
+    }
+
+    /// Bytes of each message.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn puts_the_number_in_its_place_and_finds_it() {
+        let mut template = Template::new(b"<id>##########</id>".to_vec()).unwrap();
+        assert_eq!(template.numbered(42), b"<id>0000000042</id>");
+        assert_eq!(template.numbered(LARGEST), b"<id>9999999999</id>");
+        assert_eq!(template.number(b"<id>0000000599</id>"), Some(599));
+        assert_eq!(template.number(b"<id>00000x0599</id>"), None);
+        assert_eq!(template.number(b"<id>0000000599</id> "), None);
+    }
+
+    #[test]
+    fn appends_the_number_without_a_marker() {
+        let mut template = Template::new(b"hello ".to_vec()).unwrap();
+        assert_eq!(template.numbered(7), b"hello 0000000007");
+        assert_eq!((template.bytes(), template.number(b"hello 0000000007")), (16, Some(7)));
+    }
+
+    #[test]
+    fn refuses_two_places() {
+        assert!(Template::new(b"########## ##########".to_vec()).is_err());
+        assert!(Template::new(b"###########".to_vec()).is_err());
+    }
+
+    #[test]
+    fn names_a_missing_file() {
+        let error = Template::load(Path::new("/nowhere/price.xml")).unwrap_err().to_string();
+        assert!(error.contains("/nowhere/price.xml") && error.contains("No such file"), "{error}");
+    }
+
+    #[test]
+    fn the_event_state_payload_is_as_large_as_the_paper_says() {
+        let path =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/payloads/event-state.xml");
+        let template = Template::load(Path::new(path)).unwrap();
+        assert_eq!(template.bytes(), 1699);
+        // Without a marker the template would have grown by a suffix.
+        assert!(template.place < 1689);
+    }
+}

@@ -1,0 +1,93 @@
+//! XPUB and SUB over TCP or PGM: each message to all sinks.
+
+use crate::error::Error;
+use crate::link::{HELLO, SinkLink, SourceLink};
+use crate::multicast;
+use crate::router::ZmqSink;
+use crate::spec::{Down, Spec};
+use crate::uplink::Replies;
+use crate::zeromq::{Socket, connect_to, context, listen_at};
+use std::os::fd::RawFd;
+
+/// The source's end.
+pub struct PublishSource {
+    publisher: Socket,
+    replies: Replies,
+    message: zmq::Message,
+    subscribers: usize,
+    needed: usize,
+}
+
+impl PublishSource {
+    /// Binds both sockets. XPUB in place of PUB tells who subscribed; on the
+    /// wire they are the same.
+    pub fn new(spec: &Spec) -> Result<Self, Error> {
+        let context = context()?;
+        let mut publisher = Socket::new(&context, zmq::XPUB)?;
+        let needed = if spec.down == Down::PgmPublishSubscribe {
+            multicast::prepare(&mut publisher, spec)?;
+            publisher.connect(&multicast::endpoint(spec))?;
+            // Multicast has no subscribers: whoever listens has joined the
+            // group, and only the answered hello tells of it.
+            0
+        } else {
+            // Each subscription is to be seen, not only the first to a topic.
+            publisher.set(zmq_sys::ZMQ_XPUB_VERBOSE, 1, "ask for every subscription")?;
+            publisher.bind(&listen_at(spec.address, spec.port_down))?;
+            spec.peers.len()
+        };
+        let replies = Replies::new(&context, spec)?;
+        Ok(Self { publisher, replies, message: zmq::Message::new(), subscribers: 0, needed })
+    }
+}
+
+impl SourceLink for PublishSource {
+    fn descriptors(&self) -> Result<Vec<RawFd>, Error> {
+        Ok(vec![self.publisher.descriptor()?, self.replies.descriptor()?])
+    }
+
+    fn hello(&mut self) -> Result<(), Error> {
+        if self.subscribers >= self.needed {
+            self.publisher.send(HELLO, 0)?;
+        }
+        Ok(())
+    }
+
+    fn greeted(&self) -> bool {
+        self.subscribers >= self.needed && self.replies.all_greeted()
+    }
+
+    fn send(&mut self, _: Option<usize>, message: &[u8]) -> Result<(), Error> {
+        // Without high-water marks a publisher always takes what it is given.
+        self.publisher.send(message, 0).map(drop)
+    }
+
+    fn receive(&mut self, message: &mut Vec<u8>) -> Result<Option<usize>, Error> {
+        while self.publisher.receive(&mut self.message)? {
+            match self.message.first() {
+                Some(1) => self.subscribers += 1,
+                Some(0) => self.subscribers = self.subscribers.saturating_sub(1),
+                _ => {}
+            }
+        }
+        self.replies.receive(message)
+    }
+
+    fn pending(&mut self) -> Result<bool, Error> {
+        Ok(self.publisher.pending(false)? || self.replies.pending()?)
+    }
+}
+
+/// A sink that subscribes to everything.
+pub fn subscriber(spec: &Spec) -> Result<impl SinkLink + use<>, Error> {
+    let context = context()?;
+    let mut down = Socket::new(&context, zmq::SUB)?;
+    down.raw().set_subscribe(b"").map_err(Error::zmq("subscribe to everything"))?;
+    if spec.down == Down::PgmPublishSubscribe {
+        multicast::prepare(&mut down, spec)?;
+        down.connect(&multicast::endpoint(spec))?;
+    } else {
+        down.connect(&connect_to(spec.address, spec.peers[0].address, spec.port_down))?;
+    }
+    ZmqSink::new(&context, down, spec)
+}

@@ -1,0 +1,146 @@
+//! ROUTER and DEALER over TCP: each message to one sink, chosen by its name.
+
+use crate::error::Error;
+use crate::link::{HELLO, SinkLink, SourceLink, Warning};
+use crate::spec::Spec;
+use crate::uplink::{Replies, Requests};
+use crate::zeromq::{Socket, connect_to, context, listen_at};
+use std::os::fd::RawFd;
+
+/// The source's end.
+pub struct RouterSource {
+    router: Socket,
+    replies: Replies,
+    message: zmq::Message,
+    peers: Vec<String>,
+    warning: Warning,
+}
+
+impl RouterSource {
+    /// Binds both sockets.
+    pub fn new(spec: &Spec) -> Result<Self, Error> {
+        let context = context()?;
+        let mut router = Socket::new(&context, zmq::ROUTER)?;
+        // A message to someone who is not connected is an error, not silence.
+        router.set(zmq_sys::ZMQ_ROUTER_MANDATORY, 1, "set the treatment of unknown peers")?;
+        // A sink that connects anew gets its name back, even when this end has
+        // not noticed that the old connection is dead.
+        router.set(zmq_sys::ZMQ_ROUTER_HANDOVER, 1, "set the treatment of returning peers")?;
+        router.bind(&listen_at(spec.address, spec.port_down))?;
+        Ok(Self {
+            router,
+            replies: Replies::new(&context, spec)?,
+            message: zmq::Message::new(),
+            peers: spec.peers.iter().map(|peer| peer.name.clone()).collect(),
+            warning: Warning::default(),
+        })
+    }
+
+    /// Sends to one sink; false when it is not connected.
+    fn send_to(&self, peer: usize, message: &[u8]) -> Result<bool, Error> {
+        Ok(self.router.send(self.peers[peer].as_bytes(), zmq::SNDMORE)?
+            && self.router.send(message, 0)?)
+    }
+}
+
+impl SourceLink for RouterSource {
+    fn descriptors(&self) -> Result<Vec<RawFd>, Error> {
+        Ok(vec![self.router.descriptor()?, self.replies.descriptor()?])
+    }
+
+    fn hello(&mut self) -> Result<(), Error> {
+        for peer in (0..self.peers.len()).filter(|peer| !self.replies.greeted(*peer)) {
+            self.send_to(peer, HELLO)?;
+        }
+        Ok(())
+    }
+
+    fn greeted(&self) -> bool {
+        self.replies.all_greeted()
+    }
+
+    fn send(&mut self, peer: Option<usize>, message: &[u8]) -> Result<(), Error> {
+        let peers = peer.map_or(0..self.peers.len(), |peer| peer..peer + 1);
+        for peer in peers {
+            if !self.send_to(peer, message)? {
+                let name = &self.peers[peer];
+                self.warning.once(|| format!("{name} is not connected; a message for it is lost"));
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, message: &mut Vec<u8>) -> Result<Option<usize>, Error> {
+        // Sinks say nothing here, but what came would announce itself for ever.
+        while self.router.receive(&mut self.message)? {}
+        self.replies.receive(message)
+    }
+
+    fn pending(&mut self) -> Result<bool, Error> {
+        Ok(self.router.pending(false)? || self.replies.pending()?)
+    }
+}
+
+/// A sink's end of any model whose messages come over one ZeroMQ socket.
+pub struct ZmqSink {
+    down: Socket,
+    requests: Requests,
+    message: zmq::Message,
+    heard: bool,
+}
+
+impl ZmqSink {
+    /// A DEALER for messages from a ROUTER.
+    pub fn dealer(spec: &Spec) -> Result<Self, Error> {
+        let context = context()?;
+        let mut down = Socket::new(&context, zmq::DEALER)?;
+        down.raw()
+            .set_identity(spec.node.as_bytes())
+            .map_err(Error::zmq("name a DEALER socket"))?;
+        down.connect(&connect_to(spec.address, spec.peers[0].address, spec.port_down))?;
+        Self::new(&context, down, spec)
+    }
+
+    /// Adds the uplink to the socket that the messages come over.
+    pub fn new(context: &zmq::Context, down: Socket, spec: &Spec) -> Result<Self, Error> {
+        let requests = Requests::new(context, spec)?;
+        Ok(Self { down, requests, message: zmq::Message::new(), heard: false })
+    }
+}
+
+impl SinkLink for ZmqSink {
+    fn descriptors(&self) -> Result<Vec<RawFd>, Error> {
+        Ok(vec![self.down.descriptor()?, self.requests.descriptor()?])
+    }
+
+    fn greet(&mut self) -> Result<(), Error> {
+        // Only who has heard the source may say so: the hello proves both ways.
+        if self.heard { self.requests.greet() } else { Ok(()) }
+    }
+
+    fn greeted(&self) -> bool {
+        self.heard && self.requests.greeted()
+    }
+
+    fn receive(&mut self, message: &mut Vec<u8>) -> Result<bool, Error> {
+        self.requests.acknowledge()?;
+        while self.down.receive(&mut self.message)? {
+            if &*self.message == HELLO {
+                self.heard = true;
+                continue;
+            }
+            message.clear();
+            message.extend_from_slice(&self.message);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    fn reply(&mut self, message: &[u8]) -> Result<bool, Error> {
+        self.requests.send(message)
+    }
+
+    fn pending(&mut self) -> Result<bool, Error> {
+        Ok(self.down.pending(false)? || self.requests.pending()?)
+    }
+}

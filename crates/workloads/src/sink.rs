@@ -1,0 +1,170 @@
+//! A sink: answers each message with one reply.
+
+use crate::clock::{Nanos, SECOND, monotonic_now};
+use crate::control::{Control, Order, Said};
+use crate::error::Error;
+use crate::events::{Event, Events, Record};
+use crate::link::{SinkLink, Warning};
+use crate::payload::{LARGEST, Template};
+use crate::publish::subscriber;
+use crate::router::ZmqSink;
+use crate::seen::Seen;
+use crate::spec::{Down, Spec};
+use crate::udp::UdpSink;
+use crate::wait::Waiter;
+use std::collections::VecDeque;
+
+/// Messages taken in one turn, so that replies and control get theirs.
+const TURN: usize = 64;
+
+/// Runs a sink until it is told to stop.
+pub fn run(spec: &Spec, control: &mut Control) -> Result<(), Error> {
+    let mut sink = Sink::new(spec)?;
+    let mut waiter = Waiter::new(control.descriptor(), sink.link.descriptors()?);
+    let mut told = false;
+    loop {
+        // A sink needs no start: it answers what comes.
+        if told && control.read()?.contains(&Order::Stop {}) {
+            return sink.events.flush();
+        }
+        sink.take_messages()?;
+        sink.answer()?;
+        let until = sink.tend(control)?;
+        let until = if sink.link.pending()? {
+            Some(0)
+        } else {
+            // Idle: what happened is put where it outlives a killed program.
+            sink.events.flush()?;
+            until
+        };
+        told = waiter.wait(until)?;
+    }
+}
+
+struct Sink<'a> {
+    source: &'a str,
+    messages: u64,
+    link: Box<dyn SinkLink>,
+    payload: Template,
+    reply: Template,
+    events: Events,
+    seen: Seen,
+    /// Replies that wait for the transport: message and time of receipt.
+    queue: VecDeque<(u64, Nanos)>,
+    message: Vec<u8>,
+    received: u64,
+    replies: u64,
+    ready: bool,
+    progress_at: Nanos,
+    said: (u64, u64),
+    warning: Warning,
+}
+
+impl<'a> Sink<'a> {
+    fn new(spec: &'a Spec) -> Result<Self, Error> {
+        let payload = Template::load(&spec.payload)?;
+        let reply = Template::load(&spec.reply_payload)?;
+        let events = Events::create(&spec.events)?;
+        let link: Box<dyn SinkLink> = match spec.down {
+            Down::UdpRequestResponse => Box::new(UdpSink::new(spec)?),
+            Down::TcpRouterDealer => Box::new(ZmqSink::dealer(spec)?),
+            Down::TcpPublishSubscribe | Down::PgmPublishSubscribe => Box::new(subscriber(spec)?),
+        };
+        Ok(Self {
+            source: &spec.peers[0].name,
+            messages: spec.messages.min(LARGEST + 1),
+            link,
+            payload,
+            reply,
+            events,
+            seen: Seen::default(),
+            queue: VecDeque::new(),
+            message: Vec::new(),
+            received: 0,
+            replies: 0,
+            ready: false,
+            progress_at: 0,
+            said: (0, 0),
+            warning: Warning::default(),
+        })
+    }
+
+    fn take_messages(&mut self) -> Result<(), Error> {
+        for _ in 0..TURN {
+            if !self.link.receive(&mut self.message)? {
+                break;
+            }
+            let time = monotonic_now();
+            let number = self.payload.number(&self.message).filter(|n| *n < self.messages);
+            let Some(number) = number else {
+                let bytes = self.message.len();
+                self.warning.once(|| {
+                    format!(
+                        "a message of {bytes} bytes has no message number and is left out; \
+                         do all programs have the same payload?"
+                    )
+                });
+                continue;
+            };
+            let new = self.seen.insert(number);
+            if new {
+                self.received += 1;
+                self.queue.push_back((number, time));
+            }
+            self.events.record(Record {
+                event: if new { Event::Received } else { Event::Duplicate },
+                message: number,
+                peer: self.source,
+                time,
+                intended: None,
+                bytes: self.message.len(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Sends the replies that the transport takes.
+    fn answer(&mut self) -> Result<(), Error> {
+        while let Some(&(number, received)) = self.queue.front() {
+            let message = self.reply.numbered(number);
+            let time = monotonic_now();
+            if !self.link.reply(message)? {
+                break;
+            }
+            self.events.record(Record {
+                event: Event::ReplySent,
+                message: number,
+                peer: self.source,
+                time,
+                intended: Some(received),
+                bytes: message.len(),
+            });
+            self.replies += 1;
+            self.queue.pop_front();
+        }
+        Ok(())
+    }
+
+    /// The answer to the hello, and reports; answers when to be woken next.
+    fn tend(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
+        if !self.ready {
+            self.link.greet()?;
+            if self.link.greeted() {
+                self.ready = true;
+                control.say(&Said::Ready {})?;
+            }
+        }
+        let counts = (self.received, self.replies);
+        if counts == self.said {
+            return Ok(None);
+        }
+        let now = monotonic_now();
+        if now < self.progress_at {
+            return Ok(Some(self.progress_at));
+        }
+        control.say(&Said::Progress { sent: counts.0, replies: counts.1 })?;
+        self.said = counts;
+        self.progress_at = now + SECOND;
+        Ok(None)
+    }
+}

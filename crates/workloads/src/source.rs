@@ -1,0 +1,209 @@
+//! The source: sends by its schedule and takes replies while it waits.
+
+use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
+use crate::control::{Control, Order, Said};
+use crate::error::Error;
+use crate::events::{Event, Events, Record};
+use crate::link::{SourceLink, Warning};
+use crate::payload::Template;
+use crate::publish::PublishSource;
+use crate::router::RouterSource;
+use crate::schedule::Schedule;
+use crate::seen::Seen;
+use crate::spec::{Down, Spec};
+use crate::udp::UdpSource;
+use crate::wait::{Waiter, exact_timers};
+
+/// From one round of hellos to the next.
+const HELLO_EVERY: Nanos = 200 * MILLISECOND;
+/// How long records may wait for company before they are written.
+const FLUSH_AFTER: Nanos = 200 * MILLISECOND;
+/// Records are not written when a message is due sooner than this: a slow disk
+/// would make it late.
+const CALM: Nanos = 2 * MILLISECOND;
+/// The source wakes this long before a message is due and sleeps once more: a
+/// processor of a virtual machine that has slept for long wakes late by hundreds
+/// of microseconds, one that has just been awake by tens. Spinning would do
+/// better, but its CPU time would be measured as the protocol's.
+const LEAD: Nanos = MILLISECOND;
+/// Replies taken in one turn, so that the control channel gets its own.
+const TURN: usize = 64;
+
+/// Runs a source until it is told to stop.
+pub fn run(spec: &Spec, control: &mut Control) -> Result<(), Error> {
+    let mut source = Source::new(spec)?;
+    exact_timers();
+    let mut waiter = Waiter::new(control.descriptor(), source.link.descriptors()?);
+    let mut told = false;
+    loop {
+        if told {
+            for order in control.read()? {
+                match order {
+                    Order::Start { at_ns } => source.schedule.start(at_ns),
+                    Order::Stop {} => return source.events.flush(),
+                }
+            }
+        }
+        source.take_replies()?;
+        source.send_due()?;
+        let until = source.tend(control)?;
+        // What a socket has but will not announce again allows only a look.
+        let until = if source.link.pending()? { Some(0) } else { until };
+        told = waiter.wait(until)?;
+    }
+}
+
+struct Source<'a> {
+    spec: &'a Spec,
+    link: Box<dyn SourceLink>,
+    payload: Template,
+    reply: Template,
+    events: Events,
+    schedule: Schedule,
+    seen: Vec<Seen>,
+    replies: u64,
+    expected: u64,
+    message: Vec<u8>,
+    ready: bool,
+    done: bool,
+    hello_at: Nanos,
+    progress_at: Nanos,
+    said: (u64, u64),
+    warning: Warning,
+}
+
+impl<'a> Source<'a> {
+    fn new(spec: &'a Spec) -> Result<Self, Error> {
+        let payload = Template::load(&spec.payload)?;
+        let reply = Template::load(&spec.reply_payload)?;
+        let events = Events::create(&spec.events)?;
+        let link: Box<dyn SourceLink> = match spec.down {
+            Down::UdpRequestResponse => Box::new(UdpSource::new(spec)?),
+            Down::TcpRouterDealer => Box::new(RouterSource::new(spec)?),
+            Down::TcpPublishSubscribe | Down::PgmPublishSubscribe => {
+                Box::new(PublishSource::new(spec)?)
+            }
+        };
+        let answers = if spec.down.to_all() { spec.peers.len() as u64 } else { 1 };
+        Ok(Self {
+            spec,
+            link,
+            payload,
+            reply,
+            events,
+            schedule: Schedule::new(spec.every_ns, spec.messages),
+            seen: spec.peers.iter().map(|_| Seen::default()).collect(),
+            replies: 0,
+            expected: spec.messages.saturating_mul(answers),
+            message: Vec::new(),
+            ready: false,
+            done: false,
+            hello_at: 0,
+            progress_at: 0,
+            said: (0, 0),
+            warning: Warning::default(),
+        })
+    }
+
+    /// Takes replies until there are none, a message is due or the turn is over.
+    fn take_replies(&mut self) -> Result<(), Error> {
+        for _ in 0..TURN {
+            let Some(peer) = self.link.receive(&mut self.message)? else { break };
+            let time = monotonic_now();
+            let number = self.reply.number(&self.message).filter(|n| *n < self.spec.messages);
+            let name = self.spec.peers[peer].name.as_str();
+            let Some(number) = number else {
+                let bytes = self.message.len();
+                self.warning.once(|| {
+                    format!(
+                        "a reply of {bytes} bytes from {name} has no message number and is left \
+                         out; do all programs have the same reply_payload?"
+                    )
+                });
+                continue;
+            };
+            let new = self.seen[peer].insert(number);
+            self.replies += u64::from(new);
+            self.events.record(Record {
+                event: if new { Event::ReplyReceived } else { Event::Duplicate },
+                message: number,
+                peer: name,
+                time,
+                intended: None,
+                bytes: self.message.len(),
+            });
+            if self.schedule.due().is_some_and(|due| due <= time) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends one message that is due. What else is overdue is sent in the next
+    /// turns, so that replies are taken in between.
+    fn send_due(&mut self) -> Result<(), Error> {
+        let time = monotonic_now();
+        let Some((number, intended)) = self.schedule.take(time) else { return Ok(()) };
+        let peers = &self.spec.peers;
+        let peer = (!self.spec.down.to_all()).then_some((number % peers.len() as u64) as usize);
+        let message = self.payload.numbered(number);
+        let time = monotonic_now();
+        self.link.send(peer, message)?;
+        self.events.record(Record {
+            event: Event::Sent,
+            message: number,
+            peer: peer.map_or("*", |peer| peers[peer].name.as_str()),
+            time,
+            intended: Some(intended),
+            bytes: message.len(),
+        });
+        Ok(())
+    }
+
+    /// Hellos, reports and the events file; answers when to be woken next.
+    fn tend(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
+        let now = monotonic_now();
+        let due = self.schedule.due();
+        let mut until = due.map(|due| if due > now + LEAD { due - LEAD } else { due });
+        let mut wake = |at: Nanos| until = Some(until.map_or(at, |until| until.min(at)));
+
+        if !self.ready {
+            if self.link.greeted() {
+                self.ready = true;
+                control.say(&Said::Ready {})?;
+            } else {
+                if now >= self.hello_at {
+                    self.link.hello()?;
+                    self.hello_at = now + HELLO_EVERY;
+                }
+                wake(self.hello_at);
+            }
+        }
+
+        let counts = (self.schedule.taken(), self.replies);
+        if counts != self.said {
+            if now >= self.progress_at {
+                control.say(&Said::Progress { sent: counts.0, replies: counts.1 })?;
+                self.said = counts;
+                self.progress_at = now + SECOND;
+            } else {
+                wake(self.progress_at);
+            }
+        }
+
+        let done = self.schedule.over() && self.replies >= self.expected;
+        let finished = done && !std::mem::replace(&mut self.done, done);
+        if let Some(oldest) = self.events.oldest() {
+            let calm = due.is_none_or(|due| due > now + CALM);
+            if finished || (calm && now >= oldest + FLUSH_AFTER) || now >= oldest + SECOND {
+                self.events.flush()?;
+            } else if now < oldest + FLUSH_AFTER {
+                wake(oldest + FLUSH_AFTER);
+            }
+        }
+        if finished {
+            control.say(&Said::Done {})?;
+        }
+        Ok(until)
+    }
+}

@@ -1,0 +1,179 @@
+//! Replies upward: REQ at each sink, REP at the source, over TCP.
+
+use crate::error::Error;
+use crate::link::{HELLO, Warning};
+use crate::spec::{Peer, Spec};
+use crate::zeromq::{Socket, connect_to, listen_at};
+use std::collections::HashMap;
+use std::os::fd::RawFd;
+
+/// The source's end: takes requests and acknowledges each at once.
+pub struct Replies {
+    socket: Socket,
+    message: zmq::Message,
+    by_name: HashMap<String, usize>,
+    by_address: HashMap<String, usize>,
+    greeted: Vec<bool>,
+    missing: usize,
+    warning: Warning,
+}
+
+impl Replies {
+    /// Binds the REP socket.
+    pub fn new(context: &zmq::Context, spec: &Spec) -> Result<Self, Error> {
+        let mut socket = Socket::new(context, zmq::REP)?;
+        socket.bind(&listen_at(spec.address, spec.port_up))?;
+        let index = |key: fn(&Peer) -> String| {
+            spec.peers.iter().enumerate().map(|(i, peer)| (key(peer), i)).collect()
+        };
+        Ok(Self {
+            socket,
+            message: zmq::Message::new(),
+            by_name: index(|peer| peer.name.clone()),
+            by_address: index(|peer| peer.address.to_string()),
+            greeted: vec![false; spec.peers.len()],
+            missing: spec.peers.len(),
+            warning: Warning::default(),
+        })
+    }
+
+    /// Whether a sink said hello.
+    pub fn greeted(&self, peer: usize) -> bool {
+        self.greeted[peer]
+    }
+
+    /// Whether all did.
+    pub fn all_greeted(&self) -> bool {
+        self.missing == 0
+    }
+
+    /// The descriptor that announces changes.
+    pub fn descriptor(&self) -> Result<RawFd, Error> {
+        self.socket.descriptor()
+    }
+
+    /// Whether a request is there.
+    pub fn pending(&self) -> Result<bool, Error> {
+        self.socket.pending(false)
+    }
+
+    /// The next reply that is there, in `message`, and the sink it is from.
+    pub fn receive(&mut self, message: &mut Vec<u8>) -> Result<Option<usize>, Error> {
+        while self.socket.receive(&mut self.message)? {
+            message.clear();
+            message.extend_from_slice(&self.message);
+            // The sink is known by the connection that the request came over:
+            // a name in the message would be bytes that the model does not have.
+            let address = self.message.gets("Peer-Address").unwrap_or("").to_owned();
+            self.socket.send(b"", 0)?;
+            if let Some(name) = message.strip_prefix(HELLO) {
+                self.hello(name, address);
+            } else if let Some(&peer) = self.by_address.get(&address) {
+                return Ok(Some(peer));
+            } else {
+                self.warning.once(|| {
+                    format!(
+                        "a reply came from {address:?}, which is no peer's address, and is left out"
+                    )
+                });
+            }
+        }
+        Ok(None)
+    }
+
+    fn hello(&mut self, name: &[u8], address: String) {
+        let Some(&peer) = std::str::from_utf8(name).ok().and_then(|name| self.by_name.get(name))
+        else {
+            return;
+        };
+        if !std::mem::replace(&mut self.greeted[peer], true) {
+            self.missing -= 1;
+        }
+        self.by_address.insert(address, peer);
+    }
+}
+
+/// A sink's end: one request at a time, the next only after the acknowledgement.
+pub struct Requests {
+    socket: Socket,
+    message: zmq::Message,
+    hello: Vec<u8>,
+    outstanding: bool,
+    blocked: bool,
+    greeting: Greeting,
+}
+
+#[derive(PartialEq, Eq)]
+enum Greeting {
+    Unsent,
+    Sent,
+    Answered,
+}
+
+impl Requests {
+    /// Connects the REQ socket.
+    pub fn new(context: &zmq::Context, spec: &Spec) -> Result<Self, Error> {
+        let mut socket = Socket::new(context, zmq::REQ)?;
+        // Requests wait here, where they are seen, until the connection stands,
+        // and not in a queue to a connection that may never come.
+        socket.set(zmq_sys::ZMQ_IMMEDIATE, 1, "set when to queue")?;
+        socket.connect(&connect_to(spec.address, spec.peers[0].address, spec.port_up))?;
+        Ok(Self {
+            socket,
+            message: zmq::Message::new(),
+            hello: [HELLO, spec.node.as_bytes()].concat(),
+            outstanding: false,
+            blocked: false,
+            greeting: Greeting::Unsent,
+        })
+    }
+
+    /// Says hello to the source once, as soon as the connection stands.
+    pub fn greet(&mut self) -> Result<(), Error> {
+        if self.greeting == Greeting::Unsent {
+            let hello = std::mem::take(&mut self.hello);
+            if self.send(&hello)? {
+                self.greeting = Greeting::Sent;
+            }
+            self.hello = hello;
+        }
+        Ok(())
+    }
+
+    /// Whether the source has acknowledged the hello.
+    pub fn greeted(&self) -> bool {
+        self.greeting == Greeting::Answered
+    }
+
+    /// Sends a request; false while one is outstanding or no one is connected.
+    pub fn send(&mut self, message: &[u8]) -> Result<bool, Error> {
+        if self.outstanding {
+            return Ok(false);
+        }
+        let sent = self.socket.send(message, 0)?;
+        (self.outstanding, self.blocked) = (sent, !sent);
+        Ok(sent)
+    }
+
+    /// Takes the acknowledgement that may be there.
+    pub fn acknowledge(&mut self) -> Result<(), Error> {
+        while self.outstanding && self.socket.receive(&mut self.message)? {
+            self.outstanding = false;
+            if self.greeting == Greeting::Sent {
+                self.greeting = Greeting::Answered;
+            }
+        }
+        Ok(())
+    }
+
+    /// The descriptor that announces changes.
+    pub fn descriptor(&self) -> Result<RawFd, Error> {
+        self.socket.descriptor()
+    }
+
+    /// Whether an acknowledgement is there, or a place for a request that
+    /// found none.
+    pub fn pending(&self) -> Result<bool, Error> {
+        self.socket.pending(self.blocked)
+    }
+}

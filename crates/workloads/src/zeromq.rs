@@ -1,0 +1,207 @@
+//! ZeroMQ sockets as all models need them, and what the libzmq in use can do.
+
+use crate::error::Error;
+use std::ffi::{CString, c_int, c_void};
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::RawFd;
+
+/// What the libzmq in use is and can do, as JSON.
+pub fn info() -> String {
+    let has = |capability| zmq::has(capability).unwrap_or(false);
+    serde_json::json!({
+        "version": version(),
+        "pgm": has("pgm"),
+        "norm": has("norm"),
+        "curve": has("curve"),
+        "ipc": has("ipc"),
+        "draft": has("draft"),
+    })
+    .to_string()
+}
+
+/// The version of the libzmq in use.
+pub fn version() -> String {
+    let (major, minor, patch) = zmq::version();
+    format!("{major}.{minor}.{patch}")
+}
+
+/// A context with one I/O thread: a node of a test bed with hundreds of them on
+/// two cores gains nothing from more.
+pub fn context() -> Result<zmq::Context, Error> {
+    let context = zmq::Context::new();
+    context.set_io_threads(1).map_err(Error::zmq("set the number of ZeroMQ's I/O threads"))?;
+    Ok(context)
+}
+
+/// A TCP endpoint to bind to.
+pub fn listen_at(address: Ipv4Addr, port: u16) -> String {
+    format!("tcp://{address}:{port}")
+}
+
+/// A TCP endpoint to connect to, from a given address: the other end knows its
+/// peers by their addresses.
+pub fn connect_to(from: Ipv4Addr, address: Ipv4Addr, port: u16) -> String {
+    format!("tcp://{from}:0;{address}:{port}")
+}
+
+/// One ZeroMQ socket.
+pub struct Socket {
+    socket: zmq::Socket,
+    name: &'static str,
+}
+
+impl Socket {
+    /// Makes a socket of a kind with the options that all of them need.
+    pub fn new(context: &zmq::Context, kind: zmq::SocketType) -> Result<Self, Error> {
+        let name = name(kind);
+        let socket = context.socket(kind).map_err(Error::zmq(&format!("make a {name} socket")))?;
+        let mut made = Self { socket, name };
+        for (option, value, why) in [
+            // Without limits nothing is dropped or blocked inside the program:
+            // what is lost is lost in the network, where it is measured.
+            (zmq_sys::ZMQ_SNDHWM, 0, "lift the send limit"),
+            (zmq_sys::ZMQ_RCVHWM, 0, "lift the receive limit"),
+            // Stop means now, not when the network has taken the rest.
+            (zmq_sys::ZMQ_LINGER, 0, "set the linger time"),
+            // A sink may be there before the source; hundreds of them must not
+            // knock ten times a second each.
+            (zmq_sys::ZMQ_RECONNECT_IVL, 100, "set the reconnect interval"),
+            (zmq_sys::ZMQ_RECONNECT_IVL_MAX, 1_000, "set the longest reconnect interval"),
+            // All sinks connect at once; the default of 100 would drop some of
+            // their connection requests, which costs those a second.
+            (zmq_sys::ZMQ_BACKLOG, 4_096, "set the backlog"),
+            // No heartbeats: they would be traffic that the model does not have.
+            (zmq_sys::ZMQ_HEARTBEAT_IVL, 0, "switch heartbeats off"),
+        ] {
+            made.set(option, value, why)?;
+        }
+        Ok(made)
+    }
+
+    /// Sets an option that is an int.
+    pub fn set(&mut self, option: u32, value: c_int, why: &str) -> Result<(), Error> {
+        // SAFETY: the socket is open, the value is an int that lives over the
+        // call, the size is its own.
+        let result = unsafe {
+            zmq_sys::zmq_setsockopt(
+                self.socket.as_mut_ptr(),
+                option as c_int,
+                std::ptr::from_ref(&value).cast::<c_void>(),
+                size_of::<c_int>(),
+            )
+        };
+        if result < 0 {
+            let tried = format!("{why} of a {} socket to {value}", self.name);
+            return Err(Error::Io { tried, source: last_error() });
+        }
+        Ok(())
+    }
+
+    /// The plain socket.
+    pub fn raw(&self) -> &zmq::Socket {
+        &self.socket
+    }
+
+    /// Binds to an endpoint.
+    pub fn bind(&mut self, endpoint: &str) -> Result<(), Error> {
+        self.attach(endpoint, "bind", zmq_sys::zmq_bind)
+    }
+
+    /// Connects to an endpoint, which need not be there yet.
+    pub fn connect(&mut self, endpoint: &str) -> Result<(), Error> {
+        self.attach(endpoint, "connect", zmq_sys::zmq_connect)
+    }
+
+    /// Not through crate `zmq`, which panics on error numbers it does not know.
+    fn attach(
+        &mut self,
+        endpoint: &str,
+        how: &str,
+        call: unsafe extern "C" fn(*mut c_void, *const std::ffi::c_char) -> c_int,
+    ) -> Result<(), Error> {
+        let error =
+            |source| Error::Address { tried: format!("{how} {} to {endpoint}", self.name), source };
+        let text = CString::new(endpoint).map_err(|nul| error(io::Error::other(nul)))?;
+        // SAFETY: the socket is open, the text ends with a zero and lives over the call.
+        let result = unsafe { call(self.socket.as_mut_ptr(), text.as_ptr()) };
+        if result < 0 { Err(error(last_error())) } else { Ok(()) }
+    }
+
+    /// The descriptor that announces changes, once each.
+    pub fn descriptor(&self) -> Result<RawFd, Error> {
+        self.socket
+            .get_fd()
+            .map_err(Error::zmq(&format!("get the {} socket's descriptor", self.name)))
+    }
+
+    /// Whether something can be read, or also written if `writing`.
+    pub fn pending(&self, writing: bool) -> Result<bool, Error> {
+        let events = self
+            .socket
+            .get_events()
+            .map_err(Error::zmq(&format!("look at a {} socket", self.name)))?;
+        let wanted = if writing { zmq::POLLIN | zmq::POLLOUT } else { zmq::POLLIN };
+        Ok(events.intersects(wanted))
+    }
+
+    /// The next message that is there, in `message`.
+    pub fn receive(&self, message: &mut zmq::Message) -> Result<bool, Error> {
+        self.taken(self.socket.recv(message, zmq::DONTWAIT), "receive from")
+    }
+
+    /// Sends a message; false when there is no one to take it.
+    pub fn send(&self, message: &[u8], flags: c_int) -> Result<bool, Error> {
+        self.taken(self.socket.send(message, flags | zmq::DONTWAIT), "send by")
+    }
+
+    fn taken(&self, result: zmq::Result<()>, tried: &str) -> Result<bool, Error> {
+        match result {
+            Ok(()) => Ok(true),
+            Err(zmq::Error::EAGAIN | zmq::Error::EINTR | zmq::Error::EHOSTUNREACH) => Ok(false),
+            Err(error) => Err(Error::zmq(&format!("{tried} a {} socket", self.name))(error)),
+        }
+    }
+}
+
+fn last_error() -> io::Error {
+    // SAFETY: reads the calling thread's error number.
+    let number = unsafe { zmq_sys::zmq_errno() };
+    if number < zmq_sys::ZMQ_HAUSNUMERO as c_int {
+        return io::Error::from_raw_os_error(number);
+    }
+    io::Error::other(zmq::Error::from_raw(number).message())
+}
+
+fn name(kind: zmq::SocketType) -> &'static str {
+    match kind {
+        zmq::ROUTER => "ROUTER",
+        zmq::DEALER => "DEALER",
+        zmq::XPUB => "XPUB",
+        zmq::SUB => "SUB",
+        zmq::REQ => "REQ",
+        zmq::REP => "REP",
+        _ => "ZeroMQ",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_what_libzmq_can_do() {
+        let info: serde_json::Value = serde_json::from_str(&info()).unwrap();
+        assert_eq!(info["version"], version());
+        assert!(info["pgm"].is_boolean() && info["norm"].is_boolean());
+    }
+
+    #[test]
+    fn an_address_that_is_not_here_is_named_with_a_hint() {
+        let context = context().unwrap();
+        let mut socket = Socket::new(&context, zmq::REP).unwrap();
+        let error = socket.bind("tcp://192.0.2.1:5557").unwrap_err().to_string();
+        assert!(error.contains("REP") && error.contains("192.0.2.1:5557"), "{error}");
+        assert!(error.contains("ip address"), "{error}");
+    }
+}

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Installs the system packages that building (and, with `test`, testing) needs and
+# this machine lacks; says what and why before it does.
+set -eu
+
+wanted=()
+need() { # what it is for, a test that it is there, package by package manager
+    local why=$1 there=$2 package=$3
+    if ! eval "$there" >/dev/null 2>&1; then
+        echo "missing: $package ($why)"
+        wanted+=("$package")
+    fi
+}
+
+if command -v apt-get >/dev/null; then
+    zmq=libzmq3-dev tshark=tshark cc=gcc
+    install() { DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y --no-install-recommends "$@"; }
+    refresh() { $sudo apt-get update; }
+elif command -v dnf >/dev/null; then
+    zmq=zeromq-devel tshark=wireshark-cli cc=gcc
+    install() { $sudo dnf install -y "$@"; }
+    refresh() { :; }
+elif command -v pacman >/dev/null; then
+    zmq=zeromq tshark=wireshark-cli cc=gcc
+    install() { $sudo pacman -S --noconfirm --needed "$@"; }
+    refresh() { :; }
+else
+    echo "no apt-get, dnf or pacman here: install libzmq with its headers (built with PGM) by hand"
+    zmq=libzmq tshark=tshark cc=gcc
+    install() { return 1; }
+    refresh() { :; }
+fi
+sudo=""
+[ "$(id -u)" = 0 ] || sudo="sudo"
+
+linkable() { echo 'int main(void){return 0;}' | cc -x c - -o /dev/null "$@"; }
+need "links programs" "command -v cc" "$cc"
+need "ZeroMQ with PGM, for the interaction models" "linkable -lzmq" "$zmq"
+if [ "${1:-}" = test ]; then
+    need "an independent look at captures, in tests" "command -v tshark" "$tshark"
+fi
+
+if [ ${#wanted[@]} -gt 0 ]; then
+    echo "installing with the package manager: ${wanted[*]}"
+    refresh
+    install "${wanted[@]}"
+fi
