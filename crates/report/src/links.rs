@@ -36,8 +36,10 @@ impl LinkRow {
     /// draw by frame. Loss by train varies more.
     pub fn loss_deviations(&self) -> Option<f64> {
         let asked = self.loss_asked_pct? / 100.0;
-        let spread = (self.frames * asked * (1.0 - asked)).sqrt();
-        (spread > 0.0).then(|| (self.lost - self.frames * asked) / spread)
+        // A frame that found the queue full was not drawn for.
+        let drawn = (self.frames - self.overflow).max(0.0);
+        let spread = (drawn * asked * (1.0 - asked)).sqrt();
+        (spread > 0.0).then(|| (self.lost - drawn * asked) / spread)
     }
 
     /// How much longer than asked the mean delay was.
@@ -83,4 +85,22 @@ pub(crate) fn read(path: &Path) -> Result<Vec<LinkRow>, Error> {
             rate_asked_bit_s: at(8, row).unwrap_or(0.0),
         })
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loss_is_judged_by_the_frames_that_were_drawn_for() {
+        let row = LinkRow {
+            frames: 110.0,
+            overflow: 10.0,
+            lost: 60.0,
+            loss_asked_pct: Some(50.0),
+            ..LinkRow::default()
+        };
+        assert_eq!(row.loss_deviations(), Some(2.0));
+        assert_eq!(LinkRow { loss_asked_pct: Some(0.0), ..row }.loss_deviations(), None);
+    }
 }

@@ -84,7 +84,7 @@ impl Figure {
 
     /// What the last column of a comparison holds.
     pub(crate) fn difference_head(&self) -> &'static str {
-        if self.by_difference() { "difference" } else { "ours / theirs" }
+        if self.by_difference() { "difference" } else { "ratio" }
     }
 
     /// How far ours is from theirs.

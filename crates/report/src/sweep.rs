@@ -137,13 +137,9 @@ impl Sweep {
     }
 
     /// The runs of all cells that have the values that `part` names.
-    pub fn matching(&self, part: &Cell) -> CellRuns<'_> {
-        let runs =
-            self.runs.iter().filter(|run| run.summary.cell.matches(part)).collect::<Vec<_>>();
-        CellRuns {
-            cell: runs.first().map_or(&self.runs[0].summary.cell, |r| &r.summary.cell),
-            runs,
-        }
+    pub fn matching<'a>(&'a self, part: &'a Cell) -> CellRuns<'a> {
+        let runs = self.runs.iter().filter(|run| run.summary.cell.matches(part)).collect();
+        CellRuns { cell: part, runs }
     }
 
     /// The names of all axes, in order.

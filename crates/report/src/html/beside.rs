@@ -6,7 +6,7 @@ use super::{Page, View};
 use crate::figures::range;
 use crate::{Comparison, Figure, format};
 
-/// A row of charts and a table for each figure.
+/// A row of charts for each figure, a table under each chart.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     let Some(reference) = &view.sweep.reference else { return };
     page.section("reference", "Beside the reference");
@@ -26,61 +26,70 @@ fn draw(page: &mut Page, view: &View<'_>, figure: &Figure) {
     if let Some(base) = &figure.relative_to {
         page.say(&format!("Percentage more (or, below zero, less) than {base}."));
     }
-    page.body += "<div class=\"beside\"><div>";
-    if rows.iter().any(|row| row.ours.is_some()) {
-        charts(page, view, figure, &rows);
-    } else {
-        page.say("None of these cells was run.");
-    }
-    page.body += "</div>";
-    page.table(&table(figure, &rows));
-    page.body += "</div>\n";
-}
-
-fn charts(page: &mut Page, view: &View<'_>, figure: &Figure, rows: &[Comparison]) {
-    let values = rows.iter().flat_map(|row| [row.ours.map(|ours| ours.median), row.theirs]);
-    let axis = Axis::fitting("", &figure.unit, &values.flatten().collect::<Vec<_>>());
     let divider = view.panels.axis.as_deref();
-    let panel_of = |row: &Comparison| {
-        divider.and_then(|axis| row.cell.get(axis)).unwrap_or_default().to_owned()
-    };
-    let mut panels: Vec<String> = Vec::new();
-    for row in rows.iter().filter(|row| row.ours.is_some()) {
-        if !panels.contains(&panel_of(row)) {
-            panels.push(panel_of(row));
+    let (mut panels, mut not_run): (Vec<(&str, Vec<&Comparison>)>, usize) = (Vec::new(), 0);
+    for row in &rows {
+        let name = divider.and_then(|axis| row.cell.get(axis)).unwrap_or_default();
+        if view.sweep.matching(&row.cell).runs.is_empty() {
+            not_run += 1;
+            continue;
+        }
+        match panels.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, rows)) => rows.push(row),
+            None => panels.push((name, vec![row])),
         }
     }
-    page.begin_charts(&[("ours".to_owned(), OURS), ("theirs".to_owned(), THEIRS)]);
-    for panel in panels {
-        let rows: Vec<_> = rows.iter().filter(|row| panel_of(row) == panel).collect();
-        let names: Vec<_> = rows.iter().map(|row| row.cell.label_without(divider)).collect();
-        let bars = |name: &str, colour, values| Bars {
-            name: name.to_owned(),
-            colours: vec![colour],
-            values,
-            stack: None,
-            texts: None,
-        };
-        let ours = rows.iter().map(|row| row.ours.map(|ours| ours.median)).collect();
-        let theirs = rows.iter().map(|row| row.theirs).collect();
-        let series = vec![bars("ours", OURS, ours), bars("theirs", THEIRS, theirs)];
-        let label = format!("{} {panel}, ours and theirs", figure.name);
-        page.chart(&panel, chart::bars(&label, &names, series, axis.clone()));
+    let shown = panels.iter().flat_map(|(_, rows)| rows);
+    let values = shown.flat_map(|row| [row.ours.map(|ours| ours.median), row.theirs]);
+    let axis = Axis::fitting("", &figure.unit, &values.flatten().collect::<Vec<_>>());
+    if !panels.is_empty() {
+        page.begin_charts(&[("ours".to_owned(), OURS), ("theirs".to_owned(), THEIRS)]);
+        for (name, rows) in panels {
+            page.body += "<div>";
+            panel(page, figure, (name, divider), &rows, axis.clone());
+            page.table(&table(figure, divider, &rows));
+            page.body += "</div>\n";
+        }
+        page.end_charts();
     }
-    page.end_charts();
+    if not_run > 0 {
+        page.say(&format!("{not_run} of its values are about cells that were not run."));
+    }
 }
 
-fn table(figure: &Figure, rows: &[Comparison]) -> Table {
+fn panel(
+    page: &mut Page,
+    figure: &Figure,
+    (name, divider): (&str, Option<&str>),
+    rows: &[&Comparison],
+    axis: Axis,
+) {
+    let names: Vec<_> = rows.iter().map(|row| row.cell.label_without(divider)).collect();
+    let bars = |name: &str, colour, values| Bars {
+        name: name.to_owned(),
+        colours: vec![colour],
+        values,
+        stack: None,
+        texts: None,
+    };
+    let ours = rows.iter().map(|row| row.ours.map(|ours| ours.median)).collect();
+    let theirs = rows.iter().map(|row| row.theirs).collect();
+    let series = vec![bars("ours", OURS, ours), bars("theirs", THEIRS, theirs)];
+    let label = format!("{} {name}, ours and theirs", figure.name);
+    page.chart(name, chart::bars(&label, &names, series, axis));
+}
+
+fn table(figure: &Figure, divider: Option<&str>, rows: &[&Comparison]) -> Table {
     let mut table = Table::default()
-        .text("cell")
-        .numbers("ours", &figure.unit)
+        .text("")
+        .numbers("ours", "")
         .numbers("range", "")
-        .numbers("theirs", &figure.unit)
+        .numbers("theirs", "")
         .numbers(figure.difference_head(), "");
     for row in rows {
         let (ours, range) = range(row.ours, format::number);
         table.row(vec![
-            row.cell.to_string().into(),
+            row.cell.label_without(divider).into(),
             Place::number(ours),
             Place::Small(range.unwrap_or_default()),
             Place::number(row.theirs.map_or_else(|| format::NONE.to_owned(), format::number)),

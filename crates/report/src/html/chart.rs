@@ -153,11 +153,9 @@ pub(super) struct Bars {
 pub(super) fn bars(label: &str, categories: &[String], series: Vec<Bars>, axis: Axis) -> Chart {
     let longest = categories.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let slanted = longest * categories.len() > 36;
-    // Many long numbers stand upright, lest they run into each other.
-    let texts = series.iter().flat_map(|bars| bars.values.iter().flatten());
-    let upright = series.len() * categories.len() >= 8
-        && series.iter().all(|bars| bars.stack.is_none())
-        && texts.map(|value| format::number(*value).chars().count()).max().unwrap_or(0) > 4;
+    // Many numbers stand upright, lest they run into each other.
+    let upright =
+        series.len() * categories.len() > 10 && series.iter().all(|bars| bars.stack.is_none());
     let (y_unit, values) = (axis.unit.clone(), axis.title());
     let series: Vec<Value> = series
         .into_iter()
@@ -182,7 +180,7 @@ pub(super) fn bars(label: &str, categories: &[String], series: Vec<Bars>, axis: 
                        json!({"fontSize": 10, "rotate": 90, "align": "left",
                               "verticalAlign": "middle", "distance": 6})
                    } else {
-                       json!({"fontSize": 11})
+                       json!({"fontSize": if categories.len() > 3 { 10 } else { 11 }})
                    },
                    "emphasis": {"disabled": true}})
         })

@@ -17,6 +17,8 @@ struct Sum {
     frames: f64,
     lost: f64,
     overflow: f64,
+    /// Frames that loss was drawn for: those that found room in the queue.
+    drawn: f64,
     lost_asked: f64,
     delay_asked: f64,
     delay_got: f64,
@@ -99,7 +101,9 @@ fn add(sums: &mut Vec<Sum>, begin: usize, cell: &str, group: &str, row: &LinkRow
     sum.frames += row.frames;
     sum.lost += row.lost;
     sum.overflow += row.overflow;
-    sum.lost_asked += row.frames * row.loss_asked_pct.unwrap_or(0.0);
+    let drawn = (row.frames - row.overflow).max(0.0);
+    sum.drawn += drawn;
+    sum.lost_asked += drawn * row.loss_asked_pct.unwrap_or(0.0);
     sum.rate = sum.rate.max(row.rate_asked_bit_s);
     // Delays are weighed by the frames that had them.
     let through = (row.frames - row.lost - row.overflow).max(0.0);
@@ -154,8 +158,8 @@ fn summed(sums: &[Sum]) -> Table {
             mean(sum.delay_asked, sum.delayed),
             mean(sum.delay_got, sum.delayed),
             Place::number(format::number(sum.delay_max)),
-            mean(sum.lost_asked, sum.frames),
-            mean(100.0 * sum.lost, sum.frames),
+            mean(sum.lost_asked, sum.drawn),
+            mean(100.0 * sum.lost, sum.drawn),
             Place::number(format::count(sum.overflow)),
             Place::number(rate(sum.rate)),
         ]);

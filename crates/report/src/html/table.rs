@@ -68,7 +68,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The table; a first column that repeats itself is shown once a group.
+    /// The table; a wide one scrolls by itself.
     pub(super) fn to_html(&self) -> String {
         let mut html = String::from("<div class=\"table\"><table><thead><tr>");
         for (head, unit, numeric) in &self.heads {

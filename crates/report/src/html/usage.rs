@@ -27,7 +27,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     };
     per_cell(page, view, "CPU", "s", "CPU time", total);
     page.heading("CPU and memory in numbers");
-    page.say("Memory is the most that one node of the group held at any time.");
+    page.say("Memory is the most that one program of the group held at any time.");
     page.table(&numbers(view));
 }
 
