@@ -33,10 +33,24 @@ pub fn start(lab: &Lab, node: usize, argv: &[&str]) -> Result<(), Box<dyn Error>
     Ok(lab.run(node, 0, program)?)
 }
 
+/// Keeps this thread to one processor: the first, or the last. Those who flood
+/// and those who forward then take nothing from each other, and the ratio is one
+/// of forwarders.
+pub fn pin(last: bool) {
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    // SAFETY: an all-zero set is valid, and lives over the calls.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(if last { count - 1 } else { 0 }, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+    }
+}
+
 /// Lives the life of a flood.
 pub fn flood(args: &[String]) -> ExitCode {
     let (Some(address), Some(rate)) = (args.first(), args.get(1)) else { return ExitCode::from(2) };
     let rate: f64 = rate.parse().unwrap_or(0.0);
+    pin(true);
     let Ok(socket) = UdpSocket::bind("0.0.0.0:0") else { return ExitCode::FAILURE };
     if socket.connect((address.as_str(), 9)).is_err() {
         return ExitCode::FAILURE;

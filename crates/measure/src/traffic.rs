@@ -1,6 +1,6 @@
 //! What a frame is made of, layer by layer.
 
-use etherparse::{IpNumber, LaxNetSlice, LaxSlicedPacket, TransportSlice};
+use etherparse::{IpNumber, LaxNetSlice, LaxSlicedPacket, TcpHeaderSlice, UdpHeaderSlice};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::ops::AddAssign;
@@ -89,6 +89,8 @@ pub struct Classifier {
     next: HashMap<Flow, u32>,
 }
 
+/// PGM's number among the protocols on IP.
+const PGM: IpNumber = IpNumber(113);
 /// Length of a PGM header, and of what follows it in a data packet (RFC 3208,
 /// sections 8 and 8.2).
 const PGM_HEADER: usize = 16;
@@ -129,16 +131,20 @@ impl Classifier {
             return split(0, false);
         }
         let flow = |ports: (u16, u16)| (header.source(), header.destination(), ports.0, ports.1);
-        match &packet.transport {
-            Some(TransportSlice::Tcp(tcp)) => {
-                let header = tcp.slice().len().min(usize::from(tcp.data_offset()) * 4);
-                let carried = rest.len().saturating_sub(header);
+        // Not `packet.transport`: etherparse leaves that empty for a fragment, and
+        // a datagram's first fragment has the header.
+        match header.protocol() {
+            IpNumber::TCP => {
+                let Ok(tcp) = TcpHeaderSlice::from_slice(rest) else { return split(0, false) };
+                let header = tcp.slice().len();
+                let carried = rest.len() - header;
                 let length = carried as u32 + u32::from(tcp.syn()) + u32::from(tcp.fin());
                 let flow = flow((tcp.source_port(), tcp.destination_port()));
                 let again = length > 0 && self.seen(flow, tcp.sequence_number(), length, tcp.syn());
                 split(header, again)
             }
-            Some(TransportSlice::Udp(udp)) => {
+            IpNumber::UDP => {
+                let Ok(udp) = UdpHeaderSlice::from_slice(rest) else { return split(0, false) };
                 let ports = [udp.source_port(), udp.destination_port()];
                 match ports.iter().any(|port| self.pgm_ports.contains(port)) {
                     true => {
@@ -148,7 +154,7 @@ impl Classifier {
                     false => split(8, false),
                 }
             }
-            _ if header.protocol() == IpNumber(113) => {
+            PGM => {
                 let (header, again) = pgm(rest);
                 split(header, again)
             }
@@ -229,6 +235,14 @@ mod tests {
         let kind = Classifier::default().classify(&frame);
         assert_eq!(kind, Kind { lower: 34, transport: 8, carried: 85, again: false });
         assert_eq!(kind.traffic().bytes, 127);
+    }
+
+    #[test]
+    fn a_first_fragment_has_the_header() {
+        let mut frame = udp(9, &[0; 85]);
+        frame[20] = 0x20;
+        let kind = Classifier::default().classify(&frame);
+        assert_eq!(kind, Kind { lower: 34, transport: 8, carried: 85, again: false });
     }
 
     #[test]

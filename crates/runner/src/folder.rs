@@ -11,6 +11,7 @@ use medium::{Impairment, Place, Priority, Totals};
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
 /// A folder that one run writes to.
@@ -168,6 +169,7 @@ fn run_json(results: &Results<'_>) -> Value {
         "medium_priority": results.priority,
         "started": humantime::format_rfc3339_millis(results.started).to_string(),
         "phases": phases,
+        "interrupted": results.options.interrupted.load(Relaxed),
         "verdict": results.verdict,
     })
 }

@@ -62,6 +62,9 @@ pub struct Run {
     /// Where results go
     #[arg(long, default_value = "runs", value_name = "FOLDER")]
     pub out: PathBuf,
+    /// Go on with the sweep in this folder: have only the runs that it lacks
+    #[arg(long, value_name = "FOLDER", conflicts_with = "out")]
+    pub resume: Option<PathBuf>,
     /// Keep all frames in capture.pcapng
     #[arg(long)]
     pub capture: bool,

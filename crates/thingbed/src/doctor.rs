@@ -1,7 +1,7 @@
 //! What this machine has and lacks, what that costs, and the line that mends it.
 
-use crate::Status;
 use crate::sweep::workload_program;
+use crate::{Status, say};
 use lab::{Interface, Lab, Limits, Member, NodeSpec};
 use serde::Serialize;
 use std::fs;
@@ -66,7 +66,7 @@ pub fn doctor(json: bool) -> Status {
         tshark(),
     ];
     if json {
-        println!("{}", serde_json::to_string_pretty(&findings).unwrap_or_default());
+        say(serde_json::to_string_pretty(&findings).unwrap_or_default());
     } else {
         for finding in &findings {
             let mark = match finding.grade {
@@ -74,10 +74,10 @@ pub fn doctor(json: bool) -> Status {
                 Grade::Lacking => "lacking",
                 Grade::Missing => "MISSING",
             };
-            println!("{mark}  {:24} {}", finding.what, finding.found);
+            say(format_args!("{mark}  {:24} {}", finding.what, finding.found));
             for (word, text) in [("costs", &finding.costs), ("mend", &finding.mend)] {
                 if !text.is_empty() {
-                    println!("         {word:>24}: {text}");
+                    say(format_args!("         {word:>24}: {text}"));
                 }
             }
         }

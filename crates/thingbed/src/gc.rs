@@ -1,6 +1,6 @@
 //! Removing what was left behind.
 
-use crate::{Status, complain};
+use crate::{Status, complain, say};
 
 /// Removes what is left of tools that were killed, and says what it was.
 pub fn gc() -> Status {
@@ -17,7 +17,11 @@ pub fn gc() -> Status {
     let mut status = Status::Fine;
     for leftover in &found {
         for group in &leftover.cgroups {
-            println!("removed {} of process {}, which is gone", group.display(), leftover.pid);
+            say(format_args!(
+                "removed {} of process {}, which is gone",
+                group.display(),
+                leftover.pid
+            ));
         }
         for failure in &leftover.failed {
             complain(format!("could not remove all of process {}: {failure}", leftover.pid));
@@ -25,7 +29,7 @@ pub fn gc() -> Status {
         }
     }
     if found.iter().all(|leftover| leftover.cgroups.is_empty()) {
-        println!("nothing was left behind");
+        say("nothing was left behind");
     }
     status
 }

@@ -4,11 +4,13 @@ mod arguments;
 mod doctor;
 mod gc;
 mod progress;
+mod resume;
 mod show;
 mod sweep;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// How a command ended, as its exit status says it.
@@ -45,7 +47,17 @@ fn main() -> ExitCode {
     ExitCode::from(status as u8)
 }
 
+/// Prints a result. A reader that has gone, as `head` does, is no error.
+pub(crate) fn say(text: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+/// Tells the user, beside the results.
+pub(crate) fn remark(text: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
 /// Says what went wrong, the way all commands do.
 pub(crate) fn complain(error: impl std::fmt::Display) {
-    eprintln!("error: {error}");
+    remark(format_args!("error: {error}"));
 }

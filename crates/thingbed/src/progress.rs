@@ -1,14 +1,19 @@
 //! Progress of a run, on a terminal or in a log.
 
+use crate::remark;
 use indicatif::{ProgressBar, ProgressStyle};
 use runner::{Phase, Progress, Watch};
 use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// A log hears of a long phase this often.
+const PERIOD: Duration = Duration::from_secs(60);
 
 /// Shows how far a run is: a bar on a terminal, a line a phase elsewhere.
 pub struct Screen {
     bar: Option<ProgressBar>,
     plain: bool,
-    last: Option<Phase>,
+    last: Option<(Phase, Instant)>,
 }
 
 impl Screen {
@@ -21,7 +26,7 @@ impl Screen {
             ProgressBar::new(1).with_style(style).with_prefix(title.to_owned())
         });
         if !quiet && !terminal {
-            eprintln!("{title}");
+            remark(title);
         }
         Self { bar, plain: !quiet && !terminal, last: None }
     }
@@ -31,10 +36,16 @@ impl Screen {
         if let Some(bar) = self.bar.take() {
             let title = bar.prefix();
             bar.finish_and_clear();
-            eprintln!("{title}  {word}");
+            remark(format_args!("{title}  {word}"));
         } else if self.plain {
-            eprintln!("  {word}");
+            remark(format_args!("  {word}"));
         }
+    }
+}
+
+impl Screen {
+    fn due(&self, phase: Phase) -> bool {
+        self.last.is_none_or(|(last, said)| last != phase || said.elapsed() >= PERIOD)
     }
 }
 
@@ -50,10 +61,10 @@ impl Watch for Screen {
             bar.set_position(done);
             bar.set_message(text);
             bar.tick();
-        } else if self.plain && self.last != Some(progress.phase) {
-            eprintln!("  {text}");
+        } else if self.plain && self.due(progress.phase) {
+            remark(format_args!("  {text}"));
+            self.last = Some((progress.phase, Instant::now()));
         }
-        self.last = Some(progress.phase);
     }
 }
 

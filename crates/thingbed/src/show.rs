@@ -1,7 +1,7 @@
 //! Commands that read and print: check, plan, report, schema.
 
 use crate::arguments::Plan;
-use crate::{Status, complain};
+use crate::{Status, complain, say};
 use experiment::{Experiment, Only};
 use report::Sweep;
 use std::io::IsTerminal;
@@ -15,7 +15,7 @@ pub fn check(files: &[PathBuf]) -> Status {
             Ok(experiment) => {
                 let cells = experiment.cells(&Only::all()).map_or(0, |cells| cells.len());
                 let repeats = experiment.repeats;
-                println!("{}: good, {cells} cells x {repeats} repeats", file.display());
+                say(format_args!("{}: good, {cells} cells x {repeats} repeats", file.display()));
             }
             Err(wrong) => status = wrong,
         }
@@ -35,11 +35,11 @@ pub fn plan(arguments: &Plan) -> Status {
     });
     match planned {
         Ok(plans) if arguments.json => {
-            println!("{}", serde_json::to_string_pretty(&plans).unwrap_or_default());
+            say(serde_json::to_string_pretty(&plans).unwrap_or_default());
         }
         Ok(plans) => {
             for (n, plan) in plans.iter().enumerate() {
-                println!("{}{plan}", if n > 0 { "\n" } else { "" });
+                say(format_args!("{}{plan}", if n > 0 { "\n" } else { "" }));
             }
         }
         Err(errors) => {
@@ -66,15 +66,15 @@ pub fn report(folder: &Path, html: Option<&Path>) -> Status {
 pub fn draw(folder: &Path, html: &Path) -> Result<(), report::Error> {
     let sweep = Sweep::read(folder)?;
     let terminal = std::io::stdout().is_terminal();
-    print!("{}", report::terminal(&sweep, width(), terminal));
+    say(report::terminal(&sweep, width(), terminal).trim_end());
     report::write_html(&sweep, html)?;
-    println!("report: {}", html.display());
+    say(format_args!("report: {}", html.display()));
     Ok(())
 }
 
 /// Prints the JSON Schema of experiment files.
 pub fn schema() -> Status {
-    println!("{}", serde_json::to_string_pretty(&experiment::schema()).unwrap_or_default());
+    say(serde_json::to_string_pretty(&experiment::schema()).unwrap_or_default());
     Status::Fine
 }
 

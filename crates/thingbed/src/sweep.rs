@@ -2,8 +2,9 @@
 
 use crate::arguments::Run;
 use crate::progress::Screen;
+use crate::resume;
 use crate::show;
-use crate::{Status, complain};
+use crate::{Status, complain, remark};
 use experiment::{Cell, Experiment};
 use runner::{Error, Finished, Folder, Options, sweep_folder};
 use serde_json::Value;
@@ -34,7 +35,11 @@ pub fn run(arguments: &Run) -> Status {
             return Status::Failed;
         }
     };
-    let folder = match begin(arguments, &experiment, seed) {
+    let begun = match &arguments.resume {
+        Some(folder) => resume::check(arguments, folder, seed).map(|()| folder.clone()),
+        None => begin(arguments, &experiment, seed).map_err(|error| error.to_string()),
+    };
+    let folder = match begun {
         Ok(folder) => folder,
         Err(error) => {
             complain(error);
@@ -56,7 +61,7 @@ struct Sweep<'a> {
 
 impl Sweep<'_> {
     fn run(&self, cells: &[Cell], repeats: u32) -> Status {
-        let single = cells.len() == 1 && repeats == 1;
+        let single = cells.len() == 1 && repeats == 1 && self.arguments.resume.is_none();
         let mut summaries: Vec<Value> = Vec::new();
         let mut status = Status::Fine;
         // Repeats outermost: a machine that drifts touches all cells alike, and a
@@ -67,6 +72,11 @@ impl Sweep<'_> {
                 let title =
                     format!("[{place}/{}] {}", cells.len() * repeats as usize, name(cell, repeat));
                 let mut screen = Screen::new(&title, self.arguments.quiet);
+                if let Some(had) = self.had(cell, repeat) {
+                    screen.end("had before");
+                    summaries.push(had);
+                    continue;
+                }
                 match self.one(cell, repeat, single, &mut screen) {
                     Ok(finished) => {
                         screen.end(&word(&finished));
@@ -93,6 +103,7 @@ impl Sweep<'_> {
                         }
                     }
                 }
+                let summaries = self.all(&summaries);
                 if let Err(error) = self.keep(&summaries, single) {
                     complain(error);
                     status = Status::Failed;
@@ -103,7 +114,22 @@ impl Sweep<'_> {
                 }
             }
         }
-        self.end(&summaries, status)
+        self.end(&self.all(&summaries), status)
+    }
+
+    /// The summary of a run that the sweep has from before.
+    fn had(&self, cell: &Cell, repeat: u32) -> Option<Value> {
+        self.arguments.resume.as_ref()?;
+        resume::had(&self.folder.join(name(cell, repeat)))
+    }
+
+    /// What the sweep has by now.
+    fn all(&self, summaries: &[Value]) -> Vec<Value> {
+        let mut all = summaries.to_vec();
+        if self.arguments.resume.is_some() {
+            all.extend(resume::others(&self.folder, summaries));
+        }
+        all
     }
 
     fn one(
@@ -117,6 +143,9 @@ impl Sweep<'_> {
             true => self.folder.clone(),
             false => self.folder.join(name(cell, repeat)),
         };
+        if self.arguments.resume.is_some() {
+            resume::put_aside(&path)?;
+        }
         let folder = if single { Folder::take(path) } else { Folder::make(path)? };
         let plan = self.experiment.plan(cell, repeat, self.seed)?;
         let (tool, workload) = (current_exe(), workload_program());
@@ -152,7 +181,10 @@ impl Sweep<'_> {
 
     fn end(&self, summaries: &[Value], status: Status) -> Status {
         if summaries.is_empty() {
-            eprintln!("no results; what programs said may lie in {}", self.folder.display());
+            remark(format_args!(
+                "no results; what programs said may lie in {}",
+                self.folder.display()
+            ));
             return status;
         }
         if let Err(error) = show::draw(&self.folder, &self.folder.join("report.html")) {

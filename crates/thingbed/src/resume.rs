@@ -1,0 +1,121 @@
+//! Going on with a sweep that was cut short.
+
+use crate::arguments::Run;
+use runner::Error;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Whether the sweep in `folder` is one of the experiment and the seed that are
+/// asked for: runs of different ones do not stand in one table.
+pub fn check(arguments: &Run, folder: &Path, seed: u64) -> Result<(), String> {
+    let copy = folder.join("experiment.yaml");
+    let then = fs::read(&copy).map_err(|error| {
+        format!(
+            "{} is no folder of a sweep: could not read {}: {error}\n  \
+             give the folder that holds experiment.yaml and a folder for each run",
+            folder.display(),
+            copy.display()
+        )
+    })?;
+    if fs::read(&arguments.file).is_ok_and(|now| now != then) {
+        return Err(format!(
+            "{} has changed since the sweep in {} was begun\n  \
+             undo the change (the file as it was then is {}), or begin anew without --resume",
+            arguments.file.display(),
+            folder.display(),
+            copy.display()
+        ));
+    }
+    if folder.join("run.json").exists() {
+        return Err(format!(
+            "{} is the folder of a single run, which has no others to go on with",
+            folder.display()
+        ));
+    }
+    for run in runs(folder) {
+        let had = json(&run.join("plan.json")).and_then(|plan| plan["seed"].as_u64());
+        if let Some(had) = had.filter(|had| *had != seed) {
+            return Err(format!(
+                "the sweep in {} has the seed {had}, and {seed} is asked for\n  \
+                 add --seed {had}, or begin anew without --resume",
+                folder.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The summary of the run in `folder`, if it was had to its end.
+pub fn had(folder: &Path) -> Option<Value> {
+    let run = json(&folder.join("run.json"))?;
+    let whole = run["interrupted"] == Value::Bool(false);
+    whole.then(|| json(&folder.join("summary.json"))).flatten()
+}
+
+/// The summaries of the sweep's runs that are not among `those`, which had
+/// other cells asked for.
+pub fn others(folder: &Path, those: &[Value]) -> Vec<Value> {
+    let same = |a: &Value, b: &Value| a["cell"] == b["cell"] && a["repeat"] == b["repeat"];
+    let mut folders = runs(folder);
+    folders.sort();
+    let all = folders.iter().filter_map(|run| had(run));
+    all.filter(|one| !those.iter().any(|other| same(one, other))).collect()
+}
+
+/// Moves what is left of a run that was cut short out of the way: it is the
+/// user's, and no part of the sweep.
+pub fn put_aside(folder: &Path) -> Result<(), Error> {
+    let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
+    if !folder.exists() {
+        return Ok(());
+    }
+    let aside = parent.join("cut-short");
+    fs::create_dir_all(&aside).map_err(Error::write(&aside))?;
+    let free = (0..).map(|n| aside.join(format!("{}.{n}", name.display()))).find(|p| !p.exists());
+    let to = free.unwrap_or_else(|| aside.join(name));
+    fs::rename(folder, &to).map_err(Error::write(&to))
+}
+
+fn runs(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
+
+fn json(path: &Path) -> Option<Value> {
+    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_run_that_came_to_its_end_was_had() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("a-0");
+        assert_eq!(had(&run), None);
+        fs::create_dir(&run).unwrap();
+        fs::write(run.join("summary.json"), "{\"repeat\": 0}").unwrap();
+        assert_eq!(had(&run), None);
+        fs::write(run.join("run.json"), "{\"interrupted\": true}").unwrap();
+        assert_eq!(had(&run), None);
+        fs::write(run.join("run.json"), "{\"interrupted\": false}").unwrap();
+        assert_eq!(had(&run).unwrap()["repeat"], 0);
+    }
+
+    #[test]
+    fn what_was_cut_short_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("a-0");
+        put_aside(&run).unwrap();
+        for n in 0..2 {
+            fs::create_dir(&run).unwrap();
+            fs::write(run.join("plan.json"), n.to_string()).unwrap();
+            put_aside(&run).unwrap();
+        }
+        let kept = |n| fs::read_to_string(dir.path().join(format!("cut-short/a-0.{n}/plan.json")));
+        assert_eq!((kept(0).unwrap(), kept(1).unwrap()), ("0".into(), "1".into()));
+        assert!(!run.exists());
+    }
+}
