@@ -46,12 +46,35 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// An engine on the first processor, on which it measures.
+pub fn start(
+    taps: Taps,
+    segments: Vec<SegmentSpec>,
+    places: Vec<Place>,
+    accounting: Accounting,
+) -> std::io::Result<Engine<Accounting>> {
+    load::keep_to(load::Cpu::First);
+    let waker = taps.waker();
+    let engine = Engine::start(taps, waker, segments, places, accounting);
+    load::keep_to(load::Cpu::Any);
+    let engine = engine?;
+    engine.begin();
+    Ok(engine)
+}
+
 /// Neighbours in pairs: 0 and 1, 2 and 3.
 fn pairs(count: usize) -> Result<(lab::Lab, Vec<std::os::fd::OwnedFd>), Box<dyn Error>> {
     nodes::up(count, |i| vec![i ^ 1])
 }
 
-fn floods(lab: &lab::Lab, count: usize) -> Result<(), Box<dyn Error>> {
+/// Receivers greet first: frames to unknown places would go to all of them.
+fn floods(lab: &lab::Lab, count: usize, frames: impl Fn() -> u64) -> Result<(), Box<dyn Error>> {
+    for node in (1..count).step_by(2) {
+        load::start(lab, node, &[load::HELLO, &nodes::address(node - 1).to_string()])?;
+    }
+    while frames() < count as u64 / 2 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
     for node in (0..count).step_by(2) {
         load::start(lab, node, &[load::FLOOD, &nodes::address(node + 1).to_string(), "0"])?;
     }
@@ -71,10 +94,10 @@ fn bare_round(count: usize) -> Result<f64, Box<dyn Error>> {
     let (stop, frames) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let (its_stop, its_frames) = (stop.clone(), frames.clone());
     let thread = std::thread::spawn(move || {
-        load::pin(false);
+        load::keep_to(load::Cpu::First);
         bare::forward(taps, its_stop, its_frames);
     });
-    floods(&lab, count)?;
+    floods(&lab, count, || frames.load(Relaxed))?;
     let rate = rate(|| frames.load(Relaxed));
     stop.store(true, Relaxed);
     drop(lab);
@@ -85,12 +108,10 @@ fn bare_round(count: usize) -> Result<f64, Box<dyn Error>> {
 fn medium_round(count: usize) -> Result<f64, Box<dyn Error>> {
     let (lab, taps) = pairs(count)?;
     let taps = Taps::new(taps)?;
-    let waker = taps.waker();
     let (spec, places) = switch(count, &ideal());
     let accounting = Accounting::new(vec![(0..count).collect()], Vec::new(), None);
-    let engine = Engine::start(taps, waker, vec![spec], places, accounting)?;
-    engine.begin();
-    floods(&lab, count)?;
+    let engine = start(taps, vec![spec], places, accounting)?;
+    floods(&lab, count, || engine.frames())?;
     let rate = rate(|| engine.frames());
     drop(lab);
     engine.stop()?;

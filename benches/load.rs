@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 /// Sends datagrams: `<address> <frames a second, 0 for as many as it can>`.
 pub const FLOOD: &str = "__flood";
+/// Sends one datagram, so that a switch learns where the sender is: `<address>`.
+pub const HELLO: &str = "__hello";
 /// Keeps a processor busy.
 pub const BURN: &str = "__burn";
 
@@ -33,15 +35,28 @@ pub fn start(lab: &Lab, node: usize, argv: &[&str]) -> Result<(), Box<dyn Error>
     Ok(lab.run(node, 0, program)?)
 }
 
-/// Keeps this thread to one processor: the first, or the last. Those who flood
-/// and those who forward then take nothing from each other, and the ratio is one
-/// of forwarders.
-pub fn pin(last: bool) {
+/// Where a thread may run.
+#[derive(Debug, Clone, Copy)]
+pub enum Cpu {
+    First,
+    Last,
+    Any,
+}
+
+/// Keeps this thread, and those that it starts from now on, to `cpu`. Floods have
+/// the last and forwarders the first: they then take nothing from each other,
+/// and the ratio is one of forwarders.
+pub fn keep_to(cpu: Cpu) {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     // SAFETY: an all-zero set is valid, and lives over the calls.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(if last { count - 1 } else { 0 }, &mut set);
+        let cpus = match cpu {
+            Cpu::First => 0..1,
+            Cpu::Last => count - 1..count,
+            Cpu::Any => 0..libc::CPU_SETSIZE as usize,
+        };
+        cpus.for_each(|cpu| libc::CPU_SET(cpu, &mut set));
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
     }
 }
@@ -50,7 +65,7 @@ pub fn pin(last: bool) {
 pub fn flood(args: &[String]) -> ExitCode {
     let (Some(address), Some(rate)) = (args.first(), args.get(1)) else { return ExitCode::from(2) };
     let rate: f64 = rate.parse().unwrap_or(0.0);
-    pin(true);
+    keep_to(Cpu::Last);
     let Ok(socket) = UdpSocket::bind("0.0.0.0:0") else { return ExitCode::FAILURE };
     if socket.connect((address.as_str(), 9)).is_err() {
         return ExitCode::FAILURE;
@@ -67,6 +82,13 @@ pub fn flood(args: &[String]) -> ExitCode {
         }
         std::thread::sleep(TURN.min(Duration::from_secs_f64(1.0 / rate)));
     }
+}
+
+/// Lives the life of a greeting.
+pub fn hello(args: &[String]) -> ExitCode {
+    let Some(address) = args.first() else { return ExitCode::from(2) };
+    let sent = UdpSocket::bind("0.0.0.0:0").and_then(|s| s.send_to(b"hello", (&**address, 9)));
+    if sent.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Lives the life of a busy program.

@@ -18,6 +18,7 @@ fn main() -> ExitCode {
     match args.first().map(String::as_str) {
         Some(lab::NURSERY) => return lab::nursery(),
         Some(load::FLOOD) => return load::flood(&args[1..]),
+        Some(load::HELLO) => return load::hello(&args[1..]),
         Some(load::BURN) => return load::burn(),
         _ => {}
     }

@@ -181,11 +181,13 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
             self.control.frames.fetch_add(taken as u64, Relaxed);
             let waiting = self.segments.iter().map(Segment::waiting).sum::<usize>();
             self.control.waiting.store(waiting as u64, Relaxed);
-            if taken < BATCH {
+            if taken == BATCH {
+                governor.waited(now, now);
+            } else {
                 let until = self.segments.iter().filter_map(Segment::next).min();
                 now = monotonic_now();
-                let slept = self.io.wait(now, until)?;
-                governor.waited(slept, monotonic_now());
+                self.io.wait(now, until)?;
+                governor.waited(now, monotonic_now());
             }
         }
         let totals = self.segments.iter().map(Segment::totals).collect();

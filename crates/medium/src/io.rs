@@ -8,8 +8,8 @@ use std::sync::Arc;
 /// Frame I/O over a set of ports. A port's place in the set is its number.
 pub trait FrameIo: Send {
     /// Waits until a frame can be read, `until` has come (CLOCK_MONOTONIC) or
-    /// the waker was used; says whether it slept at all.
-    fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<bool>;
+    /// the waker was used.
+    fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()>;
     /// The next frame that is there: its port and its length in `buffer`.
     fn receive(&mut self, buffer: &mut [u8]) -> Option<(usize, usize)>;
     /// Sends `frame` to `port`; false when the kernel would not take it.
@@ -73,7 +73,7 @@ impl Taps {
 }
 
 impl FrameIo for Taps {
-    fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<bool> {
+    fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()> {
         let gap = until.map(|until| until.saturating_sub(now));
         let timeout = gap.map(|ns| libc::timespec {
             tv_sec: (ns / 1_000_000_000) as libc::time_t,
@@ -96,7 +96,7 @@ impl FrameIo for Taps {
         };
         if n < 0 {
             let error = io::Error::last_os_error();
-            return if error.kind() == io::ErrorKind::Interrupted { Ok(true) } else { Err(error) };
+            return if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) };
         }
         for event in &events[..n as usize] {
             if event.u64 == WAKER {
@@ -107,7 +107,7 @@ impl FrameIo for Taps {
                 self.ready.push((event.u64 as usize, TURN));
             }
         }
-        Ok(n == 0 && gap != Some(0))
+        Ok(())
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> Option<(usize, usize)> {

@@ -15,16 +15,20 @@ pub enum Priority {
     Ordinary,
 }
 
-/// A real-time thread that has not slept for this long steps down: the kernel
-/// stops one that runs for 0.95 s of a second, for 50 ms at a stretch.
+/// A real-time thread that has not slept for this long steps down, and up again
+/// no sooner than after the same: the kernel stops one that runs for 0.95 s of a
+/// second, for 50 ms at a stretch.
 const PATIENCE: Instant = 500_000_000;
+/// A wait that took this long slept; one that found something takes a tenth.
+const SLEEP: Instant = 20_000;
 
 /// Holds the calling thread's priority, and steps down under overload.
 #[derive(Debug)]
 pub(crate) struct Governor {
     best: Priority,
     now_real_time: bool,
-    slept: Instant,
+    /// When it last slept, or stepped down.
+    since: Instant,
 }
 
 impl Governor {
@@ -41,7 +45,7 @@ impl Governor {
         // Timers of ordinary threads may otherwise be 50 us late on purpose.
         // SAFETY: prctl with integer arguments.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-        Self { best, now_real_time: best == Priority::RealTime, slept: now }
+        Self { best, now_real_time: best == Priority::RealTime, since: now }
     }
 
     /// The priority that was had.
@@ -49,19 +53,27 @@ impl Governor {
         self.best
     }
 
-    /// To be told after each wait whether the thread slept.
-    pub fn waited(&mut self, slept: bool, now: Instant) {
-        if self.best != Priority::RealTime {
-            return;
+    /// To be told of each wait, from when to when it was.
+    pub fn waited(&mut self, from: Instant, until: Instant) {
+        if self.best == Priority::RealTime
+            && let Some(real_time) = self.decide(from, until)
+        {
+            self.now_real_time = set(real_time) && real_time;
         }
-        if slept {
-            self.slept = now;
-            if !self.now_real_time {
-                self.now_real_time = set(true);
-            }
-        } else if self.now_real_time && now.saturating_sub(self.slept) > PATIENCE {
-            self.now_real_time = !set(false);
+    }
+
+    /// Whether to change, and to what.
+    fn decide(&mut self, from: Instant, until: Instant) -> Option<bool> {
+        let long = until.saturating_sub(self.since) > PATIENCE;
+        let slept = until.saturating_sub(from) > SLEEP;
+        let change = match self.now_real_time {
+            true => (long && !slept).then_some(false),
+            false => (long && slept).then_some(true),
+        };
+        if change.is_some() || (slept && self.now_real_time) {
+            self.since = until;
         }
+        change
     }
 }
 
@@ -71,5 +83,29 @@ fn set(real_time: bool) -> bool {
     // SAFETY: the parameter lives over the call; 0 is the calling thread.
     unsafe {
         libc::sched_setscheduler(0, policy | libc::SCHED_RESET_ON_FORK, &raw const param) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Instant = 1_000_000;
+
+    #[test]
+    fn steps_down_when_it_never_sleeps_and_up_when_it_does() {
+        let mut governor = Governor { best: Priority::RealTime, now_real_time: true, since: 0 };
+        let mut wait = |from, until| {
+            let change = governor.decide(from, until);
+            governor.now_real_time = change.unwrap_or(governor.now_real_time);
+            change
+        };
+        assert_eq!(wait(0, 400 * MS), None, "a long sleep");
+        assert_eq!(wait(800 * MS, 800 * MS + 1_000), None, "not yet");
+        assert_eq!(wait(901 * MS, 901 * MS + 1_000), Some(false));
+        assert_eq!(wait(1_000 * MS, 1_001 * MS), None, "has just stepped down");
+        assert_eq!(wait(1_402 * MS, 1_402 * MS), None, "has not slept");
+        assert_eq!(wait(1_402 * MS, 1_403 * MS), Some(true));
+        assert_eq!(wait(1_904 * MS, 1_904 * MS), Some(false));
     }
 }
