@@ -26,6 +26,9 @@ const CALM: Nanos = 2 * MILLISECOND;
 /// of microseconds, one that has just been awake by tens. Spinning would do
 /// better, but its CPU time would be measured as the protocol's.
 const LEAD: Nanos = MILLISECOND;
+/// It wakes sooner, by this part of the wait, where the wait is long: poll(2) lets
+/// itself be late by up to a thousandth of it.
+const LONG: u64 = 200;
 /// Replies taken in one turn, so that the control channel gets its own.
 const TURN: usize = 64;
 
@@ -164,7 +167,7 @@ impl<'a> Source<'a> {
     fn tend(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
         let now = monotonic_now();
         let due = self.schedule.due();
-        let mut until = due.map(|due| if due > now + LEAD { due - LEAD } else { due });
+        let mut until = due.map(|due| next_wake(due, now));
         let mut wake = |at: Nanos| until = Some(until.map_or(at, |until| until.min(at)));
 
         if !self.ready {
@@ -205,5 +208,31 @@ impl<'a> Source<'a> {
             control.say(&Said::Done {})?;
         }
         Ok(until)
+    }
+}
+
+/// When to wake for what is due then: shortly before, and at last right then.
+fn next_wake(due: Nanos, now: Nanos) -> Nanos {
+    let gap = due.saturating_sub(now);
+    let lead = LEAD.max(gap / LONG);
+    if gap > lead { due - lead } else { due }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_wait_is_made_of_few_short_ones() {
+        let due = 60 * SECOND;
+        let (mut now, mut wakes) = (0, 0);
+        while now < due {
+            let until = next_wake(due, now);
+            // As late as poll(2) may be.
+            now = until + (until - now) / 1_000;
+            wakes += 1;
+        }
+        assert!(now - due <= MILLISECOND / 500, "{} ns late", now - due);
+        assert!(wakes <= 4, "{wakes}");
     }
 }
