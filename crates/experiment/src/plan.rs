@@ -210,8 +210,11 @@ pub struct Interaction {
     pub payload: PathBuf,
     /// The file that each answer carries; absolute.
     pub reply_payload: PathBuf,
-    /// The length of the payload file.
+    /// The length of each message: the payload file's, and ten more where that
+    /// has no place for the message's number.
     pub payload_bytes: u64,
+    /// The length of each answer.
+    pub reply_payload_bytes: u64,
     /// Time between two messages of the source.
     pub every: Span,
     /// How many messages the source sends.

@@ -128,6 +128,18 @@ fn start(
     let mut command = Command::new(program);
     command.args(&argv[1..]).envs(env).current_dir(cwd).process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
+    // What is ignored or blocked here stays so over exec, and no program expects
+    // it: the nursery ignores a terminal's Ctrl-C, this init blocks SIGCHLD.
+    // SAFETY: between fork and exec, system calls alone; an all-zero set is valid.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            let mut none: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&raw mut none);
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+            Ok(())
+        });
+    }
     if let Some(control) = &control {
         let fd = control.as_raw_fd();
         command.env("THINGBED_CONTROL_FD", PROGRAM_CONTROL.to_string());

@@ -8,9 +8,9 @@ use medium::{Delivery, Drop, Instant, Observer, Place};
 /// What one node sent and received on all its interfaces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NodeTraffic {
-    /// Sent since measuring began.
+    /// Sent while it was measured.
     pub tx: Traffic,
-    /// Received since measuring began.
+    /// Received while it was measured.
     pub rx: Traffic,
     /// Frames and bytes sent since the medium started: what the kernel's
     /// counters of the interface hold.
@@ -30,10 +30,12 @@ pub struct Accounting {
     classifier: Classifier,
     arriving: Classifier,
     lateness: Latency,
+    /// That of frames that were to be held back, and of those that were not.
+    held: Latency,
+    passed: Latency,
     /// Sum of lateness in ns and frames, by segment and endpoint.
     late_at: Vec<Vec<[u64; 2]>>,
-    began: Option<Instant>,
-    last_frame: Instant,
+    measuring: bool,
     capture: Option<Capture>,
 }
 
@@ -49,8 +51,9 @@ impl Accounting {
             classifier: Classifier::new(pgm_ports.clone()),
             arriving: Classifier::new(pgm_ports),
             lateness: Latency::new(),
-            began: None,
-            last_frame: 0,
+            held: Latency::new(),
+            passed: Latency::new(),
+            measuring: false,
             capture,
         }
     }
@@ -71,14 +74,14 @@ impl Accounting {
         sum as f64 / frames.max(1) as f64
     }
 
-    /// When measuring began, if it did.
-    pub fn began(&self) -> Option<Instant> {
-        self.began
+    /// The same of the frames that a link was to hold back, by delay or rate.
+    pub fn held(&self) -> &Latency {
+        &self.held
     }
 
-    /// When the last frame was seen.
-    pub fn last_frame(&self) -> Instant {
-        self.last_frame
+    /// The same of the frames that were to be passed on at once.
+    pub fn passed(&self) -> &Latency {
+        &self.passed
     }
 
     /// Takes the capture out, to be closed.
@@ -88,8 +91,18 @@ impl Accounting {
 }
 
 impl Observer for Accounting {
-    fn begin(&mut self, at: Instant) {
-        self.began = Some(at);
+    fn begin(&mut self, _at: Instant) {
+        self.measuring = true;
+        if let Some(capture) = &mut self.capture {
+            capture.event("measuring begins");
+        }
+    }
+
+    fn end(&mut self, _at: Instant) {
+        self.measuring = false;
+        if let Some(capture) = &mut self.capture {
+            capture.event("measuring ends");
+        }
     }
 
     fn sent(&mut self, from: Place, frame: &[u8], at: Instant) {
@@ -98,9 +111,8 @@ impl Observer for Accounting {
         node.all_tx[1] += frame.len() as u64;
         // Flows are followed from their first frame, before measuring begins.
         let kind = self.classifier.classify(frame);
-        if self.began.is_some() {
+        if self.measuring {
             node.tx += kind.traffic();
-            self.last_frame = at;
         }
         if let Some(capture) = &mut self.capture {
             capture.frame(from, false, frame, at);
@@ -116,13 +128,16 @@ impl Observer for Accounting {
             capture.frame(place, true, &delivery.frame, at);
         }
         let kind = self.arriving.classify(&delivery.frame);
-        if self.began.is_none() {
+        if !self.measuring {
             return;
         }
         node.rx += kind.traffic();
-        self.last_frame = at;
         let late = at.saturating_sub(delivery.intended);
         self.lateness.record_ns(late);
+        match delivery.intended > delivery.arrived {
+            true => self.held.record_ns(late),
+            false => self.passed.record_ns(late),
+        }
         let [sum, frames] = &mut self.late_at[segment][delivery.endpoint];
         *sum += late;
         *frames += 1;
@@ -133,7 +148,7 @@ impl Observer for Accounting {
     }
 
     fn refused(&mut self, to: Place, _at: Instant) {
-        if self.began.is_some() {
+        if self.measuring {
             self.nodes[self.owners[to.segment][to.endpoint]].refused += 1;
         }
     }

@@ -53,10 +53,14 @@ pub struct Verdict {
 /// What a verdict is drawn from.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// The smallest delay asked of any link, in ns; 0 when one asks for none.
+    /// The smallest delay that a link with any asks for, in ns; 0 when none does.
     pub smallest_delay_ns: u64,
-    /// How late frames left the medium.
-    pub lateness: Latency,
+    /// How late frames left that a link was to hold back.
+    pub held: Latency,
+    /// How late frames left that were to be passed on at once.
+    pub passed: Latency,
+    /// Round trips, from the time a message was meant to be sent, in ms.
+    pub rtd_ms: Option<Summary>,
     /// How late messages were sent, in ms.
     pub slip_ms: Option<Summary>,
     /// Messages that were scheduled and never sent.
@@ -75,10 +79,11 @@ pub struct Facts {
     pub failures: Vec<String>,
 }
 
-/// Where no link asks for a delay, lateness is held against this: a local
-/// network, on which a millisecond (5 %) is noticed and 10 ms (50 %) are not
-/// local any more.
-const NO_DELAY_NS: u64 = 20_000_000;
+/// A frame that is to be passed on at once has no delay to be held against. Its
+/// lateness is held against what the reader looks at, the median round trip; and
+/// against a local network's 20 ms where that is shorter, on which a millisecond
+/// (5 %) is noticed and 10 ms (50 %) are not local any more.
+const LOCAL_NS: f64 = 20_000_000.0;
 /// Schedules are held to this share of a typical figure of 10 ms.
 const SLIP_SUSPECT_MS: f64 = 1.0;
 const SLIP_INVALID_MS: f64 = 10.0;
@@ -106,27 +111,44 @@ pub fn judge(facts: &Facts) -> Verdict {
             });
         };
 
-    let delay_us = match facts.smallest_delay_ns {
-        0 => NO_DELAY_NS as f64 / 1e3,
+    let median_ns = facts.rtd_ms.map_or(0.0, |rtd| rtd.p50 * 1e6);
+    let at_once_us = median_ns.max(LOCAL_NS) / 1e3;
+    let held_us = match facts.smallest_delay_ns {
+        0 => at_once_us,
         delay => delay as f64 / 1e3,
     };
-    let late = |q| facts.lateness.quantile_ns(q) as f64 / 1e3;
-    look(
-        "medium release error, p99",
-        late(0.99),
-        "us",
-        Some((0.05 * delay_us, 0.5 * delay_us)),
-        "how much later than meant frames left the medium; limits are 5 % and 50 % of the \
-         smallest delay asked for, or of 20 ms where none is",
-    );
-    look(
-        "medium release error, max",
-        facts.lateness.max_ns() as f64 / 1e3,
-        "us",
-        Some((delay_us, 10.0 * delay_us)),
-        "the worst single frame; limits are once and ten times the smallest delay asked for, \
-         or 20 ms where none is",
-    );
+    let kinds = [
+        (
+            "held back",
+            &facts.held,
+            held_us,
+            "how much later than meant frames left a link that delays them, against the smallest \
+             delay asked for",
+        ),
+        (
+            "passed on",
+            &facts.passed,
+            at_once_us,
+            "how long the medium took for frames that were not to be delayed, against the median \
+             round trip or 20 ms; a multicast is written to one member after the other",
+        ),
+    ];
+    for (which, late, of_us, what) in kinds.into_iter().filter(|kind| kind.1.count() > 0) {
+        look(
+            &format!("release error of frames {which}, p99"),
+            late.quantile_ns(0.99) as f64 / 1e3,
+            "us",
+            Some((0.05 * of_us, 0.5 * of_us)),
+            &format!("{what}: limits are 5 % and 50 % of it"),
+        );
+        look(
+            &format!("release error of frames {which}, max"),
+            late.max_ns() as f64 / 1e3,
+            "us",
+            Some((of_us, 10.0 * of_us)),
+            &format!("{what}: limits are once and ten times it"),
+        );
+    }
     if let Some(slip) = facts.slip_ms {
         look(
             "schedule slip of the senders, p99",
@@ -270,7 +292,9 @@ mod tests {
     fn calm() -> Facts {
         Facts {
             smallest_delay_ns: 30_000_000,
-            lateness: [20_000; 100].into_iter().collect(),
+            held: [20_000; 100].into_iter().collect(),
+            passed: [20_000; 100].into_iter().collect(),
+            rtd_ms: Some(Summary { p50: 100.0, ..Summary::default() }),
             slip_ms: Some(Summary { p99: 0.1, ..Summary::default() }),
             host: vec![used(0.3, 1.0); 20],
             frames: 1000,
@@ -298,9 +322,12 @@ mod tests {
             assert_eq!(verdict.reasons.len(), 1, "{:?}", verdict.reasons);
             verdict.status
         };
-        let late = |us: u64| move |f: &mut Facts| f.lateness = [us * 1000; 9].into_iter().collect();
-        assert_eq!(spoilt(&late(2_000)), Status::Suspect);
-        assert_eq!(spoilt(&late(20_000)), Status::Invalid);
+        let late = |us: u64| -> Latency { [us * 1000; 9].into_iter().collect() };
+        // The smallest delay is 30 ms, the median round trip 100 ms.
+        assert_eq!(spoilt(&|f| f.held = late(2_000)), Status::Suspect);
+        assert_eq!(spoilt(&|f| f.held = late(20_000)), Status::Invalid);
+        assert_eq!(spoilt(&|f| f.passed = late(6_000)), Status::Suspect);
+        assert_eq!(spoilt(&|f| f.passed = late(60_000)), Status::Invalid);
         assert_eq!(spoilt(&|f| f.slip_ms.as_mut().unwrap().p99 = 3.0), Status::Suspect);
         assert_eq!(spoilt(&|f| f.unsent = 1), Status::Invalid);
         assert_eq!(spoilt(&|f| f.host[..4].fill(used(1.0, 1.0))), Status::Suspect);
@@ -310,6 +337,16 @@ mod tests {
         assert_eq!(spoilt(&|f| f.kernel_drops = 1), Status::Suspect);
         assert_eq!(spoilt(&|f| f.capture_missed = 1), Status::Suspect);
         assert_eq!(spoilt(&|f| f.failures.push("meter-1 died".into())), Status::Invalid);
+    }
+
+    #[test]
+    fn a_short_round_trip_is_held_to_a_local_networks() {
+        let mut facts = calm();
+        facts.rtd_ms = Some(Summary { p50: 0.5, ..Summary::default() });
+        facts.passed = [900_000; 9].into_iter().collect();
+        assert_eq!(judge(&facts).status, Status::Valid);
+        facts.passed = [1_100_000; 9].into_iter().collect();
+        assert_eq!(judge(&facts).status, Status::Suspect);
     }
 
     #[test]

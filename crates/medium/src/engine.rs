@@ -22,6 +22,8 @@ pub struct Place {
 pub trait Observer: Send + 'static {
     /// Measuring begins now; what came before was setting up.
     fn begin(&mut self, at: Instant);
+    /// Measuring ends now; what comes after is tearing down.
+    fn end(&mut self, at: Instant);
     /// A node sent `frame`.
     fn sent(&mut self, from: Place, frame: &[u8], at: Instant);
     /// A node was given a frame, at `at`; it should have been at
@@ -36,6 +38,8 @@ pub trait Observer: Send + 'static {
 #[derive(Debug, Default)]
 struct Control {
     begin: AtomicBool,
+    end: AtomicBool,
+    ended: AtomicBool,
     stop: AtomicBool,
     frames: AtomicU64,
     waiting: AtomicU64,
@@ -54,7 +58,7 @@ pub struct Outcome<O> {
     pub observer: O,
     /// How the thread was scheduled.
     pub priority: Priority,
-    /// What each link did since measuring began, by segment and endpoint: up,
+    /// What each link did while it was measured, by segment and endpoint: up,
     /// then down.
     pub totals: Vec<Vec<[Totals; 2]>>,
 }
@@ -85,6 +89,15 @@ impl<O: Observer> Engine<O> {
     pub fn begin(&self) {
         self.control.begin.store(true, Relaxed);
         self.waker.wake();
+    }
+
+    /// Ends measuring; frames are carried on. Comes back when it is done.
+    pub fn end(&self) {
+        self.control.end.store(true, Relaxed);
+        self.waker.wake();
+        while !self.control.ended.load(Relaxed) && !self.has_failed() {
+            std::thread::sleep(std::time::Duration::from_micros(100));
+        }
     }
 
     /// Frames that nodes have sent so far.
@@ -156,12 +169,18 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         let mut governor = Governor::raise(monotonic_now());
         let mut buffer = vec![0; BUFFER];
         let mut begun = false;
+        let mut measured = None;
         while !self.control.stop.load(Relaxed) {
             let mut now = monotonic_now();
             if !begun && self.control.begin.load(Relaxed) {
                 begun = true;
                 self.segments.iter_mut().for_each(Segment::impair);
                 self.observer.begin(now);
+            }
+            if measured.is_none() && self.control.end.load(Relaxed) {
+                measured = Some(self.totals());
+                self.observer.end(now);
+                self.control.ended.store(true, Relaxed);
             }
             for segment in 0..self.segments.len() {
                 self.deliver(segment, now);
@@ -190,8 +209,12 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
                 governor.waited(now, monotonic_now());
             }
         }
-        let totals = self.segments.iter().map(Segment::totals).collect();
+        let totals = measured.unwrap_or_else(|| self.totals());
         Ok(Outcome { observer: self.observer, priority: governor.priority(), totals })
+    }
+
+    fn totals(&self) -> Vec<Vec<[Totals; 2]>> {
+        self.segments.iter().map(Segment::totals).collect()
     }
 
     fn deliver(&mut self, segment: usize, now: Instant) {

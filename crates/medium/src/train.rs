@@ -3,26 +3,44 @@
 
 use crate::Instant;
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+use std::collections::HashMap;
 
 /// Segments of one flow further apart than this are trains of their own. A
 /// segmentation-offload burst leaves a stack within microseconds; the bound
 /// leaves room for a sender that was preempted.
 const GAP: Instant = 1_000_000;
+/// Fragments may be this far apart: as long as a receiver waits for them (RFC
+/// 1122, section 3.3.2, asks for 60 to 120 s; Linux waits for 30 s).
+const REASSEMBLY: Instant = 30_000_000_000;
 /// The largest IP packet, so the largest segmentation-offload burst.
 const MAX_BYTES: usize = 65_536;
+/// Trains remembered before those that have ended are forgotten.
+const ROOM: usize = 4_096;
 
-/// What ties a frame to the one before it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What all frames of a train have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Tie {
     Fragment { addresses: [u8; 8], id: u16, protocol: u8 },
-    Segment { addresses: [u8; 8], ports: (u16, u16), next: u32, bytes: usize, last: Instant },
+    Flow { addresses: [u8; 8], ports: (u16, u16) },
 }
 
-/// Numbers the trains of one direction of a link.
+/// A train that may go on.
+#[derive(Debug, Clone, Copy)]
+struct Train {
+    number: u64,
+    last: Instant,
+    /// The sequence number after its last segment, and its bytes so far.
+    next: u32,
+    bytes: usize,
+}
+
+/// Numbers the trains of one direction of a link. Trains of several senders may
+/// run through each other: who comes between is chance of the machine's.
 #[derive(Debug, Clone, Default)]
 pub struct Trains {
     number: u64,
-    current: Option<Tie>,
+    open: HashMap<Tie, Train>,
+    room: usize,
 }
 
 impl Trains {
@@ -31,31 +49,44 @@ impl Trains {
     /// Frames that are neither fragments nor TCP segments with data are trains
     /// of one.
     pub fn number(&mut self, frame: &[u8], now: Instant) -> u64 {
-        let tie = tie(frame, now);
-        let joined = match (&self.current, tie) {
-            (Some(old @ Tie::Fragment { .. }), Some(new)) if *old == new => Some(new),
-            (
-                Some(Tie::Segment { addresses: a, ports: p, next: n, bytes: b, last: l }),
-                Some(Tie::Segment { addresses, ports, next, bytes, last }),
-            ) if *a == addresses
-                && *p == ports
-                && n.wrapping_add(bytes as u32) == next
-                && now.saturating_sub(*l) <= GAP
-                && b + bytes <= MAX_BYTES =>
-            {
-                Some(Tie::Segment { addresses, ports, next, bytes: b + bytes, last })
+        let Some((tie, sequence, bytes)) = tie(frame) else { return self.begin() };
+        let gap = |train: &Train| now.saturating_sub(train.last);
+        let joined = self.open.get(&tie).copied().filter(|train| match tie {
+            Tie::Fragment { .. } => gap(train) <= REASSEMBLY,
+            Tie::Flow { .. } => {
+                gap(train) <= GAP && train.next == sequence && train.bytes + bytes <= MAX_BYTES
             }
-            (_, new) => {
-                self.number += 1;
-                new
-            }
+        });
+        let (number, before) = match joined {
+            Some(train) => (train.number, train.bytes),
+            None => (self.begin(), 0),
         };
-        self.current = joined;
+        let next = sequence.wrapping_add(bytes as u32);
+        self.open.insert(tie, Train { number, last: now, next, bytes: before + bytes });
+        self.forget(now);
+        number
+    }
+
+    fn begin(&mut self) -> u64 {
+        self.number += 1;
         self.number
+    }
+
+    /// Forgets trains that have ended, now and then.
+    fn forget(&mut self, now: Instant) {
+        if self.open.len() > self.room.max(ROOM) {
+            self.open.retain(|tie, train| {
+                let most = if matches!(tie, Tie::Flow { .. }) { GAP } else { REASSEMBLY };
+                now.saturating_sub(train.last) <= most
+            });
+            self.room = 2 * self.open.len();
+        }
     }
 }
 
-fn tie(frame: &[u8], now: Instant) -> Option<Tie> {
+/// What ties `frame` to others, the sequence number of its first byte, and its
+/// bytes; the last two are 0 for a fragment.
+fn tie(frame: &[u8]) -> Option<(Tie, u32, usize)> {
     let packet = SlicedPacket::from_ethernet(frame).ok()?;
     let NetSlice::Ipv4(ip) = packet.net? else { return None };
     let header = ip.header();
@@ -64,17 +95,12 @@ fn tie(frame: &[u8], now: Instant) -> Option<Tie> {
     addresses[4..].copy_from_slice(&header.destination());
     if header.is_fragmenting_payload() {
         let (id, protocol) = (header.identification(), header.protocol().0);
-        return Some(Tie::Fragment { addresses, id, protocol });
+        return Some((Tie::Fragment { addresses, id, protocol }, 0, 0));
     }
     let Some(TransportSlice::Tcp(tcp)) = packet.transport else { return None };
+    let ports = (tcp.source_port(), tcp.destination_port());
     let bytes = tcp.payload().len();
-    (bytes > 0).then(|| Tie::Segment {
-        addresses,
-        ports: (tcp.source_port(), tcp.destination_port()),
-        next: tcp.sequence_number().wrapping_add(bytes as u32),
-        bytes,
-        last: now,
-    })
+    (bytes > 0).then_some((Tie::Flow { addresses, ports }, tcp.sequence_number(), bytes))
 }
 
 #[cfg(test)]
@@ -123,6 +149,30 @@ mod tests {
             trains.number(&segment(6, 219), 10 + GAP + 1),
         ];
         assert_eq!(numbers, [1, 1, 2, 3, 4], "late, other flow, retransmission");
+    }
+
+    #[test]
+    fn trains_that_run_through_each_other_stay_whole() {
+        let mut trains = Trains::default();
+        let numbers = [
+            trains.number(&segment(5, 0), 0),
+            trains.number(&fragment(1, 0), 1),
+            trains.number(&segment(6, 500), 2),
+            trains.number(&segment(5, 73), 3),
+            trains.number(&[1, 2, 3], 4),
+            trains.number(&fragment(1, 88), 5),
+            trains.number(&segment(6, 573), 6),
+        ];
+        assert_eq!(numbers, [1, 2, 3, 1, 4, 2, 3]);
+    }
+
+    #[test]
+    fn trains_that_have_ended_are_forgotten() {
+        let mut trains = Trains::default();
+        for i in 0..100_000u64 {
+            trains.number(&segment((i % 60_000) as u16, 0), i * GAP);
+        }
+        assert!(trains.open.len() <= ROOM + 1, "{}", trains.open.len());
     }
 
     #[test]

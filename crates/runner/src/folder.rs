@@ -30,6 +30,8 @@ pub(crate) struct Results<'a> {
     pub messages: &'a [Message],
     pub outcomes: &'a Outcomes,
     pub usage: &'a Usage,
+    /// CPU time of each node's programs before measuring began.
+    pub cpu_before_ns: &'a [u64],
     pub accounting: &'a Accounting,
     pub totals: &'a [Vec<[Totals; 2]>],
     pub priority: Priority,
@@ -236,9 +238,8 @@ fn payload_sent(results: &Results<'_>, group: &str) -> u64 {
             }
             bytes += sent.len() as u64 * interaction.payload_bytes;
         }
-        let reply = fs::metadata(&interaction.reply_payload).map_or(0, |file| file.len());
         let answers = rows.iter().filter(|m| m.reply_sent_ns.is_some() && in_group(&m.peer));
-        bytes += answers.count() as u64 * reply;
+        bytes += answers.count() as u64 * interaction.reply_payload_bytes;
     }
     bytes
 }
@@ -317,6 +318,7 @@ fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> Value {
     let jobs = results.jobs.iter().filter(|job| nodes.contains(&job.node));
     let usage: Vec<_> = jobs.map(|job| (job.is_foreign(), used(job))).collect();
     let cpu_us: u64 = usage.iter().map(|(_, u)| u.user_us + u.system_us).sum();
+    let before_us = nodes.iter().map(|node| results.cpu_before_ns[*node]).sum::<u64>() / 1000;
     let payload = payload_sent(results, name);
     let own = usage.iter().any(|(foreign, _)| *foreign);
     json!({
@@ -327,7 +329,7 @@ fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> Value {
         "rx_frames": rx.frames,
         "payload_bytes": payload,
         // What foreign programs mean as payload nobody knows.
-        "overhead_bytes": if own { 0 } else { tx.bytes.saturating_sub(payload) },
+        "overhead_bytes": if own { 0 } else { tx.bytes - payload.min(tx.carried) },
         "lower_bytes": tx.lower,
         "transport_bytes": tx.transport,
         "carried_bytes": tx.carried,
@@ -335,7 +337,12 @@ fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> Value {
         "control_bytes": tx.control_bytes,
         "retransmitted_frames": tx.retransmitted_frames,
         "retransmitted_bytes": tx.retransmitted_bytes,
-        "cpu_ms": cpu_us as f64 / 1e3,
+        "rx_lower_bytes": rx.lower,
+        "rx_transport_bytes": rx.transport,
+        "rx_carried_bytes": rx.carried,
+        "rx_control_frames": rx.control_frames,
+        "rx_control_bytes": rx.control_bytes,
+        "cpu_ms": cpu_us.saturating_sub(before_us) as f64 / 1e3,
         "rss_max_bytes": usage.iter().map(|(_, u)| u.peak_bytes).max().unwrap_or(0),
         // Since the nodes came up, to be held against each other.
         "medium_tx_frames": medium_tx,

@@ -95,10 +95,12 @@ pub fn run(
     let names = topology.members.iter().map(|m| m.spec.name.clone());
     let sampler = Sampler::begin(names.zip(lab.pids().iter().copied()).collect())
         .map_err(Error::io("start sampling"))?;
+    let cpu_before_ns = lab::run_ns(lab.pids());
     phases.push(("load", medium::monotonic_now()));
     let start_ns = conduct.begin()?;
     conduct.last(plan.duration, plan.drain, patience(plan))?;
     phases.push(("drain", (start_ns + plan.duration.as_ns()).min(medium::monotonic_now())));
+    engine.end();
     let usage = sampler.end();
     phases.push(("stop", medium::monotonic_now()));
     conduct.stop()?;
@@ -123,7 +125,9 @@ pub fn run(
     let frames = accounting.nodes().iter().map(|node| node.tx.frames).sum();
     let verdict = measure::judge(&Facts {
         smallest_delay_ns: smallest_delay(plan),
-        lateness: accounting.lateness().clone(),
+        held: accounting.held().clone(),
+        passed: accounting.passed().clone(),
+        rtd_ms: outcomes.rtd_ms,
         slip_ms: outcomes.slip_ms,
         unsent: outcomes.unsent,
         host: usage.host.clone(),
@@ -145,6 +149,7 @@ pub fn run(
         messages: &messages,
         outcomes: &outcomes,
         usage: &usage,
+        cpu_before_ns: &cpu_before_ns,
         accounting: &accounting,
         totals: &outcome.totals,
         priority: outcome.priority,

@@ -3,7 +3,7 @@
 mod network;
 mod workload;
 
-pub(crate) use network::{Channel, Impairment, Link, Network, Profile};
+pub(crate) use network::{Channel, Impairment, Link, Network, Profile, needs_rate};
 pub(crate) use workload::{Command, Interaction, Model, Workload};
 
 use crate::expect::Expect;

@@ -21,8 +21,13 @@ pub(crate) struct Network {
     pub subnet: Option<At<Subnet>>,
     /// The largest IP packet; 1500 B unless given.
     pub mtu: Option<At<Bytes>>,
-    /// What it does to frames: a name from `profiles`. Without one, nothing.
+    /// What it does to frames: a name from `profiles`. Without one, and without
+    /// `channel` and `links` of its own, nothing.
     pub profile: Option<At<String>>,
+    /// How its links share it, in place of a profile's; `switch` unless given.
+    pub channel: Option<At<Channel>>,
+    /// Impairments by group, in place of a profile's.
+    pub links: Option<Named<Link>>,
 }
 
 impl Read for Network {
@@ -33,7 +38,19 @@ impl Read for Network {
             subnet: fields.required("subnet"),
             mtu: fields.optional("mtu"),
             profile: fields.optional("profile"),
+            channel: fields.optional("channel"),
+            links: fields.optional("links"),
         };
+        if let Some(profile) = &network.profile {
+            for key in ["channel", "links"] {
+                if !fields.has(key) {
+                    continue;
+                }
+                let text = format!("a network with a profile has no `{key}` of its own");
+                let label = format!("leave this out, or `{key}`, or put both into the profile");
+                fields.sink.add(Problem::new(text).at(profile.place).label(label));
+            }
+        }
         fields.finish();
         Some(network)
     }
@@ -146,20 +163,18 @@ impl Read for Impairment {
             queue: fields.optional("queue"),
         };
         let rated = fields.has("rate");
-        for (key, given) in [
-            ("burst", impairment.burst.as_ref().map(|burst| burst.place)),
-            ("queue", impairment.queue.as_ref().map(|queue| queue.place)),
-        ] {
-            if let Some(place) = given.filter(|_| !rated) {
-                let problem = Problem::new(format!("`{key}` without a `rate` does nothing"))
-                    .at(place)
-                    .label(format!("give a `rate` too, or leave `{key}` out"));
-                fields.sink.add(problem);
-            }
+        if let Some(burst) = impairment.burst.as_ref().filter(|_| !rated) {
+            fields.sink.add(needs_rate("burst").at(burst.place));
         }
         fields.finish();
         Some(impairment)
     }
+}
+
+/// The complaint about a `key` that only a rate gives a meaning.
+pub(crate) fn needs_rate(key: &str) -> Problem {
+    Problem::new(format!("`{key}` without a `rate` does nothing"))
+        .label(format!("give a `rate` too, or leave `{key}` out"))
 }
 
 impl Impairment {

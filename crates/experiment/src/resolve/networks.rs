@@ -1,6 +1,6 @@
 //! Networks, who is on them, and what they do to frames.
 
-use crate::file::{Channel, File, Link, Network, Profile};
+use crate::file::{Channel, File, Link, Network, Profile, needs_rate};
 use crate::plan::{Mac, PlannedChannel, PlannedLink, PlannedNetwork};
 use crate::problem::Problem;
 use crate::read::{Named, Sink};
@@ -21,7 +21,8 @@ struct Resolved<'f> {
     name: &'f str,
     subnet: Subnet,
     mtu: Bytes,
-    profile: Option<&'f Profile>,
+    channel: Option<Channel>,
+    links: Option<&'f Named<Link>>,
     /// Groups in the order of their addresses, and the index of their first.
     members: Vec<(&'f str, u64)>,
 }
@@ -37,7 +38,8 @@ impl<'f> Networks<'f> {
     pub fn of(file: &'f File, nodes: &Nodes<'f>, sink: &mut Sink) -> Self {
         let mut networks = Self { networks: Vec::new(), whole: true };
         for (_, _, profile) in file.profiles.iter().flat_map(Named::iter) {
-            check_profile(profile, nodes, sink);
+            let channel = profile.channel.as_ref().map(|at| at.value);
+            check_links(channel, profile.links.as_ref(), nodes, sink);
         }
         for (name, place, network) in file.networks.iter().flat_map(Named::iter) {
             match resolve(name, place, network, file, nodes, sink) {
@@ -105,14 +107,14 @@ impl<'f> Networks<'f> {
 
 impl Resolved<'_> {
     fn channel(&self) -> PlannedChannel {
-        match self.profile.and_then(|profile| profile.channel.as_ref()).map(|at| at.value) {
+        match self.channel {
             None | Some(Channel::Switch) => PlannedChannel::Switch,
             Some(Channel::Shared(rate)) => PlannedChannel::Shared(rate),
         }
     }
 
     fn link(&self, group: &str) -> Option<&Link> {
-        self.profile?.links.as_ref()?.get(group)
+        self.links?.get(group)
     }
 
     fn impairments(&self, group: &str) -> (medium::Impairment, medium::Impairment) {
@@ -145,6 +147,8 @@ fn resolve<'f>(
     sink: &mut Sink,
 ) -> Option<Resolved<'f>> {
     let mtu = check_mtu(network, sink);
+    let own = network.channel.as_ref().map(|at| at.value);
+    check_links(own, network.links.as_ref(), nodes, sink);
     let empty = Named::default();
     let profiles = file.profiles.as_ref().unwrap_or(&empty);
     let profile =
@@ -189,7 +193,16 @@ fn resolve<'f>(
     }
     let profile =
         network.profile.as_ref().and_then(|profile| profiles_of(file)?.get(&profile.value));
-    Some(Resolved { name, subnet: subnet.value, mtu: mtu?, profile, members })
+    let channel = profile.map_or(&network.channel, |profile| &profile.channel);
+    let links = profile.map_or(&network.links, |profile| &profile.links);
+    Some(Resolved {
+        name,
+        subnet: subnet.value,
+        mtu: mtu?,
+        channel: channel.as_ref().map(|at| at.value),
+        links: links.as_ref(),
+        members,
+    })
 }
 
 fn profiles_of(file: &File) -> Option<&Named<Profile>> {
@@ -209,18 +222,34 @@ fn check_mtu(network: &Network, sink: &mut Sink) -> Option<Bytes> {
     None
 }
 
-/// Groups in a profile must be groups, used or not: a slip there would mean an
-/// unimpaired link.
-fn check_profile(profile: &Profile, nodes: &Nodes<'_>, sink: &mut Sink) {
-    for (group, place, link) in profile.links.iter().flat_map(Named::iter) {
+/// Groups that links are given for must be groups, even in a profile that nobody
+/// uses: a slip there would mean an unimpaired link.
+fn check_links(
+    channel: Option<Channel>,
+    links: Option<&Named<Link>>,
+    nodes: &Nodes<'_>,
+    sink: &mut Sink,
+) {
+    let shared = matches!(channel, Some(Channel::Shared(_)));
+    for (group, place, link) in links.into_iter().flat_map(Named::iter) {
         if !nodes.has(group) {
             let name = crate::read::At { value: group.to_owned(), place };
             nodes.report_unknown(&name, sink);
         }
-        for way in [&link.up, &link.down].into_iter().flatten() {
-            if let Some(queue) = way.queue.as_ref().filter(|queue| queue.value == 0) {
+        if let Some(rate) = link.up.as_ref().and_then(|up| up.rate.as_ref()).filter(|_| shared) {
+            let problem = Problem::new("frames go up over a shared channel at the channel's rate");
+            sink.add(problem.at(rate.place).label("leave `rate` out"));
+        }
+        for (way, up) in [(&link.up, true), (&link.down, false)] {
+            let Some(way) = way else { continue };
+            let Some(queue) = &way.queue else { continue };
+            if queue.value == 0 {
                 let problem = Problem::new("a queue of 0 frames lets nothing through");
                 sink.add(problem.at(queue.place).label("1 or more"));
+            }
+            // Frames queue for a shared channel as they do for a rate.
+            if way.rate.is_none() && !(shared && up) {
+                sink.add(needs_rate("queue").at(queue.place));
             }
         }
     }

@@ -5,13 +5,24 @@ use crate::read::{At, Sink};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// The absolute path and the length of a payload file.
+/// Where a payload has the message's number; the programs write it there, or
+/// after a payload that has no such place.
+const MARKER: &[u8] = b"##########";
+
+/// The absolute path of a payload file, and the length of a message with it.
 pub(super) fn find(path: &At<String>, base: &Path, sink: &mut Sink) -> Option<(PathBuf, u64)> {
     let full = base.join(&path.value);
     let why = match std::fs::metadata(&full) {
-        Ok(found) if found.is_file() => {
-            return Some((std::path::absolute(&full).unwrap_or(full), found.len()));
-        }
+        Ok(found) if found.is_file() => match std::fs::read(&full).map(|bytes| length(&bytes)) {
+            Ok(Some(length)) => return Some((std::path::absolute(&full).unwrap_or(full), length)),
+            Ok(None) => {
+                let text = format!("the payload `{}` has room for two numbers", path.value);
+                let label = "leave one run of exactly ten # in it, or none";
+                sink.add(Problem::new(text).at(path.place).label(label));
+                return None;
+            }
+            Err(error) => format!("cannot be read: {error}"),
+        },
         Ok(_) => "is not a file".to_owned(),
         Err(error) if error.kind() == ErrorKind::NotFound => "is not there".to_owned(),
         Err(error) => format!("cannot be read: {error}"),
@@ -27,6 +38,16 @@ pub(super) fn find(path: &At<String>, base: &Path, sink: &mut Sink) -> Option<(P
     problem = problem.at(path.place).label(label);
     sink.add(problem.note(format!("looked for {}", full.display())));
     None
+}
+
+/// The length of a message with this payload; nothing when it has two markers.
+fn length(payload: &[u8]) -> Option<u64> {
+    let markers = payload.windows(MARKER.len()).filter(|window| *window == MARKER).count();
+    match markers {
+        0 => Some((payload.len() + MARKER.len()) as u64),
+        1 => Some(payload.len() as u64),
+        _ => None,
+    }
 }
 
 /// A file beside `path` with nearly its name.

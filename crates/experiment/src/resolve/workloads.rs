@@ -160,6 +160,7 @@ impl Context<'_, '_> {
             payload,
             reply_payload,
             payload_bytes,
+            reply_payload_bytes: reply_bytes,
             every,
             messages,
             multicast_rate: said.or(self.networks.rate(&network))?,

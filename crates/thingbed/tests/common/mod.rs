@@ -1,0 +1,158 @@
+//! A folder to run the tool in, as a user would, and what came of it.
+#![allow(dead_code, reason = "each test file has its own needs")]
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// A folder with a payload, in which experiments lie.
+pub struct Bed(TempDir);
+
+/// How a command ended and what it said.
+pub struct Said {
+    pub status: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Bed {
+    pub fn new() -> Self {
+        let bed = Self(tempfile::tempdir().unwrap());
+        let number = "<update number=\"##########\"/>";
+        bed.write("payload.xml", &format!("{number}{}", " ".repeat(1699 - number.len())));
+        bed
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// The tool, in this folder.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let tool = Path::new(env!("CARGO_BIN_EXE_thingbed"));
+        let workload = tool.with_file_name("thingbed-workload");
+        assert!(workload.exists(), "cargo build -p workloads first");
+        let mut command = Command::new(tool);
+        command.args(args).current_dir(self.path()).stdin(Stdio::null());
+        command
+    }
+
+    pub fn thingbed(&self, args: &[&str]) -> Said {
+        Said::of(self.command(args).output().unwrap())
+    }
+
+    /// The newest folder of a sweep in `runs/<experiment>`.
+    pub fn sweep(&self, experiment: &str) -> PathBuf {
+        let parent = self.path().join("runs").join(experiment);
+        let entries = fs::read_dir(&parent).unwrap_or_else(|e| panic!("{}: {e}", parent.display()));
+        entries.map(|entry| entry.unwrap().path()).max().expect("a folder of a sweep")
+    }
+
+    /// The summaries of a sweep of many runs.
+    pub fn summaries(&self, experiment: &str) -> Vec<Value> {
+        let list = json(&self.sweep(experiment).join("summary.json"));
+        list.as_array().expect("a list").clone()
+    }
+}
+
+impl Said {
+    pub fn of(output: Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let status = output.status.code().unwrap_or(-1);
+        let said = Self { status, out: text(&output.stdout), err: text(&output.stderr) };
+        assert!(!said.err.contains("panicked"), "{}", said.err);
+        said
+    }
+
+    /// The same, if it ended with `status` and each of `words` was said.
+    #[track_caller]
+    pub fn expect(self, status: i32, words: &[&str]) -> Self {
+        assert_eq!(self.status, status, "{}\n{}", self.out, self.err);
+        let all = format!("{}{}", self.out, self.err);
+        for word in words {
+            assert!(all.contains(word), "no `{word}` in:\n{all}");
+        }
+        self
+    }
+}
+
+pub fn json(path: &Path) -> Value {
+    let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    serde_json::from_str(&text).unwrap()
+}
+
+/// A figure of a summary by the path of its keys.
+#[track_caller]
+pub fn figure(summary: &Value, path: &str) -> f64 {
+    let found = summary.pointer(&path.replace('.', "/")).and_then(Value::as_f64);
+    found.unwrap_or_else(|| panic!("no {path} in {summary:#}"))
+}
+
+/// A small comparison: four models over these networks, one of the profiles
+/// `ideal`, `slow` and `lossy` each.
+pub fn comparison(name: &str, consumers: u32, models: &str, networks: &str, more: &str) -> String {
+    format!(
+        "experiment: {name}
+nodes:
+  utility: {{count: 1}}
+  consumer: {{count: {consumers}}}
+networks:
+  field:
+    attach: [utility, consumer]
+    subnet: 10.0.0.0/24
+    mtu: 113 B
+    profile: ${{network}}
+profiles:
+  ideal: {{}}
+  slow:
+    links:
+      consumer:
+        up: {{delay: 5 ms, rate: 1 Mbit/s}}
+        down: {{delay: 10 ms, rate: 1 Mbit/s}}
+  lossy:
+    links:
+      consumer:
+        up: {{delay: 5 ms, loss: 5 %}}
+        down: {{delay: 5 ms, loss: 5 %}}
+models:
+  udp-rr: {{down: udp/request-response, up: udp/request-response, every: 0.1 s, drain: 3 s}}
+  tcp-rd: {{down: tcp/router-dealer, up: tcp/request-reply, every: 0.1 s}}
+  tcp-ps: {{down: tcp/publish-subscribe, up: tcp/request-reply, every: 1 s}}
+  pgm-ps: {{down: pgm/publish-subscribe, up: tcp/request-reply, every: 1 s}}
+workloads:
+  - interaction:
+      source: utility
+      sinks: consumer
+      model: ${{model}}
+      payload: payload.xml
+matrix:
+  model: [{models}]
+  network: [{networks}]
+duration: 2 s
+drain: 20 s
+{more}"
+    )
+}
+
+pub fn is_root() -> bool {
+    // SAFETY: asks for this process's user.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Whether a program of this name is in PATH; tests that need it say so.
+pub fn has(program: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let there = std::env::split_paths(&paths).any(|dir| dir.join(program).exists());
+    if !there {
+        eprintln!("{program} is not here: part of a test is left out");
+    }
+    there
+}

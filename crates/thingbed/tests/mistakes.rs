@@ -1,0 +1,229 @@
+//! What goes wrong says what was tried, why it failed and what to do, has an
+//! exit status, and leaves nothing.
+
+mod common;
+
+use common::{Bed, comparison, figure, has, is_root};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+/// A bed with copies of the tool in `bin`, and there a script in place of the
+/// program that speaks the interaction models, if `script` is given.
+fn with_copies(script: Option<&str>) -> Bed {
+    let bed = Bed::new();
+    let bin = bed.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    let tool = Path::new(env!("CARGO_BIN_EXE_thingbed"));
+    fs::copy(tool, bin.join("thingbed")).unwrap();
+    let workload = bin.join("thingbed-workload");
+    match script {
+        Some(script) => fs::write(&workload, format!("#!/bin/sh\n{script}\n")).unwrap(),
+        None => drop(fs::copy(tool.with_file_name("thingbed-workload"), &workload).unwrap()),
+    }
+    for path in [bed.path(), &bin, &workload] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    bed
+}
+
+/// Runs a shell line in the bed.
+fn sh(bed: &Bed, line: &str) -> common::Said {
+    common::Said::of(
+        Command::new("sh").args(["-c", line]).current_dir(bed.path()).output().unwrap(),
+    )
+}
+
+/// One program of the user's on the first of two nodes.
+fn command(name: &str, run: &str, more: &str) -> String {
+    format!(
+        "experiment: {name}
+nodes:
+  a: {{count: 1}}
+  b: {{count: 1}}
+networks:
+  net: {{attach: [a, b], subnet: 10.0.0.0/24, links: {{a: {{up: {{delay: 30 ms}}}}}}}}
+workloads:
+  - command: {{on: a, run: {run}}}
+duration: 1 s
+drain: 5 s
+{more}"
+    )
+}
+
+#[test]
+fn a_payload_that_is_not_there() {
+    let bed = Bed::new();
+    bed.write("e.yaml", &comparison("e", 3, "udp-rr", "ideal", ""));
+    fs::remove_file(bed.path().join("payload.xml")).unwrap();
+    let said = bed.thingbed(&["run", "e.yaml"]);
+    said.expect(2, &["e.yaml:", "payload.xml", "payload: payload.xml"]);
+    assert!(!bed.path().join("runs").exists(), "nothing was begun");
+}
+
+#[test]
+fn a_file_that_is_not_there_or_is_no_experiment() {
+    let bed = Bed::new();
+    bed.thingbed(&["run", "none.yaml"]).expect(2, &["none.yaml"]);
+    bed.write("e.yaml", "experiment: x\nnodez: {}\n");
+    bed.thingbed(&["check", "e.yaml"]).expect(2, &["e.yaml:2:1", "nodez", "nodes"]);
+    bed.thingbed(&["run", "e.yaml", "--repeat", "0"]).expect(2, &["--repeat"]);
+    bed.write("e.yaml", &comparison("e", 3, "udp-rr", "ideal", ""));
+    bed.thingbed(&["run", "e.yaml", "--only", "modle=udp-rr"]).expect(2, &["modle", "model"]);
+    bed.thingbed(&["run", "e.yaml", "--only", "model=udp"]).expect(2, &["udp-rr"]);
+}
+
+#[test]
+fn an_interactions_program_that_dies_at_once() {
+    let bed = with_copies(Some("echo 'the meter is on fire' >&2; exit 7"));
+    bed.write("e.yaml", &comparison("e", 3, "udp-rr", "ideal", ""));
+    sh(&bed, "bin/thingbed run e.yaml -q")
+        .expect(1, &["ended with status 7 before the run began", "| the meter is on fire"]);
+}
+
+#[test]
+fn an_interactions_program_that_hangs() {
+    let bed = with_copies(Some("echo 'still thinking' >&2; exec sleep 1000"));
+    bed.write("e.yaml", &comparison("e", 3, "udp-rr", "ideal", "setup_limit: 1 s"));
+    sh(&bed, "bin/thingbed run e.yaml -q")
+        .expect(1, &["4 of 4 programs were not ready after 1 s", "still thinking", "setup_limit"]);
+}
+
+#[test]
+fn an_interactions_program_that_is_not_there() {
+    let bed = with_copies(None);
+    fs::remove_file(bed.path().join("bin/thingbed-workload")).unwrap();
+    bed.write("e.yaml", &comparison("e", 3, "udp-rr", "ideal", ""));
+    sh(&bed, "PATH=/usr/bin:/bin bin/thingbed run e.yaml -q")
+        .expect(1, &["could not start the program of", "thingbed-workload", "PATH"]);
+    sh(&bed, "PATH=/usr/bin:/bin bin/thingbed doctor | grep -A3 'ZeroMQ with PGM'")
+        .expect(0, &["lacking", "put thingbed-workload beside thingbed"]);
+}
+
+#[test]
+fn a_libzmq_without_pgm() {
+    let bed = with_copies(None);
+    // The real library, but for its answer to one question.
+    bed.write("no_pgm.c", "int zmq_has(const char *what) { (void)what; return 0; }");
+    sh(&bed, "cc -shared -fPIC -o no_pgm.so no_pgm.c").expect(0, &[]);
+    bed.write("e.yaml", &comparison("e", 3, "pgm-ps", "ideal", ""));
+    let preload = "LD_PRELOAD=$PWD/no_pgm.so bin/thingbed";
+    sh(&bed, &format!("{preload} run e.yaml -q")).expect(1, &["built without PGM", "libzmq5"]);
+    sh(&bed, &format!("{preload} doctor | grep -A3 'ZeroMQ with PGM'"))
+        .expect(0, &["lacking", "without PGM"]);
+}
+
+#[test]
+fn a_users_program_that_fails_makes_the_run_invalid() {
+    let bed = Bed::new();
+    bed.write("e.yaml", &command("fails", "[sh, -c, 'echo boom >&2; exit 3']", ""));
+    bed.thingbed(&["run", "e.yaml", "-q"])
+        .expect(3, &["INVALID", "the program of a ended with status 3: boom"]);
+    // What it said is kept.
+    let log = bed.sweep("fails").join("programs/a.0.err");
+    assert_eq!(fs::read_to_string(log).unwrap(), "boom\n");
+}
+
+#[test]
+fn a_users_program_that_is_not_there() {
+    let bed = Bed::new();
+    bed.write("e.yaml", &command("e", "[no-such-program]", ""));
+    bed.thingbed(&["run", "e.yaml", "-q"])
+        .expect(1, &["could not start the program of a", "no-such-program", "check the path"]);
+}
+
+#[test]
+fn a_users_program_that_will_not_end_is_killed() {
+    let bed = Bed::new();
+    let run = "[sh, -c, 'trap \"\" TERM; while :; do sleep 1; done']";
+    bed.write("e.yaml", &command("deaf", run, "").replace("drain: 5 s", "drain: 0.5 s"));
+    bed.thingbed(&["run", "e.yaml", "-q"])
+        .expect(3, &["1 programs did not end when told, a the first: they were killed"]);
+}
+
+#[test]
+fn a_full_disk() {
+    if !is_root() || !has("unshare") {
+        return;
+    }
+    let bed = with_copies(None);
+    bed.write("e.yaml", &comparison("e", 3, "udp-rr", "ideal", ""));
+    fs::create_dir(bed.path().join("small")).unwrap();
+    let mount = "mount -t tmpfs -o size=16k small small";
+    let line = format!("unshare -m sh -c '{mount} && bin/thingbed run e.yaml -q --out small'");
+    sh(&bed, &line).expect(1, &["could not write", "small/e/", "make room there"]);
+}
+
+#[test]
+fn no_tun_device() {
+    if !is_root() || !has("unshare") {
+        return;
+    }
+    let bed = with_copies(None);
+    bed.write("e.yaml", &comparison("e", 3, "udp-rr", "ideal", ""));
+    let inside = "mount -t tmpfs none /dev/net";
+    sh(&bed, &format!("unshare -m sh -c '{inside} && bin/thingbed run e.yaml -q'"))
+        .expect(1, &["open /dev/net/tun", "modprobe tun"]);
+    sh(&bed, &format!("unshare -m sh -c '{inside} && bin/thingbed doctor'"))
+        .expect(1, &["MISSING  TUN/TAP driver", "modprobe tun"]);
+}
+
+/// A line that runs `line` as nobody, where the TUN device may be opened by all.
+fn as_nobody(line: &str) -> String {
+    format!(
+        "chown -R 65534:65534 . && unshare -m sh -c 'mount -t tmpfs none /dev/net && \
+         mknod -m 666 /dev/net/tun c 10 200 && \
+         exec setpriv --reuid=65534 --regid=65534 --clear-groups env -u XDG_RUNTIME_DIR {line}'"
+    )
+}
+
+#[test]
+fn without_root_it_works_but_for_limits() {
+    let namespaces = fs::read_to_string("/proc/sys/user/max_user_namespaces").unwrap_or_default();
+    if !is_root() || !has("unshare") || !has("setpriv") || namespaces.trim() == "0" {
+        return;
+    }
+    let bed = with_copies(None);
+    bed.write("e.yaml", &comparison("e", 5, "udp-rr, tcp-rd, pgm-ps", "slow", ""));
+    sh(&bed, &as_nobody("bin/thingbed run e.yaml -q")).expect(0, &["report: "]);
+    for summary in bed.summaries("e") {
+        assert_eq!(figure(&summary, ".messages.loss_pct"), 0.0, "{summary:#}");
+    }
+    let limited = comparison("e", 5, "udp-rr", "slow", "")
+        .replace("count: 5}", "count: 5, limits: {cpus: 0.5}}");
+    bed.write("limited.yaml", &limited);
+    sh(&bed, &as_nobody("bin/thingbed run limited.yaml -q"))
+        .expect(1, &["could not limit node consumer-1", "run as root"]);
+    // The device as it is here may not be opened by everybody.
+    let line = as_nobody("bin/thingbed run e.yaml -q").replace("-m 666", "-m 600");
+    sh(&bed, &line).expect(1, &["open /dev/net/tun", "chmod 666 /dev/net/tun"]);
+    sh(&bed, &as_nobody("bin/thingbed doctor")).expect(0, &["lacking  rights", "not root"]);
+}
+
+#[test]
+fn a_report_of_nothing_or_of_damage() {
+    let bed = Bed::new();
+    bed.thingbed(&["report", "nowhere"]).expect(1, &["nowhere"]);
+    fs::create_dir(bed.path().join("empty")).unwrap();
+    bed.thingbed(&["report", "empty"]).expect(1, &["empty"]);
+
+    bed.write("e.yaml", &comparison("e", 3, "udp-rr, tcp-rd", "ideal", ""));
+    bed.thingbed(&["run", "e.yaml", "-q"]).expect(0, &[]);
+    let sweep = bed.sweep("e");
+    fs::write(sweep.join("udp-rr-ideal-0/messages.parquet"), "not a table").unwrap();
+    fs::write(sweep.join("tcp-rd-ideal-0/summary.json"), "{").unwrap();
+    bed.thingbed(&["report", sweep.to_str().unwrap()])
+        .expect(0, &["messages.parquet", "summary.json", "report: "]);
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_error() {
+    let bed = Bed::new();
+    bed.write("e.yaml", &comparison("e", 200, "udp-rr, tcp-rd, tcp-ps, pgm-ps", "ideal, slow", ""));
+    let tool = env!("CARGO_BIN_EXE_thingbed");
+    for command in ["plan e.yaml", "plan e.yaml --json", "schema", "doctor"] {
+        let said = sh(&bed, &format!("{tool} {command} | head -n 1"));
+        assert_eq!(said.expect(0, &[]).err, "", "{command}");
+    }
+}

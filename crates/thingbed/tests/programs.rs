@@ -1,0 +1,101 @@
+//! Programs that nobody here wrote, as they are.
+
+mod common;
+
+use common::{Bed, has, json};
+use std::fs;
+
+fn experiment(workloads: &str) -> String {
+    format!(
+        "experiment: own
+nodes:
+  gateway: {{count: 1}}
+  meter: {{count: 3}}
+networks:
+  field:
+    attach: [gateway, meter]
+    subnet: 10.1.0.0/24
+    links:
+      meter:
+        up: {{delay: 30 ms}}
+workloads:
+{workloads}
+duration: 3 s
+drain: 5 s
+"
+    )
+}
+
+#[test]
+fn ping_sees_the_link_that_was_asked_for() {
+    if !has("ping") {
+        return;
+    }
+    let bed = Bed::new();
+    let ping = "  - command: {on: meter-1, run: [ping, -n, -c, '10', -i, '0.1', gateway]}";
+    bed.write("e.yaml", &experiment(ping));
+    bed.thingbed(&["run", "e.yaml", "-q"]).expect(0, &["own", "report: "]);
+    let out = fs::read_to_string(bed.sweep("own").join("programs/meter-1.0.out")).unwrap();
+    assert!(out.contains("10 received, 0% packet loss"), "{out}");
+    // rtt min/avg/max/mdev = 30.1/30.2/30.4/0.1 ms
+    let least = out.split("= ").last().unwrap().split('/').next().unwrap();
+    let least: f64 = least.parse().unwrap();
+    assert!((30.0..40.0).contains(&least), "{out}");
+}
+
+#[test]
+fn a_node_is_a_machine_of_its_own() {
+    let bed = Bed::new();
+    let look = "hostname; echo pids $(ls -d /proc/[0-9]* | wc -l); cat /etc/hosts; \
+                ls -d payload.xml; echo $COLOUR $THINGBED_NODE; cat /proc/net/dev; \
+                sleep 0.1 & wait; grep Sig /proc/self/status";
+    let workload = format!(
+        "  - command:\n      on: [meter-2, gateway]\n      env: {{COLOUR: blue}}\n      \
+         run: [sh, -c, \"{look}\"]"
+    );
+    bed.write("e.yaml", &experiment(&workload));
+    bed.thingbed(&["run", "e.yaml", "-q"]).expect(0, &[]);
+    let folder = bed.sweep("own");
+    for node in ["meter-2", "gateway"] {
+        let out = fs::read_to_string(folder.join(format!("programs/{node}.0.out"))).unwrap();
+        assert!(out.starts_with(&format!("{node}\n")), "{out}");
+        assert!(out.contains("10.1.0.1 gateway\n") && out.contains("10.1.0.4 meter-3\n"), "{out}");
+        assert!(out.contains("payload.xml\n"), "it starts beside the experiment file: {out}");
+        assert!(out.contains(&format!("blue {node}\n")), "{out}");
+        assert!(out.contains("eth0:") && out.contains("lo:") && !out.contains("eth1:"), "{out}");
+        // init, the shell, and what counts.
+        let pids: u32 = out.split("pids ").nth(1).unwrap().lines().next().unwrap().parse().unwrap();
+        assert!((2..8).contains(&pids), "{out}");
+        for word in ["SigIgn", "SigBlk"] {
+            assert!(out.contains(&format!("{word}:\t0000000000000000")), "{out}");
+        }
+    }
+    assert_eq!(json(&folder.join("run.json"))["experiment"], "own");
+}
+
+#[test]
+fn a_server_in_the_background_serves_and_ends_with_the_run() {
+    if !has("python3") {
+        return;
+    }
+    let bed = Bed::new();
+    bed.write("hello.txt", "a reading\n");
+    bed.write(
+        "fetch.py",
+        "import time, urllib.request\n\
+         for _ in range(50):\n    \
+             try:\n        \
+                 print(urllib.request.urlopen('http://gateway:8080/hello.txt').read().decode())\n        \
+                 break\n    \
+             except OSError:\n        \
+                 time.sleep(0.1)\n",
+    );
+    let workloads = "  - command: {on: gateway, run: [python3, -m, http.server, '8080'], background: true}\n  \
+                       - command: {on: meter, run: [python3, fetch.py]}";
+    bed.write("e.yaml", &experiment(workloads));
+    bed.thingbed(&["run", "e.yaml", "-q"]).expect(0, &[]);
+    for meter in 1..=3 {
+        let log = bed.sweep("own").join(format!("programs/meter-{meter}.1.out"));
+        assert_eq!(fs::read_to_string(log).unwrap(), "a reading\n\n");
+    }
+}
