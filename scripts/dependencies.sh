@@ -13,20 +13,20 @@ need() { # what it is for, a test that it is there, package by package manager
 }
 
 if command -v apt-get >/dev/null; then
-    zmq=libzmq3-dev tshark=tshark cc=gcc
+    zmq=libzmq3-dev tshark=tshark ping=iputils-ping cc=gcc
     install() { DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y --no-install-recommends "$@"; }
     refresh() { $sudo apt-get update; }
 elif command -v dnf >/dev/null; then
-    zmq=zeromq-devel tshark=wireshark-cli cc=gcc
+    zmq=zeromq-devel tshark=wireshark-cli ping=iputils cc=gcc
     install() { $sudo dnf install -y "$@"; }
     refresh() { :; }
 elif command -v pacman >/dev/null; then
-    zmq=zeromq tshark=wireshark-cli cc=gcc
+    zmq=zeromq tshark=wireshark-cli ping=iputils cc=gcc
     install() { $sudo pacman -S --noconfirm --needed "$@"; }
     refresh() { :; }
 else
     echo "no apt-get, dnf or pacman here: install libzmq with its headers (built with PGM) by hand"
-    zmq=libzmq tshark=tshark cc=gcc
+    zmq=libzmq tshark=tshark ping=iputils cc=gcc
     install() { return 1; }
     refresh() { :; }
 fi
@@ -38,6 +38,7 @@ need "links programs" "command -v cc" "$cc"
 need "ZeroMQ with PGM, for the interaction models" "linkable -lzmq" "$zmq"
 if [ "${1:-}" = test ]; then
     need "an independent look at captures, in tests" "command -v tshark" "$tshark"
+    need "a program that nobody here wrote, in tests" "command -v ping" "$ping"
 fi
 
 if [ ${#wanted[@]} -gt 0 ]; then

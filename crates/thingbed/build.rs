@@ -8,6 +8,7 @@ fn main() {
     let commit = commit.ok().filter(|out| out.status.success()).map(|out| out.stdout);
     let commit = String::from_utf8(commit.unwrap_or_default()).unwrap_or_default();
     println!("cargo::rustc-env=THINGBED_COMMIT={}", commit.trim());
-    // The file changes with each commit; without a repository there is none.
+    // The first changes with each commit; without a repository there is none.
     println!("cargo::rerun-if-changed=../../.git/logs/HEAD");
+    println!("cargo::rerun-if-changed=..");
 }

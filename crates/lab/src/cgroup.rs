@@ -1,5 +1,6 @@
 //! CPU and memory limits, by cgroup v1 or v2, whichever the host has.
 
+use crate::ledger::Page;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -133,9 +134,11 @@ impl Drop for Groups {
 /// # Errors
 /// The reason in words.
 pub fn can_limit() -> Result<&'static str, String> {
-    let mut groups = Groups::find(&format!("thingbed-probe-{}", std::process::id()))?;
+    let name = format!("thingbed-{}-probe", std::process::id());
+    let mut groups = Groups::find(&name)?;
+    let _page = Page::write(&name, groups.roots()).map_err(|error| format!("write: {error}"))?;
     groups.begin()?;
-    Ok(match groups.hierarchy {
+    Ok(match &groups.hierarchy {
         Hierarchy::V1 { .. } => "cgroup v1",
         Hierarchy::V2(_) => "cgroup v2",
     })

@@ -4,9 +4,11 @@
 //! the cgroup filesystem do not.
 
 use crate::cgroup;
+use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, statfs};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// One lab's belongings.
@@ -34,9 +36,13 @@ pub struct Leftover {
     pub failed: Vec<String>,
 }
 
-/// The ledger's page of one lab; dropping it strikes it out.
+/// The ledger's page of one lab. Dropping it strikes it out, unless something on
+/// it is still there.
 #[derive(Debug)]
-pub(crate) struct Page(PathBuf);
+pub(crate) struct Page {
+    path: PathBuf,
+    cgroups: Vec<PathBuf>,
+}
 
 impl Page {
     /// Writes down what is about to be made.
@@ -50,30 +56,45 @@ impl Page {
         };
         let dir = ledger_dir();
         fs::create_dir_all(&dir)?;
+        if !is_own(&dir) {
+            let why = format!("{} belongs to another user", dir.display());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
         let path = dir.join(format!("{name}.json"));
         // Written under another name first: half a page is never found.
         let draft = dir.join(format!("{name}.draft"));
         fs::write(&draft, serde_json::to_vec(&entry)?)?;
         fs::rename(&draft, &path)?;
-        Ok(Self(path))
+        Ok(Self { path, cgroups: cgroups.to_vec() })
     }
 }
 
 impl Drop for Page {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        if !self.cgroups.iter().any(|group| group.exists()) {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
-/// The folder of the ledger: `$XDG_RUNTIME_DIR/thingbed`, or `/run/thingbed` as
-/// root, or one for the user in `/tmp`.
+/// The folder of the ledger: `/run/thingbed` as root, else
+/// `$XDG_RUNTIME_DIR/thingbed`, or one for the user in `/tmp`. Root's does not
+/// follow the variable: sudo and a login have different ones.
 pub fn ledger_dir() -> PathBuf {
     let user = nix::unistd::geteuid();
     match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(dir) if !dir.is_empty() => Path::new(&dir).join("thingbed"),
         _ if user.is_root() => PathBuf::from("/run/thingbed"),
+        Some(dir) if !dir.is_empty() => Path::new(&dir).join("thingbed"),
         _ => PathBuf::from(format!("/tmp/thingbed-{user}")),
     }
+}
+
+/// Whether the ledger in `dir` is this user's own: pages that others wrote would
+/// name what is not ours to end.
+fn is_own(dir: &Path) -> bool {
+    fs::symlink_metadata(dir).is_ok_and(|meta| {
+        meta.is_dir() && meta.uid() == nix::unistd::geteuid().as_raw() && meta.mode() & 0o022 == 0
+    })
 }
 
 /// Removes what tools that are gone have left, and nothing else.
@@ -86,8 +107,15 @@ pub fn collect() -> io::Result<Vec<Leftover>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         pages => pages?,
     };
+    if !is_own(&dir) {
+        let why = "it belongs to another user, or others may write to it";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
     let mut found = Vec::new();
     for page in pages.flatten().map(|page| page.path()) {
+        if page.extension().is_some_and(|extension| extension == "draft") {
+            forget_old(&page);
+        }
         if page.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
@@ -111,12 +139,25 @@ pub fn collect() -> io::Result<Vec<Leftover>> {
     Ok(found)
 }
 
+/// Removes the draft of a page whose writer was killed: nothing on it was made.
+fn forget_old(draft: &Path) {
+    let written = fs::metadata(draft).and_then(|meta| meta.modified()).ok();
+    if written.and_then(|at| at.elapsed().ok()).is_some_and(|age| age.as_secs() > 60) {
+        let _ = fs::remove_file(draft);
+    }
+}
+
 /// Ends the processes of the groups under `root` and removes the groups.
 fn clear(root: &Path, leftover: &mut Leftover) {
     let ours = |dir: &Path| {
         dir.file_name().and_then(|name| name.to_str()).is_some_and(|n| n.starts_with("thingbed-"))
     };
-    if !root.is_dir() || !ours(root) {
+    let controls = |dir: &Path| {
+        statfs(dir).is_ok_and(|fs| {
+            [CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC].contains(&fs.filesystem_type())
+        })
+    };
+    if !root.is_dir() || !ours(root) || !controls(root) {
         return;
     }
     let below = fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -124,7 +165,8 @@ fn clear(root: &Path, leftover: &mut Leftover) {
     dirs.push(root.to_path_buf());
     for dir in &dirs {
         for pid in fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default().lines() {
-            if let Ok(pid) = pid.parse() {
+            // One of another PID namespace shows as 0, which is everybody here.
+            if let Some(pid) = pid.parse().ok().filter(|pid| *pid > 1) {
                 let pid = nix::unistd::Pid::from_raw(pid);
                 let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);
             }
@@ -142,7 +184,10 @@ fn clear(root: &Path, leftover: &mut Leftover) {
 /// When a living process started, in ticks since boot.
 fn started(pid: i32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat[stat.rfind(')')? + 1..].split_whitespace().nth(19)?.parse().ok()
+    let mut values = stat[stat.rfind(')')? + 1..].split_whitespace();
+    // A zombie has ended; who waits for it is another matter.
+    let state = values.next()?;
+    if matches!(state, "Z" | "X") { None } else { values.nth(18)?.parse().ok() }
 }
 
 fn boot() -> String {

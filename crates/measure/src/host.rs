@@ -51,7 +51,8 @@ pub struct Usage {
 #[derive(Debug)]
 pub struct Sampler {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Usage>,
+    /// Nothing once it has ended.
+    thread: Option<JoinHandle<Usage>>,
 }
 
 /// The host is looked at this often, its nodes every tenth time.
@@ -68,14 +69,25 @@ impl Sampler {
         let shared = stop.clone();
         let thread = std::thread::Builder::new().name("sampler".into());
         let thread = thread.spawn(move || work(&nodes, &shared))?;
-        Ok(Self { stop, thread })
+        Ok(Self { stop, thread: Some(thread) })
     }
 
     /// Ends, after a last look, and gives what was seen.
-    pub fn end(self) -> Usage {
+    pub fn end(mut self) -> Usage {
+        self.halt()
+    }
+
+    fn halt(&mut self) -> Usage {
         self.stop.store(true, Relaxed);
-        self.thread.thread().unpark();
-        self.thread.join().unwrap_or_default()
+        let Some(thread) = self.thread.take() else { return Usage::default() };
+        thread.thread().unpark();
+        thread.join().unwrap_or_default()
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.halt();
     }
 }
 

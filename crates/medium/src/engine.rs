@@ -49,7 +49,8 @@ struct Control {
 pub struct Engine<O> {
     control: Arc<Control>,
     waker: Waker,
-    thread: JoinHandle<io::Result<Outcome<O>>>,
+    /// Nothing once it has been stopped.
+    thread: Option<JoinHandle<io::Result<Outcome<O>>>>,
 }
 
 /// What an engine leaves behind.
@@ -82,7 +83,7 @@ impl<O: Observer> Engine<O> {
             Work::new(io, segments, places, observer, shared).run()
         };
         let thread = std::thread::Builder::new().name("medium".into()).spawn(work)?;
-        Ok(Self { control, waker, thread })
+        Ok(Self { control, waker, thread: Some(thread) })
     }
 
     /// Switches impairments on and begins to measure.
@@ -112,17 +113,31 @@ impl<O: Observer> Engine<O> {
 
     /// Whether the engine has ended by itself, which only an error makes it do.
     pub fn has_failed(&self) -> bool {
-        self.thread.is_finished()
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Stops, and gives what was seen. Frames still under way are lost.
     ///
     /// # Errors
     /// When waiting for frames failed while the engine ran.
-    pub fn stop(self) -> io::Result<Outcome<O>> {
+    pub fn stop(mut self) -> io::Result<Outcome<O>> {
+        self.halt().unwrap_or_else(|| Err(io::Error::other("the medium had been stopped before")))
+    }
+}
+
+impl<O> Engine<O> {
+    fn halt(&mut self) -> Option<io::Result<Outcome<O>>> {
         self.control.stop.store(true, Relaxed);
         self.waker.wake();
-        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the medium's thread panicked")))
+        let panicked = |_| Err(io::Error::other("the medium's thread panicked"));
+        self.thread.take().map(|thread| thread.join().unwrap_or_else(panicked))
+    }
+}
+
+impl<O> std::ops::Drop for Engine<O> {
+    /// A run that failed lets go of the nodes' interfaces, too.
+    fn drop(&mut self) {
+        drop(self.halt());
     }
 }
 

@@ -30,9 +30,12 @@ pub struct CellRuns<'a> {
 }
 
 impl CellRuns<'_> {
-    /// A figure over the repeats.
+    /// A figure over the repeats; invalid ones only where there are no others.
     pub fn spread(&self, figure: impl Fn(&Summary) -> Option<f64>) -> Option<Spread> {
-        Spread::of(self.runs.iter().filter_map(|run| figure(&run.summary)))
+        let sound = |run: &&&Run| run.summary.verdict.status != Status::Invalid;
+        let some_sound = self.runs.iter().any(|run| sound(&run));
+        let counted = self.runs.iter().filter(|run| !some_sound || sound(run));
+        Spread::of(counted.filter_map(|run| figure(&run.summary)))
     }
 
     /// The worst status of the repeats.

@@ -168,7 +168,9 @@ impl Conduct<'_> {
             }
             let messages: u64 = self.jobs.iter().map(|job| job.progress.0 + job.progress.1).sum();
             activity.saw(now, self.engine.frames(), self.engine.waiting(), messages);
-            if now >= over && activity.is_over(now, patience) {
+            // A program of the user's may think for long without a frame.
+            let thinks = self.jobs.iter().any(|j| j.role == Role::Command && j.is_alive());
+            if now >= over && !thinks && activity.is_over(now, patience) {
                 return Ok(());
             }
         }

@@ -7,6 +7,7 @@ use lab::{Exit, Lab, Program, Usage};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
@@ -80,11 +81,21 @@ impl Files {
 
     /// The last lines of what the program said on its standard error.
     pub(crate) fn last_words(&self) -> String {
-        let text = fs::read(&self.err).unwrap_or_default();
+        let text = tail(&self.err).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.trim().lines().collect();
         lines[lines.len().saturating_sub(5)..].join("\n")
     }
+}
+
+/// The end of a file that may be of any length.
+fn tail(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(8192)))?;
+    let mut end = Vec::new();
+    file.take(8192).read_to_end(&mut end)?;
+    Ok(end)
 }
 
 /// What an interaction's program is told; see the workloads' own description.
@@ -226,7 +237,7 @@ fn write_spec(
         up: interaction.up,
         address: link.address,
         interface: &link.interface,
-        group: Ipv4Addr::new(a, b, c, d + number as u8),
+        group: Ipv4Addr::from(u32::from(Ipv4Addr::new(a, b, c, d)) + number as u32),
         port_down: port_down(number),
         port_up: PORT_UP + number as u16,
         mtu: network.mtu.get(),

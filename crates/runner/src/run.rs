@@ -106,14 +106,17 @@ pub fn run(
     conduct.stop()?;
     phases.push(("write", medium::monotonic_now()));
     conduct.phase = Phase::Write;
-    let Conduct { jobs, failures, .. } = conduct;
+    let Conduct { jobs, mut failures, .. } = conduct;
 
     let kernel = kernel_counters(&lab, &topology);
     let outcome = engine.stop().map_err(Error::io("carry frames"))?;
     drop(lab);
     let mut accounting = outcome.observer;
     let capture_missed = match accounting.take_capture() {
-        Some(capture) => capture.end()?,
+        Some(capture) => capture.end().unwrap_or_else(|error| {
+            failures.push(error.to_string());
+            0
+        }),
         None => 0,
     };
 

@@ -106,7 +106,8 @@ fn rights() -> Finding {
             what,
             Grade::Lacking,
             "not root; user namespaces are allowed",
-            "no CPU and memory limits without delegation, no real-time priority for the medium",
+            "no CPU and memory limits without delegation, no real-time priority for the medium, \
+             and 500 frames at most wait at a node's interface",
             "run as root",
         ),
         false => Finding::bad(

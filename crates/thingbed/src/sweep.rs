@@ -63,7 +63,7 @@ impl Sweep<'_> {
     fn run(&self, cells: &[Cell], repeats: u32) -> Status {
         let single = cells.len() == 1 && repeats == 1 && self.arguments.resume.is_none();
         let mut summaries: Vec<Value> = Vec::new();
-        let mut status = Status::Fine;
+        let (mut status, mut failed) = (Status::Fine, false);
         // Repeats outermost: a machine that drifts touches all cells alike, and a
         // sweep cut short has something of each.
         'sweep: for repeat in 0..repeats {
@@ -74,6 +74,9 @@ impl Sweep<'_> {
                 let mut screen = Screen::new(&title, self.arguments.quiet);
                 if let Some(had) = self.had(cell, repeat) {
                     screen.end("had before");
+                    if had["verdict"]["status"] == "invalid" {
+                        status = status.max(Status::Invalid);
+                    }
                     summaries.push(had);
                     continue;
                 }
@@ -96,9 +99,10 @@ impl Sweep<'_> {
                             (_, Status::Interrupted) => Status::Interrupted,
                             _ => Status::Failed,
                         };
+                        failed = true;
                         // What stood in the way of this cell may not stand in
                         // that of the next; without nodes or a disk it does.
-                        if matches!(error, Error::Lab(_) | Error::Write { .. }) {
+                        if matches!(error, Error::Lab(_) | Error::Write { .. } | Error::Table(_)) {
                             break 'sweep;
                         }
                     }
@@ -114,7 +118,16 @@ impl Sweep<'_> {
                 }
             }
         }
-        self.end(&self.all(&summaries), status)
+        // A run that could not be had says more than one that is invalid.
+        if failed && status != Status::Interrupted {
+            status = Status::Failed;
+        }
+        let summaries = self.all(&summaries);
+        if let Err(error) = self.keep(&summaries, single) {
+            complain(error);
+            status = status.max(Status::Failed);
+        }
+        self.end(&summaries, status)
     }
 
     /// The summary of a run that the sweep has from before.
@@ -214,17 +227,31 @@ fn begin(arguments: &Run, experiment: &Experiment, seed: u64) -> Result<PathBuf,
     Ok(folder)
 }
 
-/// Ctrl-C and a polite kill end the run in good order; a second one at once,
-/// and then too nothing stays, since nodes end with the tool.
+/// Ctrl-C, a polite kill and a terminal that is closed end the run in good order.
+/// A second one ends it at once: nodes go with the tool all the same, and groups
+/// for limits are left to `gc`.
 fn watch_signals() -> std::io::Result<Arc<AtomicBool>> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let flag = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        // nohup means it.
+        if is_ignored(signal) {
+            continue;
+        }
         let status = Status::Interrupted as i32;
         signal_hook::flag::register_conditional_shutdown(signal, status, flag.clone())?;
         signal_hook::flag::register(signal, flag.clone())?;
     }
     Ok(flag)
+}
+
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: an all-zero action is valid; it is only read into.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut action);
+        action.sa_sigaction == libc::SIG_IGN
+    }
 }
 
 /// The program that speaks the interaction models: beside this one, or in PATH.

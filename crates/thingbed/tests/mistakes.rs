@@ -186,7 +186,7 @@ fn without_root_it_works_but_for_limits() {
     }
     let bed = with_copies(None);
     bed.write("e.yaml", &comparison("e", 5, "udp-rr, tcp-rd, pgm-ps", "slow", ""));
-    sh(&bed, &as_nobody("bin/thingbed run e.yaml -q")).expect(0, &["report: "]);
+    sh(&bed, &as_nobody("bin/thingbed run e.yaml -q")).ran(&["report: "]);
     for summary in bed.summaries("e") {
         assert_eq!(figure(&summary, ".messages.loss_pct"), 0.0, "{summary:#}");
     }
@@ -209,12 +209,14 @@ fn a_report_of_nothing_or_of_damage() {
     bed.thingbed(&["report", "empty"]).expect(1, &["empty"]);
 
     bed.write("e.yaml", &comparison("e", 3, "udp-rr, tcp-rd", "ideal", ""));
-    bed.thingbed(&["run", "e.yaml", "-q"]).expect(0, &[]);
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
     let sweep = bed.sweep("e");
     fs::write(sweep.join("udp-rr-ideal-0/messages.parquet"), "not a table").unwrap();
     fs::write(sweep.join("tcp-rd-ideal-0/summary.json"), "{").unwrap();
     bed.thingbed(&["report", sweep.to_str().unwrap()])
-        .expect(0, &["messages.parquet", "summary.json", "report: "]);
+        .expect(0, &["summary.json is damaged", "report: "]);
+    let page = fs::read_to_string(sweep.join("report.html")).unwrap();
+    assert!(page.contains("messages.parquet"), "the page says what it lacks");
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn model(summary: &Value) -> &str {
 fn all_messages_are_answered_and_all_bytes_are_known() {
     let bed = Bed::new();
     bed.write("e.yaml", &comparison("whole", 10, ALL, "ideal, slow", ""));
-    let said = bed.thingbed(&["run", "e.yaml", "--quiet"]).expect(0, &["pgm-ps", "report: "]);
+    let said = bed.thingbed(&["run", "e.yaml", "--quiet"]).ran(&["pgm-ps", "report: "]);
     assert_eq!(said.err, "");
     let summaries = bed.summaries("whole");
     assert_eq!(summaries.len(), 8);
@@ -58,7 +58,7 @@ fn all_messages_are_answered_and_all_bytes_are_known() {
 fn udp_loses_and_tcp_sends_again() {
     let bed = Bed::new();
     bed.write("e.yaml", &comparison("loss", 10, "udp-rr, tcp-rd", "lossy", "seed: 3"));
-    bed.thingbed(&["run", "e.yaml", "--quiet"]).expect(0, &[]);
+    bed.thingbed(&["run", "e.yaml", "--quiet"]).ran(&[]);
     for summary in bed.summaries("loss") {
         let again = figure(&summary, ".all.retransmitted_frames");
         let lost = figure(&summary, ".messages.loss_pct");
@@ -78,7 +78,7 @@ fn cells_repeats_and_seeds_are_those_asked_for() {
     bed.write("e.yaml", &comparison("cells", 4, ALL, "ideal, lossy", "repeats: 5\nseed: 1"));
     let args = ["run", "e.yaml", "-q", "--only", "model=udp-rr,network=lossy"];
     bed.thingbed(&[&args[..], &["--repeat", "2", "--seed", "9", "--out", "here"]].concat())
-        .expect(0, &[]);
+        .ran(&[]);
     let sweep = std::fs::read_dir(bed.path().join("here/cells")).unwrap().next().unwrap().unwrap();
     let list = json(&sweep.path().join("summary.json"));
     let weather = |i: usize| list[i]["links"]["loss_got_pct"].clone();
@@ -89,7 +89,7 @@ fn cells_repeats_and_seeds_are_those_asked_for() {
     assert_ne!(weather(0), weather(1), "each repeat has weather of its own");
 
     // The same seed has the same weather: what is lost is lost again.
-    bed.thingbed(&[&args[..], &["--repeat", "1", "--seed", "9"]].concat()).expect(0, &[]);
+    bed.thingbed(&[&args[..], &["--repeat", "1", "--seed", "9"]].concat()).ran(&[]);
     let again = json(&bed.sweep("cells").join("summary.json"));
     assert_eq!(again["links"]["loss_got_pct"], weather(0));
     assert_eq!(again["messages"]["delivered"], list[0]["messages"]["delivered"]);
@@ -102,7 +102,7 @@ fn a_capture_holds_what_was_counted() {
     }
     let bed = Bed::new();
     bed.write("e.yaml", &comparison("cap", 6, ALL, "ideal", "repeats: 1"));
-    bed.thingbed(&["run", "e.yaml", "-q", "--capture"]).expect(0, &[]);
+    bed.thingbed(&["run", "e.yaml", "-q", "--capture"]).ran(&[]);
     let sweep = bed.sweep("cap");
     for summary in bed.summaries("cap") {
         let folder = sweep.join(format!("{}-ideal-0", model(&summary)));
@@ -127,7 +127,8 @@ fn tshark(capture: &Path) -> [f64; 4] {
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let frames = text.lines().map(|line| line.split('\t').collect::<Vec<_>>());
     let mut counted = [0.0; 4];
-    for frame in frames.skip_while(|frame| frame[2] != "measuring begins") {
+    let frames = frames.skip_while(|frame| frame[2] != "measuring begins");
+    for frame in frames.take_while(|frame| frame[2] != "measuring ends") {
         if frame[3] == "utility:eth0" {
             // 1 is inbound, 2 outbound (pcapng, section 4.3.1).
             let at = if frame[1].trim_start_matches("0x").ends_with('2') { 0 } else { 2 };

@@ -68,7 +68,7 @@ fn distributions(page: &mut Page, view: &View<'_>) {
 
 fn loss(page: &mut Page, view: &View<'_>) {
     page.heading("Loss");
-    page.say("Share of messages that never came through, the median over the repeats.");
+    page.say("Share of messages without an answer, the median over the repeats.");
     let loss = |cell: &usize| {
         view.cells[*cell].spread(|run| run.metric("messages.loss_pct")).map(|spread| spread.median)
     };

@@ -69,8 +69,8 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         return;
     }
     page.say(
-        "“Up” is from a node into the network, “down” from the network to a node. Waiting for the \
-         rate is part of the delay got, so a link with a rate exceeds what was asked by that.",
+        "“Up” is from a node into the network, “down” from the network to a node. The delay got \
+         counts from the end of a frame's serialisation; waiting for the rate is no part of it.",
     );
     page.folded("All links by cell, group and direction", &summed(&sums));
     if !by_loss.is_empty() {

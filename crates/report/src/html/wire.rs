@@ -74,7 +74,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.say(
         "What each group sent, medians over the repeats. The left bar of a pair is all of it, by \
          layer. The right bar is how much of that was frames without payload (acknowledgements, \
-         requests for repair, connection set-up) and frames sent again, headers included.",
+         requests for repair) and frames sent again, headers included.",
     );
     for group in view.sweep.groups() {
         page.heading(&format!("Sent by group {group}"));

@@ -82,6 +82,14 @@ impl Said {
         }
         self
     }
+
+    /// The same of a run that was had. Tests share the machine, so its verdict
+    /// may be anything; what it says of the run itself is looked at elsewhere.
+    #[track_caller]
+    pub fn ran(self, words: &[&str]) -> Self {
+        let status = if self.status == 3 { 3 } else { 0 };
+        self.expect(status, words)
+    }
 }
 
 pub fn json(path: &Path) -> Value {
