@@ -4,10 +4,12 @@ use crate::nearest::advice;
 use serde_json::Value;
 
 /// Figures of the whole run.
-const MESSAGES: [&str; 6] = ["sent", "delivered", "replies", "loss_pct", "duplicates", "late"];
-const DELAYS: [&str; 3] = ["rtd_ms", "rtd_from_sent_ms", "down_ms"];
+const MESSAGES: [&str; 7] =
+    ["sent", "delivered", "replies", "unsent", "loss_pct", "duplicates", "late"];
+const DELAYS: [&str; 4] = ["rtd_ms", "rtd_from_sent_ms", "down_ms", "slip_ms"];
 const DELAY: [&str; 5] = ["mean", "p50", "p95", "p99", "max"];
-const LINKS: [&str; 6] = [
+const LINKS: [&str; 7] = [
+    "frames",
     "delay_error_us.p50",
     "delay_error_us.p99",
     "delay_error_us.max",
@@ -16,7 +18,7 @@ const LINKS: [&str; 6] = [
     "overflow_frames",
 ];
 /// Figures of each group of nodes; the group `*` is all of them.
-const GROUP: [&str; 16] = [
+const GROUP: [&str; 21] = [
     "nodes",
     "tx_bytes",
     "rx_bytes",
@@ -31,6 +33,11 @@ const GROUP: [&str; 16] = [
     "control_bytes",
     "retransmitted_frames",
     "retransmitted_bytes",
+    "rx_lower_bytes",
+    "rx_transport_bytes",
+    "rx_carried_bytes",
+    "rx_control_frames",
+    "rx_control_bytes",
     "cpu_ms",
     "rss_max_bytes",
 ];

@@ -1,6 +1,7 @@
 //! CPU and memory limits, by cgroup v1 or v2, whichever the host has.
 
 use crate::ledger::Page;
+use nix::unistd::AccessFlags;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,6 +41,9 @@ pub(crate) struct Groups {
     hierarchy: Hierarchy,
     roots: Vec<PathBuf>,
     made: Vec<PathBuf>,
+    /// The group that this process left to make room, and where it went; in
+    /// version 2 alone.
+    left: Option<(PathBuf, PathBuf)>,
 }
 
 impl Groups {
@@ -53,9 +57,9 @@ impl Groups {
             Hierarchy::V1 { cpu, memory } => {
                 cpu.iter().chain(memory).map(|dir| dir.join(name)).collect()
             }
-            Hierarchy::V2(dir) => vec![dir.join(name)],
+            Hierarchy::V2(dir) => vec![dir.join(name), dir.join(format!("{name}-tool"))],
         };
-        Ok(Self { hierarchy, roots, made: Vec::new() })
+        Ok(Self { hierarchy, roots, made: Vec::new(), left: None })
     }
 
     /// The folders that hold all of the lab's groups.
@@ -65,16 +69,35 @@ impl Groups {
 
     /// Makes the folders of [`Self::roots`].
     pub(crate) fn begin(&mut self) -> Result<(), String> {
-        for root in &self.roots {
-            make(root)?;
-            self.made.push(root.clone());
-        }
-        if let (Hierarchy::V2(parent), Some(root)) = (&self.hierarchy, self.roots.first()) {
-            for dir in [parent, root] {
-                write(&dir.join("cgroup.subtree_control"), "+cpu +memory")?;
+        let Hierarchy::V2(parent) = &self.hierarchy else {
+            for root in &self.roots {
+                make(root)?;
+                self.made.push(root.clone());
+            }
+            return Ok(());
+        };
+        let parent = parent.clone();
+        if !hands_down(&parent) {
+            let control = parent.join("cgroup.subtree_control");
+            if fs::write(&control, CONTROLLERS).is_err() {
+                // A group that hands controllers down may hold no processes
+                // (cgroup v2, "no internal processes"): this one steps aside.
+                self.step_aside(&parent)?;
+                write(&control, CONTROLLERS)?;
             }
         }
-        Ok(())
+        make(&self.roots[0])?;
+        self.made.push(self.roots[0].clone());
+        write(&self.roots[0].join("cgroup.subtree_control"), CONTROLLERS)
+    }
+
+    /// Moves this process into a group of its own below `parent`.
+    fn step_aside(&mut self, parent: &Path) -> Result<(), String> {
+        let aside = self.roots[1].clone();
+        make(&aside)?;
+        let moved = write(&aside.join("cgroup.procs"), &std::process::id().to_string());
+        self.left = Some((parent.to_path_buf(), aside));
+        moved
     }
 
     /// Puts the process `pid`, and all that it will start, under `limits`.
@@ -126,7 +149,21 @@ impl Drop for Groups {
         for dir in self.made.iter().rev() {
             remove(dir);
         }
+        if let Some((parent, aside)) = &self.left {
+            let _ = fs::write(parent.join("cgroup.subtree_control"), "-cpu -memory");
+            let _ = fs::write(parent.join("cgroup.procs"), std::process::id().to_string());
+            remove(aside);
+        }
     }
+}
+
+/// What a group of version 2 hands down to those below it.
+const CONTROLLERS: &str = "+cpu +memory";
+
+/// Whether `dir` hands the controllers down already.
+fn hands_down(dir: &Path) -> bool {
+    let given = fs::read_to_string(dir.join("cgroup.subtree_control")).unwrap_or_default();
+    ["cpu", "memory"].iter().all(|c| given.split_whitespace().any(|have| have == *c))
 }
 
 /// Whether nodes can be limited here; what stands in the way if not.
@@ -179,7 +216,14 @@ fn find(mounts: &str, own: &str) -> Result<Hierarchy, String> {
         // In a container the path may be the host's, and not be seen from here.
         if dir.is_dir() { dir } else { mount }
     };
-    if let Some(dir) = mount("cgroup2", "").map(|dir| within(dir, group(""))) {
+    // Root's own group is full of others' processes, as a login's is; that at the
+    // top may have groups and processes both.
+    let may_write = |dir: &Path| nix::unistd::access(dir, AccessFlags::W_OK).is_ok();
+    let top = |dir: PathBuf| match hands_down(&dir) && may_write(&dir) {
+        true => dir,
+        false => within(dir, group("")),
+    };
+    if let Some(dir) = mount("cgroup2", "").map(top) {
         let controllers = fs::read_to_string(dir.join("cgroup.controllers")).unwrap_or_default();
         if ["cpu", "memory"].iter().all(|c| controllers.split_whitespace().any(|have| have == *c)) {
             return Ok(Hierarchy::V2(dir));
@@ -242,6 +286,16 @@ mod tests {
         let mounts =
             format!("{V1}41 31 0:38 / {} rw - cgroup2 cgroup2 rw\n", root.path().display());
         assert!(matches!(find(&mounts, "0::/\n"), Ok(Hierarchy::V2(_))));
+        // Below a top that hands nothing down, in the process's own group.
+        let own = root.path().join("user");
+        fs::create_dir(&own).unwrap();
+        fs::write(own.join("cgroup.controllers"), "cpu memory\n").unwrap();
+        let Ok(Hierarchy::V2(dir)) = find(&mounts, "0::/user\n") else { panic!("version 2") };
+        assert_eq!(dir, own);
+        fs::write(root.path().join("cgroup.subtree_control"), "cpu io memory\n").unwrap();
+        let Ok(Hierarchy::V2(dir)) = find(&mounts, "0::/user\n") else { panic!("version 2") };
+        assert_eq!(dir, root.path());
+        fs::remove_file(root.path().join("cgroup.subtree_control")).unwrap();
         fs::write(root.path().join("cgroup.controllers"), "\n").unwrap();
         assert!(matches!(find(&mounts, "0::/\n"), Ok(Hierarchy::V1 { .. })));
     }

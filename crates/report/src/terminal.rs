@@ -20,7 +20,7 @@ pub fn terminal(sweep: &Sweep, width: u16, colour: bool) -> String {
     let notes = sweep.all_notes();
     if !notes.is_empty() {
         let notes: Vec<_> =
-            notes.iter().map(|note| format!("note: {}\n", format::plain(note))).collect();
+            notes.iter().map(|note| format!("note: {}\n", page.wrap(note, 6))).collect();
         parts.push(notes.concat());
     }
     parts.join("\n")
@@ -52,8 +52,8 @@ impl Page {
         let mut text = format!("{}  {name}, {}\n", self.paint(&code, &word), sweep.tally());
         for (status, reason, runs) in sweep.reasons() {
             let head = self.paint(colour_of(status).0, &format!("{status:8}"));
-            text += &format!("  {head} {}\n", format::plain(&reason));
-            text += &format!("           in {}\n", format::plain(&some_of(&runs, 4)));
+            text += &format!("  {head} {}\n", self.wrap(&reason, 11));
+            text += &format!("           in {}\n", self.wrap(&some_of(&runs, 4), 14));
         }
         text
     }
@@ -161,25 +161,38 @@ impl Page {
             0 => String::new(),
             n => format!("{n} values of the reference are about cells that were not run.\n"),
         };
-        let source = format::plain(&reference.source);
-        Some(format!("Beside the reference ({source})\n{table}\n{missing}"))
+        let source = self.wrap(&reference.source, 0);
+        Some(format!("Beside the reference:\n{source}\n{table}\n{missing}"))
     }
 
     fn checks(&self, sweep: &Sweep) -> String {
         let mut text = format!("Expected findings: {}\n", tally(&sweep.checks));
+        let mut unmeasured = 0;
         for check in &sweep.checks {
             let code = match check.status {
                 CheckStatus::Pass => "32",
                 CheckStatus::Fail => "31",
-                CheckStatus::NotMeasured => "33",
+                CheckStatus::NotMeasured => {
+                    unmeasured += 1;
+                    continue;
+                }
             };
-            let label = self.paint(code, &format!("{:14}", check.status.label()));
-            text += &format!("  {label} {}\n", format::plain(&check.say));
+            let label = self.paint(code, &format!("{:6}", check.status.label()));
+            text += &format!("  {label} {}\n", self.wrap(&check.say, 9));
             if !check.text.is_empty() {
-                text += &format!("                 {}\n", format::plain(&check.text));
+                text += &format!("         {}\n", self.paint("2", &self.wrap(&check.text, 9)));
             }
         }
+        if unmeasured > 0 {
+            text += &format!("  {unmeasured} are about cells that were not run\n");
+        }
         text
+    }
+
+    /// Text from others, broken to the width, its further lines set in.
+    fn wrap(&self, text: &str, indent: usize) -> String {
+        let width = usize::from(self.width).saturating_sub(indent).max(20);
+        textwrap::wrap(&format::plain(text), width).join(&format!("\n{}", " ".repeat(indent)))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::schedule::Schedule;
 use crate::seen::Seen;
 use crate::spec::{Down, Spec};
 use crate::udp::UdpSource;
-use crate::wait::{Waiter, exact_timers};
+use crate::wait::{Waiter, punctual};
 
 /// From one round of hellos to the next.
 const HELLO_EVERY: Nanos = 200 * MILLISECOND;
@@ -35,7 +35,7 @@ const TURN: usize = 64;
 /// Runs a source until it is told to stop.
 pub fn run(spec: &Spec, control: &mut Control) -> Result<(), Error> {
     let mut source = Source::new(spec)?;
-    exact_timers();
+    punctual();
     let mut waiter = Waiter::new(control.descriptor(), source.link.descriptors()?);
     let mut told = false;
     loop {

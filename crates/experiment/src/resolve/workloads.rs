@@ -11,11 +11,15 @@ use crate::resolve::nodes::Nodes;
 use crate::resolve::{payload, positive};
 use std::collections::HashMap;
 use std::path::Path;
-use units::Span;
+use units::{Rate, Span};
 
-/// The largest payload that fits in a UDP datagram with the ten digits that a
-/// payload without a marker gets.
-const MOST_UDP: u64 = 65_507 - 10;
+/// Rows of messages that fit in memory beside the programs: some 2 GB.
+const MOST_ROWS: u64 = 20_000_000;
+/// What libzmq and libpgm can count in, bit/s.
+const MULTICAST_RATES: std::ops::RangeInclusive<u64> = 8_000..=10_000_000_000;
+
+/// The largest message that fits in a UDP datagram over IPv4.
+const MOST_UDP: u64 = 65_507;
 
 /// What everything about a workload is looked up in.
 struct Context<'a, 'f> {
@@ -149,7 +153,7 @@ impl Context<'_, '_> {
                 sink.add(Problem::new(text).at(at.place).label(format!("{MOST_UDP} B at most")));
             }
         }
-        let said = model.multicast_rate.as_ref().map(|rate| rate.value);
+        let multicast_rate = self.multicast_rate(typed, model, &network, sink)?;
         let interaction = plan::Interaction {
             name,
             source,
@@ -163,10 +167,38 @@ impl Context<'_, '_> {
             reply_payload_bytes: reply_bytes,
             every,
             messages,
-            multicast_rate: said.or(self.networks.rate(&network))?,
+            multicast_rate,
             network,
         };
+        if interaction.replies() > MOST_ROWS {
+            let text = format!("{} messages to keep, a row each", interaction.replies());
+            let label = format!("{MOST_ROWS} at most: send less often, for less long, or to fewer");
+            sink.add(Problem::new(text).at(typed.place).label(label));
+            return None;
+        }
         Some((interaction, lasts))
+    }
+
+    /// The rate that multicast is sent with: the model's, or the network's own.
+    fn multicast_rate(
+        &self,
+        typed: &Interaction,
+        model: &Model,
+        network: &str,
+        sink: &mut Sink,
+    ) -> Option<Rate> {
+        let said = model.multicast_rate.as_ref();
+        let rate = said.map(|rate| rate.value).or(self.networks.rate(network))?;
+        let multicast = InteractionPattern::PgmPublishSubscribe;
+        let used = model.down.as_ref().is_some_and(|down| down.value == multicast);
+        if used && !MULTICAST_RATES.contains(&rate.bit_s()) {
+            let text = format!("multicast at {rate} cannot be had");
+            let place = said.map_or(typed.place, |rate| rate.place);
+            let label = "PGM takes 8 kbit/s to 10 Gbit/s; `multicast_rate` of the model says which";
+            sink.add(Problem::new(text).at(place).label(label));
+            return None;
+        }
+        Some(rate)
     }
 
     /// How long it waits for what is still on its way, if it or its model says so.

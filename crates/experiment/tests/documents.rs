@@ -1,0 +1,47 @@
+//! The examples in the documents are experiments.
+
+use experiment::{Experiment, Only};
+use std::fs;
+use std::path::Path;
+
+/// The YAML blocks of a document.
+fn blocks(document: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);
+    let text = fs::read_to_string(&path).unwrap();
+    let parts = text.split("```yaml\n").skip(1);
+    parts.map(|part| part.split("```").next().unwrap().to_owned()).collect()
+}
+
+/// Checks `text` beside files of the names that it gives as payloads.
+fn check(text: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    for line in text.lines() {
+        let Some((_, rest)) = line.split_once("payload: ") else { continue };
+        let name = rest.split([',', '}', ' ']).next().unwrap();
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "reading ##########").unwrap();
+    }
+    let path = dir.path().join("e.yaml");
+    fs::write(&path, text).unwrap();
+    let experiment = Experiment::read(&path).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    for cell in experiment.cells(&Only::all()).unwrap() {
+        experiment.plan(&cell, 0, 1).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    }
+}
+
+#[test]
+fn whole_examples_are_good() {
+    let whole = ["README.md", "docs/experiment-file.md"].map(blocks).concat();
+    let whole: Vec<_> = whole.iter().filter(|text| text.contains("experiment: ")).collect();
+    assert!(whole.len() >= 2);
+    whole.into_iter().for_each(|text| check(text));
+}
+
+#[test]
+fn the_references_parts_make_one_experiment() {
+    let parts = blocks("docs/experiment-file.md");
+    let parts: Vec<_> = parts.into_iter().filter(|text| !text.contains("experiment: ")).collect();
+    assert!(parts.len() >= 7);
+    check(&format!("experiment: parts\nduration: 10 s\n{}", parts.concat()));
+}

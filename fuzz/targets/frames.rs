@@ -1,0 +1,28 @@
+//! Any bytes from a node: switched, tied to trains, tracked for groups, taken apart.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use measure::Classifier;
+use medium::{Channel, Endpoint, Impairment, LossUnit, Segment, SegmentSpec};
+
+fuzz_target!(|frames: Vec<Vec<u8>>| {
+    let lossy = Impairment {
+        loss: "10 %".parse().unwrap(),
+        loss_unit: LossUnit::Train,
+        rate: "1 Mbit/s".parse().ok(),
+        ..Impairment::default()
+    };
+    let endpoints = vec![Endpoint { up: lossy.clone(), down: lossy }; 4];
+    let spec = SegmentSpec { channel: Channel::Switch, endpoints, seed: 1, impaired: true };
+    let mut segment = Segment::new(&spec);
+    let mut classifier = Classifier::new(vec![5556]);
+    let mut sent = 0;
+    for (now, frame) in frames.iter().enumerate() {
+        let bytes = classifier.classify(frame).traffic().bytes;
+        assert_eq!(bytes, frame.len() as u64, "every byte is of some layer");
+        segment.send(now % 4, frame, now as u64 * 1_000);
+        sent += 1;
+    }
+    let delivered = std::iter::from_fn(|| segment.due(u64::MAX)).count();
+    assert!(delivered <= 3 * sent);
+});
