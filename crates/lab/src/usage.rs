@@ -96,6 +96,20 @@ pub fn counters(init: i32, interface: &str) -> Option<Counters> {
     })
 }
 
+/// Datagrams that the sockets in the node with this init had no room for, in and
+/// out, since it came up (`Udp:` in `/proc/net/snmp`).
+pub fn socket_drops(init: i32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{init}/net/snmp")).unwrap_or_default();
+    parse_socket_drops(&text).unwrap_or(0)
+}
+
+fn parse_socket_drops(snmp: &str) -> Option<u64> {
+    let mut lines = snmp.lines().filter(|line| line.starts_with("Udp:"));
+    let (names, values) = (lines.next()?.split_whitespace(), lines.next()?.split_whitespace());
+    let drops = names.zip(values).filter(|(name, _)| name.ends_with("bufErrors"));
+    Some(drops.filter_map(|(_, value)| value.parse::<u64>().ok()).sum())
+}
+
 fn processes() -> HashMap<i32, Process> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return HashMap::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -148,6 +162,15 @@ mod tests {
                     18446744073709551615";
         let process = parse(line).unwrap();
         assert_eq!((process.parent, process.ticks, process.pages), (4, [11, 22], 33));
+    }
+
+    #[test]
+    fn drops_of_full_sockets_both_ways() {
+        let snmp = "Icmp: InMsgs\nIcmp: 3\n\
+                    Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors\n\
+                    Udp: 9 1 8 9 5 2\nUdpLite: RcvbufErrors\nUdpLite: 4\n";
+        assert_eq!(parse_socket_drops(snmp), Some(7));
+        assert_eq!(parse_socket_drops(""), None);
     }
 
     #[test]

@@ -71,6 +71,8 @@ pub struct Facts {
     pub under_way: Vec<(u64, u64)>,
     /// Frames that the kernel dropped between a node and the medium.
     pub kernel_drops: u64,
+    /// Datagrams that the nodes' sockets had no room for.
+    pub socket_drops: u64,
     /// Frames that the medium carried.
     pub frames: u64,
     /// Frames that a capture lacks.
@@ -215,6 +217,13 @@ pub fn judge(facts: &Facts) -> Verdict {
         "frames lost between a node and the medium, which nobody asked for",
     );
     look(
+        "datagrams dropped at full sockets",
+        facts.socket_drops as f64,
+        "datagrams",
+        Some((0.0, f64::INFINITY)),
+        "a program did not read or the kernel did not send in time: on a faster machine it might",
+    );
+    look(
         "frames missing in the capture",
         facts.capture_missed as f64,
         "frames",
@@ -335,6 +344,7 @@ mod tests {
         assert_eq!(spoilt(&|f| f.host[0].steal = 0.5), Status::Suspect);
         assert_eq!(spoilt(&|f| f.host[0].pressure = Some(20.0)), Status::Invalid);
         assert_eq!(spoilt(&|f| f.kernel_drops = 1), Status::Suspect);
+        assert_eq!(spoilt(&|f| f.socket_drops = 1), Status::Suspect);
         assert_eq!(spoilt(&|f| f.capture_missed = 1), Status::Suspect);
         assert_eq!(spoilt(&|f| f.failures.push("meter-1 died".into())), Status::Invalid);
     }

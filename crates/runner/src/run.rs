@@ -109,6 +109,7 @@ pub fn run(
     let Conduct { jobs, mut failures, .. } = conduct;
 
     let kernel = kernel_counters(&lab, &topology);
+    let socket_drops = lab.pids().iter().map(|pid| lab::socket_drops(*pid)).sum();
     let outcome = engine.stop().map_err(Error::io("carry frames"))?;
     drop(lab);
     let mut accounting = outcome.observer;
@@ -137,6 +138,7 @@ pub fn run(
         under_way: under_way.iter().map(|(a, b)| (absolute(*a), absolute(*b))).collect(),
         kernel_drops: kernel.iter().flatten().map(|c| c.tx_dropped + c.rx_dropped).sum::<u64>()
             + accounting.nodes().iter().map(|node| node.refused).sum::<u64>(),
+        socket_drops,
         frames,
         capture_missed,
         failures,

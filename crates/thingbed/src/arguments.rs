@@ -33,6 +33,9 @@ pub enum Command {
         /// Write the page here, and not to report.html in the folder
         #[arg(long)]
         html: Option<PathBuf>,
+        /// Print Markdown, and write no page
+        #[arg(long, conflicts_with = "html")]
+        markdown: bool,
     },
     /// Say what this machine has and lacks, and what that costs
     Doctor {

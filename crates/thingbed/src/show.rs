@@ -62,6 +62,20 @@ pub fn report(folder: &Path, html: Option<&Path>) -> Status {
     }
 }
 
+/// Prints the figures of a folder as Markdown.
+pub fn markdown(folder: &Path) -> Status {
+    match Sweep::read(folder) {
+        Ok(sweep) => {
+            say(report::markdown(&sweep).trim_end());
+            Status::Fine
+        }
+        Err(error) => {
+            complain(error);
+            Status::Failed
+        }
+    }
+}
+
 /// Prints the table of a folder's results and writes the page `html`.
 pub fn draw(folder: &Path, html: &Path) -> Result<(), report::Error> {
     let sweep = Sweep::read(folder)?;

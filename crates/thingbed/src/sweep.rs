@@ -176,6 +176,12 @@ impl Sweep<'_> {
         if !single {
             let to = finished.folder.join("experiment.yaml");
             fs::copy(&self.arguments.file, &to).map_err(Error::write(&to))?;
+            // Each run can be looked at by itself, and moved elsewhere.
+            let page = finished.folder.join("report.html");
+            let drawn = report::Sweep::read(&finished.folder);
+            if let Err(error) = drawn.and_then(|run| report::write_html(&run, &page)) {
+                complain(error);
+            }
         }
         Ok(finished)
     }

@@ -1,0 +1,115 @@
+//! The report as Markdown, for documents and pull requests.
+
+use crate::check::tally;
+use crate::figures::{columns, range};
+use crate::sweep::some_of;
+use crate::{Check, Sweep, format};
+
+/// The verdict, a row a cell, ours beside the reference, and what was expected.
+pub fn markdown(sweep: &Sweep) -> String {
+    let mut parts = vec![verdict(sweep), results(sweep)];
+    parts.extend(reference(sweep));
+    if !sweep.checks.is_empty() {
+        let checks = sweep.checks.iter().map(check);
+        parts.push(format!("{}.\n\n{}", tally(&sweep.checks), checks.collect::<String>()));
+    }
+    parts.join("\n")
+}
+
+fn verdict(sweep: &Sweep) -> String {
+    let status = sweep.status().to_string().to_uppercase();
+    let mut text = format!("**{status}** {}: {}\n", plain(sweep.experiment()), sweep.tally());
+    for (status, reason, runs) in sweep.reasons() {
+        let runs = plain(&some_of(&runs, 4));
+        text += &format!("\n- {status}, {runs}: {}", plain(&reason));
+    }
+    text + "\n"
+}
+
+fn results(sweep: &Sweep) -> String {
+    let columns = columns(sweep);
+    let axes = sweep.axes();
+    let mut heads: Vec<String> = axes.iter().map(|axis| plain(axis)).collect();
+    heads.push("runs".to_owned());
+    heads.extend(columns.iter().map(|column| match column.unit {
+        "" => plain(&column.head),
+        unit => format!("{}, {unit}", plain(&column.head)),
+    }));
+    let rows =
+        sweep.cells().into_iter().map(|cell| {
+            let axis = |axis: &&str| plain(cell.cell.get(axis).unwrap_or(format::NONE));
+            let mut row: Vec<String> = axes.iter().map(axis).collect();
+            row.push(format!("{} {}", cell.runs.len(), cell.status()));
+            row.extend(columns.iter().map(|column| {
+                with_range(column.texts(cell.spread(|summary| column.figure(summary))))
+            }));
+            row
+        });
+    table(&heads, rows)
+}
+
+fn reference(sweep: &Sweep) -> Option<String> {
+    let reference = sweep.reference.as_ref()?;
+    let heads = ["figure", "cell", "ours", "theirs", "unit", "ours to theirs"].map(str::to_owned);
+    let rows = reference.figures.iter().flat_map(|figure| {
+        let compared = figure.compare(sweep).into_iter();
+        let had = compared.filter(|row| !sweep.matching(&row.cell).runs.is_empty());
+        had.map(|row| {
+            [
+                plain(&figure.name),
+                plain(&row.cell.to_string()),
+                with_range(range(row.ours, format::number)),
+                row.theirs.map_or_else(|| format::NONE.to_owned(), format::number),
+                plain(&figure.unit),
+                figure.difference(&row),
+            ]
+            .to_vec()
+        })
+    });
+    let text = format!("{}\n\n{}", plain(&reference.source), table(&heads, rows));
+    Some(text)
+}
+
+fn check(check: &Check) -> String {
+    let (label, say) = (check.status.label(), plain(&check.say));
+    match plain(&check.text) {
+        text if text.is_empty() => format!("- {label}: {say}\n"),
+        text => format!("- {label}: {say} ({text})\n"),
+    }
+}
+
+fn with_range((median, range): (String, Option<String>)) -> String {
+    range.map_or(median.clone(), |range| format!("{median} ({range})"))
+}
+
+fn table(heads: &[String], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let line = |places: &[String]| format!("| {} |\n", places.join(" | "));
+    let rule = line(&heads.iter().map(|_| "---".to_owned()).collect::<Vec<_>>());
+    let rows: String = rows.map(|row| line(&row)).collect();
+    format!("{}{rule}{rows}", line(heads))
+}
+
+/// Text from others that stays within its place in a table and makes no markup.
+fn plain(text: &str) -> String {
+    let mut safe = String::new();
+    for c in format::plain(text).chars() {
+        if matches!(c, '|' | '*' | '_' | '<' | '>' | '`' | '[' | '\\') {
+            safe.push('\\');
+        }
+        safe.push(c);
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_others_breaks_no_table() {
+        assert_eq!(plain("a|b *c*\n<d>"), "a\\|b \\*c\\* \\<d\\>");
+        let rows = [vec!["1".to_owned(), "2".to_owned()]];
+        let heads = ["a", "b"].map(str::to_owned);
+        assert_eq!(table(&heads, rows.into_iter()), "| a | b |\n| --- | --- |\n| 1 | 2 |\n");
+    }
+}
