@@ -9,6 +9,8 @@ use std::fmt::Write as _;
 pub(super) enum Place {
     /// Text, to the left.
     Text(String),
+    /// A name, with what it means small below it.
+    Explained(String, String),
     /// A number, to the right, with what stands small below it.
     Number(String, Option<String>),
     /// A number of less weight.
@@ -99,6 +101,10 @@ impl Place {
             // A sentence may be broken over lines, a name is not.
             Self::Text(text) if text.chars().count() > 44 => format!("<td>{}</td>", escape(text)),
             Self::Text(text) => format!("<td class=\"t\">{}</td>", escape(text)),
+            Self::Explained(name, meaning) => {
+                let (name, meaning) = (escape(name), escape(meaning));
+                format!("<td class=\"e\">{name}<small>{meaning}</small></td>")
+            }
             Self::Small(text) => format!("<td class=\"n s\">{}</td>", escape(text)),
             Self::Number(text, None) => format!("<td class=\"n\">{}</td>", escape(text)),
             Self::Number(text, Some(below)) => {

@@ -44,8 +44,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         .numbers("suspect from", "")
         .numbers("invalid from", "")
         .text("status")
-        .text("worst in")
-        .text("why it matters");
+        .text("worst in");
     for (worst, values, run) in gathered(view.sweep) {
         let unit = |value: Option<f64>| match value {
             Some(value) => format!("{} {}", format::number(value), worst.unit),
@@ -59,14 +58,13 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
             (value, _) => Place::number(unit(value)),
         };
         table.row(vec![
-            worst.name.clone().into(),
+            Place::Explained(worst.name.clone(), worst.meaning.clone()),
             Place::number(unit(median)),
             share,
             Place::number(unit(worst.limit_suspect)),
             Place::number(unit(worst.limit_invalid)),
             Place::Status(worst.status, worst.status.to_string()),
             run.into(),
-            worst.meaning.clone().into(),
         ]);
     }
     if table.is_empty() {
