@@ -8,7 +8,7 @@ use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, statfs};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// One lab's belongings.
@@ -55,7 +55,8 @@ impl Page {
             cgroups: cgroups.to_vec(),
         };
         let dir = ledger_dir();
-        fs::create_dir_all(&dir)?;
+        // Whatever the umask: what others may write to is not taken for ours.
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
         if !is_own(&dir) {
             let why = format!("{} belongs to another user", dir.display());
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));

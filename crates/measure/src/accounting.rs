@@ -29,8 +29,7 @@ pub struct Accounting {
     nodes: Vec<NodeTraffic>,
     classifier: Classifier,
     arriving: Classifier,
-    lateness: Latency,
-    /// That of frames that were to be held back, and of those that were not.
+    /// Lateness of frames that were to be held back, and of those that were not.
     held: Latency,
     passed: Latency,
     /// Sum of lateness in ns and frames, by segment and endpoint.
@@ -50,7 +49,6 @@ impl Accounting {
             nodes: vec![NodeTraffic::default(); count],
             classifier: Classifier::new(pgm_ports.clone()),
             arriving: Classifier::new(pgm_ports),
-            lateness: Latency::new(),
             held: Latency::new(),
             passed: Latency::new(),
             measuring: false,
@@ -64,8 +62,8 @@ impl Accounting {
     }
 
     /// How much later than meant frames left the medium.
-    pub fn lateness(&self) -> &Latency {
-        &self.lateness
+    pub fn lateness(&self) -> Latency {
+        self.held.with(&self.passed)
     }
 
     /// The mean lateness at an endpoint, in ns; 0 where nothing came.
@@ -133,7 +131,6 @@ impl Observer for Accounting {
         }
         node.rx += kind.traffic();
         let late = at.saturating_sub(delivery.intended);
-        self.lateness.record_ns(late);
         match delivery.intended > delivery.arrived {
             true => self.held.record_ns(late),
             false => self.passed.record_ns(late),

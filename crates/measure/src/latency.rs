@@ -49,6 +49,15 @@ impl Latency {
         self.max_ns = self.max_ns.max(ns);
     }
 
+    /// The times of both.
+    pub fn with(&self, other: &Self) -> Self {
+        let mut both = self.clone();
+        both.histogram.add(&other.histogram).expect("bounds are the same for all");
+        both.sum_ns += other.sum_ns;
+        both.max_ns = both.max_ns.max(other.max_ns);
+        both
+    }
+
     /// How many times there are.
     pub fn count(&self) -> u64 {
         self.histogram.len()
@@ -112,5 +121,13 @@ mod tests {
     fn what_is_beyond_the_range_still_counts() {
         let times: Latency = [0, u64::MAX].into_iter().collect();
         assert_eq!((times.count(), times.max_ns()), (2, u64::MAX));
+    }
+
+    #[test]
+    fn two_make_one_of_all_their_times() {
+        let [a, b, all] = [&[5, 900][..], &[70_000], &[5, 900, 70_000]]
+            .map(|times| times.iter().copied().collect::<Latency>());
+        assert_eq!(a.with(&b).summary(1.0), all.summary(1.0));
+        assert_eq!(a.with(&b).count(), 3);
     }
 }

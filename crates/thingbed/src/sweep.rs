@@ -123,7 +123,10 @@ impl Sweep<'_> {
             status = Status::Failed;
         }
         let summaries = self.all(&summaries);
-        if let Err(error) = self.keep(&summaries, single) {
+        // When all were had before, nothing was written yet.
+        if self.arguments.resume.is_some()
+            && let Err(error) = self.keep(&summaries, single)
+        {
             complain(error);
             status = status.max(Status::Failed);
         }

@@ -84,10 +84,13 @@ impl Said {
     }
 
     /// The same of a run that was had. Tests share the machine, so its verdict
-    /// may be anything; what it says of the run itself is looked at elsewhere.
+    /// may be anything, unless it tells of a failure of the run itself.
     #[track_caller]
     pub fn ran(self, words: &[&str]) -> Self {
         let status = if self.status == 3 { 3 } else { 0 };
+        for failure in ["the program of", "did not end when told", "the medium failed"] {
+            assert!(!self.out.contains(failure), "{}", self.out);
+        }
         self.expect(status, words)
     }
 }
