@@ -4,6 +4,7 @@
 //! with a fate. They do no I/O and read no clock; the engine does the waiting,
 //! over whatever [`FrameIo`] carries frames to nodes.
 
+mod csma;
 mod direction;
 mod engine;
 mod groups;
@@ -14,6 +15,7 @@ mod segment;
 mod serialiser;
 mod train;
 
+pub use csma::{Arrival, Attempt, Csma, CsmaSpec, Ending, Usage};
 pub use direction::{Direction, Fate, Totals};
 pub use engine::{Engine, Observer, Outcome, Place, monotonic_now};
 pub use groups::Groups;

@@ -14,6 +14,8 @@ pub enum Purpose {
     Loss = 1,
     /// How far its delay lies from the mean.
     Jitter = 2,
+    /// How many units a sender waits before it looks at a shared channel.
+    Backoff = 16,
 }
 
 /// The draws of one link in one direction.
