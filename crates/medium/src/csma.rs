@@ -26,23 +26,10 @@ pub use attempt::{Arrival, Attempt, Ending, Usage};
 pub use spec::CsmaSpec;
 
 use crate::Instant;
+use attempt::Frame;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use units::{Draw, Purpose};
-
-/// The frame that a link contends for the channel with.
-#[derive(Debug, Clone, Copy)]
-struct Frame {
-    len: usize,
-    acknowledged: bool,
-    /// How often it was sent before.
-    attempt: u32,
-    /// How often the channel was busy for this attempt.
-    backoff: u32,
-    delivered: Option<Instant>,
-    /// Whether the last time on air ended in a collision.
-    collided: bool,
-}
 
 /// What happens at a time; at one time in this order. Intervals are half open:
 /// what ends when a look begins, or begins when it ends, is not seen.
@@ -205,14 +192,7 @@ impl Csma {
         let sender = &mut self.links[link];
         assert!(sender.frame.is_none(), "link {link} has a frame that contends");
         sender.usage.frames += 1;
-        sender.frame = Some(Frame {
-            len,
-            acknowledged,
-            attempt: 0,
-            backoff: 0,
-            delivered: None,
-            collided: false,
-        });
+        sender.frame = Some(Frame { len, acknowledged, ..Frame::default() });
         let from = now.max(sender.free).max(self.clock);
         self.back_off(link, from);
     }

@@ -7,6 +7,7 @@
 mod csma;
 mod direction;
 mod engine;
+mod grant;
 mod groups;
 mod impairment;
 mod io;
@@ -18,6 +19,7 @@ mod train;
 pub use csma::{Arrival, Attempt, Csma, CsmaSpec, Ending, Usage};
 pub use direction::{Direction, Fate, Totals};
 pub use engine::{Engine, Observer, Outcome, Place, monotonic_now};
+pub use grant::{Grant, GrantSpec};
 pub use groups::Groups;
 pub use impairment::{Distribution, Impairment, LossUnit};
 pub use io::{FrameIo, Taps, Waker};

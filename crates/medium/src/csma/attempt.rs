@@ -61,3 +61,20 @@ pub struct Usage {
     /// Times that a frame was sent, or tried to be, once more.
     pub retries: u64,
 }
+
+/// The frame that a link contends for the channel with.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Frame {
+    /// Its length, link header included.
+    pub len: usize,
+    /// Whether it is to be acknowledged.
+    pub acknowledged: bool,
+    /// How often it was sent before.
+    pub attempt: u32,
+    /// How often the channel was busy for this attempt.
+    pub backoff: u32,
+    /// When the receiver first had it.
+    pub delivered: Option<Instant>,
+    /// Whether the last time on air ended in a collision.
+    pub collided: bool,
+}
