@@ -40,7 +40,7 @@ pub use spec::GrantSpec;
 use crate::Instant;
 
 /// Bytes of an emulated frame that are not on the radio: its Ethernet header.
-const LINK_HEADER: usize = 14;
+pub(crate) const LINK_HEADER: usize = 14;
 
 /// The state of one sender.
 #[derive(Debug, Clone)]

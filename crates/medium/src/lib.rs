@@ -14,6 +14,7 @@ mod io;
 mod priority;
 mod segment;
 mod serialiser;
+mod states;
 mod train;
 
 pub use csma::{Arrival, Attempt, Csma, CsmaSpec, Ending, Usage};
@@ -26,6 +27,7 @@ pub use io::{FrameIo, Taps, Waker};
 pub use priority::Priority;
 pub use segment::{Channel, Delivery, Drop, Endpoint, Segment, SegmentSpec};
 pub use serialiser::Serialiser;
+pub use states::{Promotion, Service, Slow, State, States, StatesSpec, Way};
 pub use train::Trains;
 
 /// A moment on the run's clock, in nanoseconds.
