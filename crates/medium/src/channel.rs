@@ -2,7 +2,7 @@
 
 use crate::direction::{Carried, Cause};
 use crate::queue::Queue;
-use crate::{Endpoint, Impairment, Instant, Serialiser};
+use crate::{CsmaSpec, Endpoint, Impairment, Instant, Serialiser};
 use std::collections::VecDeque;
 use units::{Bytes, Draw, Rate};
 
@@ -22,6 +22,8 @@ pub enum Channel {
         /// To them.
         down: Rate,
     },
+    /// One half-duplex channel that all contend for.
+    Csma(CsmaSpec),
 }
 
 /// What a line has to say.
@@ -57,7 +59,7 @@ impl Line {
         let ups = || endpoints.iter().map(|end| end.up.clone()).collect();
         let downs = endpoints.iter().map(|end| end.down.clone()).collect();
         match channel {
-            Channel::Switch => [None, None],
+            Channel::Switch | Channel::Csma(_) => [None, None],
             Channel::Shared(rate) => [Some(Self::new(*rate, false, ups())), None],
             Channel::Cell { up, down } => {
                 [Some(Self::new(*up, true, ups())), Some(Self::new(*down, true, downs))]

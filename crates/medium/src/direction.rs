@@ -6,7 +6,8 @@ use crate::queue::Queue;
 use crate::server::Server;
 use crate::slot::Slots;
 use crate::totals::{Interval, Totals};
-use crate::{Impairment, Instant};
+use crate::{Impairment, Instant, Limit, States, Way};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 use units::Draw;
@@ -81,7 +82,15 @@ pub struct Direction {
     /// A ramp between what is asked now and then.
     pub(crate) ramp: Option<crate::change::Ramp>,
     dropped: Vec<Carried>,
+    /// What has been given a time to leave and has not left, where times are
+    /// given ahead; with its bytes.
+    ahead: VecDeque<(Instant, usize)>,
+    ahead_bytes: u64,
 }
+
+/// The radio of a link's node, which both its directions share, and the way that
+/// they go over it.
+pub(crate) type Radio<'a> = Option<(&'a mut States, Way)>;
 
 impl Direction {
     /// A direction that does what `asked` says, by the draws of `draw`.
@@ -103,6 +112,8 @@ impl Direction {
             cut: (0, Totals::default()),
             ramp: None,
             dropped: Vec::new(),
+            ahead: VecDeque::new(),
+            ahead_bytes: 0,
             asked: Arc::new(asked),
             draw,
         }
@@ -128,7 +139,7 @@ impl Direction {
     pub(crate) fn change(&mut self, asked: Impairment, now: Instant) {
         self.end_interval(now);
         self.fates.change(&self.asked, &asked);
-        Server::change(&mut self.server, &asked);
+        Server::change(&mut self.server, &self.asked, &asked);
         if (self.asked.queue, self.asked.codel, self.asked.red)
             != (asked.queue, asked.codel, asked.red)
         {
@@ -170,14 +181,13 @@ impl Direction {
         self.totals.rejected += 1;
     }
 
-    /// Counts a frame that the channel did not let through.
-    pub(crate) fn denied(&mut self) {
-        self.totals.denied += 1;
-    }
-
-    /// Counts a frame that found the channel's queue full.
-    pub(crate) fn overflowed(&mut self) {
-        self.totals.overflow += 1;
+    /// Counts a frame that went no further on a channel behind this direction.
+    pub(crate) fn stopped(&mut self, cause: Cause) {
+        match cause {
+            Cause::Lost => self.totals.lost += 1,
+            Cause::Overflow => self.totals.overflow += 1,
+            _ => self.totals.denied += 1,
+        }
     }
 
     /// Takes `frame` (link header included), which came into the segment at
@@ -189,7 +199,7 @@ impl Direction {
         frame: Rc<[u8]>,
         (arrived, from): (Instant, u32),
         now: Instant,
-        channel: bool,
+        (channel, mut radio): (bool, Radio<'_>),
         steps: &mut Vec<Step>,
     ) {
         self.follow_ramp(now);
@@ -201,10 +211,11 @@ impl Direction {
             let decision = self.fates.decide_copy(&self.asked, index);
             Carried { frame: frame.clone(), arrived, from, index, decision }
         });
-        self.enter(Carried { frame, arrived, from, index, decision }, now, channel, steps);
+        let frame = Carried { frame, arrived, from, index, decision };
+        self.enter(frame, now, channel, &mut radio, steps);
         if let Some(copy) = copy {
             self.totals.duplicated += 1;
-            self.enter(copy, now, channel, steps);
+            self.enter(copy, now, channel, &mut radio, steps);
         }
     }
 
@@ -221,7 +232,17 @@ impl Direction {
         self.ask_for_turn(steps);
     }
 
-    fn enter(&mut self, frame: Carried, now: Instant, channel: bool, steps: &mut Vec<Step>) {
+    fn enter(
+        &mut self,
+        frame: Carried,
+        now: Instant,
+        channel: bool,
+        radio: &mut Radio<'_>,
+        steps: &mut Vec<Step>,
+    ) {
+        if radio.is_some() || self.server.as_ref().is_some_and(Server::looks_ahead) {
+            return self.look_ahead(frame, now, channel, radio, steps);
+        }
         if self.server.is_none() && self.queue.is_empty() {
             return match channel {
                 true => steps.push(Step::Offer(frame, now)),
@@ -242,6 +263,53 @@ impl Direction {
         }
     }
 
+    /// Gives a frame its time to leave at once: through the radio's states, then
+    /// by the link's own means.
+    fn look_ahead(
+        &mut self,
+        frame: Carried,
+        now: Instant,
+        channel: bool,
+        radio: &mut Radio<'_>,
+        steps: &mut Vec<Step>,
+    ) {
+        while let Some((_, len)) = self.ahead.pop_front_if(|(left, _)| *left <= now) {
+            self.ahead_bytes -= len as u64;
+        }
+        let len = frame.frame.len();
+        let full = match self.asked.queue {
+            Limit::Frames(most) => self.ahead.len() >= most as usize,
+            Limit::Bytes(most) => self.ahead_bytes + len as u64 > most.get(),
+        };
+        if full {
+            self.totals.overflow += 1;
+            return steps.push(Step::Drop(Cause::Overflow));
+        }
+        let on_wire = self.asked.framing().on_wire(len);
+        let (server, epoch) = (&mut self.server, self.epoch);
+        let mut onward = |len: usize, at: Instant| match server {
+            Some(server) => server.send(len, on_wire, at, epoch),
+            None => at,
+        };
+        let left = match radio {
+            // A radio's time begins with the impairments.
+            Some((states, way)) => {
+                let mut since = |len: usize, at: Instant| onward(len, at + epoch) - epoch;
+                epoch + states.send(*way, len, now.saturating_sub(epoch), &mut since)
+            }
+            None => onward(len, now),
+        };
+        self.totals.wire_bytes += on_wire;
+        self.totals.busy += left.saturating_sub(self.busy_until.max(now));
+        self.busy_until = self.busy_until.max(left);
+        self.ahead.push_back((left, len));
+        self.ahead_bytes += len as u64;
+        match channel {
+            true => steps.push(Step::Offer(frame, left)),
+            false => self.depart(frame, left, steps),
+        }
+    }
+
     fn ask_for_turn(&mut self, steps: &mut Vec<Step>) {
         if !self.turn_asked && !self.queue.is_empty() {
             self.turn_asked = true;
@@ -252,7 +320,7 @@ impl Direction {
     fn serve(&mut self, frame: Carried, now: Instant, channel: bool, steps: &mut Vec<Step>) {
         let bytes = self.asked.framing().on_wire(frame.frame.len());
         let left = match &mut self.server {
-            Some(server) => server.send(bytes, now, self.epoch),
+            Some(server) => server.send(frame.frame.len(), bytes, now, self.epoch),
             None => now,
         };
         self.totals.wire_bytes += bytes;
@@ -297,7 +365,7 @@ impl Direction {
         let Some(ramp) = &self.ramp else { return };
         let (asked, over) = (ramp.at(now), ramp.is_over(now));
         self.fates.change(&self.asked, &asked);
-        Server::change(&mut self.server, &asked);
+        Server::change(&mut self.server, &self.asked, &asked);
         self.asked = Arc::new(asked);
         if over {
             self.end_interval(now);

@@ -57,7 +57,7 @@ impl Link {
     fn send(&mut self, frame: &[u8], now: Instant) {
         self.turns_until(now);
         let mut steps = Vec::new();
-        self.direction.admit(frame.into(), (now, 0), now, false, &mut steps);
+        self.direction.admit(frame.into(), (now, 0), now, (false, None), &mut steps);
         self.heed(steps);
     }
 

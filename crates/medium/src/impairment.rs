@@ -2,6 +2,7 @@
 
 use crate::codel::Codel;
 use crate::distribution::Distribution;
+use crate::grant::GrantSpec;
 use crate::loss::{GilbertElliott, LossUnit, Markov};
 use crate::outage::Outage;
 use crate::queue::Limit;
@@ -80,6 +81,9 @@ pub struct Impairment {
     /// A recorded link's times, in place of `rate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
+    /// A cellular network's grants, in place of `rate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grant: Option<GrantSpec>,
     /// What may wait for the rate; more is dropped.
     pub queue: Limit,
     /// Drops by how long frames waited.
@@ -134,6 +138,7 @@ impl Default for Impairment {
             overhead: 0,
             cell: None,
             trace: None,
+            grant: None,
             queue: Limit::default(),
             codel: None,
             red: None,
@@ -170,7 +175,7 @@ impl Impairment {
 
     /// Whether frames may have to wait for their turn on the link.
     pub fn is_rated(&self) -> bool {
-        self.rate.is_some() || self.trace.is_some()
+        self.rate.is_some() || self.trace.is_some() || self.grant.is_some()
     }
 
     /// What frames are on the link's wire.

@@ -4,15 +4,18 @@
 //! with a fate. They do no I/O and read no clock; the engine does the waiting,
 //! over whatever [`FrameIo`] carries frames to nodes.
 
+mod air;
 mod calendar;
 mod change;
 mod channel;
 mod codel;
 mod correlated;
+mod csma;
 mod direction;
 mod distribution;
 mod engine;
 mod fates;
+mod grant;
 mod groups;
 mod impairment;
 mod io;
@@ -25,6 +28,7 @@ mod segment;
 mod serialiser;
 mod server;
 mod slot;
+mod states;
 mod totals;
 mod trace;
 mod train;
@@ -32,10 +36,12 @@ mod train;
 pub use change::{Change, Overlay, Way};
 pub use channel::Channel;
 pub use codel::Codel;
+pub use csma::{Arrival, Attempt, Csma, CsmaSpec, Ending, Usage};
 pub use direction::{Cause, Direction};
 pub use distribution::{Distribution, Table, TableError};
 pub use engine::{Engine, Observer, Outcome, Place, monotonic_now};
 pub use fates::Decision;
+pub use grant::{Grant, GrantSpec};
 pub use groups::Groups;
 pub use impairment::Impairment;
 pub use io::{FrameIo, Taps, Waker};
@@ -47,6 +53,7 @@ pub use red::Red;
 pub use segment::{Delivery, Drop, Endpoint, Segment, SegmentSpec};
 pub use serialiser::{Cell, Framing, Serialiser};
 pub use slot::Slot;
+pub use states::{Promotion, Service, Slow, State, States, StatesSpec};
 pub use totals::{Interval, Totals};
 pub use trace::{Trace, TraceError};
 pub use train::Trains;

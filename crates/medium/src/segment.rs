@@ -4,12 +4,13 @@
 //! from its sender and down to each receiver; the second is decided only when
 //! the first has let the frame go, so each direction sees its frames in order.
 
+use crate::air::Air;
 use crate::calendar::{Calendar, What};
 use crate::change::{Change, Ramp, Way};
 use crate::channel::{Channel, Line, Said};
 use crate::direction::{Cause, Direction, Step};
 use crate::groups::{Groups, group_of};
-use crate::{Impairment, Instant, Interval, Totals};
+use crate::{Impairment, Instant, Interval, States, StatesSpec, Totals};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use units::{Draw, Span};
@@ -24,6 +25,8 @@ pub struct Endpoint {
     /// The only source address that frames from here may have; any when there is
     /// none.
     pub mac: Option<[u8; 6]>,
+    /// The states of its radio, which both ways go through.
+    pub states: Option<StatesSpec>,
 }
 
 /// What a segment is made of.
@@ -75,6 +78,8 @@ pub struct Segment {
     macs: Vec<Option<[u8; 6]>>,
     draws: Vec<[Draw; 2]>,
     lines: [Option<Line>; 2],
+    air: Option<Air>,
+    radios: Vec<Option<States>>,
     longest: usize,
     places: HashMap<[u8; 6], usize>,
     groups: Groups,
@@ -100,7 +105,17 @@ impl Segment {
         let draw = |link: usize, way: u64| Draw::new(spec.seed, link as u64, way);
         let draws: Vec<_> = (0..spec.endpoints.len()).map(|i| [draw(i, 0), draw(i, 1)]).collect();
         let links = spec.endpoints.iter().zip(&draws);
+        let radios = spec.endpoints.iter().map(|link| link.states.clone().map(States::new));
         Self {
+            radios: radios.collect(),
+            air: match &spec.channel {
+                Channel::Csma(csma) => {
+                    let ups: Vec<_> = spec.endpoints.iter().map(|link| &link.up).collect();
+                    let own = draws.iter().map(|[up, _]| *up).collect();
+                    Some(Air::new(csma, &ups, own, spec.seed))
+                }
+                _ => None,
+            },
             links: links
                 .map(|(link, [up, down])| {
                     [Direction::new(link.up.clone(), *up), Direction::new(link.down.clone(), *down)]
@@ -142,7 +157,13 @@ impl Segment {
 
     /// What each link did while impairments were in effect: up, then down.
     pub fn totals(&self) -> Vec<[Totals; 2]> {
-        self.links.iter().map(|[up, down]| [up.totals(), down.totals()]).collect()
+        let mut totals: Vec<_> =
+            self.links.iter().map(|[up, down]| [up.totals(), down.totals()]).collect();
+        let usage = self.air.iter().flat_map(Air::usage);
+        for ([up, _], usage) in totals.iter_mut().zip(usage) {
+            (up.busy, up.retried, up.collided) = (usage.airtime, usage.retries, usage.collisions);
+        }
+        totals
     }
 
     /// What is asked of a link now, one way.
@@ -242,7 +263,7 @@ impl Segment {
                 What::Offer(link, way, frame) => self.offer(link as usize, way, *frame, at),
                 What::Turn(link, way) => {
                     let mut steps = std::mem::take(&mut self.steps);
-                    let (link, channel) = (link as usize, self.lines[way as usize].is_some());
+                    let (link, channel) = (link as usize, self.has_channel(way));
                     self.links[link][way as usize].turn(at, channel, &mut steps);
                     self.carry_out(link, way, steps, at);
                 }
@@ -250,6 +271,8 @@ impl Segment {
                     let mut said = std::mem::take(&mut self.said);
                     if let Some(line) = &mut self.lines[way as usize] {
                         line.turn(at, &mut said);
+                    } else if let Some(air) = &mut self.air {
+                        air.turn(at, &mut said);
                     }
                     self.heed(way, said, at);
                 }
@@ -268,9 +291,16 @@ impl Segment {
         now: Instant,
     ) {
         let mut steps = std::mem::take(&mut self.steps);
-        let channel = self.lines[way as usize].is_some();
-        self.links[link][way as usize].admit(frame, origin, now, channel, &mut steps);
+        let channel = self.has_channel(way);
+        let radio = self.radios[link].as_mut().map(|radio| (radio, way));
+        let direction = &mut self.links[link][way as usize];
+        direction.admit(frame, origin, now, (channel, radio), &mut steps);
         self.carry_out(link, way, steps, now);
+    }
+
+    /// Whether frames that go this way have to pass a channel.
+    fn has_channel(&self, way: Way) -> bool {
+        self.lines[way as usize].is_some() || (way == Way::Up && self.air.is_some())
     }
 
     fn carry_out(&mut self, link: usize, way: Way, mut steps: Vec<Step>, now: Instant) {
@@ -301,6 +331,8 @@ impl Segment {
         let draw = self.draws[link][way as usize];
         if let Some(line) = &mut self.lines[way as usize] {
             line.offer(link, frame, now, draw, &mut said);
+        } else if let Some(air) = &mut self.air {
+            air.offer(link, frame, now, &mut said);
         }
         self.heed(way, said, now);
     }
@@ -314,7 +346,7 @@ impl Segment {
                     self.carry_out(link, way, steps, now);
                 }
                 Said::Drop(link, cause) => {
-                    self.links[link][way as usize].overflowed();
+                    self.links[link][way as usize].stopped(cause);
                     self.drop(link, way, cause);
                 }
                 Said::Turn(at) => self.calendar.add(at, What::LineTurn(way)),
@@ -410,8 +442,11 @@ impl Segment {
                         }
                         Err(why) => self.refused.push(why),
                     }
-                    if let Some(line) = &mut self.lines[way as usize] {
-                        line.change(link, self.links[link][way as usize].asked());
+                    let asked = self.links[link][way as usize].asked();
+                    match (&mut self.lines[way as usize], &mut self.air, way) {
+                        (Some(line), ..) => line.change(link, asked),
+                        (None, Some(air), Way::Up) => air.change(link, asked),
+                        _ => {}
                     }
                 }
             }

@@ -20,6 +20,11 @@ pub struct Totals {
     pub denied: u64,
     /// What came and was no frame of this link. Not among `frames`.
     pub rejected: u64,
+    /// Times that frames were sent again on a channel that all contend for, and
+    /// times that something of theirs collided there. Not by interval.
+    pub retried: u64,
+    /// See `retried`.
+    pub collided: u64,
     /// Frames of which a bit was turned over.
     pub corrupted: u64,
     /// Copies made.
@@ -64,6 +69,8 @@ impl Totals {
             overflow: self.overflow - before.overflow,
             outage: self.outage - before.outage,
             denied: self.denied - before.denied,
+            retried: self.retried - before.retried,
+            collided: self.collided - before.collided,
             rejected: self.rejected - before.rejected,
             corrupted: self.corrupted - before.corrupted,
             duplicated: self.duplicated - before.duplicated,

@@ -30,6 +30,10 @@ pub enum Purpose {
     Slot = 9,
     /// How long a link stays up or down.
     Outage = 10,
+    /// How many units a sender waits before it looks at a shared channel.
+    Backoff = 16,
+    /// Whether a frame that is sent again on a shared channel is lost again.
+    Retry = 17,
 }
 
 /// The draws of one link in one direction.
