@@ -2,7 +2,7 @@
 
 use crate::{bare, load, nodes};
 use measure::Accounting;
-use medium::{Channel, Endpoint, Engine, Impairment, Place, SegmentSpec, Taps};
+use medium::{Endpoint, Engine, Place, SegmentSpec, Taps};
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -15,12 +15,12 @@ const ROUND: Duration = Duration::from_secs(2);
 /// An ideal switch with `count` endpoints, and where they are.
 pub fn switch(count: usize, link: &Endpoint) -> (SegmentSpec, Vec<Place>) {
     let endpoints = vec![link.clone(); count];
-    let spec = SegmentSpec { channel: Channel::Switch, endpoints, seed: 1, impaired: false };
+    let spec = SegmentSpec { endpoints, ..SegmentSpec::switch(1) };
     (spec, (0..count).map(|endpoint| Place { segment: 0, endpoint }).collect())
 }
 
 fn ideal() -> Endpoint {
-    Endpoint { up: Impairment::default(), down: Impairment::default() }
+    Endpoint::default()
 }
 
 /// Prints thousand frames a second between 2 and among 300 nodes: bare, and

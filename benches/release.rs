@@ -2,7 +2,7 @@
 
 use crate::{frames, load, nodes};
 use measure::Accounting;
-use medium::{Endpoint, Impairment, Taps};
+use medium::{Endpoint, Impairment, Limit, Taps};
 use std::error::Error;
 use std::time::Duration;
 
@@ -39,8 +39,12 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
 fn round(rate: &str, busy: bool) -> Result<[f64; 4], Box<dyn Error>> {
     let (lab, taps) = nodes::up(2, |i| vec![1 - i])?;
     let taps = Taps::new(taps)?;
-    let delayed = Impairment { delay: "30 ms".parse()?, queue: QUEUE, ..Impairment::default() };
-    let link = Endpoint { up: delayed, down: Impairment::default() };
+    let delayed = Impairment {
+        delay: "30 ms".parse()?,
+        queue: Limit::Frames(QUEUE),
+        ..Impairment::default()
+    };
+    let link = Endpoint { up: delayed, ..Endpoint::default() };
     let (spec, places) = frames::switch(2, &link);
     let accounting = Accounting::new(vec![vec![0, 1]], Vec::new(), None);
     let engine = frames::start(taps, vec![spec], places, accounting)?;

@@ -2,7 +2,8 @@
 
 use crate::impairment_text::{impairment, time};
 use crate::plan::{
-    Interaction, Plan, PlannedChange, PlannedChannel, PlannedLink, PlannedNode, PlannedWhat, Workload,
+    Interaction, Plan, PlannedChange, PlannedChannel, PlannedLink, PlannedNode, PlannedWhat,
+    Workload,
 };
 use std::fmt;
 use units::Span;
@@ -17,9 +18,12 @@ impl fmt::Display for Plan {
             write_group(f, nodes)?;
         }
         for network in &self.networks {
-            let channel = match network.channel {
+            let channel = match &network.channel {
                 PlannedChannel::Switch => "switch, full duplex".to_owned(),
                 PlannedChannel::Shared(rate) => format!("shared half-duplex channel, {rate}"),
+                PlannedChannel::Csma(csma) => {
+                    format!("channel of {} under CSMA-CA, half duplex", csma.rate)
+                }
                 PlannedChannel::Cell { up, down } => format!("cell, {up} up, {down} down"),
             };
             let (name, subnet, mtu) = (&network.name, network.subnet, network.mtu);
@@ -79,7 +83,12 @@ fn write_links(f: &mut fmt::Formatter<'_>, network: &str, nodes: &[PlannedNode])
     }
     writeln!(f)?;
     writeln!(f, "    up:   {}", impairment(&first.up))?;
-    writeln!(f, "    down: {}", impairment(&first.down))
+    writeln!(f, "    down: {}", impairment(&first.down))?;
+    if let Some(radio) = &first.states {
+        let names: Vec<_> = radio.states.iter().map(|state| state.name.as_str()).collect();
+        writeln!(f, "    radio: {}", names.join(", "))?;
+    }
+    Ok(())
 }
 
 fn write_interaction(f: &mut fmt::Formatter<'_>, plan: &Interaction) -> fmt::Result {
@@ -113,7 +122,8 @@ fn write_change(f: &mut fmt::Formatter<'_>, change: &PlannedChange) -> fmt::Resu
     write!(f, "  at {}: ", time(change.at))?;
     match &change.what {
         PlannedWhat::Set { nodes, ways, set, over } => {
-            let values: Vec<_> = set.0.iter().map(|(key, v)| format!("{key} {}", plain(v))).collect();
+            let values: Vec<_> =
+                set.0.iter().map(|(key, v)| format!("{key} {}", plain(v))).collect();
             let ways = match ways[..] {
                 [medium::Way::Up] => " up",
                 [medium::Way::Down] => " down",

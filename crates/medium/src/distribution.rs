@@ -95,7 +95,9 @@ impl Table {
     pub fn parse(file: &Path, text: &str) -> Result<Self, TableError> {
         let mut quantiles = Vec::new();
         let lines = text.lines().enumerate().filter(|(_, line)| !line.starts_with('#'));
-        for (number, word) in lines.flat_map(|(n, line)| line.split_whitespace().map(move |w| (n, w))) {
+        for (number, word) in
+            lines.flat_map(|(n, line)| line.split_whitespace().map(move |w| (n, w)))
+        {
             let value: i16 = word.parse().map_err(|_| TableError::NotANumber {
                 file: file.to_owned(),
                 line: number + 1,

@@ -4,8 +4,8 @@ use crate::io::{FrameIo, Waker};
 use crate::priority::{Governor, Priority};
 use crate::{Change, Delivery, Drop, Instant, Interval, Segment, SegmentSpec, Totals};
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// Where a port is attached.

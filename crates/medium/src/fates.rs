@@ -141,8 +141,7 @@ impl Fates {
             return false;
         }
         let u = self.reorder.next(self.draw, index);
-        let overtakes =
-            self.delayed >= asked.gap.saturating_sub(1) && u < asked.reorder.fraction();
+        let overtakes = self.delayed >= asked.gap.saturating_sub(1) && u < asked.reorder.fraction();
         self.delayed = if overtakes { 0 } else { self.delayed.saturating_add(1) };
         overtakes
     }
@@ -221,9 +220,10 @@ mod tests {
             kolmogorov(jittered(Distribution::Normal), normal),
             // The share over four jitters is cut there: 0.0105 of the frames at one
             // value, which the formula has spread.
-            kolmogorov(jittered(Distribution::Pareto).into_iter().filter(|x| *x < 49.9).collect(), |x| {
-                pareto(x) / pareto(49.9)
-            }),
+            kolmogorov(
+                jittered(Distribution::Pareto).into_iter().filter(|x| *x < 49.9).collect(),
+                |x| pareto(x) / pareto(49.9),
+            ),
         ];
         assert!(far.iter().all(|distance| *distance < 1.95), "{far:?}");
     }

@@ -103,9 +103,19 @@ impl Markov {
 #[derive(Debug, Clone)]
 pub(crate) enum Loss {
     /// Each with the same probability.
-    Random { share: f64, draws: Correlated, last: Option<(u64, bool)> },
-    GilbertElliott { asked: GilbertElliott, bad: bool },
-    Markov { asked: Markov, state: u8 },
+    Random {
+        share: f64,
+        draws: Correlated,
+        last: Option<(u64, bool)>,
+    },
+    GilbertElliott {
+        asked: GilbertElliott,
+        bad: bool,
+    },
+    Markov {
+        asked: Markov,
+        state: u8,
+    },
 }
 
 impl Loss {

@@ -150,7 +150,10 @@ mod tests {
         assert_eq!(queue.push('b', 100, 0, place(1), Some(100)), Err('b'));
         assert_eq!(queue.push('b', 100, 0, place(1), None), Ok(()));
         let mut dropped = Vec::new();
-        assert_eq!([queue.pop(5, &mut dropped), queue.pop(5, &mut dropped)], [Some('a'), Some('b')]);
+        assert_eq!(
+            [queue.pop(5, &mut dropped), queue.pop(5, &mut dropped)],
+            [Some('a'), Some('b')]
+        );
         assert_eq!((queue.pop(5, &mut dropped), dropped.len()), (None, 0));
     }
 

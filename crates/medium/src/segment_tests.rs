@@ -29,7 +29,7 @@ fn segment(channel: Channel, change: impl Fn(usize, &mut Endpoint)) -> Segment {
 }
 
 fn spec(channel: Channel, endpoints: Vec<Endpoint>) -> SegmentSpec {
-    SegmentSpec { channel, endpoints, seed: 7, impaired: true, longest: None, timetable: Vec::new() }
+    SegmentSpec { channel, endpoints, impaired: true, ..SegmentSpec::switch(7) }
 }
 
 /// Lets everything happen that will: who got something, and when.
@@ -102,12 +102,11 @@ fn each_receiver_of_a_multicast_has_losses_of_its_own() {
 #[test]
 fn the_same_seed_and_frames_meet_the_same_fate() {
     let run = || {
-        let mut radio =
-            segment(Channel::Shared(Rate::from_bit_s(250_000).unwrap()), |_, link| {
-                link.up.loss = "30 %".parse().unwrap();
-                link.up.jitter = "5 ms".parse().unwrap();
-                link.up.delay = "30 ms".parse().unwrap();
-            });
+        let mut radio = segment(Channel::Shared(Rate::from_bit_s(250_000).unwrap()), |_, link| {
+            link.up.loss = "30 %".parse().unwrap();
+            link.up.jitter = "5 ms".parse().unwrap();
+            link.up.delay = "30 ms".parse().unwrap();
+        });
         (0..500).for_each(|i| radio.send(i % 4, &unicast((i % 4) as u8, 9), i as u64 * 1_000));
         drain(&mut radio)
     };

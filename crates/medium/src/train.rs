@@ -56,7 +56,8 @@ impl Trains {
     /// Frames that are neither fragments nor TCP segments with data are trains
     /// of one.
     pub fn number(&mut self, frame: &[u8], now: Instant) -> u64 {
-        let tied = tie(frame).filter(|(tie, ..)| !self.fragments || matches!(tie, Tie::Fragment { .. }));
+        let tied =
+            tie(frame).filter(|(tie, ..)| !self.fragments || matches!(tie, Tie::Fragment { .. }));
         let Some((tie, sequence, bytes)) = tied else { return self.begin() };
         let gap = |train: &Train| now.saturating_sub(train.last);
         let joined = self.open.get(&tie).copied().filter(|train| match tie {
