@@ -1,5 +1,5 @@
 # The two commands of the README: `make run` and `make test`.
-.PHONY: run test lint build bench evidence deny
+.PHONY: run test lint build bench evidence evidence-netem deny
 
 BIN := target/release/thingbed
 
@@ -27,6 +27,10 @@ bench: build
 # Hours: the full comparison. Results go to runs/, the table to docs/results/.
 evidence: build
 	$(BIN) run experiments/multi-protocol.yaml || [ $$? -eq 4 ]
+
+# The medium beside the kernel's own netem, in a guest: evidence/netem.
+evidence-netem:
+	evidence/netem/run.sh
 
 # Licences and advisories; needs cargo-deny (cargo install cargo-deny).
 deny:

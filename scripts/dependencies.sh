@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs the system packages that building (and, with `test`, testing) needs and
-# this machine lacks; says what and why before it does.
+# Installs the system packages that building (and, with `test`, testing; with
+# `netem`, the guest of evidence/netem) needs and this machine lacks; says what and
+# why before it does.
 set -eu
 
 wanted=()
@@ -39,6 +40,14 @@ need "ZeroMQ with PGM, for the interaction models" "linkable -lzmq" "$zmq"
 if [ "${1:-}" = test ]; then
     need "an independent look at captures, in tests" "command -v tshark" "$tshark"
     need "a program that nobody here wrote, in tests" "command -v ping" "$ping"
+fi
+if [ "${1:-}" = netem ]; then
+    command -v apt-get >/dev/null || { echo "the guest is made of Debian's packages: needs apt-get" && exit 1; }
+    need "boots the guest" "command -v qemu-system-x86_64" qemu-system-x86
+    need "the guest's shell and tools, and depmod" "command -v busybox" busybox-static
+    need "tc, for the guest" "command -v tc" iproute2
+    need "packs the guest's files" "command -v cpio" cpio
+    need "compares" "python3 -c 'import venv, ensurepip'" python3-venv
 fi
 
 if [ ${#wanted[@]} -gt 0 ]; then

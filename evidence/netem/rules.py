@@ -1,0 +1,180 @@
+"""What the rules of netem (Linux 6.1) and of the medium say.
+
+Worked out from the rules, apart from both programs.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import lfilter
+from scipy.stats import norm
+
+Floats = NDArray[np.float64]
+Rule = tuple[float, float]
+
+DRAWS = 1_000_000
+SOURCE = np.random.default_rng(1)
+
+
+def netem_draws(correlation: float) -> Floats:
+    """Netem's: a mean of the fresh draw and the last result, of which that counts
+    for the correlation.
+    """
+    return lfilter([1 - correlation], [1, -correlation], SOURCE.random(DRAWS))
+
+
+def medium_draws(correlation: float) -> Floats:
+    """The medium's: normal numbers of that rank correlation, made uniform again."""
+    of_normal = 2 * np.sin(np.pi / 6 * correlation)
+    fresh = SOURCE.standard_normal(DRAWS) * np.sqrt(1 - of_normal**2)
+    return norm.cdf(lfilter([1], [1, -of_normal], fresh))
+
+
+def below(share: float, correlation: float) -> Rule:
+    """Share of draws below `share`, in %."""
+    both = (netem_draws(correlation), medium_draws(correlation))
+    return tuple(100 * float(np.mean(draws < share)) for draws in both)
+
+
+def runs_below(share: float, correlation: float) -> Rule:
+    """Mean number in a row of draws below `share`."""
+    return tuple(
+        float(1 / np.mean(~(draws[1:] < share)[draws[:-1] < share]))
+        for draws in (netem_draws(correlation), medium_draws(correlation))
+    )
+
+
+def overtaking(share: float, correlation: float, gap: int) -> Rule:
+    """Share that overtakes, in %.
+
+    Netem draws only when the gap is over, the medium for every frame.
+    """
+    rules = []
+    for draws, always in (
+        (netem_draws(correlation), False),
+        (medium_draws(correlation), True),
+    ):
+        delayed, place, overtook, frames = 0, 0, 0, DRAWS // 2
+        for frame in range(frames):
+            open_ = delayed >= gap - 1
+            if open_ and draws[frame if always else place] < share:
+                overtook, delayed = overtook + 1, 0
+            else:
+                delayed += 1
+            place += open_
+        rules.append(100 * overtook / frames)
+    return tuple(rules)
+
+
+def gilbert_elliott(p: float, r: float, bad: float, good: float) -> Rule:
+    """Share lost, in %."""
+    loss = 100 * (p * bad + r * good) / (p + r)
+    return (loss, loss)
+
+
+def four_states(p13: float, p31: float, p32: float, p23: float, p14: float) -> Rule:
+    """Share lost, in %, from the chain's stationary distribution."""
+    moves = np.array(
+        [
+            [1 - p13 - p14, 0, p13, p14],
+            [0, 1 - p23, p23, 0],
+            [p31, p32, 1 - p31 - p32, 0],
+            [1, 0, 0, 0],
+        ]
+    )
+    states = np.linalg.matrix_power(moves, 10_000)[0]
+    loss = 100 * float(states[2] + states[3])
+    return (loss, loss)
+
+
+def wrapped(delay: float, jitter: float) -> Floats:
+    """Netem's uniform delays in ms: 32 bits modulo twice the jitter in ns, of which
+    the smaller remainders are likelier when that is no small part of 2^32.
+    """
+    remainder = (SOURCE.random(DRAWS) * 2**32) % (2e6 * jitter)
+    return delay - jitter + remainder / 1e6
+
+
+def same(value: float) -> Rule:
+    """One value for both."""
+    return (value, value)
+
+
+RATE = 1000.0  # kbit/s
+FRAME = 1042  # bytes
+TOGETHER = 10
+
+
+def groups(wire: int, delay: float = 0) -> Rule:
+    """Mean delay in ms of ten frames at once that take `wire` bytes each."""
+    return same(delay + 8 * wire / RATE * (TOGETHER + 1) / 2)
+
+
+def bucket(burst: int, together: int) -> Rule:
+    """The same where `burst` bytes pass at once."""
+    beyond = FRAME * np.arange(1, together + 1) - burst
+    return same(float(np.mean(8 * np.maximum(beyond, 0) / RATE)))
+
+
+# Names of cases, figures, and what the rules say of them.
+RULES: dict[tuple[str, str], Callable[[], Rule]] = {
+    ("uniform", "mean"): lambda: same(100.0),
+    ("uniform", "deviation"): lambda: same(50 / np.sqrt(3)),
+    ("uniform-long", "mean"): lambda: (float(np.mean(wrapped(1000, 500))), 1000.0),
+    ("uniform-long", "deviation"): lambda: (
+        float(np.std(wrapped(1000, 500))),
+        500 / np.sqrt(3),
+    ),
+    ("longest-correlated", "deviation"): lambda: (
+        2147 * float(np.std(2 * netem_draws(0.75) - 1)),
+        2147 / np.sqrt(3),
+    ),
+    ("uniform-correlated", "delay_correlation"): lambda: (0.0, 0.75),
+    ("normal-correlated", "delay_correlation"): lambda: (
+        0.0,
+        2 * np.sin(np.pi / 6 * 0.75),
+    ),
+    ("longest-correlated", "delay_correlation"): lambda: same(0.75),
+    ("loss-10", "lost"): lambda: same(10.0),
+    ("loss-30", "lost"): lambda: same(30.0),
+    ("loss-10-correlated", "lost"): lambda: below(0.1, 0.25),
+    ("loss-30-correlated", "lost"): lambda: below(0.3, 0.5),
+    ("loss-10", "run"): lambda: same(1 / 0.9),
+    ("loss-30", "run"): lambda: same(1 / 0.7),
+    ("loss-10-correlated", "run"): lambda: runs_below(0.1, 0.25),
+    ("loss-30-correlated", "run"): lambda: runs_below(0.3, 0.5),
+    ("gilbert", "lost"): lambda: gilbert_elliott(0.05, 0.25, 1, 0),
+    ("gilbert", "run"): lambda: same(4.0),
+    ("gilbert-elliott", "lost"): lambda: gilbert_elliott(0.05, 0.25, 0.8, 0.01),
+    ("four-states", "lost"): lambda: four_states(0.05, 0.3, 0.2, 0.4, 0.01),
+    ("duplicate", "again"): lambda: same(10.0),
+    ("duplicate-correlated", "again"): lambda: below(0.1, 0.5),
+    ("duplicate-correlated", "again_run"): lambda: runs_below(0.1, 0.5),
+    # Netem takes a loss off the count of two, and draws again for a copy alone.
+    ("duplicate-loss", "lost"): lambda: (70 * 0.3, 70 * 0.3 + 30 * 0.3**2),
+    ("duplicate-loss", "again"): lambda: same(30 * 0.7**2),
+    # A bit in the headers may keep a datagram away: a few bytes of 1,042.
+    ("corrupt", "corrupt"): lambda: same(20.0),
+    ("corrupt-correlated", "corrupt"): lambda: below(0.2, 0.5),
+    ("reorder", "overtaking"): lambda: overtaking(0.25, 0, 1),
+    ("reorder-gap", "overtaking"): lambda: overtaking(0.25, 0, 5),
+    ("reorder-gap-correlated", "overtaking"): lambda: overtaking(0.25, 0.5, 5),
+    ("rate-overload", "throughput"): lambda: same(RATE),
+    ("rate-loss", "throughput"): lambda: (RATE, 0.6 * RATE),
+    ("rate-groups", "mean"): lambda: groups(FRAME),
+    ("rate-overhead", "mean"): lambda: groups(FRAME + 100),
+    ("rate-less", "mean"): lambda: groups(FRAME - 14),
+    # 22 cells of 48 B hold a frame and 8 B more.
+    ("rate-cells", "mean"): lambda: groups(22 * 53),
+    ("rate-delay", "mean"): lambda: groups(FRAME, 500),
+    # Of 50 frames that are under way in 0.5 s netem holds 20.
+    ("rate-limit", "lost"): lambda: (100 * (1 - 20 / 0.5008 / 100), 0.0),
+    ("bucket", "mean"): lambda: bucket(10_000, 20),
+}
+
+
+def rule(case: str, figure: str) -> Rule | None:
+    """What netem's rule says of the figure of a case, and the medium's."""
+    found = RULES.get((case, figure))
+    return found and found()
