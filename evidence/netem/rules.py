@@ -103,12 +103,32 @@ def same(value: float) -> Rule:
 
 RATE = 1000.0  # kbit/s
 FRAME = 1042  # bytes
+PAYLOAD = 1000 / FRAME
 TOGETHER = 10
 
 
 def groups(wire: int, delay: float = 0) -> Rule:
     """Mean delay in ms of ten frames at once that take `wire` bytes each."""
     return same(delay + 8 * wire / RATE * (TOGETHER + 1) / 2)
+
+
+def rate_with_jitter(delay: float, jitter: float) -> Rule:
+    """Mean delay in ms of ten frames at once every 200 ms.
+
+    Netem takes off a frame's delay what the last one in its queue still has before
+    it, and puts it behind that one: order is kept, and delays add up. The medium
+    delays each frame by itself when it has been sent.
+    """
+    sent, delays, last = 8 * FRAME / RATE, [], 0.0
+    for frame in range(DRAWS // 10):
+        now = 200.0 * (frame // TOGETHER)
+        drawn = delay + jitter * (2 * SOURCE.random() - 1)
+        begin = now
+        if last > now:
+            drawn, begin = max(0, drawn - (last - now)), last
+        last = begin + drawn + sent
+        delays.append(last - now)
+    return (float(np.mean(delays)), groups(FRAME, delay)[1])
 
 
 def bucket(burst: int, together: int) -> Rule:
@@ -149,14 +169,22 @@ RULES: dict[tuple[str, str], Callable[[], Rule]] = {
     ("gilbert-elliott", "lost"): lambda: gilbert_elliott(0.05, 0.25, 0.8, 0.01),
     ("four-states", "lost"): lambda: four_states(0.05, 0.3, 0.2, 0.4, 0.01),
     ("duplicate", "again"): lambda: same(10.0),
-    ("duplicate-correlated", "again"): lambda: below(0.1, 0.5),
-    ("duplicate-correlated", "again_run"): lambda: runs_below(0.1, 0.5),
+    # iproute2 sends this correlation only beside another impairment's.
+    ("duplicate-correlated", "again"): lambda: same(10.0),
+    ("duplicate-correlated", "again_run"): lambda: (
+        1 / 0.9,
+        runs_below(0.1, 0.5)[1],
+    ),
+    ("duplicate-correlated-sent", "again"): lambda: below(0.1, 0.5),
+    ("duplicate-correlated-sent", "again_run"): lambda: runs_below(0.1, 0.5),
     # Netem takes a loss off the count of two, and draws again for a copy alone.
     ("duplicate-loss", "lost"): lambda: (70 * 0.3, 70 * 0.3 + 30 * 0.3**2),
     ("duplicate-loss", "again"): lambda: same(30 * 0.7**2),
-    # A bit in the headers may keep a datagram away: a few bytes of 1,042.
-    ("corrupt", "corrupt"): lambda: same(20.0),
-    ("corrupt-correlated", "corrupt"): lambda: below(0.2, 0.5),
+    # What is turned over in the headers is not seen: 42 bytes of 1,042.
+    ("corrupt", "corrupt"): lambda: same(20 * PAYLOAD),
+    ("corrupt-correlated", "corrupt"): lambda: tuple(
+        PAYLOAD * share for share in below(0.2, 0.5)
+    ),
     ("reorder", "overtaking"): lambda: overtaking(0.25, 0, 1),
     ("reorder-gap", "overtaking"): lambda: overtaking(0.25, 0, 5),
     ("reorder-gap-correlated", "overtaking"): lambda: overtaking(0.25, 0.5, 5),
@@ -168,6 +196,10 @@ RULES: dict[tuple[str, str], Callable[[], Rule]] = {
     # 22 cells of 48 B hold a frame and 8 B more.
     ("rate-cells", "mean"): lambda: groups(22 * 53),
     ("rate-delay", "mean"): lambda: groups(FRAME, 500),
+    ("rate-jitter", "mean"): lambda: rate_with_jitter(100, 40),
+    # Of 250 frames a second the rate takes 120, of 150 that are left too.
+    ("rate-overload", "lost"): lambda: same(100 * (1 - 120 / 250)),
+    ("rate-loss", "lost"): lambda: (100 * (1 - 120 / 250), 100 * (1 - 72 / 250)),
     # Of 50 frames that are under way in 0.5 s netem holds 20.
     ("rate-limit", "lost"): lambda: (100 * (1 - 20 / 0.5008 / 100), 0.0),
     ("bucket", "mean"): lambda: bucket(10_000, 20),
