@@ -1,6 +1,6 @@
 //! One direction of one link: from a frame and a time to the frame's fate.
 
-use crate::fates::{Decision, Fates};
+use crate::fates::{Decision, Fates, Replay};
 use crate::outage::Gate;
 use crate::queue::Queue;
 use crate::server::Server;
@@ -53,6 +53,8 @@ pub(crate) enum Step {
     Offer(Carried, Instant),
     /// It goes no further.
     Drop(Cause),
+    /// Chance has decided this about the frame at this place.
+    Decided(u64, Decision),
     /// The direction wants to be called again, to send what waits.
     Turn(Instant),
 }
@@ -86,6 +88,8 @@ pub struct Direction {
     /// given ahead; with its bytes.
     ahead: VecDeque<(Instant, usize)>,
     ahead_bytes: u64,
+    /// What an earlier run decided, to be decided again.
+    replay: Option<Replay>,
 }
 
 /// The radio of a link's node, which both its directions share, and the way that
@@ -114,6 +118,7 @@ impl Direction {
             dropped: Vec::new(),
             ahead: VecDeque::new(),
             ahead_bytes: 0,
+            replay: None,
             asked: Arc::new(asked),
             draw,
         }
@@ -127,6 +132,11 @@ impl Direction {
     /// What was done so far.
     pub fn totals(&self) -> Totals {
         self.totals
+    }
+
+    /// Decides as an earlier run did, as far as its record goes.
+    pub(crate) fn replay(&mut self, replay: Replay) {
+        self.replay = Some(replay);
     }
 
     /// Impairments begin.
@@ -206,7 +216,13 @@ impl Direction {
         let index = self.totals.frames;
         self.totals.frames += 1;
         self.totals.bytes += frame.len() as u64;
-        let decision = self.fates.decide(&self.asked, index, &frame, now);
+        let decision = match self.replay.as_mut().and_then(|replay| replay.take(index)) {
+            Some(recorded) => recorded,
+            None => self.fates.decide(&self.asked, index, &frame, now),
+        };
+        if self.asked.is_chancy() {
+            steps.push(Step::Decided(index, decision));
+        }
         let copy = decision.duplicated.then(|| {
             let decision = self.fates.decide_copy(&self.asked, index);
             Carried { frame: frame.clone(), arrived, from, index, decision }

@@ -9,6 +9,7 @@ use crate::calendar::{Calendar, What};
 use crate::change::{Change, Ramp, Way};
 use crate::channel::{Channel, Line, Said};
 use crate::direction::{Cause, Direction, Step};
+use crate::fates::{Decided, Replay};
 use crate::groups::{Groups, group_of};
 use crate::{Impairment, Instant, Interval, States, StatesSpec, Totals};
 use std::collections::{HashMap, VecDeque};
@@ -43,6 +44,8 @@ pub struct SegmentSpec {
     pub impaired: bool,
     /// The longest frame, link header included; longer ones are rejected.
     pub longest: Option<usize>,
+    /// What an earlier run decided, by endpoint: up, then down.
+    pub replay: Option<Vec<[Replay; 2]>>,
     /// Changes, and when they are made after the start of impairments.
     pub timetable: Vec<(Span, Change)>,
 }
@@ -56,6 +59,7 @@ impl SegmentSpec {
             seed,
             impaired: false,
             longest: None,
+            replay: None,
             timetable: Vec::new(),
         }
     }
@@ -106,6 +110,7 @@ pub struct Segment {
     impaired: bool,
     /// The latest time that was given.
     clock: Instant,
+    decided: Vec<Decided>,
     /// Changes that could not be made, and why.
     refused: Vec<String>,
     steps: Vec<Step>,
@@ -120,7 +125,7 @@ impl Segment {
         let draws: Vec<_> = (0..spec.endpoints.len()).map(|i| [draw(i, 0), draw(i, 1)]).collect();
         let links = spec.endpoints.iter().zip(&draws);
         let radios = spec.endpoints.iter().map(|link| link.states.clone().map(States::new));
-        Self {
+        let mut segment = Self {
             radios: radios.collect(),
             air: match &spec.channel {
                 Channel::Csma(csma) => {
@@ -148,10 +153,17 @@ impl Segment {
             drops: Vec::new(),
             impaired: spec.impaired,
             clock: 0,
+            decided: Vec::new(),
             refused: Vec::new(),
             steps: Vec::new(),
             said: Vec::new(),
+        };
+        for (link, replay) in segment.links.iter_mut().zip(spec.replay.iter().flatten()) {
+            for (direction, replay) in link.iter_mut().zip(replay) {
+                direction.replay(replay.clone());
+            }
         }
+        segment
     }
 
     /// Puts impairments into effect and starts the timetable.
@@ -258,6 +270,11 @@ impl Segment {
         self.ready.pop_front()
     }
 
+    /// What chance decided since the last call.
+    pub fn decided(&mut self) -> impl Iterator<Item = Decided> + '_ {
+        self.decided.drain(..)
+    }
+
     /// The drops since the last call.
     pub fn drops(&mut self) -> impl Iterator<Item = Drop> + '_ {
         self.drops.drain(..)
@@ -334,6 +351,9 @@ impl Segment {
                     self.calendar.add(at, What::Offer(link as u32, way, Box::new(frame)));
                 }
                 Step::Drop(cause) => self.drop(link, way, cause),
+                Step::Decided(index, decision) => {
+                    self.decided.push(Decided { endpoint: link as u32, way, index, decision });
+                }
                 Step::Turn(at) => self.calendar.add(at, What::Turn(link as u32, way)),
             }
         }

@@ -5,11 +5,12 @@ use crate::conduct::{Conduct, Phase, Watch};
 use crate::error::Error;
 use crate::folder::{self, Folder, Results};
 use crate::jobs::{Job, Role, State, jobs, port_down};
+use crate::live::Door;
 use crate::quiet::Patience;
 use crate::topology::Topology;
 use experiment::{Interaction, InteractionPattern, Plan, Workload};
 use lab::Lab;
-use measure::{Accounting, Broken, Capture, Facts, Message, Sampler, Verdict};
+use measure::{Accounting, Broken, Capture, Decisions, Facts, Message, Sampler, Verdict};
 use medium::{Engine, Place, Taps};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -26,6 +27,8 @@ pub struct Options<'a> {
     pub home: &'a Path,
     /// Whether all frames are kept in `capture.pcapng`.
     pub capture: bool,
+    /// The folder of a run whose decisions on frames are made again.
+    pub replay: Option<&'a Path>,
     /// Set when the user wants it to end; what there is, is reported.
     pub interrupted: &'a AtomicBool,
     /// The version of the tool.
@@ -65,7 +68,14 @@ pub fn run(
     let started = std::time::SystemTime::now();
     let programs = folder.programs()?;
     let jobs = jobs(plan, options.workload, options.home, &programs)?;
-    let topology = Topology::of(plan);
+    let mut topology = Topology::of(plan);
+    if let Some(recorded) = options.replay {
+        let counts: Vec<usize> = topology.owners.iter().map(Vec::len).collect();
+        let replay = measure::read_decisions(&recorded.join("decisions.parquet"), &counts)?;
+        for (segment, replay) in topology.segments.iter_mut().zip(replay) {
+            segment.replay = Some(replay);
+        }
+    }
     let capture = match options.capture {
         true => Some(Capture::begin(&folder.path().join("capture.pcapng"), &topology.names)?),
         false => None,
@@ -74,11 +84,14 @@ pub fn run(
     let taps = Taps::new(taps.into_iter().flatten().collect())
         .map_err(Error::io("take over the nodes' interfaces"))?;
     let waker = taps.waker();
-    let accounting = Accounting::new(topology.owners.clone(), pgm_ports(plan), capture);
+    let mut accounting = Accounting::new(topology.owners.clone(), pgm_ports(plan), capture);
+    accounting.keep_decisions(Decisions::begin(&folder.path().join("decisions.parquet"))?);
     let engine =
         Engine::start(taps, waker, topology.segments.clone(), topology.places.clone(), accounting)
             .map_err(Error::io("start the medium"))?;
 
+    // A machine that cannot have a door has its run all the same.
+    let door = Door::open(plan, &topology, engine.remote()).ok();
     let mut conduct = Conduct {
         lab: &lab,
         engine: &engine,
@@ -101,6 +114,7 @@ pub fn run(
     conduct.last(plan.duration, plan.drain, patience(plan))?;
     phases.push(("drain", (start_ns + plan.duration.as_ns()).min(medium::monotonic_now())));
     engine.end();
+    let made = door.map(Door::close).unwrap_or_default();
     let usage = sampler.end();
     phases.push(("stop", medium::monotonic_now()));
     conduct.stop()?;
@@ -118,6 +132,11 @@ pub fn run(
             failures.push(error.to_string());
             0
         }),
+        None => 0,
+    };
+
+    let decisions_missed = match accounting.take_decisions() {
+        Some(decisions) => decisions.end()?,
         None => 0,
     };
 
@@ -179,6 +198,8 @@ pub fn run(
         accounting: &accounting,
         links: &links,
         intervals: &intervals,
+        made: &made,
+        decisions_missed,
         priority: outcome.priority,
         kernel: &kernel,
         verdict: &verdict,
