@@ -140,7 +140,7 @@ impl Rows {
     /// Adds rows.
     pub fn write(&mut self, columns: Vec<(&'static str, Column)>) -> Result<(), TableError> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
-        let mut group = || -> Result<(), ParquetError> {
+        let group = || -> Result<(), ParquetError> {
             let mut group = writer.next_row_group()?;
             for (_, column) in columns {
                 write_column(&mut group, column)?;

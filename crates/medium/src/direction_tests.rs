@@ -233,8 +233,8 @@ fn a_change_holds_from_its_moment() {
     link.turns_until(Instant::MAX);
     // The first is on the wire already; the others go ten times as fast.
     assert_eq!(releases(&link.fates), [TIME, TIME + TIME / 10, TIME + TIME / 5]);
-    assert_eq!(link.direction.intervals.len(), 1);
-    assert_eq!(link.direction.intervals[0].got.frames, 3);
+    assert_eq!(link.direction.record.intervals.len(), 1);
+    assert_eq!(link.direction.record.intervals[0].got.frames, 3);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! with a fate. They do no I/O and read no clock; the engine does the waiting,
 //! over whatever [`FrameIo`] carries frames to nodes.
 
+mod ahead;
 mod air;
 mod calendar;
 mod change;
@@ -29,6 +30,7 @@ mod segment;
 mod serialiser;
 mod server;
 mod slot;
+mod spec;
 mod states;
 mod totals;
 mod trace;
@@ -52,9 +54,10 @@ pub use priority::Priority;
 pub use queue::Limit;
 pub use red::Red;
 pub use remote::{Asked, Remote};
-pub use segment::{Delivery, Drop, Endpoint, Segment, SegmentSpec};
+pub use segment::Segment;
 pub use serialiser::{Cell, Framing, Serialiser};
 pub use slot::Slot;
+pub use spec::{Delivery, Drop, Endpoint, SegmentSpec};
 pub use states::{Promotion, Service, Slow, State, States, StatesSpec};
 pub use totals::{Interval, Totals};
 pub use trace::{Trace, TraceError};
