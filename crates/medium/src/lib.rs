@@ -12,16 +12,18 @@ mod io;
 mod priority;
 mod segment;
 mod serialiser;
+mod stalls;
 mod train;
 
 pub use direction::{Direction, Fate, Totals};
 pub use engine::{Engine, Observer, Outcome, Place, monotonic_now};
 pub use groups::Groups;
 pub use impairment::{Distribution, Impairment, LossUnit};
-pub use io::{FrameIo, Taps, Waker};
+pub use io::{FrameIo, Received, Taps, Waker};
 pub use priority::Priority;
 pub use segment::{Channel, Delivery, Drop, Endpoint, Segment, SegmentSpec};
 pub use serialiser::Serialiser;
+pub use stalls::Stalls;
 pub use train::Trains;
 
 /// A moment on the run's clock, in nanoseconds.
