@@ -41,10 +41,12 @@ fn live(socket: &OwnedFd) -> Result<(), Failure> {
         let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
         Failure::of("hear from the tool", errno)
     };
-    let Some((ToInit::SetUp(spec), _)) = receive(socket, MsgFlags::empty()).map_err(failed)? else {
+    let Some((ToInit::SetUp { spec, first }, _)) =
+        receive(socket, MsgFlags::empty()).map_err(failed)?
+    else {
         return Ok(());
     };
-    let taps = set_up(&spec)?;
+    let taps = set_up(&spec, first)?;
     let raw: Vec<_> = taps.iter().map(AsRawFd::as_raw_fd).collect();
     send(socket, &FromInit::Up, &raw).map_err(failed)?;
     drop(taps);
@@ -79,7 +81,7 @@ fn live(socket: &OwnedFd) -> Result<(), Failure> {
     }
 }
 
-fn set_up(spec: &NodeSpec) -> Result<Vec<OwnedFd>, Failure> {
+fn set_up(spec: &NodeSpec, first: u32) -> Result<Vec<OwnedFd>, Failure> {
     nix::unistd::sethostname(&spec.name)
         .map_err(|errno| Failure::of(format!("set the host name {}", spec.name), errno))?;
     let none: Option<&str> = None;
@@ -87,12 +89,16 @@ fn set_up(spec: &NodeSpec) -> Result<Vec<OwnedFd>, Failure> {
     mount(Some("proc"), "/proc", Some("proc"), flags, none)
         .map_err(|errno| Failure::of("mount /proc", errno))?;
     interface::loopback()?;
-    spec.interfaces.iter().map(interface::make).collect()
+    spec.interfaces
+        .iter()
+        .zip(first..)
+        .map(|(spec, number)| interface::make(spec, number))
+        .collect()
 }
 
 fn obey(socket: &OwnedFd, message: ToInit, fds: Vec<OwnedFd>, programs: &mut HashMap<i32, u64>) {
     match message {
-        ToInit::SetUp(_) => {}
+        ToInit::SetUp { .. } => {}
         ToInit::Run { id, argv, env, cwd, control } => {
             let answer = match start(&argv, env, &cwd, control, fds) {
                 Ok(pid) => {

@@ -18,9 +18,10 @@ pub fn loopback() -> Step<()> {
     up(&socket, "lo")
 }
 
-/// Makes the TAP of `spec` and sets it up; it lives as long as the descriptor.
-pub fn make(spec: &Interface) -> Step<OwnedFd> {
-    let tap = tap(&spec.name)?;
+/// Makes the TAP of `spec` and sets it up; it lives as long as the descriptor. It
+/// has the number (ifindex) `number`.
+pub fn make(spec: &Interface, number: u32) -> Step<OwnedFd> {
+    let tap = tap(&spec.name, number)?;
     let socket = socket()?;
     let named = |what: &str| format!("{what} of {}", spec.name);
 
@@ -73,14 +74,20 @@ fn socket() -> Step<OwnedFd> {
     }
 }
 
-fn tap(name: &str) -> Step<OwnedFd> {
+fn tap(name: &str, number: u32) -> Step<OwnedFd> {
     const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
+    const TUNSETIFINDEX: libc::Ioctl = 0x4004_54da;
     // SAFETY: the path is a C string; a valid descriptor is owned at once.
     let fd = unsafe {
         let fd = libc::open(c"/dev/net/tun".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
         Errno::result(fd).map_err(|errno| Failure::of("open /dev/net/tun", errno))?;
         OwnedFd::from_raw_fd(fd)
     };
+    // A program that the medium puts before all TAPs tells them apart by this.
+    // SAFETY: the call reads one number, which lives over it.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), TUNSETIFINDEX, &raw const number) };
+    Errno::result(result)
+        .map_err(|errno| Failure::of(format!("give the TAP {name} the number {number}"), errno))?;
     let mut make = request(name)?;
     make.ifr_ifru.ifru_flags =
         (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_TUN_EXCL) as libc::c_short;

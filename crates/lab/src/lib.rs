@@ -18,7 +18,7 @@ mod wire;
 pub use cgroup::{Limits, can_limit};
 pub use error::Error;
 pub use ledger::{Leftover, collect, ledger_dir};
-pub use nodes::{Event, Lab, Member, Program};
+pub use nodes::{Event, FIRST_INTERFACE, Lab, Member, Program};
 pub use nursery::{NURSERY, nursery};
 pub use usage::{Counters, Sample, counters, run_ns, sample, socket_drops};
 pub use wire::{Exit, Failure, Interface, NodeSpec, Usage};

@@ -75,6 +75,11 @@ pub enum Event {
     },
 }
 
+/// The number (ifindex) of the first node's first interface; those of all others
+/// follow in order. Beyond what the kernel gives to interfaces that come by
+/// themselves, such as `lo` and `tunl0`.
+pub const FIRST_INTERFACE: u32 = 1_000;
+
 /// Descriptors that the tool needs beside two a node: its own files, and a
 /// program's output and control socket on their way.
 const SPARE_FILES: u64 = 256;
@@ -120,6 +125,7 @@ impl Lab {
         };
         lab.ask(&ToNursery::Hosts(hosts.to_owned()), &[])?;
         let mut sockets = Vec::with_capacity(members.len());
+        let mut first = FIRST_INTERFACE;
         for member in members {
             let (ours, theirs) = pair().map_err(Error::io("make a node's socket"))?;
             let pid = match lab.ask(&ToNursery::Spawn, &[theirs.as_raw_fd()])? {
@@ -131,8 +137,9 @@ impl Lab {
                 let limited = groups.limit(&member.spec.name, pid, &member.limits);
                 limited.map_err(|why| no_limits(member, why))?;
             }
-            send(&ours, &ToInit::SetUp(member.spec.clone()), &[])
+            send(&ours, &ToInit::SetUp { spec: member.spec.clone(), first }, &[])
                 .map_err(Error::io("tell an init what its node is"))?;
+            first += member.spec.interfaces.len() as u32;
             sockets.push(ours);
         }
         let mut taps = Vec::with_capacity(members.len());

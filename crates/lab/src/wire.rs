@@ -79,8 +79,8 @@ impl Failure {
 /// From the tool to an init.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToInit {
-    /// Set the node up; comes first.
-    SetUp(NodeSpec),
+    /// Set the node up; comes first. Its interfaces are numbered from `first`.
+    SetUp { spec: NodeSpec, first: u32 },
     /// Run a program; its standard output, standard error and, when
     /// `control`, its control socket come beside it.
     Run { id: u64, argv: Vec<String>, env: Vec<(String, String)>, cwd: String, control: bool },

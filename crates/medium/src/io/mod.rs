@@ -1,7 +1,14 @@
 //! The boundary between the engine and whatever carries frames to nodes.
 
+mod assembler;
+mod bpf;
+mod lanes;
+mod program;
+mod ring;
+mod ring_buffer;
 mod taps;
 
+pub use ring::{Ring, Tallies, Tally};
 pub use taps::Taps;
 
 use crate::Instant;

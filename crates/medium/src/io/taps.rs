@@ -38,11 +38,6 @@ impl Taps {
         self.poll.waker.clone()
     }
 
-    /// The descriptors, by port.
-    pub(super) fn descriptors(&self) -> &[OwnedFd] {
-        &self.taps
-    }
-
     /// Also waits for `fd`, which is no port.
     pub(super) fn watch(&self, fd: RawFd) -> io::Result<()> {
         self.poll.add(fd, self.taps.len() as u64)
