@@ -19,12 +19,13 @@ use std::process::{Command, Stdio};
 /// Where a program finds its control socket.
 pub(crate) const PROGRAM_CONTROL: RawFd = 3;
 
-/// Lives the life of an init.
-pub(crate) fn init(socket: &OwnedFd) -> ! {
+/// Lives the life of an init. With `wire`, its interfaces are veth pairs with the
+/// other ends in that network namespace.
+pub(crate) fn init(socket: &OwnedFd, wire: Option<&OwnedFd>) -> ! {
     // The socket's end of file says the same; this also holds when the nursery
     // alone is killed.
     let _ = set_pdeathsig(Signal::SIGKILL);
-    let status = match live(socket) {
+    let status = match live(socket, wire) {
         Ok(()) => 0,
         Err(failure) => {
             let _ = send(socket, &FromInit::Failed(failure), &[]);
@@ -36,7 +37,7 @@ pub(crate) fn init(socket: &OwnedFd) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-fn live(socket: &OwnedFd) -> Result<(), Failure> {
+fn live(socket: &OwnedFd, wire: Option<&OwnedFd>) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
         Failure::of("hear from the tool", errno)
@@ -46,7 +47,7 @@ fn live(socket: &OwnedFd) -> Result<(), Failure> {
     else {
         return Ok(());
     };
-    let taps = set_up(&spec, first)?;
+    let taps = set_up(&spec, first, wire)?;
     let raw: Vec<_> = taps.iter().map(AsRawFd::as_raw_fd).collect();
     send(socket, &FromInit::Up, &raw).map_err(failed)?;
     drop(taps);
@@ -81,7 +82,7 @@ fn live(socket: &OwnedFd) -> Result<(), Failure> {
     }
 }
 
-fn set_up(spec: &NodeSpec, first: u32) -> Result<Vec<OwnedFd>, Failure> {
+fn set_up(spec: &NodeSpec, first: u32, wire: Option<&OwnedFd>) -> Result<Vec<OwnedFd>, Failure> {
     nix::unistd::sethostname(&spec.name)
         .map_err(|errno| Failure::of(format!("set the host name {}", spec.name), errno))?;
     let none: Option<&str> = None;
@@ -89,11 +90,12 @@ fn set_up(spec: &NodeSpec, first: u32) -> Result<Vec<OwnedFd>, Failure> {
     mount(Some("proc"), "/proc", Some("proc"), flags, none)
         .map_err(|errno| Failure::of("mount /proc", errno))?;
     interface::loopback()?;
-    spec.interfaces
-        .iter()
-        .zip(first..)
-        .map(|(spec, number)| interface::make(spec, number))
-        .collect()
+    let made = spec.interfaces.iter().zip(first..);
+    made.map(|(spec, number)| match wire {
+        None => interface::make_tap(spec, number),
+        Some(wire) => interface::make_veth(spec, number, wire.as_fd()),
+    })
+    .collect()
 }
 
 fn obey(socket: &OwnedFd, message: ToInit, fds: Vec<OwnedFd>, programs: &mut HashMap<i32, u64>) {

@@ -1,9 +1,10 @@
 //! Making and setting up a node's interfaces, by ioctl, from inside it.
 
+use crate::netlink;
 use crate::wire::{Failure, Interface};
 use nix::errno::Errno;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Frames that may wait for the medium. The kernel's 1,000 are soon full when
 /// a hub answers to hundreds of nodes at once in 127-byte frames, and what a
@@ -20,8 +21,97 @@ pub fn loopback() -> Step<()> {
 
 /// Makes the TAP of `spec` and sets it up; it lives as long as the descriptor. It
 /// has the number (ifindex) `number`.
-pub fn make(spec: &Interface, number: u32) -> Step<OwnedFd> {
+pub fn make_tap(spec: &Interface, number: u32) -> Step<OwnedFd> {
     let tap = tap(&spec.name, number)?;
+    set_up(spec)?;
+    Ok(tap)
+}
+
+/// Makes a veth pair for `spec` and sets it up: one end here, the other in the
+/// network namespace `wire`, and gives a packet socket at that one. The pair lives
+/// as long as both namespaces.
+pub fn make_veth(spec: &Interface, number: u32, wire: BorrowedFd<'_>) -> Step<OwnedFd> {
+    let peer = format!("port{number}");
+    netlink::make_veth(&spec.name, number, &peer, wire)?;
+    plain(&socket()?, &spec.name)?;
+    let here = std::fs::File::open("/proc/self/ns/net").map_err(|error| {
+        let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
+        Failure::of("open this network namespace", errno)
+    })?;
+    let enter = |namespace: BorrowedFd<'_>, which: &str| {
+        nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET)
+            .map_err(|errno| Failure::of(format!("enter the network namespace {which}"), errno))
+    };
+    enter(wire, "of the medium")?;
+    let packets = packet_socket(spec, &peer);
+    enter(here.as_fd(), "of the node")?;
+    let packets = packets?;
+    set_up(spec)?;
+    Ok(packets)
+}
+
+/// The medium's end of a veth pair, from inside its namespace.
+fn packet_socket(spec: &Interface, peer: &str) -> Step<OwnedFd> {
+    let ioctls = socket()?;
+    mtu(&ioctls, peer, spec.mtu)?;
+    quiet_ipv6(peer);
+    up(&ioctls, peer)?;
+    let mut index = request(peer)?;
+    set(&ioctls, libc::SIOCGIFINDEX, &mut index, || format!("find {peer}"))?;
+    let failed = |errno| Failure::of(format!("open a packet socket at {peer}"), errno);
+    // SAFETY: plain system calls; a valid descriptor is owned at once, the option
+    // and the address live over their calls, and an all-zero address is valid.
+    unsafe {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        let fd = Errno::result(libc::socket(libc::AF_PACKET, kind, 0)).map_err(failed)?;
+        let packets = OwnedFd::from_raw_fd(fd);
+        let mut address: libc::sockaddr_ll = std::mem::zeroed();
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_ifindex = index.ifr_ifru.ifru_ifindex;
+        let len = size_of::<libc::sockaddr_ll>() as u32;
+        // What the medium sends is not to come back to it.
+        let on: libc::c_int = 1;
+        let size = size_of::<libc::c_int>() as u32;
+        let option = libc::PACKET_IGNORE_OUTGOING;
+        let set = libc::setsockopt(fd, libc::SOL_PACKET, option, (&raw const on).cast(), size);
+        Errno::result(set).map_err(failed)?;
+        Errno::result(libc::bind(fd, (&raw const address).cast(), len)).map_err(failed)?;
+        Ok(packets)
+    }
+}
+
+/// Has the kernel finish frames before they leave `name`: cut into segments, with
+/// their checksums, as they would be on a wire.
+fn plain(socket: &OwnedFd, name: &str) -> Step<()> {
+    #[repr(C)]
+    struct Value {
+        command: u32,
+        data: u32,
+    }
+    const CHECKSUMS: u32 = 0x17;
+    const SCATTER: u32 = 0x19;
+    const SEGMENTATION: u32 = 0x1f;
+    const UNCUT: u32 = 0x24;
+    for command in [SEGMENTATION, UNCUT, SCATTER, CHECKSUMS] {
+        let mut value = Value { command, data: 0 };
+        let mut off = request(name)?;
+        off.ifr_ifru.ifru_data = (&raw mut value).cast();
+        set(socket, libc::SIOCETHTOOL as libc::Ioctl, &mut off, || {
+            format!("switch the offload {command:#x} of {name} off")
+        })?;
+    }
+    Ok(())
+}
+
+fn mtu(socket: &OwnedFd, name: &str, mtu: u32) -> Step<()> {
+    let mut asked = request(name)?;
+    asked.ifr_ifru.ifru_mtu = mtu as libc::c_int;
+    set(socket, libc::SIOCSIFMTU, &mut asked, || format!("set the MTU {mtu} of {name}"))
+}
+
+/// Gives an interface that is there its addresses, its routes and its neighbours.
+fn set_up(spec: &Interface) -> Step<()> {
     let socket = socket()?;
     let named = |what: &str| format!("{what} of {}", spec.name);
 
@@ -35,9 +125,7 @@ pub fn make(spec: &Interface, number: u32) -> Step<OwnedFd> {
     }
     set(&socket, libc::SIOCSIFHWADDR, &mut hardware, || named("set the link address"))?;
 
-    let mut mtu = request(&spec.name)?;
-    mtu.ifr_ifru.ifru_mtu = spec.mtu as libc::c_int;
-    set(&socket, libc::SIOCSIFMTU, &mut mtu, || named(&format!("set the MTU {}", spec.mtu)))?;
+    mtu(&socket, &spec.name, spec.mtu)?;
 
     let mut queue = request(&spec.name)?;
     queue.ifr_ifru.ifru_metric = TX_QUEUE;
@@ -62,7 +150,7 @@ pub fn make(spec: &Interface, number: u32) -> Step<OwnedFd> {
     for (address, mac) in &spec.neighbours {
         neighbour(&socket, &spec.name, *address, *mac)?;
     }
-    Ok(tap)
+    Ok(())
 }
 
 fn socket() -> Step<OwnedFd> {

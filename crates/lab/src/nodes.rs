@@ -5,7 +5,8 @@ use crate::error::Error;
 use crate::ledger::Page;
 use crate::nursery::{CONTROL, NURSERY};
 use crate::wire::{
-    Exit, Failure, FromInit, FromNursery, NodeSpec, ToInit, ToNursery, Usage, pair, receive, send,
+    Exit, Failure, FromInit, FromNursery, Link, NodeSpec, ToInit, ToNursery, Usage, pair, receive,
+    send,
 };
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -97,7 +98,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Brings all members up, and gives the TAPs of each, in the order of its
+    /// Brings all members up, and gives what `link` says of each, in the order of its
     /// interfaces. `tool` is a program whose `main` calls [`crate::nursery()`]
     /// when its first argument is [`NURSERY`]. `hosts` is the text of the hosts
     /// file that all nodes see.
@@ -108,6 +109,7 @@ impl Lab {
         tool: &Path,
         members: &[Member],
         hosts: &str,
+        link: Link,
     ) -> Result<(Self, Vec<Vec<OwnedFd>>), Error> {
         raise_files(members.len())?;
         let mut groups = limits(members)?;
@@ -123,7 +125,7 @@ impl Lab {
             control: Some(control),
             groups: None,
         };
-        lab.ask(&ToNursery::Hosts(hosts.to_owned()), &[])?;
+        lab.ask(&ToNursery::Prepare { hosts: hosts.to_owned(), link }, &[])?;
         let mut sockets = Vec::with_capacity(members.len());
         let mut first = FIRST_INTERFACE;
         for member in members {

@@ -8,7 +8,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// One interface of a node: a TAP inside its network namespace.
+/// One interface of a node, inside its network namespace.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Interface {
     /// The name within the node, e.g. `eth0`; 15 bytes at most.
@@ -26,6 +26,26 @@ pub struct Interface {
     pub neighbours: Vec<(Ipv4Addr, [u8; 6])>,
 }
 
+/// What a node's interfaces are made of, and with it what the lab gives for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Link {
+    /// A TAP; the lab gives its descriptor.
+    Tap,
+    /// A veth pair, for those who may not open `/dev/net/tun`; the lab gives a
+    /// packet socket at its other end.
+    Veth,
+}
+
+impl Link {
+    /// TAPs if this user may have them.
+    pub fn best() -> Self {
+        match std::fs::File::options().read(true).write(true).open("/dev/net/tun") {
+            Ok(_) => Self::Tap,
+            Err(_) => Self::Veth,
+        }
+    }
+}
+
 /// What an init needs to know of its node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NodeSpec {
@@ -38,8 +58,8 @@ pub struct NodeSpec {
 /// From the tool to the nursery.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToNursery {
-    /// The lab's hosts file; comes first, once.
-    Hosts(String),
+    /// The lab's hosts file, and what interfaces are made of; comes first, once.
+    Prepare { hosts: String, link: Link },
     /// Make a node; the init's control socket comes beside it.
     Spawn,
 }
@@ -91,7 +111,8 @@ pub(crate) enum ToInit {
 /// From an init to the tool.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromInit {
-    /// The node is up; its TAPs come beside this, in the order of interfaces.
+    /// The node is up; its TAPs or packet sockets come beside this, in the order of
+    /// interfaces.
     Up,
     /// A program has started, with this process id inside the node.
     Started { id: u64 },

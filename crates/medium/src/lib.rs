@@ -19,7 +19,10 @@ pub use direction::{Direction, Fate, Totals};
 pub use engine::{Engine, Observer, Outcome, Place, monotonic_now};
 pub use groups::Groups;
 pub use impairment::{Distribution, Impairment, LossUnit};
-pub use io::{FrameIo, Received, Ring, Tallies, Tally, Taps, Waker};
+pub use io::{
+    Carrier, Corrections, FrameIo, FramePath, Overruns, Packet, Received, Ring, Tallies, Tally,
+    Taps, Waker,
+};
 pub use priority::Priority;
 pub use segment::{Channel, Delivery, Drop, Endpoint, Segment, SegmentSpec};
 pub use serialiser::Serialiser;

@@ -2,12 +2,16 @@
 
 mod assembler;
 mod bpf;
+mod carrier;
 mod lanes;
+mod packet;
 mod program;
 mod ring;
 mod ring_buffer;
 mod taps;
 
+pub use carrier::{Carrier, Corrections, FramePath};
+pub use packet::{Overruns, Packet};
 pub use ring::{Ring, Tallies, Tally};
 pub use taps::Taps;
 
