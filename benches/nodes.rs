@@ -36,7 +36,7 @@ pub fn up(
     };
     let members: Vec<_> = (0..count).map(member).collect();
     let hosts: String = (0..count).map(|i| format!("{} node-{i}\n", address(i))).collect();
-    let (lab, taps) = Lab::up(&std::env::current_exe()?, &members, &hosts)?;
+    let (lab, taps) = Lab::up(&std::env::current_exe()?, &members, &hosts, lab::Link::Tap)?;
     Ok((lab, taps.into_iter().flatten().collect()))
 }
 

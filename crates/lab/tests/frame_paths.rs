@@ -241,7 +241,7 @@ fn carrier(path: FramePath, count: usize, mtu: u32) -> Option<(Lab, Carrier)> {
     let link = if path == FramePath::Packet { Link::Veth } else { Link::Tap };
     let (lab, ends) = up(count, mtu, link);
     let carrier = match path {
-        FramePath::Ring => Carrier::Ring(ring(ends)?),
+        FramePath::Ring => Carrier::Ring(Box::new(ring(ends)?)),
         FramePath::Tap => Carrier::over_taps(ends, FIRST_INTERFACE, true).unwrap().0,
         FramePath::Packet => Carrier::over_packets(ends).unwrap(),
     };

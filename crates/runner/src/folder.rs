@@ -7,7 +7,7 @@ use crate::run::{Begun, Options, interactions, used};
 use crate::topology::Topology;
 use experiment::{InteractionPattern, Plan};
 use measure::{Accounting, LinkRow, Message, Outcomes, Traffic, Usage, Verdict};
-use medium::{Impairment, Place, Priority, Totals};
+use medium::{FramePath, Impairment, Place, Priority, Stalls, Totals};
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,10 @@ pub(crate) struct Results<'a> {
     pub accounting: &'a Accounting,
     pub totals: &'a [Vec<[Totals; 2]>],
     pub priority: Priority,
+    pub frame_path: FramePath,
+    /// Why it is not the fastest, or that it was asked for.
+    pub why_path: Option<&'a str>,
+    pub stalls: Stalls,
     pub kernel: &'a [Option<lab::Counters>],
     pub verdict: &'a Verdict,
 }
@@ -169,6 +173,9 @@ fn run_json(results: &Results<'_>) -> Value {
         "memory_bytes": machine.memory_bytes,
         "tcp_congestion": machine.tcp_congestion,
         "medium_priority": results.priority,
+        "frame_path": results.frame_path,
+        "frame_path_reason": results.why_path,
+        "stalls": results.stalls,
         "started": humantime::format_rfc3339_millis(results.started).to_string(),
         "phases": phases,
         "interrupted": results.options.interrupted.load(Relaxed),

@@ -43,7 +43,7 @@ impl FramePath {
 #[derive(Debug)]
 pub enum Carrier {
     /// By a BPF ring.
-    Ring(Ring),
+    Ring(Box<Ring>),
     /// By TAPs alone.
     Taps(Taps),
     /// By packet sockets.
@@ -66,7 +66,7 @@ impl Carrier {
             return Ok((Self::Taps(Taps::new(taps)?), None));
         }
         match Ring::new(taps, first) {
-            Ok(ring) => Ok((Self::Ring(ring), None)),
+            Ok(ring) => Ok((Self::Ring(Box::new(ring)), None)),
             Err((taps, error)) if taps.is_empty() => Err(error),
             Err((taps, error)) => Ok((Self::Taps(Taps::new(taps)?), Some(error))),
         }

@@ -136,7 +136,6 @@ impl Ring {
         })
     }
 
-    #[expect(clippy::type_complexity, reason = "handed to one place")]
     fn prepare(
         ports: usize,
         first: u32,
