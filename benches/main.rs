@@ -1,7 +1,7 @@
 //! What the test bed can do on this machine, beside what the machine can:
 //! bring-up and tear-down of nodes, forwarded frames, release error.
 //!
-//! `cargo bench -p bench [-- nodes|frames|release]`
+//! `cargo bench -p bench [-- nodes|frames|multicast|many|release]`
 
 mod bare;
 mod frames;
@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Some(lab::NURSERY) => return lab::nursery(),
         Some(load::FLOOD) => return load::flood(&args[1..]),
         Some(load::HELLO) => return load::hello(&args[1..]),
+        Some(load::JOIN) => return load::join(&args[1..]),
         Some(load::BURN) => return load::burn(),
         _ => {}
     }
@@ -29,6 +30,12 @@ fn main() -> ExitCode {
     }
     if wanted("frames") {
         benches.push(frames::bench);
+    }
+    if wanted("multicast") {
+        benches.push(frames::multicast);
+    }
+    if wanted("many") {
+        benches.push(frames::many);
     }
     if wanted("release") {
         benches.push(release::bench);
