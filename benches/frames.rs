@@ -4,7 +4,7 @@
 use crate::{bare, load, nodes};
 use measure::Accounting;
 use medium::{
-    Carrier, Channel, Endpoint, Engine, FramePath, Impairment, Place, Priority, SegmentSpec,
+    Carrier, Channel, Endpoint, Engine, FramePath, Impairment, Limit, Place, Priority, SegmentSpec,
 };
 use std::error::Error;
 use std::sync::Arc;
@@ -18,7 +18,14 @@ const ROUND: Duration = Duration::from_secs(2);
 /// A switch with `count` endpoints, and where they are.
 pub fn switch(count: usize, link: &Endpoint) -> (SegmentSpec, Vec<Place>) {
     let endpoints = vec![link.clone(); count];
-    let spec = SegmentSpec { channel: Channel::Switch, endpoints, seed: 1, impaired: false };
+    let spec = SegmentSpec {
+        channel: Channel::Switch,
+        endpoints,
+        seed: 1,
+        impaired: false,
+        longest: None,
+        timetable: Vec::new(),
+    };
     (spec, (0..count).map(|endpoint| Place { segment: 0, endpoint }).collect())
 }
 
@@ -27,10 +34,10 @@ pub fn impaired() -> Result<Endpoint, Box<dyn Error>> {
     let up = Impairment {
         delay: "2 ms".parse()?,
         loss: "0.01 %".parse()?,
-        queue: 1_000_000,
+        queue: Limit::Frames(1_000_000),
         ..Impairment::default()
     };
-    Ok(Endpoint { up, down: Impairment::default() })
+    Ok(Endpoint { up, ..Endpoint::default() })
 }
 
 /// Prints thousand frames a second between 2 and among 300 nodes, for each path:

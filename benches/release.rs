@@ -3,7 +3,7 @@
 
 use crate::{frames, load, nodes};
 use measure::Accounting;
-use medium::{Endpoint, FramePath, Impairment};
+use medium::{Endpoint, FramePath, Impairment, Limit};
 use std::error::Error;
 use std::time::Duration;
 
@@ -74,8 +74,12 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
 fn round(case: &Case) -> Result<[f64; 6], Box<dyn Error>> {
     let count = case.nodes;
     let (lab, carrier) = nodes::up_by(case.path, count, |i| vec![i ^ 1])?;
-    let delayed = Impairment { delay: "30 ms".parse()?, queue: QUEUE, ..Impairment::default() };
-    let link = Endpoint { up: delayed, down: Impairment::default() };
+    let delayed = Impairment {
+        delay: "30 ms".parse()?,
+        queue: Limit::Frames(QUEUE),
+        ..Impairment::default()
+    };
+    let link = Endpoint { up: delayed, ..Endpoint::default() };
     let (spec, places) = frames::switch(count, &link);
     let accounting = Accounting::new(vec![(0..count).collect()], Vec::new(), None);
     let engine = frames::start(carrier, vec![spec], places, accounting, case.spin_us * 1_000)?;

@@ -10,6 +10,7 @@
 mod expect;
 mod experiment;
 mod file;
+mod impairment_text;
 mod matrix;
 mod metric;
 mod nearest;
@@ -35,8 +36,8 @@ pub use only::Only;
 pub use outcome::{Outcome, Status, evaluate};
 pub use pattern::InteractionPattern;
 pub use plan::{
-    Command, Interaction, Mac, Plan, PlannedChannel, PlannedLimits, PlannedLink, PlannedNetwork,
-    PlannedNode, Workload,
+    Command, Interaction, Mac, Plan, PlannedChange, PlannedChannel, PlannedLimits, PlannedLink,
+    PlannedNetwork, PlannedNode, PlannedWhat, Workload,
 };
 pub use problem::{Errors, Problem};
 pub use schema::schema;

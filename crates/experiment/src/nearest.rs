@@ -35,7 +35,7 @@ pub(crate) fn advice<'a, T: AsRef<str> + ?Sized + 'a>(
 pub(crate) fn list<'a, T: AsRef<str> + ?Sized + 'a>(
     words: impl IntoIterator<Item = &'a T>,
 ) -> String {
-    const MOST: usize = 20;
+    const MOST: usize = 40;
     let words: Vec<_> = words.into_iter().map(|word| word.as_ref()).collect();
     match words.len() {
         0 => "none".to_owned(),

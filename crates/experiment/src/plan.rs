@@ -4,7 +4,7 @@ use crate::matrix::Cell;
 use crate::pattern::InteractionPattern;
 use crate::subnet::Subnet;
 use indexmap::IndexMap;
-use medium::Impairment;
+use medium::{Impairment, Overlay, Way};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -108,6 +108,49 @@ pub struct PlannedNetwork {
     pub prefix: u8,
     /// The largest IP packet.
     pub mtu: Bytes,
+    /// What changes while it runs, in the order of its times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timetable: Vec<PlannedChange>,
+}
+
+/// A change of a running network.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedChange {
+    /// When, from the start of the impairments.
+    pub at: Span,
+    /// What.
+    #[serde(flatten)]
+    pub what: PlannedWhat,
+}
+
+/// What changes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlannedWhat {
+    /// Something else is asked of links.
+    Set {
+        /// The nodes whose links they are.
+        nodes: Vec<String>,
+        /// Which ways.
+        ways: Vec<Way>,
+        /// What is new.
+        set: Overlay,
+        /// From the change until it is whole.
+        over: Span,
+    },
+    /// These nodes' links carry nothing, or carry again.
+    Down {
+        /// The nodes.
+        nodes: Vec<String>,
+        /// Whether they are down.
+        down: bool,
+    },
+    /// Frames pass only within a part: each lists its nodes. No part is the end of
+    /// a partition.
+    Partition {
+        /// The parts.
+        parts: Vec<Vec<String>>,
+    },
 }
 
 /// How the links of a network share it; [`medium::Channel`] that can be written.
@@ -118,6 +161,13 @@ pub enum PlannedChannel {
     Switch,
     /// One half-duplex channel of this rate for all.
     Shared(Rate),
+    /// A capacity for all on the way up, and one on the way down.
+    Cell {
+        /// Into the network.
+        up: Rate,
+        /// To the nodes.
+        down: Rate,
+    },
 }
 
 impl From<PlannedChannel> for medium::Channel {
@@ -125,6 +175,7 @@ impl From<PlannedChannel> for medium::Channel {
         match channel {
             PlannedChannel::Switch => Self::Switch,
             PlannedChannel::Shared(rate) => Self::Shared(rate),
+            PlannedChannel::Cell { up, down } => Self::Cell { up, down },
         }
     }
 }

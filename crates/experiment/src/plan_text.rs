@@ -1,9 +1,12 @@
 //! A plan for people to read.
 
-use crate::plan::{Interaction, Plan, PlannedChannel, PlannedLink, PlannedNode, Workload};
-use medium::{Distribution, Impairment, LossUnit};
+use crate::impairment_text::{impairment, time};
+use crate::plan::{
+    Interaction, Plan, PlannedChange, PlannedChannel, PlannedLink, PlannedNode, PlannedWhat,
+    Workload,
+};
 use std::fmt;
-use units::{Bytes, Span};
+use units::Span;
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -18,12 +21,14 @@ impl fmt::Display for Plan {
             let channel = match network.channel {
                 PlannedChannel::Switch => "switch, full duplex".to_owned(),
                 PlannedChannel::Shared(rate) => format!("shared half-duplex channel, {rate}"),
+                PlannedChannel::Cell { up, down } => format!("cell, {up} up, {down} down"),
             };
             let (name, subnet, mtu) = (&network.name, network.subnet, network.mtu);
             writeln!(f, "\nnetwork {name}: {subnet}, MTU {mtu}, {channel}")?;
             for nodes in &groups {
                 write_links(f, name, nodes)?;
             }
+            network.timetable.iter().try_for_each(|change| write_change(f, change))?;
         }
         for workload in &self.workloads {
             match workload {
@@ -104,52 +109,32 @@ fn ends_of(names: &[String]) -> String {
     }
 }
 
-/// What a direction does, in the words of the file.
-fn impairment(asked: &Impairment) -> String {
-    if asked.is_none() {
-        return "nothing".to_owned();
-    }
-    let mut parts = Vec::new();
-    if let Some(rate) = asked.rate {
-        let burst = if asked.burst == Bytes::new(0) {
-            String::new()
-        } else {
-            format!(" (burst {} B)", asked.burst.get())
-        };
-        parts.push(format!("{rate}{burst}, queue {}", asked.queue));
-    }
-    if asked.delay != Span::ZERO || asked.jitter != Span::ZERO {
-        let mut delay = format!("delay {}", time(asked.delay));
-        if asked.jitter != Span::ZERO {
-            let shape = match asked.distribution {
-                Distribution::Uniform => "",
-                Distribution::Normal => " (normal)",
+/// A change, in the words of the file.
+fn write_change(f: &mut fmt::Formatter<'_>, change: &PlannedChange) -> fmt::Result {
+    write!(f, "  at {}: ", time(change.at))?;
+    match &change.what {
+        PlannedWhat::Set { nodes, ways, set, over } => {
+            let values: Vec<_> =
+                set.0.iter().map(|(key, v)| format!("{key} {}", plain(v))).collect();
+            let ways = match ways[..] {
+                [medium::Way::Up] => " up",
+                [medium::Way::Down] => " down",
+                _ => "",
             };
-            delay.push_str(&format!(" +/- {}{shape}", time(asked.jitter)));
-            if asked.keep_order {
-                delay.push_str(", order kept");
-            }
+            write!(f, "{}{ways}: {}", ends_of(nodes), values.join(", "))?;
+            if *over == Span::ZERO { writeln!(f) } else { writeln!(f, ", over {}", time(*over)) }
         }
-        parts.push(delay);
+        PlannedWhat::Down { nodes, down } => {
+            writeln!(f, "{} {}", ends_of(nodes), if *down { "down" } else { "up again" })
+        }
+        PlannedWhat::Partition { parts } if parts.is_empty() => writeln!(f, "no partition"),
+        PlannedWhat::Partition { parts } => {
+            let parts: Vec<_> = parts.iter().map(|part| ends_of(part)).collect();
+            writeln!(f, "parted: {}", parts.join(" | "))
+        }
     }
-    if asked.loss.fraction() > 0.0 {
-        let unit = match asked.loss_unit {
-            LossUnit::Frame => "frame",
-            LossUnit::Train => "train",
-        };
-        parts.push(format!("loss {} a {unit}", asked.loss));
-    }
-    parts.join(", ")
 }
 
-/// A time in the unit that people would use.
-fn time(span: Span) -> String {
-    let ns = span.as_ns();
-    match ns {
-        0 => "0 s".to_owned(),
-        n if n < 1_000_000 => span.to_string(),
-        n if n < 1_000_000_000 => format!("{} ms", n as f64 / 1e6),
-        n if n < 120_000_000_000 => format!("{} s", n as f64 / 1e9),
-        n => format!("{} min", (n as f64 / 6e8).round() / 100.0),
-    }
+fn plain(value: &serde_json::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -5,6 +5,7 @@ use crate::problem::Problem;
 use crate::read::{Read, Sink};
 use crate::subnet::Subnet;
 use crate::tree::{Content, Node};
+use medium::Limit;
 use units::{Bytes, Rate, Ratio, Span};
 
 /// The text of a scalar; anything else is reported as not being `what`.
@@ -88,6 +89,47 @@ quantities!(
     Rate: "a data rate such as `250 kbit/s`",
     Ratio: "a share such as `30 %`"
 );
+
+/// A number of bytes that may be below 0, such as `-14 B`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Signed(pub i32);
+
+impl Read for Signed {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        let text = text(node, "a size such as `24 B` or `-14 B`", sink)?;
+        let (sign, size) = match text.trim_start().strip_prefix('-') {
+            Some(size) => (-1, size),
+            None => (1, text),
+        };
+        let problem = match size.parse::<Bytes>() {
+            // No header is larger, and no frame.
+            Ok(bytes) if bytes.get() <= 65_535 => return Some(Self(sign * bytes.get() as i32)),
+            Ok(_) => Problem::new(format!("`{text}` is over 65535 B")),
+            Err(error) => Problem::new(error.to_string()),
+        };
+        sink.add(problem.at(node.place).label("expected a size such as `24 B` or `-14 B`"));
+        None
+    }
+}
+
+impl Read for Limit {
+    /// A bare number counts frames; with a unit it is a size.
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        let what = "a number of frames such as `1000`, or a size such as `64 kB`";
+        let text = text(node, what, sink)?;
+        if let Ok(frames) = text.parse() {
+            return Some(Self::Frames(frames));
+        }
+        match text.parse() {
+            Ok(bytes) => Some(Self::Bytes(bytes)),
+            Err(error) => {
+                let problem = Problem::new(error.to_string()).at(node.place);
+                sink.add(problem.label(format!("expected {what}")));
+                None
+            }
+        }
+    }
+}
 
 /// What was probably meant, if that can be told from what is wrong.
 fn quantity_advice(error: &units::ParseError) -> Option<String> {

@@ -1,13 +1,15 @@
 //! The published schema of the file format, so that editors complete it.
 
 use crate::expect::Comparison;
-use crate::file::{Channel, File};
+use crate::file::{
+    Cell, Cells, Channel, Codel, File, Gilbert, Markov, Outage, Red, Shape, Slot, Ways,
+};
 use crate::matrix::Matrix;
 use crate::pattern::InteractionPattern;
 use crate::read::{At, Named, OneOrMore};
-use crate::scalar::Word;
+use crate::scalar::{Signed, Word};
 use crate::subnet::Subnet;
-use medium::{Distribution, LossUnit};
+use medium::{Limit, LossUnit};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
@@ -80,7 +82,7 @@ macro_rules! words {
         }
     )*};
 }
-words!(InteractionPattern, Distribution, LossUnit, Comparison);
+words!(InteractionPattern, LossUnit, Comparison, Ways);
 
 /// What schemars describes itself.
 macro_rules! derived {
@@ -92,7 +94,22 @@ macro_rules! derived {
         }
     )*};
 }
-derived!(bool, f64, u32, u64, Channel);
+derived!(bool, f64, u32, u64, Channel, Cell, Shape);
+derived!(Gilbert, Markov, Cells, Codel, Red, Slot, Outage);
+
+impl Describe for Signed {
+    fn describe(_: &mut SchemaGenerator) -> Schema {
+        let pattern = r"^\s*[-+]?[0-9.]+\s*(B|kB|KiB)\s*$";
+        json_schema!({ "type": "string", "pattern": pattern, "examples": ["24 B", "-14 B"] })
+    }
+}
+
+impl Describe for Limit {
+    fn describe(generator: &mut SchemaGenerator) -> Schema {
+        let (frames, bytes) = (u32::describe(generator), Bytes::describe(generator));
+        json_schema!({ "anyOf": [frames, bytes] })
+    }
+}
 
 impl Describe for String {
     /// YAML reads `on: 5` as a number; here it is a text all the same.
@@ -198,6 +215,7 @@ mod tests {
             )*};
         }
         same!(file::File, file::Group, file::Limits, file::Network, file::Profile, file::Link);
+        same!(file::Entry, Gilbert, Markov, Cells, Codel, Red, Slot, Outage);
         same!(file::Impairment, file::Model, file::Interaction, file::Command, Expect);
     }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// A stretch of the text, in bytes; the end is exclusive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct Place {
     pub start: usize,
     pub end: usize,

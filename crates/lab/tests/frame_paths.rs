@@ -2,8 +2,8 @@
 
 use lab::{Event, Exit, FIRST_INTERFACE, Interface, Lab, Limits, Link, Member, NodeSpec, Program};
 use medium::{
-    Carrier, Channel, Delivery, Drop, Endpoint, Engine, FrameIo, FramePath, Impairment, Observer,
-    Place, Received, Ring, SegmentSpec, monotonic_now,
+    Carrier, Channel, Delivery, Drop, Endpoint, Engine, FrameIo, FramePath, Observer, Place,
+    Received, Ring, SegmentSpec, monotonic_now,
 };
 use std::fs::File;
 use std::io::{Read, Write};
@@ -255,12 +255,13 @@ fn by_each_path_frames_are_those_of_a_wire() {
         for (mtu, bytes) in [(1500, 3_000_000), (113, 30_000)] {
             let Some((lab, carrier)) = carrier(path, 2, mtu) else { continue };
             let waker = carrier.waker();
-            let ideal = Endpoint { up: Impairment::default(), down: Impairment::default() };
             let spec = SegmentSpec {
                 channel: Channel::Switch,
-                endpoints: vec![ideal; 2],
+                endpoints: vec![Endpoint::default(); 2],
                 seed: 1,
                 impaired: true,
+                longest: None,
+                timetable: Vec::new(),
             };
             let places = [0, 1].map(|endpoint| Place { segment: 0, endpoint }).to_vec();
             let corrections = carrier.corrections().unwrap();

@@ -1,67 +1,125 @@
 //! One direction of one link: from a frame and a time to the frame's fate.
 
-use crate::{Distribution, Impairment, Instant, LossUnit, Serialiser, Trains};
+use crate::fates::{Decision, Fates};
+use crate::outage::Gate;
+use crate::queue::Queue;
+use crate::server::Server;
+use crate::slot::Slots;
+use crate::totals::{Interval, Totals};
+use crate::{Impairment, Instant, Limit, States, Way};
 use std::collections::VecDeque;
-use units::{Draw, Purpose};
+use std::rc::Rc;
+use std::sync::Arc;
+use units::Draw;
 
-/// What becomes of a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// It is delivered at this moment.
-    Release(Instant),
-    /// The link lost it.
-    Lost,
-    /// It found the queue full.
-    Overflow,
+/// A frame on its way over a direction.
+#[derive(Debug, Clone)]
+pub(crate) struct Carried {
+    /// The frame, link header included.
+    pub frame: Rc<[u8]>,
+    /// When it came into the segment, and from whom.
+    pub arrived: Instant,
+    pub from: u32,
+    /// Its place in the direction that it is on now, and what chance decided
+    /// there.
+    pub index: u64,
+    pub decision: Decision,
 }
 
-/// What one direction of a link did to the frames that came to it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Frames that came.
-    pub frames: u64,
-    /// Their bytes, link header included.
-    pub bytes: u64,
-    /// Frames that were lost.
-    pub lost: u64,
-    /// Frames that found the queue full.
-    pub overflow: u64,
-    /// Sum over the frames that passed of the time from the end of their
-    /// serialisation to their release, in nanoseconds.
-    pub delay_sum: u64,
-    /// The longest such time, in nanoseconds.
-    pub delay_max: u64,
+/// Why a frame went no further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The link lost it.
+    Lost,
+    /// It found the queue full, or the queue's discipline dropped it.
+    Overflow,
+    /// The link was down.
+    Outage,
+    /// A channel that all share did not let it through.
+    Denied,
+    /// Sender and receiver were parted.
+    Parted,
+    /// It is no frame of this link: too short, too long, or with the source
+    /// address of another.
+    Rejected,
+}
+
+/// What happens next with frames of a direction.
+#[derive(Debug, Clone)]
+pub(crate) enum Step {
+    /// It goes out at this time.
+    Release(Carried, Instant),
+    /// It has left the link's own sender at this time and wants the channel.
+    Offer(Carried, Instant),
+    /// It goes no further.
+    Drop(Cause),
+    /// The direction wants to be called again, to send what waits.
+    Turn(Instant),
 }
 
 /// The state of one direction of a link.
 #[derive(Debug, Clone)]
 pub struct Direction {
-    asked: Impairment,
+    asked: Arc<Impairment>,
     draw: Draw,
-    serialiser: Option<Serialiser>,
-    /// When each frame that may still wait for the rate leaves the queue.
-    waiting: VecDeque<Instant>,
+    fates: Fates,
+    gates: Vec<Gate>,
+    /// Taken down by hand.
+    down: bool,
+    queue: Queue<Carried>,
+    server: Option<Server>,
+    /// Until when the last frame is being sent, and its length.
+    busy_until: Instant,
+    sending: usize,
+    turn_asked: bool,
+    pub(crate) slots: Option<Slots>,
     totals: Totals,
-    trains: Trains,
     last_release: Instant,
+    /// When impairments began: outages and traces count from there.
+    epoch: Instant,
+    pub(crate) intervals: Vec<Interval>,
+    cut: (Instant, Totals),
+    /// A ramp between what is asked now and then.
+    pub(crate) ramp: Option<crate::change::Ramp>,
+    dropped: Vec<Carried>,
+    /// What has been given a time to leave and has not left, where times are
+    /// given ahead; with its bytes.
+    ahead: VecDeque<(Instant, usize)>,
+    ahead_bytes: u64,
 }
+
+/// The radio of a link's node, which both its directions share, and the way that
+/// they go over it.
+pub(crate) type Radio<'a> = Option<(&'a mut States, Way)>;
 
 impl Direction {
     /// A direction that does what `asked` says, by the draws of `draw`.
     pub fn new(asked: Impairment, draw: Draw) -> Self {
-        let serialiser = asked.rate.map(|rate| Serialiser::new(rate, asked.burst));
         Self {
-            asked,
-            draw,
-            serialiser,
-            waiting: VecDeque::new(),
+            fates: Fates::new(&asked, draw),
+            gates: gates(&asked, draw),
+            down: false,
+            queue: Queue::new(asked.queue, asked.codel, asked.red),
+            server: Server::new(&asked),
+            busy_until: 0,
+            sending: 0,
+            turn_asked: false,
+            slots: asked.slot.map(|slot| Slots::new(slot, draw)),
             totals: Totals::default(),
-            trains: Trains::default(),
             last_release: 0,
+            epoch: 0,
+            intervals: Vec::new(),
+            cut: (0, Totals::default()),
+            ramp: None,
+            dropped: Vec::new(),
+            ahead: VecDeque::new(),
+            ahead_bytes: 0,
+            asked: Arc::new(asked),
+            draw,
         }
     }
 
-    /// What was asked of this direction.
+    /// What is asked of this direction now.
     pub fn asked(&self) -> &Impairment {
         &self.asked
     }
@@ -71,195 +129,266 @@ impl Direction {
         self.totals
     }
 
-    /// The fate of `frame` (link header included) that comes at `now`.
-    ///
-    /// `channel` is the serialiser that all links share, where there is one; a
-    /// frame then passes it after the link's own. Times given must not
-    /// decrease.
-    pub fn admit(&mut self, frame: &[u8], now: Instant, channel: Option<&mut Serialiser>) -> Fate {
+    /// Impairments begin.
+    pub(crate) fn begin(&mut self, now: Instant) {
+        self.epoch = now;
+        self.cut.0 = now;
+    }
+
+    /// Asks for something else from now on; ends the interval.
+    pub(crate) fn change(&mut self, asked: Impairment, now: Instant) {
+        self.end_interval(now);
+        self.fates.change(&self.asked, &asked);
+        Server::change(&mut self.server, &self.asked, &asked);
+        if (self.asked.queue, self.asked.codel, self.asked.red)
+            != (asked.queue, asked.codel, asked.red)
+        {
+            self.queue.change(asked.queue, asked.codel, asked.red);
+        }
+        if self.asked.slot != asked.slot {
+            self.slots = asked.slot.map(|slot| Slots::new(slot, self.draw));
+        }
+        if self.asked.outages != asked.outages {
+            self.gates = gates(&asked, self.draw);
+        }
+        self.asked = Arc::new(asked);
+    }
+
+    /// Takes the link down or up by hand.
+    pub(crate) fn set_down(&mut self, down: bool) {
+        self.down = down;
+    }
+
+    /// Writes down what was done since the last time, if anything was.
+    pub(crate) fn end_interval(&mut self, now: Instant) {
+        let (from, before) = self.cut;
+        if self.totals != before {
+            let (asked, got) = (self.asked.clone(), self.totals.since(&before));
+            let changing = self.ramp.is_some();
+            self.intervals.push(Interval { from, to: now, asked, changing, got });
+        }
+        self.cut = (now, self.totals);
+    }
+
+    /// Counts a frame that was delivered so much later than meant.
+    pub(crate) fn released(&mut self, late: u64) {
+        self.totals.released += 1;
+        self.totals.late_sum += late;
+    }
+
+    /// Counts what came and was no frame of this link.
+    pub(crate) fn rejected(&mut self) {
+        self.totals.rejected += 1;
+    }
+
+    /// Counts a frame that went no further on a channel behind this direction.
+    pub(crate) fn stopped(&mut self, cause: Cause) {
+        match cause {
+            Cause::Lost => self.totals.lost += 1,
+            Cause::Overflow => self.totals.overflow += 1,
+            _ => self.totals.denied += 1,
+        }
+    }
+
+    /// Takes `frame` (link header included), which came into the segment at
+    /// `arrived` from the endpoint `from` and to this direction at `now`. With a
+    /// `channel` it is then offered to that. Times must not decrease between
+    /// calls of this and [`Self::turn`].
+    pub(crate) fn admit(
+        &mut self,
+        frame: Rc<[u8]>,
+        (arrived, from): (Instant, u32),
+        now: Instant,
+        (channel, mut radio): (bool, Radio<'_>),
+        steps: &mut Vec<Step>,
+    ) {
+        self.follow_ramp(now);
         let index = self.totals.frames;
         self.totals.frames += 1;
         self.totals.bytes += frame.len() as u64;
-        let unit = match self.asked.loss_unit {
-            LossUnit::Frame => index,
-            LossUnit::Train => self.trains.number(frame, now),
-        };
-        let Some(left) = self.serialise(frame.len(), now, channel) else {
-            self.totals.overflow += 1;
-            return Fate::Overflow;
-        };
-        if self.draw.uniform(Purpose::Loss, unit) < self.asked.loss.fraction() {
-            self.totals.lost += 1;
-            return Fate::Lost;
+        let decision = self.fates.decide(&self.asked, index, &frame, now);
+        let copy = decision.duplicated.then(|| {
+            let decision = self.fates.decide_copy(&self.asked, index);
+            Carried { frame: frame.clone(), arrived, from, index, decision }
+        });
+        let frame = Carried { frame, arrived, from, index, decision };
+        self.enter(frame, now, channel, &mut radio, steps);
+        if let Some(copy) = copy {
+            self.totals.duplicated += 1;
+            self.enter(copy, now, channel, &mut radio, steps);
         }
-        let mut release = left + self.propagation(index);
-        if self.asked.keep_order {
+    }
+
+    /// Sends what waits, as asked for by [`Step::Turn`].
+    pub(crate) fn turn(&mut self, now: Instant, channel: bool, steps: &mut Vec<Step>) {
+        self.turn_asked = false;
+        self.follow_ramp(now);
+        let next = self.queue.pop(now, &mut self.dropped);
+        self.totals.overflow += self.dropped.len() as u64;
+        steps.extend(self.dropped.drain(..).map(|_| Step::Drop(Cause::Overflow)));
+        if let Some(next) = next {
+            self.serve(next, now, channel, steps);
+        }
+        self.ask_for_turn(steps);
+    }
+
+    fn enter(
+        &mut self,
+        frame: Carried,
+        now: Instant,
+        channel: bool,
+        radio: &mut Radio<'_>,
+        steps: &mut Vec<Step>,
+    ) {
+        if radio.is_some() || self.server.as_ref().is_some_and(Server::looks_ahead) {
+            return self.look_ahead(frame, now, channel, radio, steps);
+        }
+        if self.server.is_none() && self.queue.is_empty() {
+            return match channel {
+                true => steps.push(Step::Offer(frame, now)),
+                false => self.depart(frame, now, steps),
+            };
+        }
+        let busy = self.busy_until > now;
+        if !busy && self.queue.is_empty() {
+            return self.serve(frame, now, channel, steps);
+        }
+        let (len, place) = (frame.frame.len(), (self.draw, frame.index));
+        match self.queue.push(frame, len, now, place, busy.then_some(self.sending)) {
+            Ok(()) => self.ask_for_turn(steps),
+            Err(_) => {
+                self.totals.overflow += 1;
+                steps.push(Step::Drop(Cause::Overflow));
+            }
+        }
+    }
+
+    /// Gives a frame its time to leave at once: through the radio's states, then
+    /// by the link's own means.
+    fn look_ahead(
+        &mut self,
+        frame: Carried,
+        now: Instant,
+        channel: bool,
+        radio: &mut Radio<'_>,
+        steps: &mut Vec<Step>,
+    ) {
+        while let Some((_, len)) = self.ahead.pop_front_if(|(left, _)| *left <= now) {
+            self.ahead_bytes -= len as u64;
+        }
+        let len = frame.frame.len();
+        let full = match self.asked.queue {
+            Limit::Frames(most) => self.ahead.len() >= most as usize,
+            Limit::Bytes(most) => self.ahead_bytes + len as u64 > most.get(),
+        };
+        if full {
+            self.totals.overflow += 1;
+            return steps.push(Step::Drop(Cause::Overflow));
+        }
+        let on_wire = self.asked.framing().on_wire(len);
+        let (server, epoch) = (&mut self.server, self.epoch);
+        let mut onward = |len: usize, at: Instant| match server {
+            Some(server) => server.send(len, on_wire, at, epoch),
+            None => at,
+        };
+        let left = match radio {
+            // A radio's time begins with the impairments.
+            Some((states, way)) => {
+                let mut since = |len: usize, at: Instant| onward(len, at + epoch) - epoch;
+                epoch + states.send(*way, len, now.saturating_sub(epoch), &mut since)
+            }
+            None => onward(len, now),
+        };
+        self.totals.wire_bytes += on_wire;
+        self.totals.busy += left.saturating_sub(self.busy_until.max(now));
+        self.busy_until = self.busy_until.max(left);
+        self.ahead.push_back((left, len));
+        self.ahead_bytes += len as u64;
+        match channel {
+            true => steps.push(Step::Offer(frame, left)),
+            false => self.depart(frame, left, steps),
+        }
+    }
+
+    fn ask_for_turn(&mut self, steps: &mut Vec<Step>) {
+        if !self.turn_asked && !self.queue.is_empty() {
+            self.turn_asked = true;
+            steps.push(Step::Turn(self.busy_until));
+        }
+    }
+
+    fn serve(&mut self, frame: Carried, now: Instant, channel: bool, steps: &mut Vec<Step>) {
+        let bytes = self.asked.framing().on_wire(frame.frame.len());
+        let left = match &mut self.server {
+            Some(server) => server.send(frame.frame.len(), bytes, now, self.epoch),
+            None => now,
+        };
+        self.totals.wire_bytes += bytes;
+        self.totals.busy += left.saturating_sub(self.busy_until.max(now));
+        (self.busy_until, self.sending) = (left, frame.frame.len());
+        match channel {
+            true => steps.push(Step::Offer(frame, left)),
+            false => self.depart(frame, left, steps),
+        }
+    }
+
+    /// Decides on a frame whose last bit has left at `left`.
+    pub(crate) fn depart(&mut self, mut frame: Carried, left: Instant, steps: &mut Vec<Step>) {
+        let since = left.saturating_sub(self.epoch);
+        // Each is asked, since each keeps up with the time.
+        let down = self.gates.iter_mut().fold(false, |down, gate| gate.is_down(since) | down);
+        if down || self.down {
+            self.totals.outage += 1;
+            return steps.push(Step::Drop(Cause::Outage));
+        }
+        let decision = frame.decision;
+        if decision.lost {
+            self.totals.lost += 1;
+            return steps.push(Step::Drop(Cause::Lost));
+        }
+        if let Some(place) = decision.corrupt {
+            self.totals.corrupted += 1;
+            frame.frame = turned_over(&frame.frame, place);
+        }
+        self.totals.reordered += u64::from(decision.overtakes);
+        let mut release = left + decision.delay;
+        if self.asked.keep_order && !decision.overtakes {
             release = release.max(self.last_release);
             self.last_release = release;
         }
         self.totals.delay_sum += release - left;
         self.totals.delay_max = self.totals.delay_max.max(release - left);
-        Fate::Release(release)
+        steps.push(Step::Release(frame, release));
     }
 
-    /// When the frame's last bit has left, or nothing when the queue is full.
-    fn serialise(
-        &mut self,
-        len: usize,
-        now: Instant,
-        channel: Option<&mut Serialiser>,
-    ) -> Option<Instant> {
-        if self.serialiser.is_none() && channel.is_none() {
-            return Some(now);
+    fn follow_ramp(&mut self, now: Instant) {
+        let Some(ramp) = &self.ramp else { return };
+        let (asked, over) = (ramp.at(now), ramp.is_over(now));
+        self.fates.change(&self.asked, &asked);
+        Server::change(&mut self.server, &self.asked, &asked);
+        self.asked = Arc::new(asked);
+        if over {
+            self.end_interval(now);
+            self.ramp = None;
         }
-        while self.waiting.front().is_some_and(|left| *left <= now) {
-            self.waiting.pop_front();
-        }
-        if self.waiting.len() >= self.asked.queue as usize {
-            return None;
-        }
-        let own = self.serialiser.as_mut().map_or(now, |own| own.send(len, now));
-        let left = channel.map_or(own, |shared| shared.send(len, own));
-        self.waiting.push_back(left);
-        Some(left)
     }
+}
 
-    /// Delay with its jitter, in nanoseconds, for the frame at `index`.
-    fn propagation(&self, index: u64) -> u64 {
-        let delay = self.asked.delay.as_ns();
-        let jitter = self.asked.jitter.as_ns();
-        if jitter == 0 {
-            return delay;
-        }
-        let draw = |n| self.draw.uniform(Purpose::Jitter, 2 * index + n);
-        let offset = match self.asked.distribution {
-            Distribution::Uniform => 2.0 * draw(0) - 1.0,
-            // Box and Muller, 1958; 1 - u keeps the logarithm's argument above 0.
-            Distribution::Normal => {
-                (-2.0 * (1.0 - draw(0)).ln()).sqrt() * (std::f64::consts::TAU * draw(1)).cos()
-            }
-        };
-        (delay as f64 + jitter as f64 * offset).max(0.0) as u64
+fn gates(asked: &Impairment, draw: Draw) -> Vec<Gate> {
+    let outages = asked.outages.iter().enumerate();
+    outages.map(|(number, outage)| Gate::new(*outage, draw, number as u64)).collect()
+}
+
+/// The frame with one bit turned over, at `place` of 2^32 parts of its length.
+fn turned_over(frame: &[u8], place: u32) -> Rc<[u8]> {
+    let mut bytes = frame.to_vec();
+    let bit = (u64::from(place) * (8 * frame.len() as u64)) >> 32;
+    if let Some(byte) = bytes.get_mut((bit / 8) as usize) {
+        *byte ^= 1 << (bit % 8);
     }
+    bytes.into()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use units::Ratio;
-
-    const FRAME: [u8; 127] = [0; 127];
-
-    fn direction(change: impl FnOnce(&mut Impairment)) -> Direction {
-        let mut asked = Impairment::default();
-        change(&mut asked);
-        Direction::new(asked, Draw::new(7, 1, 0))
-    }
-
-    fn releases(direction: &mut Direction, frames: u64, gap: u64) -> Vec<(u64, Fate)> {
-        (0..frames).map(|i| (i * gap, direction.admit(&FRAME, i * gap, None))).collect()
-    }
-
-    fn delays(direction: &mut Direction) -> Vec<f64> {
-        releases(direction, 100_000, 1_000_000_000)
-            .into_iter()
-            .map(|(sent, fate)| match fate {
-                Fate::Release(at) => (at - sent) as f64 / 1e6,
-                other => panic!("{other:?}"),
-            })
-            .collect()
-    }
-
-    /// The largest distance between the sample's distribution and `cdf`
-    /// (Kolmogorov and Smirnov), times the root of the sample's size; above
-    /// 1.95 with probability 0.001.
-    fn kolmogorov(mut sample: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
-        sample.sort_by(f64::total_cmp);
-        let n = sample.len() as f64;
-        let distance = |(i, x): (usize, &f64)| {
-            (cdf(*x) - i as f64 / n).abs().max((cdf(*x) - (i + 1) as f64 / n).abs())
-        };
-        sample.iter().enumerate().map(distance).fold(0.0, f64::max) * n.sqrt()
-    }
-
-    #[test]
-    fn nothing_asked_nothing_done() {
-        let mut link = direction(|_| ());
-        assert_eq!(link.admit(&FRAME, 5, None), Fate::Release(5));
-    }
-
-    #[test]
-    fn loss_is_the_share_asked_and_independent() {
-        let mut link = direction(|asked| asked.loss = Ratio::from_fraction(0.3).unwrap());
-        let lost: Vec<_> =
-            releases(&mut link, 1_000_000, 1).iter().map(|(_, f)| *f == Fate::Lost).collect();
-        let share = |n: usize| n as f64 / 1e6;
-        let single = share(lost.iter().filter(|l| **l).count());
-        let pair = share(lost.windows(2).filter(|w| w[0] && w[1]).count());
-        // Four standard deviations of a binomial of a million: 0.0018.
-        assert!((single - 0.3).abs() < 0.0018, "{single}");
-        assert!((pair - 0.09).abs() < 0.0018, "{pair}");
-    }
-
-    #[test]
-    fn uniform_jitter_is_uniform() {
-        let mut link = direction(|asked| {
-            asked.delay = "30 ms".parse().unwrap();
-            asked.jitter = "5 ms".parse().unwrap();
-        });
-        let distance = kolmogorov(delays(&mut link), |x| ((x - 25.0) / 10.0).clamp(0.0, 1.0));
-        assert!(distance < 1.95, "{distance}");
-    }
-
-    #[test]
-    fn normal_jitter_has_the_mean_and_deviation_asked() {
-        let mut link = direction(|asked| {
-            asked.delay = "30 ms".parse().unwrap();
-            asked.jitter = "5 ms".parse().unwrap();
-            asked.distribution = Distribution::Normal;
-        });
-        let sample = delays(&mut link);
-        let n = sample.len() as f64;
-        let mean = sample.iter().sum::<f64>() / n;
-        let deviation = (sample.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt();
-        let tail = sample.iter().filter(|x| **x > 40.0).count() as f64 / n;
-        assert!((mean - 30.0).abs() < 0.07, "{mean}");
-        assert!((deviation - 5.0).abs() < 0.05, "{deviation}");
-        assert!((tail - 0.02275).abs() < 0.002, "two deviations above: {tail}");
-    }
-
-    #[test]
-    fn jitter_reorders_unless_order_is_kept() {
-        let in_order = |keep: bool| {
-            let mut link = direction(|asked| {
-                asked.delay = "30 ms".parse().unwrap();
-                asked.jitter = "5 ms".parse().unwrap();
-                asked.keep_order = keep;
-            });
-            let at = |(_, fate)| if let Fate::Release(at) = fate { at } else { 0 };
-            releases(&mut link, 1000, 100_000).into_iter().map(at).is_sorted()
-        };
-        assert!(in_order(true) && !in_order(false));
-    }
-
-    #[test]
-    fn a_full_queue_drops_and_drains_at_the_rate() {
-        let mut link = direction(|asked| {
-            asked.rate = units::Rate::from_bit_s(250_000);
-            asked.queue = 3;
-        });
-        let at_once: Vec<_> = (0..5).map(|_| link.admit(&FRAME, 0, None)).collect();
-        assert_eq!(at_once[2], Fate::Release(3 * 4_064_000));
-        assert_eq!(at_once[3..], [Fate::Overflow, Fate::Overflow]);
-        assert_eq!(link.admit(&FRAME, 4_064_000, None), Fate::Release(4 * 4_064_000));
-    }
-
-    #[test]
-    fn a_shared_channel_makes_two_links_wait_for_each_other() {
-        let mut channel =
-            Serialiser::new(units::Rate::from_bit_s(250_000).unwrap(), Default::default());
-        let (mut a, mut b) = (direction(|_| ()), direction(|_| ()));
-        assert_eq!(a.admit(&FRAME, 0, Some(&mut channel)), Fate::Release(4_064_000));
-        assert_eq!(b.admit(&FRAME, 0, Some(&mut channel)), Fate::Release(8_128_000));
-    }
-}
+#[path = "direction_tests.rs"]
+mod tests;

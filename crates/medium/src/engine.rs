@@ -3,10 +3,10 @@
 use crate::io::{FrameIo, Waker};
 use crate::priority::{Governor, Priority};
 use crate::stalls::{Stalls, Watch};
-use crate::{Delivery, Drop, Instant, Segment, SegmentSpec, Totals};
+use crate::{Change, Delivery, Drop, Instant, Interval, Segment, SegmentSpec, Totals};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// Where a port is attached.
@@ -44,6 +44,9 @@ struct Control {
     stop: AtomicBool,
     frames: AtomicU64,
     waiting: AtomicU64,
+    /// Changes to be made, with their segments.
+    changes: Mutex<Vec<(usize, Change)>>,
+    changed: AtomicBool,
 }
 
 /// An engine at work on a thread of its own.
@@ -63,6 +66,10 @@ pub struct Outcome<O> {
     /// What each link did while it was measured, by segment and endpoint: up,
     /// then down.
     pub totals: Vec<Vec<[Totals; 2]>>,
+    /// The same by intervals, with what was asked in each.
+    pub intervals: Vec<Vec<[Vec<Interval>; 2]>>,
+    /// Why changes could not be made.
+    pub refused: Vec<String>,
     /// When the machine did not let the thread run, while it was measured.
     pub stalls: Stalls,
 }
@@ -118,6 +125,14 @@ impl<O: Observer> Engine<O> {
         while !self.control.ended.load(Relaxed) && !self.has_failed() {
             std::thread::sleep(std::time::Duration::from_micros(100));
         }
+    }
+
+    /// Makes a change of a segment, now.
+    pub fn change(&self, segment: usize, change: Change) {
+        let mut changes = self.control.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        changes.push((segment, change));
+        self.control.changed.store(true, Relaxed);
+        self.waker.wake();
     }
 
     /// Frames that nodes have sent so far.
@@ -182,6 +197,12 @@ struct Work<Io, O> {
     spin: Instant,
 }
 
+/// What is asked and got is written down at least this often, ns: a minute's
+/// outage shows, and 4,096 nodes for an hour are held in tens of megabytes.
+const INTERVAL: Instant = 10_000_000_000;
+
+type Measured = (Vec<Vec<[Totals; 2]>>, Vec<Vec<[Vec<Interval>; 2]>>);
+
 /// A frame of jumbo size and its header; larger ones do not come off a TAP
 /// without offload.
 const BUFFER: usize = 65_536 + 18;
@@ -217,19 +238,28 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         let mut buffer = vec![0; BUFFER];
         let mut begun = false;
         let mut measured = None;
+        let mut interval = 0;
         self.watch.waited(None, now);
         while !self.control.stop.load(Relaxed) {
             if !begun && self.control.begin.load(Relaxed) {
                 begun = true;
-                self.segments.iter_mut().for_each(Segment::impair);
+                interval = now + INTERVAL;
+                self.segments.iter_mut().for_each(|segment| segment.impair(now));
                 self.observer.begin(now);
                 self.watch.measure(true);
             }
             if measured.is_none() && self.control.end.load(Relaxed) {
-                measured = Some(self.totals());
+                measured = Some(self.measured(now));
                 self.observer.end(now);
                 self.watch.measure(false);
                 self.control.ended.store(true, Relaxed);
+            }
+            if self.control.changed.swap(false, Relaxed) {
+                self.change(now);
+            }
+            if begun && measured.is_none() && now >= interval {
+                self.segments.iter_mut().for_each(|segment| segment.end_interval(now));
+                interval = now + INTERVAL;
             }
             let (taken, reached) = self.take_in(&mut buffer, now);
             for segment in 0..self.segments.len() {
@@ -251,13 +281,27 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
             self.watch.waited(until, now);
             governor.waited(from, now);
         }
-        let totals = measured.unwrap_or_else(|| self.totals());
+        let (totals, intervals) = measured.unwrap_or_else(|| self.measured(monotonic_now()));
+        let refused = self.segments.iter_mut().flat_map(Segment::refused).collect();
+        let priority = governor.priority();
         let stalls = self.watch.stalls();
-        Ok(Outcome { observer: self.observer, priority: governor.priority(), totals, stalls })
+        Ok(Outcome { observer: self.observer, priority, totals, intervals, refused, stalls })
     }
 
-    fn totals(&self) -> Vec<Vec<[Totals; 2]>> {
-        self.segments.iter().map(Segment::totals).collect()
+    /// What was done so far, whole and by intervals.
+    fn measured(&mut self, now: Instant) -> Measured {
+        self.segments.iter_mut().for_each(|segment| segment.end_interval(now));
+        let totals = self.segments.iter().map(Segment::totals).collect();
+        (totals, self.segments.iter_mut().map(Segment::intervals).collect())
+    }
+
+    fn change(&mut self, now: Instant) {
+        let mut changes = self.control.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        for (segment, change) in changes.drain(..) {
+            if let Some(segment) = self.segments.get_mut(segment) {
+                segment.change(change, now);
+            }
+        }
     }
 
     /// Takes frames in, older ones first, and passes on those that are due by
@@ -299,6 +343,8 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
             let at = monotonic_now();
             self.watch.worked(at);
             if sent {
+                let late = at.saturating_sub(delivery.intended);
+                self.segments[segment].delivered(delivery.endpoint, late);
                 self.observer.delivered(segment, &delivery, at);
             } else {
                 let to = Place { segment, endpoint: delivery.endpoint };

@@ -4,29 +4,63 @@
 //! with a fate. They do no I/O and read no clock; the engine does the waiting,
 //! over whatever [`FrameIo`] carries frames to nodes.
 
+mod air;
+mod calendar;
+mod change;
+mod channel;
+mod codel;
+mod correlated;
+mod csma;
 mod direction;
+mod distribution;
 mod engine;
+mod fates;
+mod grant;
 mod groups;
 mod impairment;
 mod io;
+mod loss;
+mod outage;
 mod priority;
+mod queue;
+mod red;
 mod segment;
 mod serialiser;
+mod server;
+mod slot;
 mod stalls;
+mod states;
+mod totals;
+mod trace;
 mod train;
 
-pub use direction::{Direction, Fate, Totals};
+pub use change::{Change, Overlay, Way};
+pub use channel::Channel;
+pub use codel::Codel;
+pub use csma::{Arrival, Attempt, Csma, CsmaSpec, Ending, Usage};
+pub use direction::{Cause, Direction};
+pub use distribution::{Distribution, Table, TableError};
 pub use engine::{Engine, Observer, Outcome, Place, monotonic_now};
+pub use fates::Decision;
+pub use grant::{Grant, GrantSpec};
 pub use groups::Groups;
-pub use impairment::{Distribution, Impairment, LossUnit};
+pub use impairment::Impairment;
 pub use io::{
     Carrier, Corrections, FrameIo, FramePath, Overruns, Packet, Received, Ring, Tallies, Tally,
     Taps, Waker,
 };
+pub use loss::{GilbertElliott, LossUnit, Markov};
+pub use outage::Outage;
 pub use priority::Priority;
-pub use segment::{Channel, Delivery, Drop, Endpoint, Segment, SegmentSpec};
-pub use serialiser::Serialiser;
+pub use queue::Limit;
+pub use red::Red;
+pub use segment::{Delivery, Drop, Endpoint, Segment, SegmentSpec};
+pub use serialiser::{Cell, Framing, Serialiser};
+pub use slot::Slot;
 pub use stalls::Stalls;
+pub use states::{Promotion, Service, Slow, State, States, StatesSpec};
+pub use totals::{Interval, Totals};
+pub use trace::{Trace, TraceError};
 pub use train::Trains;
 
 /// A moment on the run's clock, in nanoseconds.

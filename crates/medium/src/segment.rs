@@ -1,33 +1,32 @@
-//! A network segment: endpoints joined by a switch or a shared channel.
+//! A network segment: endpoints joined by a switch or a channel that they share.
 //!
 //! Pure: frames and times in, deliveries out. A frame meets two directions, up
 //! from its sender and down to each receiver; the second is decided only when
 //! the first has let the frame go, so each direction sees its frames in order.
 
+use crate::air::Air;
+use crate::calendar::{Calendar, What};
+use crate::change::{Change, Ramp, Way};
+use crate::channel::{Channel, Line, Said};
+use crate::direction::{Cause, Direction, Step};
 use crate::groups::{Groups, group_of};
-use crate::{Direction, Fate, Impairment, Instant, Serialiser, Totals};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use crate::{Impairment, Instant, Interval, States, StatesSpec, Totals};
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
-use units::{Draw, Rate};
-
-/// How the members of a segment share it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Channel {
-    /// Each link by itself, full duplex.
-    Switch,
-    /// One half-duplex channel for all at this rate: one frame at a time,
-    /// whoever sends it, first come first served.
-    Shared(Rate),
-}
+use units::{Draw, Span};
 
 /// One attachment to a segment, with what is asked of it each way.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Endpoint {
     /// From the node into the network.
     pub up: Impairment,
     /// From the network to the node.
     pub down: Impairment,
+    /// The only source address that frames from here may have; any when there is
+    /// none.
+    pub mac: Option<[u8; 6]>,
+    /// The states of its radio, which both ways go through.
+    pub states: Option<StatesSpec>,
 }
 
 /// What a segment is made of.
@@ -42,6 +41,10 @@ pub struct SegmentSpec {
     /// Whether impairments hold from the start, or wait for
     /// [`Segment::impair`].
     pub impaired: bool,
+    /// The longest frame, link header included; longer ones are rejected.
+    pub longest: Option<usize>,
+    /// Changes, and when they are made after the start of impairments.
+    pub timetable: Vec<(Span, Change)>,
 }
 
 /// A frame on its way out of the segment.
@@ -59,92 +62,132 @@ pub struct Delivery {
 
 /// A frame that the segment did not carry further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Drop {
-    /// Lost on the way up from this endpoint.
-    LostUp(usize),
-    /// Lost on the way down to this endpoint.
-    LostDown(usize),
-    /// The queue of this endpoint's link was full, on the way up.
-    OverflowUp(usize),
-    /// The queue of this endpoint's link was full, on the way down.
-    OverflowDown(usize),
-}
-
-/// What waits for its time; ordered by time, then by arrival.
-#[derive(Debug)]
-struct Event {
-    at: Instant,
-    order: u64,
-    /// The receiver, once its down direction has let the frame go.
-    to: Option<usize>,
-    from: usize,
-    arrived: Instant,
-    frame: Rc<[u8]>,
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at, self.order) == (other.at, other.order)
-    }
-}
-impl Eq for Event {}
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Event {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.order).cmp(&(other.at, other.order))
-    }
+pub struct Drop {
+    /// On whose link.
+    pub endpoint: usize,
+    /// Which way.
+    pub way: Way,
+    /// Why.
+    pub cause: Cause,
 }
 
 /// A running segment.
 #[derive(Debug)]
 pub struct Segment {
     links: Vec<[Direction; 2]>,
-    channel: Option<Serialiser>,
+    macs: Vec<Option<[u8; 6]>>,
+    draws: Vec<[Draw; 2]>,
+    lines: [Option<Line>; 2],
+    air: Option<Air>,
+    radios: Vec<Option<States>>,
+    longest: usize,
     places: HashMap<[u8; 6], usize>,
     groups: Groups,
-    waiting: BinaryHeap<Reverse<Event>>,
-    order: u64,
+    calendar: Calendar,
+    timetable: Vec<(Span, Change)>,
+    parts: Option<Vec<u32>>,
+    /// What is due and not yet taken.
+    ready: VecDeque<Delivery>,
     drops: Vec<Drop>,
     impaired: bool,
+    /// The latest time that was given.
+    clock: Instant,
+    /// Changes that could not be made, and why.
+    refused: Vec<String>,
+    steps: Vec<Step>,
+    said: Vec<Said>,
 }
 
 impl Segment {
     /// An idle segment. While impairments wait, no link draws: the first measured
     /// frame is the first of its link, however much setting up took.
     pub fn new(spec: &SegmentSpec) -> Self {
-        let direction = |asked: &Impairment, link: usize, way: u64| {
-            Direction::new(asked.clone(), Draw::new(spec.seed, link as u64, way))
-        };
-        let links = spec.endpoints.iter().enumerate();
+        let draw = |link: usize, way: u64| Draw::new(spec.seed, link as u64, way);
+        let draws: Vec<_> = (0..spec.endpoints.len()).map(|i| [draw(i, 0), draw(i, 1)]).collect();
+        let links = spec.endpoints.iter().zip(&draws);
+        let radios = spec.endpoints.iter().map(|link| link.states.clone().map(States::new));
         Self {
-            links: links
-                .map(|(i, link)| [direction(&link.up, i, 0), direction(&link.down, i, 1)])
-                .collect(),
-            channel: match spec.channel {
-                Channel::Switch => None,
-                Channel::Shared(rate) => Some(Serialiser::new(rate, units::Bytes::new(0))),
+            radios: radios.collect(),
+            air: match &spec.channel {
+                Channel::Csma(csma) => {
+                    let ups: Vec<_> = spec.endpoints.iter().map(|link| &link.up).collect();
+                    let own = draws.iter().map(|[up, _]| *up).collect();
+                    Some(Air::new(csma, &ups, own, spec.seed))
+                }
+                _ => None,
             },
+            links: links
+                .map(|(link, [up, down])| {
+                    [Direction::new(link.up.clone(), *up), Direction::new(link.down.clone(), *down)]
+                })
+                .collect(),
+            macs: spec.endpoints.iter().map(|link| link.mac).collect(),
+            draws,
+            lines: Line::of(&spec.channel, &spec.endpoints),
+            longest: spec.longest.unwrap_or(usize::MAX),
             places: HashMap::new(),
             groups: Groups::default(),
-            waiting: BinaryHeap::new(),
-            order: 0,
+            calendar: Calendar::default(),
+            timetable: spec.timetable.clone(),
+            parts: None,
+            ready: VecDeque::new(),
             drops: Vec::new(),
             impaired: spec.impaired,
+            clock: 0,
+            refused: Vec::new(),
+            steps: Vec::new(),
+            said: Vec::new(),
         }
     }
 
-    /// Puts impairments into effect.
-    pub fn impair(&mut self) {
+    /// Puts impairments into effect and starts the timetable.
+    pub fn impair(&mut self, now: Instant) {
         self.impaired = true;
+        self.links.iter_mut().flatten().for_each(|direction| direction.begin(now));
+        for (after, change) in std::mem::take(&mut self.timetable) {
+            self.calendar.add(now + after.as_ns(), What::Change(Box::new(change)));
+        }
+    }
+
+    /// Makes a change now.
+    pub fn change(&mut self, change: Change, now: Instant) {
+        self.advance(now);
+        self.make(change, self.clock);
     }
 
     /// What each link did while impairments were in effect: up, then down.
     pub fn totals(&self) -> Vec<[Totals; 2]> {
-        self.links.iter().map(|[up, down]| [up.totals(), down.totals()]).collect()
+        let mut totals: Vec<_> =
+            self.links.iter().map(|[up, down]| [up.totals(), down.totals()]).collect();
+        let usage = self.air.iter().flat_map(Air::usage);
+        for ([up, _], usage) in totals.iter_mut().zip(usage) {
+            (up.busy, up.retried, up.collided) = (usage.airtime, usage.retries, usage.collisions);
+        }
+        totals
+    }
+
+    /// What is asked of a link now, one way.
+    ///
+    /// # Panics
+    /// When `endpoint` is not one of the segment's.
+    pub fn asked(&self, endpoint: usize, way: Way) -> &Impairment {
+        self.links[endpoint][way as usize].asked()
+    }
+
+    /// Ends an interval of what was asked and got on all links.
+    pub fn end_interval(&mut self, now: Instant) {
+        self.links.iter_mut().flatten().for_each(|direction| direction.end_interval(now));
+    }
+
+    /// Takes what was written down of each link: up, then down.
+    pub fn intervals(&mut self) -> Vec<[Vec<Interval>; 2]> {
+        let take = |direction: &mut Direction| std::mem::take(&mut direction.intervals);
+        self.links.iter_mut().map(|[up, down]| [take(up), take(down)]).collect()
+    }
+
+    /// Takes the reasons for which changes could not be made.
+    pub fn refused(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.refused)
     }
 
     /// How many endpoints there are.
@@ -152,46 +195,53 @@ impl Segment {
         self.links.len()
     }
 
-    /// Takes a frame that `endpoint` sent at `now`. Times must not decrease
-    /// between calls, this one and [`Self::due`] taken together.
+    /// Takes a frame that `endpoint` sent at `now`; a time before the latest that
+    /// was given counts as that.
     ///
     /// # Panics
     /// When `endpoint` is not one of the segment's.
     pub fn send(&mut self, endpoint: usize, frame: &[u8], now: Instant) {
-        let Some((_, source)) = addresses(frame) else { return };
-        self.places.insert(source, endpoint);
-        let fate = match self.impaired {
-            true => self.links[endpoint][0].admit(frame, now, self.channel.as_mut()),
-            false => Fate::Release(now),
+        self.advance(now);
+        let now = self.clock;
+        let own = |source: [u8; 6]| self.macs[endpoint].is_none_or(|mac| mac == source);
+        let source = addresses(frame).map(|(_, source)| source);
+        let Some(source) = source.filter(|s| own(*s) && frame.len() <= self.longest) else {
+            self.links[endpoint][Way::Up as usize].rejected();
+            return self.drop(endpoint, Way::Up, Cause::Rejected);
         };
-        match fate {
-            Fate::Release(at) => self.wait(at, None, endpoint, now, frame.into()),
-            Fate::Lost => self.drops.push(Drop::LostUp(endpoint)),
-            Fate::Overflow => self.drops.push(Drop::OverflowUp(endpoint)),
+        self.places.insert(source, endpoint);
+        match self.impaired {
+            true => self.enter(endpoint, Way::Up, frame.into(), (now, endpoint as u32), now),
+            false => {
+                let what = What::Land(frame.into(), now, endpoint as u32, endpoint as u32, Way::Up);
+                self.calendar.add(now, what);
+            }
+        }
+    }
+
+    /// Counts a delivery that was made so much later than meant, in ns.
+    pub fn delivered(&mut self, endpoint: usize, late: u64) {
+        if self.impaired {
+            self.links[endpoint][Way::Down as usize].released(late);
         }
     }
 
     /// How many frames are under way.
     pub fn waiting(&self) -> usize {
-        self.waiting.len()
+        self.calendar.frames() + self.ready.len()
     }
 
     /// When something is next due, if anything waits.
     pub fn next(&self) -> Option<Instant> {
-        self.waiting.peek().map(|Reverse(event)| event.at)
+        self.ready.front().map(|delivery| delivery.intended).or_else(|| self.calendar.next())
     }
 
     /// The next delivery that is due at `now`, if there is one.
     pub fn due(&mut self, now: Instant) -> Option<Delivery> {
-        while self.next()? <= now {
-            let Reverse(event) = self.waiting.pop()?;
-            if let Some(endpoint) = event.to {
-                let Event { frame, arrived, at: intended, .. } = event;
-                return Some(Delivery { endpoint, frame, arrived, intended });
-            }
-            self.descend(&event);
+        if self.ready.is_empty() {
+            self.advance(now);
         }
-        None
+        self.ready.pop_front()
     }
 
     /// The drops since the last call.
@@ -199,23 +249,147 @@ impl Segment {
         self.drops.drain(..)
     }
 
-    /// Decides the way down of a frame that has come up.
-    fn descend(&mut self, event: &Event) {
-        if self.groups.learn(&event.frame, event.from) {
+    /// Lets everything happen that does until `now`.
+    fn advance(&mut self, now: Instant) {
+        while let Some((at, what)) = self.calendar.take(now) {
+            self.clock = self.clock.max(at);
+            match what {
+                What::Land(frame, arrived, from, link, way) => {
+                    self.land((frame, arrived, from), link as usize, way, at);
+                }
+                What::Gather(frame, arrived, from, link, way) => {
+                    self.gather((frame, arrived, from), link as usize, way, at);
+                }
+                What::Offer(link, way, frame) => self.offer(link as usize, way, *frame, at),
+                What::Turn(link, way) => {
+                    let mut steps = std::mem::take(&mut self.steps);
+                    let (link, channel) = (link as usize, self.has_channel(way));
+                    self.links[link][way as usize].turn(at, channel, &mut steps);
+                    self.carry_out(link, way, steps, at);
+                }
+                What::LineTurn(way) => {
+                    let mut said = std::mem::take(&mut self.said);
+                    if let Some(line) = &mut self.lines[way as usize] {
+                        line.turn(at, &mut said);
+                    } else if let Some(air) = &mut self.air {
+                        air.turn(at, &mut said);
+                    }
+                    self.heed(way, said, at);
+                }
+                What::Change(change) => self.make(*change, at),
+            }
+        }
+        self.clock = self.clock.max(now);
+    }
+
+    fn enter(
+        &mut self,
+        link: usize,
+        way: Way,
+        frame: Rc<[u8]>,
+        origin: (Instant, u32),
+        now: Instant,
+    ) {
+        let mut steps = std::mem::take(&mut self.steps);
+        let channel = self.has_channel(way);
+        let radio = self.radios[link].as_mut().map(|radio| (radio, way));
+        let direction = &mut self.links[link][way as usize];
+        direction.admit(frame, origin, now, (channel, radio), &mut steps);
+        self.carry_out(link, way, steps, now);
+    }
+
+    /// Whether frames that go this way have to pass a channel.
+    fn has_channel(&self, way: Way) -> bool {
+        self.lines[way as usize].is_some() || (way == Way::Up && self.air.is_some())
+    }
+
+    fn carry_out(&mut self, link: usize, way: Way, mut steps: Vec<Step>, now: Instant) {
+        for step in steps.drain(..) {
+            match step {
+                Step::Release(frame, at) => {
+                    let gathers = self.links[link][way as usize].slots.is_some();
+                    let (frame, arrived, from) = (frame.frame, frame.arrived, frame.from);
+                    let what = match gathers {
+                        true => What::Gather(frame, arrived, from, link as u32, way),
+                        false => What::Land(frame, arrived, from, link as u32, way),
+                    };
+                    self.calendar.add(at, what);
+                }
+                Step::Offer(frame, at) if at <= now => self.offer(link, way, frame, now),
+                Step::Offer(frame, at) => {
+                    self.calendar.add(at, What::Offer(link as u32, way, Box::new(frame)));
+                }
+                Step::Drop(cause) => self.drop(link, way, cause),
+                Step::Turn(at) => self.calendar.add(at, What::Turn(link as u32, way)),
+            }
+        }
+        self.steps = steps;
+    }
+
+    fn offer(&mut self, link: usize, way: Way, frame: crate::direction::Carried, now: Instant) {
+        let mut said = std::mem::take(&mut self.said);
+        let draw = self.draws[link][way as usize];
+        if let Some(line) = &mut self.lines[way as usize] {
+            line.offer(link, frame, now, draw, &mut said);
+        } else if let Some(air) = &mut self.air {
+            air.offer(link, frame, now, &mut said);
+        }
+        self.heed(way, said, now);
+    }
+
+    fn heed(&mut self, way: Way, mut said: Vec<Said>, now: Instant) {
+        for word in said.drain(..) {
+            match word {
+                Said::Left(link, frame, at) => {
+                    let mut steps = Vec::new();
+                    self.links[link][way as usize].depart(frame, at, &mut steps);
+                    self.carry_out(link, way, steps, now);
+                }
+                Said::Drop(link, cause) => {
+                    self.links[link][way as usize].stopped(cause);
+                    self.drop(link, way, cause);
+                }
+                Said::Turn(at) => self.calendar.add(at, What::LineTurn(way)),
+            }
+        }
+        self.said = said;
+    }
+
+    /// A frame waits for the slot in which it leaves.
+    fn gather(
+        &mut self,
+        (frame, arrived, from): (Rc<[u8]>, Instant, u32),
+        link: usize,
+        way: Way,
+        now: Instant,
+    ) {
+        let slots = &mut self.links[link][way as usize].slots;
+        let at = slots.as_mut().map_or(now, |slots| slots.send(frame.len() as u64, now));
+        self.calendar.add(at, What::Land(frame, arrived, from, link as u32, way));
+    }
+
+    /// A frame has come to the end of a direction.
+    fn land(
+        &mut self,
+        (frame, arrived, from): (Rc<[u8]>, Instant, u32),
+        link: usize,
+        way: Way,
+        at: Instant,
+    ) {
+        if way == Way::Down {
+            return self.ready.push_back(Delivery { endpoint: link, frame, arrived, intended: at });
+        }
+        if self.groups.learn(&frame, link) {
             return;
         }
-        for endpoint in self.receivers(&event.frame, event.from) {
-            let fate = match self.impaired {
-                true => self.links[endpoint][1].admit(&event.frame, event.at, None),
-                false => Fate::Release(event.at),
-            };
-            match fate {
-                Fate::Release(at) => {
-                    let frame = event.frame.clone();
-                    self.wait(at, Some(endpoint), event.from, event.arrived, frame);
-                }
-                Fate::Lost => self.drops.push(Drop::LostDown(endpoint)),
-                Fate::Overflow => self.drops.push(Drop::OverflowDown(endpoint)),
+        for endpoint in self.receivers(&frame, link) {
+            if self.parts.as_ref().is_some_and(|part| part[link] != part[endpoint]) {
+                self.drop(endpoint, Way::Down, Cause::Parted);
+            } else if self.impaired {
+                self.enter(endpoint, Way::Down, frame.clone(), (arrived, from), at);
+            } else {
+                let frame = frame.clone();
+                self.ready.push_back(Delivery { endpoint, frame, arrived, intended: at });
             }
         }
     }
@@ -239,135 +413,57 @@ impl Segment {
         }
     }
 
-    fn wait(
-        &mut self,
-        at: Instant,
-        to: Option<usize>,
-        from: usize,
-        arrived: Instant,
-        frame: Rc<[u8]>,
-    ) {
-        let order = self.order;
-        self.order += 1;
-        self.waiting.push(Reverse(Event { at, order, to, from, arrived, frame }));
+    fn drop(&mut self, endpoint: usize, way: Way, cause: Cause) {
+        self.drops.push(Drop { endpoint, way, cause });
+    }
+
+    fn make(&mut self, change: Change, now: Instant) {
+        match change {
+            Change::Partition(parts) => self.parts = parts,
+            Change::Down { links, down } => {
+                for (link, way) in links {
+                    self.links[link][way as usize].end_interval(now);
+                    self.links[link][way as usize].set_down(down);
+                }
+            }
+            Change::Set { links, set, over } => {
+                for (link, way) in links {
+                    let direction = &mut self.links[link][way as usize];
+                    let from = direction.asked().clone();
+                    match set.on(&from) {
+                        Ok(to) if over == Span::ZERO => {
+                            direction.ramp = None;
+                            direction.change(to, now);
+                        }
+                        Ok(to) => {
+                            let ramp = Ramp { from, to, begin: now, end: now + over.as_ns() };
+                            direction.change(ramp.at(now), now);
+                            direction.ramp = Some(ramp);
+                        }
+                        Err(why) => self.refused.push(why),
+                    }
+                    let asked = self.links[link][way as usize].asked();
+                    match (&mut self.lines[way as usize], &mut self.air, way) {
+                        (Some(line), ..) => line.change(link, asked),
+                        (None, Some(air), Way::Up) => air.change(link, asked),
+                        _ => {}
+                    }
+                }
+            }
+        }
     }
 }
 
 /// Destination and source of an Ethernet frame.
 fn addresses(frame: &[u8]) -> Option<([u8; 6], [u8; 6])> {
+    if frame.len() < 14 {
+        return None;
+    }
     let target = frame.first_chunk::<6>()?;
     let source = frame.get(6..)?.first_chunk::<6>()?;
     Some((*target, *source))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::groups::tests::{JOIN_V3, igmp_frame};
-    use etherparse::PacketBuilder;
-
-    fn frame(from: u8, to: [u8; 6], ip: [u8; 4]) -> Vec<u8> {
-        let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, from], to)
-            .ipv4([10, 0, 0, from], ip, 64)
-            .udp(1, 2);
-        let mut frame = Vec::new();
-        builder.write(&mut frame, &[0; 85]).unwrap();
-        frame
-    }
-
-    fn unicast(from: u8, to: u8) -> Vec<u8> {
-        frame(from, [2, 0, 0, 0, 0, to], [10, 0, 0, to])
-    }
-
-    fn segment(channel: Channel, change: impl Fn(usize, &mut Endpoint)) -> Segment {
-        let endpoint = |i| {
-            let mut endpoint = Endpoint { up: Impairment::default(), down: Impairment::default() };
-            change(i, &mut endpoint);
-            endpoint
-        };
-        let endpoints = (0..4).map(endpoint).collect();
-        Segment::new(&SegmentSpec { channel, endpoints, seed: 7, impaired: true })
-    }
-
-    fn drain(segment: &mut Segment) -> Vec<(usize, Instant)> {
-        std::iter::from_fn(|| segment.due(Instant::MAX)).map(|d| (d.endpoint, d.intended)).collect()
-    }
-
-    #[test]
-    fn floods_until_it_has_learnt() {
-        let mut switch = segment(Channel::Switch, |_, _| ());
-        switch.send(0, &unicast(0, 1), 5);
-        assert_eq!(drain(&mut switch), [(1, 5), (2, 5), (3, 5)]);
-        switch.send(1, &unicast(1, 0), 6);
-        assert_eq!(drain(&mut switch), [(0, 6)]);
-    }
-
-    #[test]
-    fn multicast_goes_to_members_and_reports_to_nobody() {
-        let mut switch = segment(Channel::Switch, |_, _| ());
-        switch.send(2, &igmp_frame(&JOIN_V3), 0);
-        assert!(drain(&mut switch).is_empty());
-        switch.send(0, &frame(0, [1, 0, 0x5e, 1, 2, 3], [239, 1, 2, 3]), 1);
-        assert_eq!(drain(&mut switch), [(2, 1)]);
-    }
-
-    #[test]
-    fn nothing_is_due_before_its_time() {
-        let mut switch = segment(Channel::Switch, |_, link| {
-            link.down.delay = "30 ms".parse().unwrap();
-        });
-        switch.send(0, &unicast(0, 1), 0);
-        assert!(switch.due(29_999_999).is_none());
-        assert_eq!(switch.next(), Some(30_000_000));
-        assert!(switch.due(30_000_000).is_some());
-    }
-
-    #[test]
-    fn a_multicast_takes_the_shared_channel_once() {
-        let rate = Rate::from_bit_s(250_000).unwrap();
-        let mut radio = segment(Channel::Shared(rate), |_, _| ());
-        radio.send(0, &unicast(0, 9), 0);
-        radio.send(1, &unicast(1, 0), 0);
-        let time = 127 * 32_000;
-        assert_eq!(drain(&mut radio), [(1, time), (2, time), (3, time), (0, 2 * time)]);
-    }
-
-    #[test]
-    fn each_receiver_of_a_multicast_has_losses_of_its_own() {
-        let mut switch = segment(Channel::Switch, |_, link| {
-            link.down.loss = "30 %".parse().unwrap();
-        });
-        for now in 0..10_000 {
-            switch.send(0, &unicast(0, 9), now);
-        }
-        let mut got = [0u32; 4];
-        drain(&mut switch).iter().for_each(|(endpoint, _)| got[*endpoint] += 1);
-        // Four standard deviations of a binomial of 10,000: 183.
-        assert!(got[1..].iter().all(|n| n.abs_diff(7000) < 183), "{got:?}");
-        assert!(got[1] != got[2] || got[2] != got[3]);
-        let all = got.iter().sum::<u32>() as usize;
-        assert_eq!(all + switch.drops().count(), 30_000, "every copy is accounted for");
-    }
-
-    #[test]
-    fn the_same_seed_and_frames_meet_the_same_fate() {
-        let run = || {
-            let mut radio =
-                segment(Channel::Shared(Rate::from_bit_s(250_000).unwrap()), |_, link| {
-                    link.up.loss = "30 %".parse().unwrap();
-                    link.up.jitter = "5 ms".parse().unwrap();
-                    link.up.delay = "30 ms".parse().unwrap();
-                });
-            (0..500).for_each(|i| radio.send(i % 4, &unicast((i % 4) as u8, 9), i as u64 * 1_000));
-            drain(&mut radio)
-        };
-        assert_eq!(run(), run());
-    }
-
-    #[test]
-    fn runts_are_ignored() {
-        let mut switch = segment(Channel::Switch, |_, _| ());
-        switch.send(0, &[1, 2, 3], 0);
-        assert!(drain(&mut switch).is_empty());
-    }
-}
+#[path = "segment_tests.rs"]
+mod tests;

@@ -1,7 +1,43 @@
 //! A data rate as serialisation time, with a token bucket's burst.
 
 use crate::Instant;
+use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate};
+
+/// The cells of a link that carries frames in pieces of one size, as ATM does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cell {
+    /// Bytes of the frame in each; the last is filled up.
+    pub size: Bytes,
+    /// Bytes of each cell's own header.
+    #[serde(default)]
+    pub overhead: Bytes,
+}
+
+/// What a frame is on the wire of a link below it: tc-netem's `rate` has the
+/// same three.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Framing {
+    /// Bytes added to each frame; below 0 for a header that the link does not
+    /// carry.
+    pub overhead: i32,
+    /// The link's cells.
+    pub cell: Option<Cell>,
+}
+
+impl Framing {
+    /// The bytes that a frame of `len` takes.
+    pub fn on_wire(&self, len: usize) -> u64 {
+        let framed = (len as u64).saturating_add_signed(self.overhead.into());
+        match self.cell {
+            Some(Cell { size, overhead }) if size.get() > 0 => {
+                framed.div_ceil(size.get()) * (size.get() + overhead.get())
+            }
+            _ => framed,
+        }
+    }
+}
 
 /// Sends frames one after another at a rate.
 ///
@@ -20,10 +56,15 @@ impl Serialiser {
         Self { rate, burst_ns: rate.serialisation(burst.get()).as_ns(), busy_until: 0 }
     }
 
-    /// When the last bit of a frame of `len` bytes that comes at `now` has left.
-    pub fn send(&mut self, len: usize, now: Instant) -> Instant {
-        self.busy_until = self.busy_until.max(now) + self.rate.serialisation(len as u64).as_ns();
+    /// When the last bit of `len` bytes that come at `now` has left.
+    pub fn send(&mut self, len: u64, now: Instant) -> Instant {
+        self.busy_until = self.busy_until.max(now) + self.rate.serialisation(len).as_ns();
         now.max(self.busy_until.saturating_sub(self.burst_ns))
+    }
+
+    /// Goes on at another rate; what has been sent stays sent.
+    pub fn change(&mut self, rate: Rate, burst: Bytes) {
+        (self.rate, self.burst_ns) = (rate, rate.serialisation(burst.get()).as_ns());
     }
 }
 
@@ -48,6 +89,16 @@ mod tests {
         let mut link = at_1_mbit(250);
         let left: Vec<_> = (0..4).map(|_| link.send(125, 5)).collect();
         assert_eq!(left, [5, 5, 1_000_005, 2_000_005]);
+    }
+
+    #[test]
+    fn frames_are_carried_with_what_the_link_adds() {
+        let bytes = |overhead, cell| Framing { overhead, cell }.on_wire(100);
+        assert_eq!([bytes(0, None), bytes(24, None), bytes(-14, None)], [100, 124, 86]);
+        // ATM with AAL5: 8 B of trailer, 48 B a cell, 5 B of header each.
+        let atm = Cell { size: Bytes::new(48), overhead: Bytes::new(5) };
+        assert_eq!(bytes(8, Some(atm)), 3 * 53);
+        assert_eq!(Framing { overhead: -200, cell: None }.on_wire(100), 0);
     }
 
     #[test]

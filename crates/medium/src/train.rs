@@ -41,15 +41,24 @@ pub struct Trains {
     number: u64,
     open: HashMap<Tie, Train>,
     room: usize,
+    /// Whether segments are trains of one, and fragments alone are tied.
+    fragments: bool,
 }
 
 impl Trains {
+    /// Numbers datagrams: fragments are tied, segments are not.
+    pub fn of_datagrams() -> Self {
+        Self { fragments: true, ..Self::default() }
+    }
+
     /// The number of the train that `frame`, which came at `now`, belongs to.
     ///
     /// Frames that are neither fragments nor TCP segments with data are trains
     /// of one.
     pub fn number(&mut self, frame: &[u8], now: Instant) -> u64 {
-        let Some((tie, sequence, bytes)) = tie(frame) else { return self.begin() };
+        let tied =
+            tie(frame).filter(|(tie, ..)| !self.fragments || matches!(tie, Tie::Fragment { .. }));
+        let Some((tie, sequence, bytes)) = tied else { return self.begin() };
         let gap = |train: &Train| now.saturating_sub(train.last);
         let joined = self.open.get(&tie).copied().filter(|train| match tie {
             Tie::Fragment { .. } => gap(train) <= REASSEMBLY,
@@ -149,6 +158,18 @@ mod tests {
             trains.number(&segment(6, 219), 10 + GAP + 1),
         ];
         assert_eq!(numbers, [1, 1, 2, 3, 4], "late, other flow, retransmission");
+    }
+
+    #[test]
+    fn datagrams_are_tied_and_segments_not() {
+        let mut datagrams = Trains::of_datagrams();
+        let numbers = [
+            datagrams.number(&segment(5, 0), 0),
+            datagrams.number(&segment(5, 73), 1),
+            datagrams.number(&fragment(1, 0), 2),
+            datagrams.number(&fragment(1, 88), 3),
+        ];
+        assert_eq!(numbers, [1, 2, 3, 3]);
     }
 
     #[test]

@@ -14,6 +14,26 @@ pub enum Purpose {
     Loss = 1,
     /// How far its delay lies from the mean.
     Jitter = 2,
+    /// Whether it is corrupted.
+    Corrupt = 3,
+    /// Which of its bits is.
+    Bit = 4,
+    /// Whether it comes twice.
+    Duplicate = 5,
+    /// Whether it overtakes others.
+    Reorder = 6,
+    /// The next state of a model that has states.
+    State = 7,
+    /// Whether a queue drops it early.
+    Queue = 8,
+    /// When a slot is.
+    Slot = 9,
+    /// How long a link stays up or down.
+    Outage = 10,
+    /// How many units a sender waits before it looks at a shared channel.
+    Backoff = 16,
+    /// Whether a frame that is sent again on a shared channel is lost again.
+    Retry = 17,
 }
 
 /// The draws of one link in one direction.
@@ -26,6 +46,11 @@ impl Draw {
     /// The draws of direction `direction` of link `link` in a run of `seed`.
     pub fn new(seed: u64, link: u64, direction: u64) -> Self {
         Self { key: mix(mix(mix(seed) ^ link) ^ direction) }
+    }
+
+    /// The draws of the copies of frames, which have the place of their original.
+    pub fn of_copies(self) -> Self {
+        Self { key: mix(self.key) }
     }
 
     /// A number in [0, 1), uniform, for the frame at `index`.

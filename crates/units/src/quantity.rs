@@ -78,6 +78,9 @@ impl Span {
 }
 
 impl Bytes {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+
     /// An amount of `bytes` bytes.
     pub const fn new(bytes: u64) -> Self {
         Self(bytes)

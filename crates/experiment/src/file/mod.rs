@@ -1,9 +1,15 @@
 //! The file as typed, one cell of it: `${axis}` replaced, nothing resolved.
 
+mod impairment;
+mod models;
 mod network;
+mod timetable;
 mod workload;
 
-pub(crate) use network::{Channel, Impairment, Link, Network, Profile, needs_rate};
+pub(crate) use impairment::Impairment;
+pub(crate) use models::{Cells, Codel, Gilbert, Markov, Outage, Red, Shape, Slot};
+pub(crate) use network::{Cell, Channel, Link, Network, Profile};
+pub(crate) use timetable::{Entry, Ways};
 pub(crate) use workload::{Command, Interaction, Model, Workload};
 
 use crate::expect::Expect;

@@ -1,13 +1,13 @@
 //! Networks and what they do to frames, as typed.
 
+use crate::file::impairment::Impairment;
+use crate::file::timetable::Entry;
 use crate::problem::Problem;
 use crate::read::{At, Fields, Named, OneOrMore, Read, Sink};
-use crate::scalar::{Word, word};
 use crate::subnet::Subnet;
 use crate::tree::{Content, Node};
-use medium::{Distribution, LossUnit};
 use schemars::JsonSchema;
-use units::{Bytes, Rate, Ratio, Span};
+use units::{Bytes, Rate};
 
 /// A segment that nodes attach to.
 #[derive(Debug, JsonSchema)]
@@ -28,6 +28,8 @@ pub(crate) struct Network {
     pub channel: Option<At<Channel>>,
     /// Impairments by group, in place of a profile's.
     pub links: Option<Named<Link>>,
+    /// What changes while it runs: see `at`, from the start of the impairments.
+    pub timetable: Option<Vec<Entry>>,
 }
 
 impl Read for Network {
@@ -40,6 +42,7 @@ impl Read for Network {
             profile: fields.optional("profile"),
             channel: fields.optional("channel"),
             links: fields.optional("links"),
+            timetable: fields.optional("timetable"),
         };
         if let Some(profile) = &network.profile {
             for key in ["channel", "links"] {
@@ -83,6 +86,29 @@ pub(crate) enum Channel {
     Switch,
     /// One half-duplex channel of this rate for all: one frame at a time.
     Shared(#[schemars(with = "At<Rate>")] Rate),
+    /// A capacity that all share on the way up, and one on the way down.
+    Cell(#[schemars(with = "Cell")] Cell),
+}
+
+/// The capacities of a cell.
+#[derive(Debug, Clone, Copy, JsonSchema)]
+#[schemars(deny_unknown_fields, rename = "CellChannel")]
+pub(crate) struct Cell {
+    /// Of all nodes together, into the network.
+    #[schemars(required, with = "At<Rate>")]
+    pub up: Rate,
+    /// To all nodes together.
+    #[schemars(required, with = "At<Rate>")]
+    pub down: Rate,
+}
+
+impl Read for Cell {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        let mut fields = Fields::of(node, "a cell", sink)?;
+        let (up, down) = (fields.required("up"), fields.required("down"));
+        fields.finish();
+        Some(Self { up: up?, down: down? })
+    }
 }
 
 impl Read for Channel {
@@ -91,12 +117,20 @@ impl Read for Channel {
             Content::Scalar(text) if text == "switch" => Some(Self::Switch),
             Content::Map(_) => {
                 let mut fields = Fields::of(node, "a channel", sink)?;
+                let cell = fields.optional("cell").map(Self::Cell);
+                if cell.is_some() || fields.has("cell") {
+                    fields.finish();
+                    return cell;
+                }
                 let rate = fields.required("shared");
                 fields.finish();
                 rate.map(Self::Shared)
             }
             _ => {
-                sink.expected("`switch` or `{shared: 250 kbit/s}`", node);
+                sink.expected(
+                    "`switch`, `{shared: 250 kbit/s}` or `{cell: {up: 5 Mbit/s, down: 10 Mbit/s}}`",
+                    node,
+                );
                 None
             }
         }
@@ -119,102 +153,5 @@ impl Read for Link {
         let link = Self { up: fields.optional("up"), down: fields.optional("down") };
         fields.finish();
         Some(link)
-    }
-}
-
-/// What a link does to frames in one direction, in tc-netem's words.
-#[derive(Debug, Default, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(crate) struct Impairment {
-    /// Mean time from the end of serialisation to delivery.
-    pub delay: Option<At<Span>>,
-    /// Variation of the delay.
-    pub jitter: Option<At<Span>>,
-    /// Shape of the variation: evenly within the jitter, or normal with it as
-    /// standard deviation; `uniform` unless given.
-    pub distribution: Option<At<Distribution>>,
-    /// Whether a frame waits for those before it; without it, jitter reorders.
-    pub keep_order: Option<At<bool>>,
-    /// Share of frames (or trains) that are lost.
-    pub loss: Option<At<Ratio>>,
-    /// What is lost as one: a frame, or all fragments of a datagram and
-    /// back-to-back segments of a flow; `frame` unless given.
-    pub loss_unit: Option<At<LossUnit>>,
-    /// Data rate of the link, header included; unlimited unless given.
-    pub rate: Option<At<Rate>>,
-    /// Bytes that an idle link lets through at once; 0 B unless given.
-    pub burst: Option<At<Bytes>>,
-    /// Frames that may wait for the rate; 1000 unless given.
-    pub queue: Option<At<u32>>,
-}
-
-impl Read for Impairment {
-    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
-        let mut fields = Fields::of(node, "an impairment", sink)?;
-        let impairment = Self {
-            delay: fields.optional("delay"),
-            jitter: fields.optional("jitter"),
-            distribution: fields.optional("distribution"),
-            keep_order: fields.optional("keep_order"),
-            loss: fields.optional("loss"),
-            loss_unit: fields.optional("loss_unit"),
-            rate: fields.optional("rate"),
-            burst: fields.optional("burst"),
-            queue: fields.optional("queue"),
-        };
-        let rated = fields.has("rate");
-        if let Some(burst) = impairment.burst.as_ref().filter(|_| !rated) {
-            fields.sink.add(needs_rate("burst").at(burst.place));
-        }
-        fields.finish();
-        Some(impairment)
-    }
-}
-
-/// The complaint about a `key` that only a rate gives a meaning.
-pub(crate) fn needs_rate(key: &str) -> Problem {
-    Problem::new(format!("`{key}` without a `rate` does nothing"))
-        .label(format!("give a `rate` too, or leave `{key}` out"))
-}
-
-impl Impairment {
-    /// The same in the medium's terms.
-    pub fn resolve(&self) -> medium::Impairment {
-        let none = medium::Impairment::default();
-        medium::Impairment {
-            delay: self.delay.as_ref().map_or(none.delay, |at| at.value),
-            jitter: self.jitter.as_ref().map_or(none.jitter, |at| at.value),
-            distribution: self.distribution.as_ref().map_or(none.distribution, |at| at.value),
-            keep_order: self.keep_order.as_ref().map_or(none.keep_order, |at| at.value),
-            loss: self.loss.as_ref().map_or(none.loss, |at| at.value),
-            loss_unit: self.loss_unit.as_ref().map_or(none.loss_unit, |at| at.value),
-            rate: self.rate.as_ref().map(|at| at.value),
-            burst: self.burst.as_ref().map_or(none.burst, |at| at.value),
-            queue: self.queue.as_ref().map_or(none.queue, |at| at.value),
-        }
-    }
-}
-
-impl Word for Distribution {
-    const WHAT: &'static str = "a distribution";
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("uniform", Self::Uniform), ("normal", Self::Normal)];
-}
-
-impl Word for LossUnit {
-    const WHAT: &'static str = "a unit of loss";
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("frame", Self::Frame), ("train", Self::Train)];
-}
-
-impl Read for Distribution {
-    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
-        word(node, sink)
-    }
-}
-
-impl Read for LossUnit {
-    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
-        word(node, sink)
     }
 }

@@ -1,8 +1,11 @@
 //! From a file as typed to the plan of one cell, with every check on the way.
 
+mod checks;
+mod impairments;
 mod networks;
 mod nodes;
 mod payload;
+mod timetable;
 mod workloads;
 
 use crate::file::File;
@@ -22,7 +25,7 @@ const SETUP_LIMIT: Span = Span::from_ns(60_000_000_000);
 /// the sink has stayed empty.
 pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) -> Plan {
     let nodes = Nodes::of(file, sink);
-    let networks = Networks::of(file, &nodes, sink);
+    let networks = Networks::of(file, &nodes, base, sink);
     let said = positive(&file.duration, "duration", sink);
     let span = |at: &Option<At<Span>>, other| at.as_ref().map_or(other, |at| at.value);
     let drain = span(&file.drain, DRAIN);

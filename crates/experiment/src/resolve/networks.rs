@@ -1,12 +1,16 @@
 //! Networks, who is on them, and what they do to frames.
 
-use crate::file::{Channel, File, Link, Network, Profile, needs_rate};
-use crate::plan::{Mac, PlannedChannel, PlannedLink, PlannedNetwork};
+use crate::file::{Channel, File, Impairment, Link, Network, Profile};
+use crate::plan::{Mac, PlannedChange, PlannedChannel, PlannedLink, PlannedNetwork};
 use crate::problem::Problem;
 use crate::read::{Named, Sink};
+use crate::resolve::checks::{self, Waits};
+use crate::resolve::impairments;
 use crate::resolve::nodes::Nodes;
+use crate::resolve::timetable;
 use crate::source::Place;
 use crate::subnet::Subnet;
+use std::path::Path;
 use units::{Bytes, Rate};
 
 /// The least that IPv4 allows, and the most that an IP packet can be.
@@ -22,7 +26,9 @@ struct Resolved<'f> {
     subnet: Subnet,
     mtu: Bytes,
     channel: Option<Channel>,
-    links: Option<&'f Named<Link>>,
+    /// Each group's links: up and down.
+    links: Vec<(&'f str, [medium::Impairment; 2])>,
+    timetable: Vec<PlannedChange>,
     /// Groups in the order of their addresses, and the index of their first.
     members: Vec<(&'f str, u64)>,
 }
@@ -35,14 +41,14 @@ pub(super) struct Networks<'f> {
 }
 
 impl<'f> Networks<'f> {
-    pub fn of(file: &'f File, nodes: &Nodes<'f>, sink: &mut Sink) -> Self {
+    pub fn of(file: &'f File, nodes: &Nodes<'f>, base: &Path, sink: &mut Sink) -> Self {
         let mut networks = Self { networks: Vec::new(), whole: true };
         for (_, _, profile) in file.profiles.iter().flat_map(Named::iter) {
             let channel = profile.channel.as_ref().map(|at| at.value);
-            check_links(channel, profile.links.as_ref(), nodes, sink);
+            check_links(channel, profile.links.as_ref(), nodes, base, sink);
         }
         for (name, place, network) in file.networks.iter().flat_map(Named::iter) {
-            match resolve(name, place, network, file, nodes, sink) {
+            match resolve((name, place, network), file, nodes, base, sink) {
                 Some(resolved) => {
                     networks.refuse_overlap(&resolved, network, sink);
                     networks.networks.push(resolved);
@@ -70,6 +76,7 @@ impl<'f> Networks<'f> {
             subnet: network.subnet,
             prefix: network.subnet.prefix(),
             mtu: network.mtu,
+            timetable: network.timetable.clone(),
         });
         planned.collect()
     }
@@ -110,25 +117,22 @@ impl Resolved<'_> {
         match self.channel {
             None | Some(Channel::Switch) => PlannedChannel::Switch,
             Some(Channel::Shared(rate)) => PlannedChannel::Shared(rate),
+            Some(Channel::Cell(cell)) => PlannedChannel::Cell { up: cell.up, down: cell.down },
         }
     }
 
-    fn link(&self, group: &str) -> Option<&Link> {
-        self.links?.get(group)
-    }
-
     fn impairments(&self, group: &str) -> (medium::Impairment, medium::Impairment) {
-        let link = self.link(group);
-        let way = |impairment: Option<&crate::file::Impairment>| {
-            impairment.map_or_else(Default::default, crate::file::Impairment::resolve)
-        };
-        (way(link.and_then(|l| l.up.as_ref())), way(link.and_then(|l| l.down.as_ref())))
+        let found = self.links.iter().find(|(name, _)| *name == group);
+        let [up, down] = found.map(|(_, ways)| ways.clone()).unwrap_or_default();
+        (up, down)
     }
 
     /// Its shared rate, else the rate of its slowest link.
     fn rate(&self) -> Option<Rate> {
-        if let PlannedChannel::Shared(rate) = self.channel() {
-            return Some(rate);
+        match self.channel() {
+            PlannedChannel::Shared(rate) => return Some(rate),
+            PlannedChannel::Cell { up, down } => return Some(up.min(down)),
+            PlannedChannel::Switch => {}
         }
         let ways = self.members.iter().flat_map(|(group, _)| {
             let (up, down) = self.impairments(group);
@@ -139,16 +143,15 @@ impl Resolved<'_> {
 }
 
 fn resolve<'f>(
-    name: &'f str,
-    place: Place,
-    network: &'f Network,
+    (name, place, network): (&'f str, Place, &'f Network),
     file: &'f File,
     nodes: &Nodes<'f>,
+    base: &Path,
     sink: &mut Sink,
 ) -> Option<Resolved<'f>> {
     let mtu = check_mtu(network, sink);
     let own = network.channel.as_ref().map(|at| at.value);
-    check_links(own, network.links.as_ref(), nodes, sink);
+    check_links(own, network.links.as_ref(), nodes, base, sink);
     let empty = Named::default();
     let profiles = file.profiles.as_ref().unwrap_or(&empty);
     let profile =
@@ -194,15 +197,23 @@ fn resolve<'f>(
     let profile =
         network.profile.as_ref().and_then(|profile| profiles_of(file)?.get(&profile.value));
     let channel = profile.map_or(&network.channel, |profile| &profile.channel);
-    let links = profile.map_or(&network.links, |profile| &profile.links);
-    Some(Resolved {
-        name,
-        subnet: subnet.value,
-        mtu: mtu?,
-        channel: channel.as_ref().map(|at| at.value),
-        links: links.as_ref(),
-        members,
-    })
+    let links = profile.map_or(&network.links, |profile| &profile.links).as_ref();
+    let (mtu, channel) = (mtu?, channel.as_ref().map(|at| at.value));
+    for way in ways(links).map(|(_, way, _)| way) {
+        // With the Ethernet header, the longest frame that there is.
+        checks::check_queue(way, mtu.get() + 14, sink);
+    }
+    let timetable = timetable::of((name, network), links, &members, nodes, channel, sink);
+    // What is wrong with files has been said where the links stand.
+    let quiet = &mut Sink::default();
+    let mut way = |way: Option<&Impairment>| {
+        way.map(|asked| impairments::resolve(asked, base, quiet)).unwrap_or_default()
+    };
+    let links = links.into_iter().flat_map(Named::iter);
+    let links =
+        links.map(|(group, _, link)| (group, [way(link.up.as_ref()), way(link.down.as_ref())]));
+    let links = links.collect();
+    Some(Resolved { name, subnet: subnet.value, mtu, channel, links, timetable, members })
 }
 
 fn profiles_of(file: &File) -> Option<&Named<Profile>> {
@@ -228,29 +239,34 @@ fn check_links(
     channel: Option<Channel>,
     links: Option<&Named<Link>>,
     nodes: &Nodes<'_>,
+    base: &Path,
     sink: &mut Sink,
 ) {
-    let shared = matches!(channel, Some(Channel::Shared(_)));
-    for (group, place, link) in links.into_iter().flat_map(Named::iter) {
+    for (group, place, _) in links.into_iter().flat_map(Named::iter) {
         if !nodes.has(group) {
             let name = crate::read::At { value: group.to_owned(), place };
             nodes.report_unknown(&name, sink);
         }
-        if let Some(rate) = link.up.as_ref().and_then(|up| up.rate.as_ref()).filter(|_| shared) {
-            let problem = Problem::new("frames go up over a shared channel at the channel's rate");
-            sink.add(problem.at(rate.place).label("leave `rate` out"));
-        }
-        for (way, up) in [(&link.up, true), (&link.down, false)] {
-            let Some(way) = way else { continue };
-            let Some(queue) = &way.queue else { continue };
-            if queue.value == 0 {
-                let problem = Problem::new("a queue of 0 frames lets nothing through");
-                sink.add(problem.at(queue.place).label("1 or more"));
-            }
-            // Frames queue for a shared channel as they do for a rate.
-            if way.rate.is_none() && !(shared && up) {
-                sink.add(needs_rate("queue").at(queue.place));
-            }
-        }
+    }
+    for (_, way, up) in ways(links) {
+        checks::check(way, waits(channel, up), sink);
+        impairments::resolve(way, base, sink);
+    }
+}
+
+/// Each direction that something is asked of: whose, what, and whether it is up.
+fn ways(links: Option<&Named<Link>>) -> impl Iterator<Item = (&str, &Impairment, bool)> {
+    links.into_iter().flat_map(Named::iter).flat_map(|(group, _, link)| {
+        let ways = [(link.up.as_ref(), true), (link.down.as_ref(), false)];
+        ways.into_iter().filter_map(move |(way, up)| Some((group, way?, up)))
+    })
+}
+
+/// What frames of a direction wait for.
+pub(super) fn waits(channel: Option<Channel>, up: bool) -> Waits {
+    match channel {
+        Some(Channel::Shared(_)) if up => Waits::Shared,
+        Some(Channel::Cell(_)) => Waits::Cell,
+        _ => Waits::No,
     }
 }

@@ -1,0 +1,144 @@
+//! What a link does, for people to read.
+
+use medium::{Distribution, Impairment, Limit, LossUnit, Outage};
+use units::{Bytes, Ratio, Span};
+
+/// What a direction does, in the words of the file and the order of a wire.
+pub(crate) fn impairment(asked: &Impairment) -> String {
+    if asked.is_none() {
+        return "nothing".to_owned();
+    }
+    let mut parts = Vec::new();
+    parts.extend(asked.outages.iter().map(outage));
+    parts.extend(share("duplicate", asked.duplicate, asked.duplicate_correlation));
+    if let Some(rate) = rate(asked) {
+        parts.push(rate);
+    }
+    parts.extend(loss(asked));
+    parts.extend(share("corrupt", asked.corrupt, asked.corrupt_correlation));
+    parts.extend(delay(asked));
+    if let Some(reorder) = share("reorder", asked.reorder, asked.reorder_correlation) {
+        let gap = if asked.gap > 1 { format!(", gap {}", asked.gap) } else { String::new() };
+        parts.push(reorder + &gap);
+    }
+    if let Some(slot) = asked.slot {
+        let between = if slot.min == slot.max {
+            time(slot.min)
+        } else {
+            format!("{} .. {}", time(slot.min), time(slot.max))
+        };
+        parts.push(format!("slots of {between}"));
+    }
+    parts.join(", ")
+}
+
+fn rate(asked: &Impairment) -> Option<String> {
+    let mut text = match (&asked.trace, asked.rate) {
+        (Some(trace), _) => {
+            format!("trace {} ({:.0} kbit/s)", trace.file.display(), trace.mean_bit_s() / 1e3)
+        }
+        (None, Some(rate)) => rate.to_string(),
+        (None, None) => return None,
+    };
+    if asked.burst != Bytes::ZERO {
+        text += &format!(" (burst {} B)", asked.burst.get());
+    }
+    if asked.overhead != 0 {
+        text += &format!(" ({:+} B a frame)", asked.overhead);
+    }
+    if let Some(cell) = asked.cell {
+        text += &format!(" (cells of {} + {} B)", cell.size.get(), cell.overhead.get());
+    }
+    text += &match asked.queue {
+        Limit::Frames(frames) => format!(", queue {frames}"),
+        Limit::Bytes(bytes) => format!(", queue {bytes}"),
+    };
+    if asked.codel.is_some() {
+        text += " (CoDel)";
+    }
+    if asked.red.is_some() {
+        text += " (RED)";
+    }
+    Some(text)
+}
+
+fn delay(asked: &Impairment) -> Option<String> {
+    if asked.delay == Span::ZERO && asked.jitter == Span::ZERO {
+        return None;
+    }
+    let mut text = format!("delay {}", time(asked.delay));
+    if asked.jitter != Span::ZERO {
+        text += &format!(" +/- {}", time(asked.jitter));
+        text += &match &asked.distribution {
+            Distribution::Uniform => String::new(),
+            Distribution::Normal => " (normal)".to_owned(),
+            Distribution::Pareto => " (pareto)".to_owned(),
+            Distribution::ParetoNormal => " (paretonormal)".to_owned(),
+            Distribution::Table(table) => format!(" ({})", table.file.display()),
+        };
+        if asked.correlation.fraction() > 0.0 {
+            text += &format!(" (correlation {})", asked.correlation);
+        }
+        if asked.keep_order {
+            text += ", order kept";
+        }
+    }
+    Some(text)
+}
+
+fn loss(asked: &Impairment) -> Option<String> {
+    if let Some(model) = asked.gilbert_elliott {
+        return Some(format!(
+            "loss of Gilbert and Elliott: p {}, r {}, 1-h {}, 1-k {}",
+            model.p, model.r, model.loss_bad, model.loss_good
+        ));
+    }
+    if let Some(model) = asked.markov {
+        return Some(format!(
+            "loss in four states: p13 {}, p31 {}, p32 {}, p23 {}, p14 {}",
+            model.p13, model.p31, model.p32, model.p23, model.p14
+        ));
+    }
+    let unit = match asked.loss_unit {
+        LossUnit::Frame => "frame",
+        LossUnit::Datagram => "datagram",
+        LossUnit::Train => "train",
+    };
+    let loss = share("loss", asked.loss, asked.loss_correlation)?;
+    Some(format!("{loss} a {unit}"))
+}
+
+fn share(what: &str, share: Ratio, correlation: Ratio) -> Option<String> {
+    if share.fraction() == 0.0 {
+        return None;
+    }
+    let correlated = match correlation.fraction() {
+        0.0 => String::new(),
+        _ => format!(" (correlation {correlation})"),
+    };
+    Some(format!("{what} {share}{correlated}"))
+}
+
+fn outage(outage: &Outage) -> String {
+    match outage {
+        Outage::Scheduled { at, lasts, every } => {
+            let every = every.map_or(String::new(), |every| format!(", every {}", time(every)));
+            format!("down at {} for {}{every}", time(*at), time(*lasts))
+        }
+        Outage::Random { mean_up, mean_down } => {
+            format!("up {} and down {} on average", time(*mean_up), time(*mean_down))
+        }
+    }
+}
+
+/// A time in the unit that people would use.
+pub(crate) fn time(span: Span) -> String {
+    let ns = span.as_ns();
+    match ns {
+        0 => "0 s".to_owned(),
+        n if n < 1_000_000 => span.to_string(),
+        n if n < 1_000_000_000 => format!("{} ms", n as f64 / 1e6),
+        n if n < 120_000_000_000 => format!("{} s", n as f64 / 1e9),
+        n => format!("{} min", (n as f64 / 6e8).round() / 100.0),
+    }
+}

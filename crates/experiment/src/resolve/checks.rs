@@ -1,0 +1,250 @@
+//! What makes no sense in what is asked of a link.
+
+use crate::file::{Codel, Impairment, Markov, Outage, Red, Slot};
+use crate::problem::Problem;
+use crate::read::{At, Sink};
+use crate::source::Place;
+use medium::Limit;
+use units::{Bytes, Span};
+
+/// What frames of a direction wait for, besides its own rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waits {
+    /// Nothing.
+    No,
+    /// A channel that all share, which has the rate.
+    Shared,
+    /// The same, behind the link's own rate.
+    Cell,
+}
+
+/// Adds a problem at `place`.
+fn say(sink: &mut Sink, place: Place, text: impl Into<String>, label: impl Into<String>) {
+    sink.add(Problem::new(text).at(place).label(label));
+}
+
+fn some<T: Copy>(at: &Option<At<T>>) -> Option<T> {
+    at.as_ref().map(|at| at.value)
+}
+
+/// Reports what contradicts itself in one direction.
+pub(super) fn check(asked: &Impairment, waits: Waits, sink: &mut Sink) {
+    check_delay(asked, sink);
+    check_loss(asked, sink);
+    check_rate(asked, waits, sink);
+    let pairs = [
+        (&asked.corrupt_correlation, asked.corrupt.is_some(), "corrupt"),
+        (&asked.duplicate_correlation, asked.duplicate.is_some(), "duplicate"),
+        (&asked.reorder_correlation, asked.reorder.is_some(), "reorder"),
+        (&asked.loss_correlation, asked.loss.is_some(), "loss"),
+        (&asked.correlation, asked.jitter.is_some(), "jitter"),
+    ];
+    for (key, has, of) in pairs {
+        if let Some(at) = key.as_ref().filter(|_| !has) {
+            let text = format!("a correlation of `{of}`, which is not there");
+            say(sink, at.place, text, format!("give `{of}` too, or leave this out"));
+        }
+    }
+    if let Some(slot) = &asked.slot {
+        check_slot(&slot.value, slot.place, sink);
+    }
+    for outage in asked.outage.iter().flat_map(|at| &at.value.0) {
+        check_outage(&outage.value, outage.place, sink);
+    }
+}
+
+fn check_delay(asked: &Impairment, sink: &mut Sink) {
+    let delay = some(&asked.delay).unwrap_or(Span::ZERO);
+    if let Some(jitter) = &asked.jitter
+        && jitter.value > delay
+        && !some(&asked.clip).unwrap_or(false)
+    {
+        let text = format!(
+            "a jitter of {} above the delay of {}: delays below 0 there cannot be",
+            jitter.value,
+            if delay == Span::ZERO { "0 ms".to_owned() } else { delay.to_string() }
+        );
+        let label = "say `clip: true` if they are meant to be 0, which makes the mean longer";
+        say(sink, jitter.place, text, label);
+    }
+    if let Some(shape) = asked.distribution.as_ref().filter(|_| asked.jitter.is_none()) {
+        let label = "give a `jitter` too, or leave this out";
+        say(sink, shape.place, "the distribution of a `jitter`, which is not there", label);
+    }
+    if let Some(reorder) = asked.reorder.as_ref().filter(|_| delay == Span::ZERO) {
+        let text = "frames overtake by not being delayed, and there is no `delay`";
+        say(sink, reorder.place, text, "give a `delay` too");
+    }
+    if let Some(gap) = &asked.gap {
+        if gap.value == 0 {
+            say(sink, gap.place, "a gap of 0 frames", "1 or more; 1 lets any frame overtake");
+        }
+        if asked.reorder.is_none() {
+            let label = "give `reorder` too, or leave this out";
+            say(sink, gap.place, "a gap between frames that overtake, and none does", label);
+        }
+    }
+}
+
+fn check_loss(asked: &Impairment, sink: &mut Sink) {
+    let models = [
+        ("loss", asked.loss.as_ref().map(|at| at.place)),
+        ("gilbert_elliott", asked.gilbert_elliott.as_ref().map(|at| at.place)),
+        ("markov", asked.markov.as_ref().map(|at| at.place)),
+    ];
+    let given: Vec<_> = models.iter().filter_map(|(key, at)| at.map(|at| (*key, at))).collect();
+    if let [(first, _), (second, place), ..] = given[..] {
+        let text = format!("`{second}` beside `{first}`: a link has one model of loss");
+        say(sink, place, text, "leave one of them out");
+    }
+    if let (Some(unit), None, true) = (&asked.loss_unit, &asked.loss, given.len() == 1)
+        && unit.value != medium::LossUnit::Frame
+    {
+        let label = "leave this out, or use `loss`";
+        say(sink, unit.place, "models with states lose frame by frame", label);
+    }
+    if let Some(At { value: Markov { p13, p31, p32, p14, .. }, .. }) = &asked.markov {
+        for (one, other, names) in [(p13, p14, "p13 and p14"), (p31, p32, "p31 and p32")] {
+            if let (Some(one), Some(other)) = (one, other)
+                && one.value.fraction() + other.value.fraction() > 1.0 + 1e-9
+            {
+                let text = format!("{names} are over 100 % together");
+                say(sink, other.place, text, "both lead away from one state");
+            }
+        }
+    }
+}
+
+fn check_rate(asked: &Impairment, waits: Waits, sink: &mut Sink) {
+    let rated = asked.rate.is_some() || asked.trace.is_some();
+    if let (Some(rate), Some(trace)) = (&asked.rate, &asked.trace) {
+        let text = "a `rate` beside a `trace`, which says when the link carries";
+        say(sink, rate.place.max(trace.place), text, "leave one of them out");
+    }
+    for own in [asked.rate.as_ref().map(|at| at.place), asked.trace.as_ref().map(|at| at.place)] {
+        if let Some(place) = own.filter(|_| waits == Waits::Shared) {
+            let text = "frames go up over a shared channel at the channel's rate";
+            say(sink, place, text, "leave this out");
+        }
+    }
+    if let Some(burst) = asked.burst.as_ref().filter(|_| asked.rate.is_none()) {
+        needs_rate("burst", burst.place, sink);
+    }
+    let waiting = [
+        ("overhead", asked.overhead.as_ref().map(|at| at.place)),
+        ("cell", asked.cell.as_ref().map(|at| at.place)),
+        ("queue", asked.queue.as_ref().map(|at| at.place)),
+        ("codel", asked.codel.as_ref().map(|at| at.place)),
+        ("red", asked.red.as_ref().map(|at| at.place)),
+    ];
+    for (key, place) in waiting {
+        // Frames queue for a channel as they do for a rate.
+        if let Some(place) = place.filter(|_| !rated && waits == Waits::No) {
+            needs_rate(key, place, sink);
+        }
+    }
+    if let Some(queue) = &asked.queue
+        && matches!(queue.value, Limit::Frames(0) | Limit::Bytes(Bytes::ZERO))
+    {
+        say(sink, queue.place, "a queue of 0 frames lets nothing through", "1 or more");
+    }
+    if let Some(cell) = asked.cell.as_ref().and_then(|cell| cell.value.size.as_ref())
+        && cell.value.get() == 0
+    {
+        say(sink, cell.place, "cells of 0 B carry nothing", "ATM's carry `48 B`");
+    }
+    check_discipline(asked, sink);
+}
+
+fn check_discipline(asked: &Impairment, sink: &mut Sink) {
+    if let (Some(codel), Some(red)) = (&asked.codel, &asked.red) {
+        let place = codel.place.max(red.place);
+        say(sink, place, "`codel` beside `red`: a queue has one discipline", "leave one out");
+    }
+    if let Some(Codel { interval: Some(interval), .. }) = asked.codel.as_ref().map(|at| &at.value)
+        && interval.value == Span::ZERO
+    {
+        let label = "it is about the longest round trip; `100 ms` unless given";
+        say(sink, interval.place, "an interval of 0", label);
+    }
+    if let Some(Red { min: Some(min), max: Some(max), weight, .. }) =
+        asked.red.as_ref().map(|at| &at.value)
+    {
+        if min.value >= max.value {
+            let text = format!("`max` of {} is not above `min` of {}", max.value, min.value);
+            say(sink, max.place, text, "RED drops between the two");
+        }
+        if let Some(weight) = weight.as_ref().filter(|w| w.value.fraction() == 0.0) {
+            say(sink, weight.place, "with a weight of 0 % the mean never moves", "such as `0.2 %`");
+        }
+    }
+}
+
+fn check_slot(slot: &Slot, place: Place, sink: &mut Sink) {
+    let (min, max) = (some(&slot.min).unwrap_or_default(), some(&slot.max));
+    if let Some(at) = slot.max.as_ref().filter(|max| max.value < min) {
+        let text = format!("`max` of {} is below `min` of {min}", at.value);
+        say(sink, at.place, text, "the longest time to a slot");
+    } else if max.unwrap_or(min) == Span::ZERO {
+        say(sink, place, "slots without time between them", "give a `max` above 0");
+    }
+    if let Some(packets) = slot.packets.as_ref().filter(|packets| packets.value == 0) {
+        say(sink, packets.place, "slots that take no frame", "1 or more");
+    }
+    if let Some(bytes) = slot.bytes.as_ref().filter(|bytes| bytes.value.get() == 0) {
+        say(sink, bytes.place, "slots that take no byte", "such as `1500 B`");
+    }
+}
+
+fn check_outage(outage: &Outage, place: Place, sink: &mut Sink) {
+    let Outage { at, lasts, every, mean_up, mean_down } = outage;
+    let scheduled = [at, lasts, every].into_iter().flatten().next();
+    let random = [mean_up, mean_down].into_iter().flatten().next();
+    match (scheduled, random) {
+        (Some(_), Some(random)) => {
+            let text = "an outage is scheduled or at random, not both";
+            let label = "`at`, `lasts` and `every`, or `mean_up` and `mean_down`";
+            say(sink, random.place, text, label);
+        }
+        (None, Some(_)) if mean_up.is_none() || mean_down.is_none() => {
+            let text = "a random outage needs both `mean_up` and `mean_down`";
+            say(sink, place, text, "mean time to failure, and to repair");
+        }
+        (Some(_), None) if lasts.is_none() || at.is_none() => {
+            say(sink, place, "a scheduled outage needs `at` and `lasts`", "add what is missing");
+        }
+        (None, None) => {
+            let label = "`at` and `lasts`, or `mean_up` and `mean_down`";
+            say(sink, place, "an outage without a time", label);
+        }
+        _ => {}
+    }
+    if let (Some(lasts), Some(every)) = (lasts, every)
+        && lasts.value >= every.value
+    {
+        let text =
+            format!("it lasts {} of every {}: the link is never up", lasts.value, every.value);
+        say(sink, every.place, text, "`every` counts from one beginning to the next");
+    }
+    for span in [lasts, mean_up, mean_down].into_iter().flatten() {
+        if span.value == Span::ZERO {
+            say(sink, span.place, "no time at all", "more than 0 s");
+        }
+    }
+}
+
+/// Reports a `key` that only a rate gives a meaning.
+fn needs_rate(key: &str, place: Place, sink: &mut Sink) {
+    let text = format!("`{key}` without a `rate` does nothing");
+    say(sink, place, text, format!("give a `rate` too, or leave `{key}` out"));
+}
+
+/// Reports a queue into which a frame of `longest` bytes does not fit.
+pub(super) fn check_queue(asked: &Impairment, longest: u64, sink: &mut Sink) {
+    if let Some(At { value: Limit::Bytes(bytes), place }) = &asked.queue
+        && (1..longest).contains(&bytes.get())
+    {
+        let text = format!("a frame of {longest} B does not fit into a queue of {bytes}");
+        say(sink, *place, text, format!("`{longest} B` or more, or fewer bytes of `mtu`"));
+    }
+}

@@ -1,0 +1,194 @@
+//! What changes on a network while it runs.
+
+use crate::file::{Channel, Entry, Impairment, Link, Network, Shape, Ways};
+use crate::plan::{PlannedChange, PlannedWhat};
+use crate::problem::Problem;
+use crate::read::{At, Named, OneOrMore, Sink};
+use crate::resolve::networks::waits;
+use crate::resolve::nodes::Nodes;
+use crate::resolve::{checks, impairments};
+use crate::source::Place;
+use medium::{Overlay, Way};
+use std::path::Path;
+use units::Span;
+
+/// What a timetable is looked at with.
+struct Look<'a, 'f> {
+    nodes: &'a Nodes<'f>,
+    links: Option<&'a Named<Link>>,
+    members: &'a [(&'f str, u64)],
+    network: &'a str,
+    channel: Option<Channel>,
+}
+
+/// The changes of `network`, in the order of their times. `links` is what is
+/// asked of its groups' links at the start.
+pub(super) fn of<'f>(
+    (name, network): (&str, &Network),
+    links: Option<&Named<Link>>,
+    members: &[(&'f str, u64)],
+    nodes: &Nodes<'f>,
+    channel: Option<Channel>,
+    sink: &mut Sink,
+) -> Vec<PlannedChange> {
+    let look = Look { nodes, links, members, network: name, channel };
+    let entries = network.timetable.iter().flatten();
+    let mut changes: Vec<_> = entries.flat_map(|entry| look.entry(entry, sink)).collect();
+    changes.sort_by_key(|change| change.at);
+    changes
+}
+
+impl Look<'_, '_> {
+    fn entry(&self, entry: &Entry, sink: &mut Sink) -> Vec<PlannedChange> {
+        let Some(at) = &entry.at else { return Vec::new() };
+        let kinds = [entry.set.is_some(), entry.down.is_some(), entry.partition.is_some()];
+        if kinds.iter().filter(|kind| **kind).count() != 1 {
+            let problem = Problem::new("a change is one of `set`, `down` and `partition`");
+            let label = "give this time one of them; others get an entry of their own";
+            sink.add(problem.at(at.place).label(label));
+            return Vec::new();
+        }
+        let only_with_set = [
+            ("links", entry.links.as_ref().map(|at| at.place)),
+            ("way", entry.way.as_ref().map(|at| at.place)),
+            ("over", entry.over.as_ref().map(|at| at.place)),
+        ];
+        for (key, place) in only_with_set {
+            if let Some(place) = place.filter(|_| entry.set.is_none()) {
+                let problem = Problem::new(format!("`{key}` belongs to `set`"));
+                sink.add(problem.at(place).label("leave it out here"));
+            }
+        }
+        if let Some(lasts) = entry.lasts.as_ref().filter(|_| entry.set.is_some()) {
+            let problem = Problem::new("`lasts` belongs to `down` and `partition`");
+            let label = "what is set stays until another entry sets it";
+            sink.add(problem.at(lasts.place).label(label));
+        }
+        let lasts = entry.lasts.as_ref().map(|lasts| lasts.value);
+        let (what, end) = if let Some(set) = &entry.set {
+            let Some(what) = self.set(entry, set, at.place, sink) else { return Vec::new() };
+            (what, None)
+        } else if let Some(down) = &entry.down {
+            let nodes = self.named(&down.value, sink);
+            let again = PlannedWhat::Down { nodes: nodes.clone(), down: false };
+            (PlannedWhat::Down { nodes, down: true }, Some(again))
+        } else {
+            let Some(parts) = self.parts(entry, sink) else { return Vec::new() };
+            let whole = PlannedWhat::Partition { parts: Vec::new() };
+            (PlannedWhat::Partition { parts }, Some(whole))
+        };
+        let mut changes = vec![PlannedChange { at: at.value, what }];
+        if let (Some(what), Some(lasts)) = (end, lasts) {
+            let at = Span::from_ns(at.value.as_ns().saturating_add(lasts.as_ns()));
+            changes.push(PlannedChange { at, what });
+        }
+        changes
+    }
+
+    fn set(
+        &self,
+        entry: &Entry,
+        set: &Impairment,
+        place: Place,
+        sink: &mut Sink,
+    ) -> Option<PlannedWhat> {
+        let Some(links) = &entry.links else {
+            let problem = Problem::new("a `set` without `links`").at(place);
+            sink.add(problem.label("say whose: `links: meter`, or `links: [meter-1, meter-2]`"));
+            return None;
+        };
+        for (key, place) in set.keys() {
+            let table = matches!(&set.distribution, Some(At { value: Shape::Table(_), .. }));
+            if key == "trace" || (key == "distribution" && table) {
+                let problem = Problem::new("what a file holds cannot change while it runs");
+                sink.add(problem.at(place).label("give it to the link from the start"));
+                return None;
+            }
+        }
+        let ways = match entry.way.as_ref().map(|at| at.value) {
+            Some(Ways::Up) => vec![Way::Up],
+            Some(Ways::Down) => vec![Way::Down],
+            Some(Ways::Both) | None => vec![Way::Up, Way::Down],
+        };
+        for (group, _) in self.groups(&links.value) {
+            for way in &ways {
+                // Against what holds at the start: what other entries set is theirs.
+                let link = self.links.and_then(|links| links.get(&group));
+                let base = link.and_then(|link| match way {
+                    Way::Up => link.up.as_ref(),
+                    Way::Down => link.down.as_ref(),
+                });
+                let whole = set.over(base.unwrap_or(&Impairment::default()));
+                let known = sink.problems.len();
+                checks::check(&whole, waits(self.channel, *way == Way::Up), sink);
+                if sink.problems.len() > known {
+                    return None;
+                }
+            }
+        }
+        let nodes = self.named(&links.value, sink);
+        let over = entry.over.as_ref().map_or(Span::ZERO, |over| over.value);
+        Some(PlannedWhat::Set { nodes, ways, set: overlay(set), over })
+    }
+
+    fn parts(&self, entry: &Entry, sink: &mut Sink) -> Option<Vec<Vec<String>>> {
+        let parts = entry.partition.as_ref()?;
+        let named: Vec<Vec<String>> =
+            parts.value.iter().map(|part| self.named(&part.value, sink)).collect();
+        let mut seen = std::collections::HashSet::new();
+        for name in named.iter().flatten() {
+            if !seen.insert(name) {
+                let problem = Problem::new(format!("`{name}` is in two parts")).at(parts.place);
+                sink.add(problem.label("a node is in one part"));
+                return None;
+            }
+        }
+        if named.iter().all(Vec::is_empty) {
+            let problem = Problem::new("a partition without parts").at(parts.place);
+            sink.add(problem.label("such as `[[gateway, meter-1], meter-2]`"));
+            return None;
+        }
+        Some(named)
+    }
+
+    /// The groups of what is named, as far as they are known.
+    fn groups(&self, names: &OneOrMore<At<String>>) -> Vec<(String, Place)> {
+        let find = |name: &At<String>| {
+            let (group, _) = self.nodes.find(name, &mut Sink::default())?;
+            Some((group.to_owned(), name.place))
+        };
+        names.0.iter().filter_map(find).collect()
+    }
+
+    /// The nodes of what is named; they must be on this network.
+    fn named(&self, names: &OneOrMore<At<String>>, sink: &mut Sink) -> Vec<String> {
+        let mut all = Vec::new();
+        for name in &names.0 {
+            let Some((group, nodes)) = self.nodes.find(name, sink) else { continue };
+            if !self.members.iter().any(|(member, _)| *member == group) {
+                let text = format!("`{}` is not on the network `{}`", name.value, self.network);
+                sink.add(Problem::new(text).at(name.place).label("`attach` says who is"));
+                continue;
+            }
+            all.extend(nodes);
+        }
+        all
+    }
+}
+
+/// The keys that were typed, in the medium's terms.
+fn overlay(set: &Impairment) -> Overlay {
+    let whole = impairments::resolve(set, Path::new(""), &mut Sink::default());
+    let serde_json::Value::Object(mut values) = serde_json::to_value(&whole).unwrap_or_default()
+    else {
+        return Overlay::default();
+    };
+    let keys = set.keys().into_iter().filter(|(key, _)| *key != "clip");
+    let named = keys.map(|(key, _)| {
+        let key = if key == "outage" { "outages" } else { key };
+        // What is as it is without being named is not written down; nothing means
+        // that.
+        (key.to_owned(), values.remove(key).unwrap_or(serde_json::Value::Null))
+    });
+    Overlay(named.collect())
+}

@@ -1,0 +1,164 @@
+//! CoDel, the controlled delay of RFC 8289: drops by how long frames waited.
+
+use crate::Instant;
+use serde::{Deserialize, Serialize};
+use units::Span;
+
+/// What is asked of CoDel; RFC 8289, section 4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Codel {
+    /// The standing delay that is borne.
+    pub target: Span,
+    /// For how long: about the longest round trip.
+    pub interval: Span,
+}
+
+impl Default for Codel {
+    fn default() -> Self {
+        Self { target: Span::from_ns(5_000_000), interval: Span::from_ns(100_000_000) }
+    }
+}
+
+/// CoDel's state, in the terms of RFC 8289, section 5.
+#[derive(Debug, Clone)]
+pub(crate) struct CodelState {
+    asked: Codel,
+    /// When frames will have waited too long for an interval.
+    first_above: Option<Instant>,
+    dropping: bool,
+    drop_next: Instant,
+    count: u32,
+    last_count: u32,
+    /// The largest frame so far: less than that in the queue is no standing one.
+    largest: u64,
+    /// Whether a drop was made for the frame that leaves now.
+    entered: bool,
+}
+
+impl CodelState {
+    pub fn new(asked: Codel) -> Self {
+        Self {
+            asked,
+            first_above: None,
+            dropping: false,
+            drop_next: 0,
+            count: 0,
+            last_count: 0,
+            largest: 0,
+            entered: false,
+        }
+    }
+
+    /// Whether the frame of `len` bytes is dropped that would leave at `now`
+    /// after it `waited`, with `behind` bytes in the queue behind it.
+    pub fn drops(&mut self, waited: u64, behind: u64, len: u64, now: Instant) -> bool {
+        self.largest = self.largest.max(len);
+        let above = self.is_above(waited, behind, now);
+        if self.dropping {
+            if !above {
+                self.dropping = false;
+            } else if now >= self.drop_next && !self.entered {
+                self.count += 1;
+                self.drop_next = self.next_drop(self.drop_next);
+                return true;
+            }
+            self.entered = false;
+            return false;
+        }
+        if !above {
+            return false;
+        }
+        // The first drop of a state of dropping: the frame behind it leaves
+        // whatever its wait. If the last such state ended not long ago, it goes on
+        // at nearly its rate of drops.
+        self.dropping = true;
+        let recent = now.saturating_sub(self.drop_next) < 16 * self.asked.interval.as_ns();
+        let before = self.count - self.last_count.min(self.count);
+        self.count = if before > 1 && recent { before } else { 1 };
+        self.drop_next = self.next_drop(now);
+        self.last_count = self.count;
+        self.entered = true;
+        true
+    }
+
+    /// The queue has run empty.
+    pub fn empty(&mut self) {
+        self.first_above = None;
+        self.dropping = false;
+        self.entered = false;
+    }
+
+    /// Whether frames have waited too long for a whole interval.
+    fn is_above(&mut self, waited: u64, behind: u64, now: Instant) -> bool {
+        if waited < self.asked.target.as_ns() || behind <= self.largest {
+            self.first_above = None;
+            return false;
+        }
+        match self.first_above {
+            None => {
+                self.first_above = Some(now + self.asked.interval.as_ns());
+                false
+            }
+            Some(at) => now >= at,
+        }
+    }
+
+    /// The control law: the interval over the root of the count.
+    fn next_drop(&self, from: Instant) -> Instant {
+        from + (self.asked.interval.as_ns() as f64 / f64::from(self.count).sqrt()) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Instant = 1_000_000;
+
+    /// Frames of 1500 bytes that leave one a millisecond after `waited`; the
+    /// times of drops in ms.
+    fn drops(codel: &mut CodelState, ms: std::ops::Range<u64>, waited: u64) -> Vec<u64> {
+        let mut times = Vec::new();
+        for now in ms {
+            while codel.drops(waited * MS, 100_000, 1500, now * MS) {
+                times.push(now);
+            }
+        }
+        times
+    }
+
+    #[test]
+    fn a_short_wait_is_never_punished() {
+        let mut codel = CodelState::new(Codel::default());
+        assert!(drops(&mut codel, 0..10_000, 4).is_empty());
+    }
+
+    #[test]
+    fn drops_follow_the_control_law() {
+        let mut codel = CodelState::new(Codel::default());
+        let times = drops(&mut codel, 0..700, 20);
+        // The first an interval after the wait is above the target, the next an
+        // interval later, then interval/sqrt(n) apart: 70.7, 57.7, 50, 44.7 ...
+        assert_eq!(times[..6], [100, 200, 271, 329, 379, 424]);
+    }
+
+    #[test]
+    fn a_short_queue_is_left_alone() {
+        let mut codel = CodelState::new(Codel::default());
+        let any = (0..1000).any(|now| codel.drops(20 * MS, 1500, 1500, now * MS));
+        assert!(!any, "no more than one frame waits behind");
+    }
+
+    #[test]
+    fn dropping_ends_with_the_wait_and_resumes_near_its_rate() {
+        let mut codel = CodelState::new(Codel::default());
+        let first = drops(&mut codel, 0..1000, 20).len();
+        assert!(drops(&mut codel, 1000..1100, 4).is_empty());
+        let again = drops(&mut codel, 1100..1400, 20);
+        assert_eq!(again[0], 1200, "an interval above the target again");
+        // After `first` drops the gap was about interval/sqrt(first); it takes up
+        // there and not at a whole interval.
+        assert!(first > 9 && again[1] - again[0] < 40, "{first} {again:?}");
+    }
+}

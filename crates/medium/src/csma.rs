@@ -1,0 +1,341 @@
+//! One half-duplex channel that all links share by unslotted CSMA-CA.
+//!
+//! IEEE 802.15.4-2011, 5.1.1.4: a sender waits a random number of backoff
+//! units, looks at the channel for the CCA time, and when nothing was on air it
+//! turns round and sends. So two transmissions collide when the second looked
+//! before the first began: both looked within one turnaround of each other. A
+//! look also fits into the gap between a frame and its acknowledgement, and
+//! what is sent then collides with the acknowledgement.
+//!
+//! Everybody hears everybody, at once and equally well: there are no hidden
+//! senders and no capture, and all that overlaps is destroyed. Who sends the
+//! acknowledgement is not modelled; it comes a turnaround after the frame. It is
+//! lost by collision only.
+//!
+//! Pure: times and draws in, outcomes out.
+
+mod attempt;
+mod spec;
+
+#[cfg(test)]
+mod saturation;
+#[cfg(test)]
+mod tests;
+
+pub use attempt::{Arrival, Attempt, Ending, Usage};
+pub use spec::CsmaSpec;
+
+use crate::Instant;
+use attempt::Frame;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use units::{Draw, Purpose};
+
+/// What happens at a time; at one time in this order. Intervals are half open:
+/// what ends when a look begins, or begins when it ends, is not seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    FrameEnds,
+    AckEnds,
+    AckMissed,
+    LookEnds,
+    FrameStarts,
+    AckStarts,
+}
+
+#[derive(Debug, Default)]
+struct Link {
+    usage: Usage,
+    frame: Option<Frame>,
+    /// When its interframe space is over.
+    free: Instant,
+}
+
+/// Something on air. A link has one thing there at most, a frame of its own or
+/// the answer to it.
+#[derive(Debug)]
+struct OnAir {
+    link: usize,
+    since: Instant,
+    collided: bool,
+}
+
+/// Time, kind, link. A link waits for one thing at a time, so none are equal.
+type Event = Reverse<(Instant, Step, usize)>;
+
+/// A running channel.
+#[derive(Debug)]
+pub struct Csma {
+    spec: CsmaSpec,
+    draw: Draw,
+    links: Vec<Link>,
+    /// What ends nothing and brings nothing to a receiver; kept apart so that
+    /// nobody need wake for it.
+    silent: BinaryHeap<Event>,
+    telling: BinaryHeap<Event>,
+    on_air: Vec<OnAir>,
+    /// Since when nothing is on air, while nothing is.
+    quiet_since: Instant,
+    clock: Instant,
+    #[cfg(test)]
+    trace: Vec<tests::Stay>,
+}
+
+impl Csma {
+    /// A quiet channel for `links` links, numbered from 0. `spec` is taken to
+    /// have passed [`CsmaSpec::check`]. Draws belong to the link, its frame, the
+    /// attempt and the backoff, whatever happens on other links.
+    pub fn new(spec: &CsmaSpec, links: usize, draw: Draw) -> Self {
+        Self {
+            spec: spec.clone(),
+            draw,
+            links: (0..links).map(|_| Link::default()).collect(),
+            silent: BinaryHeap::new(),
+            telling: BinaryHeap::new(),
+            on_air: Vec::new(),
+            quiet_since: 0,
+            clock: 0,
+            #[cfg(test)]
+            trace: Vec::new(),
+        }
+    }
+
+    /// Lets the frame at the head of a link's queue contend, `len` bytes long,
+    /// link header included. It does so from `now`, or from the end of the
+    /// interframe space after the link's last one, and ends in one [`Attempt`].
+    ///
+    /// `now` may lie before a time that was given to [`Self::step`], but not
+    /// before what that answered: pass the `at` of the [`Attempt`] to send the
+    /// next frame of a queue without a gap.
+    ///
+    /// # Panics
+    /// When `link` is not one of the channel's, or contends already.
+    pub fn ready(&mut self, link: usize, len: usize, now: Instant) {
+        self.contend(link, len, self.spec.acknowledge, now);
+    }
+
+    /// As [`Self::ready`], for a frame to a group or to all, which nobody
+    /// acknowledges (5.1.6.4) and which is therefore sent once.
+    ///
+    /// # Panics
+    /// As [`Self::ready`].
+    pub fn ready_for_all(&mut self, link: usize, len: usize, now: Instant) {
+        self.contend(link, len, false, now);
+    }
+
+    /// Whether a frame of `link` contends.
+    ///
+    /// # Panics
+    /// When `link` is not one of the channel's.
+    pub fn contends(&self, link: usize) -> bool {
+        self.links[link].frame.is_some()
+    }
+
+    /// What each link did so far.
+    pub fn usage(&self) -> Vec<Usage> {
+        self.links.iter().map(|link| link.usage).collect()
+    }
+
+    /// When to call [`Self::step`] next: nothing ends and nothing arrives before.
+    /// Backoffs and looks at the channel are caught up with then.
+    pub fn next(&self) -> Option<Instant> {
+        let telling = self.telling.peek().map(|Reverse((at, ..))| *at);
+        // What comes out of a look or a start takes at least another look, or
+        // the time on air of a header.
+        let least = self.spec.cca.min(self.spec.airtime(0)).as_ns();
+        let silent = self.silent.peek().map(|Reverse((at, ..))| at + least);
+        [telling, silent].into_iter().flatten().min()
+    }
+
+    /// Goes on to the next end of a frame's sending, at most to `now`; call it
+    /// until it answers nothing. `received` is asked about each frame that came
+    /// through the air without collision; `false` is a loss.
+    pub fn step(
+        &mut self,
+        now: Instant,
+        received: &mut dyn FnMut(Arrival) -> bool,
+    ) -> Option<Attempt> {
+        loop {
+            // The larger of two reversed is the earlier; a lack is the smallest.
+            let heap = match self.telling.peek() > self.silent.peek() {
+                true => &mut self.telling,
+                false => &mut self.silent,
+            };
+            let Reverse((at, step, link)) = *heap.peek()?;
+            if at > now {
+                return None;
+            }
+            heap.pop();
+            self.clock = at;
+            let attempt = match step {
+                Step::LookEnds => self.looked(link, at),
+                Step::FrameStarts => {
+                    self.start(link, at);
+                    None
+                }
+                Step::FrameEnds => self.sent(link, at, received),
+                Step::AckStarts => {
+                    self.enter(link, at);
+                    self.tell(at + self.spec.ack_airtime().as_ns(), Step::AckEnds, link);
+                    None
+                }
+                Step::AckEnds => self.answered(link, at),
+                Step::AckMissed => self.retry(link, at),
+            };
+            if attempt.is_some() {
+                return attempt;
+            }
+        }
+    }
+
+    fn contend(&mut self, link: usize, len: usize, acknowledged: bool, now: Instant) {
+        let sender = &mut self.links[link];
+        assert!(sender.frame.is_none(), "link {link} has a frame that contends");
+        sender.usage.frames += 1;
+        sender.frame = Some(Frame { len, acknowledged, ..Frame::default() });
+        let from = now.max(sender.free).max(self.clock);
+        self.back_off(link, from);
+    }
+
+    /// Waits a random number of units from `from`, then looks at the channel.
+    fn back_off(&mut self, link: usize, from: Instant) {
+        let Link { usage, frame: Some(frame), .. } = &self.links[link] else { return };
+        let exponent = (self.spec.min_be + frame.backoff).min(self.spec.max_be);
+        // 16 bits of link, 40 of frame, 4 of attempt (at most 7), 4 of backoff
+        // (at most 5): one number for each place.
+        let place = (link as u64) << 48
+            | (usage.frames & 0xff_ffff_ffff) << 8
+            | u64::from(frame.attempt) << 4
+            | u64::from(frame.backoff);
+        let units = self.draw.uniform(Purpose::Backoff, place) * f64::from(1u32 << exponent);
+        let wait = units as u64 * self.spec.unit_backoff.as_ns() + self.spec.cca.as_ns();
+        let last = frame.backoff == self.spec.max_backoffs;
+        match last {
+            true => self.tell(from + wait, Step::LookEnds, link),
+            false => self.silent.push(Reverse((from + wait, Step::LookEnds, link))),
+        }
+    }
+
+    fn tell(&mut self, at: Instant, step: Step, link: usize) {
+        self.telling.push(Reverse((at, step, link)));
+    }
+
+    fn looked(&mut self, link: usize, at: Instant) -> Option<Attempt> {
+        if self.on_air.is_empty() && self.quiet_since <= at - self.spec.cca.as_ns() {
+            let starts = at + self.spec.turnaround.as_ns();
+            self.silent.push(Reverse((starts, Step::FrameStarts, link)));
+            return None;
+        }
+        let frame = self.links[link].frame.as_mut()?;
+        frame.backoff += 1;
+        if frame.backoff > self.spec.max_backoffs {
+            self.links[link].usage.access_failures += 1;
+            return self.finish(link, at, Ending::NoAccess, at);
+        }
+        self.back_off(link, at);
+        None
+    }
+
+    fn start(&mut self, link: usize, at: Instant) {
+        let Some(frame) = &self.links[link].frame else { return };
+        let ends = at + self.spec.airtime(frame.len).as_ns();
+        self.links[link].usage.transmissions += 1;
+        self.enter(link, at);
+        self.tell(ends, Step::FrameEnds, link);
+    }
+
+    fn enter(&mut self, link: usize, at: Instant) {
+        self.on_air.iter_mut().for_each(|other| other.collided = true);
+        let collided = !self.on_air.is_empty();
+        self.on_air.push(OnAir { link, since: at, collided });
+    }
+
+    /// Takes what `link` has on air off it; whether it collided.
+    fn leave(&mut self, link: usize, at: Instant) -> bool {
+        let Some(place) = self.on_air.iter().position(|on_air| on_air.link == link) else {
+            return true;
+        };
+        let OnAir { since, collided, .. } = self.on_air.swap_remove(place);
+        let usage = &mut self.links[link].usage;
+        usage.airtime += at - since;
+        usage.collisions += u64::from(collided);
+        self.quiet_since = at;
+        #[cfg(test)]
+        self.trace.push(tests::Stay { link, since, until: at, collided });
+        collided
+    }
+
+    fn sent(
+        &mut self,
+        link: usize,
+        at: Instant,
+        received: &mut dyn FnMut(Arrival) -> bool,
+    ) -> Option<Attempt> {
+        let collided = self.leave(link, at);
+        let frame = self.links[link].frame.as_mut()?;
+        let duplicate = frame.delivered.is_some();
+        let arrived =
+            !collided && received(Arrival { link, attempt: frame.attempt, at, duplicate });
+        frame.collided = collided;
+        if arrived && !duplicate {
+            frame.delivered = Some(at);
+        }
+        if !frame.acknowledged {
+            let outcome = match (arrived, collided) {
+                (true, _) => Ending::Sent,
+                (false, true) => Ending::Collided,
+                (false, false) => Ending::Lost,
+            };
+            let free = at + self.spec.interframe(frame.len).as_ns();
+            return self.finish(link, at, outcome, free);
+        }
+        match arrived {
+            true => {
+                let starts = at + self.spec.turnaround.as_ns();
+                self.silent.push(Reverse((starts, Step::AckStarts, link)));
+            }
+            false => self.tell(at + self.spec.ack_wait.as_ns(), Step::AckMissed, link),
+        }
+        None
+    }
+
+    fn answered(&mut self, link: usize, at: Instant) -> Option<Attempt> {
+        let collided = self.leave(link, at);
+        let frame = self.links[link].frame.as_mut()?;
+        if collided {
+            frame.collided = true;
+            let took = self.spec.turnaround.as_ns() + self.spec.ack_airtime().as_ns();
+            let missed = at + self.spec.ack_wait.as_ns().saturating_sub(took);
+            self.tell(missed, Step::AckMissed, link);
+            return None;
+        }
+        let free = at + self.spec.interframe(frame.len).as_ns();
+        self.finish(link, at, Ending::Sent, free)
+    }
+
+    fn retry(&mut self, link: usize, at: Instant) -> Option<Attempt> {
+        let frame = self.links[link].frame.as_mut()?;
+        if frame.attempt == self.spec.retries {
+            let outcome = if frame.collided { Ending::Collided } else { Ending::Lost };
+            return self.finish(link, at, outcome, at);
+        }
+        frame.attempt += 1;
+        frame.backoff = 0;
+        self.links[link].usage.retries += 1;
+        self.back_off(link, at);
+        None
+    }
+
+    fn finish(
+        &mut self,
+        link: usize,
+        at: Instant,
+        outcome: Ending,
+        free: Instant,
+    ) -> Option<Attempt> {
+        let sender = &mut self.links[link];
+        let delivered = sender.frame.take()?.delivered;
+        sender.free = free;
+        Some(Attempt { link, at, outcome, delivered })
+    }
+}

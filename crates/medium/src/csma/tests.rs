@@ -1,0 +1,300 @@
+//! The channel against arithmetic, in virtual time.
+
+use super::*;
+use crate::Instant;
+use std::collections::HashMap;
+
+/// What was on air, from when to when: the trace that tests look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stay {
+    pub link: usize,
+    pub since: Instant,
+    pub until: Instant,
+    pub collided: bool,
+}
+
+const FRAME: usize = 127;
+const FRAME_NS: u64 = 4_256_000;
+const SECOND: u64 = 1_000_000_000;
+
+pub(super) fn draw(seed: u64) -> Draw {
+    Draw::new(seed, 0, 0)
+}
+
+fn unacknowledged() -> CsmaSpec {
+    CsmaSpec { acknowledge: false, ..CsmaSpec::default() }
+}
+
+/// No backoff at all before the first look.
+fn at_once() -> CsmaSpec {
+    CsmaSpec { min_be: 0, ..unacknowledged() }
+}
+
+/// All that ends, with nothing made ready after.
+fn drain(csma: &mut Csma, received: &mut dyn FnMut(Arrival) -> bool) -> Vec<Attempt> {
+    std::iter::from_fn(|| csma.step(u64::MAX, received)).collect()
+}
+
+/// Every link always has a frame of [`FRAME`] bytes until `end`; what ended by
+/// then. Links begin at times of their own, so that no two share a clock.
+pub(super) fn saturate(csma: &mut Csma, links: usize, end: Instant) -> Vec<Attempt> {
+    let phase = Draw::new(99, 0, 0);
+    for link in 0..links {
+        let at = phase.uniform(Purpose::Jitter, link as u64) * 10e6;
+        csma.ready(link, FRAME, at as u64);
+    }
+    let mut ended = Vec::new();
+    while let Some(attempt) = csma.step(end, &mut |_| true) {
+        csma.ready(attempt.link, FRAME, attempt.at);
+        ended.push(attempt);
+    }
+    ended
+}
+
+#[test]
+fn a_frame_alone_has_the_airtime_of_itself_and_its_acknowledgement() {
+    for (spec, airtime, least) in [
+        (CsmaSpec::default(), FRAME_NS + 352_000, 320_000 + FRAME_NS + 544_000),
+        (unacknowledged(), FRAME_NS, 320_000 + FRAME_NS),
+    ] {
+        let mut csma = Csma::new(&spec, 1, draw(1));
+        csma.ready(0, FRAME, 0);
+        let ended = drain(&mut csma, &mut |_| true);
+        assert_eq!((ended.len(), ended[0].outcome), (1, Ending::Sent));
+        // The rest is whole backoff units.
+        assert_eq!((ended[0].at - least) % 320_000, 0);
+        let delivered = ended[0].at - if spec.acknowledge { 544_000 } else { 0 };
+        assert_eq!(ended[0].delivered, Some(delivered));
+        let usage = csma.usage()[0];
+        assert_eq!((usage.airtime, usage.transmissions, usage.collisions), (airtime, 1, 0));
+    }
+}
+
+#[test]
+fn a_lone_sender_waits_half_the_window_and_sends_a_frame_each_6_88_ms() {
+    const FRAMES: usize = 20_000;
+    let mut csma = Csma::new(&CsmaSpec::default(), 1, draw(2));
+    csma.ready(0, FRAME, 0);
+    let mut last = 0;
+    for _ in 0..FRAMES {
+        let attempt = csma.step(u64::MAX, &mut |_| true).unwrap();
+        assert_eq!(attempt.outcome, Ending::Sent);
+        last = attempt.at;
+        csma.ready(0, FRAME, last);
+    }
+    let each = last as f64 / FRAMES as f64;
+    // 6.88 ms less the backoff's mean, 3.5 units. The window of 8 has a deviation
+    // of 2.29 units; four of the mean's: 0.065 units.
+    let units = (each - 5_760_000.0) / 320_000.0;
+    assert!((units - 3.5).abs() < 0.065, "{units}");
+    assert_eq!(csma.usage()[0].collisions, 0);
+}
+
+#[test]
+fn the_first_frame_of_many_at_once_collides_as_often_as_the_least_draw_is_shared() {
+    // The setting of Buratti and Verdone, IEEE Trans. Veh. Tech. 58 (7), 2009:
+    // all answer one query at once. In the first window all look on one grid of
+    // units, so the first transmission survives when exactly one sender drew the
+    // least of 8 numbers, an exact sum without any fixed point.
+    const TRIALS: u64 = 20_000;
+    for senders in [2, 5, 10, 20, 50] {
+        let alone: f64 =
+            (0..8).map(|k| senders as f64 / 8.0 * (f64::from(7 - k) / 8.0).powi(senders - 1)).sum();
+        let survived = (0..TRIALS)
+            .filter(|trial| {
+                let mut csma = Csma::new(&unacknowledged(), senders as usize, draw(*trial));
+                (0..senders).for_each(|link| csma.ready(link as usize, FRAME, 0));
+                csma.step(u64::MAX, &mut |_| true);
+                drain(&mut csma, &mut |_| true);
+                !csma.trace.iter().min_by_key(|stay| stay.since).unwrap().collided
+            })
+            .count() as f64;
+        let deviation = (alone * (1.0 - alone) / TRIALS as f64).sqrt();
+        let share = survived / TRIALS as f64;
+        assert!((share - alone).abs() < 4.0 * deviation, "{senders}: {share}, not {alone}");
+    }
+}
+
+#[test]
+fn two_collide_when_both_looked_within_one_turnaround() {
+    for (apart, outcome) in
+        [(0, Ending::Collided), (192_000, Ending::Collided), (192_001, Ending::Sent)]
+    {
+        let mut csma = Csma::new(&at_once(), 2, draw(3));
+        csma.ready(0, FRAME, 0);
+        csma.ready(1, FRAME, apart);
+        let ended = drain(&mut csma, &mut |_| true);
+        let first = ended.iter().find(|attempt| attempt.link == 0).unwrap();
+        assert_eq!(first.outcome, outcome, "{apart} ns apart");
+        assert_eq!(first.at, 320_000 + FRAME_NS);
+    }
+}
+
+#[test]
+fn a_look_that_fits_between_frame_and_acknowledgement_destroys_the_acknowledgement() {
+    let ends = 320_000 + FRAME_NS;
+    for (begins, collides) in
+        [(ends - 1, false), (ends, true), (ends + 64_000, true), (ends + 64_001, false)]
+    {
+        let spec = CsmaSpec { min_be: 0, ..CsmaSpec::default() };
+        let mut csma = Csma::new(&spec, 2, draw(4));
+        csma.ready(0, FRAME, 0);
+        csma.ready(1, 20, begins);
+        let mut duplicates = 0;
+        let ended = drain(&mut csma, &mut |arrival| {
+            duplicates += u32::from(arrival.duplicate);
+            true
+        });
+        let first = ended.iter().find(|attempt| attempt.link == 0).unwrap();
+        assert_eq!((first.outcome, first.delivered), (Ending::Sent, Some(ends)), "{begins}");
+        assert_eq!(csma.usage()[0].retries > 0, collides, "{begins}");
+        assert_eq!(duplicates > 0, collides, "{begins}");
+    }
+}
+
+#[test]
+fn what_the_link_loses_is_sent_again_until_retries_are_used_up() {
+    let outcome = |spec: &CsmaSpec, losses: u32| {
+        let mut csma = Csma::new(spec, 1, draw(5));
+        csma.ready(0, FRAME, 0);
+        let mut asked = Vec::new();
+        let ended = drain(&mut csma, &mut |arrival| {
+            asked.push(arrival.attempt);
+            arrival.attempt >= losses
+        });
+        assert_eq!(asked.len() as u64, csma.usage()[0].transmissions);
+        (ended[0].outcome, ended[0].delivered.is_some(), asked)
+    };
+    let acknowledged = CsmaSpec::default();
+    assert_eq!(outcome(&acknowledged, 0), (Ending::Sent, true, vec![0]));
+    assert_eq!(outcome(&acknowledged, 3), (Ending::Sent, true, vec![0, 1, 2, 3]));
+    assert_eq!(outcome(&acknowledged, 4), (Ending::Lost, false, vec![0, 1, 2, 3]));
+    assert_eq!(outcome(&unacknowledged(), 1), (Ending::Lost, false, vec![0]));
+}
+
+#[test]
+fn a_frame_for_all_is_sent_once() {
+    let mut csma = Csma::new(&CsmaSpec::default(), 1, draw(6));
+    csma.ready_for_all(0, FRAME, 0);
+    assert_eq!(drain(&mut csma, &mut |_| true)[0].outcome, Ending::Sent);
+    assert_eq!(csma.usage()[0].airtime, FRAME_NS);
+}
+
+#[test]
+fn five_looks_at_a_busy_channel_end_a_frame() {
+    let mut csma = Csma::new(&at_once(), 2, draw(7));
+    // 2000 B are 64 ms; five backoffs are 37 ms at most.
+    csma.ready(0, 2_000, 0);
+    csma.ready(1, FRAME, 1_000_000);
+    let first = csma.step(u64::MAX, &mut |_| true).unwrap();
+    assert_eq!((first.link, first.outcome, first.delivered), (1, Ending::NoAccess, None));
+    assert!(first.at >= 1_000_000 + 5 * 128_000 && first.at < 38_000_000);
+    assert_eq!(csma.usage()[1].access_failures, 1);
+    assert_eq!(csma.usage()[1].transmissions, 0);
+    assert!(csma.contends(0) && !csma.contends(1));
+}
+
+/// A second of 60 links that send when they like, over links that lose.
+fn busy_second(seed: u64) -> (Csma, Vec<Attempt>, u64) {
+    let traffic = Draw::new(seed, 1, 0);
+    let mut csma = Csma::new(&CsmaSpec::default(), 60, draw(seed));
+    let (mut frames, mut ended) = (0, Vec::new());
+    for slot in 0..500 {
+        let now = slot * SECOND / 500;
+        let mut lost = |arrival: Arrival| {
+            traffic.uniform(Purpose::Loss, arrival.at ^ arrival.link as u64) > 0.2
+        };
+        ended.extend(std::iter::from_fn(|| csma.step(now, &mut lost)));
+        let link = (traffic.uniform(Purpose::Jitter, slot) * 60.0) as usize;
+        if !csma.contends(link) {
+            frames += 1;
+            csma.ready(link, 20 + (slot % 100) as usize, now);
+        }
+    }
+    ended.extend(drain(&mut csma, &mut |_| true));
+    (csma, ended, frames)
+}
+
+#[test]
+fn every_frame_ends_once() {
+    let (csma, ended, frames) = busy_second(8);
+    assert_eq!(ended.len() as u64, frames);
+    let mut per_link = HashMap::new();
+    ended.iter().for_each(|attempt| *per_link.entry(attempt.link).or_insert(0u64) += 1);
+    for (link, usage) in csma.usage().iter().enumerate() {
+        assert_eq!(usage.frames, per_link.get(&link).copied().unwrap_or(0));
+    }
+    assert!(ended.iter().map(|attempt| attempt.at).is_sorted());
+    assert!((0..60).all(|link| !csma.contends(link)));
+    // All endings came up, so the count is of something.
+    for ending in [Ending::Sent, Ending::NoAccess] {
+        assert!(ended.iter().any(|attempt| attempt.outcome == ending), "{ending:?}");
+    }
+}
+
+#[test]
+fn nothing_is_on_air_beside_another_without_a_collision_nor_collides_alone() {
+    let (mut csma, ..) = busy_second(9);
+    csma.trace.sort_by_key(|stay| stay.since);
+    let overlap = |a: &Stay, b: &Stay| a.since < b.until && b.since < a.until;
+    let trace = &csma.trace;
+    assert!(trace.iter().any(|stay| stay.collided) && trace.iter().any(|stay| !stay.collided));
+    for (i, stay) in trace.iter().enumerate() {
+        let beside = trace.iter().enumerate().any(|(j, other)| i != j && overlap(stay, other));
+        assert_eq!(beside, stay.collided, "{stay:?}");
+    }
+    // What is on air is what was counted.
+    for (link, usage) in csma.usage().iter().enumerate() {
+        let own = || trace.iter().filter(|stay| stay.link == link);
+        assert_eq!(usage.airtime, own().map(|stay| stay.until - stay.since).sum::<u64>());
+        assert_eq!(usage.collisions, own().filter(|stay| stay.collided).count() as u64);
+    }
+}
+
+#[test]
+fn one_seed_gives_one_run() {
+    let run = |seed| busy_second(seed).1;
+    assert_eq!(run(10), run(10));
+    assert_ne!(run(10), run(11));
+}
+
+#[test]
+fn draws_belong_to_the_link() {
+    // The second link's first look does not move when another link is there.
+    let first_of_1 = |others: bool| {
+        let mut csma = Csma::new(&unacknowledged(), 2, draw(12));
+        if others {
+            csma.ready(0, FRAME, SECOND);
+        }
+        csma.ready(1, FRAME, 0);
+        csma.step(u64::MAX, &mut |_| true)
+    };
+    assert_eq!(first_of_1(false), first_of_1(true));
+}
+
+#[test]
+fn waking_when_told_to_misses_nothing() {
+    let run = |stepwise: bool| {
+        let mut csma = Csma::new(&CsmaSpec::default(), 30, draw(13));
+        (0..30).for_each(|link| csma.ready(link, FRAME, link as u64 * 1_000));
+        let (mut ended, mut wakes) = (Vec::new(), 0u64);
+        while let Some(next) = csma.next().filter(|next| *next < SECOND) {
+            wakes += 1;
+            let now = if stepwise { next } else { SECOND };
+            while let Some(attempt) = csma.step(now, &mut |arrival| {
+                assert!(!stepwise || arrival.at == now, "late for {arrival:?}");
+                true
+            }) {
+                assert!(!stepwise || attempt.at == now, "late for {attempt:?}");
+                csma.ready(attempt.link, FRAME, attempt.at);
+                ended.push(attempt);
+            }
+        }
+        ended.retain(|attempt| attempt.at < SECOND - 10_000_000);
+        (ended, wakes)
+    };
+    let ((stepwise, wakes), (at_once, _)) = (run(true), run(false));
+    assert_eq!(stepwise, at_once);
+    // A wake is no sooner than a look after the last.
+    assert!(wakes < SECOND / 128_000 + 2 * stepwise.len() as u64, "{wakes}");
+}

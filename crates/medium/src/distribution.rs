@@ -1,0 +1,233 @@
+//! The shape of a delay's variation, as tables of quantiles like tc-netem's.
+
+use serde::{Deserialize, Serialize};
+use statrs::function::erf::erfc_inv;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+
+/// The shape of the delay's variation round its mean.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Distribution {
+    /// Evenly between `delay - jitter` and `delay + jitter`.
+    #[default]
+    Uniform,
+    /// Normal, with `jitter` as its standard deviation, cut at four of them.
+    Normal,
+    /// Pareto of shape 3, moved and scaled as tc-netem's: from -2/3 to 4
+    /// jitters, mean -0.033 jitters, standard deviation 0.82.
+    Pareto,
+    /// A quarter of the normal's and three quarters of the Pareto's quantiles:
+    /// mean -0.025 jitters, standard deviation 0.83.
+    #[serde(rename = "paretonormal")]
+    ParetoNormal,
+    /// A table from a file in iproute2's format.
+    Table(Table),
+}
+
+/// Quantiles from a file in iproute2's `.dist` format.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    /// The file.
+    pub file: PathBuf,
+    /// The quantiles in jitters. Not written down with a plan: the file is.
+    #[serde(skip)]
+    quantiles: Arc<[f32]>,
+}
+
+/// tc-netem's tables hold 16-bit numbers, of which this is one jitter.
+const SCALE: f32 = 8192.0;
+/// Entries of the built-in tables, as of iproute2's.
+const ENTRIES: usize = 4096;
+/// The most that tc-netem takes.
+const MOST: usize = 16_384;
+
+/// Why a table cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TableError {
+    /// It cannot be read.
+    #[error("could not read {}: {why}", file.display())]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+    /// It holds something else.
+    #[error("{}, line {line}: `{word}` is not a whole number from -32768 to 32767", file.display())]
+    NotANumber {
+        /// The file.
+        file: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What stands there.
+        word: String,
+    },
+    /// It holds too few or too many.
+    #[error("{} holds {count} numbers; a table has 2 to {MOST}", file.display())]
+    Size {
+        /// The file.
+        file: PathBuf,
+        /// How many.
+        count: usize,
+    },
+}
+
+impl Table {
+    /// Reads a file in iproute2's `.dist` format: numbers of which 8192 are one
+    /// jitter, each as likely as any other; lines that begin with `#` are
+    /// remarks.
+    ///
+    /// # Errors
+    /// When it cannot be read or holds anything else.
+    pub fn read(file: &Path) -> Result<Self, TableError> {
+        let text = std::fs::read_to_string(file).map_err(|error| TableError::Unreadable {
+            file: file.to_owned(),
+            why: error.to_string(),
+        })?;
+        Self::parse(file, &text)
+    }
+
+    /// The same from text that has been read.
+    ///
+    /// # Errors
+    /// When it holds anything else than a table.
+    pub fn parse(file: &Path, text: &str) -> Result<Self, TableError> {
+        let mut quantiles = Vec::new();
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.starts_with('#'));
+        for (number, word) in
+            lines.flat_map(|(n, line)| line.split_whitespace().map(move |w| (n, w)))
+        {
+            let value: i16 = word.parse().map_err(|_| TableError::NotANumber {
+                file: file.to_owned(),
+                line: number + 1,
+                word: word.chars().take(20).collect(),
+            })?;
+            quantiles.push(f32::from(value) / SCALE);
+        }
+        match quantiles.len() {
+            2..=MOST => Ok(Self { file: file.to_owned(), quantiles: quantiles.into() }),
+            count => Err(TableError::Size { file: file.to_owned(), count }),
+        }
+    }
+}
+
+impl Distribution {
+    /// How many jitters the delay of a frame lies from the mean, for `u` uniform
+    /// in [0, 1).
+    pub fn quantile(&self, u: f64) -> f64 {
+        match self {
+            Self::Uniform => 2.0 * u - 1.0,
+            Self::Normal => pick(&NORMAL, u),
+            Self::Pareto => pick(&PARETO, u),
+            Self::ParetoNormal => pick(&PARETO_NORMAL, u),
+            // A plan that was read back without its tables has none.
+            Self::Table(table) if table.quantiles.is_empty() => 0.0,
+            Self::Table(table) => pick(&table.quantiles, u),
+        }
+    }
+
+    /// The mean in jitters.
+    pub fn mean(&self) -> f64 {
+        self.moments().0
+    }
+
+    /// The standard deviation in jitters.
+    pub fn deviation(&self) -> f64 {
+        self.moments().1
+    }
+
+    fn moments(&self) -> (f64, f64) {
+        let table: &[f32] = match self {
+            // Of a uniform distribution between -1 and 1.
+            Self::Uniform => return (0.0, 1.0 / 3f64.sqrt()),
+            Self::Normal => &NORMAL,
+            Self::Pareto => &PARETO,
+            Self::ParetoNormal => &PARETO_NORMAL,
+            Self::Table(table) => &table.quantiles,
+        };
+        let n = table.len().max(1) as f64;
+        let mean = table.iter().map(|q| f64::from(*q)).sum::<f64>() / n;
+        let square = table.iter().map(|q| (f64::from(*q) - mean).powi(2)).sum::<f64>() / n;
+        (mean, square.sqrt())
+    }
+}
+
+fn pick(table: &[f32], u: f64) -> f64 {
+    let place = (u * table.len() as f64) as usize;
+    f64::from(table[place.min(table.len() - 1)])
+}
+
+fn table(quantile: impl Fn(f64) -> f64) -> Vec<f32> {
+    // The largest that tc-netem's 16 bits can hold is just under four jitters.
+    let most = f64::from(i16::MAX) / f64::from(SCALE);
+    let middle = |place: usize| (place as f64 + 0.5) / ENTRIES as f64;
+    (0..ENTRIES).map(|place| quantile(middle(place)).clamp(-4.0, most) as f32).collect()
+}
+
+/// The normal distribution's quantile.
+pub(crate) fn normal(u: f64) -> f64 {
+    -std::f64::consts::SQRT_2 * erfc_inv(2.0 * u)
+}
+
+/// A Pareto distribution of shape 3 and least value 1, less its mean of 1.5 and
+/// times 4/3: the one of tc-netem.
+fn pareto(u: f64) -> f64 {
+    ((1.0 - u).powf(-1.0 / 3.0) - 1.5) * 4.0 / 3.0
+}
+
+static NORMAL: LazyLock<Vec<f32>> = LazyLock::new(|| table(normal));
+static PARETO: LazyLock<Vec<f32>> = LazyLock::new(|| table(pareto));
+static PARETO_NORMAL: LazyLock<Vec<f32>> = LazyLock::new(|| {
+    NORMAL.iter().zip(PARETO.iter()).map(|(normal, pareto)| 0.25 * normal + 0.75 * pareto).collect()
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deciles(of: &Distribution) -> Vec<f64> {
+        [0.01, 0.25, 0.5, 0.75, 0.99].map(|u| of.quantile(u)).to_vec()
+    }
+
+    fn close(got: &[f64], want: &[f64]) {
+        let near = got.iter().zip(want).all(|(a, b)| (a - b).abs() < 0.015);
+        assert!(near && got.len() == want.len(), "{got:?} for {want:?}");
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_tables_of_iproute2() {
+        // Read off normal.dist, pareto.dist and paretonormal.dist of iproute2 6.1.
+        close(&deciles(&Distribution::Normal), &[-2.325, -0.674, 0.0, 0.675, 2.327]);
+        close(&deciles(&Distribution::Pareto), &[-0.662, -0.533, -0.320, 0.117, 4.0]);
+        close(&deciles(&Distribution::ParetoNormal), &[-1.078, -0.568, -0.240, 0.256, 3.582]);
+    }
+
+    #[test]
+    fn moments_are_those_of_the_tables_of_iproute2() {
+        let moments = |of: Distribution| [of.mean(), of.deviation()];
+        close(&moments(Distribution::Normal), &[0.0, 1.0]);
+        close(&moments(Distribution::Pareto), &[-0.033, 0.820]);
+        close(&moments(Distribution::ParetoNormal), &[-0.025, 0.834]);
+        close(&moments(Distribution::Uniform), &[0.0, 0.577]);
+    }
+
+    #[test]
+    fn a_table_is_read_as_iproute2_writes_it() {
+        let text = "# This is a remark with 3 words.\n -8192 0\n 8192 16384\n";
+        let table = Table::parse(Path::new("two.dist"), text).unwrap();
+        let shape = Distribution::Table(table);
+        assert_eq!([0.0, 0.25, 0.5, 0.999].map(|u| shape.quantile(u)), [-1.0, 0.0, 1.0, 2.0]);
+        assert_eq!(shape.mean(), 0.5);
+    }
+
+    #[test]
+    fn what_is_no_table_is_said_with_its_line() {
+        let say = |text: &str| Table::parse(Path::new("a.dist"), text).unwrap_err().to_string();
+        let number = "a.dist, line 2: `x` is not a whole number from -32768 to 32767";
+        assert_eq!(say("1 2\n3 x"), number);
+        assert_eq!(say("# nothing\n"), "a.dist holds 0 numbers; a table has 2 to 16384");
+        let missing = Table::read(Path::new("/no/such.dist")).unwrap_err().to_string();
+        assert!(missing.starts_with("could not read /no/such.dist: No such file"), "{missing}");
+    }
+}

@@ -1,0 +1,141 @@
+//! What a sender of a cellular link is granted, as the experiment file says it.
+
+use serde::{Deserialize, Serialize};
+use units::{Bytes, Ratio, Span};
+
+/// The grants of one direction of a cellular link; see
+/// [`Grant`](super::Grant) for what they do to frames.
+///
+/// `cycle` alone or `request_period` with `delay` make the sender ask; with none
+/// of them it is always granted, and each block of time is its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GrantSpec {
+    /// Time that one transport block takes, and from one to the next; above 0.
+    pub tti: Span,
+    /// Bytes that one transport block carries; above 0.
+    pub transport_block: Bytes,
+    /// Share of a transport block that carries frames and their `overhead`;
+    /// above 0.
+    #[serde(default = "all")]
+    pub efficiency: Ratio,
+    /// Bytes that the radio adds to each IP packet.
+    #[serde(default)]
+    pub overhead: Bytes,
+    /// When the first block of the run's clock begins; below `tti`. Sets two
+    /// directions apart, such as GSM's uplink, three timeslots behind.
+    #[serde(default)]
+    pub offset: Span,
+    /// From data at an idle sender to the first grant, where one number is all
+    /// that is known; and from the end of that grant to the next, if `initial`
+    /// was not enough.
+    #[serde(default)]
+    pub cycle: Option<Span>,
+    /// Requests can be made at each multiple of this only.
+    #[serde(default)]
+    pub request_period: Option<Span>,
+    /// From the request to the grant; default 0.
+    #[serde(default)]
+    pub delay: Option<Span>,
+    /// Bytes of the first grant after idling, overhead included; what exceeds
+    /// them waits for a second, which has no end. Default: the first has none.
+    #[serde(default)]
+    pub initial: Option<Bytes>,
+    /// How long the sender stays granted after its last block; default 0.
+    #[serde(default)]
+    pub hold: Option<Span>,
+}
+
+fn all() -> Ratio {
+    Ratio::from_fraction(1.0).expect("a share")
+}
+
+impl GrantSpec {
+    /// Blocks of `transport_block` bytes each `tti`, always granted.
+    pub fn always(tti: Span, transport_block: Bytes) -> Self {
+        Self {
+            tti,
+            transport_block,
+            efficiency: all(),
+            overhead: Bytes::new(0),
+            offset: Span::ZERO,
+            cycle: None,
+            request_period: None,
+            delay: None,
+            initial: None,
+            hold: None,
+        }
+    }
+
+    /// Whether the sender has to ask for grants.
+    pub fn asks(&self) -> bool {
+        self.cycle.is_some() || self.request_period.is_some() || self.delay.is_some()
+    }
+
+    /// Thousandths of a byte that one block carries; 0 only in a spec that
+    /// [`Self::check`] refuses.
+    pub(super) fn capacity(&self) -> u64 {
+        (self.transport_block.get() as f64 * 1e3 * self.efficiency.fraction()).round() as u64
+    }
+
+    /// Whether the spec makes sense; if not, what is wrong and what to write.
+    pub fn check(&self) -> Result<(), String> {
+        let refuse = |text: &str| Err(text.to_owned());
+        let zero = |span: Option<Span>| span == Some(Span::ZERO);
+        if self.tti == Span::ZERO {
+            return refuse("a `tti` of zero sends no blocks; write for example `tti: 20 ms`");
+        }
+        if self.transport_block.get() == 0 {
+            return refuse(
+                "a `transport_block` of zero carries nothing; write for example \
+                 `transport_block: 148 B`",
+            );
+        }
+        if self.capacity() == 0 {
+            return Err(format!(
+                "with an `efficiency` of {} a transport block carries nothing; write for example \
+                 `efficiency: 90 %`",
+                self.efficiency
+            ));
+        }
+        if self.offset >= self.tti {
+            return Err(format!(
+                "`offset` is {}, but blocks repeat each {}; write less than `tti`",
+                self.offset, self.tti
+            ));
+        }
+        if zero(self.cycle) {
+            return refuse(
+                "a `cycle` of zero grants at once; leave it out, or write for example \
+                 `cycle: 157 ms`",
+            );
+        }
+        if zero(self.request_period) {
+            return refuse(
+                "a `request_period` of zero has no end of requests; leave it out, or write for \
+                 example `request_period: 20 ms`",
+            );
+        }
+        if self.cycle.is_some() && (self.request_period.is_some() || self.delay.is_some()) {
+            return refuse(
+                "`cycle` is the whole time from data to grant, `request_period` and `delay` are \
+                 its parts; write one or the other",
+            );
+        }
+        if self.initial == Some(Bytes::new(0)) {
+            return refuse(
+                "an `initial` grant of zero carries nothing; leave it out, or write for example \
+                 `initial: 176 B`",
+            );
+        }
+        for (key, given) in [("initial", self.initial.is_some()), ("hold", self.hold.is_some())] {
+            if given && !self.asks() {
+                return Err(format!(
+                    "`{key}` is about a sender that asks for grants, and this one is always \
+                     granted; add `cycle` or `request_period`, or leave `{key}` out"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

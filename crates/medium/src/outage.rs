@@ -1,0 +1,140 @@
+//! Times in which a link carries nothing.
+
+use crate::Instant;
+use serde::{Deserialize, Serialize};
+use units::{Draw, Purpose, Span};
+
+/// When a link is down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", untagged)]
+pub enum Outage {
+    /// At a time after the start of impairments, for a span; again and again if
+    /// `every` is given, as of a link that flaps.
+    Scheduled {
+        /// The beginning of the first.
+        at: Span,
+        /// How long each lasts; less than `every`.
+        lasts: Span,
+        /// From the beginning of one to that of the next.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        every: Option<Span>,
+    },
+    /// At random: up and down for exponentially distributed times.
+    Random {
+        /// Mean time up until it fails (MTTF).
+        mean_up: Span,
+        /// Mean time down until it is repaired (MTTR).
+        mean_down: Span,
+    },
+}
+
+/// The share of time down over a long time; what happens once has none.
+impl Outage {
+    /// The share of time in which the link is down, over a long time.
+    pub fn share(&self) -> f64 {
+        match self {
+            Self::Scheduled { every: None, .. } => 0.0,
+            Self::Scheduled { lasts, every: Some(every), .. } => {
+                lasts.as_ns() as f64 / every.as_ns().max(1) as f64
+            }
+            Self::Random { mean_up, mean_down } => {
+                let (up, down) = (mean_up.as_ns() as f64, mean_down.as_ns() as f64);
+                down / (up + down).max(1.0)
+            }
+        }
+    }
+}
+
+/// One outage followed through time.
+#[derive(Debug, Clone)]
+pub(crate) struct Gate {
+    asked: Outage,
+    draw: Draw,
+    /// Which outage of its link this is: each draws by itself.
+    number: u64,
+    /// Of a random outage: whether it is down until `until`, and how often it
+    /// has changed.
+    down: bool,
+    until: Instant,
+    changes: u64,
+}
+
+impl Gate {
+    pub fn new(asked: Outage, draw: Draw, number: u64) -> Self {
+        // Down before time began, so that the first look draws the first time up.
+        Self { asked, draw, number, down: true, until: 0, changes: 0 }
+    }
+
+    /// Whether the link is down `at` ns after the start of impairments. Times
+    /// must not decrease.
+    pub fn is_down(&mut self, at: Instant) -> bool {
+        match self.asked {
+            Outage::Scheduled { at: from, lasts, every } => {
+                let Some(since) = at.checked_sub(from.as_ns()) else { return false };
+                let within = every.map_or(since, |every| since % every.as_ns().max(1));
+                within < lasts.as_ns()
+            }
+            Outage::Random { mean_up, mean_down } => {
+                while self.until <= at {
+                    self.down = !self.down;
+                    let mean = if self.down { mean_down } else { mean_up };
+                    let place = (self.number << 48) | self.changes;
+                    let u = self.draw.uniform(Purpose::Outage, place);
+                    let span = -(1.0 - u).ln() * mean.as_ns() as f64;
+                    // At least 1 ns, so that it ends.
+                    self.until += (span as u64).max(1);
+                    self.changes += 1;
+                }
+                self.down
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Instant = 1_000_000_000;
+
+    fn span(s: u64) -> Span {
+        Span::from_ns(s * S)
+    }
+
+    fn gate(asked: Outage) -> Gate {
+        Gate::new(asked, Draw::new(7, 1, 0), 0)
+    }
+
+    fn down(gate: &mut Gate, times: &[Instant]) -> Vec<bool> {
+        times.iter().map(|at| gate.is_down(*at)).collect()
+    }
+
+    #[test]
+    fn a_scheduled_outage_lasts_its_time() {
+        let mut once = gate(Outage::Scheduled { at: span(10), lasts: span(2), every: None });
+        let times = [0, 10 * S - 1, 10 * S, 12 * S - 1, 12 * S, 100 * S];
+        assert_eq!(down(&mut once, &times), [false, false, true, true, false, false]);
+    }
+
+    #[test]
+    fn a_flapping_link_comes_and_goes() {
+        let every = Some(span(5));
+        let mut flaps = gate(Outage::Scheduled { at: span(1), lasts: span(2), every });
+        let times = [0, S, 2 * S, 3 * S, 6 * S, 7 * S, 8 * S];
+        assert_eq!(down(&mut flaps, &times), [false, true, true, false, true, true, false]);
+    }
+
+    #[test]
+    fn a_random_outage_has_the_means_asked_for() {
+        let asked = Outage::Random { mean_up: span(9), mean_down: span(1) };
+        let mut random = gate(asked);
+        let seconds = 1_000_000;
+        let fates: Vec<_> = (0..10 * seconds).map(|t| random.is_down(t * S / 10)).collect();
+        let share = fates.iter().filter(|down| **down).count() as f64 / fates.len() as f64;
+        // 100,000 rounds of a time down: 4 standard errors are 1.7 % of a tenth.
+        assert!((share - asked.share()).abs() < 0.002, "{share}");
+        // A tenth of a second apart, times down under that may go unseen: 1 - e^-0.1.
+        let ends = fates.chunk_by(|a, b| a == b).filter(|run| run[0]).count() as f64;
+        assert!((ends / (seconds as f64 / 10.0) - 0.95).abs() < 0.03, "{ends}");
+    }
+}

@@ -1,0 +1,136 @@
+//! RED, random early detection: drops by the mean length of the queue.
+
+use crate::Instant;
+use serde::{Deserialize, Serialize};
+use units::{Bytes, Draw, Purpose, Ratio};
+
+/// What is asked of RED (S. Floyd, V. Jacobson, "Random early detection gateways
+/// for congestion avoidance", IEEE/ACM ToN 1(4), 1993).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Red {
+    /// Mean length from which frames are dropped.
+    pub min: Bytes,
+    /// Mean length from which all are.
+    pub max: Bytes,
+    /// Share dropped just below `max`.
+    pub probability: Ratio,
+    /// Weight of the present length in the mean.
+    pub weight: Ratio,
+}
+
+/// RED's state, in the terms of the paper's figure 2.
+#[derive(Debug, Clone)]
+pub(crate) struct RedState {
+    asked: Red,
+    mean: f64,
+    /// Frames since the last drop; nothing below `min`.
+    count: Option<u32>,
+    /// Since when the queue is empty.
+    idle_since: Option<Instant>,
+    last: Instant,
+    /// Mean time between two frames that came while some waited, in ns: what a
+    /// frame takes to be sent, as the queue sees it.
+    gap: f64,
+}
+
+impl RedState {
+    pub fn new(asked: Red) -> Self {
+        Self { asked, mean: 0.0, count: None, idle_since: Some(0), last: 0, gap: 0.0 }
+    }
+
+    /// The queue is empty since `now`.
+    pub fn idle(&mut self, now: Instant) {
+        self.idle_since.get_or_insert(now);
+    }
+
+    /// Whether a frame is dropped that finds `bytes` in the queue.
+    pub fn drops(&mut self, bytes: u64, now: Instant, draw: Draw, index: u64) -> bool {
+        let weight = self.asked.weight.fraction();
+        match self.idle_since.take() {
+            // As if so many frames had found an empty queue meanwhile.
+            Some(since) if self.gap > 0.0 => {
+                let frames = now.saturating_sub(since) as f64 / self.gap;
+                self.mean *= (1.0 - weight).powf(frames);
+            }
+            Some(_) => {}
+            None => {
+                let gap = now.saturating_sub(self.last) as f64;
+                self.gap = if self.gap == 0.0 { gap } else { 0.9 * self.gap + 0.1 * gap };
+            }
+        }
+        self.last = now;
+        self.mean += weight * (bytes as f64 - self.mean);
+        let (min, max) = (self.asked.min.get() as f64, self.asked.max.get() as f64);
+        if self.mean < min {
+            self.count = None;
+            return false;
+        }
+        if self.mean >= max {
+            self.count = Some(0);
+            return true;
+        }
+        let count = self.count.map_or(0, |count| count + 1);
+        let base = self.asked.probability.fraction() * (self.mean - min) / (max - min);
+        // Spreads drops evenly: the gap between two is uniform, not geometric.
+        let spread = base / (1.0 - f64::from(count) * base).max(f64::MIN_POSITIVE);
+        let drops = draw.uniform(Purpose::Queue, index) < spread;
+        self.count = Some(if drops { 0 } else { count });
+        drops
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn red() -> RedState {
+        let share = |percent: f64| Ratio::from_fraction(percent / 100.0).unwrap();
+        RedState::new(Red {
+            min: Bytes::new(10_000),
+            max: Bytes::new(30_000),
+            probability: share(10.0),
+            weight: share(1.0),
+        })
+    }
+
+    /// Gaps between drops of frames that always find `bytes`.
+    fn gaps(bytes: u64) -> Vec<u64> {
+        let mut red = red();
+        let draw = Draw::new(7, 1, 0);
+        let drops: Vec<u64> =
+            (0..200_000).filter(|i| red.drops(bytes, i * 1000, draw, *i)).collect();
+        drops.windows(2).map(|pair| pair[1] - pair[0]).skip(100).collect()
+    }
+
+    #[test]
+    fn a_short_queue_loses_nothing_and_a_long_one_all() {
+        assert!(gaps(9_000).is_empty());
+        assert!(gaps(40_000).iter().all(|gap| *gap == 1));
+    }
+
+    #[test]
+    fn between_the_thresholds_gaps_are_uniform_round_the_reciprocal() {
+        // Half way: a base probability of 5 %. The frame after a drop has a count of
+        // 1, so it is dropped with 0.05/0.95: gaps are even from 1 to 19.
+        let gaps = gaps(20_000);
+        let mean = gaps.iter().sum::<u64>() as f64 / gaps.len() as f64;
+        // Four standard errors of a mean of some 20,000 such gaps: 0.16.
+        assert!((mean - 10.0).abs() < 0.16, "{mean}");
+        assert_eq!((gaps.iter().min(), gaps.iter().max()), (Some(&1), Some(&19)));
+    }
+
+    #[test]
+    fn the_mean_forgets_while_the_queue_is_empty() {
+        let mut red = red();
+        let draw = Draw::new(7, 1, 0);
+        for i in 0..1000 {
+            red.drops(20_000, i * 1000, draw, i);
+        }
+        let before = red.mean;
+        red.idle(1_000_000);
+        red.drops(0, 1_000_000 + 500 * 1000, draw, 1000);
+        // 500 frames' time at a weight of 1 %.
+        assert!((red.mean / before - 0.99f64.powi(501)).abs() < 0.01, "{} {before}", red.mean);
+    }
+}

@@ -1,0 +1,206 @@
+//! The states of a radio, as the experiment file says them.
+
+use serde::{Deserialize, Serialize};
+use units::{Bytes, Span};
+
+/// What a state does with frames of either direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Service {
+    /// Passes them on to what comes behind: grant, rate.
+    Full,
+    /// Carries them itself over a slow shared channel, one behind the other in
+    /// each direction.
+    Slow {
+        /// From the device into the network.
+        up: Slow,
+        /// From the network to the device.
+        down: Slow,
+    },
+}
+
+/// How long a frame takes in slow service: `fixed`, `byte` for each byte of its
+/// IP packet, and `square` for each of these times itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Slow {
+    /// For each frame.
+    pub fixed: Span,
+    /// For each byte.
+    pub byte: Span,
+    /// For each byte squared.
+    pub square: Span,
+}
+
+impl Slow {
+    /// The time that `bytes` take.
+    pub fn time(self, bytes: u64) -> Span {
+        let each = self.square.as_ns().saturating_mul(bytes).saturating_add(self.byte.as_ns());
+        Span::from_ns(each.saturating_mul(bytes).saturating_add(self.fixed.as_ns()))
+    }
+}
+
+/// How data moves the radio to a higher state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Promotion {
+    /// How long it takes. Frames wait meanwhile, in both directions.
+    pub delay: Span,
+    /// It begins when more than this is queued on the way up, in bytes of IP
+    /// packets; in a state without service, with any frame.
+    #[serde(default)]
+    pub up: Bytes,
+    /// The same on the way down.
+    #[serde(default)]
+    pub down: Bytes,
+    /// Which state it leads to; default: the last.
+    #[serde(default)]
+    pub to: Option<String>,
+}
+
+/// One state of a radio.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct State {
+    /// Its name, for `to`, `initial` and reports.
+    pub name: String,
+    /// What it does with frames; default: nothing passes.
+    #[serde(default)]
+    pub service: Option<Service>,
+    /// How data leads out of it.
+    #[serde(default)]
+    pub promotion: Option<Promotion>,
+    /// Back to the state before after this long without data, in either
+    /// direction; default: never.
+    #[serde(default)]
+    pub inactivity: Option<Span>,
+}
+
+/// The states of a radio, from the one that spends least to the one that
+/// carries most.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StatesSpec {
+    /// The states; one at least.
+    pub states: Vec<State>,
+    /// Where it begins; default: the first.
+    #[serde(default)]
+    pub initial: Option<String>,
+}
+
+impl StatesSpec {
+    /// Idle and connected, as LTE, LTE-M, NB-IoT and 5G have it: `promotion` on
+    /// any data, back after `inactivity`.
+    pub fn idle_connected(promotion: Span, inactivity: Span) -> Self {
+        let state = |name: &str| State {
+            name: name.to_owned(),
+            service: None,
+            promotion: None,
+            inactivity: None,
+        };
+        let delay = promotion;
+        let promotion = Promotion { delay, up: Bytes::new(0), down: Bytes::new(0), to: None };
+        Self {
+            states: vec![
+                State { promotion: Some(promotion), ..state("idle") },
+                State {
+                    service: Some(Service::Full),
+                    inactivity: Some(inactivity),
+                    ..state("connected")
+                },
+            ],
+            initial: None,
+        }
+    }
+
+    /// Where in the list the state of this name is.
+    pub(super) fn place(&self, name: &str) -> Option<usize> {
+        self.states.iter().position(|state| state.name == name)
+    }
+
+    /// Whether the spec makes sense; if not, what is wrong and what to write.
+    pub fn check(&self) -> Result<(), String> {
+        let Some(highest) = self.states.len().checked_sub(1) else {
+            return Err(
+                "a radio without states carries nothing; leave `states` out, or write one \
+                        with `service: full`"
+                    .to_owned(),
+            );
+        };
+        for (place, state) in self.states.iter().enumerate() {
+            if self.place(&state.name) != Some(place) {
+                return Err(format!(
+                    "two states are called `{}`; give each a name of its own",
+                    state.name
+                ));
+            }
+            self.check_state(place, highest)?;
+        }
+        match &self.initial {
+            Some(name) if self.place(name).is_none() => Err(format!(
+                "`initial` is `{name}`, which is no state; write one of {}",
+                self.names(0)
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_state(&self, place: usize, highest: usize) -> Result<(), String> {
+        let state = &self.states[place];
+        let name = &state.name;
+        match state.inactivity {
+            Some(_) if place == 0 => {
+                return Err(format!(
+                    "`{name}` is the first state, and its `inactivity` leads nowhere; leave it \
+                     out, or write the state it leads to before it"
+                ));
+            }
+            Some(Span::ZERO) => {
+                return Err(format!(
+                    "an `inactivity` of zero leaves `{name}` at once; write for example \
+                     `inactivity: 10 s`"
+                ));
+            }
+            _ => {}
+        }
+        let Some(promotion) = &state.promotion else {
+            return match state.service {
+                Some(_) => Ok(()),
+                None => Err(format!(
+                    "`{name}` has neither `service` nor `promotion`, so no frame would ever leave \
+                     it; write `service: full` or a `promotion`"
+                )),
+            };
+        };
+        let target = match &promotion.to {
+            Some(to) => self.place(to),
+            None => Some(highest),
+        };
+        let Some(target) = target.filter(|target| *target > place) else {
+            return Err(match &promotion.to {
+                Some(to) if place < highest => format!(
+                    "the promotion of `{name}` leads to `{to}`, which is not a state after it; \
+                     write one of {}",
+                    self.names(place + 1)
+                ),
+                _ => format!(
+                    "`{name}` is the last state and has no higher one; leave its `promotion` out"
+                ),
+            });
+        };
+        match self.states[target].service {
+            Some(_) => Ok(()),
+            None => Err(format!(
+                "the promotion of `{name}` leads to `{}`, where nothing is sent; give that a \
+                 `service`",
+                self.states[target].name
+            )),
+        }
+    }
+
+    fn names(&self, from: usize) -> String {
+        let names: Vec<_> =
+            self.states[from..].iter().map(|state| format!("`{}`", state.name)).collect();
+        names.join(", ")
+    }
+}
