@@ -3,7 +3,8 @@
 use lab::{Lab, Program};
 use std::error::Error;
 use std::fs::File;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -15,6 +16,10 @@ pub const FLOOD: &str = "__flood";
 pub const HELLO: &str = "__hello";
 /// The same, as a member of a multicast group: `<group>`.
 pub const JOIN: &str = "__join";
+/// Takes one TCP connection and reads it.
+pub const DRAIN: &str = "__drain";
+/// Sends over TCP as much as it can: `<address> <congestion control>`.
+pub const POUR: &str = "__pour";
 /// Keeps a processor busy.
 pub const BURN: &str = "__burn";
 
@@ -157,6 +162,46 @@ pub fn join(args: &[String]) -> ExitCode {
     loop {
         std::thread::park();
     }
+}
+
+/// Lives the life of a reader.
+pub fn drain() -> ExitCode {
+    let accepted = TcpListener::bind(("0.0.0.0", PORT)).and_then(|listener| listener.accept());
+    let Ok((mut stream, _)) = accepted else { return ExitCode::FAILURE };
+    let mut buffer = vec![0; 1 << 20];
+    while stream.read(&mut buffer).is_ok_and(|read| read > 0) {}
+    ExitCode::SUCCESS
+}
+
+/// Lives the life of a writer.
+pub fn pour(args: &[String]) -> ExitCode {
+    let (Some(address), Some(control)) = (args.first(), args.get(1)) else {
+        return ExitCode::from(2);
+    };
+    keep_to(Cpu::Last);
+    for _ in 0..100 {
+        let Ok(mut stream) = TcpStream::connect((&**address, PORT)) else {
+            std::thread::sleep(Duration::from_millis(20));
+            continue;
+        };
+        // SAFETY: the name is readable for its whole length.
+        let set = unsafe {
+            libc::setsockopt(
+                stream.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_CONGESTION,
+                control.as_ptr().cast(),
+                control.len() as u32,
+            )
+        };
+        if set != 0 {
+            return ExitCode::FAILURE;
+        }
+        let buffer = vec![0; 1 << 20];
+        while stream.write_all(&buffer).is_ok() {}
+        return ExitCode::SUCCESS;
+    }
+    ExitCode::FAILURE
 }
 
 /// Lives the life of a busy program.

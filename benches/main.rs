@@ -1,9 +1,10 @@
 //! What the test bed can do on this machine, beside what the machine can:
 //! bring-up and tear-down of nodes, forwarded frames, release error.
 //!
-//! `cargo bench -p bench [-- nodes|frames|multicast|many|release]`
+//! `cargo bench -p bench [-- nodes|frames|multicast|many|release|bulk]`
 
 mod bare;
+mod bulk;
 mod frames;
 mod load;
 mod nodes;
@@ -20,6 +21,8 @@ fn main() -> ExitCode {
         Some(load::FLOOD) => return load::flood(&args[1..]),
         Some(load::HELLO) => return load::hello(&args[1..]),
         Some(load::JOIN) => return load::join(&args[1..]),
+        Some(load::DRAIN) => return load::drain(),
+        Some(load::POUR) => return load::pour(&args[1..]),
         Some(load::BURN) => return load::burn(),
         _ => {}
     }
@@ -39,6 +42,9 @@ fn main() -> ExitCode {
     }
     if wanted("release") {
         benches.push(release::bench);
+    }
+    if wanted("bulk") {
+        benches.push(bulk::bench);
     }
     for bench in benches {
         if let Err(error) = bench() {

@@ -3,7 +3,9 @@
 //! in the node.
 
 use crate::interface;
-use crate::wire::{Exit, Failure, FromInit, NodeSpec, ToInit, Usage, receive, send};
+use crate::wire::{
+    Exit, Failure, FromInit, Link, NodeSpec, SUPER_FRAMES_FROM, ToInit, Usage, receive, send,
+};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -42,12 +44,12 @@ fn live(socket: &OwnedFd, wire: Option<&OwnedFd>) -> Result<(), Failure> {
         let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
         Failure::of("hear from the tool", errno)
     };
-    let Some((ToInit::SetUp { spec, first }, _)) =
+    let Some((ToInit::SetUp { spec, first, link }, _)) =
         receive(socket, MsgFlags::empty()).map_err(failed)?
     else {
         return Ok(());
     };
-    let taps = set_up(&spec, first, wire)?;
+    let taps = set_up(&spec, first, link, wire)?;
     let raw: Vec<_> = taps.iter().map(AsRawFd::as_raw_fd).collect();
     send(socket, &FromInit::Up, &raw).map_err(failed)?;
     drop(taps);
@@ -82,7 +84,12 @@ fn live(socket: &OwnedFd, wire: Option<&OwnedFd>) -> Result<(), Failure> {
     }
 }
 
-fn set_up(spec: &NodeSpec, first: u32, wire: Option<&OwnedFd>) -> Result<Vec<OwnedFd>, Failure> {
+fn set_up(
+    spec: &NodeSpec,
+    first: u32,
+    link: Link,
+    wire: Option<&OwnedFd>,
+) -> Result<Vec<OwnedFd>, Failure> {
     nix::unistd::sethostname(&spec.name)
         .map_err(|errno| Failure::of(format!("set the host name {}", spec.name), errno))?;
     let none: Option<&str> = None;
@@ -92,7 +99,10 @@ fn set_up(spec: &NodeSpec, first: u32, wire: Option<&OwnedFd>) -> Result<Vec<Own
     interface::loopback()?;
     let made = spec.interfaces.iter().zip(first..);
     made.map(|(spec, number)| match wire {
-        None => interface::make_tap(spec, number),
+        None => {
+            let uncut = link == Link::TapWithSuperFrames && spec.mtu >= SUPER_FRAMES_FROM;
+            interface::make_tap(spec, number, uncut)
+        }
         Some(wire) => interface::make_veth(spec, number, wire.as_fd()),
     })
     .collect()

@@ -20,9 +20,9 @@ pub fn loopback() -> Step<()> {
 }
 
 /// Makes the TAP of `spec` and sets it up; it lives as long as the descriptor. It
-/// has the number (ifindex) `number`.
-pub fn make_tap(spec: &Interface, number: u32) -> Step<OwnedFd> {
-    let tap = tap(&spec.name, number)?;
+/// has the number (ifindex) `number`. Where `uncut`, TCP comes in super-frames.
+pub fn make_tap(spec: &Interface, number: u32, uncut: bool) -> Step<OwnedFd> {
+    let tap = tap(&spec.name, number, uncut)?;
     set_up(spec)?;
     Ok(tap)
 }
@@ -162,7 +162,7 @@ fn socket() -> Step<OwnedFd> {
     }
 }
 
-fn tap(name: &str, number: u32) -> Step<OwnedFd> {
+fn tap(name: &str, number: u32, uncut: bool) -> Step<OwnedFd> {
     const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
     const TUNSETIFINDEX: libc::Ioctl = 0x4004_54da;
     // SAFETY: the path is a C string; a valid descriptor is owned at once.
@@ -177,9 +177,19 @@ fn tap(name: &str, number: u32) -> Step<OwnedFd> {
     Errno::result(result)
         .map_err(|errno| Failure::of(format!("give the TAP {name} the number {number}"), errno))?;
     let mut make = request(name)?;
+    let header = if uncut { libc::IFF_VNET_HDR } else { 0 };
     make.ifr_ifru.ifru_flags =
-        (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_TUN_EXCL) as libc::c_short;
+        (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_TUN_EXCL | header) as libc::c_short;
     set(&fd, TUNSETIFF, &mut make, || format!("make the TAP {name}"))?;
+    if uncut {
+        const TUNSETOFFLOAD: libc::Ioctl = 0x4004_54d0;
+        let what = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+        // SAFETY: the call takes a number.
+        let result =
+            unsafe { libc::ioctl(fd.as_raw_fd(), TUNSETOFFLOAD, libc::c_ulong::from(what)) };
+        Errno::result(result)
+            .map_err(|errno| Failure::of(format!("have the TAP {name} give TCP uncut"), errno))?;
+    }
     Ok(fd)
 }
 

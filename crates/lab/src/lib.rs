@@ -22,4 +22,4 @@ pub use ledger::{Leftover, collect, ledger_dir};
 pub use nodes::{Event, FIRST_INTERFACE, Lab, Member, Program};
 pub use nursery::{NURSERY, nursery};
 pub use usage::{Counters, Sample, counters, run_ns, sample, socket_drops};
-pub use wire::{Exit, Failure, Interface, Link, NodeSpec, Usage};
+pub use wire::{Exit, Failure, Interface, Link, NodeSpec, SUPER_FRAMES_FROM, Usage};

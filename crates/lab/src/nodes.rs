@@ -139,7 +139,7 @@ impl Lab {
                 let limited = groups.limit(&member.spec.name, pid, &member.limits);
                 limited.map_err(|why| no_limits(member, why))?;
             }
-            send(&ours, &ToInit::SetUp { spec: member.spec.clone(), first }, &[])
+            send(&ours, &ToInit::SetUp { spec: member.spec.clone(), first, link }, &[])
                 .map_err(Error::io("tell an init what its node is"))?;
             first += member.spec.interfaces.len() as u32;
             sockets.push(ours);

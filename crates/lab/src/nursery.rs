@@ -93,7 +93,7 @@ fn prepare(hosts: &str, link: Link) -> Result<Option<OwnedFd>, Failure> {
     mount(Some(file), "/etc/hosts", none, MsFlags::MS_BIND, none)
         .map_err(tried("bind the lab's hosts file over /etc/hosts"))?;
     umount2("/tmp", MntFlags::MNT_DETACH).map_err(tried("detach the tmpfs"))?;
-    if link == Link::Tap {
+    if link != Link::Veth {
         return Ok(None);
     }
     unshare(CloneFlags::CLONE_NEWNET)

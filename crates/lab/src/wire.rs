@@ -31,10 +31,18 @@ pub struct Interface {
 pub enum Link {
     /// A TAP; the lab gives its descriptor.
     Tap,
+    /// The same, but TCP comes out of it, and may go in, uncut and without
+    /// checksums, behind a header that says so (`struct virtio_net_hdr`). Where the
+    /// MTU is below [`SUPER_FRAMES_FROM`], it is a plain TAP.
+    TapWithSuperFrames,
     /// A veth pair, for those who may not open `/dev/net/tun`; the lab gives a
     /// packet socket at its other end.
     Veth,
 }
+
+/// The least MTU of networks whose TAPs may give super-frames: on smaller ones
+/// frames are to be seen as the wire has them.
+pub const SUPER_FRAMES_FROM: u32 = 1280;
 
 impl Link {
     /// TAPs if this user may have them.
@@ -100,7 +108,7 @@ impl Failure {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToInit {
     /// Set the node up; comes first. Its interfaces are numbered from `first`.
-    SetUp { spec: NodeSpec, first: u32 },
+    SetUp { spec: NodeSpec, first: u32, link: Link },
     /// Run a program; its standard output, standard error and, when
     /// `control`, its control socket come beside it.
     Run { id: u64, argv: Vec<String>, env: Vec<(String, String)>, cwd: String, control: bool },

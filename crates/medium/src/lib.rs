@@ -5,6 +5,7 @@
 //! over whatever [`FrameIo`] carries frames to nodes.
 
 mod air;
+mod bulk;
 mod calendar;
 mod change;
 mod channel;
@@ -34,6 +35,7 @@ mod totals;
 mod trace;
 mod train;
 
+pub use bulk::{Offload, Run, SuperFrame, VNET_HEADER, VnetHeader, finish_checksum};
 pub use change::{Change, Overlay, Way};
 pub use channel::Channel;
 pub use codel::Codel;
