@@ -1,43 +1,16 @@
 //! Frames between real nodes and the medium, by each way of carrying them.
 
-use lab::{Event, Exit, FIRST_INTERFACE, Interface, Lab, Limits, Link, Member, NodeSpec, Program};
+mod common;
+
+use common::{address, arguments, ended, helper, mac, up};
+use lab::{Event, Exit, FIRST_INTERFACE, Lab, Link};
 use medium::{
     Carrier, Channel, Delivery, Drop, Endpoint, Engine, FrameIo, FramePath, Observer, Place,
     Received, Ring, SegmentSpec, monotonic_now,
 };
-use std::fs::File;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::time::{Duration, Instant};
-
-fn address(i: usize) -> Ipv4Addr {
-    Ipv4Addr::new(10, 0, 0, i as u8 + 1)
-}
-
-fn mac(i: usize) -> [u8; 6] {
-    [2, 0, 10, 0, 0, i as u8 + 1]
-}
-
-fn up(count: usize, mtu: u32, link: Link) -> (Lab, Vec<OwnedFd>) {
-    let member = |i: usize| {
-        let interface = Interface {
-            name: "eth0".into(),
-            mac: mac(i),
-            address: address(i),
-            prefix: 24,
-            mtu,
-            neighbours: (0..count).map(|j| (address(j), mac(j))).collect(),
-        };
-        let spec = NodeSpec { name: format!("node-{i}"), interfaces: vec![interface] };
-        Member { spec, limits: Limits::default() }
-    };
-    let members: Vec<_> = (0..count).map(member).collect();
-    let nursery = Path::new(env!("CARGO_BIN_EXE_thingbed-nursery"));
-    let (lab, taps) = Lab::up(nursery, &members, "127.0.0.1 localhost\n", link).unwrap();
-    (lab, taps.into_iter().flatten().collect())
-}
 
 /// The ring, or nothing where this machine does not let us have one.
 fn ring(taps: Vec<OwnedFd>) -> Option<Ring> {
@@ -49,42 +22,6 @@ fn ring(taps: Vec<OwnedFd>) -> Option<Ring> {
             None
         }
     }
-}
-
-/// Runs one of the helpers below, which are this very program, in a node.
-fn helper(lab: &Lab, node: usize, id: u64, name: &str, arguments: &str) {
-    let null = || File::options().write(true).open("/dev/null").unwrap();
-    let program = Program {
-        argv: [std::env::current_exe().unwrap().display().to_string()]
-            .into_iter()
-            .chain(["--ignored", "--exact", name].map(String::from))
-            .collect(),
-        env: vec![("HELPER".into(), arguments.into())],
-        cwd: "/".into(),
-        stdout: null().into(),
-        stderr: null().into(),
-        control: None,
-    };
-    lab.run(node, id, program).unwrap();
-}
-
-/// Waits for the helpers with these ids to end well.
-fn ended(lab: &Lab, mut ids: Vec<u64>) {
-    while !ids.is_empty() {
-        match lab.events().recv_timeout(Duration::from_secs(30)).unwrap() {
-            Event::Ended { id, exit, .. } => {
-                assert_eq!(exit, Exit::Status(0), "helper {id}");
-                ids.retain(|other| *other != id);
-            }
-            Event::Started { .. } => {}
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-fn arguments() -> Vec<u64> {
-    let text = std::env::var("HELPER").unwrap_or_default();
-    text.split_whitespace().map(|word| word.parse().unwrap()).collect()
 }
 
 /// Sends datagrams from a node: how many, of how many bytes, to which node.
@@ -173,32 +110,58 @@ fn a_flood_loses_its_own_frames_and_its_neighbours_go_first() {
     assert_eq!(ring.tallies().read()[0].refused, 20_000);
 }
 
-/// Takes connections in a node until one has sent something, and counts it.
+/// Sends datagrams with pauses of all lengths up to 100 us, so that the reader falls
+/// asleep at every moment there is.
+#[test]
+#[ignore = "a program for the tests, not a test"]
+fn drip() {
+    let [count] = arguments()[..] else { return };
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let mut dice = 1u64;
+    for _ in 0..count {
+        socket.send_to(&[0; 20], (address(0), 9)).unwrap();
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let until = Instant::now() + Duration::from_nanos((dice >> 33) % 100_000);
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+#[test]
+fn the_ring_never_sleeps_through_a_frame() {
+    let (lab, taps) = up(3, 1500, Link::Tap);
+    let Some(mut ring) = ring(taps) else { return };
+    let mut buffer = vec![0; 2_000];
+    helper(&lab, 1, 1, "drip", "20000");
+    helper(&lab, 2, 2, "drip", "20000");
+    let mut got = 0;
+    while got < 40_000 {
+        while ring.receive(&mut buffer).is_some() {
+            got += 1;
+        }
+        let now = monotonic_now();
+        let until = now + 20_000_000_000;
+        if got < 40_000 {
+            ring.wait(now, Some(until)).unwrap();
+            assert!(monotonic_now() < until, "slept until its time-out after {got} frames");
+        }
+    }
+    ended(&lab, vec![1, 2]);
+}
+
+/// Takes a connection.
 #[test]
 #[ignore = "a program for the tests, not a test"]
 fn serve() {
-    let [bytes] = arguments()[..] else { return };
-    let (mut stream, _) = TcpListener::bind("0.0.0.0:5000").unwrap().accept().unwrap();
-    let mut got = Vec::new();
-    stream.read_to_end(&mut got).unwrap();
-    assert_eq!(got.len() as u64, bytes);
-    assert!(got.iter().enumerate().all(|(i, byte)| *byte == (i / 7) as u8));
+    common::take_tcp();
 }
 
-/// Sends so many bytes over TCP to node 0.
+/// Makes one.
 #[test]
 #[ignore = "a program for the tests, not a test"]
 fn fetch() {
-    let [bytes] = arguments()[..] else { return };
-    let payload: Vec<u8> = (0..bytes).map(|i| (i / 7) as u8).collect();
-    let until = Instant::now() + Duration::from_secs(20);
-    let mut stream = loop {
-        match TcpStream::connect((address(0), 5000)) {
-            Ok(stream) => break stream,
-            Err(error) => assert!(Instant::now() < until, "{error}"),
-        }
-    };
-    stream.write_all(&payload).unwrap();
+    common::give_tcp();
 }
 
 /// Looks at frames as a wire would have them.
