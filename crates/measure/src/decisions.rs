@@ -94,6 +94,9 @@ fn columns(piece: Piece) -> Vec<(&'static str, Column)> {
     ]
 }
 
+/// Decisions by frame, up and down.
+type Ways = [Vec<(u64, Decision)>; 2];
+
 /// Why decisions could not be read back.
 #[derive(Debug, thiserror::Error)]
 #[error("could not read the decisions in {path}: {why}")]
@@ -114,7 +117,7 @@ pub fn read_decisions(
     let failed = |why: String| ReplayError { path: path.to_owned(), why };
     let file = File::open(path).map_err(|error| failed(error.to_string()))?;
     let reader = SerializedFileReader::new(file).map_err(|error| failed(error.to_string()))?;
-    let mut all: Vec<Vec<[Vec<(u64, Decision)>; 2]>> =
+    let mut all: Vec<Vec<Ways>> =
         endpoints.iter().map(|count| vec![Default::default(); *count]).collect();
     let rows = reader.get_row_iter(None).map_err(|error| failed(error.to_string()))?;
     for row in rows {
@@ -138,7 +141,7 @@ pub fn read_decisions(
         };
         direction.push((index, decision));
     }
-    let replay = |ways: [Vec<(u64, Decision)>; 2]| ways.map(Replay::new);
+    let replay = |ways: Ways| ways.map(Replay::new);
     Ok(all.into_iter().map(|ends| ends.into_iter().map(replay).collect()).collect())
 }
 

@@ -6,6 +6,7 @@
 
 mod ahead;
 mod air;
+mod bulk;
 mod calendar;
 mod change;
 mod channel;
@@ -31,11 +32,13 @@ mod serialiser;
 mod server;
 mod slot;
 mod spec;
+mod stalls;
 mod states;
 mod totals;
 mod trace;
 mod train;
 
+pub use bulk::{Offload, Run, SuperFrame, VNET_HEADER, VnetHeader, finish_checksum};
 pub use change::{Change, Overlay, Way};
 pub use channel::Channel;
 pub use codel::Codel;
@@ -47,7 +50,10 @@ pub use fates::{Decided, Decision, Replay};
 pub use grant::{Grant, GrantSpec};
 pub use groups::Groups;
 pub use impairment::Impairment;
-pub use io::{FrameIo, Taps, Waker};
+pub use io::{
+    Carrier, Corrections, FrameIo, FramePath, Overruns, Packet, Received, Ring, Tallies, Tally,
+    Taps, Waker,
+};
 pub use loss::{GilbertElliott, LossUnit, Markov};
 pub use outage::Outage;
 pub use priority::Priority;
@@ -58,6 +64,7 @@ pub use segment::Segment;
 pub use serialiser::{Cell, Framing, Serialiser};
 pub use slot::Slot;
 pub use spec::{Delivery, Drop, Endpoint, SegmentSpec};
+pub use stalls::Stalls;
 pub use states::{Promotion, Service, Slow, State, States, StatesSpec};
 pub use totals::{Interval, Totals};
 pub use trace::{Trace, TraceError};

@@ -15,20 +15,27 @@ pub enum Priority {
     Ordinary,
 }
 
-/// A real-time thread that has not slept for this long steps down, and up again
-/// no sooner than after the same: the kernel stops one that runs for 0.95 s of a
-/// second, for 50 ms at a stretch.
-const PATIENCE: Instant = 500_000_000;
+/// Over this time it is reckoned how much a thread has slept. The kernel stops
+/// real-time threads that run for 0.95 s of a second, for 50 ms at a stretch, so
+/// one of them that does not sleep enough steps down well before.
+const WINDOW: Instant = 250_000_000;
+/// Below this share, in percent, it steps down: more than the 5 % that the kernel
+/// asks for.
+const TOO_LITTLE: u64 = 8;
+/// Above this share it steps up again.
+const ENOUGH: u64 = 15;
 /// A wait that took this long slept; one that found something takes a tenth.
-const SLEEP: Instant = 20_000;
+const SLEEP: Instant = 10_000;
 
 /// Holds the calling thread's priority, and steps down under overload.
 #[derive(Debug)]
 pub(crate) struct Governor {
     best: Priority,
     now_real_time: bool,
-    /// When it last slept, or stepped down.
+    /// When the window began.
     since: Instant,
+    /// Time slept in it.
+    slept: Instant,
 }
 
 impl Governor {
@@ -46,7 +53,7 @@ impl Governor {
         // Timers of ordinary threads may otherwise be 50 us late on purpose.
         // SAFETY: prctl with integer arguments.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-        Self { best, now_real_time: best == Priority::RealTime, since: now }
+        Self { best, now_real_time: best == Priority::RealTime, since: now, slept: 0 }
     }
 
     /// The priority that was had.
@@ -65,16 +72,21 @@ impl Governor {
 
     /// Whether to change, and to what.
     fn decide(&mut self, from: Instant, until: Instant) -> Option<bool> {
-        let long = until.saturating_sub(self.since) > PATIENCE;
-        let slept = until.saturating_sub(from) > SLEEP;
-        let change = match self.now_real_time {
-            true => (long && !slept).then_some(false),
-            false => (long && slept).then_some(true),
-        };
-        if change.is_some() || (slept && self.now_real_time) {
-            self.since = until;
+        let wait = until.saturating_sub(from);
+        if wait > SLEEP {
+            self.slept += wait;
         }
-        change
+        let window = until.saturating_sub(self.since);
+        if window < WINDOW {
+            return None;
+        }
+        let share = 100 * self.slept / window;
+        self.since = until;
+        self.slept = 0;
+        match self.now_real_time {
+            true => (share < TOO_LITTLE).then_some(false),
+            false => (share > ENOUGH).then_some(true),
+        }
     }
 }
 
@@ -106,20 +118,36 @@ mod tests {
 
     const MS: Instant = 1_000_000;
 
-    #[test]
-    fn steps_down_when_it_never_sleeps_and_up_when_it_does() {
-        let mut governor = Governor { best: Priority::RealTime, now_real_time: true, since: 0 };
-        let mut wait = |from, until| {
+    fn governor() -> impl FnMut(Instant, Instant) -> Option<bool> {
+        let best = Priority::RealTime;
+        let mut governor = Governor { best, now_real_time: true, since: 0, slept: 0 };
+        move |from, until| {
             let change = governor.decide(from, until);
             governor.now_real_time = change.unwrap_or(governor.now_real_time);
             change
-        };
+        }
+    }
+
+    #[test]
+    fn steps_down_when_it_never_sleeps_and_up_when_it_does() {
+        let mut wait = governor();
         assert_eq!(wait(0, 400 * MS), None, "a long sleep");
-        assert_eq!(wait(800 * MS, 800 * MS + 1_000), None, "not yet");
-        assert_eq!(wait(901 * MS, 901 * MS + 1_000), Some(false));
-        assert_eq!(wait(1_000 * MS, 1_001 * MS), None, "has just stepped down");
-        assert_eq!(wait(1_402 * MS, 1_402 * MS), None, "has not slept");
-        assert_eq!(wait(1_402 * MS, 1_403 * MS), Some(true));
-        assert_eq!(wait(1_904 * MS, 1_904 * MS), Some(false));
+        assert_eq!(wait(600 * MS, 600 * MS + 1_000), None, "not yet");
+        assert_eq!(wait(651 * MS, 651 * MS + 1_000), Some(false));
+        assert_eq!(wait(700 * MS, 800 * MS), None, "has just stepped down");
+        assert_eq!(wait(902 * MS, 902 * MS), Some(true));
+        assert_eq!(wait(1_152 * MS, 1_152 * MS), Some(false));
+        assert_eq!(wait(1_403 * MS, 1_403 * MS), None, "has not slept");
+    }
+
+    #[test]
+    fn naps_that_are_too_short_for_the_kernel_do_not_count_as_sleep_enough() {
+        let mut wait = governor();
+        // 20 us in each ms: 2 %.
+        let naps: Vec<_> = (1..=250).map(|ms| wait(ms * MS - 20_000, ms * MS)).collect();
+        assert_eq!(naps.last(), Some(&Some(false)));
+        // 200 us in each ms keeps it where it is.
+        let mut wait = governor();
+        assert!((1..=999).all(|ms| wait(ms * MS - 200_000, ms * MS).is_none()));
     }
 }

@@ -68,6 +68,18 @@ pub enum Error {
         /// Where all of it lies.
         logs: PathBuf,
     },
+    /// The way of carrying frames that was asked for cannot be had.
+    #[error(
+        "frames cannot be carried by the path `{path}`, which was asked for: {source}\n  \
+         it needs root, or the capabilities cap_bpf and cap_net_admin, and Linux 5.12 or later: \
+         see `thingbed doctor`; or leave THINGBED_FRAME_PATH unset for the best that works"
+    )]
+    FramePath {
+        /// Its name.
+        path: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
     /// The experiment has no plan for this cell.
     #[error(transparent)]
     Plan(#[from] experiment::Errors),

@@ -8,7 +8,7 @@ use crate::run::{Begun, Options, interactions, used};
 use crate::topology::Topology;
 use experiment::{InteractionPattern, Plan};
 use measure::{Accounting, LinkRow, Message, Outcomes, Traffic, Usage, Verdict};
-use medium::{Interval, Priority, Totals};
+use medium::{FramePath, Interval, Priority, Stalls, Totals};
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,6 +42,10 @@ pub(crate) struct Results<'a> {
     /// Decisions that `decisions.parquet` lacks.
     pub decisions_missed: u64,
     pub priority: Priority,
+    pub frame_path: FramePath,
+    /// Why it is not the fastest, or that it was asked for.
+    pub why_path: Option<&'a str>,
+    pub stalls: Stalls,
     pub kernel: &'a [Option<lab::Counters>],
     pub verdict: &'a Verdict,
 }
@@ -193,6 +197,9 @@ fn run_json(results: &Results<'_>) -> Value {
         "medium_priority": results.priority,
         "replay": results.options.replay,
         "decisions_missed": results.decisions_missed,
+        "frame_path": results.frame_path,
+        "frame_path_reason": results.why_path,
+        "stalls": results.stalls,
         "started": humantime::format_rfc3339_millis(results.started).to_string(),
         "phases": phases,
         "interrupted": results.options.interrupted.load(Relaxed),

@@ -1,5 +1,6 @@
 //! One run, from a plan to its folder.
 
+use crate::carry;
 use crate::collect::{Schedule, collect};
 use crate::conduct::{Conduct, Phase, Watch};
 use crate::error::Error;
@@ -11,7 +12,7 @@ use crate::topology::Topology;
 use experiment::{Interaction, InteractionPattern, Plan, Workload};
 use lab::Lab;
 use measure::{Accounting, Broken, Capture, Decisions, Facts, Message, Sampler, Verdict};
-use medium::{Engine, Place, Taps};
+use medium::{Corrections, Engine, FramePath, Place};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use units::Span;
@@ -25,6 +26,8 @@ pub struct Options<'a> {
     pub workload: &'a Path,
     /// The folder that programs of the user's start in: the experiment file's.
     pub home: &'a Path,
+    /// How frames are to be carried; the best that works where nothing is asked.
+    pub frame_path: Option<FramePath>,
     /// Whether all frames are kept in `capture.pcapng`.
     pub capture: bool,
     /// The folder of a run whose decisions on frames are made again.
@@ -80,15 +83,24 @@ pub fn run(
         true => Some(Capture::begin(&folder.path().join("capture.pcapng"), &topology.names)?),
         false => None,
     };
-    let (lab, taps) = Lab::up(options.tool, &topology.members, &topology.hosts)?;
-    let taps = Taps::new(taps.into_iter().flatten().collect())
-        .map_err(Error::io("take over the nodes' interfaces"))?;
-    let waker = taps.waker();
+    let link = carry::link(options.frame_path);
+    let (lab, ends) = Lab::up(options.tool, &topology.members, &topology.hosts, link)?;
+    let ends = ends.into_iter().flatten().collect();
+    let (carrier, why_path) = carry::carrier(ends, link, options.frame_path)?;
+    let frame_path = carrier.path();
+    let corrections =
+        carrier.corrections().map_err(Error::io("count what nodes' interfaces drop"))?;
+    let waker = carrier.waker();
     let mut accounting = Accounting::new(topology.owners.clone(), pgm_ports(plan), capture);
     accounting.keep_decisions(Decisions::begin(&folder.path().join("decisions.parquet"))?);
-    let engine =
-        Engine::start(taps, waker, topology.segments.clone(), topology.places.clone(), accounting)
-            .map_err(Error::io("start the medium"))?;
+    let engine = Engine::start(
+        carrier,
+        waker,
+        topology.segments.clone(),
+        topology.places.clone(),
+        accounting,
+    )
+    .map_err(Error::io("start the medium"))?;
 
     // A machine that cannot have a door has its run all the same.
     let door = Door::open(plan, &topology, engine.remote()).ok();
@@ -122,7 +134,8 @@ pub fn run(
     conduct.phase = Phase::Write;
     let Conduct { jobs, mut failures, .. } = conduct;
 
-    let kernel = kernel_counters(&lab, &topology);
+    let kernel = kernel_counters(&lab, &topology, &corrections);
+    drop(corrections);
     let socket_drops = lab.pids().iter().map(|pid| lab::socket_drops(*pid)).sum();
     let outcome = engine.stop().map_err(Error::io("carry frames"))?;
     drop(lab);
@@ -177,6 +190,7 @@ pub fn run(
         kernel_drops: kernel.iter().flatten().map(|c| c.tx_dropped + c.rx_dropped).sum::<u64>()
             + accounting.nodes().iter().map(|node| node.refused).sum::<u64>(),
         socket_drops,
+        stalls: outcome.stalls,
         frames,
         capture_missed,
         broken: broken.collect(),
@@ -201,6 +215,9 @@ pub fn run(
         made: &made,
         decisions_missed,
         priority: outcome.priority,
+        frame_path,
+        why_path: why_path.as_deref(),
+        stalls: outcome.stalls,
         kernel: &kernel,
         verdict: &verdict,
     };
@@ -242,14 +259,24 @@ fn smallest_delay(plan: &Plan) -> u64 {
 }
 
 /// What the kernel counted at each port, before the nodes are gone.
-fn kernel_counters(lab: &Lab, topology: &Topology) -> Vec<Option<lab::Counters>> {
+fn kernel_counters(
+    lab: &Lab,
+    topology: &Topology,
+    corrections: &Corrections,
+) -> Vec<Option<lab::Counters>> {
+    let corrections = corrections.read();
     topology
         .places
         .iter()
-        .map(|Place { segment, endpoint }| {
+        .enumerate()
+        .map(|(port, Place { segment, endpoint })| {
             let node = topology.owners[*segment][*endpoint];
             let (_, interface) = topology.names[*segment][*endpoint].split_once(':')?;
-            lab::counters(lab.pids()[node], interface)
+            let mut counters = lab::counters(lab.pids()[node], interface)?;
+            let [sent, dropped] = corrections.get(port).copied().unwrap_or_default();
+            counters.tx_frames = counters.tx_frames.saturating_add_signed(sent);
+            counters.tx_dropped = counters.tx_dropped.saturating_add_signed(dropped);
+            Some(counters)
         })
         .collect()
 }

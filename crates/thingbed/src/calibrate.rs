@@ -8,7 +8,7 @@ mod page;
 mod probe;
 
 use crate::progress::Screen;
-use crate::sweep::{current_exe, watch_signals, workload_program};
+use crate::sweep::{current_exe, frame_path, watch_signals, workload_program};
 use crate::{Status, complain, remark, say};
 use experiment::{Experiment, Only};
 use probe::{Asked, Probe, Row};
@@ -94,6 +94,7 @@ fn one(
         tool: &tool,
         workload: &workload,
         home: folder,
+        frame_path: frame_path()?,
         capture: false,
         replay: None,
         interrupted,

@@ -6,6 +6,7 @@ use crate::resume;
 use crate::show;
 use crate::{Status, complain, remark};
 use experiment::{Cell, Experiment};
+use medium::FramePath;
 use runner::{Error, Finished, Folder, Options, sweep_folder};
 use serde_json::Value;
 use std::fs;
@@ -33,6 +34,13 @@ pub fn run(arguments: &Run) -> Status {
             return Status::Failed;
         }
     };
+    let frame_path = match frame_path() {
+        Ok(path) => path,
+        Err(error) => {
+            complain(error);
+            return Status::Wrong;
+        }
+    };
     let begun = match &arguments.resume {
         Some(folder) => resume::check(arguments, folder, seed).map(|()| folder.clone()),
         None => begin(arguments, &experiment, seed).map_err(|error| error.to_string()),
@@ -44,7 +52,8 @@ pub fn run(arguments: &Run) -> Status {
             return Status::Failed;
         }
     };
-    let sweep = Sweep { arguments, experiment: &experiment, folder, seed, interrupted };
+    let experiment = &experiment;
+    let sweep = Sweep { arguments, experiment, folder, seed, interrupted, frame_path };
     // Repeats outermost: a machine that drifts touches all cells alike, and a
     // sweep cut short has something of each.
     let runs = repeats.flat_map(|repeat| cells.iter().map(move |cell| (repeat, cell)));
@@ -91,6 +100,15 @@ fn wanted(arguments: &Run, experiment: &Experiment) -> Result<Wanted, String> {
     Ok(Wanted { cells: vec![cell], repeats: repeat..repeat + 1, seed })
 }
 
+/// The way of carrying frames that the environment asks for, for tests and
+/// comparisons.
+pub(crate) fn frame_path() -> Result<Option<FramePath>, String> {
+    let Ok(name) = std::env::var("THINGBED_FRAME_PATH") else { return Ok(None) };
+    let all = FramePath::ALL.map(FramePath::name).join(", ");
+    let found = FramePath::from_name(&name);
+    found.map(Some).ok_or(format!("THINGBED_FRAME_PATH is `{name}`, and may be one of {all}"))
+}
+
 /// A sweep that is being run.
 struct Sweep<'a> {
     arguments: &'a Run,
@@ -98,6 +116,7 @@ struct Sweep<'a> {
     folder: PathBuf,
     seed: u64,
     interrupted: Arc<AtomicBool>,
+    frame_path: Option<FramePath>,
 }
 
 impl Sweep<'_> {
@@ -203,6 +222,7 @@ impl Sweep<'_> {
         let (tool, workload) = (current_exe(), workload_program());
         let home = fs::canonicalize(&self.arguments.file).unwrap_or_default();
         let options = Options {
+            frame_path: self.frame_path,
             tool: &tool,
             workload: &workload,
             home: home.parent().unwrap_or(Path::new("/")),
