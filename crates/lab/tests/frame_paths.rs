@@ -225,6 +225,7 @@ fn by_each_path_frames_are_those_of_a_wire() {
                 impaired: true,
                 longest: None,
                 timetable: Vec::new(),
+                replay: None,
             };
             let places = [0, 1].map(|endpoint| Place { segment: 0, endpoint }).to_vec();
             let corrections = carrier.corrections().unwrap();
