@@ -53,7 +53,9 @@ class Bed:
         command = [str(self.tool), "run", str(file), "-q", "--out", str(out)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode not in (0, 3):
-            sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+            sys.exit(
+                f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+            )
         run = next((out / "programs").iterdir())
         said = (run / "programs" / f"{node}.{workload}.out").read_text()
         summary: dict[str, object] = json.loads((run / "summary.json").read_text())
@@ -84,7 +86,9 @@ def pftk(rtt_s: float, loss: float, acked: int = 2, timeout_s: float = 0.24) -> 
 
 def pings(bed: Bed) -> None:
     """Round trips that ping sees."""
-    print("\n### ping\n\n| asked up and down, ms | least | mean | largest, ms | deviation | verdict |")
+    print(
+        "\n### ping\n\n| asked up and down, ms | least | mean | largest, ms | deviation | verdict |"
+    )
     print("| --- | --- | --- | --- | --- | --- |")
     for delay in (0, 1, 10, 100):
         links = f"{{near: {{up: {{delay: {delay} ms}}, down: {{delay: {delay} ms}}}}}}"
@@ -93,7 +97,9 @@ def pings(bed: Bed) -> None:
         found = re.search(r"= ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms", said)
         assert found, said
         least, mean, most, deviation = found.groups()
-        print(f"| {delay} + {delay} | {least} | {mean} | {most} | {deviation} | {verdict(summary)} |")
+        print(
+            f"| {delay} + {delay} | {least} | {mean} | {most} | {deviation} | {verdict(summary)} |"
+        )
 
 
 def iperf(bed: Bed, links: str, words: list[str], seconds: int) -> tuple[dict[str, object], str]:
@@ -117,7 +123,9 @@ def received(result: dict[str, object]) -> float:
 def rates(bed: Bed) -> None:
     """Goodput at rates, of TCP and of UDP."""
     print("\n### iperf3 at a rate\n")
-    print("| asked, Mbit/s | of it payload of TCP at most | TCP got | of UDP | UDP got | verdicts |")
+    print(
+        "| asked, Mbit/s | of it payload of TCP at most | TCP got | of UDP | UDP got | verdicts |"
+    )
     print("| --- | --- | --- | --- | --- | --- |")
     for mbit in (1, 10, 100):
         links = f"{{near: {{up: {{rate: {mbit} Mbit/s, queue: 100}}}}}}"
@@ -133,12 +141,12 @@ def rates(bed: Bed) -> None:
 def losses(bed: Bed, repeats: int) -> None:
     """TCP Reno under random loss, beside two formulas."""
     print("\n### TCP Reno under loss, 20 ms each way, no rate\n")
-    print("| loss, % | Mathis, Mbit/s | PFTK, Mbit/s | got, median | of Mathis | of PFTK | verdicts |")
+    print(
+        "| loss, % | Mathis, Mbit/s | PFTK, Mbit/s | got, median | of Mathis | of PFTK | verdicts |"
+    )
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for percent in (0.1, 0.3, 1.0, 3.0, 10.0):
-        links = (
-            f"{{near: {{up: {{delay: 20 ms, loss: {percent} %}}, down: {{delay: 20 ms}}}}}}"
-        )
+        links = f"{{near: {{up: {{delay: 20 ms, loss: {percent} %}}, down: {{delay: 20 ms}}}}}}"
         got, words = [], []
         for _ in range(repeats):
             result, word = iperf(bed, links, ["-O", "5", "-C", "reno"], 25)
