@@ -15,6 +15,7 @@ use measure::{Accounting, Broken, Capture, Decisions, Facts, Message, Sampler, V
 use medium::{Corrections, Engine, FramePath, Place};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use units::Span;
 
 /// How a run is to be done.
@@ -52,6 +53,9 @@ pub struct Finished {
     /// Whether the user ended it.
     pub interrupted: bool,
 }
+
+/// Looks at counters that still move before they are taken as they are: a second.
+const SETTLING: u32 = 50;
 
 /// A phase of a run: its name, and when it began.
 pub(crate) type Begun = (&'static str, u64);
@@ -134,7 +138,7 @@ pub fn run(
     conduct.phase = Phase::Write;
     let Conduct { jobs, mut failures, .. } = conduct;
 
-    let kernel = kernel_counters(&lab, &topology, &corrections);
+    let kernel = settled(&engine, || kernel_counters(&lab, &topology, &corrections));
     drop(corrections);
     let socket_drops = lab.pids().iter().map(|pid| lab::socket_drops(*pid)).sum();
     let outcome = engine.stop().map_err(Error::io("carry frames"))?;
@@ -256,6 +260,21 @@ fn smallest_delay(plan: &Plan) -> u64 {
     let links = plan.nodes.iter().flat_map(|node| &node.links);
     let delays = links.flat_map(|link| [link.up.delay, link.down.delay]);
     delays.filter(|delay| *delay > Span::ZERO).map(Span::as_ns).min().unwrap_or(0)
+}
+
+/// The kernel's counters once nothing moves: connections of programs that have
+/// ended still say goodbye, and the medium would count what the kernel had not.
+fn settled<T: PartialEq>(engine: &Engine<Accounting>, read: impl Fn() -> T) -> T {
+    let mut before = (read(), engine.frames());
+    for _ in 0..SETTLING {
+        std::thread::sleep(Duration::from_millis(20));
+        let now = (read(), engine.frames());
+        if now == before {
+            break;
+        }
+        before = now;
+    }
+    before.0
 }
 
 /// What the kernel counted at each port, before the nodes are gone.
