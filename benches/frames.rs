@@ -4,7 +4,7 @@
 use crate::{bare, load, nodes};
 use measure::Accounting;
 use medium::{
-    Carrier, Channel, Endpoint, Engine, FramePath, Impairment, Limit, Place, Priority, SegmentSpec,
+    Carrier, Endpoint, Engine, FramePath, Impairment, Limit, Place, Priority, SegmentSpec,
 };
 use std::error::Error;
 use std::sync::Arc;
@@ -18,14 +18,7 @@ const ROUND: Duration = Duration::from_secs(2);
 /// A switch with `count` endpoints, and where they are.
 pub fn switch(count: usize, link: &Endpoint) -> (SegmentSpec, Vec<Place>) {
     let endpoints = vec![link.clone(); count];
-    let spec = SegmentSpec {
-        channel: Channel::Switch,
-        endpoints,
-        seed: 1,
-        impaired: false,
-        longest: None,
-        timetable: Vec::new(),
-    };
+    let spec = SegmentSpec { endpoints, ..SegmentSpec::switch(1) };
     (spec, (0..count).map(|endpoint| Place { segment: 0, endpoint }).collect())
 }
 

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use measure::Classifier;
-use medium::{Channel, Endpoint, Impairment, LossUnit, Segment, SegmentSpec};
+use medium::{Endpoint, Impairment, LossUnit, Segment, SegmentSpec};
 
 fuzz_target!(|frames: Vec<Vec<u8>>| {
     let lossy = Impairment {
@@ -12,8 +12,8 @@ fuzz_target!(|frames: Vec<Vec<u8>>| {
         rate: "1 Mbit/s".parse().ok(),
         ..Impairment::default()
     };
-    let endpoints = vec![Endpoint { up: lossy.clone(), down: lossy }; 4];
-    let spec = SegmentSpec { channel: Channel::Switch, endpoints, seed: 1, impaired: true };
+    let link = Endpoint { up: lossy.clone(), down: lossy, ..Endpoint::default() };
+    let spec = SegmentSpec { endpoints: vec![link; 4], impaired: true, ..SegmentSpec::switch(1) };
     let mut segment = Segment::new(&spec);
     let mut classifier = Classifier::new(vec![5556]);
     let mut sent = 0;

@@ -33,12 +33,15 @@ pub(crate) fn impairment(asked: &Impairment) -> String {
 }
 
 fn rate(asked: &Impairment) -> Option<String> {
-    let mut text = match (&asked.trace, asked.rate) {
-        (Some(trace), _) => {
+    let mut text = match (&asked.grant, &asked.trace, asked.rate) {
+        (Some(grant), ..) => {
+            format!("granted {} B each {}", grant.transport_block.get(), time(grant.tti))
+        }
+        (None, Some(trace), _) => {
             format!("trace {} ({:.0} kbit/s)", trace.file.display(), trace.mean_bit_s() / 1e3)
         }
-        (None, Some(rate)) => rate.to_string(),
-        (None, None) => return None,
+        (None, None, Some(rate)) => rate.to_string(),
+        (None, None, None) => return None,
     };
     if asked.burst != Bytes::ZERO {
         text += &format!(" (burst {} B)", asked.burst.get());

@@ -4,7 +4,7 @@ use crate::matrix::Cell;
 use crate::pattern::InteractionPattern;
 use crate::subnet::Subnet;
 use indexmap::IndexMap;
-use medium::{Impairment, Overlay, Way};
+use medium::{CsmaSpec, Impairment, Overlay, StatesSpec, Way};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -93,6 +93,9 @@ pub struct PlannedLink {
     pub up: Impairment,
     /// From the network to the node.
     pub down: Impairment,
+    /// The states of the node's radio, which both ways go through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub states: Option<StatesSpec>,
 }
 
 /// A segment that nodes attach to.
@@ -154,7 +157,7 @@ pub enum PlannedWhat {
 }
 
 /// How the links of a network share it; [`medium::Channel`] that can be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlannedChannel {
     /// Each link by itself, full duplex.
@@ -168,6 +171,8 @@ pub enum PlannedChannel {
         /// To the nodes.
         down: Rate,
     },
+    /// One half-duplex channel that all contend for.
+    Csma(CsmaSpec),
 }
 
 impl From<PlannedChannel> for medium::Channel {
@@ -176,6 +181,7 @@ impl From<PlannedChannel> for medium::Channel {
             PlannedChannel::Switch => Self::Switch,
             PlannedChannel::Shared(rate) => Self::Shared(rate),
             PlannedChannel::Cell { up, down } => Self::Cell { up, down },
+            PlannedChannel::Csma(csma) => Self::Csma(csma),
         }
     }
 }

@@ -18,9 +18,12 @@ impl fmt::Display for Plan {
             write_group(f, nodes)?;
         }
         for network in &self.networks {
-            let channel = match network.channel {
+            let channel = match &network.channel {
                 PlannedChannel::Switch => "switch, full duplex".to_owned(),
                 PlannedChannel::Shared(rate) => format!("shared half-duplex channel, {rate}"),
+                PlannedChannel::Csma(csma) => {
+                    format!("channel of {} under CSMA-CA, half duplex", csma.rate)
+                }
                 PlannedChannel::Cell { up, down } => format!("cell, {up} up, {down} down"),
             };
             let (name, subnet, mtu) = (&network.name, network.subnet, network.mtu);
@@ -80,7 +83,12 @@ fn write_links(f: &mut fmt::Formatter<'_>, network: &str, nodes: &[PlannedNode])
     }
     writeln!(f)?;
     writeln!(f, "    up:   {}", impairment(&first.up))?;
-    writeln!(f, "    down: {}", impairment(&first.down))
+    writeln!(f, "    down: {}", impairment(&first.down))?;
+    if let Some(radio) = &first.states {
+        let names: Vec<_> = radio.states.iter().map(|state| state.name.as_str()).collect();
+        writeln!(f, "    radio: {}", names.join(", "))?;
+    }
+    Ok(())
 }
 
 fn write_interaction(f: &mut fmt::Formatter<'_>, plan: &Interaction) -> fmt::Result {

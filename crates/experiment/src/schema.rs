@@ -2,7 +2,8 @@
 
 use crate::expect::Comparison;
 use crate::file::{
-    Cell, Cells, Channel, Codel, File, Gilbert, Markov, Outage, Red, Shape, Slot, Ways,
+    Cell, Cells, Channel, Codel, File, Foreign, ForeignModel, Gilbert, Markov, Outage, Red, Shape,
+    Slot, Ways,
 };
 use crate::matrix::Matrix;
 use crate::pattern::InteractionPattern;
@@ -96,6 +97,14 @@ macro_rules! derived {
 }
 derived!(bool, f64, u32, u64, Channel, Cell, Shape);
 derived!(Gilbert, Markov, Cells, Codel, Red, Slot, Outage);
+
+impl<T: ForeignModel> Describe for Foreign<T> {
+    fn describe(_: &mut SchemaGenerator) -> Schema {
+        let keys: serde_json::Map<_, _> =
+            T::KEYS.iter().map(|key| ((*key).to_owned(), true.into())).collect();
+        json_schema!({ "type": "object", "properties": keys, "additionalProperties": false })
+    }
+}
 
 impl Describe for Signed {
     fn describe(_: &mut SchemaGenerator) -> Schema {

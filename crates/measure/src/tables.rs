@@ -1,6 +1,7 @@
 //! The run folder's tables, as Parquet.
 
 use crate::host::UsageRow;
+use crate::links::LinkRow;
 use crate::messages::Message;
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -17,35 +18,6 @@ use std::sync::Arc;
 pub struct TableError {
     path: PathBuf,
     why: String,
-}
-
-/// What was asked of one direction of a link, and what it gave.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LinkRow {
-    /// The node's name.
-    pub node: String,
-    /// `up` from the node, `down` to it.
-    pub direction: &'static str,
-    /// Frames that came to the link.
-    pub frames: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Frames lost.
-    pub lost: u64,
-    /// Frames that found the queue full.
-    pub overflow: u64,
-    /// Mean delay asked for, in ms.
-    pub delay_asked_ms: f64,
-    /// Mean delay given after serialisation, the medium's lateness included.
-    pub delay_got_ms_mean: f64,
-    /// The longest delay that the model gave, in ms.
-    pub delay_got_ms_max: f64,
-    /// Loss asked for, in percent.
-    pub loss_asked_pct: f64,
-    /// Loss given, in percent of frames.
-    pub loss_got_pct: f64,
-    /// Rate asked for in bit/s, 0 for none.
-    pub rate_asked_bit_s: f64,
 }
 
 /// One column's values.
@@ -78,26 +50,47 @@ pub fn write_messages(path: &Path, rows: &[Message]) -> Result<(), TableError> {
     write(path, columns)
 }
 
-/// Writes `links.parquet`.
+/// Writes `links.parquet` or `intervals.parquet`.
 ///
 /// # Errors
 /// When the file cannot be written.
 pub fn write_links(path: &Path, rows: &[LinkRow]) -> Result<(), TableError> {
+    let text = |of: fn(&LinkRow) -> &str| {
+        Column::Text(rows.iter().map(|row| of(row).to_owned()).collect())
+    };
     let whole = |of: fn(&LinkRow) -> u64| Column::Whole(rows.iter().map(of).collect());
     let real = |of: fn(&LinkRow) -> f64| Column::Real(rows.iter().map(of).collect());
     let columns = vec![
-        ("node", Column::Text(rows.iter().map(|r| r.node.clone()).collect())),
-        ("direction", Column::Text(rows.iter().map(|r| r.direction.to_owned()).collect())),
-        ("frames", whole(|r| r.frames)),
-        ("bytes", whole(|r| r.bytes)),
-        ("lost", whole(|r| r.lost)),
-        ("overflow", whole(|r| r.overflow)),
-        ("delay_asked_ms", real(|r| r.delay_asked_ms)),
-        ("delay_got_ms_mean", real(|r| r.delay_got_ms_mean)),
-        ("delay_got_ms_max", real(|r| r.delay_got_ms_max)),
-        ("loss_asked_pct", real(|r| r.loss_asked_pct)),
-        ("loss_got_pct", real(|r| r.loss_got_pct)),
-        ("rate_asked_bit_s", real(|r| r.rate_asked_bit_s)),
+        ("node", text(|r| &r.node)),
+        ("direction", text(|r| r.direction)),
+        ("interface", text(|r| &r.interface)),
+        ("network", text(|r| &r.network)),
+        ("start_s", real(|r| r.start_s)),
+        ("end_s", real(|r| r.end_s)),
+        ("frames", whole(|r| r.got.frames)),
+        ("bytes", whole(|r| r.got.bytes)),
+        ("lost", whole(|r| r.got.lost)),
+        ("overflow", whole(|r| r.got.overflow)),
+        ("outage", whole(|r| r.got.outage)),
+        ("denied", whole(|r| r.got.denied)),
+        ("rejected", whole(|r| r.got.rejected)),
+        ("corrupted", whole(|r| r.got.corrupted)),
+        ("duplicated", whole(|r| r.got.duplicated)),
+        ("reordered", whole(|r| r.got.reordered)),
+        ("retried", whole(|r| r.got.retried)),
+        ("collided", whole(|r| r.got.collided)),
+        ("delay_asked_ms", real(|r| r.delay_asked_ms())),
+        ("delay_got_ms_mean", real(|r| r.delay_got_ms())),
+        ("delay_got_ms_max", real(|r| r.got.delay_max as f64 / 1e6)),
+        ("delay_tolerance_ms", real(|r| r.delay_tolerance_ms())),
+        ("jitter_asked_ms", real(|r| r.asked.jitter.as_ms())),
+        ("loss_asked_pct", real(|r| r.loss_asked_pct())),
+        ("loss_got_pct", real(|r| r.loss_got_pct())),
+        ("loss_tolerance_pct", real(|r| r.loss_tolerance_pct())),
+        ("rate_asked_bit_s", real(|r| r.rate_asked_bit_s())),
+        ("rate_got_bit_s", real(|r| r.rate_got_bit_s())),
+        ("changing", whole(|r| u64::from(r.changing))),
+        ("kept", whole(|r| u64::from(r.is_kept()))),
     ];
     write(path, columns)
 }

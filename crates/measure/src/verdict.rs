@@ -79,8 +79,33 @@ pub struct Facts {
     pub frames: u64,
     /// Frames that a capture lacks.
     pub capture_missed: u64,
+    /// Intervals of links in which what was asked was not given.
+    pub broken: Vec<Broken>,
+    /// Intervals of links in which frames came.
+    pub intervals: usize,
     /// What went wrong with the run itself, e.g. a program that died.
     pub failures: Vec<String>,
+}
+
+/// An interval of a link in which what was asked was not given.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Broken {
+    /// Whose link, and which way.
+    pub link: String,
+    /// When it was, in seconds since offset 0.
+    pub from_s: f64,
+    /// See `from_s`.
+    pub to_s: f64,
+    /// What was not given.
+    pub what: &'static str,
+    /// What was asked, what was got, and how far they may be apart.
+    pub asked: f64,
+    /// See `asked`.
+    pub got: f64,
+    /// See `asked`.
+    pub tolerance: f64,
+    /// The unit of these.
+    pub unit: &'static str,
 }
 
 /// A frame that is to be passed on at once has no delay to be held against. Its
@@ -246,6 +271,25 @@ pub fn judge(facts: &Facts) -> Verdict {
         Some((0.0, f64::INFINITY)),
         "a program did not read or the kernel did not send in time: on a faster machine it might",
     );
+    let worst = facts.broken.iter().max_by(|a, b| {
+        let off = |broken: &Broken| (broken.got - broken.asked).abs() / broken.tolerance;
+        off(a).total_cmp(&off(b))
+    });
+    let worst = worst.map_or(String::new(), |worst| {
+        let Broken { link, from_s, to_s, what, asked, got, unit, .. } = worst;
+        let (asked, got) = (short(*asked), short(*got));
+        format!("; the worst: {link}, {from_s:.0} s to {to_s:.0} s, {what} of {asked} {unit} asked, {got} got")
+    });
+    look(
+        "links that did not give what was asked",
+        100.0 * facts.broken.len() as f64 / facts.intervals.max(1) as f64,
+        "%",
+        Some((0.0, 10.0)),
+        &format!(
+            "share of the intervals of links in which delay, loss or rate were further from what \
+             was asked than chance and the limits of lateness allow{worst}"
+        ),
+    );
     look(
         "frames missing in the capture",
         facts.capture_missed as f64,
@@ -372,6 +416,18 @@ mod tests {
         assert_eq!(spoilt(&|f| f.kernel_drops = 1), Status::Suspect);
         assert_eq!(spoilt(&|f| f.socket_drops = 1), Status::Suspect);
         assert_eq!(spoilt(&|f| f.capture_missed = 1), Status::Suspect);
+        let broken = || Broken {
+            link: "meter-1:eth0 up".into(),
+            from_s: 0.0,
+            to_s: 10.0,
+            what: "loss",
+            asked: 30.0,
+            got: 20.0,
+            tolerance: 1.0,
+            unit: "%",
+        };
+        assert_eq!(spoilt(&|f| (f.broken, f.intervals) = (vec![broken()], 100)), Status::Suspect);
+        assert_eq!(spoilt(&|f| (f.broken, f.intervals) = (vec![broken()], 5)), Status::Invalid);
         assert_eq!(spoilt(&|f| f.failures.push("meter-1 died".into())), Status::Invalid);
     }
 

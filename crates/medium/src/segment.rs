@@ -47,6 +47,20 @@ pub struct SegmentSpec {
     pub timetable: Vec<(Span, Change)>,
 }
 
+impl SegmentSpec {
+    /// A switch that nobody is attached to yet, whose impairments wait.
+    pub fn switch(seed: u64) -> Self {
+        Self {
+            channel: Channel::Switch,
+            endpoints: Vec::new(),
+            seed,
+            impaired: false,
+            longest: None,
+            timetable: Vec::new(),
+        }
+    }
+}
+
 /// A frame on its way out of the segment.
 #[derive(Debug, Clone)]
 pub struct Delivery {

@@ -29,14 +29,7 @@ fn segment(channel: Channel, change: impl Fn(usize, &mut Endpoint)) -> Segment {
 }
 
 fn spec(channel: Channel, endpoints: Vec<Endpoint>) -> SegmentSpec {
-    SegmentSpec {
-        channel,
-        endpoints,
-        seed: 7,
-        impaired: true,
-        longest: None,
-        timetable: Vec::new(),
-    }
+    SegmentSpec { channel, endpoints, impaired: true, ..SegmentSpec::switch(7) }
 }
 
 /// Lets everything happen that will: who got something, and when.

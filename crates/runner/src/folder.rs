@@ -7,7 +7,7 @@ use crate::run::{Begun, Options, interactions, used};
 use crate::topology::Topology;
 use experiment::{InteractionPattern, Plan};
 use measure::{Accounting, LinkRow, Message, Outcomes, Traffic, Usage, Verdict};
-use medium::{FramePath, Impairment, Place, Priority, Stalls, Totals};
+use medium::{FramePath, Interval, Priority, Stalls, Totals};
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,9 @@ pub(crate) struct Results<'a> {
     /// CPU time of each node's programs before measuring began.
     pub cpu_before_ns: &'a [u64],
     pub accounting: &'a Accounting,
-    pub totals: &'a [Vec<[Totals; 2]>],
+    /// What was asked of links and got, whole and by intervals.
+    pub links: &'a [LinkRow],
+    pub intervals: &'a [LinkRow],
     pub priority: Priority,
     pub frame_path: FramePath,
     /// Why it is not the fastest, or that it was asked for.
@@ -100,11 +102,11 @@ impl Folder {
     pub(crate) fn write(&self, results: &Results<'_>) -> Result<Value, Error> {
         measure::write_messages(&self.0.join("messages.parquet"), results.messages)?;
         measure::write_nodes(&self.0.join("nodes.parquet"), &results.usage.nodes)?;
-        let links = links(results);
-        measure::write_links(&self.0.join("links.parquet"), &links)?;
+        measure::write_links(&self.0.join("links.parquet"), results.links)?;
+        measure::write_links(&self.0.join("intervals.parquet"), results.intervals)?;
         self.events(results)?;
         self.json("run.json", &run_json(results))?;
-        let summary = summary(results, &links);
+        let summary = summary(results, results.links);
         self.json("summary.json", &summary)?;
         self.tidy(results.jobs);
         Ok(summary)
@@ -183,46 +185,47 @@ fn run_json(results: &Results<'_>) -> Value {
     })
 }
 
-fn links(results: &Results<'_>) -> Vec<LinkRow> {
-    let mut rows = Vec::new();
-    for (segment, spec) in results.topology.segments.iter().enumerate() {
-        for (endpoint, asked) in spec.endpoints.iter().enumerate() {
-            let name = &results.topology.names[segment][endpoint];
-            let [up, down] = results.totals[segment][endpoint];
-            let late = results.accounting.mean_lateness_ns(Place { segment, endpoint });
-            rows.push(link(name, "up", &asked.up, up, 0.0));
-            rows.push(link(name, "down", &asked.down, down, late));
+/// What was asked of each direction and got, over the whole run and by
+/// intervals.
+pub(crate) fn links(
+    plan: &Plan,
+    topology: &Topology,
+    totals: &[Vec<[Totals; 2]>],
+    intervals: &[Vec<[Vec<Interval>; 2]>],
+    start_ns: u64,
+) -> (Vec<LinkRow>, Vec<LinkRow>) {
+    let (mut whole, mut cut) = (Vec::new(), Vec::new());
+    let since = |ns: u64| (ns as f64 - start_ns as f64) / 1e9;
+    for (segment, spec) in topology.segments.iter().enumerate() {
+        for (endpoint, link) in spec.endpoints.iter().enumerate() {
+            let name = &topology.names[segment][endpoint];
+            let (node, interface) = name.split_once(':').unwrap_or((name, ""));
+            for (way, asked, direction) in [(0, &link.up, "up"), (1, &link.down, "down")] {
+                let parts = &intervals[segment][endpoint][way];
+                let row = LinkRow {
+                    node: node.to_owned(),
+                    interface: interface.to_owned(),
+                    network: plan.networks[segment].name.clone(),
+                    direction,
+                    start_s: parts.first().map_or(0.0, |part| since(part.from)),
+                    end_s: parts.last().map_or(0.0, |part| since(part.to)),
+                    asked: asked.clone().into(),
+                    changing: parts.iter().any(|part| part.changing || *part.asked != *asked),
+                    got: totals[segment][endpoint][way],
+                };
+                cut.extend(parts.iter().map(|part| LinkRow {
+                    start_s: since(part.from),
+                    end_s: since(part.to),
+                    asked: part.asked.clone(),
+                    changing: part.changing,
+                    got: part.got,
+                    ..row.clone()
+                }));
+                whole.push(row);
+            }
         }
     }
-    rows
-}
-
-fn link(
-    name: &str,
-    direction: &'static str,
-    asked: &Impairment,
-    got: Totals,
-    late: f64,
-) -> LinkRow {
-    let passed = got.frames - got.lost - got.overflow;
-    let serialised = got.frames - got.overflow;
-    LinkRow {
-        node: name.split(':').next().unwrap_or(name).to_owned(),
-        direction,
-        frames: got.frames,
-        bytes: got.bytes,
-        lost: got.lost,
-        overflow: got.overflow,
-        delay_asked_ms: asked.delay.as_ms(),
-        delay_got_ms_mean: match passed {
-            0 => asked.delay.as_ms(),
-            _ => (got.delay_sum as f64 / passed as f64 + late) / 1e6,
-        },
-        delay_got_ms_max: got.delay_max as f64 / 1e6,
-        loss_asked_pct: asked.loss.percent(),
-        loss_got_pct: 100.0 * got.lost as f64 / serialised.max(1) as f64,
-        rate_asked_bit_s: asked.rate.map_or(0.0, |rate| rate.bit_s() as f64),
-    }
+    (whole, cut)
 }
 
 /// The payload that applications in each node handed to their transports: a
@@ -276,13 +279,13 @@ fn summary(results: &Results<'_>, links: &[LinkRow]) -> Value {
         groups.insert(name.to_owned(), figures);
     }
     let lateness = results.accounting.lateness().summary(1e3).unwrap_or_default();
-    let offered: u64 = links.iter().map(|l| l.frames - l.overflow).sum();
-    let lossy = links.iter().filter(|l| l.loss_asked_pct > 0.0);
+    let offered: u64 = links.iter().map(|l| l.got.at_risk()).sum();
+    let lossy = links.iter().filter(|l| l.loss_asked_pct() > 0.0 && !l.changing);
     let (mut frames, mut asked, mut lost) = (0, 0.0, 0);
     for link in lossy {
-        frames += link.frames - link.overflow;
-        asked += link.loss_asked_pct * (link.frames - link.overflow) as f64;
-        lost += link.lost;
+        frames += link.got.at_risk();
+        asked += link.loss_asked_pct() * link.got.at_risk() as f64;
+        lost += link.got.lost;
     }
     json!({
         "experiment": plan.experiment,
@@ -299,7 +302,10 @@ fn summary(results: &Results<'_>, links: &[LinkRow]) -> Value {
             // Over the links that were asked to lose, weighted by their frames.
             "loss_asked_pct": asked / (frames.max(1)) as f64,
             "loss_got_pct": 100.0 * lost as f64 / frames.max(1) as f64,
-            "overflow_frames": links.iter().map(|l| l.overflow).sum::<u64>(),
+            "overflow_frames": links.iter().map(|l| l.got.overflow).sum::<u64>(),
+            "outage_frames": links.iter().map(|l| l.got.outage).sum::<u64>(),
+            "rejected_frames": links.iter().map(|l| l.got.rejected).sum::<u64>(),
+            "not_as_asked": results.intervals.iter().filter(|l| !l.is_kept()).count(),
         },
     })
 }

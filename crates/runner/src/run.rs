@@ -4,13 +4,13 @@ use crate::carry;
 use crate::collect::{Schedule, collect};
 use crate::conduct::{Conduct, Phase, Watch};
 use crate::error::Error;
-use crate::folder::{Folder, Results};
+use crate::folder::{self, Folder, Results};
 use crate::jobs::{Job, Role, State, jobs, port_down};
 use crate::quiet::Patience;
 use crate::topology::Topology;
 use experiment::{Interaction, InteractionPattern, Plan, Workload};
 use lab::Lab;
-use measure::{Accounting, Capture, Facts, Message, Sampler, Verdict};
+use measure::{Accounting, Broken, Capture, Facts, Message, Sampler, Verdict};
 use medium::{Corrections, Engine, FramePath, Place};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -139,6 +139,25 @@ pub fn run(
     let outcomes = measure::outcomes(&messages, schedule_ns, true);
     let absolute = |ns: i64| (start_ns as i64 + ns) as u64;
     let under_way = measure::under_way(&messages);
+    failures.extend(
+        outcome.refused.iter().map(|why| format!("a change of a link could not be made: {why}")),
+    );
+    let (links, intervals) =
+        folder::links(plan, &topology, &outcome.totals, &outcome.intervals, start_ns);
+    let broken = intervals.iter().filter_map(|row| {
+        let (what, asked, got, tolerance, unit) = row.broken()?;
+        let at = format!("{}:{} {}", row.node, row.interface, row.direction);
+        Some(Broken {
+            link: at,
+            from_s: row.start_s,
+            to_s: row.end_s,
+            what,
+            asked,
+            got,
+            tolerance,
+            unit,
+        })
+    });
     let frames = accounting.nodes().iter().map(|node| node.tx.frames).sum();
     let verdict = measure::judge(&Facts {
         smallest_delay_ns: smallest_delay(plan),
@@ -155,6 +174,8 @@ pub fn run(
         stalls: outcome.stalls,
         frames,
         capture_missed,
+        broken: broken.collect(),
+        intervals: intervals.iter().filter(|row| row.got.frames > 0).count(),
         failures,
     });
     let results = Results {
@@ -170,7 +191,8 @@ pub fn run(
         usage: &usage,
         cpu_before_ns: &cpu_before_ns,
         accounting: &accounting,
-        totals: &outcome.totals,
+        links: &links,
+        intervals: &intervals,
         priority: outcome.priority,
         frame_path,
         why_path: why_path.as_deref(),

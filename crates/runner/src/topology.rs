@@ -1,8 +1,8 @@
 //! From a plan's nodes and networks to what the lab and the medium take.
 
-use experiment::{Plan, Workload};
+use experiment::{Plan, PlannedWhat, Workload};
 use lab::{Interface, Limits, Member, NodeSpec};
-use medium::{Endpoint, Place, SegmentSpec};
+use medium::{Change, Endpoint, Place, SegmentSpec, Way};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
@@ -36,8 +36,11 @@ impl Topology {
                 .iter()
                 .enumerate()
                 .map(|(i, network)| SegmentSpec {
-                    channel: network.channel.into(),
+                    channel: network.channel.clone().into(),
                     endpoints: Vec::new(),
+                    // An Ethernet header, and a tag of a virtual LAN.
+                    longest: Some(network.mtu.get() as usize + 18),
+                    timetable: Vec::new(),
                     // Links of different networks draw from different numbers.
                     seed: plan.weather().wrapping_add((i as u64) << 32),
                     impaired: false,
@@ -65,9 +68,12 @@ impl Topology {
                 topology.places.push(Place { segment, endpoint });
                 topology.owners[segment].push(node);
                 topology.names[segment].push(format!("{}:{}", planned.name, link.interface));
-                topology.segments[segment]
-                    .endpoints
-                    .push(Endpoint { up: link.up.clone(), down: link.down.clone() });
+                topology.segments[segment].endpoints.push(Endpoint {
+                    up: link.up.clone(),
+                    down: link.down.clone(),
+                    mac: Some(link.mac.0),
+                    states: link.states.clone(),
+                });
             }
             let limits = Limits {
                 cpus: planned.limits.cpus,
@@ -76,7 +82,47 @@ impl Topology {
             let spec = NodeSpec { name: planned.name.clone(), interfaces };
             topology.members.push(Member { spec, limits });
         }
+        for (segment, network) in plan.networks.iter().enumerate() {
+            let changes = network.timetable.iter();
+            topology.segments[segment].timetable = changes
+                .map(|change| (change.at, topology.change(plan, segment, &change.what)))
+                .collect();
+        }
         topology
+    }
+
+    /// The endpoints of `nodes` on a segment.
+    fn endpoints(&self, plan: &Plan, segment: usize, nodes: &[String]) -> Vec<usize> {
+        let owners = self.owners[segment].iter().enumerate();
+        let named = owners.filter(|(_, node)| nodes.contains(&plan.nodes[**node].name));
+        named.map(|(endpoint, _)| endpoint).collect()
+    }
+
+    /// A planned change in the medium's terms.
+    fn change(&self, plan: &Plan, segment: usize, what: &PlannedWhat) -> Change {
+        let links = |nodes: &[String], ways: &[Way]| {
+            let ends = self.endpoints(plan, segment, nodes);
+            ends.into_iter().flat_map(|end| ways.iter().map(move |way| (end, *way))).collect()
+        };
+        match what {
+            PlannedWhat::Set { nodes, ways, set, over } => {
+                Change::Set { links: links(nodes, ways), set: set.clone(), over: *over }
+            }
+            PlannedWhat::Down { nodes, down } => {
+                Change::Down { links: links(nodes, &[Way::Up, Way::Down]), down: *down }
+            }
+            PlannedWhat::Partition { parts } if parts.is_empty() => Change::Partition(None),
+            PlannedWhat::Partition { parts } => {
+                // Those that are not named are a part of their own, number 0.
+                let mut part = vec![0; self.owners[segment].len()];
+                for (number, nodes) in parts.iter().enumerate() {
+                    for endpoint in self.endpoints(plan, segment, nodes) {
+                        part[endpoint] = number as u32 + 1;
+                    }
+                }
+                Change::Partition(Some(part))
+            }
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! What a link does to frames in one direction, as typed.
 
+use crate::file::foreign::Foreign;
 use crate::file::models::{Cells, Codel, Gilbert, Markov, Outage, Red, Shape, Slot};
 use crate::read::{At, Fields, OneOrMore, Read, Sink};
 use crate::scalar::{Signed, Word, word};
 use crate::source::Place;
 use crate::tree::Node;
-use medium::{Limit, LossUnit};
+use medium::{GrantSpec, Limit, LossUnit};
 use schemars::JsonSchema;
 use units::{Bytes, Rate, Ratio, Span};
 
@@ -96,6 +97,9 @@ impairment! {
     cell: Cells,
     /// A file of delivery opportunities in Mahimahi's format, in place of `rate`.
     trace: String,
+    /// A cellular network's grants, in place of `rate`: blocks of time that are
+    /// asked for and given.
+    grant: Foreign<GrantSpec>,
     /// What may wait for the rate: frames, or bytes with a unit; 1000 frames
     /// unless given.
     queue: Limit,

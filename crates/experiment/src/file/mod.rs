@@ -1,11 +1,13 @@
 //! The file as typed, one cell of it: `${axis}` replaced, nothing resolved.
 
+mod foreign;
 mod impairment;
 mod models;
 mod network;
 mod timetable;
 mod workload;
 
+pub(crate) use foreign::{Foreign, Model as ForeignModel};
 pub(crate) use impairment::Impairment;
 pub(crate) use models::{Cells, Codel, Gilbert, Markov, Outage, Red, Shape, Slot};
 pub(crate) use network::{Cell, Channel, Link, Network, Profile};

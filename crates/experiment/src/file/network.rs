@@ -1,11 +1,13 @@
 //! Networks and what they do to frames, as typed.
 
+use crate::file::foreign::Foreign;
 use crate::file::impairment::Impairment;
 use crate::file::timetable::Entry;
 use crate::problem::Problem;
 use crate::read::{At, Fields, Named, OneOrMore, Read, Sink};
 use crate::subnet::Subnet;
 use crate::tree::{Content, Node};
+use medium::{CsmaSpec, StatesSpec};
 use schemars::JsonSchema;
 use units::{Bytes, Rate};
 
@@ -79,7 +81,7 @@ impl Read for Profile {
 }
 
 /// How the links of a network share it.
-#[derive(Debug, Clone, Copy, JsonSchema)]
+#[derive(Debug, Clone, JsonSchema)]
 #[schemars(rename_all = "snake_case")]
 pub(crate) enum Channel {
     /// Each link by itself, full duplex.
@@ -88,6 +90,8 @@ pub(crate) enum Channel {
     Shared(#[schemars(with = "At<Rate>")] Rate),
     /// A capacity that all share on the way up, and one on the way down.
     Cell(#[schemars(with = "Cell")] Cell),
+    /// One half-duplex channel that all contend for (IEEE 802.15.4).
+    Csma(#[schemars(with = "At<Foreign<CsmaSpec>>")] CsmaSpec),
 }
 
 /// The capacities of a cell.
@@ -118,19 +122,26 @@ impl Read for Channel {
             Content::Map(_) => {
                 let mut fields = Fields::of(node, "a channel", sink)?;
                 let cell = fields.optional("cell").map(Self::Cell);
-                if cell.is_some() || fields.has("cell") {
-                    fields.finish();
-                    return cell;
-                }
-                let rate = fields.required("shared");
+                let csma: Option<Foreign<CsmaSpec>> = fields.optional("csma");
+                let other = fields.has("cell") || fields.has("csma");
+                let shared = match other {
+                    true => fields.optional("shared"),
+                    false => fields.required("shared"),
+                };
                 fields.finish();
-                rate.map(Self::Shared)
+                let kinds = [cell, csma.map(|csma| Self::Csma(csma.0)), shared.map(Self::Shared)];
+                let mut given = kinds.into_iter().flatten();
+                let first = given.next();
+                if given.next().is_some() {
+                    let problem = Problem::new("a network has one channel").at(node.place);
+                    sink.add(problem.label("one of `shared`, `cell` and `csma`"));
+                }
+                first
             }
             _ => {
-                sink.expected(
-                    "`switch`, `{shared: 250 kbit/s}` or `{cell: {up: 5 Mbit/s, down: 10 Mbit/s}}`",
-                    node,
-                );
+                let what = "`switch`, `{shared: 250 kbit/s}`, `{cell: {up: 5 Mbit/s, down: 10 \
+                            Mbit/s}}` or `{csma: {}}`";
+                sink.expected(what, node);
                 None
             }
         }
@@ -145,12 +156,18 @@ pub(crate) struct Link {
     pub up: Option<Impairment>,
     /// From the network to the node.
     pub down: Option<Impairment>,
+    /// The states of the node's radio, which both ways go through.
+    pub states: Option<At<Foreign<StatesSpec>>>,
 }
 
 impl Read for Link {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
         let mut fields = Fields::of(node, "a link", sink)?;
-        let link = Self { up: fields.optional("up"), down: fields.optional("down") };
+        let link = Self {
+            up: fields.optional("up"),
+            down: fields.optional("down"),
+            states: fields.optional("states"),
+        };
         fields.finish();
         Some(link)
     }

@@ -7,6 +7,9 @@ use crate::tree::Node;
 use schemars::JsonSchema;
 use units::Span;
 
+/// Groups or nodes.
+pub(crate) type Names = OneOrMore<At<String>>;
+
 /// One change: `set` with `links`, or `down`, or `partition`.
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Change")]
@@ -15,7 +18,7 @@ pub(crate) struct Entry {
     #[schemars(required)]
     pub at: Option<At<Span>>,
     /// Groups or nodes whose links change.
-    pub links: Option<At<OneOrMore<At<String>>>>,
+    pub links: Option<At<Names>>,
     /// Which way; both unless given.
     pub way: Option<At<Ways>>,
     /// What is different from then on; keys that are not named stay.
@@ -24,10 +27,10 @@ pub(crate) struct Entry {
     /// given.
     pub over: Option<At<Span>>,
     /// Groups or nodes whose links carry nothing.
-    pub down: Option<At<OneOrMore<At<String>>>>,
+    pub down: Option<At<Names>>,
     /// Parts, each a list of groups and nodes: frames pass within a part only. All
     /// that are not named are one more part.
-    pub partition: Option<At<Vec<At<OneOrMore<At<String>>>>>>,
+    pub partition: Option<At<Vec<At<Names>>>>,
     /// How long `down` or `partition` lasts; to the end unless given.
     pub lasts: Option<At<Span>>,
 }

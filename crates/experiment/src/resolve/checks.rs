@@ -116,17 +116,21 @@ fn check_loss(asked: &Impairment, sink: &mut Sink) {
 }
 
 fn check_rate(asked: &Impairment, waits: Waits, sink: &mut Sink) {
-    let rated = asked.rate.is_some() || asked.trace.is_some();
-    if let (Some(rate), Some(trace)) = (&asked.rate, &asked.trace) {
-        let text = "a `rate` beside a `trace`, which says when the link carries";
-        say(sink, rate.place.max(trace.place), text, "leave one of them out");
+    let own = [
+        ("rate", asked.rate.as_ref().map(|at| at.place)),
+        ("trace", asked.trace.as_ref().map(|at| at.place)),
+        ("grant", asked.grant.as_ref().map(|at| at.place)),
+    ];
+    let given: Vec<_> = own.iter().filter_map(|(key, at)| at.map(|at| (*key, at))).collect();
+    if let [(first, _), (second, place), ..] = given[..] {
+        let text = format!("`{second}` beside `{first}`: one of them says when the link carries");
+        say(sink, place, text, "leave one of them out");
     }
-    for own in [asked.rate.as_ref().map(|at| at.place), asked.trace.as_ref().map(|at| at.place)] {
-        if let Some(place) = own.filter(|_| waits == Waits::Shared) {
-            let text = "frames go up over a shared channel at the channel's rate";
-            say(sink, place, text, "leave this out");
-        }
+    for (_, place) in given.iter().filter(|_| waits == Waits::Shared) {
+        let text = "frames go up over a shared channel at the channel's rate";
+        say(sink, *place, text, "leave this out");
     }
+    let rated = !given.is_empty();
     if let Some(burst) = asked.burst.as_ref().filter(|_| asked.rate.is_none()) {
         needs_rate("burst", burst.place, sink);
     }
@@ -141,6 +145,13 @@ fn check_rate(asked: &Impairment, waits: Waits, sink: &mut Sink) {
         // Frames queue for a channel as they do for a rate.
         if let Some(place) = place.filter(|_| !rated && waits == Waits::No) {
             needs_rate(key, place, sink);
+        }
+    }
+    for (key, place) in &waiting[3..] {
+        if let Some(place) = place.filter(|_| asked.grant.is_some()) {
+            let text =
+                format!("`{key}` beside a `grant`, which gives frames their block as they come");
+            say(sink, place, text, "leave it out; `queue` limits what waits");
         }
     }
     if let Some(queue) = &asked.queue

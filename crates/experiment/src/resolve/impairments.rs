@@ -41,6 +41,7 @@ pub(super) fn resolve(asked: &Impairment, base: &Path, sink: &mut Sink) -> mediu
         overhead: some(&asked.overhead).map_or(none.overhead, |signed| signed.0),
         cell: asked.cell.as_ref().and_then(|at| cells(&at.value)),
         trace: asked.trace.as_ref().and_then(|at| trace(at, base, sink)),
+        grant: asked.grant.as_ref().map(|at| at.value.0.clone()),
         queue: some(&asked.queue).unwrap_or(none.queue),
         codel: asked.codel.as_ref().map(|at| codel(&at.value)),
         red: asked.red.as_ref().and_then(|at| red(&at.value)),

@@ -10,6 +10,7 @@ use crate::resolve::nodes::Nodes;
 use crate::resolve::timetable;
 use crate::source::Place;
 use crate::subnet::Subnet;
+use medium::StatesSpec;
 use std::path::Path;
 use units::{Bytes, Rate};
 
@@ -27,7 +28,7 @@ struct Resolved<'f> {
     mtu: Bytes,
     channel: Option<Channel>,
     /// Each group's links: up and down.
-    links: Vec<(&'f str, [medium::Impairment; 2])>,
+    links: Vec<(&'f str, [medium::Impairment; 2], Option<StatesSpec>)>,
     timetable: Vec<PlannedChange>,
     /// Groups in the order of their addresses, and the index of their first.
     members: Vec<(&'f str, u64)>,
@@ -44,7 +45,7 @@ impl<'f> Networks<'f> {
     pub fn of(file: &'f File, nodes: &Nodes<'f>, base: &Path, sink: &mut Sink) -> Self {
         let mut networks = Self { networks: Vec::new(), whole: true };
         for (_, _, profile) in file.profiles.iter().flat_map(Named::iter) {
-            let channel = profile.channel.as_ref().map(|at| at.value);
+            let channel = profile.channel.as_ref().map(|at| &at.value);
             check_links(channel, profile.links.as_ref(), nodes, base, sink);
         }
         for (name, place, network) in file.networks.iter().flat_map(Named::iter) {
@@ -89,10 +90,11 @@ impl<'f> Networks<'f> {
         });
         on.enumerate()
             .map(|(number, (network, address))| {
-                let (up, down) = network.impairments(group);
+                let (up, down, states) = network.impairments(group);
                 let interface = format!("eth{number}");
                 let mac = Mac::from(address);
-                PlannedLink { network: network.name.to_owned(), interface, address, mac, up, down }
+                let network = network.name.to_owned();
+                PlannedLink { network, interface, address, mac, up, down, states }
             })
             .collect()
     }
@@ -114,17 +116,21 @@ impl<'f> Networks<'f> {
 
 impl Resolved<'_> {
     fn channel(&self) -> PlannedChannel {
-        match self.channel {
+        match &self.channel {
             None | Some(Channel::Switch) => PlannedChannel::Switch,
-            Some(Channel::Shared(rate)) => PlannedChannel::Shared(rate),
+            Some(Channel::Shared(rate)) => PlannedChannel::Shared(*rate),
+            Some(Channel::Csma(csma)) => PlannedChannel::Csma(csma.clone()),
             Some(Channel::Cell(cell)) => PlannedChannel::Cell { up: cell.up, down: cell.down },
         }
     }
 
-    fn impairments(&self, group: &str) -> (medium::Impairment, medium::Impairment) {
-        let found = self.links.iter().find(|(name, _)| *name == group);
-        let [up, down] = found.map(|(_, ways)| ways.clone()).unwrap_or_default();
-        (up, down)
+    fn impairments(
+        &self,
+        group: &str,
+    ) -> (medium::Impairment, medium::Impairment, Option<StatesSpec>) {
+        let found = self.links.iter().find(|(name, ..)| *name == group);
+        let (_, [up, down], states) = found.cloned().unwrap_or_default();
+        (up, down, states)
     }
 
     /// Its shared rate, else the rate of its slowest link.
@@ -132,10 +138,11 @@ impl Resolved<'_> {
         match self.channel() {
             PlannedChannel::Shared(rate) => return Some(rate),
             PlannedChannel::Cell { up, down } => return Some(up.min(down)),
+            PlannedChannel::Csma(csma) => return Some(csma.rate),
             PlannedChannel::Switch => {}
         }
         let ways = self.members.iter().flat_map(|(group, _)| {
-            let (up, down) = self.impairments(group);
+            let (up, down, _) = self.impairments(group);
             [up.rate, down.rate]
         });
         ways.flatten().min()
@@ -150,7 +157,7 @@ fn resolve<'f>(
     sink: &mut Sink,
 ) -> Option<Resolved<'f>> {
     let mtu = check_mtu(network, sink);
-    let own = network.channel.as_ref().map(|at| at.value);
+    let own = network.channel.as_ref().map(|at| &at.value);
     check_links(own, network.links.as_ref(), nodes, base, sink);
     let empty = Named::default();
     let profiles = file.profiles.as_ref().unwrap_or(&empty);
@@ -198,7 +205,7 @@ fn resolve<'f>(
         network.profile.as_ref().and_then(|profile| profiles_of(file)?.get(&profile.value));
     let channel = profile.map_or(&network.channel, |profile| &profile.channel);
     let links = profile.map_or(&network.links, |profile| &profile.links).as_ref();
-    let (mtu, channel) = (mtu?, channel.as_ref().map(|at| at.value));
+    let (mtu, channel) = (mtu?, channel.as_ref().map(|at| &at.value));
     for way in ways(links).map(|(_, way, _)| way) {
         // With the Ethernet header, the longest frame that there is.
         checks::check_queue(way, mtu.get() + 14, sink);
@@ -210,9 +217,12 @@ fn resolve<'f>(
         way.map(|asked| impairments::resolve(asked, base, quiet)).unwrap_or_default()
     };
     let links = links.into_iter().flat_map(Named::iter);
-    let links =
-        links.map(|(group, _, link)| (group, [way(link.up.as_ref()), way(link.down.as_ref())]));
+    let links = links.map(|(group, _, link)| {
+        let states = link.states.as_ref().map(|at| at.value.0.clone());
+        (group, [way(link.up.as_ref()), way(link.down.as_ref())], states)
+    });
     let links = links.collect();
+    let channel = channel.cloned();
     Some(Resolved { name, subnet: subnet.value, mtu, channel, links, timetable, members })
 }
 
@@ -236,7 +246,7 @@ fn check_mtu(network: &Network, sink: &mut Sink) -> Option<Bytes> {
 /// Groups that links are given for must be groups, even in a profile that nobody
 /// uses: a slip there would mean an unimpaired link.
 fn check_links(
-    channel: Option<Channel>,
+    channel: Option<&Channel>,
     links: Option<&Named<Link>>,
     nodes: &Nodes<'_>,
     base: &Path,
@@ -263,9 +273,9 @@ fn ways(links: Option<&Named<Link>>) -> impl Iterator<Item = (&str, &Impairment,
 }
 
 /// What frames of a direction wait for.
-pub(super) fn waits(channel: Option<Channel>, up: bool) -> Waits {
+pub(super) fn waits(channel: Option<&Channel>, up: bool) -> Waits {
     match channel {
-        Some(Channel::Shared(_)) if up => Waits::Shared,
+        Some(Channel::Shared(_) | Channel::Csma(_)) if up => Waits::Shared,
         Some(Channel::Cell(_)) => Waits::Cell,
         _ => Waits::No,
     }

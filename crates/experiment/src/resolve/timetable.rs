@@ -18,7 +18,7 @@ struct Look<'a, 'f> {
     links: Option<&'a Named<Link>>,
     members: &'a [(&'f str, u64)],
     network: &'a str,
-    channel: Option<Channel>,
+    channel: Option<&'a Channel>,
 }
 
 /// The changes of `network`, in the order of their times. `links` is what is
@@ -28,7 +28,7 @@ pub(super) fn of<'f>(
     links: Option<&Named<Link>>,
     members: &[(&'f str, u64)],
     nodes: &Nodes<'f>,
-    channel: Option<Channel>,
+    channel: Option<&Channel>,
     sink: &mut Sink,
 ) -> Vec<PlannedChange> {
     let look = Look { nodes, links, members, network: name, channel };

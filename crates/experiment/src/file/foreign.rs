@@ -1,0 +1,129 @@
+//! Models of the medium that read themselves.
+
+use crate::problem::Problem;
+use crate::read::{Read, Sink};
+use crate::source::Place;
+use crate::tree::{Content, Node};
+use medium::{CsmaSpec, GrantSpec, StatesSpec};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// A model that knows its own keys and what makes sense of them.
+pub(crate) trait Model: DeserializeOwned + Clone {
+    /// What it is, for errors.
+    const WHAT: &'static str;
+    /// Its keys, for the schema.
+    const KEYS: &'static [&'static str];
+    /// What is wrong with it, and what to write.
+    fn check(&self) -> Result<(), String>;
+}
+
+/// A model as the medium reads it; what is wrong is shown where it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Foreign<T>(pub T);
+
+impl<T: Model> Read for Foreign<T> {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        let map = matches!(node.content, Content::Map(_) | Content::Nothing);
+        if !map {
+            sink.expected(&format!("{}, a map of keys and values", T::WHAT), node);
+            return None;
+        }
+        let label = format!("keys of {}: {}", T::WHAT, T::KEYS.join(", "));
+        let model: T = match serde_json::from_value(value(node)) {
+            Ok(model) => model,
+            Err(error) => {
+                let text = error.to_string();
+                let named = text.split('`').nth(1).and_then(|word| find(node, word));
+                let text = text.split(", expected").next().unwrap_or_default().to_owned();
+                sink.add(Problem::new(text).at(named.unwrap_or(node.place)).label(label));
+                return None;
+            }
+        };
+        if let Err(text) = model.check() {
+            let (wrong, mend) = text.split_once("; ").unwrap_or((&text, ""));
+            sink.add(Problem::new(wrong).at(node.place).label(mend));
+            return None;
+        }
+        Some(Self(model))
+    }
+}
+
+fn value(node: &Node) -> Value {
+    match &node.content {
+        Content::Nothing | Content::Broken => Value::Object(serde_json::Map::new()),
+        Content::Scalar(text) => match (text.parse::<u64>(), text.as_str()) {
+            (Ok(number), _) => number.into(),
+            (_, "true") => true.into(),
+            (_, "false") => false.into(),
+            (_, text) => text.into(),
+        },
+        Content::List(items) => items.iter().map(value).collect(),
+        Content::Map(entries) => {
+            Value::Object(entries.iter().map(|(k, v)| (k.text.clone(), value(v))).collect())
+        }
+    }
+}
+
+/// Where `word` stands below `node`, as a key or a value.
+fn find(node: &Node, word: &str) -> Option<Place> {
+    match &node.content {
+        Content::Scalar(text) => (text == word).then_some(node.place),
+        Content::List(items) => items.iter().find_map(|item| find(item, word)),
+        Content::Map(entries) => entries.iter().find_map(|(key, value)| match key.text == word {
+            true => Some(key.place),
+            false => find(value, word),
+        }),
+        Content::Nothing | Content::Broken => None,
+    }
+}
+
+impl Model for GrantSpec {
+    const WHAT: &'static str = "a grant";
+    const KEYS: &'static [&'static str] = &[
+        "tti",
+        "transport_block",
+        "efficiency",
+        "overhead",
+        "offset",
+        "cycle",
+        "request_period",
+        "delay",
+        "initial",
+        "hold",
+    ];
+    fn check(&self) -> Result<(), String> {
+        self.check()
+    }
+}
+
+impl Model for StatesSpec {
+    const WHAT: &'static str = "a radio's states";
+    const KEYS: &'static [&'static str] = &["states", "initial"];
+    fn check(&self) -> Result<(), String> {
+        self.check()
+    }
+}
+
+impl Model for CsmaSpec {
+    const WHAT: &'static str = "a channel under CSMA-CA";
+    const KEYS: &'static [&'static str] = &[
+        "rate",
+        "phy_header",
+        "unit_backoff",
+        "min_be",
+        "max_be",
+        "max_backoffs",
+        "cca",
+        "turnaround",
+        "acknowledge",
+        "ack",
+        "ack_wait",
+        "retries",
+        "lifs",
+        "sifs",
+    ];
+    fn check(&self) -> Result<(), String> {
+        self.check()
+    }
+}
