@@ -20,7 +20,7 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-# Bring-up and tear-down, forwarded frames, release error; about two minutes.
+# Bring-up and tear-down, forwarded frames, release error, bulk TCP; some ten minutes.
 bench: build
 	cargo bench --locked -p bench
 

@@ -5,8 +5,8 @@ mod common;
 use common::{address, arguments, ended, helper, mac, up};
 use lab::{Event, Exit, FIRST_INTERFACE, Lab, Link};
 use medium::{
-    Carrier, Channel, Delivery, Drop, Endpoint, Engine, FrameIo, FramePath, Observer, Place,
-    Received, Ring, SegmentSpec, monotonic_now,
+    Carrier, Delivery, Drop, Endpoint, Engine, FrameIo, FramePath, Observer, Place, Received, Ring,
+    SegmentSpec, monotonic_now,
 };
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
@@ -218,15 +218,8 @@ fn by_each_path_frames_are_those_of_a_wire() {
         for (mtu, bytes) in [(1500, 3_000_000), (113, 30_000)] {
             let Some((lab, carrier)) = carrier(path, 2, mtu) else { continue };
             let waker = carrier.waker();
-            let spec = SegmentSpec {
-                channel: Channel::Switch,
-                endpoints: vec![Endpoint::default(); 2],
-                seed: 1,
-                impaired: true,
-                longest: None,
-                timetable: Vec::new(),
-                replay: None,
-            };
+            let endpoints = vec![Endpoint::default(); 2];
+            let spec = SegmentSpec { endpoints, impaired: true, ..SegmentSpec::switch(1) };
             let places = [0, 1].map(|endpoint| Place { segment: 0, endpoint }).to_vec();
             let corrections = carrier.corrections().unwrap();
             let engine =

@@ -15,17 +15,15 @@ pub enum Priority {
     Ordinary,
 }
 
-/// Over this time it is reckoned how much a thread has slept. The kernel stops
+/// Over this time it is reckoned how long a thread has run. The kernel stops
 /// real-time threads that run for 0.95 s of a second, for 50 ms at a stretch, so
-/// one of them that does not sleep enough steps down well before.
+/// one of them that runs nearly as much steps down before.
 const WINDOW: Instant = 250_000_000;
-/// Below this share, in percent, it steps down: more than the 5 % that the kernel
-/// asks for.
-const TOO_LITTLE: u64 = 8;
-/// Above this share it steps up again.
+/// From this share, in percent, it steps down.
+const TOO_MUCH: u64 = 92;
+/// When it has waited for more than this share it steps up again. Not when it has
+/// run for less: an ordinary thread does, because others do.
 const ENOUGH: u64 = 15;
-/// A wait that took this long slept; one that found something takes a tenth.
-const SLEEP: Instant = 10_000;
 
 /// Holds the calling thread's priority, and steps down under overload.
 #[derive(Debug)]
@@ -34,8 +32,10 @@ pub(crate) struct Governor {
     now_real_time: bool,
     /// When the window began.
     since: Instant,
-    /// Time slept in it.
-    slept: Instant,
+    /// What the thread had run by then.
+    ran: Instant,
+    /// Time waited since then.
+    waited: Instant,
 }
 
 impl Governor {
@@ -53,7 +53,8 @@ impl Governor {
         // Timers of ordinary threads may otherwise be 50 us late on purpose.
         // SAFETY: prctl with integer arguments.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-        Self { best, now_real_time: best == Priority::RealTime, since: now, slept: 0 }
+        let now_real_time = best == Priority::RealTime;
+        Self { best, now_real_time, since: now, ran: run_time(), waited: 0 }
     }
 
     /// The priority that was had.
@@ -63,29 +64,25 @@ impl Governor {
 
     /// To be told of each wait, from when to when it was.
     pub fn waited(&mut self, from: Instant, until: Instant) {
-        if self.best == Priority::RealTime
-            && let Some(real_time) = self.decide(from, until)
-        {
+        self.waited += until.saturating_sub(from);
+        let window = until.saturating_sub(self.since);
+        if self.best != Priority::RealTime || window < WINDOW {
+            return;
+        }
+        let ran = run_time();
+        let change = self.decide(window, ran - self.ran);
+        (self.since, self.ran, self.waited) = (until, ran, 0);
+        if let Some(real_time) = change {
             self.now_real_time = set(real_time) && real_time;
         }
     }
 
-    /// Whether to change, and to what.
-    fn decide(&mut self, from: Instant, until: Instant) -> Option<bool> {
-        let wait = until.saturating_sub(from);
-        if wait > SLEEP {
-            self.slept += wait;
-        }
-        let window = until.saturating_sub(self.since);
-        if window < WINDOW {
-            return None;
-        }
-        let share = 100 * self.slept / window;
-        self.since = until;
-        self.slept = 0;
+    /// Whether to change, and to what, after a window in which the thread `ran` for
+    /// so long.
+    fn decide(&self, window: Instant, ran: Instant) -> Option<bool> {
         match self.now_real_time {
-            true => (share < TOO_LITTLE).then_some(false),
-            false => (share > ENOUGH).then_some(true),
+            true => (100 * ran >= TOO_MUCH * window).then_some(false),
+            false => (100 * self.waited > ENOUGH * window).then_some(true),
         }
     }
 }
@@ -103,6 +100,14 @@ fn lock_memory() {
     }
 }
 
+/// The processor time of the calling thread, as the kernel counts it.
+fn run_time() -> Instant {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes one timespec that lives over the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 fn set(real_time: bool) -> bool {
     let (policy, level) = if real_time { (libc::SCHED_FIFO, 10) } else { (libc::SCHED_OTHER, 0) };
     let param = libc::sched_param { sched_priority: level };
@@ -118,36 +123,31 @@ mod tests {
 
     const MS: Instant = 1_000_000;
 
-    fn governor() -> impl FnMut(Instant, Instant) -> Option<bool> {
+    fn decides(now_real_time: bool, ran: u64, waited: u64) -> Option<bool> {
         let best = Priority::RealTime;
-        let mut governor = Governor { best, now_real_time: true, since: 0, slept: 0 };
-        move |from, until| {
-            let change = governor.decide(from, until);
-            governor.now_real_time = change.unwrap_or(governor.now_real_time);
-            change
-        }
+        let governor = Governor { best, now_real_time, since: 0, ran: 0, waited: waited * MS };
+        governor.decide(250 * MS, ran * MS)
     }
 
     #[test]
-    fn steps_down_when_it_never_sleeps_and_up_when_it_does() {
-        let mut wait = governor();
-        assert_eq!(wait(0, 400 * MS), None, "a long sleep");
-        assert_eq!(wait(600 * MS, 600 * MS + 1_000), None, "not yet");
-        assert_eq!(wait(651 * MS, 651 * MS + 1_000), Some(false));
-        assert_eq!(wait(700 * MS, 800 * MS), None, "has just stepped down");
-        assert_eq!(wait(902 * MS, 902 * MS), Some(true));
-        assert_eq!(wait(1_152 * MS, 1_152 * MS), Some(false));
-        assert_eq!(wait(1_403 * MS, 1_403 * MS), None, "has not slept");
+    fn steps_down_before_the_kernel_stops_it() {
+        assert_eq!(decides(true, 250, 0), Some(false));
+        // Naps of 20 us in each ms: it runs for 98 %.
+        assert_eq!(decides(true, 245, 5), Some(false));
+        assert_eq!(decides(true, 225, 25), None);
     }
 
     #[test]
-    fn naps_that_are_too_short_for_the_kernel_do_not_count_as_sleep_enough() {
-        let mut wait = governor();
-        // 20 us in each ms: 2 %.
-        let naps: Vec<_> = (1..=250).map(|ms| wait(ms * MS - 20_000, ms * MS)).collect();
-        assert_eq!(naps.last(), Some(&Some(false)));
-        // 200 us in each ms keeps it where it is.
-        let mut wait = governor();
-        assert!((1..=999).all(|ms| wait(ms * MS - 200_000, ms * MS).is_none()));
+    fn steps_up_when_it_waits_and_not_when_others_run() {
+        assert_eq!(decides(false, 100, 150), Some(true));
+        assert_eq!(decides(false, 125, 2), None);
+    }
+
+    #[test]
+    fn a_thread_that_works_has_run() {
+        let before = run_time();
+        let mut sum = 0u64;
+        (0..100_000u64).for_each(|i| sum = std::hint::black_box(sum ^ i));
+        assert!(run_time() > before);
     }
 }

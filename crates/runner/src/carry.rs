@@ -27,6 +27,7 @@ pub(crate) fn carrier(
             let why = std::io::Error::other("/dev/net/tun could not be opened");
             (Carrier::over_packets(ends).map_err(failed)?, Some(why))
         }
+        // Super-frames are not asked for above: the medium does not split them yet.
         Link::Tap | Link::TapWithSuperFrames => {
             let plain = asked == Some(FramePath::Tap);
             Carrier::over_taps(ends, lab::FIRST_INTERFACE, plain).map_err(failed)?

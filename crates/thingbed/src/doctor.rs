@@ -155,7 +155,7 @@ fn frame_path() -> Finding {
             "fewer frames a second, and delays begin when the medium reads a frame",
             "run as root, or: setcap cap_bpf,cap_net_admin+ep on the program; Linux 5.12 or later",
         ),
-        (Link::Veth, _) => Finding::bad(
+        (_, _) => Finding::bad(
             what,
             Grade::Lacking,
             "packet: veth pairs and packet sockets, because /dev/net/tun cannot be opened",

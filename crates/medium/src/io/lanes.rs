@@ -7,7 +7,7 @@
 use super::TURN;
 use std::collections::VecDeque;
 
-/// Records looked at in one round, beyond which parked ones get their turn.
+/// New records looked at between two turns of parked ones.
 const LOOK_AHEAD: u32 = 1_024;
 
 /// A record that waits its turn.
@@ -46,6 +46,8 @@ pub(super) struct Lanes {
     line: VecDeque<usize>,
     /// How many of them are still to be served in this round.
     to_serve: usize,
+    /// Whether the first of them is in the middle of its turn.
+    serving: bool,
     /// The end of each record since the oldest that holds its room, and whether it
     /// is done with; empty while nothing is parked.
     holding: VecDeque<(u64, bool)>,
@@ -63,15 +65,17 @@ impl Lanes {
             looked: 0,
             line: VecDeque::new(),
             to_serve: 0,
+            serving: false,
             holding: VecDeque::new(),
             first: 0,
             released: 0,
         }
     }
 
-    /// Whether a new record may be looked at now, before parked ones get their turn.
+    /// Whether a new record may be looked at now: between the turns of ports with
+    /// parked ones, so that a quiet port waits for one of them at most.
     pub fn looks_ahead(&self) -> bool {
-        self.to_serve == 0 && self.looked < LOOK_AHEAD
+        !self.serving && self.looked < LOOK_AHEAD
     }
 
     /// Looks at the record of `port` that lies from `record` to `end`.
@@ -110,15 +114,17 @@ impl Lanes {
     }
 
     /// When no new record is there or may be looked at: the port and the place of
-    /// the parked record whose turn it is. Nothing at the end of a round without
-    /// any; ask again while [`Self::is_empty`] is false.
+    /// the parked record whose turn it is. Nothing when none is parked.
     pub fn parked(&mut self) -> Option<(usize, u64)> {
-        if self.to_serve == 0 {
-            self.round += 1;
+        if !self.serving {
             self.looked = 0;
-            self.to_serve = self.line.len();
+            if self.to_serve == 0 {
+                self.round += 1;
+                self.to_serve = self.line.len();
+            }
         }
-        let port = *self.line.front().filter(|_| self.to_serve > 0)?;
+        let port = *self.line.front()?;
+        self.serving = true;
         let lane = &mut self.lanes[port];
         if lane.round != self.round {
             lane.round = self.round;
@@ -127,6 +133,7 @@ impl Lanes {
         lane.taken += 1;
         let Parked { record, number } = lane.parked.pop_front()?;
         if lane.parked.is_empty() || lane.taken >= TURN {
+            self.serving = false;
             self.to_serve -= 1;
             self.line.pop_front();
             if !lane.parked.is_empty() {
@@ -216,6 +223,20 @@ mod tests {
             run = if pair[0].0 == pair[1].0 { run + 1 } else { 0 };
             assert!(run < 2 * TURN, "{run} in a row");
         }
+    }
+
+    #[test]
+    fn among_many_floods_a_quiet_port_waits_for_one_turn() {
+        let floods = 50;
+        let mut records: Vec<usize> = (0..floods).flat_map(|port| [port; 500]).collect();
+        let mut lanes = Lanes::new(floods + 1);
+        let mut at = 0;
+        // All have been seen, and are parked for the most part.
+        drain(&mut lanes, &records, &mut at, 15_000);
+        assert_eq!(at as usize, records.len());
+        records.push(floods);
+        let out = drain(&mut lanes, &records, &mut at, TURN as usize + 1);
+        assert!(out.iter().any(|(port, _)| *port == floods), "{out:?}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::assembler::{
 };
 use super::bpf;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// Bytes before the frame in a record: port, length, arrival time.
 pub(super) const HEADER: usize = 16;
@@ -214,15 +214,23 @@ pub(super) fn room(len: usize) -> usize {
 
 /// Has `program` see what comes to the node's side of `tap`.
 pub(super) fn attach(tap: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    filter(tap, program.as_raw_fd()).map_err(|error| {
+        io::Error::new(error.kind(), format!("attach a BPF program to a TAP: {error}"))
+    })
+}
+
+/// Has no program see what comes to the node's side of `tap`.
+pub(super) fn detach(tap: BorrowedFd<'_>) {
+    // One that has none refuses, and that is fine.
+    let _ = filter(tap, -1);
+}
+
+fn filter(tap: BorrowedFd<'_>, program: RawFd) -> io::Result<()> {
     const TUNSETFILTEREBPF: libc::Ioctl = 0x8004_54e1;
-    let fd = program.as_raw_fd();
     // SAFETY: the call reads one descriptor's number.
-    match unsafe { libc::ioctl(tap.as_raw_fd(), TUNSETFILTEREBPF, &raw const fd) } {
+    match unsafe { libc::ioctl(tap.as_raw_fd(), TUNSETFILTEREBPF, &raw const program) } {
         0 => Ok(()),
-        _ => {
-            let error = io::Error::last_os_error();
-            Err(io::Error::new(error.kind(), format!("attach a BPF program to a TAP: {error}")))
-        }
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

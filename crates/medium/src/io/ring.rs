@@ -118,6 +118,7 @@ impl Ring {
         };
         for tap in &taps {
             if let Err(error) = program::attach(tap.as_fd(), program.as_fd()) {
+                taps.iter().for_each(|tap| program::detach(tap.as_fd()));
                 return Err((taps, error));
             }
         }
