@@ -4,9 +4,11 @@
 
 use crate::clock::{Nanos, SECOND, monotonic_now};
 use crate::error::Error;
+use crate::wait::{Waiter, punctual};
 use serde::Serialize;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 /// What probes to send.
@@ -57,6 +59,9 @@ pub fn ping(probes: &Probes) -> Result<Returns, Error> {
     socket.connect(to).map_err(Error::io("reach the echo"))?;
     let count = probes.count as usize;
     greet(&socket)?;
+    socket.set_nonblocking(true).map_err(Error::io("make a socket not wait"))?;
+    punctual();
+    let mut waiter = Waiter::new(socket.as_raw_fd(), Vec::new());
     let mut returns = Returns { rtt_ns: vec![None; count], ..Returns::default() };
     let (mut first, mut last, mut highest) = (None, 0, 0);
     let begin = monotonic_now() + 100_000_000;
@@ -80,19 +85,14 @@ pub fn ping(probes: &Probes) -> Result<Returns, Error> {
             next += 1;
             continue;
         }
-        let until = if next < probes.count { due } else { end };
-        let wait = Duration::from_nanos(until.saturating_sub(now).max(1_000));
-        socket.set_read_timeout(Some(wait)).map_err(Error::io("set a time to wait"))?;
+        waiter.wait(Some(if next < probes.count { due } else { end }))?;
         let mut answer = [0; 2048];
         let got = match socket.recv(&mut answer) {
             Ok(got) => got,
             Err(error)
                 if matches!(
                     error.kind(),
-                    ErrorKind::WouldBlock
-                        | ErrorKind::TimedOut
-                        | ErrorKind::Interrupted
-                        | ErrorKind::ConnectionRefused
+                    ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionRefused
                 ) =>
             {
                 continue;
@@ -144,6 +144,7 @@ fn greet(socket: &UdpSocket) -> Result<(), Error> {
 /// When the port cannot be had.
 pub fn echo(port: u16) -> Result<(), Error> {
     let socket = listen(port)?;
+    punctual();
     let mut buffer = [0; 65_536];
     loop {
         if let Ok((len, from)) = socket.recv_from(&mut buffer) {
@@ -159,6 +160,7 @@ pub fn echo(port: u16) -> Result<(), Error> {
 /// When the port cannot be had or there is no such host.
 pub fn relay(port: u16, to: &str) -> Result<(), Error> {
     let (socket, to) = (listen(port)?, resolve(to)?);
+    punctual();
     let mut behind = None;
     let mut buffer = [0; 65_536];
     loop {
