@@ -1,5 +1,5 @@
 # The two commands of the README: `make run` and `make test`.
-.PHONY: run test lint build bench evidence evidence-netem deny
+.PHONY: run test lint build bench evidence evidence-programs evidence-netem deny
 
 BIN := target/release/thingbed
 
@@ -20,7 +20,7 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-# Bring-up and tear-down, forwarded frames, release error; about two minutes.
+# Bring-up and tear-down, forwarded frames, release error, bulk TCP; some ten minutes.
 bench: build
 	cargo bench --locked -p bench
 
@@ -28,7 +28,11 @@ bench: build
 evidence: build
 	$(BIN) run experiments/multi-protocol.yaml || [ $$? -eq 4 ]
 
-# The medium beside the kernel's own netem, in a guest: evidence/netem.
+# Programs that nobody here wrote, across links; ten minutes. Needs iperf3 and ping.
+evidence-programs: build
+	evidence/programs.py
+
+# The medium beside the kernel's own netem, in a guest; a quarter of an hour.
 evidence-netem:
 	evidence/netem/run.sh
 

@@ -1,8 +1,11 @@
-//! Frames a second through the medium, beside a bare forwarder's.
+//! Frames a second through the medium, beside what the load can give and what a
+//! bare forwarder does with the same input and output.
 
 use crate::{bare, load, nodes};
 use measure::Accounting;
-use medium::{Endpoint, Engine, Place, SegmentSpec, Taps};
+use medium::{
+    Carrier, Endpoint, Engine, FramePath, Impairment, Limit, Place, Priority, SegmentSpec,
+};
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -12,50 +15,70 @@ const ROUNDS: usize = 5;
 const WARM_UP: Duration = Duration::from_millis(500);
 const ROUND: Duration = Duration::from_secs(2);
 
-/// An ideal switch with `count` endpoints, and where they are.
+/// A switch with `count` endpoints, and where they are.
 pub fn switch(count: usize, link: &Endpoint) -> (SegmentSpec, Vec<Place>) {
     let endpoints = vec![link.clone(); count];
     let spec = SegmentSpec { endpoints, ..SegmentSpec::switch(1) };
     (spec, (0..count).map(|endpoint| Place { segment: 0, endpoint }).collect())
 }
 
-fn ideal() -> Endpoint {
-    Endpoint::default()
+/// A link that delays, loses and has a queue.
+pub fn impaired() -> Result<Endpoint, Box<dyn Error>> {
+    let up = Impairment {
+        delay: "2 ms".parse()?,
+        loss: "0.01 %".parse()?,
+        queue: Limit::Frames(1_000_000),
+        ..Impairment::default()
+    };
+    Ok(Endpoint { up, ..Endpoint::default() })
 }
 
-/// Prints thousand frames a second between 2 and among 300 nodes: bare, and
-/// through the medium with all that it counts; medians, taken in turns.
+/// Prints thousand frames a second between 2 and among 300 nodes, for each path:
+/// what the load gives when nobody reads, bare, and through the medium with
+/// impairments on and with all that it counts; medians, taken in turns.
 pub fn bench() -> Result<(), Box<dyn Error>> {
     println!(
-        "\nframes: {} bytes, every other node floods its neighbour\n{:>6} {:>12} {:>12} {:>7}",
+        "\nframes: {} bytes, every other node floods its neighbour\n{:>6} {:>7} {:>9} {:>9} {:>11} {:>6}",
         load::FRAME,
         "nodes",
+        "path",
+        "load k/s",
         "bare k/s",
         "medium k/s",
         "ratio"
     );
     for count in [2, 300] {
-        let (mut bares, mut mediums) = (Vec::new(), Vec::new());
+        let mut rounds = vec![[(); 3].map(|()| Vec::new()); FramePath::ALL.len()];
         for _ in 0..ROUNDS {
-            bares.push(bare_round(count)?);
-            mediums.push(medium_round(count)?);
+            for (path, rounds) in FramePath::ALL.into_iter().zip(&mut rounds) {
+                rounds[0].push(load_round(path, count)?);
+                rounds[1].push(bare_round(path, count)?);
+                rounds[2].push(medium_round(path, count)?);
+            }
         }
-        let (bare, medium) = (crate::median(bares), crate::median(mediums));
-        println!("{count:>6} {bare:>12.0} {medium:>12.0} {:>7.2}", medium / bare);
+        for (path, rounds) in FramePath::ALL.into_iter().zip(rounds) {
+            let [load, bare, medium] = rounds.map(crate::median);
+            println!(
+                "{count:>6} {:>7} {load:>9.0} {bare:>9.0} {medium:>11.0} {:>6.2}",
+                path.name(),
+                medium / bare
+            );
+        }
     }
     Ok(())
 }
 
 /// An engine on the first processor, on which it measures.
 pub fn start(
-    taps: Taps,
+    carrier: Carrier,
     segments: Vec<SegmentSpec>,
     places: Vec<Place>,
     accounting: Accounting,
+    spin_ns: u64,
 ) -> std::io::Result<Engine<Accounting>> {
     load::keep_to(load::Cpu::First);
-    let waker = taps.waker();
-    let engine = Engine::start(taps, waker, segments, places, accounting);
+    let waker = carrier.waker();
+    let engine = Engine::start_spinning(carrier, waker, segments, places, accounting, spin_ns);
     load::keep_to(load::Cpu::Any);
     let engine = engine?;
     engine.begin();
@@ -63,15 +86,20 @@ pub fn start(
 }
 
 /// Neighbours in pairs: 0 and 1, 2 and 3.
-fn pairs(count: usize) -> Result<(lab::Lab, Vec<std::os::fd::OwnedFd>), Box<dyn Error>> {
-    nodes::up(count, |i| vec![i ^ 1])
+fn pairs(path: FramePath, count: usize) -> Result<(lab::Lab, Carrier), Box<dyn Error>> {
+    nodes::up_by(path, count, |i| vec![i ^ 1])
 }
 
 /// Receivers greet first: frames to unknown places would go to all of them.
-fn floods(lab: &lab::Lab, count: usize, frames: impl Fn() -> u64) -> Result<(), Box<dyn Error>> {
+fn greet(lab: &lab::Lab, count: usize) -> Result<(), Box<dyn Error>> {
     for node in (1..count).step_by(2) {
         load::start(lab, node, &[load::HELLO, &nodes::address(node - 1).to_string()])?;
     }
+    Ok(())
+}
+
+fn floods(lab: &lab::Lab, count: usize, frames: impl Fn() -> u64) -> Result<(), Box<dyn Error>> {
+    greet(lab, count)?;
     while frames() < count as u64 / 2 {
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -89,13 +117,31 @@ fn rate(frames: impl Fn() -> u64) -> f64 {
     (frames() - before) as f64 / begin.elapsed().as_secs_f64() / 1e3
 }
 
-fn bare_round(count: usize) -> Result<f64, Box<dyn Error>> {
-    let (lab, taps) = pairs(count)?;
+/// What the load gives when nobody takes it: the kernel's counts.
+fn load_round(path: FramePath, count: usize) -> Result<f64, Box<dyn Error>> {
+    let (lab, carrier) = pairs(path, count)?;
+    for node in (0..count).step_by(2) {
+        load::start(&lab, node, &[load::FLOOD, &nodes::address(node + 1).to_string(), "0"])?;
+    }
+    let senders = (0..count).step_by(2).filter_map(|node| lab.pids().get(node).copied());
+    let senders: Vec<i32> = senders.collect();
+    let counted = || -> u64 {
+        let counters = senders.iter().filter_map(|pid| lab::counters(*pid, "eth0"));
+        counters.map(|c| c.tx_frames + c.tx_dropped).sum()
+    };
+    let rate = rate(counted);
+    drop(lab);
+    drop(carrier);
+    Ok(rate)
+}
+
+fn bare_round(path: FramePath, count: usize) -> Result<f64, Box<dyn Error>> {
+    let (lab, carrier) = pairs(path, count)?;
     let (stop, frames) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let (its_stop, its_frames) = (stop.clone(), frames.clone());
     let thread = std::thread::spawn(move || {
         load::keep_to(load::Cpu::First);
-        bare::forward(taps, its_stop, its_frames);
+        bare::forward(carrier, count, &its_stop, &its_frames);
     });
     floods(&lab, count, || frames.load(Relaxed))?;
     let rate = rate(|| frames.load(Relaxed));
@@ -105,15 +151,95 @@ fn bare_round(count: usize) -> Result<f64, Box<dyn Error>> {
     Ok(rate)
 }
 
-fn medium_round(count: usize) -> Result<f64, Box<dyn Error>> {
-    let (lab, taps) = pairs(count)?;
-    let taps = Taps::new(taps)?;
-    let (spec, places) = switch(count, &ideal());
+fn medium_round(path: FramePath, count: usize) -> Result<f64, Box<dyn Error>> {
+    let (lab, carrier) = pairs(path, count)?;
+    let (spec, places) = switch(count, &impaired()?);
     let accounting = Accounting::new(vec![(0..count).collect()], Vec::new(), None);
-    let engine = start(taps, vec![spec], places, accounting)?;
+    let engine = start(carrier, vec![spec], places, accounting, 0)?;
     floods(&lab, count, || engine.frames())?;
     let rate = rate(|| engine.frames());
     drop(lab);
     engine.stop()?;
     Ok(rate)
+}
+
+/// Prints thousand copies a second of multicasts to 300 members.
+pub fn multicast() -> Result<(), Box<dyn Error>> {
+    const MEMBERS: usize = 300;
+    println!("\nmulticast: one node floods {MEMBERS} members\n{:>7} {:>11}", "path", "copies k/s");
+    for path in FramePath::ALL {
+        let mut rounds = Vec::new();
+        for _ in 0..3 {
+            rounds.push(multicast_round(path, MEMBERS)?);
+        }
+        println!("{:>7} {:>11.0}", path.name(), crate::median(rounds));
+    }
+    Ok(())
+}
+
+fn multicast_round(path: FramePath, members: usize) -> Result<f64, Box<dyn Error>> {
+    let count = members + 1;
+    let (lab, carrier) = nodes::up_by(path, count, |_| Vec::new())?;
+    let (spec, places) = switch(count, &impaired()?);
+    let accounting = Accounting::new(vec![(0..count).collect()], Vec::new(), None);
+    let engine = start(carrier, vec![spec], places, accounting, 0)?;
+    for node in 1..count {
+        load::start(&lab, node, &[load::JOIN, &load::GROUP.to_string()])?;
+    }
+    while engine.frames() < members as u64 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    load::start(&lab, 0, &[load::FLOOD, &load::GROUP.to_string(), "4000"])?;
+    std::thread::sleep(WARM_UP);
+    let begin = Instant::now();
+    std::thread::sleep(ROUND);
+    engine.end();
+    let time = begin.elapsed() + WARM_UP;
+    drop(lab);
+    let copies: u64 = engine.stop()?.observer.nodes()[1..].iter().map(|node| node.rx.frames).sum();
+    Ok(copies as f64 / time.as_secs_f64() / 1e3)
+}
+
+/// Prints what the medium's thread takes of a processor among 4,096 nodes that
+/// send one frame a second each.
+pub fn many() -> Result<(), Box<dyn Error>> {
+    const NODES: usize = 4_096;
+    println!(
+        "\nmany: {NODES} nodes, one frame a second each\n{:>7} {:>9} {:>6} {:>10}",
+        "path", "frames/s", "CPU %", "priority"
+    );
+    for path in [FramePath::Ring, FramePath::Tap] {
+        let (lab, carrier) = nodes::up_by(path, NODES, |i| vec![i ^ 1])?;
+        let (spec, places) = switch(NODES, &impaired()?);
+        let accounting = Accounting::new(vec![(0..NODES).collect()], Vec::new(), None);
+        let engine = start(carrier, vec![spec], places, accounting, 0)?;
+        for node in 0..NODES {
+            load::start(&lab, node, &[load::FLOOD, &nodes::address(node ^ 1).to_string(), "1"])?;
+        }
+        std::thread::sleep(Duration::from_secs(8));
+        let (frames, cpu, begin) = (engine.frames(), medium_cpu_ns(), Instant::now());
+        std::thread::sleep(Duration::from_secs(5));
+        let seconds = begin.elapsed().as_secs_f64();
+        let frames = (engine.frames() - frames) as f64 / seconds;
+        let cpu = (medium_cpu_ns() - cpu) as f64 / 1e7 / seconds;
+        drop(lab);
+        let priority = match engine.stop()?.priority {
+            Priority::RealTime => "real time",
+            Priority::High => "high",
+            Priority::Ordinary => "ordinary",
+        };
+        println!("{:>7} {frames:>9.0} {cpu:>6.1} {priority:>10}", path.name());
+    }
+    Ok(())
+}
+
+/// The processor time of the medium's thread.
+pub fn medium_cpu_ns() -> u64 {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let read = |task: &std::fs::DirEntry, file: &str| {
+        std::fs::read_to_string(task.path().join(file)).unwrap_or_default()
+    };
+    let mut ours = tasks.filter(|task| read(task, "comm").trim() == "medium");
+    let Some(task) = ours.next() else { return 0 };
+    read(&task, "schedstat").split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }

@@ -3,22 +3,37 @@
 use lab::{Lab, Program};
 use std::error::Error;
 use std::fs::File;
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// Sends datagrams: `<address> <frames a second, 0 for as many as it can>`.
 pub const FLOOD: &str = "__flood";
-/// Sends one datagram, so that a switch learns where the sender is: `<address>`.
+/// Sends one datagram, so that a switch learns where the sender is, and has a
+/// socket for what comes back, which it does not read: `<address>`.
 pub const HELLO: &str = "__hello";
+/// The same, as a member of a multicast group: `<group>`.
+pub const JOIN: &str = "__join";
+/// Takes one TCP connection and reads it.
+pub const DRAIN: &str = "__drain";
+/// Sends over TCP as much as it can: `<address> <congestion control>`.
+pub const POUR: &str = "__pour";
 /// Keeps a processor busy.
 pub const BURN: &str = "__burn";
 
 /// Bytes of a frame on the wire, link header included.
 pub const FRAME: usize = 100;
+/// The group of the benchmark.
+pub const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
 const HEADERS: usize = 14 + 20 + 8;
-/// A paced flood sends what is due this often.
-const TURN: Duration = Duration::from_millis(1);
+const PORT: u16 = 9;
+/// Datagrams that a flood sends in one call.
+const CALL: usize = 64;
+/// Above this rate a flood is evenly paced by not sleeping; below, its wake-ups are
+/// few enough.
+const SPIN_FROM: f64 = 5_000.0;
 
 /// Runs `argv` of this very program in a node.
 pub fn start(lab: &Lab, node: usize, argv: &[&str]) -> Result<(), Box<dyn Error>> {
@@ -65,30 +80,128 @@ pub fn keep_to(cpu: Cpu) {
 pub fn flood(args: &[String]) -> ExitCode {
     let (Some(address), Some(rate)) = (args.first(), args.get(1)) else { return ExitCode::from(2) };
     let rate: f64 = rate.parse().unwrap_or(0.0);
-    keep_to(Cpu::Last);
+    if rate == 0.0 || rate >= SPIN_FROM {
+        keep_to(Cpu::Last);
+    }
     let Ok(socket) = UdpSocket::bind("0.0.0.0:0") else { return ExitCode::FAILURE };
-    if socket.connect((address.as_str(), 9)).is_err() {
+    if socket.connect((address.as_str(), PORT)).is_err() {
         return ExitCode::FAILURE;
     }
-    let payload = [0; FRAME - HEADERS];
-    let begin = Instant::now();
-    let mut sent = 0.0;
-    loop {
-        let due = if rate > 0.0 { begin.elapsed().as_secs_f64() * rate } else { f64::INFINITY };
-        while sent < due {
-            // A full queue is what a flood is for.
-            let _ = socket.send(&payload);
-            sent += 1.0;
+    if rate == 0.0 { full(&socket) } else { paced(&socket, rate) }
+}
+
+/// As many as it can, many in a call. A full queue is what a flood is for.
+fn full(socket: &UdpSocket) -> ! {
+    let payload = [0u8; FRAME - HEADERS];
+    let mut part =
+        libc::iovec { iov_base: payload.as_ptr().cast_mut().cast(), iov_len: payload.len() };
+    // SAFETY: all-zero headers are valid; what they point to lives as long as they
+    // do, and is only read.
+    unsafe {
+        let mut messages: [libc::mmsghdr; CALL] = std::mem::zeroed();
+        for message in &mut messages {
+            message.msg_hdr.msg_iov = &raw mut part;
+            message.msg_hdr.msg_iovlen = 1;
         }
-        std::thread::sleep(TURN.min(Duration::from_secs_f64(1.0 / rate)));
+        loop {
+            libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), CALL as u32, 0);
+        }
+    }
+}
+
+/// One at a time, evenly.
+fn paced(socket: &UdpSocket, rate: f64) -> ! {
+    let payload = [0u8; FRAME - HEADERS];
+    let begin = Instant::now();
+    let gap = Duration::from_secs_f64(1.0 / rate);
+    // Many floods that start together are not to send together.
+    let mut due = gap.mul_f64(f64::from(std::process::id() % 97) / 97.0);
+    if rate < SPIN_FROM {
+        let mut byte = [0u8; 2];
+        // SAFETY: writes two bytes.
+        unsafe { libc::getrandom(byte.as_mut_ptr().cast(), 2, 0) };
+        due = gap.mul_f64(f64::from(u16::from_ne_bytes(byte)) / 65_536.0);
+    }
+    loop {
+        let left = due.saturating_sub(begin.elapsed());
+        match rate < SPIN_FROM {
+            true => std::thread::sleep(left),
+            false if !left.is_zero() => {
+                std::hint::spin_loop();
+                continue;
+            }
+            false => {}
+        }
+        let _ = socket.send(&payload);
+        due += gap;
     }
 }
 
 /// Lives the life of a greeting.
 pub fn hello(args: &[String]) -> ExitCode {
     let Some(address) = args.first() else { return ExitCode::from(2) };
-    let sent = UdpSocket::bind("0.0.0.0:0").and_then(|s| s.send_to(b"hello", (&**address, 9)));
-    if sent.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let socket = UdpSocket::bind(("0.0.0.0", PORT));
+    let Ok(socket) = socket else { return ExitCode::FAILURE };
+    match socket.send_to(b"hello", (&**address, PORT)) {
+        Ok(_) => loop {
+            std::thread::park();
+        },
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Lives the life of a member.
+pub fn join(args: &[String]) -> ExitCode {
+    let Some(Ok(group)) = args.first().map(|group| group.parse::<Ipv4Addr>()) else {
+        return ExitCode::from(2);
+    };
+    let Ok(socket) = UdpSocket::bind(("0.0.0.0", PORT)) else { return ExitCode::FAILURE };
+    if socket.join_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED).is_err() {
+        return ExitCode::FAILURE;
+    }
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Lives the life of a reader.
+pub fn drain() -> ExitCode {
+    let accepted = TcpListener::bind(("0.0.0.0", PORT)).and_then(|listener| listener.accept());
+    let Ok((mut stream, _)) = accepted else { return ExitCode::FAILURE };
+    let mut buffer = vec![0; 1 << 20];
+    while stream.read(&mut buffer).is_ok_and(|read| read > 0) {}
+    ExitCode::SUCCESS
+}
+
+/// Lives the life of a writer.
+pub fn pour(args: &[String]) -> ExitCode {
+    let (Some(address), Some(control)) = (args.first(), args.get(1)) else {
+        return ExitCode::from(2);
+    };
+    keep_to(Cpu::Last);
+    for _ in 0..100 {
+        let Ok(mut stream) = TcpStream::connect((&**address, PORT)) else {
+            std::thread::sleep(Duration::from_millis(20));
+            continue;
+        };
+        // SAFETY: the name is readable for its whole length.
+        let set = unsafe {
+            libc::setsockopt(
+                stream.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_CONGESTION,
+                control.as_ptr().cast(),
+                control.len() as u32,
+            )
+        };
+        if set != 0 {
+            return ExitCode::FAILURE;
+        }
+        let buffer = vec![0; 1 << 20];
+        while stream.write_all(&buffer).is_ok() {}
+        return ExitCode::SUCCESS;
+    }
+    ExitCode::FAILURE
 }
 
 /// Lives the life of a busy program.

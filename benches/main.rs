@@ -1,9 +1,10 @@
 //! What the test bed can do on this machine, beside what the machine can:
 //! bring-up and tear-down of nodes, forwarded frames, release error.
 //!
-//! `cargo bench -p bench [-- nodes|frames|release]`
+//! `cargo bench -p bench [-- nodes|frames|multicast|many|release|bulk]`
 
 mod bare;
+mod bulk;
 mod frames;
 mod load;
 mod nodes;
@@ -19,6 +20,9 @@ fn main() -> ExitCode {
         Some(lab::NURSERY) => return lab::nursery(),
         Some(load::FLOOD) => return load::flood(&args[1..]),
         Some(load::HELLO) => return load::hello(&args[1..]),
+        Some(load::JOIN) => return load::join(&args[1..]),
+        Some(load::DRAIN) => return load::drain(),
+        Some(load::POUR) => return load::pour(&args[1..]),
         Some(load::BURN) => return load::burn(),
         _ => {}
     }
@@ -30,8 +34,17 @@ fn main() -> ExitCode {
     if wanted("frames") {
         benches.push(frames::bench);
     }
+    if wanted("multicast") {
+        benches.push(frames::multicast);
+    }
+    if wanted("many") {
+        benches.push(frames::many);
+    }
     if wanted("release") {
         benches.push(release::bench);
+    }
+    if wanted("bulk") {
+        benches.push(bulk::bench);
     }
     for bench in benches {
         if let Err(error) = bench() {

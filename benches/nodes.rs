@@ -1,6 +1,7 @@
 //! How long nodes take to come and to go, and what nodes the others need.
 
-use lab::{Interface, Lab, Limits, Member, NodeSpec};
+use lab::{FIRST_INTERFACE, Interface, Lab, Limits, Link, Member, NodeSpec};
+use medium::{Carrier, FramePath};
 use std::error::Error;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -21,6 +22,7 @@ fn mac(i: usize) -> [u8; 6] {
 pub fn up(
     count: usize,
     knows: impl Fn(usize) -> Vec<usize>,
+    link: Link,
 ) -> Result<(Lab, Vec<OwnedFd>), Box<dyn Error>> {
     let member = |i: usize| {
         let interface = Interface {
@@ -36,8 +38,25 @@ pub fn up(
     };
     let members: Vec<_> = (0..count).map(member).collect();
     let hosts: String = (0..count).map(|i| format!("{} node-{i}\n", address(i))).collect();
-    let (lab, taps) = Lab::up(&std::env::current_exe()?, &members, &hosts)?;
+    let (lab, taps) = Lab::up(&std::env::current_exe()?, &members, &hosts, link)?;
     Ok((lab, taps.into_iter().flatten().collect()))
+}
+
+/// The same with their ends taken over, by this path alone.
+pub fn up_by(
+    path: FramePath,
+    count: usize,
+    knows: impl Fn(usize) -> Vec<usize>,
+) -> Result<(Lab, Carrier), Box<dyn Error>> {
+    let link = if path == FramePath::Packet { Link::Veth } else { Link::Tap };
+    let (lab, ends) = up(count, knows, link)?;
+    if link == Link::Veth {
+        return Ok((lab, Carrier::over_packets(ends)?));
+    }
+    match Carrier::over_taps(ends, FIRST_INTERFACE, path == FramePath::Tap)? {
+        (carrier, _) if carrier.path() == path => Ok((lab, carrier)),
+        (_, why) => Err(why.map_or("not this path".into(), Into::into)),
+    }
 }
 
 /// Prints the times of 301 and of 1,001 nodes, medians of five.
@@ -50,7 +69,8 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
         let (mut ups, mut downs) = (Vec::new(), Vec::new());
         for _ in 0..5 {
             let begin = Instant::now();
-            let (lab, taps) = up(count, |i| if i == 0 { (1..count).collect() } else { vec![0] })?;
+            let (lab, taps) =
+                up(count, |i| if i == 0 { (1..count).collect() } else { vec![0] }, Link::Tap)?;
             ups.push(begin.elapsed().as_secs_f64());
             let taps = medium::Taps::new(taps)?;
             let begin = Instant::now();

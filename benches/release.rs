@@ -1,8 +1,9 @@
-//! How much later than meant frames leave a link of 30 ms.
+//! How much later than meant frames leave a link of 30 ms, from the kernel's
+//! arrival time where the path tells it.
 
 use crate::{frames, load, nodes};
 use measure::Accounting;
-use medium::{Endpoint, Impairment, Limit, Taps};
+use medium::{Endpoint, FramePath, Impairment, Limit};
 use std::error::Error;
 use std::time::Duration;
 
@@ -11,52 +12,100 @@ const ROUNDS: usize = 3;
 /// Frames under way at 100,000 a second for 30 ms, with room.
 const QUEUE: u32 = 10_000;
 
-/// Prints the release error at three rates, idle and with a busy program for
-/// each processor; medians of three rounds.
+/// One kind of round.
+struct Case {
+    path: FramePath,
+    nodes: usize,
+    rate: u32,
+    spin_us: u64,
+    busy: bool,
+}
+
+/// Prints the release error of each path, idle and with a busy program for each
+/// processor; medians of three rounds.
 pub fn bench() -> Result<(), Box<dyn Error>> {
     println!(
-        "\nrelease error at 30 ms, us\n{:>10} {:>8} {:>8} {:>8} {:>8} {:>9}",
-        "frames/s", "others", "p50", "p99", "max", "got"
+        "\nrelease error at 30 ms, us\n{:>7} {:>6} {:>9} {:>5} {:>7} {:>6} {:>6} {:>7} {:>8} {:>6} {:>7}",
+        "path",
+        "nodes",
+        "frames/s",
+        "spin",
+        "others",
+        "p50",
+        "p99",
+        "max",
+        "got",
+        "CPU %",
+        "stalls"
     );
-    for rate in ["1000", "10000", "100000"] {
-        for busy in [false, true] {
-            let mut rounds = Vec::new();
-            for _ in 0..ROUNDS {
-                rounds.push(round(rate, busy)?);
-            }
-            let [p50, p99, max, got] =
-                [0, 1, 2, 3].map(|i| crate::median(rounds.iter().map(|round| round[i]).collect()));
-            println!(
-                "{rate:>10} {:>8} {p50:>8.0} {p99:>8.0} {max:>8.0} {got:>9.0}",
-                if busy { "busy" } else { "idle" },
-            );
+    let loads = [(2, 1_000), (2, 10_000), (2, 100_000), (300, 10_000)];
+    let spun = [(2, 1_000), (2, 10_000), (2, 100_000)];
+    let mut cases = Vec::new();
+    for busy in [false, true] {
+        for (nodes, rate) in loads {
+            let case = |path| Case { path, nodes, rate, spin_us: 0, busy };
+            cases.extend([FramePath::Ring, FramePath::Tap].map(case));
         }
+    }
+    let spinning =
+        |(nodes, rate)| Case { path: FramePath::Ring, nodes, rate, spin_us: 60, busy: false };
+    cases.extend(spun.map(spinning));
+    for case in cases {
+        let mut rounds = Vec::new();
+        for _ in 0..ROUNDS {
+            rounds.push(round(&case)?);
+        }
+        let [p50, p99, max, got, cpu, stalls] = [0, 1, 2, 3, 4, 5]
+            .map(|i| crate::median(rounds.iter().map(|round| round[i]).collect()));
+        println!(
+            "{:>7} {:>6} {:>9} {:>5} {:>7} {p50:>6.1} {p99:>6.1} {max:>7.0} {got:>8.0} {cpu:>6.1} {stalls:>7}",
+            case.path.name(),
+            case.nodes,
+            case.rate,
+            case.spin_us,
+            if case.busy { "busy" } else { "idle" },
+        );
     }
     Ok(())
 }
 
-/// p50, p99 and max in us, and frames a second that came through.
-fn round(rate: &str, busy: bool) -> Result<[f64; 4], Box<dyn Error>> {
-    let (lab, taps) = nodes::up(2, |i| vec![1 - i])?;
-    let taps = Taps::new(taps)?;
+/// p50, p99 and max in us, frames a second that came through, the medium's share of
+/// a processor in percent, and its stalls.
+fn round(case: &Case) -> Result<[f64; 6], Box<dyn Error>> {
+    let count = case.nodes;
+    let (lab, carrier) = nodes::up_by(case.path, count, |i| vec![i ^ 1])?;
     let delayed = Impairment {
         delay: "30 ms".parse()?,
         queue: Limit::Frames(QUEUE),
         ..Impairment::default()
     };
     let link = Endpoint { up: delayed, ..Endpoint::default() };
-    let (spec, places) = frames::switch(2, &link);
-    let accounting = Accounting::new(vec![vec![0, 1]], Vec::new(), None);
-    let engine = frames::start(taps, vec![spec], places, accounting)?;
-    load::start(&lab, 0, &[load::FLOOD, &nodes::address(1).to_string(), rate])?;
-    if busy {
+    let (spec, places) = frames::switch(count, &link);
+    let accounting = Accounting::new(vec![(0..count).collect()], Vec::new(), None);
+    let engine = frames::start(carrier, vec![spec], places, accounting, case.spin_us * 1_000)?;
+    for node in (1..count).step_by(2) {
+        load::start(&lab, node, &[load::HELLO, &nodes::address(node - 1).to_string()])?;
+    }
+    while engine.frames() < count as u64 / 2 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let rate = f64::from(case.rate) / (count / 2) as f64;
+    for node in (0..count).step_by(2) {
+        let to = nodes::address(node ^ 1).to_string();
+        load::start(&lab, node, &[load::FLOOD, &to, &rate.to_string()])?;
+    }
+    if case.busy {
         for _ in 0..std::thread::available_parallelism()?.get() {
             load::start(&lab, 1, &[load::BURN])?;
         }
     }
+    let cpu = frames::medium_cpu_ns();
     std::thread::sleep(ROUND);
+    let cpu = (frames::medium_cpu_ns() - cpu) as f64 / 1e7 / ROUND.as_secs_f64();
     drop(lab);
-    let seen = engine.stop()?.observer;
-    let Some(late) = seen.lateness().summary(1e3) else { return Err("no frames".into()) };
-    Ok([late.p50, late.p99, late.max, seen.lateness().count() as f64 / ROUND.as_secs_f64()])
+    let outcome = engine.stop()?;
+    let seen = outcome.observer;
+    let Some(late) = seen.held().summary(1e3) else { return Err("no frames".into()) };
+    let got = seen.held().count() as f64 / ROUND.as_secs_f64();
+    Ok([late.p50, late.p99, late.max, got, cpu, outcome.stalls.count as f64])
 }

@@ -3,7 +3,9 @@
 //! in the node.
 
 use crate::interface;
-use crate::wire::{Exit, Failure, FromInit, NodeSpec, ToInit, Usage, receive, send};
+use crate::wire::{
+    Exit, Failure, FromInit, Link, NodeSpec, SUPER_FRAMES_FROM, ToInit, Usage, receive, send,
+};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -19,12 +21,13 @@ use std::process::{Command, Stdio};
 /// Where a program finds its control socket.
 pub(crate) const PROGRAM_CONTROL: RawFd = 3;
 
-/// Lives the life of an init.
-pub(crate) fn init(socket: &OwnedFd) -> ! {
+/// Lives the life of an init. With `wire`, its interfaces are veth pairs with the
+/// other ends in that network namespace.
+pub(crate) fn init(socket: &OwnedFd, wire: Option<&OwnedFd>) -> ! {
     // The socket's end of file says the same; this also holds when the nursery
     // alone is killed.
     let _ = set_pdeathsig(Signal::SIGKILL);
-    let status = match live(socket) {
+    let status = match live(socket, wire) {
         Ok(()) => 0,
         Err(failure) => {
             let _ = send(socket, &FromInit::Failed(failure), &[]);
@@ -36,15 +39,17 @@ pub(crate) fn init(socket: &OwnedFd) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-fn live(socket: &OwnedFd) -> Result<(), Failure> {
+fn live(socket: &OwnedFd, wire: Option<&OwnedFd>) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
         Failure::of("hear from the tool", errno)
     };
-    let Some((ToInit::SetUp(spec), _)) = receive(socket, MsgFlags::empty()).map_err(failed)? else {
+    let Some((ToInit::SetUp { spec, first, link }, _)) =
+        receive(socket, MsgFlags::empty()).map_err(failed)?
+    else {
         return Ok(());
     };
-    let taps = set_up(&spec)?;
+    let taps = set_up(&spec, first, link, wire)?;
     let raw: Vec<_> = taps.iter().map(AsRawFd::as_raw_fd).collect();
     send(socket, &FromInit::Up, &raw).map_err(failed)?;
     drop(taps);
@@ -79,7 +84,12 @@ fn live(socket: &OwnedFd) -> Result<(), Failure> {
     }
 }
 
-fn set_up(spec: &NodeSpec) -> Result<Vec<OwnedFd>, Failure> {
+fn set_up(
+    spec: &NodeSpec,
+    first: u32,
+    link: Link,
+    wire: Option<&OwnedFd>,
+) -> Result<Vec<OwnedFd>, Failure> {
     nix::unistd::sethostname(&spec.name)
         .map_err(|errno| Failure::of(format!("set the host name {}", spec.name), errno))?;
     let none: Option<&str> = None;
@@ -87,12 +97,20 @@ fn set_up(spec: &NodeSpec) -> Result<Vec<OwnedFd>, Failure> {
     mount(Some("proc"), "/proc", Some("proc"), flags, none)
         .map_err(|errno| Failure::of("mount /proc", errno))?;
     interface::loopback()?;
-    spec.interfaces.iter().map(interface::make).collect()
+    let made = spec.interfaces.iter().zip(first..);
+    made.map(|(spec, number)| match wire {
+        None => {
+            let uncut = link == Link::TapWithSuperFrames && spec.mtu >= SUPER_FRAMES_FROM;
+            interface::make_tap(spec, number, uncut)
+        }
+        Some(wire) => interface::make_veth(spec, number, wire.as_fd()),
+    })
+    .collect()
 }
 
 fn obey(socket: &OwnedFd, message: ToInit, fds: Vec<OwnedFd>, programs: &mut HashMap<i32, u64>) {
     match message {
-        ToInit::SetUp(_) => {}
+        ToInit::SetUp { .. } => {}
         ToInit::Run { id, argv, env, cwd, control } => {
             let answer = match start(&argv, env, &cwd, control, fds) {
                 Ok(pid) => {

@@ -1,9 +1,10 @@
 //! Making and setting up a node's interfaces, by ioctl, from inside it.
 
+use crate::netlink;
 use crate::wire::{Failure, Interface};
 use nix::errno::Errno;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Frames that may wait for the medium. The kernel's 1,000 are soon full when
 /// a hub answers to hundreds of nodes at once in 127-byte frames, and what a
@@ -18,9 +19,99 @@ pub fn loopback() -> Step<()> {
     up(&socket, "lo")
 }
 
-/// Makes the TAP of `spec` and sets it up; it lives as long as the descriptor.
-pub fn make(spec: &Interface) -> Step<OwnedFd> {
-    let tap = tap(&spec.name)?;
+/// Makes the TAP of `spec` and sets it up; it lives as long as the descriptor. It
+/// has the number (ifindex) `number`. Where `uncut`, TCP comes in super-frames.
+pub fn make_tap(spec: &Interface, number: u32, uncut: bool) -> Step<OwnedFd> {
+    let tap = tap(&spec.name, number, uncut)?;
+    set_up(spec)?;
+    Ok(tap)
+}
+
+/// Makes a veth pair for `spec` and sets it up: one end here, the other in the
+/// network namespace `wire`, and gives a packet socket at that one. The pair lives
+/// as long as both namespaces.
+pub fn make_veth(spec: &Interface, number: u32, wire: BorrowedFd<'_>) -> Step<OwnedFd> {
+    let peer = format!("port{number}");
+    netlink::make_veth(&spec.name, number, &peer, wire)?;
+    plain(&socket()?, &spec.name)?;
+    let here = std::fs::File::open("/proc/self/ns/net").map_err(|error| {
+        let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
+        Failure::of("open this network namespace", errno)
+    })?;
+    let enter = |namespace: BorrowedFd<'_>, which: &str| {
+        nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET)
+            .map_err(|errno| Failure::of(format!("enter the network namespace {which}"), errno))
+    };
+    enter(wire, "of the medium")?;
+    let packets = packet_socket(spec, &peer);
+    enter(here.as_fd(), "of the node")?;
+    let packets = packets?;
+    set_up(spec)?;
+    Ok(packets)
+}
+
+/// The medium's end of a veth pair, from inside its namespace.
+fn packet_socket(spec: &Interface, peer: &str) -> Step<OwnedFd> {
+    let ioctls = socket()?;
+    mtu(&ioctls, peer, spec.mtu)?;
+    quiet_ipv6(peer);
+    up(&ioctls, peer)?;
+    let mut index = request(peer)?;
+    set(&ioctls, libc::SIOCGIFINDEX, &mut index, || format!("find {peer}"))?;
+    let failed = |errno| Failure::of(format!("open a packet socket at {peer}"), errno);
+    // SAFETY: plain system calls; a valid descriptor is owned at once, the option
+    // and the address live over their calls, and an all-zero address is valid.
+    unsafe {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        let fd = Errno::result(libc::socket(libc::AF_PACKET, kind, 0)).map_err(failed)?;
+        let packets = OwnedFd::from_raw_fd(fd);
+        let mut address: libc::sockaddr_ll = std::mem::zeroed();
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_ifindex = index.ifr_ifru.ifru_ifindex;
+        let len = size_of::<libc::sockaddr_ll>() as u32;
+        // What the medium sends is not to come back to it.
+        let on: libc::c_int = 1;
+        let size = size_of::<libc::c_int>() as u32;
+        let option = libc::PACKET_IGNORE_OUTGOING;
+        let set = libc::setsockopt(fd, libc::SOL_PACKET, option, (&raw const on).cast(), size);
+        Errno::result(set).map_err(failed)?;
+        Errno::result(libc::bind(fd, (&raw const address).cast(), len)).map_err(failed)?;
+        Ok(packets)
+    }
+}
+
+/// Has the kernel finish frames before they leave `name`: cut into segments, with
+/// their checksums, as they would be on a wire.
+fn plain(socket: &OwnedFd, name: &str) -> Step<()> {
+    #[repr(C)]
+    struct Value {
+        command: u32,
+        data: u32,
+    }
+    const CHECKSUMS: u32 = 0x17;
+    const SCATTER: u32 = 0x19;
+    const SEGMENTATION: u32 = 0x1f;
+    const UNCUT: u32 = 0x24;
+    for command in [SEGMENTATION, UNCUT, SCATTER, CHECKSUMS] {
+        let mut value = Value { command, data: 0 };
+        let mut off = request(name)?;
+        off.ifr_ifru.ifru_data = (&raw mut value).cast();
+        set(socket, libc::SIOCETHTOOL as libc::Ioctl, &mut off, || {
+            format!("switch the offload {command:#x} of {name} off")
+        })?;
+    }
+    Ok(())
+}
+
+fn mtu(socket: &OwnedFd, name: &str, mtu: u32) -> Step<()> {
+    let mut asked = request(name)?;
+    asked.ifr_ifru.ifru_mtu = mtu as libc::c_int;
+    set(socket, libc::SIOCSIFMTU, &mut asked, || format!("set the MTU {mtu} of {name}"))
+}
+
+/// Gives an interface that is there its addresses, its routes and its neighbours.
+fn set_up(spec: &Interface) -> Step<()> {
     let socket = socket()?;
     let named = |what: &str| format!("{what} of {}", spec.name);
 
@@ -34,9 +125,7 @@ pub fn make(spec: &Interface) -> Step<OwnedFd> {
     }
     set(&socket, libc::SIOCSIFHWADDR, &mut hardware, || named("set the link address"))?;
 
-    let mut mtu = request(&spec.name)?;
-    mtu.ifr_ifru.ifru_mtu = spec.mtu as libc::c_int;
-    set(&socket, libc::SIOCSIFMTU, &mut mtu, || named(&format!("set the MTU {}", spec.mtu)))?;
+    mtu(&socket, &spec.name, spec.mtu)?;
 
     let mut queue = request(&spec.name)?;
     queue.ifr_ifru.ifru_metric = TX_QUEUE;
@@ -61,7 +150,7 @@ pub fn make(spec: &Interface) -> Step<OwnedFd> {
     for (address, mac) in &spec.neighbours {
         neighbour(&socket, &spec.name, *address, *mac)?;
     }
-    Ok(tap)
+    Ok(())
 }
 
 fn socket() -> Step<OwnedFd> {
@@ -73,18 +162,34 @@ fn socket() -> Step<OwnedFd> {
     }
 }
 
-fn tap(name: &str) -> Step<OwnedFd> {
+fn tap(name: &str, number: u32, uncut: bool) -> Step<OwnedFd> {
     const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
+    const TUNSETIFINDEX: libc::Ioctl = 0x4004_54da;
     // SAFETY: the path is a C string; a valid descriptor is owned at once.
     let fd = unsafe {
         let fd = libc::open(c"/dev/net/tun".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
         Errno::result(fd).map_err(|errno| Failure::of("open /dev/net/tun", errno))?;
         OwnedFd::from_raw_fd(fd)
     };
+    // A program that the medium puts before all TAPs tells them apart by this.
+    // SAFETY: the call reads one number, which lives over it.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), TUNSETIFINDEX, &raw const number) };
+    Errno::result(result)
+        .map_err(|errno| Failure::of(format!("give the TAP {name} the number {number}"), errno))?;
     let mut make = request(name)?;
+    let header = if uncut { libc::IFF_VNET_HDR } else { 0 };
     make.ifr_ifru.ifru_flags =
-        (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_TUN_EXCL) as libc::c_short;
+        (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_TUN_EXCL | header) as libc::c_short;
     set(&fd, TUNSETIFF, &mut make, || format!("make the TAP {name}"))?;
+    if uncut {
+        const TUNSETOFFLOAD: libc::Ioctl = 0x4004_54d0;
+        let what = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+        // SAFETY: the call takes a number.
+        let result =
+            unsafe { libc::ioctl(fd.as_raw_fd(), TUNSETOFFLOAD, libc::c_ulong::from(what)) };
+        Errno::result(result)
+            .map_err(|errno| Failure::of(format!("have the TAP {name} give TCP uncut"), errno))?;
+    }
     Ok(fd)
 }
 

@@ -5,7 +5,8 @@ use crate::error::Error;
 use crate::ledger::Page;
 use crate::nursery::{CONTROL, NURSERY};
 use crate::wire::{
-    Exit, Failure, FromInit, FromNursery, NodeSpec, ToInit, ToNursery, Usage, pair, receive, send,
+    Exit, Failure, FromInit, FromNursery, Link, NodeSpec, ToInit, ToNursery, Usage, pair, receive,
+    send,
 };
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -75,6 +76,11 @@ pub enum Event {
     },
 }
 
+/// The number (ifindex) of the first node's first interface; those of all others
+/// follow in order. Beyond what the kernel gives to interfaces that come by
+/// themselves, such as `lo` and `tunl0`.
+pub const FIRST_INTERFACE: u32 = 1_000;
+
 /// Descriptors that the tool needs beside two a node: its own files, and a
 /// program's output and control socket on their way.
 const SPARE_FILES: u64 = 256;
@@ -92,7 +98,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Brings all members up, and gives the TAPs of each, in the order of its
+    /// Brings all members up, and gives what `link` says of each, in the order of its
     /// interfaces. `tool` is a program whose `main` calls [`crate::nursery()`]
     /// when its first argument is [`NURSERY`]. `hosts` is the text of the hosts
     /// file that all nodes see.
@@ -103,6 +109,7 @@ impl Lab {
         tool: &Path,
         members: &[Member],
         hosts: &str,
+        link: Link,
     ) -> Result<(Self, Vec<Vec<OwnedFd>>), Error> {
         raise_files(members.len())?;
         let mut groups = limits(members)?;
@@ -118,8 +125,9 @@ impl Lab {
             control: Some(control),
             groups: None,
         };
-        lab.ask(&ToNursery::Hosts(hosts.to_owned()), &[])?;
+        lab.ask(&ToNursery::Prepare { hosts: hosts.to_owned(), link }, &[])?;
         let mut sockets = Vec::with_capacity(members.len());
+        let mut first = FIRST_INTERFACE;
         for member in members {
             let (ours, theirs) = pair().map_err(Error::io("make a node's socket"))?;
             let pid = match lab.ask(&ToNursery::Spawn, &[theirs.as_raw_fd()])? {
@@ -131,8 +139,9 @@ impl Lab {
                 let limited = groups.limit(&member.spec.name, pid, &member.limits);
                 limited.map_err(|why| no_limits(member, why))?;
             }
-            send(&ours, &ToInit::SetUp(member.spec.clone()), &[])
+            send(&ours, &ToInit::SetUp { spec: member.spec.clone(), first, link }, &[])
                 .map_err(Error::io("tell an init what its node is"))?;
+            first += member.spec.interfaces.len() as u32;
             sockets.push(ours);
         }
         let mut taps = Vec::with_capacity(members.len());

@@ -4,7 +4,7 @@
 //! thread, and because pages shared with one small parent keep a node cheap.
 
 use crate::init;
-use crate::wire::{Failure, FromNursery, ToNursery, receive, send};
+use crate::wire::{Failure, FromNursery, Link, ToNursery, receive, send};
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
@@ -45,11 +45,15 @@ pub fn nursery() -> std::process::ExitCode {
 }
 
 fn serve(socket: &OwnedFd, children: &mut Vec<Pid>) {
+    let mut wire = None;
     while let Ok(Some((message, fds))) = receive::<ToNursery>(socket, MsgFlags::empty()) {
         let answer = match message {
-            ToNursery::Hosts(hosts) => prepare(&hosts).map(|()| FromNursery::Ready),
+            ToNursery::Prepare { hosts, link } => prepare(&hosts, link).map(|made| {
+                wire = made;
+                FromNursery::Ready
+            }),
             ToNursery::Spawn => match fds.into_iter().next() {
-                Some(control) => spawn(socket, control).map(|pid| {
+                Some(control) => spawn(socket, control, wire.as_ref()).map(|pid| {
                     children.push(pid);
                     FromNursery::Spawned(pid.as_raw())
                 }),
@@ -64,8 +68,9 @@ fn serve(socket: &OwnedFd, children: &mut Vec<Pid>) {
 }
 
 /// Makes the mount namespace that all nodes copy: private, with the lab's hosts
-/// file over the host's.
-fn prepare(hosts: &str) -> Result<(), Failure> {
+/// file over the host's. With veth pairs also the network namespace, given back,
+/// that the medium's ends are in.
+fn prepare(hosts: &str, link: Link) -> Result<Option<OwnedFd>, Failure> {
     if !geteuid().is_root() {
         user_namespace()?;
     }
@@ -87,7 +92,17 @@ fn prepare(hosts: &str) -> Result<(), Failure> {
     })?;
     mount(Some(file), "/etc/hosts", none, MsFlags::MS_BIND, none)
         .map_err(tried("bind the lab's hosts file over /etc/hosts"))?;
-    umount2("/tmp", MntFlags::MNT_DETACH).map_err(tried("detach the tmpfs"))
+    umount2("/tmp", MntFlags::MNT_DETACH).map_err(tried("detach the tmpfs"))?;
+    if link != Link::Veth {
+        return Ok(None);
+    }
+    unshare(CloneFlags::CLONE_NEWNET)
+        .map_err(tried("make a network namespace for the medium's ends"))?;
+    let wire = std::fs::File::open("/proc/self/ns/net").map_err(|error| {
+        let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
+        Failure::of("open the network namespace of the medium's ends", errno)
+    })?;
+    Ok(Some(wire.into()))
 }
 
 /// Becomes root of a user namespace of its own.
@@ -108,7 +123,7 @@ fn user_namespace() -> Result<(), Failure> {
 }
 
 /// Clones an init into namespaces of its own.
-fn spawn(socket: &OwnedFd, control: OwnedFd) -> Result<Pid, Failure> {
+fn spawn(socket: &OwnedFd, control: OwnedFd, wire: Option<&OwnedFd>) -> Result<Pid, Failure> {
     let namespaces = libc::CLONE_NEWNET
         | libc::CLONE_NEWNS
         | libc::CLONE_NEWPID
@@ -127,7 +142,7 @@ fn spawn(socket: &OwnedFd, control: OwnedFd) -> Result<Pid, Failure> {
     if pid == 0 {
         // SAFETY: the child's own copy of a descriptor that it does not need.
         unsafe { libc::close(socket.as_raw_fd()) };
-        init::init(&control);
+        init::init(&control, wire);
     }
     Ok(Pid::from_raw(pid as i32))
 }

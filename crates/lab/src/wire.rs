@@ -8,7 +8,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// One interface of a node: a TAP inside its network namespace.
+/// One interface of a node, inside its network namespace.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Interface {
     /// The name within the node, e.g. `eth0`; 15 bytes at most.
@@ -26,6 +26,34 @@ pub struct Interface {
     pub neighbours: Vec<(Ipv4Addr, [u8; 6])>,
 }
 
+/// What a node's interfaces are made of, and with it what the lab gives for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Link {
+    /// A TAP; the lab gives its descriptor.
+    Tap,
+    /// The same, but TCP comes out of it, and may go in, uncut and without
+    /// checksums, behind a header that says so (`struct virtio_net_hdr`). Where the
+    /// MTU is below [`SUPER_FRAMES_FROM`], it is a plain TAP.
+    TapWithSuperFrames,
+    /// A veth pair, for those who may not open `/dev/net/tun`; the lab gives a
+    /// packet socket at its other end.
+    Veth,
+}
+
+/// The least MTU of networks whose TAPs may give super-frames: on smaller ones
+/// frames are to be seen as the wire has them.
+pub const SUPER_FRAMES_FROM: u32 = 1280;
+
+impl Link {
+    /// TAPs if this user may have them.
+    pub fn best() -> Self {
+        match std::fs::File::options().read(true).write(true).open("/dev/net/tun") {
+            Ok(_) => Self::Tap,
+            Err(_) => Self::Veth,
+        }
+    }
+}
+
 /// What an init needs to know of its node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NodeSpec {
@@ -38,8 +66,8 @@ pub struct NodeSpec {
 /// From the tool to the nursery.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToNursery {
-    /// The lab's hosts file; comes first, once.
-    Hosts(String),
+    /// The lab's hosts file, and what interfaces are made of; comes first, once.
+    Prepare { hosts: String, link: Link },
     /// Make a node; the init's control socket comes beside it.
     Spawn,
 }
@@ -79,8 +107,8 @@ impl Failure {
 /// From the tool to an init.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToInit {
-    /// Set the node up; comes first.
-    SetUp(NodeSpec),
+    /// Set the node up; comes first. Its interfaces are numbered from `first`.
+    SetUp { spec: NodeSpec, first: u32, link: Link },
     /// Run a program; its standard output, standard error and, when
     /// `control`, its control socket come beside it.
     Run { id: u64, argv: Vec<String>, env: Vec<(String, String)>, cwd: String, control: bool },
@@ -91,7 +119,8 @@ pub(crate) enum ToInit {
 /// From an init to the tool.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromInit {
-    /// The node is up; its TAPs come beside this, in the order of interfaces.
+    /// The node is up; its TAPs or packet sockets come beside this, in the order of
+    /// interfaces.
     Up,
     /// A program has started, with this process id inside the node.
     Started { id: u64 },

@@ -1,6 +1,6 @@
 //! Real nodes in real namespaces.
 
-use lab::{Event, Exit, Interface, Lab, Limits, Member, NodeSpec, Program, Usage};
+use lab::{Event, Exit, Interface, Lab, Limits, Link, Member, NodeSpec, Program, Usage};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -24,7 +24,7 @@ fn member(i: u8) -> Member {
 
 fn up(members: &[Member]) -> Result<(Lab, Vec<Vec<OwnedFd>>), lab::Error> {
     let nursery = Path::new(env!("CARGO_BIN_EXE_thingbed-nursery"));
-    Lab::up(nursery, members, "127.0.0.1 localhost\n10.0.0.2 meter-2\n")
+    Lab::up(nursery, members, "127.0.0.1 localhost\n10.0.0.2 meter-2\n", Link::Tap)
 }
 
 /// Runs a shell line in a node; how it ended, what it used, what it said.

@@ -73,6 +73,8 @@ pub struct Facts {
     pub kernel_drops: u64,
     /// Datagrams that the nodes' sockets had no room for.
     pub socket_drops: u64,
+    /// When the machine did not let the medium run.
+    pub stalls: medium::Stalls,
     /// Frames that the medium carried.
     pub frames: u64,
     /// Frames that a capture lacks.
@@ -176,6 +178,27 @@ pub fn judge(facts: &Facts) -> Verdict {
             &format!("{what}: limits are once and ten times it"),
         );
     }
+    let stalled = facts.stalls;
+    look(
+        "longest stall of the medium",
+        stalled.longest_ns as f64 / 1e3,
+        "us",
+        Some((held_us, f64::INFINITY)),
+        &format!(
+            "{} times the machine did not let the medium run for over a millisecond: another \
+             thread had the processor or, on a virtual machine, its host; the limit is once the \
+             smallest delay asked for",
+            stalled.count
+        ),
+    );
+    look(
+        "frames taken in late, max",
+        stalled.behind_ns as f64 / 1e3,
+        "us",
+        Some((held_us, 10.0 * held_us)),
+        "the most that a frame waited for the medium before its delay began: limits are once and \
+         ten times the smallest delay asked for",
+    );
     if let Some(slip) = facts.slip_ms {
         look(
             "schedule slip of the senders, p99",
@@ -382,6 +405,9 @@ mod tests {
         assert_eq!(spoilt(&|f| f.passed = late(6_000)), Status::Suspect);
         assert_eq!(spoilt(&|f| f.passed = late(60_000)), Status::Invalid);
         assert_eq!(spoilt(&|f| f.slip_ms.as_mut().unwrap().p99 = 3.0), Status::Suspect);
+        assert_eq!(spoilt(&|f| f.stalls.longest_ns = 31_000_000), Status::Suspect);
+        assert_eq!(spoilt(&|f| f.stalls.behind_ns = 31_000_000), Status::Suspect);
+        assert_eq!(spoilt(&|f| f.stalls.behind_ns = 301_000_000), Status::Invalid);
         assert_eq!(spoilt(&|f| f.unsent = 1), Status::Invalid);
         assert_eq!(spoilt(&|f| f.host[..4].fill(used(1.0, 1.0))), Status::Suspect);
         assert_eq!(spoilt(&|f| f.host.fill(used(1.0, 1.0))), Status::Invalid);

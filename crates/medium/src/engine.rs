@@ -2,10 +2,12 @@
 
 use crate::io::{FrameIo, Waker};
 use crate::priority::{Governor, Priority};
-use crate::{Change, Delivery, Drop, Instant, Interval, Segment, SegmentSpec, Totals};
+use crate::remote::{Remote, Wishes};
+use crate::stalls::{Stalls, Watch};
+use crate::{Decided, Delivery, Drop, Instant, Interval, Segment, SegmentSpec, Totals};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// Where a port is attached.
@@ -31,6 +33,10 @@ pub trait Observer: Send + 'static {
     fn delivered(&mut self, segment: usize, delivery: &Delivery, at: Instant);
     /// A frame went no further.
     fn dropped(&mut self, segment: usize, drop: Drop, at: Instant);
+    /// Chance has decided about a frame.
+    fn decided(&mut self, segment: usize, decided: Decided) {
+        let _ = (segment, decided);
+    }
     /// The kernel would not take a frame for a node.
     fn refused(&mut self, to: Place, at: Instant);
 }
@@ -43,14 +49,12 @@ struct Control {
     stop: AtomicBool,
     frames: AtomicU64,
     waiting: AtomicU64,
-    /// Changes to be made, with their segments.
-    changes: Mutex<Vec<(usize, Change)>>,
-    changed: AtomicBool,
 }
 
 /// An engine at work on a thread of its own.
 pub struct Engine<O> {
     control: Arc<Control>,
+    wishes: Arc<Wishes>,
     waker: Waker,
     /// Nothing once it has been stopped.
     thread: Option<JoinHandle<io::Result<Outcome<O>>>>,
@@ -69,6 +73,8 @@ pub struct Outcome<O> {
     pub intervals: Vec<Vec<[Vec<Interval>; 2]>>,
     /// Why changes could not be made.
     pub refused: Vec<String>,
+    /// When the machine did not let the thread run, while it was measured.
+    pub stalls: Stalls,
 }
 
 impl<O: Observer> Engine<O> {
@@ -83,14 +89,31 @@ impl<O: Observer> Engine<O> {
         places: Vec<Place>,
         observer: O,
     ) -> io::Result<Self> {
+        Self::start_spinning(io, waker, segments, places, observer, 0)
+    }
+
+    /// The same, but stays awake for `spin_ns` (60 us at most) before a frame is
+    /// due: it then leaves sharper in time and costs a processor more.
+    ///
+    /// # Errors
+    /// When the thread cannot be made.
+    pub fn start_spinning(
+        io: impl FrameIo + 'static,
+        waker: Waker,
+        segments: Vec<SegmentSpec>,
+        places: Vec<Place>,
+        observer: O,
+        spin_ns: Instant,
+    ) -> io::Result<Self> {
         let control = Arc::new(Control::default());
-        let shared = control.clone();
+        let wishes = Arc::new(Wishes::default());
+        let shared = (control.clone(), wishes.clone());
         let work = move || {
             let segments = segments.iter().map(Segment::new).collect();
-            Work::new(io, segments, places, observer, shared).run()
+            Work::new(io, segments, places, observer, shared, spin_ns.min(SPIN)).run()
         };
         let thread = std::thread::Builder::new().name("medium".into()).spawn(work)?;
-        Ok(Self { control, waker, thread: Some(thread) })
+        Ok(Self { control, wishes, waker, thread: Some(thread) })
     }
 
     /// Switches impairments on and begins to measure.
@@ -108,12 +131,9 @@ impl<O: Observer> Engine<O> {
         }
     }
 
-    /// Makes a change of a segment, now.
-    pub fn change(&self, segment: usize, change: Change) {
-        let mut changes = self.control.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        changes.push((segment, change));
-        self.control.changed.store(true, Relaxed);
-        self.waker.wake();
+    /// A hold on it for other threads, to change links while it runs.
+    pub fn remote(&self) -> Remote {
+        Remote { wishes: self.wishes.clone(), waker: self.waker.clone() }
     }
 
     /// Frames that nodes have sent so far.
@@ -167,11 +187,16 @@ pub fn monotonic_now() -> Instant {
 struct Work<Io, O> {
     io: Io,
     segments: Vec<Segment>,
+    /// The latest time that each segment was told.
+    clocks: Vec<Instant>,
     places: Vec<Place>,
     /// The port of each endpoint, by segment.
     ports: Vec<Vec<usize>>,
     observer: O,
     control: Arc<Control>,
+    wishes: Arc<Wishes>,
+    watch: Watch,
+    spin: Instant,
 }
 
 /// What is asked and got is written down at least this often, ns: a minute's
@@ -184,7 +209,12 @@ type Measured = (Vec<Vec<[Totals; 2]>>, Vec<Vec<[Vec<Interval>; 2]>>);
 /// without offload.
 const BUFFER: usize = 65_536 + 18;
 /// Frames taken in before due ones are looked after again.
-const BATCH: usize = 32;
+const BATCH: usize = 64;
+/// How long a frame that is due may wait for older ones that have come and are
+/// still to be taken in. Later, it goes, and their time is reckoned from then.
+const PATIENCE: Instant = 200_000;
+/// The longest spin before a due time: a timer's lateness, generously.
+const SPIN: Instant = 60_000;
 
 impl<Io: FrameIo, O: Observer> Work<Io, O> {
     fn new(
@@ -192,72 +222,70 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         segments: Vec<Segment>,
         places: Vec<Place>,
         observer: O,
-        control: Arc<Control>,
+        (control, wishes): (Arc<Control>, Arc<Wishes>),
+        spin: Instant,
     ) -> Self {
         let mut ports: Vec<_> = segments.iter().map(|s| vec![0; s.endpoints()]).collect();
         for (port, place) in places.iter().enumerate() {
             ports[place.segment][place.endpoint] = port;
         }
-        Self { io, segments, places, ports, observer, control }
+        let clocks = vec![0; segments.len()];
+        let watch = Watch::default();
+        Self { io, segments, clocks, places, ports, observer, control, wishes, watch, spin }
     }
 
     fn run(mut self) -> io::Result<Outcome<O>> {
-        let mut governor = Governor::raise(monotonic_now());
+        let mut now = monotonic_now();
+        let mut governor = Governor::raise(now);
         let mut buffer = vec![0; BUFFER];
         let mut begun = false;
         let mut measured = None;
         let mut interval = 0;
+        self.watch.waited(None, now);
         while !self.control.stop.load(Relaxed) {
-            let mut now = monotonic_now();
             if !begun && self.control.begin.load(Relaxed) {
                 begun = true;
                 interval = now + INTERVAL;
                 self.segments.iter_mut().for_each(|segment| segment.impair(now));
                 self.observer.begin(now);
+                self.watch.measure(true);
             }
             if measured.is_none() && self.control.end.load(Relaxed) {
                 measured = Some(self.measured(now));
                 self.observer.end(now);
+                self.watch.measure(false);
                 self.control.ended.store(true, Relaxed);
             }
-            if self.control.changed.swap(false, Relaxed) {
-                self.change(now);
-            }
+            self.wishes.fulfil(&mut self.segments, now);
             if begun && measured.is_none() && now >= interval {
                 self.segments.iter_mut().for_each(|segment| segment.end_interval(now));
                 interval = now + INTERVAL;
             }
+            let (taken, reached) = self.take_in(&mut buffer, now);
             for segment in 0..self.segments.len() {
-                self.deliver(segment, now);
-            }
-            let mut taken = 0;
-            while let Some((port, len)) = self.io.receive(&mut buffer) {
-                now = monotonic_now();
-                let place = self.places[port];
-                self.observer.sent(place, &buffer[..len], now);
-                self.segments[place.segment].send(place.endpoint, &buffer[..len], now);
-                self.deliver(place.segment, now);
-                taken += 1;
-                if taken == BATCH {
-                    break;
-                }
+                self.deliver(segment, reached);
             }
             self.control.frames.fetch_add(taken as u64, Relaxed);
             let waiting = self.segments.iter().map(Segment::waiting).sum::<usize>();
             self.control.waiting.store(waiting as u64, Relaxed);
-            if taken == BATCH {
+            let until = self.segments.iter().filter_map(Segment::next).min();
+            now = monotonic_now();
+            self.watch.worked(now);
+            let due = until.is_some_and(|until| until <= now + self.spin);
+            if taken == BATCH || due {
                 governor.waited(now, now);
-            } else {
-                let until = self.segments.iter().filter_map(Segment::next).min();
-                now = monotonic_now();
-                self.io.wait(now, until)?;
-                governor.waited(now, monotonic_now());
+                continue;
             }
+            self.io.wait(now, until.map(|until| until - self.spin))?;
+            let from = std::mem::replace(&mut now, monotonic_now());
+            self.watch.waited(until, now);
+            governor.waited(from, now);
         }
         let (totals, intervals) = measured.unwrap_or_else(|| self.measured(monotonic_now()));
         let refused = self.segments.iter_mut().flat_map(Segment::refused).collect();
         let priority = governor.priority();
-        Ok(Outcome { observer: self.observer, priority, totals, intervals, refused })
+        let stalls = self.watch.stalls();
+        Ok(Outcome { observer: self.observer, priority, totals, intervals, refused, stalls })
     }
 
     /// What was done so far, whole and by intervals.
@@ -267,27 +295,55 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         (totals, self.segments.iter_mut().map(Segment::intervals).collect())
     }
 
-    fn change(&mut self, now: Instant) {
-        let mut changes = self.control.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        for (segment, change) in changes.drain(..) {
-            if let Some(segment) = self.segments.get_mut(segment) {
-                segment.change(change, now);
+    /// Takes frames in, older ones first, and passes on those that are due by
+    /// then. How many, and up to when all that came has been taken in, if `now`
+    /// is the present.
+    fn take_in(&mut self, buffer: &mut [u8], now: Instant) -> (usize, Instant) {
+        let mut taken = 0;
+        let mut last = now;
+        while taken < BATCH {
+            let Some(received) = self.io.receive(buffer) else { return (taken, now) };
+            let place = self.places[received.port];
+            let frame = &buffer[..received.len];
+            let at = match received.arrived {
+                Some(arrived) => {
+                    self.watch.took(arrived);
+                    arrived
+                }
+                None => monotonic_now(),
+            };
+            self.observer.sent(place, frame, at);
+            last = self.clocks[place.segment].max(at);
+            if last > at {
+                self.watch.behind(last - at);
             }
+            self.segments[place.segment].send(place.endpoint, frame, last);
+            self.deliver(place.segment, last);
+            taken += 1;
         }
+        (taken, if last + PATIENCE < now { now } else { last.min(now) })
     }
 
+    /// Passes on what is due at `now`, or was due when time was last told.
     fn deliver(&mut self, segment: usize, now: Instant) {
+        let now = self.clocks[segment].max(now);
+        self.clocks[segment] = now;
         while let Some(delivery) = self.segments[segment].due(now) {
             let port = self.ports[segment][delivery.endpoint];
-            if self.io.send(port, &delivery.frame) {
-                let at = monotonic_now();
+            let sent = self.io.send(port, &delivery.frame);
+            let at = monotonic_now();
+            self.watch.worked(at);
+            if sent {
                 let late = at.saturating_sub(delivery.intended);
                 self.segments[segment].delivered(delivery.endpoint, late);
                 self.observer.delivered(segment, &delivery, at);
             } else {
                 let to = Place { segment, endpoint: delivery.endpoint };
-                self.observer.refused(to, now);
+                self.observer.refused(to, at);
             }
+        }
+        for decided in self.segments[segment].decided() {
+            self.observer.decided(segment, decided);
         }
         for drop in self.segments[segment].drops() {
             self.observer.dropped(segment, drop, now);

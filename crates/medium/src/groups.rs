@@ -58,6 +58,10 @@ impl Groups {
 }
 
 fn igmp(frame: &[u8]) -> Option<&[u8]> {
+    // Nearly all frames are plain IPv4 and something else.
+    if frame.get(12..14) == Some(&[8, 0]) && frame.get(23) != Some(&IGMP) {
+        return None;
+    }
     let NetSlice::Ipv4(ip) = SlicedPacket::from_ethernet(frame).ok()?.net? else { return None };
     (ip.header().protocol().0 == IGMP).then(|| ip.payload().payload)
 }

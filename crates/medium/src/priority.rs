@@ -15,20 +15,27 @@ pub enum Priority {
     Ordinary,
 }
 
-/// A real-time thread that has not slept for this long steps down, and up again
-/// no sooner than after the same: the kernel stops one that runs for 0.95 s of a
-/// second, for 50 ms at a stretch.
-const PATIENCE: Instant = 500_000_000;
-/// A wait that took this long slept; one that found something takes a tenth.
-const SLEEP: Instant = 20_000;
+/// Over this time it is reckoned how long a thread has run. The kernel stops
+/// real-time threads that run for 0.95 s of a second, for 50 ms at a stretch, so
+/// one of them that runs nearly as much steps down before.
+const WINDOW: Instant = 250_000_000;
+/// From this share, in percent, it steps down.
+const TOO_MUCH: u64 = 92;
+/// When it has waited for more than this share it steps up again. Not when it has
+/// run for less: an ordinary thread does, because others do.
+const ENOUGH: u64 = 15;
 
 /// Holds the calling thread's priority, and steps down under overload.
 #[derive(Debug)]
 pub(crate) struct Governor {
     best: Priority,
     now_real_time: bool,
-    /// When it last slept, or stepped down.
+    /// When the window began.
     since: Instant,
+    /// What the thread had run by then.
+    ran: Instant,
+    /// Time waited since then.
+    waited: Instant,
 }
 
 impl Governor {
@@ -42,10 +49,12 @@ impl Governor {
             (false, true) => Priority::High,
             (false, false) => Priority::Ordinary,
         };
+        lock_memory();
         // Timers of ordinary threads may otherwise be 50 us late on purpose.
         // SAFETY: prctl with integer arguments.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-        Self { best, now_real_time: best == Priority::RealTime, since: now }
+        let now_real_time = best == Priority::RealTime;
+        Self { best, now_real_time, since: now, ran: run_time(), waited: 0 }
     }
 
     /// The priority that was had.
@@ -55,26 +64,48 @@ impl Governor {
 
     /// To be told of each wait, from when to when it was.
     pub fn waited(&mut self, from: Instant, until: Instant) {
-        if self.best == Priority::RealTime
-            && let Some(real_time) = self.decide(from, until)
-        {
+        self.waited += until.saturating_sub(from);
+        let window = until.saturating_sub(self.since);
+        if self.best != Priority::RealTime || window < WINDOW {
+            return;
+        }
+        let ran = run_time();
+        let change = self.decide(window, ran - self.ran);
+        (self.since, self.ran, self.waited) = (until, ran, 0);
+        if let Some(real_time) = change {
             self.now_real_time = set(real_time) && real_time;
         }
     }
 
-    /// Whether to change, and to what.
-    fn decide(&mut self, from: Instant, until: Instant) -> Option<bool> {
-        let long = until.saturating_sub(self.since) > PATIENCE;
-        let slept = until.saturating_sub(from) > SLEEP;
-        let change = match self.now_real_time {
-            true => (long && !slept).then_some(false),
-            false => (long && slept).then_some(true),
-        };
-        if change.is_some() || (slept && self.now_real_time) {
-            self.since = until;
+    /// Whether to change, and to what, after a window in which the thread `ran` for
+    /// so long.
+    fn decide(&self, window: Instant, ran: Instant) -> Option<bool> {
+        match self.now_real_time {
+            true => (100 * ran >= TOO_MUCH * window).then_some(false),
+            false => (100 * self.waited > ENOUGH * window).then_some(true),
         }
-        change
     }
+}
+
+/// Keeps what the tool has in memory there: a kernel that reclaims what was not
+/// used for a while (DAMON does, under many a virtual machine) else takes the
+/// engine's own code away, and a thread at real-time priority waits for the disk.
+fn lock_memory() {
+    // Others have limits within which later memory could not be had at all.
+    // SAFETY: asks for this process's user, and then takes flags alone.
+    unsafe {
+        if libc::geteuid() == 0 {
+            libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT);
+        }
+    }
+}
+
+/// The processor time of the calling thread, as the kernel counts it.
+fn run_time() -> Instant {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes one timespec that lives over the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 fn set(real_time: bool) -> bool {
@@ -92,20 +123,31 @@ mod tests {
 
     const MS: Instant = 1_000_000;
 
+    fn decides(now_real_time: bool, ran: u64, waited: u64) -> Option<bool> {
+        let best = Priority::RealTime;
+        let governor = Governor { best, now_real_time, since: 0, ran: 0, waited: waited * MS };
+        governor.decide(250 * MS, ran * MS)
+    }
+
     #[test]
-    fn steps_down_when_it_never_sleeps_and_up_when_it_does() {
-        let mut governor = Governor { best: Priority::RealTime, now_real_time: true, since: 0 };
-        let mut wait = |from, until| {
-            let change = governor.decide(from, until);
-            governor.now_real_time = change.unwrap_or(governor.now_real_time);
-            change
-        };
-        assert_eq!(wait(0, 400 * MS), None, "a long sleep");
-        assert_eq!(wait(800 * MS, 800 * MS + 1_000), None, "not yet");
-        assert_eq!(wait(901 * MS, 901 * MS + 1_000), Some(false));
-        assert_eq!(wait(1_000 * MS, 1_001 * MS), None, "has just stepped down");
-        assert_eq!(wait(1_402 * MS, 1_402 * MS), None, "has not slept");
-        assert_eq!(wait(1_402 * MS, 1_403 * MS), Some(true));
-        assert_eq!(wait(1_904 * MS, 1_904 * MS), Some(false));
+    fn steps_down_before_the_kernel_stops_it() {
+        assert_eq!(decides(true, 250, 0), Some(false));
+        // Naps of 20 us in each ms: it runs for 98 %.
+        assert_eq!(decides(true, 245, 5), Some(false));
+        assert_eq!(decides(true, 225, 25), None);
+    }
+
+    #[test]
+    fn steps_up_when_it_waits_and_not_when_others_run() {
+        assert_eq!(decides(false, 100, 150), Some(true));
+        assert_eq!(decides(false, 125, 2), None);
+    }
+
+    #[test]
+    fn a_thread_that_works_has_run() {
+        let before = run_time();
+        let mut sum = 0u64;
+        (0..100_000u64).for_each(|i| sum = std::hint::black_box(sum ^ i));
+        assert!(run_time() > before);
     }
 }

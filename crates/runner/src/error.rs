@@ -20,6 +20,9 @@ pub enum Error {
     /// A table of the run folder could not be written.
     #[error(transparent)]
     Table(#[from] measure::TableError),
+    /// The decisions of an earlier run could not be had.
+    #[error("{0}\n  --replay takes the folder of one run of the same experiment and cell")]
+    Replay(#[from] measure::ReplayError),
     /// The capture could not be written.
     #[error(transparent)]
     Capture(#[from] measure::CaptureError),
@@ -64,6 +67,18 @@ pub enum Error {
         words: String,
         /// Where all of it lies.
         logs: PathBuf,
+    },
+    /// The way of carrying frames that was asked for cannot be had.
+    #[error(
+        "frames cannot be carried by the path `{path}`, which was asked for: {source}\n  \
+         it needs root, or the capabilities cap_bpf and cap_net_admin, and Linux 5.12 or later: \
+         see `thingbed doctor`; or leave THINGBED_FRAME_PATH unset for the best that works"
+    )]
+    FramePath {
+        /// Its name.
+        path: &'static str,
+        /// Why not.
+        source: io::Error,
     },
     /// The experiment has no plan for this cell.
     #[error(transparent)]

@@ -3,12 +3,14 @@
 //! The one room that knows both experiments and labs; nothing is measured or
 //! judged here, and nothing reads what is written but `report`.
 
+mod carry;
 mod collect;
 mod conduct;
 mod conversation;
 mod error;
 mod folder;
 mod jobs;
+mod live;
 mod machine;
 mod quiet;
 mod run;
@@ -17,5 +19,6 @@ mod topology;
 pub use conduct::{Phase, Progress, Watch};
 pub use error::Error;
 pub use folder::{Folder, sweep_folder};
+pub use live::{Links, Reply, Request, Shown, ask, labs};
 pub use machine::Machine;
 pub use run::{Finished, Options, run};

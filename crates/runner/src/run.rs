@@ -1,18 +1,21 @@
 //! One run, from a plan to its folder.
 
+use crate::carry;
 use crate::collect::{Schedule, collect};
 use crate::conduct::{Conduct, Phase, Watch};
 use crate::error::Error;
 use crate::folder::{self, Folder, Results};
 use crate::jobs::{Job, Role, State, jobs, port_down};
+use crate::live::Door;
 use crate::quiet::Patience;
 use crate::topology::Topology;
 use experiment::{Interaction, InteractionPattern, Plan, Workload};
 use lab::Lab;
-use measure::{Accounting, Broken, Capture, Facts, Message, Sampler, Verdict};
-use medium::{Engine, Place, Taps};
+use measure::{Accounting, Broken, Capture, Decisions, Facts, Message, Sampler, Verdict};
+use medium::{Corrections, Engine, FramePath, Place};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use units::Span;
 
 /// How a run is to be done.
@@ -24,8 +27,12 @@ pub struct Options<'a> {
     pub workload: &'a Path,
     /// The folder that programs of the user's start in: the experiment file's.
     pub home: &'a Path,
+    /// How frames are to be carried; the best that works where nothing is asked.
+    pub frame_path: Option<FramePath>,
     /// Whether all frames are kept in `capture.pcapng`.
     pub capture: bool,
+    /// The folder of a run whose decisions on frames are made again.
+    pub replay: Option<&'a Path>,
     /// Set when the user wants it to end; what there is, is reported.
     pub interrupted: &'a AtomicBool,
     /// The version of the tool.
@@ -47,6 +54,9 @@ pub struct Finished {
     pub interrupted: bool,
 }
 
+/// Looks at counters that still move before they are taken as they are: a second.
+const SETTLING: u32 = 50;
+
 /// A phase of a run: its name, and when it began.
 pub(crate) type Begun = (&'static str, u64);
 
@@ -65,20 +75,39 @@ pub fn run(
     let started = std::time::SystemTime::now();
     let programs = folder.programs()?;
     let jobs = jobs(plan, options.workload, options.home, &programs)?;
-    let topology = Topology::of(plan);
+    let mut topology = Topology::of(plan);
+    if let Some(recorded) = options.replay {
+        let counts: Vec<usize> = topology.owners.iter().map(Vec::len).collect();
+        let replay = measure::read_decisions(&recorded.join("decisions.parquet"), &counts)?;
+        for (segment, replay) in topology.segments.iter_mut().zip(replay) {
+            segment.replay = Some(replay);
+        }
+    }
     let capture = match options.capture {
         true => Some(Capture::begin(&folder.path().join("capture.pcapng"), &topology.names)?),
         false => None,
     };
-    let (lab, taps) = Lab::up(options.tool, &topology.members, &topology.hosts)?;
-    let taps = Taps::new(taps.into_iter().flatten().collect())
-        .map_err(Error::io("take over the nodes' interfaces"))?;
-    let waker = taps.waker();
-    let accounting = Accounting::new(topology.owners.clone(), pgm_ports(plan), capture);
-    let engine =
-        Engine::start(taps, waker, topology.segments.clone(), topology.places.clone(), accounting)
-            .map_err(Error::io("start the medium"))?;
+    let link = carry::link(options.frame_path);
+    let (lab, ends) = Lab::up(options.tool, &topology.members, &topology.hosts, link)?;
+    let ends = ends.into_iter().flatten().collect();
+    let (carrier, why_path) = carry::carrier(ends, link, options.frame_path)?;
+    let frame_path = carrier.path();
+    let corrections =
+        carrier.corrections().map_err(Error::io("count what nodes' interfaces drop"))?;
+    let waker = carrier.waker();
+    let mut accounting = Accounting::new(topology.owners.clone(), pgm_ports(plan), capture);
+    accounting.keep_decisions(Decisions::begin(&folder.path().join("decisions.parquet"))?);
+    let engine = Engine::start(
+        carrier,
+        waker,
+        topology.segments.clone(),
+        topology.places.clone(),
+        accounting,
+    )
+    .map_err(Error::io("start the medium"))?;
 
+    // A machine that cannot have a door has its run all the same.
+    let door = Door::open(plan, &topology, engine.remote()).ok();
     let mut conduct = Conduct {
         lab: &lab,
         engine: &engine,
@@ -101,6 +130,7 @@ pub fn run(
     conduct.last(plan.duration, plan.drain, patience(plan))?;
     phases.push(("drain", (start_ns + plan.duration.as_ns()).min(medium::monotonic_now())));
     engine.end();
+    let made = door.map(Door::close).unwrap_or_default();
     let usage = sampler.end();
     phases.push(("stop", medium::monotonic_now()));
     conduct.stop()?;
@@ -108,7 +138,8 @@ pub fn run(
     conduct.phase = Phase::Write;
     let Conduct { jobs, mut failures, .. } = conduct;
 
-    let kernel = kernel_counters(&lab, &topology);
+    let kernel = settled(&engine, || kernel_counters(&lab, &topology, &corrections));
+    drop(corrections);
     let socket_drops = lab.pids().iter().map(|pid| lab::socket_drops(*pid)).sum();
     let outcome = engine.stop().map_err(Error::io("carry frames"))?;
     drop(lab);
@@ -118,6 +149,11 @@ pub fn run(
             failures.push(error.to_string());
             0
         }),
+        None => 0,
+    };
+
+    let decisions_missed = match accounting.take_decisions() {
+        Some(decisions) => decisions.end()?,
         None => 0,
     };
 
@@ -158,6 +194,7 @@ pub fn run(
         kernel_drops: kernel.iter().flatten().map(|c| c.tx_dropped + c.rx_dropped).sum::<u64>()
             + accounting.nodes().iter().map(|node| node.refused).sum::<u64>(),
         socket_drops,
+        stalls: outcome.stalls,
         frames,
         capture_missed,
         broken: broken.collect(),
@@ -179,7 +216,12 @@ pub fn run(
         accounting: &accounting,
         links: &links,
         intervals: &intervals,
+        made: &made,
+        decisions_missed,
         priority: outcome.priority,
+        frame_path,
+        why_path: why_path.as_deref(),
+        stalls: outcome.stalls,
         kernel: &kernel,
         verdict: &verdict,
     };
@@ -220,15 +262,40 @@ fn smallest_delay(plan: &Plan) -> u64 {
     delays.filter(|delay| *delay > Span::ZERO).map(Span::as_ns).min().unwrap_or(0)
 }
 
+/// The kernel's counters once nothing moves: connections of programs that have
+/// ended still say goodbye, and the medium would count what the kernel had not.
+fn settled<T: PartialEq>(engine: &Engine<Accounting>, read: impl Fn() -> T) -> T {
+    let mut before = (read(), engine.frames());
+    for _ in 0..SETTLING {
+        std::thread::sleep(Duration::from_millis(20));
+        let now = (read(), engine.frames());
+        if now == before {
+            break;
+        }
+        before = now;
+    }
+    before.0
+}
+
 /// What the kernel counted at each port, before the nodes are gone.
-fn kernel_counters(lab: &Lab, topology: &Topology) -> Vec<Option<lab::Counters>> {
+fn kernel_counters(
+    lab: &Lab,
+    topology: &Topology,
+    corrections: &Corrections,
+) -> Vec<Option<lab::Counters>> {
+    let corrections = corrections.read();
     topology
         .places
         .iter()
-        .map(|Place { segment, endpoint }| {
+        .enumerate()
+        .map(|(port, Place { segment, endpoint })| {
             let node = topology.owners[*segment][*endpoint];
             let (_, interface) = topology.names[*segment][*endpoint].split_once(':')?;
-            lab::counters(lab.pids()[node], interface)
+            let mut counters = lab::counters(lab.pids()[node], interface)?;
+            let [sent, dropped] = corrections.get(port).copied().unwrap_or_default();
+            counters.tx_frames = counters.tx_frames.saturating_add_signed(sent);
+            counters.tx_dropped = counters.tx_dropped.saturating_add_signed(dropped);
+            Some(counters)
         })
         .collect()
 }

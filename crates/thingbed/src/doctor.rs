@@ -2,7 +2,8 @@
 
 use crate::sweep::workload_program;
 use crate::{Status, say};
-use lab::{Interface, Lab, Limits, Member, NodeSpec};
+use lab::{Interface, Lab, Limits, Link, Member, NodeSpec};
+use medium::Ring;
 use serde::Serialize;
 use std::fs;
 use std::net::Ipv4Addr;
@@ -55,6 +56,7 @@ pub fn doctor(json: bool) -> Status {
     let findings = [
         rights(),
         tun(),
+        frame_path(),
         node(),
         limits(),
         real_time(),
@@ -128,13 +130,37 @@ fn tun() -> Finding {
         Ok(_) => Finding::good(what, "/dev/net/tun can be opened"),
         Err(error) => Finding::bad(
             what,
-            Grade::Missing,
+            Grade::Lacking,
             format!("/dev/net/tun: {error}"),
-            "nodes have no links: nothing can be run",
+            "nodes have veth pairs for links: fewer frames a second, and more time to make them",
             match error.kind() {
                 std::io::ErrorKind::PermissionDenied => "as root: chmod 666 /dev/net/tun",
                 _ => "as root: modprobe tun; in a container: --device /dev/net/tun",
             },
+        ),
+    }
+}
+
+fn frame_path() -> Finding {
+    let what = "frame path";
+    let ring = Ring::try_out();
+    match (Link::best(), ring) {
+        (Link::Tap | Link::TapWithSuperFrames, Ok(())) => {
+            Finding::good(what, "ring: frames come through a BPF ring")
+        }
+        (Link::Tap | Link::TapWithSuperFrames, Err(error)) => Finding::bad(
+            what,
+            Grade::Lacking,
+            format!("tap: frames are read one by one, because: {error}"),
+            "fewer frames a second, and delays begin when the medium reads a frame",
+            "run as root, or: setcap cap_bpf,cap_net_admin+ep on the program; Linux 5.12 or later",
+        ),
+        (_, _) => Finding::bad(
+            what,
+            Grade::Lacking,
+            "packet: veth pairs and packet sockets, because /dev/net/tun cannot be opened",
+            "fewer frames a second",
+            "run as root, or as root once: chmod 666 /dev/net/tun",
         ),
     }
 }
@@ -153,7 +179,7 @@ fn node() -> Finding {
     let spec = NodeSpec { name: "doctor".into(), interfaces: vec![interface] };
     let members = [Member { spec, limits: Limits::default() }];
     let tool = std::env::current_exe().unwrap_or_default();
-    match Lab::up(&tool, &members, "127.0.0.1 localhost\n") {
+    match Lab::up(&tool, &members, "127.0.0.1 localhost\n", Link::best()) {
         Ok(_) => Finding::good(what, "a node with a link came up and went"),
         Err(error) => {
             let text = error.to_string();

@@ -163,10 +163,13 @@ fn no_tun_device() {
     let bed = with_copies(None);
     bed.write("e.yaml", &comparison("e", 3, "udp-rr", "ideal", ""));
     let inside = "mount -t tmpfs none /dev/net";
-    sh(&bed, &format!("unshare -m sh -c '{inside} && bin/thingbed run e.yaml -q'"))
+    let asked = "THINGBED_FRAME_PATH=tap bin/thingbed run e.yaml -q";
+    sh(&bed, &format!("unshare -m sh -c '{inside} && {asked}'"))
         .expect(1, &["open /dev/net/tun", "modprobe tun"]);
+    sh(&bed, &format!("unshare -m sh -c '{inside} && bin/thingbed run e.yaml -q'"))
+        .ran(&["report: "]);
     sh(&bed, &format!("unshare -m sh -c '{inside} && bin/thingbed doctor'"))
-        .expect(1, &["MISSING  TUN/TAP driver", "modprobe tun"]);
+        .expect(0, &["lacking  TUN/TAP driver", "modprobe tun", "packet: veth pairs"]);
 }
 
 /// A line that runs `line` as nobody, where the TUN device may be opened by all.
@@ -196,8 +199,10 @@ fn without_root_it_works_but_for_limits() {
     sh(&bed, &as_nobody("bin/thingbed run limited.yaml -q"))
         .expect(1, &["could not limit node consumer-1", "run as root"]);
     // The device as it is here may not be opened by everybody.
-    let line = as_nobody("bin/thingbed run e.yaml -q").replace("-m 666", "-m 600");
-    sh(&bed, &line).expect(1, &["open /dev/net/tun", "chmod 666 /dev/net/tun"]);
+    let closed = |line: &str| as_nobody(line).replace("-m 666", "-m 600");
+    sh(&bed, &closed("bin/thingbed run e.yaml -q")).ran(&["report: "]);
+    sh(&bed, &closed("THINGBED_FRAME_PATH=tap bin/thingbed run e.yaml -q"))
+        .expect(1, &["open /dev/net/tun", "chmod 666 /dev/net/tun"]);
     sh(&bed, &as_nobody("bin/thingbed doctor")).expect(0, &["lacking  rights", "not root"]);
 }
 

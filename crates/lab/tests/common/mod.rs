@@ -1,0 +1,97 @@
+//! Nodes, and programs for them: this very test, under the names of its ignored tests.
+#![allow(dead_code, reason = "each test file has its own needs")]
+
+use lab::{Event, Exit, Interface, Lab, Limits, Link, Member, NodeSpec, Program};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+pub fn address(i: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, 0, i as u8 + 1)
+}
+
+pub fn mac(i: usize) -> [u8; 6] {
+    [2, 0, 10, 0, 0, i as u8 + 1]
+}
+
+pub fn up(count: usize, mtu: u32, link: Link) -> (Lab, Vec<OwnedFd>) {
+    let member = |i: usize| {
+        let interface = Interface {
+            name: "eth0".into(),
+            mac: mac(i),
+            address: address(i),
+            prefix: 24,
+            mtu,
+            neighbours: (0..count).map(|j| (address(j), mac(j))).collect(),
+        };
+        let spec = NodeSpec { name: format!("node-{i}"), interfaces: vec![interface] };
+        Member { spec, limits: Limits::default() }
+    };
+    let members: Vec<_> = (0..count).map(member).collect();
+    let nursery = Path::new(env!("CARGO_BIN_EXE_thingbed-nursery"));
+    let (lab, taps) = Lab::up(nursery, &members, "127.0.0.1 localhost\n", link).unwrap();
+    (lab, taps.into_iter().flatten().collect())
+}
+
+/// Runs one of the helpers below, which are this very program, in a node.
+pub fn helper(lab: &Lab, node: usize, id: u64, name: &str, arguments: &str) {
+    let null = || File::options().write(true).open("/dev/null").unwrap();
+    let program = Program {
+        argv: [std::env::current_exe().unwrap().display().to_string()]
+            .into_iter()
+            .chain(["--ignored", "--exact", name].map(String::from))
+            .collect(),
+        env: vec![("HELPER".into(), arguments.into())],
+        cwd: "/".into(),
+        stdout: null().into(),
+        stderr: null().into(),
+        control: None,
+    };
+    lab.run(node, id, program).unwrap();
+}
+
+/// Waits for the helpers with these ids to end well.
+pub fn ended(lab: &Lab, mut ids: Vec<u64>) {
+    while !ids.is_empty() {
+        match lab.events().recv_timeout(Duration::from_secs(30)).unwrap() {
+            Event::Ended { id, exit, .. } => {
+                assert_eq!(exit, Exit::Status(0), "helper {id}");
+                ids.retain(|other| *other != id);
+            }
+            Event::Started { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+pub fn arguments() -> Vec<u64> {
+    let text = std::env::var("HELPER").unwrap_or_default();
+    text.split_whitespace().map(|word| word.parse().unwrap()).collect()
+}
+
+/// Takes one connection in a node and holds what it sends against the pattern.
+pub fn take_tcp() {
+    let [bytes] = arguments()[..] else { return };
+    let (mut stream, _) = TcpListener::bind("0.0.0.0:5000").unwrap().accept().unwrap();
+    let mut got = Vec::new();
+    stream.read_to_end(&mut got).unwrap();
+    assert_eq!(got.len() as u64, bytes);
+    assert!(got.iter().enumerate().all(|(i, byte)| *byte == (i / 7) as u8));
+}
+
+/// Sends so many bytes of the pattern over TCP to node 0.
+pub fn give_tcp() {
+    let [bytes] = arguments()[..] else { return };
+    let payload: Vec<u8> = (0..bytes).map(|i| (i / 7) as u8).collect();
+    let until = Instant::now() + Duration::from_secs(20);
+    let mut stream = loop {
+        match TcpStream::connect((address(0), 5000)) {
+            Ok(stream) => break stream,
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+    };
+    stream.write_all(&payload).unwrap();
+}

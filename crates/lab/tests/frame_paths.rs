@@ -1,0 +1,304 @@
+//! Frames between real nodes and the medium, by each way of carrying them.
+
+mod common;
+
+use common::{address, arguments, ended, helper, mac, up};
+use lab::{Event, Exit, FIRST_INTERFACE, Lab, Link};
+use medium::{
+    Carrier, Delivery, Drop, Endpoint, Engine, FrameIo, FramePath, Observer, Place, Received, Ring,
+    SegmentSpec, monotonic_now,
+};
+use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// The ring, or nothing where this machine does not let us have one.
+fn ring(taps: Vec<OwnedFd>) -> Option<Ring> {
+    match Ring::new(taps, FIRST_INTERFACE) {
+        Ok(ring) => Some(ring),
+        Err((_, error)) => {
+            eprintln!("NOT RUN: no ring here: {error}");
+            assert!(Ring::try_out().is_err(), "the trial run says otherwise: {error}");
+            None
+        }
+    }
+}
+
+/// Sends datagrams from a node: how many, of how many bytes, to which node.
+#[test]
+#[ignore = "a program for the tests, not a test"]
+fn send() {
+    let [count, bytes, to] = arguments()[..] else { return };
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let mut payload = vec![0u8; bytes as usize];
+    for number in 0..count {
+        payload[..8].copy_from_slice(&number.to_be_bytes());
+        socket.send_to(&payload, (address(to as usize), 9)).unwrap();
+    }
+}
+
+/// The next frame within a while.
+fn next(io: &mut impl FrameIo, buffer: &mut [u8]) -> Option<Received> {
+    let until = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < until {
+        if let Some(received) = io.receive(buffer) {
+            return Some(received);
+        }
+        let now = monotonic_now();
+        io.wait(now, Some(now + 100_000_000)).unwrap();
+    }
+    None
+}
+
+const UDP_HEADERS: usize = 14 + 20 + 8;
+
+#[test]
+fn the_ring_brings_frames_of_all_sizes_whole_with_port_and_time() {
+    let (lab, taps) = up(2, 65_521, Link::Tap);
+    let Some(mut ring) = ring(taps) else { return };
+    let mut buffer = vec![0; 70_000];
+    for (id, bytes) in [8, 62, 63, 1_472, 1_473, 9_000, 40_000, 65_493].into_iter().enumerate() {
+        let before = monotonic_now();
+        helper(&lab, 1, id as u64, "send", &format!("3 {bytes} 0"));
+        for number in 0..3u64 {
+            let got = next(&mut ring, &mut buffer).expect("a frame");
+            assert_eq!((got.port, got.len), (1, bytes + UDP_HEADERS));
+            let arrived = got.arrived.expect("a time");
+            assert!(before < arrived && arrived <= monotonic_now());
+            assert_eq!(buffer[..12], [mac(0), mac(1)].concat());
+            assert_eq!(buffer[UDP_HEADERS..UDP_HEADERS + 8], number.to_be_bytes());
+        }
+        ended(&lab, vec![id as u64]);
+    }
+    let tally = ring.tallies().read()[1];
+    assert_eq!((tally.taken, tally.refused), (24, 0));
+}
+
+#[test]
+fn a_flood_loses_its_own_frames_and_its_neighbours_go_first() {
+    let (lab, taps) = up(3, 1500, Link::Tap);
+    let Some(mut ring) = ring(taps) else { return };
+    // Nobody reads meanwhile.
+    helper(&lab, 0, 0, "send", "30000 58 2");
+    ended(&lab, vec![0]);
+    helper(&lab, 1, 1, "send", "100 58 2");
+    ended(&lab, vec![1]);
+    let tallies = ring.tallies().read();
+    assert_eq!((tallies[0].taken, tallies[0].refused), (10_000, 20_000));
+    assert_eq!((tallies[1].taken, tallies[1].refused), (100, 0));
+
+    let mut buffer = vec![0; 2_000];
+    let mut got = [0u64; 2];
+    let mut before_neighbour = None;
+    while got != [10_000, 100] {
+        let received = next(&mut ring, &mut buffer).expect("a frame");
+        let number = u64::from_be_bytes(*buffer[UDP_HEADERS..].first_chunk().unwrap());
+        assert_eq!(number, got[received.port], "in order");
+        got[received.port] += 1;
+        if received.port == 1 {
+            before_neighbour.get_or_insert(got[0]);
+        }
+    }
+    let before = before_neighbour.unwrap();
+    assert!(before < 2_000, "{before} frames of the flood went before its neighbour's first");
+    // All room is free again.
+    helper(&lab, 0, 2, "send", "9000 58 2");
+    for _ in 0..9_000 {
+        next(&mut ring, &mut buffer).expect("a frame");
+    }
+    ended(&lab, vec![2]);
+    assert_eq!(ring.tallies().read()[0].refused, 20_000);
+}
+
+/// Sends datagrams with pauses of all lengths up to 100 us, so that the reader falls
+/// asleep at every moment there is.
+#[test]
+#[ignore = "a program for the tests, not a test"]
+fn drip() {
+    let [count] = arguments()[..] else { return };
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let mut dice = 1u64;
+    for _ in 0..count {
+        socket.send_to(&[0; 20], (address(0), 9)).unwrap();
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let until = Instant::now() + Duration::from_nanos((dice >> 33) % 100_000);
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+#[test]
+fn the_ring_never_sleeps_through_a_frame() {
+    let (lab, taps) = up(3, 1500, Link::Tap);
+    let Some(mut ring) = ring(taps) else { return };
+    let mut buffer = vec![0; 2_000];
+    helper(&lab, 1, 1, "drip", "20000");
+    helper(&lab, 2, 2, "drip", "20000");
+    let mut got = 0;
+    while got < 40_000 {
+        while ring.receive(&mut buffer).is_some() {
+            got += 1;
+        }
+        let now = monotonic_now();
+        let until = now + 20_000_000_000;
+        if got < 40_000 {
+            ring.wait(now, Some(until)).unwrap();
+            assert!(monotonic_now() < until, "slept until its time-out after {got} frames");
+        }
+    }
+    ended(&lab, vec![1, 2]);
+}
+
+/// Takes a connection.
+#[test]
+#[ignore = "a program for the tests, not a test"]
+fn serve() {
+    common::take_tcp();
+}
+
+/// Makes one.
+#[test]
+#[ignore = "a program for the tests, not a test"]
+fn fetch() {
+    common::give_tcp();
+}
+
+/// Looks at frames as a wire would have them.
+#[derive(Default)]
+struct Wire {
+    frames: u64,
+    longest: usize,
+    wrong: u64,
+    late_times: u64,
+}
+
+impl Observer for Wire {
+    fn begin(&mut self, _at: u64) {}
+    fn end(&mut self, _at: u64) {}
+    fn sent(&mut self, _from: Place, frame: &[u8], at: u64) {
+        self.frames += 1;
+        self.longest = self.longest.max(frame.len());
+        self.late_times += u64::from(at > monotonic_now());
+        // IPv4 without options, TCP: the sum over segment and pseudo-header is 0.
+        if frame[12..15] == [8, 0, 0x45] && frame[23] == 6 {
+            let len = usize::from(u16::from_be_bytes([frame[16], frame[17]]));
+            let segment = &frame[34..14 + len];
+            let pseudo = [&frame[26..34], &[0, 6], &(segment.len() as u16).to_be_bytes()].concat();
+            let words = pseudo.chunks(2).chain(segment.chunks(2));
+            let mut sum: u32 =
+                words.map(|w| u32::from(w[0]) << 8 | u32::from(*w.get(1).unwrap_or(&0))).sum();
+            while sum > 0xffff {
+                sum = (sum & 0xffff) + (sum >> 16);
+            }
+            self.wrong += u64::from(sum != 0xffff);
+        }
+    }
+    fn delivered(&mut self, _segment: usize, _delivery: &Delivery, _at: u64) {}
+    fn dropped(&mut self, _segment: usize, _drop: Drop, _at: u64) {}
+    fn refused(&mut self, _to: Place, _at: u64) {}
+}
+
+/// The carrier of a path, or nothing where this machine does not let us have it.
+fn carrier(path: FramePath, count: usize, mtu: u32) -> Option<(Lab, Carrier)> {
+    let link = if path == FramePath::Packet { Link::Veth } else { Link::Tap };
+    let (lab, ends) = up(count, mtu, link);
+    let carrier = match path {
+        FramePath::Ring => Carrier::Ring(Box::new(ring(ends)?)),
+        FramePath::Tap => Carrier::over_taps(ends, FIRST_INTERFACE, true).unwrap().0,
+        FramePath::Packet => Carrier::over_packets(ends).unwrap(),
+    };
+    assert_eq!(carrier.path(), path);
+    Some((lab, carrier))
+}
+
+#[test]
+fn by_each_path_frames_are_those_of_a_wire() {
+    for path in FramePath::ALL {
+        for (mtu, bytes) in [(1500, 3_000_000), (113, 30_000)] {
+            let Some((lab, carrier)) = carrier(path, 2, mtu) else { continue };
+            let waker = carrier.waker();
+            let endpoints = vec![Endpoint::default(); 2];
+            let spec = SegmentSpec { endpoints, impaired: true, ..SegmentSpec::switch(1) };
+            let places = [0, 1].map(|endpoint| Place { segment: 0, endpoint }).to_vec();
+            let corrections = carrier.corrections().unwrap();
+            let engine =
+                Engine::start(carrier, waker, vec![spec], places, Wire::default()).unwrap();
+            helper(&lab, 0, 0, "serve", &bytes.to_string());
+            helper(&lab, 1, 1, "fetch", &bytes.to_string());
+            ended(&lab, vec![0, 1]);
+            // Both ends are done; their last words may still be under way.
+            std::thread::sleep(Duration::from_millis(200));
+            let (mut sent, mut dropped) = (0, 0);
+            let corrections = corrections.read();
+            for (port, pid) in lab.pids().iter().enumerate() {
+                let counters = lab::counters(*pid, "eth0").unwrap();
+                let [more, fewer] = corrections.get(port).copied().unwrap_or_default();
+                sent += counters.tx_frames as i64 + more;
+                dropped += counters.tx_dropped as i64 + fewer;
+            }
+            drop(lab);
+            let wire = engine.stop().unwrap().observer;
+            let name = path.name();
+            assert_eq!(
+                wire.longest,
+                mtu as usize + 14,
+                "{name}, MTU {mtu}: full frames, no longer"
+            );
+            assert_eq!(wire.wrong, 0, "{name}: checksums are finished");
+            assert_eq!(wire.late_times, 0, "{name}: no frame comes from the future");
+            assert_eq!((sent, dropped), (wire.frames as i64, 0), "{name}: the kernel's counts");
+        }
+    }
+}
+
+#[test]
+fn packet_sockets_bring_frames_with_port_and_time() {
+    let (lab, sockets) = up(2, 9_000, Link::Veth);
+    let mut packet = medium::Packet::new(sockets).unwrap();
+    let mut buffer = vec![0; 70_000];
+    for (id, bytes) in [8, 1_472, 8_972].into_iter().enumerate() {
+        let before = monotonic_now();
+        helper(&lab, 1, id as u64, "send", &format!("3 {bytes} 0"));
+        for number in 0..3u64 {
+            let got = loop {
+                let got = next(&mut packet, &mut buffer).expect("a frame");
+                // The kernel says hello to multicast routers by itself.
+                if buffer[0] == 2 {
+                    break got;
+                }
+            };
+            assert_eq!((got.port, got.len), (1, bytes + UDP_HEADERS));
+            let arrived = got.arrived.expect("a time");
+            assert!(before < arrived && arrived <= monotonic_now());
+            assert_eq!(buffer[UDP_HEADERS..UDP_HEADERS + 8], number.to_be_bytes());
+        }
+        ended(&lab, vec![id as u64]);
+    }
+    // And back: a frame that the medium sends comes to a program.
+    helper(&lab, 1, 9, "hear", "");
+    let header = etherparse::PacketBuilder::ethernet2(mac(0), mac(1))
+        .ipv4(address(0).octets(), address(1).octets(), 9)
+        .udp(9, 9);
+    let mut frame = Vec::new();
+    header.write(&mut frame, b"hello").unwrap();
+    let until = Instant::now() + Duration::from_secs(10);
+    let heard = loop {
+        assert!(packet.send(1, &frame) && Instant::now() < until);
+        match lab.events().recv_timeout(Duration::from_millis(50)) {
+            Ok(Event::Ended { id: 9, exit, .. }) => break exit,
+            _ => continue,
+        }
+    };
+    assert_eq!(heard, Exit::Status(0));
+}
+
+/// Waits for a datagram in a node.
+#[test]
+#[ignore = "a program for the tests, not a test"]
+fn hear() {
+    if std::env::var("HELPER").is_ok() {
+        let socket = UdpSocket::bind("0.0.0.0:9").unwrap();
+        assert_eq!(socket.recv(&mut [0; 9]).unwrap(), 5);
+    }
+}

@@ -1,0 +1,231 @@
+//! An assembler for BPF, as small as one program needs (RFC 9669).
+
+use std::collections::HashMap;
+
+/// One instruction, as the kernel reads it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Instruction {
+    code: u8,
+    /// The source in the upper half, the target in the lower.
+    registers: u8,
+    offset: i16,
+    immediate: i32,
+}
+
+/// A register: R0 holds results, R1 to R5 arguments, R6 to R9 outlive calls, R10
+/// is the frame pointer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Register(u8);
+
+pub(super) const R0: Register = Register(0);
+pub(super) const R1: Register = Register(1);
+pub(super) const R2: Register = Register(2);
+pub(super) const R3: Register = Register(3);
+pub(super) const R4: Register = Register(4);
+pub(super) const R6: Register = Register(6);
+pub(super) const R7: Register = Register(7);
+pub(super) const R8: Register = Register(8);
+pub(super) const R9: Register = Register(9);
+pub(super) const R10: Register = Register(10);
+
+/// How much of memory an access touches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Size {
+    /// Four bytes.
+    Word = 0x00,
+    /// Eight bytes.
+    Double = 0x18,
+}
+
+/// What a comparison asks, unsigned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum When {
+    Equal = 0x10,
+    Above = 0x20,
+    AtLeast = 0x30,
+    NotEqual = 0x50,
+    Below = 0xa0,
+}
+
+/// A place in the program, to be jumped to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Label(usize);
+
+const SOURCE_REGISTER: u8 = 0x08;
+const JUMP: u8 = 0x05;
+const ARITHMETIC: u8 = 0x07;
+const ATOMIC: u8 = 0xc3;
+const LOAD_DOUBLE: u8 = 0x18;
+const MAP_DESCRIPTOR: u8 = 1;
+const MAP_VALUE: u8 = 2;
+
+/// Writes instructions one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Assembler {
+    code: Vec<Instruction>,
+    labels: usize,
+    places: HashMap<Label, usize>,
+    jumps: Vec<(usize, Label)>,
+}
+
+impl Assembler {
+    fn push(&mut self, code: u8, to: Register, from: Register, offset: i16, immediate: i32) {
+        let registers = from.0 << 4 | to.0;
+        self.code.push(Instruction { code, registers, offset, immediate });
+    }
+
+    /// A new label, to be placed later.
+    pub fn label(&mut self) -> Label {
+        self.labels += 1;
+        Label(self.labels)
+    }
+
+    /// Places `label` here.
+    pub fn place(&mut self, label: Label) {
+        self.places.insert(label, self.code.len());
+    }
+
+    /// `to = from`
+    pub fn copy(&mut self, to: Register, from: Register) {
+        self.push(0xb0 | SOURCE_REGISTER | ARITHMETIC, to, from, 0, 0);
+    }
+
+    /// `to = value`
+    pub fn set(&mut self, to: Register, value: i32) {
+        self.push(0xb0 | ARITHMETIC, to, R0, 0, value);
+    }
+
+    /// `to += value`
+    pub fn add(&mut self, to: Register, value: i32) {
+        self.push(ARITHMETIC, to, R0, 0, value);
+    }
+
+    /// `to -= from`
+    pub fn subtract(&mut self, to: Register, from: Register) {
+        self.push(0x10 | SOURCE_REGISTER | ARITHMETIC, to, from, 0, 0);
+    }
+
+    /// `to >>= bits`
+    pub fn shift_right(&mut self, to: Register, bits: i32) {
+        self.push(0x70 | ARITHMETIC, to, R0, 0, bits);
+    }
+
+    /// `to &= from`
+    pub fn and(&mut self, to: Register, from: Register) {
+        self.push(0x50 | SOURCE_REGISTER | ARITHMETIC, to, from, 0, 0);
+    }
+
+    /// `to = *(from + offset)`
+    pub fn load(&mut self, size: Size, to: Register, from: Register, offset: i16) {
+        self.push(0x61 | size as u8, to, from, offset, 0);
+    }
+
+    /// `*(to + offset) = from`
+    pub fn store(&mut self, size: Size, to: Register, offset: i16, from: Register) {
+        self.push(0x63 | size as u8, to, from, offset, 0);
+    }
+
+    /// `*(to + offset) += from`, in one piece.
+    pub fn atomic_add(&mut self, to: Register, offset: i16, from: Register) {
+        self.push(ATOMIC | Size::Double as u8, to, from, offset, 0);
+    }
+
+    /// Exchanges `*(to + offset)` and `with`, in one piece; a full barrier.
+    pub fn exchange(&mut self, to: Register, offset: i16, with: Register) {
+        self.push(ATOMIC | Size::Double as u8, to, with, offset, 0xe1);
+    }
+
+    /// `to = value`, 64 bits of it.
+    pub fn set_double(&mut self, to: Register, value: u64) {
+        self.double(to, 0, value as i32, (value >> 32) as i32);
+    }
+
+    /// `to = map`, by its descriptor.
+    pub fn map(&mut self, to: Register, descriptor: i32) {
+        self.double(to, MAP_DESCRIPTOR, descriptor, 0);
+    }
+
+    /// `to = &map[0]` of an array of one.
+    pub fn map_value(&mut self, to: Register, descriptor: i32) {
+        self.double(to, MAP_VALUE, descriptor, 0);
+    }
+
+    fn double(&mut self, to: Register, kind: u8, low: i32, high: i32) {
+        self.push(LOAD_DOUBLE, to, Register(kind), 0, low);
+        self.push(0, R0, R0, 0, high);
+    }
+
+    /// Calls a helper of the kernel.
+    pub fn call(&mut self, helper: i32) {
+        self.push(0x80 | JUMP, R0, R0, 0, helper);
+    }
+
+    /// Ends with R0.
+    pub fn exit(&mut self) {
+        self.push(0x90 | JUMP, R0, R0, 0, 0);
+    }
+
+    /// Goes to `label`.
+    pub fn jump(&mut self, label: Label) {
+        self.jumps.push((self.code.len(), label));
+        self.push(JUMP, R0, R0, 0, 0);
+    }
+
+    /// Goes to `label` when `left` is so against `value`.
+    pub fn jump_if(&mut self, when: When, left: Register, value: i32, label: Label) {
+        self.jumps.push((self.code.len(), label));
+        self.push(when as u8 | JUMP, left, R0, 0, value);
+    }
+
+    /// Goes to `label` when `left` is so against `right`.
+    pub fn jump_if_register(&mut self, when: When, left: Register, right: Register, label: Label) {
+        self.jumps.push((self.code.len(), label));
+        self.push(when as u8 | SOURCE_REGISTER | JUMP, left, right, 0, 0);
+    }
+
+    /// The program, with its jumps filled in.
+    ///
+    /// # Panics
+    /// When a label was never placed, or lies too far away: mistakes of the
+    /// program's writer, which a test of the program shows.
+    pub fn finish(mut self) -> Vec<Instruction> {
+        for (at, label) in &self.jumps {
+            let place = self.places[label] as i64;
+            let offset = place - *at as i64 - 1;
+            self.code[*at].offset = offset.try_into().expect("a program is short");
+        }
+        self.code
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_are_as_the_kernel_reads_them() {
+        let mut code = Assembler::default();
+        let end = code.label();
+        code.load(Size::Word, R7, R6, 16);
+        code.jump_if(When::Below, R7, 14, end);
+        code.exchange(R1, 8, R2);
+        code.map(R3, 5);
+        code.place(end);
+        code.exit();
+        let words: Vec<(u8, u8, i16, i32)> =
+            code.finish().iter().map(|i| (i.code, i.registers, i.offset, i.immediate)).collect();
+        assert_eq!(
+            words,
+            [
+                (0x61, 0x67, 16, 0),
+                (0xa5, 0x07, 3, 14),
+                (0xdb, 0x21, 8, 0xe1),
+                (0x18, 0x13, 0, 5),
+                (0, 0, 0, 0),
+                (0x95, 0, 0, 0),
+            ]
+        );
+        assert_eq!(size_of::<Instruction>(), 8);
+    }
+}

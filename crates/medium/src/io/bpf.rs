@@ -1,0 +1,173 @@
+//! The calls of bpf(2) that the ring needs: maps, a program, memory shared with it.
+
+use super::assembler::Instruction;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+
+/// The kinds of map in use, by their numbers in the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MapKind {
+    /// An array that is shared with this process.
+    SharedArray = 2,
+    /// A ring buffer.
+    RingBuffer = 27,
+}
+
+const MAP_CREATE: i32 = 0;
+const PROG_LOAD: i32 = 5;
+const SOCKET_FILTER: u32 = 1;
+/// The array can be mapped into this process (BPF_F_MMAPABLE).
+const MMAPABLE: u32 = 1 << 10;
+/// Room for the verifier's words, which are for whoever changes the program.
+const LOG: usize = 1 << 16;
+
+/// The part of `union bpf_attr` that makes maps.
+#[repr(C)]
+#[derive(Default)]
+struct NewMap {
+    kind: u32,
+    key_size: u32,
+    value_size: u32,
+    max_entries: u32,
+    flags: u32,
+    inner: u32,
+    numa_node: u32,
+    name: [u8; 16],
+}
+
+/// The part of `union bpf_attr` that loads programs.
+#[repr(C)]
+#[derive(Default)]
+struct NewProgram {
+    kind: u32,
+    count: u32,
+    instructions: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log: u64,
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; 16],
+}
+
+fn bpf<T>(command: i32, attributes: &T) -> io::Result<OwnedFd> {
+    // SAFETY: the attributes live over the call and say their own size; what they
+    // point to does so, too, as the callers see to.
+    let fd = unsafe {
+        libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), size_of::<T>())
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just made this descriptor for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+fn tried(what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
+fn name(text: &str) -> [u8; 16] {
+    let mut name = [0; 16];
+    for (to, from) in name.iter_mut().take(15).zip(text.bytes()) {
+        *to = from;
+    }
+    name
+}
+
+/// Makes a map. A ring buffer has no keys, and its `entries` are bytes.
+pub(super) fn map(kind: MapKind, value_size: u32, entries: u32) -> io::Result<OwnedFd> {
+    let shared = kind == MapKind::SharedArray;
+    let map = NewMap {
+        kind: kind as u32,
+        key_size: if shared { 4 } else { 0 },
+        value_size,
+        max_entries: entries,
+        flags: if shared { MMAPABLE } else { 0 },
+        name: name("thingbed"),
+        ..NewMap::default()
+    };
+    bpf(MAP_CREATE, &map).map_err(tried(format_args!("make a BPF map ({kind:?})")))
+}
+
+/// Loads a program for TAPs.
+pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
+    let mut log = vec![0u8; LOG];
+    let mut attributes = NewProgram {
+        kind: SOCKET_FILTER,
+        count: program.len() as u32,
+        instructions: program.as_ptr() as u64,
+        license: c"MIT".as_ptr() as u64,
+        name: name("thingbed"),
+        ..NewProgram::default()
+    };
+    bpf(PROG_LOAD, &attributes).or_else(|_| {
+        // Once more, to hear why.
+        attributes.log_level = 1;
+        attributes.log_size = LOG as u32;
+        attributes.log = log.as_mut_ptr() as u64;
+        bpf(PROG_LOAD, &attributes).map_err(|error| {
+            let words = String::from_utf8_lossy(&log);
+            let words = words.trim_matches('\0').lines().rev().take(3).collect::<Vec<_>>();
+            let words: String = words.into_iter().rev().map(|line| format!("; {line}")).collect();
+            tried("load a BPF program")(io::Error::new(error.kind(), format!("{error}{words}")))
+        })
+    })
+}
+
+/// Memory that is shared with the kernel.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the memory belongs to no thread; who holds the mapping may use it.
+unsafe impl Send for Mapping {}
+// SAFETY: the mapping itself never changes; its contents are reached by atomics or
+// under the rules of the kernel that the users of `at` state.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `len` bytes of `fd` from `offset`.
+    pub fn new(fd: BorrowedFd<'_>, offset: usize, len: usize, write: bool) -> io::Result<Self> {
+        let access = if write { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
+        // SAFETY: a new mapping at a place of the kernel's choice.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                access,
+                libc::MAP_SHARED,
+                fd.as_raw_fd(),
+                offset as libc::off_t,
+            )
+        };
+        match NonNull::new(start.cast()).filter(|_| start != libc::MAP_FAILED) {
+            Some(start) => Ok(Self { start, len }),
+            None => {
+                let what = format!("map {len} bytes shared with the kernel");
+                Err(tried(what)(io::Error::last_os_error()))
+            }
+        }
+    }
+
+    /// The address of the byte `offset`.
+    ///
+    /// # Panics
+    /// When it lies outside.
+    pub fn at(&self, offset: usize) -> *mut u8 {
+        assert!(offset < self.len, "{offset} of {}", self.len);
+        // SAFETY: within the mapping, as just seen.
+        unsafe { self.start.as_ptr().add(offset) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: ours, and nothing refers to it any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}

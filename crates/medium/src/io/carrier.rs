@@ -1,0 +1,182 @@
+//! One way of carrying frames out of the three that there are.
+
+use super::packet::Overruns;
+use super::ring::Tally;
+use super::{FrameIo, Packet, Received, Ring, Tallies, Taps, Waker};
+use crate::Instant;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// How frames get from nodes to the medium and back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FramePath {
+    /// Out of TAPs by a BPF program and one ring for all, into them by writing.
+    Ring,
+    /// Out of TAPs by reading, into them by writing.
+    Tap,
+    /// By packet sockets at the other ends of veth pairs.
+    Packet,
+}
+
+impl FramePath {
+    /// All of them, the fastest first.
+    pub const ALL: [Self; 3] = [Self::Ring, Self::Tap, Self::Packet];
+
+    /// Its name, as in `run.json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ring => "ring",
+            Self::Tap => "tap",
+            Self::Packet => "packet",
+        }
+    }
+
+    /// The one of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|path| path.name() == name)
+    }
+}
+
+/// Whichever way was had.
+#[derive(Debug)]
+pub enum Carrier {
+    /// By a BPF ring.
+    Ring(Box<Ring>),
+    /// By TAPs alone.
+    Taps(Taps),
+    /// By packet sockets.
+    Packet(Packet),
+}
+
+impl Carrier {
+    /// The fastest way that TAPs allow here, or plain reading and writing where
+    /// `plain`; `first` is the number of the first one's interface. If it is not
+    /// the ring, also why.
+    ///
+    /// # Errors
+    /// When the TAPs cannot be taken over at all.
+    pub fn over_taps(
+        taps: Vec<OwnedFd>,
+        first: u32,
+        plain: bool,
+    ) -> io::Result<(Self, Option<io::Error>)> {
+        if plain {
+            return Ok((Self::Taps(Taps::new(taps)?), None));
+        }
+        match Ring::new(taps, first) {
+            Ok(ring) => Ok((Self::Ring(Box::new(ring)), None)),
+            Err((taps, error)) if taps.is_empty() => Err(error),
+            Err((taps, error)) => Ok((Self::Taps(Taps::new(taps)?), Some(error))),
+        }
+    }
+
+    /// Over packet sockets.
+    ///
+    /// # Errors
+    /// When they cannot be taken over.
+    pub fn over_packets(sockets: Vec<OwnedFd>) -> io::Result<Self> {
+        Ok(Self::Packet(Packet::new(sockets)?))
+    }
+
+    /// Which way it is.
+    pub fn path(&self) -> FramePath {
+        match self {
+            Self::Ring(_) => FramePath::Ring,
+            Self::Taps(_) => FramePath::Tap,
+            Self::Packet(_) => FramePath::Packet,
+        }
+    }
+
+    /// A handle that ends a wait from another thread.
+    pub fn waker(&self) -> Waker {
+        match self {
+            Self::Ring(ring) => ring.waker(),
+            Self::Taps(taps) => taps.waker(),
+            Self::Packet(packet) => packet.waker(),
+        }
+    }
+
+    /// Sets the interfaces' counters right, from another thread.
+    ///
+    /// # Errors
+    /// When there are too many open files.
+    pub fn corrections(&self) -> io::Result<Corrections> {
+        Ok(match self {
+            Self::Ring(ring) => Corrections::Ring(ring.tallies()),
+            Self::Taps(_) => Corrections::None,
+            Self::Packet(packet) => Corrections::Packet(packet.overruns()?),
+        })
+    }
+}
+
+/// What an interface's counters say wrong: it counts frames that the ring took as
+/// dropped, and knows nothing of those that a packet socket had no room for.
+#[derive(Debug)]
+pub enum Corrections {
+    /// They are right.
+    None,
+    /// By the program's counts.
+    Ring(Tallies),
+    /// By the packet sockets' counts, which begin anew when they are read.
+    Packet(Overruns),
+}
+
+impl Corrections {
+    /// For each port what to add to the frames that it sent, and to those that
+    /// were dropped; nothing when there is nothing to add.
+    pub fn read(&self) -> Vec<[i64; 2]> {
+        match self {
+            Self::None => Vec::new(),
+            Self::Ring(tallies) => {
+                let taken = |tally: &Tally| [tally.taken as i64, -(tally.taken as i64)];
+                tallies.read().iter().map(taken).collect()
+            }
+            Self::Packet(drops) => {
+                drops.read().iter().map(|tally| [0, tally.refused as i64]).collect()
+            }
+        }
+    }
+}
+
+impl FrameIo for Carrier {
+    fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()> {
+        match self {
+            Self::Ring(ring) => ring.wait(now, until),
+            Self::Taps(taps) => taps.wait(now, until),
+            Self::Packet(packet) => packet.wait(now, until),
+        }
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> Option<Received> {
+        match self {
+            Self::Ring(ring) => ring.receive(buffer),
+            Self::Taps(taps) => taps.receive(buffer),
+            Self::Packet(packet) => packet.receive(buffer),
+        }
+    }
+
+    fn send(&mut self, port: usize, frame: &[u8]) -> bool {
+        match self {
+            Self::Ring(ring) => ring.send(port, frame),
+            Self::Taps(taps) => taps.send(port, frame),
+            Self::Packet(packet) => packet.send(port, frame),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_run_folder() {
+        for path in FramePath::ALL {
+            assert_eq!(FramePath::from_name(path.name()), Some(path));
+            let json = serde_json::to_string(&path).unwrap();
+            assert_eq!(json, format!("\"{}\"", path.name()));
+        }
+        assert_eq!(FramePath::from_name("tin can"), None);
+    }
+}

@@ -1,0 +1,154 @@
+//! The boundary between the engine and whatever carries frames to nodes.
+
+mod assembler;
+mod bpf;
+mod carrier;
+mod lanes;
+mod packet;
+mod program;
+mod ring;
+mod ring_buffer;
+mod taps;
+
+pub use carrier::{Carrier, Corrections, FramePath};
+pub use packet::{Overruns, Packet};
+pub use ring::{Ring, Tallies, Tally};
+pub use taps::Taps;
+
+use crate::Instant;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+/// A frame that was read into the caller's buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    /// The port that it came from.
+    pub port: usize,
+    /// Its length in the buffer.
+    pub len: usize,
+    /// When the kernel had it from the node (CLOCK_MONOTONIC), if the path
+    /// tells.
+    pub arrived: Option<Instant>,
+}
+
+/// Frame I/O over a set of ports. A port's place in the set is its number.
+pub trait FrameIo: Send {
+    /// Waits until a frame can be read, `until` has come (CLOCK_MONOTONIC) or
+    /// the waker was used.
+    ///
+    /// # Errors
+    /// When the kernel cannot wait, which ends the engine.
+    fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()>;
+    /// Reads the next frame that is there into `buffer`. Frames of one port come
+    /// in the order in which they were sent.
+    fn receive(&mut self, buffer: &mut [u8]) -> Option<Received>;
+    /// Sends `frame` to `port`; false when the kernel would not take it.
+    fn send(&mut self, port: usize, frame: &[u8]) -> bool;
+}
+
+/// How many frames one port may give before others get their turn.
+const TURN: u32 = 64;
+
+/// Wakes an engine that waits.
+#[derive(Debug, Clone)]
+pub struct Waker(Arc<OwnedFd>);
+
+impl Waker {
+    fn new() -> io::Result<Self> {
+        // SAFETY: a plain system call; a valid descriptor is owned at once.
+        let event = unsafe {
+            OwnedFd::from_raw_fd(check(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?)
+        };
+        Ok(Self(Arc::new(event)))
+    }
+
+    /// Ends the present wait, or the next.
+    pub fn wake(&self) {
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: the descriptor is owned and the buffer is 8 bytes long.
+        unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    }
+
+    /// Forgets that it was used.
+    fn clear(&self) {
+        let mut count = [0u8; 8];
+        // SAFETY: reads the eventfd's 8 bytes into 8 bytes.
+        unsafe { libc::read(self.0.as_raw_fd(), count.as_mut_ptr().cast(), 8) };
+    }
+}
+
+const WAKER: u64 = u64::MAX;
+const EVENTS: usize = 64;
+
+/// Waits for many descriptors, or for a time, in one call.
+#[derive(Debug)]
+struct Poll {
+    epoll: OwnedFd,
+    waker: Waker,
+}
+
+impl Poll {
+    fn new() -> io::Result<Self> {
+        // SAFETY: a plain system call; a valid descriptor is owned at once.
+        let epoll =
+            unsafe { OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
+        let poll = Self { epoll, waker: Waker::new()? };
+        poll.add(poll.waker.0.as_raw_fd(), WAKER)?;
+        Ok(poll)
+    }
+
+    /// Tells of `fd` as `token` when it can be read.
+    fn add(&self, fd: RawFd, token: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: token };
+        let epoll = self.epoll.as_raw_fd();
+        // SAFETY: the event lives over the call.
+        check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &raw mut event) })?;
+        Ok(())
+    }
+
+    /// Waits, and calls `ready` with the token of each descriptor that can be
+    /// read; the waker's is kept to itself.
+    fn wait(
+        &self,
+        now: Instant,
+        until: Option<Instant>,
+        mut ready: impl FnMut(u64),
+    ) -> io::Result<()> {
+        let gap = until.map(|until| until.saturating_sub(now));
+        let timeout = gap.map(|ns| libc::timespec {
+            tv_sec: (ns / 1_000_000_000) as libc::time_t,
+            tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+        });
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
+        // epoll_pwait2 has a nanosecond time-out in the same call; epoll_wait's
+        // millisecond would cost a timer descriptor and two more calls a wait.
+        // SAFETY: the array is as long as said, the timeout lives over the call.
+        let n = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.epoll.as_raw_fd(),
+                events.as_mut_ptr(),
+                EVENTS as libc::c_int,
+                timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
+                std::ptr::null::<libc::sigset_t>(),
+                8usize,
+            )
+        };
+        if n < 0 {
+            let error = io::Error::last_os_error();
+            return if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) };
+        }
+        for event in &events[..n as usize] {
+            match event.u64 {
+                WAKER => self.waker.clear(),
+                token => ready(token),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}

@@ -1,0 +1,286 @@
+//! TAPs of which a BPF program takes the frames: they come through one ring in
+//! shared memory, without a system call and with the kernel's arrival time.
+
+use super::bpf::{self, MapKind, Mapping};
+use super::lanes::{Lanes, Turn};
+use super::program::{self, FRAME, HEADER, Maps, PortState};
+use super::ring_buffer::RingBuffer;
+use super::{FrameIo, Received, Taps, Waker};
+use crate::Instant;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Room for 10,000 frames of MTU 1500 of each of three nodes, or for 500,000 small
+/// ones of many. Less where memory is short.
+const SIZES: [u32; 3] = [64 << 20, 16 << 20, 4 << 20];
+/// Frames after which the program is told how many a port has had taken out: each
+/// telling costs the senders a line of the cache.
+const TELL: u32 = 32;
+/// The largest wait while a record is being written: its writer's processor was
+/// taken away, and nobody says when it is back.
+const WRITING: Instant = 20_000;
+
+/// What the program counted at one port.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Frames that it took from the port's interface.
+    pub taken: u64,
+    /// Frames that it dropped because the port's share of the ring was used up.
+    pub refused: u64,
+}
+
+/// The program's counts, to be read from any thread.
+#[derive(Debug, Clone)]
+pub struct Tallies {
+    shared: Arc<Shared>,
+}
+
+impl Tallies {
+    /// The counts of each port.
+    pub fn read(&self) -> Vec<Tally> {
+        (0..self.shared.count)
+            .map(|port| {
+                let state = self.shared.port(port);
+                // The lower part holds bytes; what is in the ring is put, not yet
+                // received.
+                let taken = self.shared.received[port].load(Ordering::Relaxed);
+                let put = state.put.load(Ordering::Relaxed);
+                let held = put.wrapping_sub(state.taken.load(Ordering::Relaxed)) / FRAME;
+                Tally { taken: taken + held, refused: state.refused.load(Ordering::Relaxed) }
+            })
+            .collect()
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    ports: Mapping,
+    sleeping: Mapping,
+    count: usize,
+    /// Frames of each port that have been told to the program as taken out.
+    received: Vec<AtomicU64>,
+}
+
+impl Shared {
+    fn port(&self, port: usize) -> &PortState {
+        assert!(port < self.count);
+        // SAFETY: the array has `count` states of this size, aligned by the page,
+        // and both sides touch them by atomics alone.
+        unsafe { &*self.ports.at(port * size_of::<PortState>()).cast::<PortState>() }
+    }
+
+    fn sleeping(&self) -> &AtomicU64 {
+        // SAFETY: the array's one value is this word.
+        unsafe { &*self.sleeping.at(0).cast::<AtomicU64>() }
+    }
+}
+
+/// Frames of one port that the program has not been told of.
+#[derive(Debug, Clone, Copy, Default)]
+struct Untold {
+    frames: u32,
+    figure: u64,
+    /// Whether it is in the list of those to be told at the next wait.
+    listed: bool,
+}
+
+/// TAPs whose frames come through a BPF ring.
+#[derive(Debug)]
+pub struct Ring {
+    taps: Taps,
+    ring: RingBuffer,
+    lanes: Lanes,
+    untold: Vec<Untold>,
+    untold_ports: Vec<u32>,
+    shared: Arc<Shared>,
+    /// Held so that the ring lives; the TAPs hold the program.
+    _maps: Maps,
+}
+
+impl Ring {
+    /// Takes over TAP descriptors and puts a program before them. The interface
+    /// of the first has the number `first` (its ifindex) in its node, those of the
+    /// others follow in order.
+    ///
+    /// # Errors
+    /// The TAPs, and why this path cannot be had: the kernel or this user may not.
+    pub fn new(taps: Vec<OwnedFd>, first: u32) -> Result<Self, (Vec<OwnedFd>, io::Error)> {
+        let [largest, smaller @ ..] = SIZES;
+        let mut made = Self::prepare(taps.len(), first, largest);
+        for size in smaller {
+            made = made.or_else(|_| Self::prepare(taps.len(), first, size));
+        }
+        let (maps, ring, shared, program) = match made {
+            Ok(made) => made,
+            Err(error) => return Err((taps, error)),
+        };
+        for tap in &taps {
+            if let Err(error) = program::attach(tap.as_fd(), program.as_fd()) {
+                taps.iter().for_each(|tap| program::detach(tap.as_fd()));
+                return Err((taps, error));
+            }
+        }
+        let count = taps.len();
+        // Nothing else can be tried with descriptors that cannot be waited for.
+        let taps = Taps::new(taps).map_err(|error| (Vec::new(), error))?;
+        taps.watch(maps.ring.as_raw_fd()).map_err(|error| (Vec::new(), error))?;
+        Ok(Self {
+            taps,
+            ring,
+            lanes: Lanes::new(count),
+            untold: vec![Untold::default(); count],
+            untold_ports: Vec::with_capacity(count),
+            shared,
+            _maps: maps,
+        })
+    }
+
+    fn prepare(
+        ports: usize,
+        first: u32,
+        size: u32,
+    ) -> io::Result<(Maps, RingBuffer, Arc<Shared>, OwnedFd)> {
+        let entries = u32::try_from(ports.max(1)).map_err(io::Error::other)?;
+        let state = size_of::<PortState>();
+        let maps = Maps {
+            ring: bpf::map(MapKind::RingBuffer, 0, size)?,
+            size,
+            ports: bpf::map(MapKind::SharedArray, state as u32, entries)?,
+            sleeping: bpf::map(MapKind::SharedArray, 8, 1)?,
+        };
+        let program = program::load(&maps, first)?;
+        let shared = Shared {
+            ports: Mapping::new(maps.ports.as_fd(), 0, ports.max(1) * state, true)?,
+            sleeping: Mapping::new(maps.sleeping.as_fd(), 0, 8, true)?,
+            count: ports,
+            received: (0..ports).map(|_| AtomicU64::new(0)).collect(),
+        };
+        let ring = RingBuffer::new(maps.ring.as_fd(), size)?;
+        Ok((maps, ring, Arc::new(shared), program))
+    }
+
+    /// Whether this process may do all that the path takes, tried without a TAP.
+    ///
+    /// # Errors
+    /// Why it may not.
+    pub fn try_out() -> io::Result<()> {
+        Self::prepare(1, 1, SIZES[SIZES.len() - 1]).map(drop)
+    }
+
+    /// A handle that ends a wait from another thread.
+    pub fn waker(&self) -> Waker {
+        self.taps.waker()
+    }
+
+    /// What the program counts.
+    pub fn tallies(&self) -> Tallies {
+        Tallies { shared: self.shared.clone() }
+    }
+
+    /// Copies the record's frame into `buffer`.
+    fn take(&mut self, record: u64, buffer: &mut [u8]) -> Option<Received> {
+        let (port, len, arrived) = header(self.ring.at(record, HEADER))?;
+        let frame = self.ring.at(record, HEADER + len).get(HEADER..)?;
+        buffer.get_mut(..len)?.copy_from_slice(frame);
+        self.count(port, len);
+        let released = self.lanes.released();
+        self.ring.release(released);
+        Some(Received { port, len, arrived: Some(arrived) })
+    }
+
+    fn count(&mut self, port: usize, len: usize) {
+        let untold = &mut self.untold[port];
+        if !untold.listed {
+            untold.listed = true;
+            self.untold_ports.push(port as u32);
+        }
+        untold.frames += 1;
+        untold.figure += FRAME + program::room(len) as u64;
+        if untold.frames >= TELL {
+            self.tell(port);
+        }
+    }
+
+    fn tell(&mut self, port: usize) {
+        let Untold { frames, figure, .. } = self.untold[port];
+        (self.untold[port].frames, self.untold[port].figure) = (0, 0);
+        let taken = &self.shared.port(port).taken;
+        taken.store(taken.load(Ordering::Relaxed).wrapping_add(figure), Ordering::Relaxed);
+        let received = &self.shared.received[port];
+        let count = received.load(Ordering::Relaxed) + u64::from(frames);
+        received.store(count, Ordering::Relaxed);
+    }
+
+    fn tell_all(&mut self) {
+        while let Some(port) = self.untold_ports.pop() {
+            self.untold[port as usize].listed = false;
+            self.tell(port as usize);
+        }
+        let released = self.lanes.released();
+        self.ring.tell(released);
+    }
+}
+
+impl FrameIo for Ring {
+    fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()> {
+        if !self.lanes.is_empty() {
+            return Ok(());
+        }
+        self.tell_all();
+        let sleeping = self.shared.sleeping();
+        sleeping.store(1, Ordering::SeqCst);
+        std::sync::atomic::fence(Ordering::SeqCst);
+        let until = match self.ring.is_drained() {
+            true => until,
+            // Something is on its way: to be looked for again, soon.
+            false => {
+                sleeping.store(0, Ordering::SeqCst);
+                if self.ring.is_ready() {
+                    return Ok(());
+                }
+                Some(until.map_or(now + WRITING, |until| until.min(now + WRITING)))
+            }
+        };
+        let waited = self.taps.wait(now, until);
+        self.shared.sleeping().store(0, Ordering::Relaxed);
+        waited
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> Option<Received> {
+        loop {
+            while self.lanes.looks_ahead() {
+                let Some((record, bytes)) = self.ring.next() else { break };
+                let header = header(bytes);
+                let end = self.ring.position();
+                let Some((port, ..)) = header.filter(|h| h.0 < self.shared.count) else {
+                    self.lanes.skip(end);
+                    continue;
+                };
+                if self.lanes.look(port, record, end) == Turn::Now {
+                    return self.take(record, buffer);
+                }
+            }
+            if let Some((_, record)) = self.lanes.parked() {
+                return self.take(record, buffer);
+            }
+            if self.lanes.is_empty() && !self.ring.is_ready() {
+                // What the program let through.
+                return self.taps.receive(buffer);
+            }
+        }
+    }
+
+    fn send(&mut self, port: usize, frame: &[u8]) -> bool {
+        self.taps.send(port, frame)
+    }
+}
+
+/// Port, length and arrival time of a record.
+fn header(record: &[u8]) -> Option<(usize, usize, Instant)> {
+    let port = u32::from_ne_bytes(*record.first_chunk()?);
+    let len = u32::from_ne_bytes(*record.get(4..)?.first_chunk()?);
+    let arrived = u64::from_ne_bytes(*record.get(8..)?.first_chunk()?);
+    Some((port as usize, len as usize, arrived))
+}

@@ -1,0 +1,43 @@
+//! Which way frames go between nodes and medium in a run.
+
+use crate::error::Error;
+use lab::Link;
+use medium::{Carrier, FramePath};
+use std::os::fd::OwnedFd;
+
+/// What nodes' interfaces are to be made of: what `asked` needs, else the best.
+pub(crate) fn link(asked: Option<FramePath>) -> Link {
+    match asked {
+        Some(FramePath::Packet) => Link::Veth,
+        Some(FramePath::Ring | FramePath::Tap) => Link::Tap,
+        None => Link::best(),
+    }
+}
+
+/// Takes over what the lab gave: by the way asked for, else by the fastest that
+/// works. If that is not the fastest of all, also why.
+pub(crate) fn carrier(
+    ends: Vec<OwnedFd>,
+    link: Link,
+    asked: Option<FramePath>,
+) -> Result<(Carrier, Option<String>), Error> {
+    let failed = Error::io("take over the nodes' interfaces");
+    let (carrier, why) = match link {
+        Link::Veth => {
+            let why = std::io::Error::other("/dev/net/tun could not be opened");
+            (Carrier::over_packets(ends).map_err(failed)?, Some(why))
+        }
+        // Super-frames are not asked for above: the medium does not split them yet.
+        Link::Tap | Link::TapWithSuperFrames => {
+            let plain = asked == Some(FramePath::Tap);
+            Carrier::over_taps(ends, lab::FIRST_INTERFACE, plain).map_err(failed)?
+        }
+    };
+    match (asked, why) {
+        (Some(path), Some(source)) if path != carrier.path() => {
+            Err(Error::FramePath { path: path.name(), source })
+        }
+        (Some(_), _) => Ok((carrier, Some("asked for".to_owned()))),
+        (None, why) => Ok((carrier, why.map(|error| error.to_string()))),
+    }
+}

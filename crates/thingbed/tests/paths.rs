@@ -1,0 +1,91 @@
+//! The three ways of carrying frames, end to end: the same counts by each.
+
+mod common;
+
+use common::{Bed, comparison, figure, json};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+const MODELS: &str = "udp-rr, tcp-rd";
+
+/// Runs a small comparison with the environment as `set` makes it; the paths that
+/// its runs had.
+fn paths(bed: &Bed, name: &str, mut command: Command) -> Option<Vec<String>> {
+    let said = common::Said::of(command.output().unwrap());
+    if said.err.contains("which was asked for") || said.err.contains("could not make the lab") {
+        eprintln!("NOT RUN: {}", said.err);
+        return None;
+    }
+    said.ran(&[]);
+    let sweep = bed.sweep(name);
+    let mut had = Vec::new();
+    for summary in bed.summaries(name) {
+        assert_eq!(figure(&summary, ".messages.delivered"), 20.0, "{summary:#}");
+        for group in ["utility", "consumer"] {
+            let of = |key: &str| figure(&summary, &format!(".groups.{group}.{key}"));
+            assert_eq!(of("kernel_tx_frames"), of("medium_tx_frames"), "{summary:#}");
+            assert_eq!(of("kernel_rx_frames"), of("medium_rx_frames"), "{summary:#}");
+        }
+        let model = summary["cell"]["model"].as_str().unwrap();
+        let run = json(&sweep.join(format!("{model}-slow-0/run.json")));
+        let dropped = run["verdict"]["evidence"].as_array().unwrap().iter();
+        let dropped: Vec<_> =
+            dropped.filter(|e| e["name"] == "frames dropped by the kernel").collect();
+        assert_eq!(dropped[0]["value"], 0.0, "{run:#}");
+        assert!(run["stalls"]["count"].is_u64());
+        had.push(run["frame_path"].as_str().unwrap().to_owned());
+    }
+    Some(had)
+}
+
+#[test]
+fn each_path_carries_and_counts_the_same() {
+    let bed = Bed::new();
+    for path in ["ring", "tap", "packet"] {
+        bed.write("e.yaml", &comparison(path, 4, MODELS, "slow", "repeats: 1"));
+        let mut command = bed.command(&["run", "e.yaml", "--quiet"]);
+        command.env("THINGBED_FRAME_PATH", path);
+        if let Some(had) = paths(&bed, path, command) {
+            assert_eq!(had, [path, path]);
+        }
+    }
+}
+
+#[test]
+fn an_unknown_path_is_an_error_that_names_those_there_are() {
+    let bed = Bed::new();
+    bed.write("e.yaml", &comparison("tin", 2, MODELS, "slow", ""));
+    let mut command = bed.command(&["run", "e.yaml", "--quiet"]);
+    command.env("THINGBED_FRAME_PATH", "tin-can");
+    let said = common::Said::of(command.output().unwrap());
+    said.expect(2, &["THINGBED_FRAME_PATH is `tin-can`", "ring, tap, packet"]);
+}
+
+#[test]
+fn a_user_without_rights_has_the_packet_path() {
+    // SAFETY: asks for this process's user.
+    let root = unsafe { libc::geteuid() } == 0;
+    let may = std::fs::metadata("/dev/net/tun").is_ok_and(|m| m.permissions().mode() & 0o006 != 0);
+    let bed = Bed::new();
+    bed.write("e.yaml", &comparison("less", 4, MODELS, "slow", "repeats: 1"));
+    // The user's own copy: the build's folder may lie where only we may go.
+    let copy = tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o755)).tempdir();
+    let copy = copy.unwrap();
+    let tool = std::path::Path::new(env!("CARGO_BIN_EXE_thingbed"));
+    for name in ["thingbed", "thingbed-workload"] {
+        std::fs::copy(tool.with_file_name(name), copy.path().join(name)).unwrap();
+    }
+    let mode = |mode| std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(bed.path(), mode(0o777)).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all"]);
+    command.arg(copy.path().join("thingbed"));
+    command.args(["run", "e.yaml", "--quiet"]).current_dir(bed.path());
+    if !root || may || !common::has("setpriv") {
+        eprintln!("NOT RUN: needs root, setpriv, and a /dev/net/tun for root alone");
+        return;
+    }
+    if let Some(had) = paths(&bed, "less", command) {
+        assert_eq!(had, ["packet", "packet"]);
+    }
+}
