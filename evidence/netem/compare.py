@@ -127,9 +127,7 @@ def main(cases_file: Path, folder: Path) -> None:
     print("| case | figure | netem | medium | apart | rules: netem's; the medium's |")
     print("| --- | --- | --- | --- | --- | --- |")
     for case in cases:
-        figures = next(
-            figures for begin, figures in FIGURES if case.name.startswith(begin)
-        )
+        figures = next(figures for begin, figures in FIGURES if case.name.startswith(begin))
         for figure in figures:
             print(row(case, figure, series[case.name]))
     columns = (

@@ -131,6 +131,29 @@ def rate_with_jitter(delay: float, jitter: float) -> Rule:
     return (float(np.mean(delays)), groups(FRAME, delay)[1])
 
 
+def slots_of_packets(shortest: float, longest: float, packets: int, every: float) -> Rule:
+    """Mean delay in ms of frames that come `every` ms.
+
+    Netem opens the next slot as soon as one has let its last packet go, the medium
+    when the next frame comes.
+    """
+    rules = []
+    for ahead in (True, False):
+        slot, left, delays = -1.0, packets, []
+        for frame in range(DRAWS // 10):
+            now = every * frame
+            # Whether the slot before, which is full, has the next one open by now.
+            opened = slot + SOURCE.uniform(shortest, longest) if left == 0 else -1.0
+            if left == 0 and (slot >= now or (ahead and opened >= now)):
+                slot, left = opened, packets
+            elif slot < now:
+                slot, left = now + SOURCE.uniform(shortest, longest), packets
+            left -= 1
+            delays.append(slot - now)
+        rules.append(float(np.mean(delays)))
+    return tuple(rules)
+
+
 def bucket(burst: int, together: int) -> Rule:
     """The same where `burst` bytes pass at once."""
     beyond = FRAME * np.arange(1, together + 1) - burst
@@ -182,9 +205,7 @@ RULES: dict[tuple[str, str], Callable[[], Rule]] = {
     ("duplicate-loss", "again"): lambda: same(30 * 0.7**2),
     # What is turned over in the headers is not seen: 42 bytes of 1,042.
     ("corrupt", "corrupt"): lambda: same(20 * PAYLOAD),
-    ("corrupt-correlated", "corrupt"): lambda: tuple(
-        PAYLOAD * share for share in below(0.2, 0.5)
-    ),
+    ("corrupt-correlated", "corrupt"): lambda: tuple(PAYLOAD * share for share in below(0.2, 0.5)),
     ("reorder", "overtaking"): lambda: overtaking(0.25, 0, 1),
     ("reorder-gap", "overtaking"): lambda: overtaking(0.25, 0, 5),
     ("reorder-gap-correlated", "overtaking"): lambda: overtaking(0.25, 0.5, 5),
@@ -200,6 +221,7 @@ RULES: dict[tuple[str, str], Callable[[], Rule]] = {
     # Of 250 frames a second the rate takes 120, of 150 that are left too.
     ("rate-overload", "lost"): lambda: same(100 * (1 - 120 / 250)),
     ("rate-loss", "lost"): lambda: (100 * (1 - 120 / 250), 100 * (1 - 72 / 250)),
+    ("slot-packets", "mean"): lambda: slots_of_packets(20, 40, 10, 4),
     # Of 50 frames that are under way in 0.5 s netem holds 20.
     ("rate-limit", "lost"): lambda: (100 * (1 - 20 / 0.5008 / 100), 0.0),
     ("bucket", "mean"): lambda: bucket(10_000, 20),

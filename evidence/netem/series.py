@@ -72,11 +72,7 @@ class Series:
         """Share of what came that came after a higher number, in %."""
         place = self.place[~np.isnan(self.place)]
         earliest_after = np.minimum.accumulate(place[::-1])[::-1]
-        return (
-            100 * float(np.mean(earliest_after[1:] < place[:-1]))
-            if len(place) > 1
-            else 0.0
-        )
+        return 100 * float(np.mean(earliest_after[1:] < place[:-1])) if len(place) > 1 else 0.0
 
     def overtaking(self) -> float:
         """Share of what came that had less than half of the longest delay, in %."""
@@ -141,9 +137,7 @@ def distance(one: Series, other: Series, grid: float) -> Distance:
     a, b = (series.delay[~np.isnan(series.delay)] for series in (one, other))
     coarse = np.sort(np.round(a / grid)), np.sort(np.round(b / grid))
     values = np.unique(np.concatenate(coarse))
-    below = (
-        np.searchsorted(delays, values, side="right") / len(delays) for delays in coarse
-    )
+    below = (np.searchsorted(delays, values, side="right") / len(delays) for delays in coarse)
     largest = float(np.max(np.abs(np.subtract(*below))))
     # Correlated delays say less than as many independent ones.
     weight = 1 / sum(1 / (len(s.delay) * independent(s)) for s in (one, other))
