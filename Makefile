@@ -1,5 +1,5 @@
 # The two commands of the README: `make run` and `make test`.
-.PHONY: run test lint build bench evidence deny
+.PHONY: run test lint build bench evidence evidence-programs deny
 
 BIN := target/release/thingbed
 
@@ -27,6 +27,10 @@ bench: build
 # Hours: the full comparison. Results go to runs/, the table to docs/results/.
 evidence: build
 	$(BIN) run experiments/multi-protocol.yaml || [ $$? -eq 4 ]
+
+# Programs that nobody here wrote, across links; ten minutes. Needs iperf3 and ping.
+evidence-programs: build
+	evidence/programs.py
 
 # Licences and advisories; needs cargo-deny (cargo install cargo-deny).
 deny:

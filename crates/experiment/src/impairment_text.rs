@@ -4,7 +4,7 @@ use medium::{Distribution, Impairment, Limit, LossUnit, Outage};
 use units::{Bytes, Ratio, Span};
 
 /// What a direction does, in the words of the file and the order of a wire.
-pub(crate) fn impairment(asked: &Impairment) -> String {
+pub fn impairment(asked: &Impairment) -> String {
     if asked.is_none() {
         return "nothing".to_owned();
     }

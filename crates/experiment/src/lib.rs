@@ -31,6 +31,7 @@ mod tree;
 
 pub use expect::Expect;
 pub use experiment::Experiment;
+pub use impairment_text::impairment as describe;
 pub use matrix::Cell;
 pub use only::Only;
 pub use outcome::{Outcome, Status, evaluate};

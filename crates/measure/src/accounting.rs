@@ -1,9 +1,10 @@
 //! What the medium did, frame by frame: the observer of a run.
 
 use crate::capture::Capture;
+use crate::decisions::Decisions;
 use crate::latency::Latency;
 use crate::traffic::{Classifier, Traffic};
-use medium::{Delivery, Drop, Instant, Observer, Place};
+use medium::{Decided, Delivery, Drop, Instant, Observer, Place};
 
 /// What one node sent and received on all its interfaces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -36,6 +37,7 @@ pub struct Accounting {
     late_at: Vec<Vec<[u64; 2]>>,
     measuring: bool,
     capture: Option<Capture>,
+    decisions: Option<Decisions>,
 }
 
 impl Accounting {
@@ -53,6 +55,7 @@ impl Accounting {
             passed: Latency::new(),
             measuring: false,
             capture,
+            decisions: None,
         }
     }
 
@@ -80,6 +83,16 @@ impl Accounting {
     /// The same of the frames that were to be passed on at once.
     pub fn passed(&self) -> &Latency {
         &self.passed
+    }
+
+    /// Has what chance decides about frames written to `decisions`.
+    pub fn keep_decisions(&mut self, decisions: Decisions) {
+        self.decisions = Some(decisions);
+    }
+
+    /// Takes the decisions' file out, to be closed.
+    pub fn take_decisions(&mut self) -> Option<Decisions> {
+        self.decisions.take()
     }
 
     /// Takes the capture out, to be closed.
@@ -142,6 +155,12 @@ impl Observer for Accounting {
 
     fn dropped(&mut self, _segment: usize, _drop: Drop, _at: Instant) {
         // The links' own totals hold these.
+    }
+
+    fn decided(&mut self, segment: usize, decided: Decided) {
+        if let Some(decisions) = &mut self.decisions {
+            decisions.add(segment, decided);
+        }
     }
 
     fn refused(&mut self, to: Place, _at: Instant) {

@@ -4,6 +4,7 @@
 
 mod accounting;
 mod capture;
+mod decisions;
 mod host;
 mod latency;
 mod links;
@@ -14,6 +15,7 @@ mod verdict;
 
 pub use accounting::{Accounting, NodeTraffic};
 pub use capture::{Capture, CaptureError};
+pub use decisions::{Decisions, ReplayError, read_decisions};
 pub use host::{HostUse, Sampler, Usage, UsageRow};
 pub use latency::{Latency, Summary};
 pub use links::LinkRow;

@@ -20,8 +20,14 @@ pub struct TableError {
     why: String,
 }
 
+impl TableError {
+    pub(crate) fn new(path: &Path, why: String) -> Self {
+        Self { path: path.to_owned(), why }
+    }
+}
+
 /// One column's values.
-enum Column {
+pub(crate) enum Column {
     Text(Vec<String>),
     Whole(Vec<u64>),
     Short(Vec<u32>),
@@ -110,13 +116,54 @@ pub fn write_nodes(path: &Path, rows: &[UsageRow]) -> Result<(), TableError> {
     write(path, columns)
 }
 
-fn write(path: &Path, columns: Vec<(&str, Column)>) -> Result<(), TableError> {
-    let failed = |why: String| TableError { path: path.to_owned(), why };
-    let file = File::create(path).map_err(|error| failed(error.to_string()))?;
-    write_columns(file, columns).map_err(|error| failed(error.to_string()))
+fn write(path: &Path, columns: Vec<(&'static str, Column)>) -> Result<(), TableError> {
+    let mut rows = Rows::begin(path, &columns)?;
+    rows.write(columns)?;
+    rows.end()
 }
 
-fn write_columns(file: File, columns: Vec<(&str, Column)>) -> Result<(), ParquetError> {
+/// A table that is written piece by piece.
+pub(crate) struct Rows {
+    path: PathBuf,
+    writer: Option<SerializedFileWriter<File>>,
+}
+
+impl Rows {
+    /// Makes the file, for columns like these.
+    pub fn begin(path: &Path, columns: &[(&'static str, Column)]) -> Result<Self, TableError> {
+        let failed = |why: String| TableError::new(path, why);
+        let file = File::create(path).map_err(|error| failed(error.to_string()))?;
+        let writer = writer(file, columns).map_err(|error| failed(error.to_string()))?;
+        Ok(Self { path: path.to_owned(), writer: Some(writer) })
+    }
+
+    /// Adds rows.
+    pub fn write(&mut self, columns: Vec<(&'static str, Column)>) -> Result<(), TableError> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        let group = || -> Result<(), ParquetError> {
+            let mut group = writer.next_row_group()?;
+            for (_, column) in columns {
+                write_column(&mut group, column)?;
+            }
+            group.close().map(drop)
+        };
+        group().map_err(|error| TableError::new(&self.path, error.to_string()))
+    }
+
+    /// Closes the file.
+    pub fn end(mut self) -> Result<(), TableError> {
+        let closed = self.writer.take().map(SerializedFileWriter::close);
+        match closed {
+            Some(Err(error)) => Err(TableError::new(&self.path, error.to_string())),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn writer(
+    file: File,
+    columns: &[(&'static str, Column)],
+) -> Result<SerializedFileWriter<File>, ParquetError> {
     let fields: String = columns
         .iter()
         .map(|(name, column)| match column {
@@ -131,14 +178,7 @@ fn write_columns(file: File, columns: Vec<(&str, Column)>) -> Result<(), Parquet
     let schema = Arc::new(parse_message_type(&format!("message rows {{ {fields} }}"))?);
     let compressed =
         WriterProperties::builder().set_compression(parquet::basic::Compression::SNAPPY).build();
-    let mut writer = SerializedFileWriter::new(file, schema, Arc::new(compressed))?;
-    let mut group = writer.next_row_group()?;
-    for (_, column) in columns {
-        write_column(&mut group, column)?;
-    }
-    group.close()?;
-    writer.close()?;
-    Ok(())
+    SerializedFileWriter::new(file, schema, Arc::new(compressed))
 }
 
 fn write_column(

@@ -1,13 +1,13 @@
 //! One direction of one link: from a frame and a time to the frame's fate.
 
-use crate::fates::{Decision, Fates};
+use crate::ahead::Ahead;
+use crate::fates::{Decision, Fates, Replay};
 use crate::outage::Gate;
 use crate::queue::Queue;
 use crate::server::Server;
 use crate::slot::Slots;
-use crate::totals::{Interval, Totals};
-use crate::{Impairment, Instant, Limit, States, Way};
-use std::collections::VecDeque;
+use crate::totals::{Record, Totals};
+use crate::{Impairment, Instant, States, Way};
 use std::rc::Rc;
 use std::sync::Arc;
 use units::Draw;
@@ -53,6 +53,8 @@ pub(crate) enum Step {
     Offer(Carried, Instant),
     /// It goes no further.
     Drop(Cause),
+    /// Chance has decided this about the frame at this place.
+    Decided(u64, Decision),
     /// The direction wants to be called again, to send what waits.
     Turn(Instant),
 }
@@ -73,19 +75,16 @@ pub struct Direction {
     sending: usize,
     turn_asked: bool,
     pub(crate) slots: Option<Slots>,
-    totals: Totals,
+    pub(crate) record: Record,
     last_release: Instant,
     /// When impairments began: outages and traces count from there.
     epoch: Instant,
-    pub(crate) intervals: Vec<Interval>,
-    cut: (Instant, Totals),
     /// A ramp between what is asked now and then.
     pub(crate) ramp: Option<crate::change::Ramp>,
     dropped: Vec<Carried>,
-    /// What has been given a time to leave and has not left, where times are
-    /// given ahead; with its bytes.
-    ahead: VecDeque<(Instant, usize)>,
-    ahead_bytes: u64,
+    ahead: Ahead,
+    /// What an earlier run decided, to be decided again.
+    replay: Option<Replay>,
 }
 
 /// The radio of a link's node, which both its directions share, and the way that
@@ -105,15 +104,13 @@ impl Direction {
             sending: 0,
             turn_asked: false,
             slots: asked.slot.map(|slot| Slots::new(slot, draw)),
-            totals: Totals::default(),
+            record: Record::default(),
             last_release: 0,
             epoch: 0,
-            intervals: Vec::new(),
-            cut: (0, Totals::default()),
             ramp: None,
             dropped: Vec::new(),
-            ahead: VecDeque::new(),
-            ahead_bytes: 0,
+            ahead: Ahead::default(),
+            replay: None,
             asked: Arc::new(asked),
             draw,
         }
@@ -126,13 +123,18 @@ impl Direction {
 
     /// What was done so far.
     pub fn totals(&self) -> Totals {
-        self.totals
+        self.record.totals
+    }
+
+    /// Decides as an earlier run did, as far as its record goes.
+    pub(crate) fn replay(&mut self, replay: Replay) {
+        self.replay = Some(replay);
     }
 
     /// Impairments begin.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.epoch = now;
-        self.cut.0 = now;
+        self.record.begin(now);
     }
 
     /// Asks for something else from now on; ends the interval.
@@ -161,32 +163,26 @@ impl Direction {
 
     /// Writes down what was done since the last time, if anything was.
     pub(crate) fn end_interval(&mut self, now: Instant) {
-        let (from, before) = self.cut;
-        if self.totals != before {
-            let (asked, got) = (self.asked.clone(), self.totals.since(&before));
-            let changing = self.ramp.is_some();
-            self.intervals.push(Interval { from, to: now, asked, changing, got });
-        }
-        self.cut = (now, self.totals);
+        self.record.end_interval(&self.asked, self.ramp.is_some(), now);
     }
 
     /// Counts a frame that was delivered so much later than meant.
     pub(crate) fn released(&mut self, late: u64) {
-        self.totals.released += 1;
-        self.totals.late_sum += late;
+        self.record.totals.released += 1;
+        self.record.totals.late_sum += late;
     }
 
     /// Counts what came and was no frame of this link.
     pub(crate) fn rejected(&mut self) {
-        self.totals.rejected += 1;
+        self.record.totals.rejected += 1;
     }
 
     /// Counts a frame that went no further on a channel behind this direction.
     pub(crate) fn stopped(&mut self, cause: Cause) {
         match cause {
-            Cause::Lost => self.totals.lost += 1,
-            Cause::Overflow => self.totals.overflow += 1,
-            _ => self.totals.denied += 1,
+            Cause::Lost => self.record.totals.lost += 1,
+            Cause::Overflow => self.record.totals.overflow += 1,
+            _ => self.record.totals.denied += 1,
         }
     }
 
@@ -203,10 +199,16 @@ impl Direction {
         steps: &mut Vec<Step>,
     ) {
         self.follow_ramp(now);
-        let index = self.totals.frames;
-        self.totals.frames += 1;
-        self.totals.bytes += frame.len() as u64;
-        let decision = self.fates.decide(&self.asked, index, &frame, now);
+        let index = self.record.totals.frames;
+        self.record.totals.frames += 1;
+        self.record.totals.bytes += frame.len() as u64;
+        let decision = match self.replay.as_mut().and_then(|replay| replay.take(index)) {
+            Some(recorded) => recorded,
+            None => self.fates.decide(&self.asked, index, &frame, now),
+        };
+        if self.asked.is_chancy() {
+            steps.push(Step::Decided(index, decision));
+        }
         let copy = decision.duplicated.then(|| {
             let decision = self.fates.decide_copy(&self.asked, index);
             Carried { frame: frame.clone(), arrived, from, index, decision }
@@ -214,7 +216,7 @@ impl Direction {
         let frame = Carried { frame, arrived, from, index, decision };
         self.enter(frame, now, channel, &mut radio, steps);
         if let Some(copy) = copy {
-            self.totals.duplicated += 1;
+            self.record.totals.duplicated += 1;
             self.enter(copy, now, channel, &mut radio, steps);
         }
     }
@@ -224,7 +226,7 @@ impl Direction {
         self.turn_asked = false;
         self.follow_ramp(now);
         let next = self.queue.pop(now, &mut self.dropped);
-        self.totals.overflow += self.dropped.len() as u64;
+        self.record.totals.overflow += self.dropped.len() as u64;
         steps.extend(self.dropped.drain(..).map(|_| Step::Drop(Cause::Overflow)));
         if let Some(next) = next {
             self.serve(next, now, channel, steps);
@@ -257,7 +259,7 @@ impl Direction {
         match self.queue.push(frame, len, now, place, busy.then_some(self.sending)) {
             Ok(()) => self.ask_for_turn(steps),
             Err(_) => {
-                self.totals.overflow += 1;
+                self.record.totals.overflow += 1;
                 steps.push(Step::Drop(Cause::Overflow));
             }
         }
@@ -273,16 +275,9 @@ impl Direction {
         radio: &mut Radio<'_>,
         steps: &mut Vec<Step>,
     ) {
-        while let Some((_, len)) = self.ahead.pop_front_if(|(left, _)| *left <= now) {
-            self.ahead_bytes -= len as u64;
-        }
         let len = frame.frame.len();
-        let full = match self.asked.queue {
-            Limit::Frames(most) => self.ahead.len() >= most as usize,
-            Limit::Bytes(most) => self.ahead_bytes + len as u64 > most.get(),
-        };
-        if full {
-            self.totals.overflow += 1;
+        if !self.ahead.has_room(len, self.asked.queue, now) {
+            self.record.totals.overflow += 1;
             return steps.push(Step::Drop(Cause::Overflow));
         }
         let on_wire = self.asked.framing().on_wire(len);
@@ -299,11 +294,10 @@ impl Direction {
             }
             None => onward(len, now),
         };
-        self.totals.wire_bytes += on_wire;
-        self.totals.busy += left.saturating_sub(self.busy_until.max(now));
+        self.record.totals.wire_bytes += on_wire;
+        self.record.totals.busy += left.saturating_sub(self.busy_until.max(now));
         self.busy_until = self.busy_until.max(left);
-        self.ahead.push_back((left, len));
-        self.ahead_bytes += len as u64;
+        self.ahead.add(len, left);
         match channel {
             true => steps.push(Step::Offer(frame, left)),
             false => self.depart(frame, left, steps),
@@ -323,8 +317,8 @@ impl Direction {
             Some(server) => server.send(frame.frame.len(), bytes, now, self.epoch),
             None => now,
         };
-        self.totals.wire_bytes += bytes;
-        self.totals.busy += left.saturating_sub(self.busy_until.max(now));
+        self.record.totals.wire_bytes += bytes;
+        self.record.totals.busy += left.saturating_sub(self.busy_until.max(now));
         (self.busy_until, self.sending) = (left, frame.frame.len());
         match channel {
             true => steps.push(Step::Offer(frame, left)),
@@ -338,26 +332,26 @@ impl Direction {
         // Each is asked, since each keeps up with the time.
         let down = self.gates.iter_mut().fold(false, |down, gate| gate.is_down(since) | down);
         if down || self.down {
-            self.totals.outage += 1;
+            self.record.totals.outage += 1;
             return steps.push(Step::Drop(Cause::Outage));
         }
         let decision = frame.decision;
         if decision.lost {
-            self.totals.lost += 1;
+            self.record.totals.lost += 1;
             return steps.push(Step::Drop(Cause::Lost));
         }
         if let Some(place) = decision.corrupt {
-            self.totals.corrupted += 1;
+            self.record.totals.corrupted += 1;
             frame.frame = turned_over(&frame.frame, place);
         }
-        self.totals.reordered += u64::from(decision.overtakes);
+        self.record.totals.reordered += u64::from(decision.overtakes);
         let mut release = left + decision.delay;
         if self.asked.keep_order && !decision.overtakes {
             release = release.max(self.last_release);
             self.last_release = release;
         }
-        self.totals.delay_sum += release - left;
-        self.totals.delay_max = self.totals.delay_max.max(release - left);
+        self.record.totals.delay_sum += release - left;
+        self.record.totals.delay_max = self.record.totals.delay_max.max(release - left);
         steps.push(Step::Release(frame, release));
     }
 

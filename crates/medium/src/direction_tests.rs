@@ -41,6 +41,7 @@ impl Link {
                 }
                 Step::Drop(cause) => self.fates.push(Fate::Dropped(cause)),
                 Step::Turn(at) => self.turns.push(at),
+                Step::Decided(..) => {}
                 Step::Offer(..) => panic!("there is no channel"),
             }
         }
@@ -232,8 +233,8 @@ fn a_change_holds_from_its_moment() {
     link.turns_until(Instant::MAX);
     // The first is on the wire already; the others go ten times as fast.
     assert_eq!(releases(&link.fates), [TIME, TIME + TIME / 10, TIME + TIME / 5]);
-    assert_eq!(link.direction.intervals.len(), 1);
-    assert_eq!(link.direction.intervals[0].got.frames, 3);
+    assert_eq!(link.direction.record.intervals.len(), 1);
+    assert_eq!(link.direction.record.intervals[0].got.frames, 3);
 }
 
 #[test]
@@ -266,4 +267,32 @@ fn serialisers_of_the_first_version_give_the_same_times() {
     });
     let want: Vec<_> = (0..50).map(|_| serialiser.send(127, 0)).collect();
     assert_eq!(releases(&link.fates(50, 0)), want);
+}
+
+#[test]
+fn a_replay_decides_again_what_was_decided() {
+    let asked = |seed: u64, replay: Option<Vec<(u64, Decision)>>| {
+        let asked = Impairment { loss: share(30.0), ..Impairment::default() };
+        let mut direction = Direction::new(asked, Draw::new(seed, 1, 0));
+        if let Some(replay) = replay {
+            direction.replay(Replay::new(replay));
+        }
+        let mut decided = Vec::new();
+        for i in 0..1000 {
+            let mut steps = Vec::new();
+            direction.admit(FRAME.as_slice().into(), (i, 0), i, (false, None), &mut steps);
+            let made = steps.iter().filter_map(|step| match step {
+                Step::Decided(index, decision) => Some((*index, *decision)),
+                _ => None,
+            });
+            decided.extend(made);
+        }
+        decided
+    };
+    let first = asked(7, None);
+    assert_ne!(asked(8, None), first);
+    assert_eq!(asked(8, Some(first.clone())), first, "whatever the seed");
+    let half = asked(8, Some(first[..500].to_vec()));
+    assert_eq!(half[..500], first[..500]);
+    assert_eq!(half[500..], asked(8, None)[500..], "beyond the record draws decide");
 }

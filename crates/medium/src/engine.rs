@@ -2,11 +2,12 @@
 
 use crate::io::{FrameIo, Waker};
 use crate::priority::{Governor, Priority};
+use crate::remote::{Remote, Wishes};
 use crate::stalls::{Stalls, Watch};
-use crate::{Change, Delivery, Drop, Instant, Interval, Segment, SegmentSpec, Totals};
+use crate::{Decided, Delivery, Drop, Instant, Interval, Segment, SegmentSpec, Totals};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// Where a port is attached.
@@ -32,6 +33,10 @@ pub trait Observer: Send + 'static {
     fn delivered(&mut self, segment: usize, delivery: &Delivery, at: Instant);
     /// A frame went no further.
     fn dropped(&mut self, segment: usize, drop: Drop, at: Instant);
+    /// Chance has decided about a frame.
+    fn decided(&mut self, segment: usize, decided: Decided) {
+        let _ = (segment, decided);
+    }
     /// The kernel would not take a frame for a node.
     fn refused(&mut self, to: Place, at: Instant);
 }
@@ -44,14 +49,12 @@ struct Control {
     stop: AtomicBool,
     frames: AtomicU64,
     waiting: AtomicU64,
-    /// Changes to be made, with their segments.
-    changes: Mutex<Vec<(usize, Change)>>,
-    changed: AtomicBool,
 }
 
 /// An engine at work on a thread of its own.
 pub struct Engine<O> {
     control: Arc<Control>,
+    wishes: Arc<Wishes>,
     waker: Waker,
     /// Nothing once it has been stopped.
     thread: Option<JoinHandle<io::Result<Outcome<O>>>>,
@@ -103,13 +106,14 @@ impl<O: Observer> Engine<O> {
         spin_ns: Instant,
     ) -> io::Result<Self> {
         let control = Arc::new(Control::default());
-        let shared = control.clone();
+        let wishes = Arc::new(Wishes::default());
+        let shared = (control.clone(), wishes.clone());
         let work = move || {
             let segments = segments.iter().map(Segment::new).collect();
             Work::new(io, segments, places, observer, shared, spin_ns.min(SPIN)).run()
         };
         let thread = std::thread::Builder::new().name("medium".into()).spawn(work)?;
-        Ok(Self { control, waker, thread: Some(thread) })
+        Ok(Self { control, wishes, waker, thread: Some(thread) })
     }
 
     /// Switches impairments on and begins to measure.
@@ -127,12 +131,9 @@ impl<O: Observer> Engine<O> {
         }
     }
 
-    /// Makes a change of a segment, now.
-    pub fn change(&self, segment: usize, change: Change) {
-        let mut changes = self.control.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        changes.push((segment, change));
-        self.control.changed.store(true, Relaxed);
-        self.waker.wake();
+    /// A hold on it for other threads, to change links while it runs.
+    pub fn remote(&self) -> Remote {
+        Remote { wishes: self.wishes.clone(), waker: self.waker.clone() }
     }
 
     /// Frames that nodes have sent so far.
@@ -193,6 +194,7 @@ struct Work<Io, O> {
     ports: Vec<Vec<usize>>,
     observer: O,
     control: Arc<Control>,
+    wishes: Arc<Wishes>,
     watch: Watch,
     spin: Instant,
 }
@@ -220,7 +222,7 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         segments: Vec<Segment>,
         places: Vec<Place>,
         observer: O,
-        control: Arc<Control>,
+        (control, wishes): (Arc<Control>, Arc<Wishes>),
         spin: Instant,
     ) -> Self {
         let mut ports: Vec<_> = segments.iter().map(|s| vec![0; s.endpoints()]).collect();
@@ -229,7 +231,7 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         }
         let clocks = vec![0; segments.len()];
         let watch = Watch::default();
-        Self { io, segments, clocks, places, ports, observer, control, watch, spin }
+        Self { io, segments, clocks, places, ports, observer, control, wishes, watch, spin }
     }
 
     fn run(mut self) -> io::Result<Outcome<O>> {
@@ -254,9 +256,7 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
                 self.watch.measure(false);
                 self.control.ended.store(true, Relaxed);
             }
-            if self.control.changed.swap(false, Relaxed) {
-                self.change(now);
-            }
+            self.wishes.fulfil(&mut self.segments, now);
             if begun && measured.is_none() && now >= interval {
                 self.segments.iter_mut().for_each(|segment| segment.end_interval(now));
                 interval = now + INTERVAL;
@@ -293,15 +293,6 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         self.segments.iter_mut().for_each(|segment| segment.end_interval(now));
         let totals = self.segments.iter().map(Segment::totals).collect();
         (totals, self.segments.iter_mut().map(Segment::intervals).collect())
-    }
-
-    fn change(&mut self, now: Instant) {
-        let mut changes = self.control.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        for (segment, change) in changes.drain(..) {
-            if let Some(segment) = self.segments.get_mut(segment) {
-                segment.change(change, now);
-            }
-        }
     }
 
     /// Takes frames in, older ones first, and passes on those that are due by
@@ -350,6 +341,9 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
                 let to = Place { segment, endpoint: delivery.endpoint };
                 self.observer.refused(to, at);
             }
+        }
+        for decided in self.segments[segment].decided() {
+            self.observer.decided(segment, decided);
         }
         for drop in self.segments[segment].drops() {
             self.observer.dropped(segment, drop, now);

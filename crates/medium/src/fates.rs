@@ -2,7 +2,8 @@
 
 use crate::correlated::Correlated;
 use crate::loss::{Loss, LossUnit};
-use crate::{Impairment, Instant, Trains};
+use crate::{Impairment, Instant, Trains, Way};
+use std::collections::VecDeque;
 use units::{Draw, Purpose, Ratio};
 
 /// What chance decided about one frame.
@@ -18,6 +19,39 @@ pub struct Decision {
     pub corrupt: Option<u32>,
     /// Time from the end of serialisation to delivery, in ns.
     pub delay: u64,
+}
+
+/// A decision, and where it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decided {
+    /// On whose link.
+    pub endpoint: u32,
+    /// Which way.
+    pub way: Way,
+    /// The frame's place in the direction.
+    pub index: u64,
+    /// What was decided.
+    pub decision: Decision,
+}
+
+/// The decisions of an earlier run on one direction, by the frames' places.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Replay {
+    decisions: VecDeque<(u64, Decision)>,
+}
+
+impl Replay {
+    /// Decisions by place, in the order of the places.
+    pub fn new(decisions: Vec<(u64, Decision)>) -> Self {
+        Self { decisions: decisions.into() }
+    }
+
+    /// The decision on the frame at `index`, if there is one. Places must not
+    /// decrease.
+    pub fn take(&mut self, index: u64) -> Option<Decision> {
+        while self.decisions.pop_front_if(|(place, _)| *place < index).is_some() {}
+        self.decisions.pop_front_if(|(place, _)| *place == index).map(|(_, decision)| decision)
+    }
 }
 
 /// Draws decisions, in the order in which frames come.

@@ -178,6 +178,13 @@ impl Impairment {
         self.rate.is_some() || self.trace.is_some() || self.grant.is_some()
     }
 
+    /// Whether chance decides anything about a frame.
+    pub fn is_chancy(&self) -> bool {
+        self.jitter != Span::ZERO
+            || self.mean_loss() > 0.0
+            || [self.corrupt, self.duplicate, self.reorder].iter().any(|share| !none(share))
+    }
+
     /// What frames are on the link's wire.
     pub fn framing(&self) -> Framing {
         Framing { overhead: self.overhead, cell: self.cell }

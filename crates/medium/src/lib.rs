@@ -4,6 +4,7 @@
 //! with a fate. They do no I/O and read no clock; the engine does the waiting,
 //! over whatever [`FrameIo`] carries frames to nodes.
 
+mod ahead;
 mod air;
 mod bulk;
 mod calendar;
@@ -25,10 +26,12 @@ mod outage;
 mod priority;
 mod queue;
 mod red;
+mod remote;
 mod segment;
 mod serialiser;
 mod server;
 mod slot;
+mod spec;
 mod stalls;
 mod states;
 mod totals;
@@ -43,7 +46,7 @@ pub use csma::{Arrival, Attempt, Csma, CsmaSpec, Ending, Usage};
 pub use direction::{Cause, Direction};
 pub use distribution::{Distribution, Table, TableError};
 pub use engine::{Engine, Observer, Outcome, Place, monotonic_now};
-pub use fates::Decision;
+pub use fates::{Decided, Decision, Replay};
 pub use grant::{Grant, GrantSpec};
 pub use groups::Groups;
 pub use impairment::Impairment;
@@ -56,9 +59,11 @@ pub use outage::Outage;
 pub use priority::Priority;
 pub use queue::Limit;
 pub use red::Red;
-pub use segment::{Delivery, Drop, Endpoint, Segment, SegmentSpec};
+pub use remote::{Asked, Remote};
+pub use segment::Segment;
 pub use serialiser::{Cell, Framing, Serialiser};
 pub use slot::Slot;
+pub use spec::{Delivery, Drop, Endpoint, SegmentSpec};
 pub use stalls::Stalls;
 pub use states::{Promotion, Service, Slow, State, States, StatesSpec};
 pub use totals::{Interval, Totals};

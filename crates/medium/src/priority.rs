@@ -49,6 +49,7 @@ impl Governor {
             (false, true) => Priority::High,
             (false, false) => Priority::Ordinary,
         };
+        lock_memory();
         // Timers of ordinary threads may otherwise be 50 us late on purpose.
         // SAFETY: prctl with integer arguments.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
@@ -82,6 +83,19 @@ impl Governor {
         match self.now_real_time {
             true => (100 * ran >= TOO_MUCH * window).then_some(false),
             false => (100 * self.waited > ENOUGH * window).then_some(true),
+        }
+    }
+}
+
+/// Keeps what the tool has in memory there: a kernel that reclaims what was not
+/// used for a while (DAMON does, under many a virtual machine) else takes the
+/// engine's own code away, and a thread at real-time priority waits for the disk.
+fn lock_memory() {
+    // Others have limits within which later memory could not be had at all.
+    // SAFETY: asks for this process's user, and then takes flags alone.
+    unsafe {
+        if libc::geteuid() == 0 {
+            libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT);
         }
     }
 }

@@ -9,81 +9,13 @@ use crate::calendar::{Calendar, What};
 use crate::change::{Change, Ramp, Way};
 use crate::channel::{Channel, Line, Said};
 use crate::direction::{Cause, Direction, Step};
+use crate::fates::Decided;
 use crate::groups::{Groups, group_of};
-use crate::{Impairment, Instant, Interval, States, StatesSpec, Totals};
+use crate::spec::{Delivery, Drop, SegmentSpec};
+use crate::{Impairment, Instant, Interval, States, Totals};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use units::{Draw, Span};
-
-/// One attachment to a segment, with what is asked of it each way.
-#[derive(Debug, Clone, Default)]
-pub struct Endpoint {
-    /// From the node into the network.
-    pub up: Impairment,
-    /// From the network to the node.
-    pub down: Impairment,
-    /// The only source address that frames from here may have; any when there is
-    /// none.
-    pub mac: Option<[u8; 6]>,
-    /// The states of its radio, which both ways go through.
-    pub states: Option<StatesSpec>,
-}
-
-/// What a segment is made of.
-#[derive(Debug, Clone)]
-pub struct SegmentSpec {
-    /// How the members share it.
-    pub channel: Channel,
-    /// The members; an endpoint's place here is its index everywhere.
-    pub endpoints: Vec<Endpoint>,
-    /// The seed of all draws.
-    pub seed: u64,
-    /// Whether impairments hold from the start, or wait for
-    /// [`Segment::impair`].
-    pub impaired: bool,
-    /// The longest frame, link header included; longer ones are rejected.
-    pub longest: Option<usize>,
-    /// Changes, and when they are made after the start of impairments.
-    pub timetable: Vec<(Span, Change)>,
-}
-
-impl SegmentSpec {
-    /// A switch that nobody is attached to yet, whose impairments wait.
-    pub fn switch(seed: u64) -> Self {
-        Self {
-            channel: Channel::Switch,
-            endpoints: Vec::new(),
-            seed,
-            impaired: false,
-            longest: None,
-            timetable: Vec::new(),
-        }
-    }
-}
-
-/// A frame on its way out of the segment.
-#[derive(Debug, Clone)]
-pub struct Delivery {
-    /// Who gets it.
-    pub endpoint: usize,
-    /// The frame, link header included.
-    pub frame: Rc<[u8]>,
-    /// When it came in.
-    pub arrived: Instant,
-    /// When it should go out.
-    pub intended: Instant,
-}
-
-/// A frame that the segment did not carry further.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Drop {
-    /// On whose link.
-    pub endpoint: usize,
-    /// Which way.
-    pub way: Way,
-    /// Why.
-    pub cause: Cause,
-}
 
 /// A running segment.
 #[derive(Debug)]
@@ -106,6 +38,7 @@ pub struct Segment {
     impaired: bool,
     /// The latest time that was given.
     clock: Instant,
+    decided: Vec<Decided>,
     /// Changes that could not be made, and why.
     refused: Vec<String>,
     steps: Vec<Step>,
@@ -120,7 +53,7 @@ impl Segment {
         let draws: Vec<_> = (0..spec.endpoints.len()).map(|i| [draw(i, 0), draw(i, 1)]).collect();
         let links = spec.endpoints.iter().zip(&draws);
         let radios = spec.endpoints.iter().map(|link| link.states.clone().map(States::new));
-        Self {
+        let mut segment = Self {
             radios: radios.collect(),
             air: match &spec.channel {
                 Channel::Csma(csma) => {
@@ -148,10 +81,17 @@ impl Segment {
             drops: Vec::new(),
             impaired: spec.impaired,
             clock: 0,
+            decided: Vec::new(),
             refused: Vec::new(),
             steps: Vec::new(),
             said: Vec::new(),
+        };
+        for (link, replay) in segment.links.iter_mut().zip(spec.replay.iter().flatten()) {
+            for (direction, replay) in link.iter_mut().zip(replay) {
+                direction.replay(replay.clone());
+            }
         }
+        segment
     }
 
     /// Puts impairments into effect and starts the timetable.
@@ -195,7 +135,7 @@ impl Segment {
 
     /// Takes what was written down of each link: up, then down.
     pub fn intervals(&mut self) -> Vec<[Vec<Interval>; 2]> {
-        let take = |direction: &mut Direction| std::mem::take(&mut direction.intervals);
+        let take = |direction: &mut Direction| std::mem::take(&mut direction.record.intervals);
         self.links.iter_mut().map(|[up, down]| [take(up), take(down)]).collect()
     }
 
@@ -256,6 +196,11 @@ impl Segment {
             self.advance(now);
         }
         self.ready.pop_front()
+    }
+
+    /// What chance decided since the last call.
+    pub fn decided(&mut self) -> impl Iterator<Item = Decided> + '_ {
+        self.decided.drain(..)
     }
 
     /// The drops since the last call.
@@ -334,6 +279,9 @@ impl Segment {
                     self.calendar.add(at, What::Offer(link as u32, way, Box::new(frame)));
                 }
                 Step::Drop(cause) => self.drop(link, way, cause),
+                Step::Decided(index, decision) => {
+                    self.decided.push(Decided { endpoint: link as u32, way, index, decision });
+                }
                 Step::Turn(at) => self.calendar.add(at, What::Turn(link as u32, way)),
             }
         }

@@ -1,6 +1,7 @@
 //! Tests of segments in virtual time.
 
 use super::*;
+use crate::Endpoint;
 use crate::groups::tests::{JOIN_V3, igmp_frame};
 use etherparse::PacketBuilder;
 use units::Rate;

@@ -1,6 +1,7 @@
 //! What one direction of a link did to the frames that came to it.
 
 use crate::{Impairment, Instant};
+use std::sync::Arc;
 
 /// Counts over some time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -94,9 +95,36 @@ pub struct Interval {
     /// When it ended.
     pub to: Instant,
     /// What was asked; of a ramp, at the end of the interval.
-    pub asked: std::sync::Arc<Impairment>,
+    pub asked: Arc<Impairment>,
     /// Whether what was asked changed meanwhile, as on a ramp.
     pub changing: bool,
     /// What was done.
     pub got: Totals,
+}
+
+/// What a direction did, and what of it has been cut into intervals.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Record {
+    pub totals: Totals,
+    pub intervals: Vec<Interval>,
+    /// When the present interval began, and the totals then.
+    cut: (Instant, Totals),
+}
+
+impl Record {
+    /// Impairments begin.
+    pub fn begin(&mut self, now: Instant) {
+        self.cut.0 = now;
+    }
+
+    /// Ends an interval in which `asked` was asked, `changing` or not; one in
+    /// which nothing came leaves no trace.
+    pub fn end_interval(&mut self, asked: &Arc<Impairment>, changing: bool, now: Instant) {
+        let (from, before) = self.cut;
+        if self.totals != before {
+            let (asked, got) = (asked.clone(), self.totals.since(&before));
+            self.intervals.push(Interval { from, to: now, asked, changing, got });
+        }
+        self.cut = (now, self.totals);
+    }
 }

@@ -7,6 +7,7 @@
 mod beside;
 mod chart;
 mod delay;
+mod intervals;
 mod links;
 mod results;
 mod runs;

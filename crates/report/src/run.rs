@@ -1,7 +1,9 @@
 //! One run, read from its folder.
 
-use crate::{Error, LinkRow, MessageTimes, Status, Summary, Topology, UsageRow, Verdict};
-use crate::{links, messages, usage};
+use crate::{
+    Error, IntervalRow, LinkRow, MessageTimes, Status, Summary, Topology, UsageRow, Verdict,
+};
+use crate::{intervals, links, messages, usage};
 use serde::Deserialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -108,6 +110,11 @@ impl Run {
     /// What links were asked for and did, from `links.parquet`.
     pub fn links(&self) -> Result<Vec<LinkRow>, Error> {
         links::read(&self.folder.join("links.parquet"))
+    }
+
+    /// The same by interval, from `intervals.parquet`.
+    pub fn intervals(&self) -> Result<Vec<IntervalRow>, Error> {
+        intervals::read(&self.folder.join("intervals.parquet"))
     }
 
     fn json(&mut self, name: &str) -> Value {

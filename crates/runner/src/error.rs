@@ -20,6 +20,9 @@ pub enum Error {
     /// A table of the run folder could not be written.
     #[error(transparent)]
     Table(#[from] measure::TableError),
+    /// The decisions of an earlier run could not be had.
+    #[error("{0}\n  --replay takes the folder of one run of the same experiment and cell")]
+    Replay(#[from] measure::ReplayError),
     /// The capture could not be written.
     #[error(transparent)]
     Capture(#[from] measure::CaptureError),

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::jobs::Job;
+use crate::live::Made;
 use crate::machine::Machine;
 use crate::run::{Begun, Options, interactions, used};
 use crate::topology::Topology;
@@ -36,6 +37,10 @@ pub(crate) struct Results<'a> {
     /// What was asked of links and got, whole and by intervals.
     pub links: &'a [LinkRow],
     pub intervals: &'a [LinkRow],
+    /// What was changed by hand while it ran.
+    pub made: &'a [Made],
+    /// Decisions that `decisions.parquet` lacks.
+    pub decisions_missed: u64,
     pub priority: Priority,
     pub frame_path: FramePath,
     /// Why it is not the fastest, or that it was asked for.
@@ -125,6 +130,21 @@ impl Folder {
             .iter()
             .map(|(name, at)| json!({"at_s": since(*at), "event": "phase", "phase": name}))
             .collect();
+        for network in &results.plan.networks {
+            // The impairments begin where the load does.
+            let begin = results.phases.iter().find(|(name, _)| *name == "load");
+            for change in &network.timetable {
+                let at = begin.map_or(0.0, |(_, at)| since(at + change.at.as_ns()));
+                let network = &network.name;
+                lines.push(json!({"at_s": at, "event": "change", "network": network, "change": change.what}));
+            }
+        }
+        for made in results.made {
+            let at = since(made.at_ns);
+            lines.push(json!({"at_s": at, "event": "change by hand", "change": made.request}));
+        }
+        let time = |line: &Value| line["at_s"].as_f64().unwrap_or(f64::MAX);
+        lines.sort_by(|a, b| time(a).total_cmp(&time(b)));
         for reason in &results.verdict.reasons {
             lines.push(json!({"event": "reason", "text": reason}));
         }
@@ -175,6 +195,8 @@ fn run_json(results: &Results<'_>) -> Value {
         "memory_bytes": machine.memory_bytes,
         "tcp_congestion": machine.tcp_congestion,
         "medium_priority": results.priority,
+        "replay": results.options.replay,
+        "decisions_missed": results.decisions_missed,
         "frame_path": results.frame_path,
         "frame_path_reason": results.why_path,
         "stalls": results.stalls,

@@ -6,14 +6,16 @@ use crate::conduct::{Conduct, Phase, Watch};
 use crate::error::Error;
 use crate::folder::{self, Folder, Results};
 use crate::jobs::{Job, Role, State, jobs, port_down};
+use crate::live::Door;
 use crate::quiet::Patience;
 use crate::topology::Topology;
 use experiment::{Interaction, InteractionPattern, Plan, Workload};
 use lab::Lab;
-use measure::{Accounting, Broken, Capture, Facts, Message, Sampler, Verdict};
+use measure::{Accounting, Broken, Capture, Decisions, Facts, Message, Sampler, Verdict};
 use medium::{Corrections, Engine, FramePath, Place};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use units::Span;
 
 /// How a run is to be done.
@@ -29,6 +31,8 @@ pub struct Options<'a> {
     pub frame_path: Option<FramePath>,
     /// Whether all frames are kept in `capture.pcapng`.
     pub capture: bool,
+    /// The folder of a run whose decisions on frames are made again.
+    pub replay: Option<&'a Path>,
     /// Set when the user wants it to end; what there is, is reported.
     pub interrupted: &'a AtomicBool,
     /// The version of the tool.
@@ -50,6 +54,9 @@ pub struct Finished {
     pub interrupted: bool,
 }
 
+/// Looks at counters that still move before they are taken as they are: a second.
+const SETTLING: u32 = 50;
+
 /// A phase of a run: its name, and when it began.
 pub(crate) type Begun = (&'static str, u64);
 
@@ -68,7 +75,14 @@ pub fn run(
     let started = std::time::SystemTime::now();
     let programs = folder.programs()?;
     let jobs = jobs(plan, options.workload, options.home, &programs)?;
-    let topology = Topology::of(plan);
+    let mut topology = Topology::of(plan);
+    if let Some(recorded) = options.replay {
+        let counts: Vec<usize> = topology.owners.iter().map(Vec::len).collect();
+        let replay = measure::read_decisions(&recorded.join("decisions.parquet"), &counts)?;
+        for (segment, replay) in topology.segments.iter_mut().zip(replay) {
+            segment.replay = Some(replay);
+        }
+    }
     let capture = match options.capture {
         true => Some(Capture::begin(&folder.path().join("capture.pcapng"), &topology.names)?),
         false => None,
@@ -81,7 +95,8 @@ pub fn run(
     let corrections =
         carrier.corrections().map_err(Error::io("count what nodes' interfaces drop"))?;
     let waker = carrier.waker();
-    let accounting = Accounting::new(topology.owners.clone(), pgm_ports(plan), capture);
+    let mut accounting = Accounting::new(topology.owners.clone(), pgm_ports(plan), capture);
+    accounting.keep_decisions(Decisions::begin(&folder.path().join("decisions.parquet"))?);
     let engine = Engine::start(
         carrier,
         waker,
@@ -91,6 +106,8 @@ pub fn run(
     )
     .map_err(Error::io("start the medium"))?;
 
+    // A machine that cannot have a door has its run all the same.
+    let door = Door::open(plan, &topology, engine.remote()).ok();
     let mut conduct = Conduct {
         lab: &lab,
         engine: &engine,
@@ -113,6 +130,7 @@ pub fn run(
     conduct.last(plan.duration, plan.drain, patience(plan))?;
     phases.push(("drain", (start_ns + plan.duration.as_ns()).min(medium::monotonic_now())));
     engine.end();
+    let made = door.map(Door::close).unwrap_or_default();
     let usage = sampler.end();
     phases.push(("stop", medium::monotonic_now()));
     conduct.stop()?;
@@ -120,7 +138,7 @@ pub fn run(
     conduct.phase = Phase::Write;
     let Conduct { jobs, mut failures, .. } = conduct;
 
-    let kernel = kernel_counters(&lab, &topology, &corrections);
+    let kernel = settled(&engine, || kernel_counters(&lab, &topology, &corrections));
     drop(corrections);
     let socket_drops = lab.pids().iter().map(|pid| lab::socket_drops(*pid)).sum();
     let outcome = engine.stop().map_err(Error::io("carry frames"))?;
@@ -131,6 +149,11 @@ pub fn run(
             failures.push(error.to_string());
             0
         }),
+        None => 0,
+    };
+
+    let decisions_missed = match accounting.take_decisions() {
+        Some(decisions) => decisions.end()?,
         None => 0,
     };
 
@@ -193,6 +216,8 @@ pub fn run(
         accounting: &accounting,
         links: &links,
         intervals: &intervals,
+        made: &made,
+        decisions_missed,
         priority: outcome.priority,
         frame_path,
         why_path: why_path.as_deref(),
@@ -235,6 +260,21 @@ fn smallest_delay(plan: &Plan) -> u64 {
     let links = plan.nodes.iter().flat_map(|node| &node.links);
     let delays = links.flat_map(|link| [link.up.delay, link.down.delay]);
     delays.filter(|delay| *delay > Span::ZERO).map(Span::as_ns).min().unwrap_or(0)
+}
+
+/// The kernel's counters once nothing moves: connections of programs that have
+/// ended still say goodbye, and the medium would count what the kernel had not.
+fn settled<T: PartialEq>(engine: &Engine<Accounting>, read: impl Fn() -> T) -> T {
+    let mut before = (read(), engine.frames());
+    for _ in 0..SETTLING {
+        std::thread::sleep(Duration::from_millis(20));
+        let now = (read(), engine.frames());
+        if now == before {
+            break;
+        }
+        before = now;
+    }
+    before.0
 }
 
 /// What the kernel counted at each port, before the nodes are gone.

@@ -40,6 +40,7 @@ impl Topology {
                     endpoints: Vec::new(),
                     // An Ethernet header, and a tag of a virtual LAN.
                     longest: Some(network.mtu.get() as usize + 18),
+                    replay: None,
                     timetable: Vec::new(),
                     // Links of different networks draw from different numbers.
                     seed: plan.weather().wrapping_add((i as u64) << 32),

@@ -43,6 +43,18 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Look at links of a lab that is running, and change them
+    #[command(subcommand)]
+    Link(Link),
+    /// Measure on this machine how well links keep what is asked of them
+    Calibrate {
+        /// Where results go
+        #[arg(long, default_value = "runs", value_name = "FOLDER")]
+        out: PathBuf,
+        /// Seconds that each probe lasts
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=600))]
+        seconds: u32,
+    },
     /// Remove what a killed thingbed has left, and nothing else
     Gc,
     /// Print the JSON Schema of experiment files
@@ -68,12 +80,73 @@ pub struct Run {
     /// Go on with the sweep in this folder: have only the runs that it lacks
     #[arg(long, value_name = "FOLDER", conflicts_with = "out")]
     pub resume: Option<PathBuf>,
+    /// Decide about frames as in the run in this folder: loss, jitter and all that
+    /// chance decided. Takes its seed, repeat and cell, too
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["resume", "only", "repeat", "seed"])]
+    pub replay: Option<PathBuf>,
     /// Keep all frames in capture.pcapng
     #[arg(long)]
     pub capture: bool,
     /// Show no progress
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// What can be done with links of a running lab.
+#[derive(Debug, Subcommand)]
+pub enum Link {
+    /// Show what is asked of links now
+    Show {
+        /// Whose links; all nodes' if none is named
+        node: Option<String>,
+        #[command(flatten)]
+        lab: Lab,
+    },
+    /// Ask something else of a node's links, from now on
+    Set {
+        #[command(flatten)]
+        whose: Whose,
+        /// Keys of an impairment and their values, e.g. loss=10% delay=30ms; no
+        /// value takes the key away
+        #[arg(required = true, value_name = "KEY=VALUE")]
+        set: Vec<String>,
+        /// Change on a straight line over this time, e.g. 10s
+        #[arg(long, value_name = "TIME", default_value = "0 s")]
+        over: units::Span,
+    },
+    /// Let a node's links carry nothing
+    Down {
+        #[command(flatten)]
+        whose: Whose,
+    },
+    /// Let them carry again
+    Up {
+        #[command(flatten)]
+        whose: Whose,
+    },
+}
+
+/// Which lab, where several run.
+#[derive(Debug, Args)]
+pub struct Lab {
+    /// The process of the thingbed whose lab it is; needed where several run
+    #[arg(long, value_name = "PROCESS")]
+    pub lab: Option<u32>,
+}
+
+/// Which links.
+#[derive(Debug, Args)]
+pub struct Whose {
+    /// The node
+    pub node: String,
+    /// Only the link to this network
+    #[arg(long)]
+    pub network: Option<String>,
+    /// Only this way: up from the node, down to it
+    #[arg(long, value_parser = ["up", "down"])]
+    pub way: Option<String>,
+    #[command(flatten)]
+    pub lab: Lab,
 }
 
 #[derive(Debug, Args)]

@@ -145,8 +145,10 @@ fn frame_path() -> Finding {
     let what = "frame path";
     let ring = Ring::try_out();
     match (Link::best(), ring) {
-        (Link::Tap, Ok(())) => Finding::good(what, "ring: frames come through a BPF ring"),
-        (Link::Tap, Err(error)) => Finding::bad(
+        (Link::Tap | Link::TapWithSuperFrames, Ok(())) => {
+            Finding::good(what, "ring: frames come through a BPF ring")
+        }
+        (Link::Tap | Link::TapWithSuperFrames, Err(error)) => Finding::bad(
             what,
             Grade::Lacking,
             format!("tap: frames are read one by one, because: {error}"),

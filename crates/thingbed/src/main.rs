@@ -1,8 +1,10 @@
 //! Thingbed's command line.
 
 mod arguments;
+mod calibrate;
 mod doctor;
 mod gc;
+mod link;
 mod progress;
 mod resume;
 mod show;
@@ -42,6 +44,8 @@ fn main() -> ExitCode {
         Command::Report { folder, markdown: true, .. } => show::markdown(&folder),
         Command::Report { folder, html, .. } => show::report(&folder, html.as_deref()),
         Command::Doctor { json } => doctor::doctor(json),
+        Command::Calibrate { out, seconds } => calibrate::calibrate(&out, seconds),
+        Command::Link(what) => link::link(&what),
         Command::Gc => gc::gc(),
         Command::Schema => show::schema(),
     };

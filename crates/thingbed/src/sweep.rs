@@ -20,12 +20,10 @@ pub fn run(arguments: &Run) -> Status {
         Ok(experiment) => experiment,
         Err(status) => return status,
     };
-    let seed = arguments.seed.unwrap_or(experiment.seed);
-    let repeats = arguments.repeat.unwrap_or(experiment.repeats);
-    let cells = match show::cells(&experiment, &arguments.only) {
-        Ok(cells) => cells,
-        Err(errors) => {
-            complain(errors);
+    let Wanted { cells, repeats, seed } = match wanted(arguments, &experiment) {
+        Ok(wanted) => wanted,
+        Err(error) => {
+            complain(error);
             return Status::Wrong;
         }
     };
@@ -56,12 +54,55 @@ pub fn run(arguments: &Run) -> Status {
     };
     let experiment = &experiment;
     let sweep = Sweep { arguments, experiment, folder, seed, interrupted, frame_path };
-    sweep.run(&cells, repeats)
+    // Repeats outermost: a machine that drifts touches all cells alike, and a
+    // sweep cut short has something of each.
+    let runs = repeats.flat_map(|repeat| cells.iter().map(move |cell| (repeat, cell)));
+    sweep.run(&runs.collect::<Vec<_>>())
+}
+
+/// What is run: the cells, how often, and with which seed. A replay is one run,
+/// and takes all of these from the run that it replays.
+struct Wanted {
+    cells: Vec<Cell>,
+    repeats: std::ops::Range<u32>,
+    seed: u64,
+}
+
+fn wanted(arguments: &Run, experiment: &Experiment) -> Result<Wanted, String> {
+    let Some(folder) = &arguments.replay else {
+        return Ok(Wanted {
+            cells: show::cells(experiment, &arguments.only).map_err(|e| e.to_string())?,
+            repeats: 0..arguments.repeat.unwrap_or(experiment.repeats),
+            seed: arguments.seed.unwrap_or(experiment.seed),
+        });
+    };
+    let path = folder.join("plan.json");
+    let read = fs::read_to_string(&path).map_err(|error| error.to_string());
+    let plan: Value = read
+        .and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()))
+        .map_err(|error| {
+            format!(
+                "could not read {}: {error}\n  --replay takes the folder of one run",
+                path.display()
+            )
+        })?;
+    if plan["experiment"] != experiment.name.as_str() {
+        return Err(format!(
+            "the run in {} is of the experiment {}, not of `{}`",
+            folder.display(),
+            plan["experiment"],
+            experiment.name
+        ));
+    }
+    let cell: Cell = serde_json::from_value(plan["cell"].clone()).unwrap_or_default();
+    let repeat = plan["repeat"].as_u64().unwrap_or(0) as u32;
+    let seed = plan["seed"].as_u64().unwrap_or(experiment.seed);
+    Ok(Wanted { cells: vec![cell], repeats: repeat..repeat + 1, seed })
 }
 
 /// The way of carrying frames that the environment asks for, for tests and
 /// comparisons.
-fn frame_path() -> Result<Option<FramePath>, String> {
+pub(crate) fn frame_path() -> Result<Option<FramePath>, String> {
     let Ok(name) = std::env::var("THINGBED_FRAME_PATH") else { return Ok(None) };
     let all = FramePath::ALL.map(FramePath::name).join(", ");
     let found = FramePath::from_name(&name);
@@ -79,62 +120,57 @@ struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    fn run(&self, cells: &[Cell], repeats: u32) -> Status {
-        let single = cells.len() == 1 && repeats == 1 && self.arguments.resume.is_none();
+    fn run(&self, runs: &[(u32, &Cell)]) -> Status {
+        let single = runs.len() == 1 && self.arguments.resume.is_none();
         let mut summaries: Vec<Value> = Vec::new();
         let (mut status, mut failed) = (Status::Fine, false);
-        // Repeats outermost: a machine that drifts touches all cells alike, and a
-        // sweep cut short has something of each.
-        'sweep: for repeat in 0..repeats {
-            for (n, cell) in cells.iter().enumerate() {
-                let place = repeat as usize * cells.len() + n + 1;
-                let title =
-                    format!("[{place}/{}] {}", cells.len() * repeats as usize, name(cell, repeat));
-                let mut screen = Screen::new(&title, self.arguments.quiet);
-                if let Some(had) = self.had(cell, repeat) {
-                    screen.end("had before");
-                    if had["verdict"]["status"] == "invalid" {
+        for (n, (repeat, cell)) in runs.iter().enumerate() {
+            let (repeat, cell) = (*repeat, *cell);
+            let title = format!("[{}/{}] {}", n + 1, runs.len(), name(cell, repeat));
+            let mut screen = Screen::new(&title, self.arguments.quiet);
+            if let Some(had) = self.had(cell, repeat) {
+                screen.end("had before");
+                if had["verdict"]["status"] == "invalid" {
+                    status = status.max(Status::Invalid);
+                }
+                summaries.push(had);
+                continue;
+            }
+            match self.one(cell, repeat, single, &mut screen) {
+                Ok(finished) => {
+                    screen.end(&word(&finished));
+                    if finished.verdict.status == measure::Status::Invalid {
                         status = status.max(Status::Invalid);
                     }
-                    summaries.push(had);
-                    continue;
-                }
-                match self.one(cell, repeat, single, &mut screen) {
-                    Ok(finished) => {
-                        screen.end(&word(&finished));
-                        if finished.verdict.status == measure::Status::Invalid {
-                            status = status.max(Status::Invalid);
-                        }
-                        summaries.push(finished.summary);
-                        if finished.interrupted {
-                            status = Status::Interrupted;
-                        }
-                    }
-                    Err(error) => {
-                        screen.end("failed");
-                        complain(&error);
-                        status = match (&error, status) {
-                            (Error::Interrupted, _) => Status::Interrupted,
-                            (_, Status::Interrupted) => Status::Interrupted,
-                            _ => Status::Failed,
-                        };
-                        failed = true;
-                        // What stood in the way of this cell may not stand in
-                        // that of the next; without nodes or a disk it does.
-                        if matches!(error, Error::Lab(_) | Error::Write { .. } | Error::Table(_)) {
-                            break 'sweep;
-                        }
+                    summaries.push(finished.summary);
+                    if finished.interrupted {
+                        status = Status::Interrupted;
                     }
                 }
-                let summaries = self.all(&summaries);
-                if let Err(error) = self.keep(&summaries, single) {
-                    complain(error);
-                    status = Status::Failed;
-                    break 'sweep;
+                Err(error) => {
+                    screen.end("failed");
+                    complain(&error);
+                    status = match (&error, status) {
+                        (Error::Interrupted, _) => Status::Interrupted,
+                        (_, Status::Interrupted) => Status::Interrupted,
+                        _ => Status::Failed,
+                    };
+                    failed = true;
+                    // What stood in the way of this cell may not stand in
+                    // that of the next; without nodes or a disk it does.
+                    if matches!(error, Error::Lab(_) | Error::Write { .. } | Error::Table(_)) {
+                        break;
+                    }
                 }
-                if self.interrupted.load(Relaxed) {
-                    break 'sweep;
-                }
+            }
+            let summaries = self.all(&summaries);
+            if let Err(error) = self.keep(&summaries, single) {
+                complain(error);
+                status = Status::Failed;
+                break;
+            }
+            if self.interrupted.load(Relaxed) {
+                break;
             }
         }
         // A run that could not be had says more than one that is invalid.
@@ -191,6 +227,7 @@ impl Sweep<'_> {
             workload: &workload,
             home: home.parent().unwrap_or(Path::new("/")),
             capture: self.arguments.capture,
+            replay: self.arguments.replay.as_deref(),
             interrupted: &self.interrupted,
             version: env!("CARGO_PKG_VERSION"),
             commit: env!("THINGBED_COMMIT"),
@@ -259,7 +296,7 @@ fn begin(arguments: &Run, experiment: &Experiment, seed: u64) -> Result<PathBuf,
 /// Ctrl-C, a polite kill and a terminal that is closed end the run in good order.
 /// A second one ends it at once: nodes go with the tool all the same, and groups
 /// for limits are left to `gc`.
-fn watch_signals() -> std::io::Result<Arc<AtomicBool>> {
+pub(crate) fn watch_signals() -> std::io::Result<Arc<AtomicBool>> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
@@ -290,7 +327,7 @@ pub fn workload_program() -> PathBuf {
     if beside.exists() { beside } else { PathBuf::from(NAME) }
 }
 
-fn current_exe() -> PathBuf {
+pub(crate) fn current_exe() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe"))
 }
 

@@ -1,4 +1,5 @@
-//! Programs that run inside nodes and are measured: the interaction models.
+//! Programs that run inside nodes and are measured: the interaction models, and
+//! probes that measure the network itself.
 //!
 //! A program is the source or a sink of one interaction model, over real
 //! protocol stacks: kernel UDP, or libzmq over TCP and PGM. It knows nothing of
@@ -12,6 +13,7 @@ mod events;
 mod link;
 mod multicast;
 mod payload;
+mod probe;
 mod publish;
 mod router;
 mod schedule;
@@ -29,6 +31,7 @@ pub use control::{Control, Order, Said};
 pub use error::Error;
 pub use events::{Event, Events};
 pub use payload::{MARKER, Template};
+pub use probe::{Probes, Returns, echo, ping, relay};
 pub use spec::{Down, Peer, Role, Spec, Up};
 pub use zeromq::info as zmq_info;
 

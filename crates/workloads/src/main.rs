@@ -2,16 +2,29 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use workloads::{Control, Error, Said, Spec, interaction, zmq_info};
+use workloads::{Control, Error, Probes, Said, Spec, echo, interaction, ping, relay, zmq_info};
 
-const USAGE: &str = "usage: thingbed-workload interaction SPEC.json   run a source or a sink\n       \
-                     thingbed-workload zmq-info                what the libzmq in use can do";
+const USAGE: &str = "usage: \
+thingbed-workload interaction SPEC.json            run a source or a sink
+       thingbed-workload ping HOST:PORT COUNT EVERY_US SIZE
+                                                   time the return of datagrams; prints JSON
+       thingbed-workload echo PORT                 return datagrams
+       thingbed-workload relay PORT HOST:PORT      pass datagrams on, and back
+       thingbed-workload zmq-info                  what the libzmq in use can do";
 
 fn main() -> ExitCode {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["interaction", spec] => run(Path::new(spec)),
+        ["ping", to, count, every, size] => match probes(to, count, every, size) {
+            Some(probes) => ended(ping(&probes).map(|returns| {
+                println!("{}", serde_json::to_string(&returns).unwrap_or_default());
+            })),
+            None => usage(),
+        },
+        ["echo", port] => port.parse().map_or_else(|_| usage(), |port| ended(echo(port))),
+        ["relay", port, to] => port.parse().map_or_else(|_| usage(), |port| ended(relay(port, to))),
         ["zmq-info"] => {
             println!("{}", zmq_info());
             ExitCode::SUCCESS
@@ -20,10 +33,27 @@ fn main() -> ExitCode {
             println!("{USAGE}");
             ExitCode::SUCCESS
         }
-        _ => {
-            eprintln!("{USAGE}");
-            ExitCode::from(2)
-        }
+        _ => usage(),
+    }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::from(2)
+}
+
+fn probes(to: &str, count: &str, every_us: &str, size: &str) -> Option<Probes> {
+    let every = every_us.parse::<u64>().ok()?.checked_mul(1_000)?;
+    let (count, size) = (count.parse().ok()?, size.parse().ok()?);
+    // A datagram is no longer, and a list of round trips has to fit somewhere.
+    let fits = size <= 65_000 && count <= 10_000_000;
+    fits.then(|| Probes { to: to.to_owned(), count, every, size })
+}
+
+fn ended(result: Result<(), Error>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&error, None),
     }
 }
 

@@ -73,6 +73,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
          counts from the end of a frame's serialisation; waiting for the rate is no part of it.",
     );
     page.folded("All links by cell, group and direction", &summed(&sums));
+    super::intervals::part(page, view);
     if !by_loss.is_empty() {
         page.heading("Furthest from the loss asked for");
         page.say(&format!(

@@ -1,0 +1,188 @@
+//! What chance decided about each frame, on file: a run can be replayed from it.
+
+use crate::tables::{Column, Rows, TableError};
+use medium::{Decided, Decision, Replay, Way};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::RowAccessor;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+/// Decisions in one piece of work for the writer, and pieces that may wait.
+const PIECE: usize = 16_384;
+const PIECES: usize = 64;
+
+type Piece = Vec<(u32, Decided)>;
+
+/// `decisions.parquet` while it is written, by a thread of its own so that the
+/// medium never waits for a disk.
+#[derive(Debug)]
+pub struct Decisions {
+    sender: Option<SyncSender<Piece>>,
+    writer: Option<JoinHandle<Result<(), TableError>>>,
+    piece: Piece,
+    missed: u64,
+}
+
+impl Decisions {
+    /// Begins the file.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn begin(path: &Path) -> Result<Self, TableError> {
+        let (sender, pieces) = sync_channel(PIECES);
+        let mut rows = Rows::begin(path, &columns(Vec::new()))?;
+        let path = path.to_owned();
+        let work = move || write(&mut rows, &pieces).and_then(|()| rows.end());
+        let thread = std::thread::Builder::new().name("decisions".into());
+        let failed = |error: std::io::Error| TableError::new(&path, error.to_string());
+        let writer = thread.spawn(work).map_err(failed)?;
+        let piece = Vec::with_capacity(PIECE);
+        Ok(Self { sender: Some(sender), writer: Some(writer), piece, missed: 0 })
+    }
+
+    pub(crate) fn add(&mut self, segment: usize, decided: Decided) {
+        self.piece.push((segment as u32, decided));
+        if self.piece.len() == PIECE {
+            self.pass_on();
+        }
+    }
+
+    fn pass_on(&mut self) {
+        let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE));
+        let count = piece.len() as u64;
+        let passed = self.sender.as_ref().is_some_and(|sender| sender.try_send(piece).is_ok());
+        self.missed += if passed { 0 } else { count };
+    }
+
+    /// Writes what waits and closes the file; how many decisions it lacks
+    /// because the disk was too slow.
+    ///
+    /// # Errors
+    /// When writing failed at any time.
+    pub fn end(mut self) -> Result<u64, TableError> {
+        let last = std::mem::take(&mut self.piece);
+        if let Some(sender) = self.sender.take() {
+            // At the end there is time to wait for the disk.
+            let _ = sender.send(last);
+        }
+        match self.writer.take().map(JoinHandle::join) {
+            Some(Ok(written)) => written.map(|()| self.missed),
+            _ => Ok(self.missed),
+        }
+    }
+}
+
+fn write(rows: &mut Rows, pieces: &Receiver<Piece>) -> Result<(), TableError> {
+    pieces.iter().try_for_each(|piece| rows.write(columns(piece)))
+}
+
+fn columns(piece: Piece) -> Vec<(&'static str, Column)> {
+    let short = |of: &dyn Fn(&(u32, Decided)) -> u32| Column::Short(piece.iter().map(of).collect());
+    let corrupt = |(_, d): &(u32, Decided)| d.decision.corrupt.map(i64::from);
+    vec![
+        ("segment", short(&|(segment, _)| *segment)),
+        ("endpoint", short(&|(_, d)| d.endpoint)),
+        ("down", short(&|(_, d)| u32::from(d.way == Way::Down))),
+        ("frame", Column::Whole(piece.iter().map(|(_, d)| d.index).collect())),
+        ("lost", short(&|(_, d)| u32::from(d.decision.lost))),
+        ("duplicated", short(&|(_, d)| u32::from(d.decision.duplicated))),
+        ("overtakes", short(&|(_, d)| u32::from(d.decision.overtakes))),
+        ("corrupt", Column::Maybe(piece.iter().map(corrupt).collect())),
+        ("delay_ns", Column::Whole(piece.iter().map(|(_, d)| d.decision.delay).collect())),
+    ]
+}
+
+/// Decisions by frame, up and down.
+type Ways = [Vec<(u64, Decision)>; 2];
+
+/// Why decisions could not be read back.
+#[derive(Debug, thiserror::Error)]
+#[error("could not read the decisions in {path}: {why}")]
+pub struct ReplayError {
+    path: PathBuf,
+    why: String,
+}
+
+/// Reads the decisions of a run: by segment and endpoint, up and down.
+/// `endpoints` is how many there are of each.
+///
+/// # Errors
+/// When there is no such file, or it is of another run.
+pub fn read_decisions(
+    path: &Path,
+    endpoints: &[usize],
+) -> Result<Vec<Vec<[Replay; 2]>>, ReplayError> {
+    let failed = |why: String| ReplayError { path: path.to_owned(), why };
+    let file = File::open(path).map_err(|error| failed(error.to_string()))?;
+    let reader = SerializedFileReader::new(file).map_err(|error| failed(error.to_string()))?;
+    let mut all: Vec<Vec<Ways>> =
+        endpoints.iter().map(|count| vec![Default::default(); *count]).collect();
+    let rows = reader.get_row_iter(None).map_err(|error| failed(error.to_string()))?;
+    for row in rows {
+        let row = row.map_err(|error| failed(error.to_string()))?;
+        let read = || -> Result<_, parquet::errors::ParquetError> {
+            let decision = Decision {
+                lost: row.get_uint(4)? == 1,
+                duplicated: row.get_uint(5)? == 1,
+                overtakes: row.get_uint(6)? == 1,
+                corrupt: row.get_long(7).ok().map(|place| place as u32),
+                delay: row.get_ulong(8)?,
+            };
+            let place = (row.get_uint(0)? as usize, row.get_uint(1)? as usize);
+            Ok((place, row.get_uint(2)? as usize, row.get_ulong(3)?, decision))
+        };
+        let ((segment, endpoint), way, index, decision) =
+            read().map_err(|error| failed(error.to_string()))?;
+        let links = all.get_mut(segment).and_then(|ends| ends.get_mut(endpoint));
+        let Some(direction) = links.and_then(|ways| ways.get_mut(way)) else {
+            return Err(failed("it is of a run with other nodes or networks".to_owned()));
+        };
+        direction.push((index, decision));
+    }
+    let replay = |ways: Ways| ways.map(Replay::new);
+    Ok(all.into_iter().map(|ends| ends.into_iter().map(replay).collect()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decided(endpoint: u32, way: Way, index: u64, decision: Decision) -> Decided {
+        Decided { endpoint, way, index, decision }
+    }
+
+    #[test]
+    fn decisions_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("decisions.parquet");
+        let mut decisions = Decisions::begin(&path).unwrap();
+        let lost = Decision { lost: true, delay: 30_000_000, ..Decision::default() };
+        let corrupt = Decision { corrupt: Some(u32::MAX), ..Decision::default() };
+        decisions.add(0, decided(1, Way::Up, 7, lost));
+        decisions.add(1, decided(0, Way::Down, 0, corrupt));
+        for index in 0..40_000 {
+            decisions.add(0, decided(0, Way::Up, index, Decision::default()));
+        }
+        assert_eq!(decisions.end().unwrap(), 0);
+        let mut replay = read_decisions(&path, &[2, 1]).unwrap();
+        assert_eq!(replay[0][1][0].take(7), Some(lost));
+        assert_eq!(replay[1][0][1].take(0), Some(corrupt));
+        assert_eq!(replay[1][0][1].take(1), None);
+        assert!((0..40_000).all(|index| replay[0][0][0].take(index).is_some()));
+    }
+
+    #[test]
+    fn decisions_of_another_run_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("decisions.parquet");
+        let mut decisions = Decisions::begin(&path).unwrap();
+        decisions.add(0, decided(5, Way::Up, 7, Decision::default()));
+        decisions.end().unwrap();
+        let error = read_decisions(&path, &[2]).unwrap_err().to_string();
+        assert!(error.contains("other nodes"), "{error}");
+        let missing = read_decisions(Path::new("/no/such"), &[]).unwrap_err().to_string();
+        assert!(missing.contains("/no/such"));
+    }
+}

@@ -1,0 +1,51 @@
+//! What has been given its time to leave ahead of it.
+
+use crate::{Instant, Limit};
+use std::collections::VecDeque;
+
+/// Frames that wait for a time that they know already, in the order in which
+/// they leave.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ahead {
+    /// When each leaves, and its bytes.
+    frames: VecDeque<(Instant, usize)>,
+    bytes: u64,
+}
+
+impl Ahead {
+    /// Whether a frame of `len` bytes that comes at `now` has room.
+    pub fn has_room(&mut self, len: usize, limit: Limit, now: Instant) -> bool {
+        while let Some((_, len)) = self.frames.pop_front_if(|(left, _)| *left <= now) {
+            self.bytes -= len as u64;
+        }
+        match limit {
+            Limit::Frames(most) => self.frames.len() < most as usize,
+            Limit::Bytes(most) => self.bytes + len as u64 <= most.get(),
+        }
+    }
+
+    /// Takes a frame of `len` bytes that leaves at `left`.
+    pub fn add(&mut self, len: usize, left: Instant) {
+        self.frames.push_back((left, len));
+        self.bytes += len as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Bytes;
+
+    #[test]
+    fn what_has_left_makes_room() {
+        let mut ahead = Ahead::default();
+        for left in [10, 20] {
+            assert!(ahead.has_room(100, Limit::Frames(2), 0));
+            ahead.add(100, left);
+        }
+        assert!(!ahead.has_room(100, Limit::Frames(2), 9));
+        assert!(ahead.has_room(100, Limit::Frames(2), 10));
+        assert!(!ahead.has_room(100, Limit::Bytes(Bytes::new(199)), 10));
+        assert!(ahead.has_room(100, Limit::Bytes(Bytes::new(200)), 10));
+    }
+}

@@ -1,0 +1,132 @@
+//! What was asked of links over the time of a run, and whether it was given.
+
+use super::chart::{self, Axis, Line, colour};
+use super::table::{Place, Table};
+use super::{Page, View};
+use crate::{IntervalRow, Run, format};
+use std::collections::BTreeMap;
+
+/// How many intervals that were not kept are listed.
+const LISTED: usize = 10;
+
+/// A figure of a group's direction at the middle of an interval: asked, got, and
+/// the frames that it stands for.
+type Points = BTreeMap<u64, [f64; 3]>;
+
+/// Under the links: intervals that were not kept, and how figures went where what
+/// is asked changed.
+pub(super) fn part(page: &mut Page, view: &View<'_>) {
+    let mut broken: Vec<(String, IntervalRow)> = Vec::new();
+    let (mut all, mut changed) = (0, None);
+    for run in view.cells.iter().flat_map(|cell| &cell.runs) {
+        // Runs of earlier versions have none.
+        let Ok(rows) = run.intervals() else { continue };
+        all += rows.len();
+        if changed.is_none() && changes(&rows) {
+            changed = Some((run, rows.clone()));
+        }
+        broken.extend(rows.into_iter().filter(|row| !row.kept).map(|row| (run.name(), row)));
+    }
+    if all == 0 {
+        return;
+    }
+    page.heading("Intervals in which links did not give what was asked");
+    let count = broken.len();
+    page.say(&format!(
+        "{count} of {all} intervals of links: beyond what chance and the limits of lateness allow."
+    ));
+    if count > 0 {
+        let off = |row: &IntervalRow| {
+            let far = |[asked, got, most]: [f64; 3]| (got - asked).abs() / most.max(1e-9);
+            far(row.delay_ms).max(far(row.loss_pct))
+        };
+        broken.sort_by(|a, b| off(&b.1).total_cmp(&off(&a.1)));
+        page.table(&listed(&broken[..count.min(LISTED)]));
+    }
+    if let Some((run, rows)) = changed {
+        over_time(page, run, &rows);
+    }
+}
+
+/// Whether something else was asked of a link later on.
+fn changes(rows: &[IntervalRow]) -> bool {
+    let mut asked: BTreeMap<(&str, &str, &str), [f64; 3]> = BTreeMap::new();
+    rows.iter().any(|row| {
+        let now = [row.delay_ms[0], row.loss_pct[0], row.rate_bit_s[0]];
+        let link = (row.node.as_str(), row.interface.as_str(), row.direction.as_str());
+        *asked.entry(link).or_insert(now) != now
+    })
+}
+
+fn over_time(page: &mut Page, run: &Run, rows: &[IntervalRow]) {
+    page.heading("Over the time of a run");
+    page.say(&format!(
+        "What was asked of links changed while they ran. Of {}, by group and direction: dashed \
+         what was asked, drawn through what was got.",
+        run.name()
+    ));
+    let (mut delays, mut losses): (BTreeMap<String, Points>, BTreeMap<String, Points>) =
+        Default::default();
+    for row in rows {
+        let name = format!("{} {}", run.topology.group_of(&row.node), row.direction);
+        let middle = (500.0 * (row.start_s + row.end_s)).max(0.0) as u64;
+        let passed = row.at_risk - row.lost;
+        for (all, [asked, got, _], weight) in
+            [(&mut delays, row.delay_ms, passed), (&mut losses, row.loss_pct, row.at_risk)]
+        {
+            let point = all.entry(name.clone()).or_default().entry(middle).or_default();
+            point[0] += asked * weight;
+            point[1] += got * weight;
+            point[2] += weight;
+        }
+    }
+    let keys: Vec<(String, &str)> =
+        delays.keys().enumerate().map(|(place, name)| (name.clone(), colour(place))).collect();
+    page.begin_charts(&keys);
+    for (title, unit, all) in [("delay", "ms", delays), ("loss", "%", losses)] {
+        let mut lines = Vec::new();
+        for (place, (name, points)) in all.iter().enumerate() {
+            for (which, dashed) in [(0, true), (1, false)] {
+                let points = points.iter().filter(|(_, point)| point[2] > 0.0);
+                let points =
+                    points.map(|(ms, point)| (*ms as f64 / 1e3, point[which] / point[2])).collect();
+                let (name, colour) = (name.clone(), colour(place));
+                lines.push(Line { name, colour, dashed, steps: false, points });
+            }
+        }
+        let (x, y) = (Axis::linear("time", "s"), Axis::linear(title, unit));
+        let label = format!("{title} asked and got over time");
+        page.chart(title, chart::lines(&label, lines, x, y));
+    }
+    page.end_charts();
+}
+
+fn listed(broken: &[(String, IntervalRow)]) -> Table {
+    let mut table = Table::default()
+        .text("run")
+        .text("link")
+        .text("direction")
+        .numbers("from", "s")
+        .numbers("to", "s")
+        .numbers("frames", "")
+        .numbers("delay asked", "ms")
+        .numbers("got", "ms")
+        .numbers("may differ by", "ms")
+        .numbers("loss asked", "%")
+        .numbers("got", "%")
+        .numbers("may differ by", "%");
+    for (run, row) in broken {
+        let number = |value: f64| Place::number(format::number(value));
+        let mut places = vec![
+            run.clone().into(),
+            format!("{}:{}", row.node, row.interface).into(),
+            row.direction.clone().into(),
+            number(row.start_s),
+            number(row.end_s),
+            Place::number(format::count(row.at_risk)),
+        ];
+        places.extend(row.delay_ms.iter().chain(&row.loss_pct).map(|value| number(*value)));
+        table.row(places);
+    }
+    table
+}

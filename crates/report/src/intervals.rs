@@ -1,0 +1,82 @@
+//! What was asked of links and got, interval by interval.
+
+use crate::Error;
+use crate::columns::Columns;
+use std::path::Path;
+
+/// One direction of one link over an interval.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct IntervalRow {
+    /// The node at its end, and its interface.
+    pub node: String,
+    /// See `node`.
+    pub interface: String,
+    /// `up` from the node into the network, `down` to it.
+    pub direction: String,
+    /// The interval, in seconds since offset 0.
+    pub start_s: f64,
+    /// See `start_s`.
+    pub end_s: f64,
+    /// Frames that left the queue and were at risk of being lost, and those that
+    /// were.
+    pub at_risk: f64,
+    /// See `at_risk`.
+    pub lost: f64,
+    /// Mean delay asked for, got, and how far they may be apart, in ms.
+    pub delay_ms: [f64; 3],
+    /// The same of the loss, in percent.
+    pub loss_pct: [f64; 3],
+    /// Rate asked for and got, in bit/s.
+    pub rate_bit_s: [f64; 2],
+    /// Whether what was asked was given.
+    pub kept: bool,
+}
+
+/// Reads `intervals.parquet`.
+pub(crate) fn read(path: &Path) -> Result<Vec<IntervalRow>, Error> {
+    let columns = Columns::open(path)?;
+    let (nodes, interfaces) = (columns.texts("node")?, columns.texts("interface")?);
+    let directions = columns.texts("direction")?;
+    let names = [
+        "start_s",
+        "end_s",
+        "frames",
+        "duplicated",
+        "overflow",
+        "outage",
+        "denied",
+        "lost",
+        "delay_asked_ms",
+        "delay_got_ms_mean",
+        "delay_tolerance_ms",
+        "loss_asked_pct",
+        "loss_got_pct",
+        "loss_tolerance_pct",
+        "rate_asked_bit_s",
+        "rate_got_bit_s",
+        "kept",
+    ];
+    let numbers = names.iter().map(|name| columns.numbers(name)).collect::<Result<Vec<_>, _>>()?;
+    let rows = nodes.into_iter().zip(interfaces).zip(directions).enumerate();
+    Ok(rows
+        .map(|(row, ((node, interface), direction))| {
+            let at = |column: usize| {
+                let value = numbers[column].get(row).copied().flatten();
+                value.filter(|value| value.is_finite()).unwrap_or(0.0)
+            };
+            IntervalRow {
+                node,
+                interface,
+                direction,
+                start_s: at(0),
+                end_s: at(1),
+                at_risk: at(2) + at(3) - at(4) - at(5) - at(6),
+                lost: at(7),
+                delay_ms: [at(8), at(9), at(10)],
+                loss_pct: [at(11), at(12), at(13)],
+                rate_bit_s: [at(14), at(15)],
+                kept: at(16) != 0.0,
+            }
+        })
+        .collect())
+}

@@ -1,0 +1,118 @@
+//! The command `calibrate`: links are asked for something, probes say what they
+//! got.
+//!
+//! The medium keeps a record of its own; here it is held against programs that
+//! know nothing of it.
+
+mod page;
+mod probe;
+
+use crate::progress::Screen;
+use crate::sweep::{current_exe, frame_path, watch_signals, workload_program};
+use crate::{Status, complain, remark, say};
+use experiment::{Experiment, Only};
+use probe::{Asked, Probe, Row};
+use runner::{Error, Folder, Options, sweep_folder};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// The seed of all draws: a calibration on another day meets the same weather.
+const SEED: u64 = 1;
+
+/// Measures all probes and writes the page.
+pub fn calibrate(out: &Path, seconds: u32) -> Status {
+    let interrupted = match watch_signals() {
+        Ok(flag) => flag,
+        Err(error) => {
+            complain(format!("could not watch for Ctrl-C: {error}"));
+            return Status::Failed;
+        }
+    };
+    let folder = match sweep_folder(out, "calibrate", SEED) {
+        Ok(folder) => folder,
+        Err(error) => {
+            complain(error);
+            return Status::Failed;
+        }
+    };
+    let probes = probe::all(seconds);
+    let mut rows: Vec<Row> = Vec::new();
+    // What the machine adds by itself: a link of which nothing is asked.
+    let mut bare = None;
+    for (n, probe) in probes.iter().enumerate() {
+        let title = format!("[{}/{}] {}", n + 1, probes.len(), probe.name);
+        match one(probe, &folder, &title, &interrupted) {
+            Ok((returns, verdict)) => {
+                if let Asked::Nothing = probe.asked {
+                    bare = returns.median_ns();
+                }
+                rows.push(Row::of(probe, &returns, bare.unwrap_or(0.0), verdict));
+            }
+            Err(error) => {
+                complain(error);
+                return if interrupted.load(Relaxed) {
+                    Status::Interrupted
+                } else {
+                    Status::Failed
+                };
+            }
+        }
+    }
+    let html = folder.join("calibration.html");
+    let json = folder.join("calibration.json");
+    let written = std::fs::write(&html, page::html(&rows)).and_then(|()| {
+        std::fs::write(&json, serde_json::to_string_pretty(&rows).unwrap_or_default())
+    });
+    if let Err(error) = written {
+        complain(Error::write(&html)(error));
+        return Status::Failed;
+    }
+    say(page::text(&rows));
+    remark(format_args!("page: {}", html.display()));
+    match rows.iter().all(Row::is_kept) {
+        true => Status::Fine,
+        false => Status::Unexpected,
+    }
+}
+
+/// One probe: a run of an experiment that is made for it.
+fn one(
+    probe: &Probe,
+    folder: &Path,
+    title: &str,
+    interrupted: &AtomicBool,
+) -> Result<(probe::Returns, measure::Status), String> {
+    let (tool, workload) = (current_exe(), workload_program());
+    let path = folder.join(&probe.name);
+    let text = probe.experiment(&workload);
+    let experiment =
+        Experiment::parse(&text, "calibrate.yaml", folder).map_err(|e| e.to_string())?;
+    let cells = experiment.cells(&Only::all()).map_err(|e| e.to_string())?;
+    let plan = experiment.plan(&cells[0], 0, SEED).map_err(|e| e.to_string())?;
+    let run = Folder::make(path.clone()).map_err(|e| e.to_string())?;
+    let options = Options {
+        tool: &tool,
+        workload: &workload,
+        home: folder,
+        frame_path: frame_path()?,
+        capture: false,
+        replay: None,
+        interrupted,
+        version: env!("CARGO_PKG_VERSION"),
+        commit: env!("THINGBED_COMMIT"),
+    };
+    let mut screen = Screen::new(title, false);
+    let finished = runner::run(&plan, &run, &options, &mut screen).map_err(|e| e.to_string())?;
+    screen.end("done");
+    if finished.interrupted {
+        return Err("stopped by the user".to_owned());
+    }
+    let yaml = path.join("experiment.yaml");
+    std::fs::write(&yaml, text).map_err(|error| Error::write(&yaml)(error).to_string())?;
+    let said = path.join("programs").join("near.1.out");
+    let text = std::fs::read_to_string(&said)
+        .map_err(|error| format!("the probes said nothing in {}: {error}", said.display()))?;
+    let returns = serde_json::from_str(&text)
+        .map_err(|error| format!("could not read {}: {error}", said.display()))?;
+    Ok((returns, finished.verdict.status))
+}

@@ -1,0 +1,189 @@
+//! Links as a user asks for them: changed by a timetable, by hand, and replayed.
+
+mod common;
+
+use common::{Bed, has, json};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::RowAccessor;
+use std::fs::File;
+use std::path::Path;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+fn experiment(links: &str, more: &str) -> String {
+    format!(
+        "experiment: links
+nodes: {{near: {{}}, far: {{}}}}
+networks:
+  field:
+    attach: [near, far]
+    subnet: 10.0.0.0/24
+{links}
+models:
+  udp-rr: {{down: udp/request-response, up: udp/request-response, every: 10 ms, drain: 1 s}}
+workloads:
+  - interaction: {{source: near, sinks: far, model: udp-rr, payload: payload.xml}}
+{more}"
+    )
+}
+
+const CHANCE: &str = "    links:
+      near:
+        up: {loss: 20 %, corrupt: 5 %, delay: 5 ms, jitter: 2 ms, correlation: 25 %}
+        down: {gilbert_elliott: {p: 5 %, r: 30 %}, delay: 1 ms}
+      far: {up: {duplicate: 10 %}}";
+
+/// A decision: segment, endpoint, way, frame, and what was decided.
+type Row = ((u32, u32, u32, u64), String);
+
+fn decisions(folder: &Path) -> Vec<Row> {
+    let file = File::open(folder.join("decisions.parquet")).unwrap();
+    let reader = SerializedFileReader::new(file).unwrap();
+    let rows = reader.get_row_iter(None).unwrap().map(|row| {
+        let row = row.unwrap();
+        let place = (
+            row.get_uint(0).unwrap(),
+            row.get_uint(1).unwrap(),
+            row.get_uint(2).unwrap(),
+            row.get_ulong(3).unwrap(),
+        );
+        (place, row.to_string())
+    });
+    let mut rows: Vec<Row> = rows.collect();
+    rows.sort();
+    rows
+}
+
+/// What was decided about places that both runs have.
+fn common_places(a: &[Row], b: &[Row]) -> (usize, usize) {
+    let other: std::collections::HashMap<_, _> =
+        b.iter().map(|(place, all)| (place, all)).collect();
+    let both: Vec<_> = a.iter().filter_map(|(p, all)| other.get(p).map(|o| *o == all)).collect();
+    (both.len(), both.iter().filter(|same| **same).count())
+}
+
+#[test]
+fn the_same_seed_gives_every_frame_the_same_fate_and_a_replay_too() {
+    let bed = Bed::new();
+    bed.write("e.yaml", &experiment(CHANCE, "duration: 2 s\n"));
+    let run = |args: &[&str]| {
+        let before = std::fs::read_dir(bed.path().join("runs/links")).map_or(0, Iterator::count);
+        bed.thingbed(&[&["run", "e.yaml", "-q"], args].concat()).ran(&[]);
+        let after = std::fs::read_dir(bed.path().join("runs/links")).unwrap().count();
+        assert_eq!(after, before + 1);
+        bed.sweep("links")
+    };
+    let first = run(&["--seed", "7"]);
+    let rows = decisions(&first);
+    assert!(rows.len() > 500, "{}", rows.len());
+    let again = decisions(&run(&["--seed", "7"]));
+    let (both, same) = common_places(&rows, &again);
+    assert!(both > 500 && same == both, "{same} of {both}");
+    let other = decisions(&run(&["--seed", "8"]));
+    let (both, same) = common_places(&rows, &other);
+    assert!(same < both, "another seed is other weather");
+
+    let folder = first.to_str().unwrap();
+    let replayed = run(&["--replay", folder]);
+    let (both, same) = common_places(&rows, &decisions(&replayed));
+    assert!(both > 500 && same == both, "{same} of {both}");
+    let of = &json(&replayed.join("run.json"))["replay"];
+    assert_eq!(of, folder);
+    assert_eq!(json(&replayed.join("plan.json"))["seed"], 7);
+}
+
+#[test]
+fn what_cannot_be_replayed_is_said() {
+    let bed = Bed::new();
+    bed.write("e.yaml", &experiment(CHANCE, "duration: 1 s\n"));
+    bed.thingbed(&["run", "e.yaml", "--replay", "nowhere"])
+        .expect(2, &["could not read nowhere/plan.json", "--replay takes the folder of one run"]);
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
+    let folder = bed.sweep("links");
+    let other = experiment(CHANCE, "duration: 1 s\n").replace("experiment: links", "experiment: x");
+    bed.write("other.yaml", &other);
+    bed.thingbed(&["run", "other.yaml", "--replay", folder.to_str().unwrap()])
+        .expect(2, &["is of the experiment \"links\", not of `x`"]);
+    std::fs::remove_file(folder.join("decisions.parquet")).unwrap();
+    bed.thingbed(&["run", "e.yaml", "--replay", folder.to_str().unwrap()])
+        .expect(1, &["could not read the decisions in", "--replay takes the folder of one run"]);
+}
+
+#[test]
+fn the_timetable_is_kept_and_told() {
+    let bed = Bed::new();
+    let timetable = "    timetable:
+      - {at: 1 s, links: near, way: up, set: {loss: 100 %}}
+      - {at: 2 s, links: near, way: up, set: {loss: 0 %, delay: 20 ms}, over: 1 s}
+      - {at: 4 s, down: far, lasts: 500 ms}
+      - {at: 5 s, partition: [near, far], lasts: 500 ms}";
+    bed.write("e.yaml", &experiment(timetable, "duration: 6 s\n"));
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
+    let folder = bed.sweep("links");
+    let events = std::fs::read_to_string(folder.join("events.jsonl")).unwrap();
+    assert_eq!(events.matches("\"event\":\"change\"").count(), 6, "{events}");
+    // Of 600 messages: those sent in the second of all losses, half of the ramp
+    // on average, and two halves of a second.
+    let summary = json(&folder.join("summary.json"));
+    let lost = 600.0 - common::figure(&summary, ".messages.replies");
+    assert!((210.0..310.0).contains(&lost), "{lost}");
+    assert!(common::figure(&summary, ".links.outage_frames") > 20.0);
+    let file = File::open(folder.join("intervals.parquet")).unwrap();
+    let reader = SerializedFileReader::new(file).unwrap();
+    assert!(reader.metadata().file_metadata().num_rows() > 5);
+}
+
+/// A run that lasts, and ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn links_are_looked_at_and_changed_by_hand() {
+    if !has("ping") {
+        return;
+    }
+    let bed = Bed::new();
+    let links = "    links: {near: {up: {delay: 30 ms}}}";
+    let text = experiment(links, "duration: 60 s\n").replace(
+        "  - interaction: {source: near, sinks: far, model: udp-rr, payload: payload.xml}",
+        "  - command: {on: near, run: [sleep, '60']}",
+    );
+    bed.write("e.yaml", &text);
+    let mut run = Running(bed.command(&["run", "e.yaml", "-q"]).spawn().unwrap());
+    let lab = run.0.id().to_string();
+    // Other tests have labs of their own.
+    let ask = |args: &[&str]| bed.thingbed(&[&["link"], args, &["--lab", &lab]].concat());
+    let begin = Instant::now();
+    while ask(&["show"]).status != 0 {
+        assert!(begin.elapsed() < Duration::from_secs(30), "the lab does not come up");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    ask(&["show", "near"]).expect(0, &["near field up    delay 30 ms", "near field down  nothing"]);
+    ask(&["set", "near", "--way", "up", "loss=100%", "delay="])
+        .expect(0, &["near field up    loss 100 % a frame"]);
+    ask(&["set", "near", "delay=5ms", "queue=7", "--over", "1 s"]).expect(0, &["near field down"]);
+    ask(&["down", "far"]).expect(0, &[]);
+    ask(&["up", "far"]).expect(0, &[]);
+    ask(&["set", "nobody", "loss=1%"])
+        .expect(1, &["there is no node `nobody`; there are near, far"]);
+    ask(&["set", "near", "--network", "moon", "loss=1%"])
+        .expect(1, &["`near` is not on a network `moon`; it is on field"]);
+    ask(&["set", "near", "los=1%"]).expect(1, &["los"]);
+    ask(&["set", "near", "loss=120%"]).expect(1, &["120"]);
+    bed.thingbed(&["link", "set", "near", "loss", "--lab", &lab])
+        .expect(2, &["`loss` is no KEY=VALUE; write for example `loss=10%`"]);
+    bed.thingbed(&["link", "show", "--lab", "1"]).expect(1, &["no lab runs in process 1"]);
+
+    // SAFETY: signals a process of the test's own.
+    unsafe { libc::kill(run.0.id() as i32, libc::SIGINT) };
+    run.0.wait().unwrap();
+    let events = std::fs::read_to_string(bed.sweep("links").join("events.jsonl")).unwrap();
+    assert_eq!(events.matches("change by hand").count(), 4, "{events}");
+    ask(&["show"]).expect(1, &["no lab runs in process"]);
+}
