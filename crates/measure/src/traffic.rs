@@ -114,7 +114,20 @@ impl Classifier {
     pub fn classify(&mut self, frame: &[u8]) -> Kind {
         let len = frame.len() as u64;
         let unknown = Kind { lower: len, transport: 0, carried: 0, again: false };
-        let Some(header) = ipv4(frame) else { return unknown };
+        // Nearly all frames are plain IPv4, and what lies above is taken apart below.
+        let plain = (frame.get(12..14) == Some(&[8, 0]))
+            .then(|| Ipv4HeaderSlice::from_slice(&frame[14..]).ok())
+            .flatten();
+        let packet;
+        let header = match plain {
+            Some(header) => header,
+            None => {
+                let Ok(lax) = LaxSlicedPacket::from_ethernet(frame) else { return unknown };
+                packet = lax;
+                let Some(LaxNetSlice::Ipv4(ip)) = &packet.net else { return unknown };
+                ip.header()
+            }
+        };
         let start = frame.len().min(14 + header.slice().len());
         let lower = start as u64;
         // What lies between the IP packet's end and the frame's is padding.
@@ -186,20 +199,6 @@ impl Classifier {
                 false
             }
         }
-    }
-}
-
-/// The IPv4 header of a frame.
-fn ipv4(frame: &[u8]) -> Option<Ipv4HeaderSlice<'_>> {
-    // Nearly all frames are plain; what lies above need not be taken apart twice.
-    if frame.get(12..14) == Some(&[8, 0])
-        && let Ok(header) = Ipv4HeaderSlice::from_slice(&frame[14..])
-    {
-        return Some(header);
-    }
-    match LaxSlicedPacket::from_ethernet(frame).ok()?.net? {
-        LaxNetSlice::Ipv4(ip) => Some(ip.header()),
-        _ => None,
     }
 }
 
