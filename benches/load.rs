@@ -109,19 +109,22 @@ fn full(socket: &UdpSocket) -> ! {
     }
 }
 
-/// One at a time, evenly.
+/// One at a time, a gap and up to half of it more or less apart. Even ones would be
+/// due just when others come, and find the medium awake.
 fn paced(socket: &UdpSocket, rate: f64) -> ! {
     let payload = [0u8; FRAME - HEADERS];
     let begin = Instant::now();
     let gap = Duration::from_secs_f64(1.0 / rate);
+    let mut seed = [0u8; 8];
+    // SAFETY: writes eight bytes.
+    unsafe { libc::getrandom(seed.as_mut_ptr().cast(), seed.len(), 0) };
+    let mut dice = u64::from_ne_bytes(seed);
+    let mut share = move || {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (dice >> 33) as f64 / f64::from(1u32 << 31)
+    };
     // Many floods that start together are not to send together.
-    let mut due = gap.mul_f64(f64::from(std::process::id() % 97) / 97.0);
-    if rate < SPIN_FROM {
-        let mut byte = [0u8; 2];
-        // SAFETY: writes two bytes.
-        unsafe { libc::getrandom(byte.as_mut_ptr().cast(), 2, 0) };
-        due = gap.mul_f64(f64::from(u16::from_ne_bytes(byte)) / 65_536.0);
-    }
+    let mut due = gap.mul_f64(share());
     loop {
         let left = due.saturating_sub(begin.elapsed());
         match rate < SPIN_FROM {
@@ -133,7 +136,7 @@ fn paced(socket: &UdpSocket, rate: f64) -> ! {
             false => {}
         }
         let _ = socket.send(&payload);
-        due += gap;
+        due += gap.mul_f64(0.5 + share());
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the test bed can do on this machine, beside what the machine can:
 //! bring-up and tear-down of nodes, forwarded frames, release error.
 //!
-//! `cargo bench -p bench [-- nodes|frames|multicast|many|release|bulk]`
+//! `cargo bench -p bench [-- nodes|frames|multicast|many|release|bulk] [ring|tap|packet]`
 
 mod bare;
 mod bulk;
@@ -26,7 +26,8 @@ fn main() -> ExitCode {
         Some(load::BURN) => return load::burn(),
         _ => {}
     }
-    let wanted = |name: &str| args.is_empty() || args.iter().any(|arg| arg == name);
+    let all = args.iter().all(|arg| medium::FramePath::from_name(arg).is_some());
+    let wanted = |name: &str| all || args.iter().any(|arg| arg == name);
     let mut benches: Vec<Bench> = Vec::new();
     if wanted("nodes") {
         benches.push(nodes::bench);

@@ -44,7 +44,8 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
     for busy in [false, true] {
         for (nodes, rate) in loads {
             let case = |path| Case { path, nodes, rate, spin_us: 0, busy };
-            cases.extend([FramePath::Ring, FramePath::Tap].map(case));
+            let paths = frames::paths().into_iter();
+            cases.extend(paths.filter(|path| *path != FramePath::Packet).map(case));
         }
     }
     let spinning =
@@ -89,6 +90,7 @@ fn round(case: &Case) -> Result<[f64; 6], Box<dyn Error>> {
     while engine.frames() < count as u64 / 2 {
         std::thread::sleep(Duration::from_millis(10));
     }
+    let begin = std::time::Instant::now();
     let rate = f64::from(case.rate) / (count / 2) as f64;
     for node in (0..count).step_by(2) {
         let to = nodes::address(node ^ 1).to_string();
@@ -102,10 +104,12 @@ fn round(case: &Case) -> Result<[f64; 6], Box<dyn Error>> {
     let cpu = frames::medium_cpu_ns();
     std::thread::sleep(ROUND);
     let cpu = (frames::medium_cpu_ns() - cpu) as f64 / 1e7 / ROUND.as_secs_f64();
+    engine.end();
+    let seconds = begin.elapsed().as_secs_f64();
     drop(lab);
     let outcome = engine.stop()?;
     let seen = outcome.observer;
     let Some(late) = seen.held().summary(1e3) else { return Err("no frames".into()) };
-    let got = seen.held().count() as f64 / ROUND.as_secs_f64();
+    let got = seen.held().count() as f64 / seconds;
     Ok([late.p50, late.p99, late.max, got, cpu, outcome.stalls.count as f64])
 }

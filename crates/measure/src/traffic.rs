@@ -1,6 +1,8 @@
 //! What a frame is made of, layer by layer.
 
-use etherparse::{IpNumber, LaxNetSlice, LaxSlicedPacket, TcpHeaderSlice, UdpHeaderSlice};
+use etherparse::{
+    IpNumber, Ipv4HeaderSlice, LaxNetSlice, LaxSlicedPacket, TcpHeaderSlice, UdpHeaderSlice,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::ops::AddAssign;
@@ -112,9 +114,20 @@ impl Classifier {
     pub fn classify(&mut self, frame: &[u8]) -> Kind {
         let len = frame.len() as u64;
         let unknown = Kind { lower: len, transport: 0, carried: 0, again: false };
-        let Ok(packet) = LaxSlicedPacket::from_ethernet(frame) else { return unknown };
-        let Some(LaxNetSlice::Ipv4(ip)) = &packet.net else { return unknown };
-        let header = ip.header();
+        // Nearly all frames are plain IPv4, and what lies above is taken apart below.
+        let plain = (frame.get(12..14) == Some(&[8, 0]))
+            .then(|| Ipv4HeaderSlice::from_slice(&frame[14..]).ok())
+            .flatten();
+        let packet;
+        let header = match plain {
+            Some(header) => header,
+            None => {
+                let Ok(lax) = LaxSlicedPacket::from_ethernet(frame) else { return unknown };
+                packet = lax;
+                let Some(LaxNetSlice::Ipv4(ip)) = &packet.net else { return unknown };
+                ip.header()
+            }
+        };
         let start = frame.len().min(14 + header.slice().len());
         let lower = start as u64;
         // What lies between the IP packet's end and the frame's is padding.
