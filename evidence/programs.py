@@ -149,7 +149,7 @@ def losses(bed: Bed, repeats: int) -> None:
         links = f"{{near: {{up: {{delay: 20 ms, loss: {percent} %}}, down: {{delay: 20 ms}}}}}}"
         got, words = [], []
         for _ in range(repeats):
-            result, word = iperf(bed, links, ["-O", "5", "-C", "reno"], 25)
+            result, word = iperf(bed, links, ["-O", "5", "-C", "reno"], 20)
             got.append(received(result))
             words.append(word)
         loss, rtt = percent / 100, 0.04

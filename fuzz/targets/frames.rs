@@ -8,6 +8,8 @@ use medium::{Endpoint, Impairment, LossUnit, Segment, SegmentSpec};
 fuzz_target!(|frames: Vec<Vec<u8>>| {
     let lossy = Impairment {
         loss: "10 %".parse().unwrap(),
+        corrupt: "10 %".parse().unwrap(),
+        duplicate: "10 %".parse().unwrap(),
         loss_unit: LossUnit::Train,
         rate: "1 Mbit/s".parse().ok(),
         ..Impairment::default()
@@ -24,5 +26,6 @@ fuzz_target!(|frames: Vec<Vec<u8>>| {
         sent += 1;
     }
     let delivered = std::iter::from_fn(|| segment.due(u64::MAX)).count();
-    assert!(delivered <= 3 * sent);
+    // To three others, and every copy may be copied on both ways.
+    assert!(delivered <= 12 * sent);
 });

@@ -114,6 +114,15 @@ pub fn read_decisions(
     path: &Path,
     endpoints: &[usize],
 ) -> Result<Vec<Vec<[Replay; 2]>>, ReplayError> {
+    // The reader of such files may panic over damaged ones.
+    let read = std::panic::AssertUnwindSafe(|| read(path, endpoints));
+    std::panic::catch_unwind(read).unwrap_or_else(|_| {
+        let why = "its bytes are damaged".to_owned();
+        Err(ReplayError { path: path.to_owned(), why })
+    })
+}
+
+fn read(path: &Path, endpoints: &[usize]) -> Result<Vec<Vec<[Replay; 2]>>, ReplayError> {
     let failed = |why: String| ReplayError { path: path.to_owned(), why };
     let file = File::open(path).map_err(|error| failed(error.to_string()))?;
     let reader = SerializedFileReader::new(file).map_err(|error| failed(error.to_string()))?;
@@ -182,6 +191,9 @@ mod tests {
         decisions.end().unwrap();
         let error = read_decisions(&path, &[2]).unwrap_err().to_string();
         assert!(error.contains("other nodes"), "{error}");
+        let damaged = dir.path().join("damaged");
+        std::fs::write(&damaged, b"PAR1 nonsense PAR1").unwrap();
+        assert!(read_decisions(&damaged, &[1]).is_err());
         let missing = read_decisions(Path::new("/no/such"), &[]).unwrap_err().to_string();
         assert!(missing.contains("/no/such"));
     }

@@ -17,9 +17,8 @@ use units::Draw;
 pub(crate) struct Carried {
     /// The frame, link header included.
     pub frame: Rc<[u8]>,
-    /// When it came into the segment, and from whom.
+    /// When it came into the segment.
     pub arrived: Instant,
-    pub from: u32,
     /// Its place in the direction that it is on now, and what chance decided
     /// there.
     pub index: u64,
@@ -187,13 +186,13 @@ impl Direction {
     }
 
     /// Takes `frame` (link header included), which came into the segment at
-    /// `arrived` from the endpoint `from` and to this direction at `now`. With a
+    /// `arrived` and to this direction at `now`. With a
     /// `channel` it is then offered to that. Times must not decrease between
     /// calls of this and [`Self::turn`].
     pub(crate) fn admit(
         &mut self,
         frame: Rc<[u8]>,
-        (arrived, from): (Instant, u32),
+        arrived: Instant,
         now: Instant,
         (channel, mut radio): (bool, Radio<'_>),
         steps: &mut Vec<Step>,
@@ -211,9 +210,9 @@ impl Direction {
         }
         let copy = decision.duplicated.then(|| {
             let decision = self.fates.decide_copy(&self.asked, index);
-            Carried { frame: frame.clone(), arrived, from, index, decision }
+            Carried { frame: frame.clone(), arrived, index, decision }
         });
-        let frame = Carried { frame, arrived, from, index, decision };
+        let frame = Carried { frame, arrived, index, decision };
         self.enter(frame, now, channel, &mut radio, steps);
         if let Some(copy) = copy {
             self.record.totals.duplicated += 1;

@@ -58,7 +58,7 @@ impl Link {
     fn send(&mut self, frame: &[u8], now: Instant) {
         self.turns_until(now);
         let mut steps = Vec::new();
-        self.direction.admit(frame.into(), (now, 0), now, (false, None), &mut steps);
+        self.direction.admit(frame.into(), now, now, (false, None), &mut steps);
         self.heed(steps);
     }
 
@@ -280,7 +280,7 @@ fn a_replay_decides_again_what_was_decided() {
         let mut decided = Vec::new();
         for i in 0..1000 {
             let mut steps = Vec::new();
-            direction.admit(FRAME.as_slice().into(), (i, 0), i, (false, None), &mut steps);
+            direction.admit(FRAME.as_slice().into(), i, i, (false, None), &mut steps);
             let made = steps.iter().filter_map(|step| match step {
                 Step::Decided(index, decision) => Some((*index, *decision)),
                 _ => None,

@@ -32,6 +32,8 @@ pub struct Segment {
     calendar: Calendar,
     timetable: Vec<(Span, Change)>,
     parts: Option<Vec<u32>>,
+    /// Bytes under way on each direction.
+    held: Vec<[u64; 2]>,
     /// What is due and not yet taken.
     ready: VecDeque<Delivery>,
     drops: Vec<Drop>,
@@ -44,6 +46,11 @@ pub struct Segment {
     steps: Vec<Step>,
     said: Vec<Said>,
 }
+
+/// Bytes that may be under way on one direction, which a delay without a rate does
+/// not bound: 64 ms of 8 Gbit/s, or 5 s of 100 Mbit/s. More is dropped as by a full
+/// queue.
+const MOST_HELD: u64 = 64 << 20;
 
 impl Segment {
     /// An idle segment. While impairments wait, no link draws: the first measured
@@ -77,6 +84,7 @@ impl Segment {
             calendar: Calendar::default(),
             timetable: spec.timetable.clone(),
             parts: None,
+            held: vec![[0; 2]; spec.endpoints.len()],
             ready: VecDeque::new(),
             drops: Vec::new(),
             impaired: spec.impaired,
@@ -165,9 +173,9 @@ impl Segment {
         };
         self.places.insert(source, endpoint);
         match self.impaired {
-            true => self.enter(endpoint, Way::Up, frame.into(), (now, endpoint as u32), now),
+            true => self.enter(endpoint, Way::Up, frame.into(), now, now),
             false => {
-                let what = What::Land(frame.into(), now, endpoint as u32, endpoint as u32, Way::Up);
+                let what = What::Land(frame.into(), now, endpoint as u32, Way::Up);
                 self.calendar.add(now, what);
             }
         }
@@ -213,11 +221,11 @@ impl Segment {
         while let Some((at, what)) = self.calendar.take(now) {
             self.clock = self.clock.max(at);
             match what {
-                What::Land(frame, arrived, from, link, way) => {
-                    self.land((frame, arrived, from), link as usize, way, at);
+                What::Land(frame, arrived, link, way) => {
+                    self.land((frame, arrived), link as usize, way, at);
                 }
-                What::Gather(frame, arrived, from, link, way) => {
-                    self.gather((frame, arrived, from), link as usize, way, at);
+                What::Gather(frame, arrived, link, way) => {
+                    self.gather((frame, arrived), link as usize, way, at);
                 }
                 What::Offer(link, way, frame) => self.offer(link as usize, way, *frame, at),
                 What::Turn(link, way) => {
@@ -241,19 +249,12 @@ impl Segment {
         self.clock = self.clock.max(now);
     }
 
-    fn enter(
-        &mut self,
-        link: usize,
-        way: Way,
-        frame: Rc<[u8]>,
-        origin: (Instant, u32),
-        now: Instant,
-    ) {
+    fn enter(&mut self, link: usize, way: Way, frame: Rc<[u8]>, arrived: Instant, now: Instant) {
         let mut steps = std::mem::take(&mut self.steps);
         let channel = self.has_channel(way);
         let radio = self.radios[link].as_mut().map(|radio| (radio, way));
         let direction = &mut self.links[link][way as usize];
-        direction.admit(frame, origin, now, (channel, radio), &mut steps);
+        direction.admit(frame, arrived, now, (channel, radio), &mut steps);
         self.carry_out(link, way, steps, now);
     }
 
@@ -267,10 +268,17 @@ impl Segment {
             match step {
                 Step::Release(frame, at) => {
                     let gathers = self.links[link][way as usize].slots.is_some();
-                    let (frame, arrived, from) = (frame.frame, frame.arrived, frame.from);
+                    let (frame, arrived) = (frame.frame, frame.arrived);
+                    let held = &mut self.held[link][way as usize];
+                    if *held + frame.len() as u64 > MOST_HELD {
+                        self.links[link][way as usize].stopped(Cause::Overflow);
+                        self.drop(link, way, Cause::Overflow);
+                        continue;
+                    }
+                    *held += frame.len() as u64;
                     let what = match gathers {
-                        true => What::Gather(frame, arrived, from, link as u32, way),
-                        false => What::Land(frame, arrived, from, link as u32, way),
+                        true => What::Gather(frame, arrived, link as u32, way),
+                        false => What::Land(frame, arrived, link as u32, way),
                     };
                     self.calendar.add(at, what);
                 }
@@ -320,24 +328,20 @@ impl Segment {
     /// A frame waits for the slot in which it leaves.
     fn gather(
         &mut self,
-        (frame, arrived, from): (Rc<[u8]>, Instant, u32),
+        (frame, arrived): (Rc<[u8]>, Instant),
         link: usize,
         way: Way,
         now: Instant,
     ) {
         let slots = &mut self.links[link][way as usize].slots;
         let at = slots.as_mut().map_or(now, |slots| slots.send(frame.len() as u64, now));
-        self.calendar.add(at, What::Land(frame, arrived, from, link as u32, way));
+        self.calendar.add(at, What::Land(frame, arrived, link as u32, way));
     }
 
     /// A frame has come to the end of a direction.
-    fn land(
-        &mut self,
-        (frame, arrived, from): (Rc<[u8]>, Instant, u32),
-        link: usize,
-        way: Way,
-        at: Instant,
-    ) {
+    fn land(&mut self, (frame, arrived): (Rc<[u8]>, Instant), link: usize, way: Way, at: Instant) {
+        let held = &mut self.held[link][way as usize];
+        *held = held.saturating_sub(frame.len() as u64);
         if way == Way::Down {
             return self.ready.push_back(Delivery { endpoint: link, frame, arrived, intended: at });
         }
@@ -348,7 +352,7 @@ impl Segment {
             if self.parts.as_ref().is_some_and(|part| part[link] != part[endpoint]) {
                 self.drop(endpoint, Way::Down, Cause::Parted);
             } else if self.impaired {
-                self.enter(endpoint, Way::Down, frame.clone(), (arrived, from), at);
+                self.enter(endpoint, Way::Down, frame.clone(), arrived, at);
             } else {
                 let frame = frame.clone();
                 self.ready.push_back(Delivery { endpoint, frame, arrived, intended: at });

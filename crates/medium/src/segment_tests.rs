@@ -341,3 +341,18 @@ fn a_grant_and_a_radios_states_hold_frames_back() {
     // and has gone to sleep again by 20,000.
     assert_eq!(times, [20, 20, 280]);
 }
+
+#[test]
+fn what_is_under_way_is_bounded_where_nothing_else_bounds_it() {
+    let mut switch = segment(Channel::Switch, |_, link| link.up.delay = "10 s".parse().unwrap());
+    let long = [&[2, 0, 0, 0, 0, 9][..], &[2, 0, 0, 0, 0, 0], &[8, 0], &[0; 65_522]].concat();
+    (0..1200).for_each(|now| switch.send(0, &long, now));
+    assert_eq!(switch.waiting(), 1024, "64 MiB");
+    assert_eq!(switch.totals()[0][0].overflow, 176);
+    // A neighbour's are its own.
+    switch.send(1, &unicast(1, 9), 2000);
+    assert_eq!(switch.waiting(), 1025);
+    drain(&mut switch);
+    switch.send(0, &long, 60_000_000_000);
+    assert_eq!(switch.waiting(), 1);
+}

@@ -17,13 +17,13 @@ pub struct LinkRow {
     pub lost: f64,
     /// Frames dropped because the queue was full.
     pub overflow: f64,
-    /// Mean delay asked for.
+    /// Mean delay asked for; nothing where that changed.
     pub delay_asked_ms: Option<f64>,
     /// Mean delay got.
     pub delay_got_ms: Option<f64>,
     /// Greatest delay got.
     pub delay_max_ms: Option<f64>,
-    /// Share of frames to be lost.
+    /// Share of frames to be lost; nothing where that changed.
     pub loss_asked_pct: Option<f64>,
     /// Share lost.
     pub loss_got_pct: Option<f64>,
@@ -69,6 +69,10 @@ pub(crate) fn read(path: &Path) -> Result<Vec<LinkRow>, Error> {
     let at = |column: usize, row: usize| {
         numbers[column].get(row).copied().flatten().filter(|value| value.is_finite())
     };
+    // Where what is asked changed meanwhile there is no one figure to hold against
+    // what was got. Runs of earlier versions do not say.
+    let changing = columns.numbers("changing").unwrap_or_default();
+    let steady = |row: usize| changing.get(row).copied().flatten() != Some(1.0);
     let rows = nodes.into_iter().zip(directions).enumerate();
     Ok(rows
         .map(|(row, (node, direction))| LinkRow {
@@ -77,10 +81,10 @@ pub(crate) fn read(path: &Path) -> Result<Vec<LinkRow>, Error> {
             frames: at(0, row).unwrap_or(0.0),
             lost: at(1, row).unwrap_or(0.0),
             overflow: at(2, row).unwrap_or(0.0),
-            delay_asked_ms: at(3, row),
+            delay_asked_ms: at(3, row).filter(|_| steady(row)),
             delay_got_ms: at(4, row),
             delay_max_ms: at(5, row),
-            loss_asked_pct: at(6, row),
+            loss_asked_pct: at(6, row).filter(|_| steady(row)),
             loss_got_pct: at(7, row),
             rate_asked_bit_s: at(8, row).unwrap_or(0.0),
         })
