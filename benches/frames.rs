@@ -219,6 +219,7 @@ fn multicast_round(path: FramePath, members: usize) -> Result<f64, Box<dyn Error
 /// send one frame a second each.
 pub fn many() -> Result<(), Box<dyn Error>> {
     const NODES: usize = 4_096;
+    const WAIT: &str = "20";
     println!(
         "\nmany: {NODES} nodes, one frame a second each\n{:>7} {:>9} {:>6} {:>10}",
         "path", "frames/s", "CPU %", "priority"
@@ -228,10 +229,21 @@ pub fn many() -> Result<(), Box<dyn Error>> {
         let (spec, places) = switch(NODES, &impaired()?);
         let accounting = Accounting::new(vec![(0..NODES).collect()], Vec::new(), None);
         let engine = start(carrier, vec![spec], places, accounting, 0)?;
+        let begin = Instant::now();
         for node in 0..NODES {
-            load::start(&lab, node, &[load::FLOOD, &nodes::address(node ^ 1).to_string(), "1"])?;
+            let to = nodes::address(node ^ 1).to_string();
+            load::start(&lab, node, &[load::FLOOD, &to, "1", WAIT])?;
         }
-        std::thread::sleep(Duration::from_secs(8));
+        // Until all have been heard of: a frame to a node that has not would go to
+        // all of them.
+        while engine.frames() < NODES as u64 {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let started = begin.elapsed();
+        std::thread::sleep(Duration::from_secs(WAIT.parse()?) + Duration::from_secs(3));
+        if started > Duration::from_secs(WAIT.parse()?) {
+            println!("(programs took {started:.0?} to start: nodes were still to be learnt)");
+        }
         let (frames, cpu, begin) = (engine.frames(), medium_cpu_ns(), Instant::now());
         std::thread::sleep(Duration::from_secs(5));
         let seconds = begin.elapsed().as_secs_f64();

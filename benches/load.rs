@@ -9,7 +9,9 @@ use std::os::fd::AsRawFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Sends datagrams: `<address> <frames a second, 0 for as many as it can>`.
+/// Sends datagrams: `<address> <frames a second, 0 for as many as it can> [<seconds
+/// to wait before>]`. Who waits says by a group's report where it is, which goes to
+/// nobody.
 pub const FLOOD: &str = "__flood";
 /// Sends one datagram, so that a switch learns where the sender is, and has a
 /// socket for what comes back, which it does not read: `<address>`.
@@ -86,6 +88,10 @@ pub fn flood(args: &[String]) -> ExitCode {
     let Ok(socket) = UdpSocket::bind("0.0.0.0:0") else { return ExitCode::FAILURE };
     if socket.connect((address.as_str(), PORT)).is_err() {
         return ExitCode::FAILURE;
+    }
+    if let Some(wait) = args.get(2).and_then(|wait| wait.parse().ok()) {
+        let _ = socket.join_multicast_v4(&GROUP, &Ipv4Addr::UNSPECIFIED);
+        std::thread::sleep(Duration::from_secs(wait));
     }
     if rate == 0.0 { full(&socket) } else { paced(&socket, rate) }
 }
