@@ -191,8 +191,11 @@ pub fn run(
         unsent: outcomes.unsent,
         host: usage.host.clone(),
         under_way: under_way.iter().map(|(a, b)| (absolute(*a), absolute(*b))).collect(),
-        kernel_drops: kernel.iter().flatten().map(|c| c.tx_dropped + c.rx_dropped).sum::<u64>()
-            + accounting.nodes().iter().map(|node| node.refused).sum::<u64>(),
+        // A kernel drops frames of which a corrupted bit has made nothing: that
+        // was asked for.
+        kernel_drops: (kernel.iter().flatten().map(|c| c.tx_dropped + c.rx_dropped).sum::<u64>()
+            + accounting.nodes().iter().map(|node| node.refused).sum::<u64>())
+        .saturating_sub(links.iter().map(|row| row.got.corrupted).sum()),
         socket_drops,
         stalls: outcome.stalls,
         frames,
