@@ -222,8 +222,8 @@ RULES: dict[tuple[str, str], Callable[[], Rule]] = {
     ("rate-overload", "lost"): lambda: same(100 * (1 - 120 / 250)),
     ("rate-loss", "lost"): lambda: (100 * (1 - 120 / 250), 100 * (1 - 72 / 250)),
     ("slot-packets", "mean"): lambda: slots_of_packets(20, 40, 10, 4),
-    # Of 50 frames that are under way in 0.5 s netem holds 20.
-    ("rate-limit", "lost"): lambda: (100 * (1 - 20 / 0.5008 / 100), 0.0),
+    # Netem takes 20, and the next when the first has left, 51 frames later.
+    ("rate-limit", "lost"): lambda: (100 * (1 - 20 / 51), 0.0),
     ("bucket", "mean"): lambda: bucket(10_000, 20),
 }
 
