@@ -3,8 +3,11 @@
 //! the system's or the test machine's.
 
 mod accounting;
+mod busy;
 mod capture;
 mod decisions;
+mod evidence;
+mod facts;
 mod host;
 mod latency;
 mod links;
@@ -16,10 +19,11 @@ mod verdict;
 pub use accounting::{Accounting, NodeTraffic};
 pub use capture::{Capture, CaptureError};
 pub use decisions::{Decisions, ReplayError, read_decisions};
+pub use facts::{Broken, Facts};
 pub use host::{HostUse, Sampler, Usage, UsageRow};
 pub use latency::{Latency, Summary};
 pub use links::LinkRow;
 pub use messages::{Message, Outcomes, outcomes, under_way};
 pub use tables::{TableError, write_links, write_messages, write_nodes};
 pub use traffic::{Classifier, Kind, Traffic};
-pub use verdict::{Broken, Evidence, Facts, Status, Verdict, judge};
+pub use verdict::{Evidence, Status, Verdict, judge};

@@ -10,10 +10,12 @@ mod conversation;
 mod error;
 mod folder;
 mod jobs;
+mod link_rows;
 mod live;
 mod machine;
 mod quiet;
 mod run;
+mod summary;
 mod topology;
 
 pub use conduct::{Phase, Progress, Watch};

@@ -4,8 +4,9 @@ use crate::carry;
 use crate::collect::{Schedule, collect};
 use crate::conduct::{Conduct, Phase, Watch};
 use crate::error::Error;
-use crate::folder::{self, Folder, Results};
+use crate::folder::{Folder, Results};
 use crate::jobs::{Job, Role, State, jobs, port_down};
+use crate::link_rows::link_rows;
 use crate::live::Door;
 use crate::quiet::Patience;
 use crate::topology::Topology;
@@ -166,7 +167,7 @@ pub fn run(
         outcome.refused.iter().map(|why| format!("a change of a link could not be made: {why}")),
     );
     let (links, intervals) =
-        folder::links(plan, &topology, &outcome.totals, &outcome.intervals, start_ns);
+        link_rows(plan, &topology, &outcome.totals, &outcome.intervals, start_ns);
     let broken = intervals.iter().filter_map(|row| {
         let (what, asked, got, tolerance, unit) = row.broken()?;
         let at = format!("{}:{} {}", row.node, row.interface, row.direction);

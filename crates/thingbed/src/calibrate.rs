@@ -8,7 +8,8 @@ mod page;
 mod probe;
 
 use crate::progress::Screen;
-use crate::sweep::{current_exe, frame_path, watch_signals, workload_program};
+use crate::signals::watch_signals;
+use crate::surroundings::{current_exe, frame_path, workload_program};
 use crate::{Status, complain, remark, say};
 use experiment::{Experiment, Only};
 use probe::{Asked, Probe, Row};

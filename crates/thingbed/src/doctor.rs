@@ -1,6 +1,6 @@
 //! What this machine has and lacks, what that costs, and the line that mends it.
 
-use crate::sweep::workload_program;
+use crate::surroundings::workload_program;
 use crate::{Status, say};
 use lab::{Interface, Lab, Limits, Link, Member, NodeSpec};
 use medium::Ring;

@@ -8,7 +8,10 @@ mod link;
 mod progress;
 mod resume;
 mod show;
+mod signals;
+mod surroundings;
 mod sweep;
+mod wanted;
 
 use arguments::{Arguments, Command};
 use clap::Parser;

@@ -4,6 +4,9 @@ use crate::arguments::Run;
 use crate::progress::Screen;
 use crate::resume;
 use crate::show;
+use crate::signals::watch_signals;
+use crate::surroundings::{current_exe, frame_path, workload_program};
+use crate::wanted::Wanted;
 use crate::{Status, complain, remark};
 use experiment::{Cell, Experiment};
 use medium::FramePath;
@@ -20,7 +23,7 @@ pub fn run(arguments: &Run) -> Status {
         Ok(experiment) => experiment,
         Err(status) => return status,
     };
-    let Wanted { cells, repeats, seed } = match wanted(arguments, &experiment) {
+    let Wanted { cells, repeats, seed } = match Wanted::of(arguments, &experiment) {
         Ok(wanted) => wanted,
         Err(error) => {
             complain(error);
@@ -58,55 +61,6 @@ pub fn run(arguments: &Run) -> Status {
     // sweep cut short has something of each.
     let runs = repeats.flat_map(|repeat| cells.iter().map(move |cell| (repeat, cell)));
     sweep.run(&runs.collect::<Vec<_>>())
-}
-
-/// What is run: the cells, how often, and with which seed. A replay is one run,
-/// and takes all of these from the run that it replays.
-struct Wanted {
-    cells: Vec<Cell>,
-    repeats: std::ops::Range<u32>,
-    seed: u64,
-}
-
-fn wanted(arguments: &Run, experiment: &Experiment) -> Result<Wanted, String> {
-    let Some(folder) = &arguments.replay else {
-        return Ok(Wanted {
-            cells: show::cells(experiment, &arguments.only).map_err(|e| e.to_string())?,
-            repeats: 0..arguments.repeat.unwrap_or(experiment.repeats),
-            seed: arguments.seed.unwrap_or(experiment.seed),
-        });
-    };
-    let path = folder.join("plan.json");
-    let read = fs::read_to_string(&path).map_err(|error| error.to_string());
-    let plan: Value = read
-        .and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()))
-        .map_err(|error| {
-            format!(
-                "could not read {}: {error}\n  --replay takes the folder of one run",
-                path.display()
-            )
-        })?;
-    if plan["experiment"] != experiment.name.as_str() {
-        return Err(format!(
-            "the run in {} is of the experiment {}, not of `{}`",
-            folder.display(),
-            plan["experiment"],
-            experiment.name
-        ));
-    }
-    let cell: Cell = serde_json::from_value(plan["cell"].clone()).unwrap_or_default();
-    let repeat = plan["repeat"].as_u64().unwrap_or(0) as u32;
-    let seed = plan["seed"].as_u64().unwrap_or(experiment.seed);
-    Ok(Wanted { cells: vec![cell], repeats: repeat..repeat + 1, seed })
-}
-
-/// The way of carrying frames that the environment asks for, for tests and
-/// comparisons.
-pub(crate) fn frame_path() -> Result<Option<FramePath>, String> {
-    let Ok(name) = std::env::var("THINGBED_FRAME_PATH") else { return Ok(None) };
-    let all = FramePath::ALL.map(FramePath::name).join(", ");
-    let found = FramePath::from_name(&name);
-    found.map(Some).ok_or(format!("THINGBED_FRAME_PATH is `{name}`, and may be one of {all}"))
 }
 
 /// A sweep that is being run.
@@ -291,44 +245,6 @@ fn begin(arguments: &Run, experiment: &Experiment, seed: u64) -> Result<PathBuf,
         copy(reference, "reference.json")?;
     }
     Ok(folder)
-}
-
-/// Ctrl-C, a polite kill and a terminal that is closed end the run in good order.
-/// A second one ends it at once: nodes go with the tool all the same, and groups
-/// for limits are left to `gc`.
-pub(crate) fn watch_signals() -> std::io::Result<Arc<AtomicBool>> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [SIGHUP, SIGINT, SIGTERM] {
-        // nohup means it.
-        if is_ignored(signal) {
-            continue;
-        }
-        let status = Status::Interrupted as i32;
-        signal_hook::flag::register_conditional_shutdown(signal, status, flag.clone())?;
-        signal_hook::flag::register(signal, flag.clone())?;
-    }
-    Ok(flag)
-}
-
-fn is_ignored(signal: i32) -> bool {
-    // SAFETY: an all-zero action is valid; it is only read into.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(signal, std::ptr::null(), &raw mut action);
-        action.sa_sigaction == libc::SIG_IGN
-    }
-}
-
-/// The program that speaks the interaction models: beside this one, or in PATH.
-pub fn workload_program() -> PathBuf {
-    const NAME: &str = "thingbed-workload";
-    let beside = current_exe().with_file_name(NAME);
-    if beside.exists() { beside } else { PathBuf::from(NAME) }
-}
-
-pub(crate) fn current_exe() -> PathBuf {
-    std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe"))
 }
 
 fn name(cell: &Cell, repeat: u32) -> String {

@@ -1,0 +1,144 @@
+//! The figures of a run: `summary.json`.
+
+use crate::folder::Results;
+use crate::run::{interactions, used};
+use experiment::InteractionPattern;
+use measure::{LinkRow, Traffic};
+use serde_json::{Map, Value, json};
+
+/// The payload that applications in each node handed to their transports: a
+/// message to all over multicast is handed over once, over connections once
+/// for each.
+fn payload_sent(results: &Results<'_>, group: &str) -> u64 {
+    let plan = results.plan;
+    let in_group = |name: &str| plan.nodes.iter().any(|n| n.name == name && n.group == group);
+    let mut bytes = 0;
+    let mut row = 0;
+    for (_, interaction) in interactions(plan) {
+        let count = interaction.replies() as usize;
+        let rows = &results.messages[row..(row + count).min(results.messages.len())];
+        row += count;
+        if in_group(&interaction.source) {
+            let mut sent: Vec<u64> =
+                rows.iter().filter(|m| m.sent_ns.is_some()).map(|m| m.message).collect();
+            if interaction.down == InteractionPattern::PgmPublishSubscribe {
+                sent.dedup();
+            }
+            bytes += sent.len() as u64 * interaction.payload_bytes;
+        }
+        let answers = rows.iter().filter(|m| m.reply_sent_ns.is_some() && in_group(&m.peer));
+        bytes += answers.count() as u64 * interaction.reply_payload_bytes;
+    }
+    bytes
+}
+
+pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> Value {
+    let plan = results.plan;
+    let mut groups = Map::new();
+    let mut all = Map::new();
+    let mut names: Vec<&str> = Vec::new();
+    for node in &plan.nodes {
+        if !names.contains(&node.group.as_str()) {
+            names.push(&node.group);
+        }
+    }
+    for name in names {
+        let nodes: Vec<usize> =
+            (0..plan.nodes.len()).filter(|i| plan.nodes[*i].group == name).collect();
+        let figures = group(results, name, &nodes);
+        for (key, value) in figures.as_object().into_iter().flatten() {
+            let sum = all.entry(key.clone()).or_insert(json!(0));
+            *sum = match (sum.as_u64(), value.as_u64()) {
+                (Some(a), Some(b)) if key == "rss_max_bytes" => json!(a.max(b)),
+                (Some(a), Some(b)) => json!(a + b),
+                _ => json!(sum.as_f64().unwrap_or(0.0) + value.as_f64().unwrap_or(0.0)),
+            };
+        }
+        groups.insert(name.to_owned(), figures);
+    }
+    let lateness = results.accounting.lateness().summary(1e3).unwrap_or_default();
+    let offered: u64 = links.iter().map(|l| l.got.at_risk()).sum();
+    let lossy = links.iter().filter(|l| l.loss_asked_pct() > 0.0 && !l.changing);
+    let (mut frames, mut asked, mut lost) = (0, 0.0, 0);
+    for link in lossy {
+        frames += link.got.at_risk();
+        asked += link.loss_asked_pct() * link.got.at_risk() as f64;
+        lost += link.got.lost;
+    }
+    json!({
+        "experiment": plan.experiment,
+        "cell": plan.cell,
+        "seed": plan.seed,
+        "repeat": plan.repeat,
+        "verdict": {"status": results.verdict.status, "reasons": results.verdict.reasons},
+        "messages": results.outcomes,
+        "groups": groups,
+        "all": all,
+        "links": {
+            "delay_error_us": {"p50": lateness.p50, "p99": lateness.p99, "max": lateness.max},
+            "frames": offered,
+            // Over the links that were asked to lose, weighted by their frames.
+            "loss_asked_pct": asked / (frames.max(1)) as f64,
+            "loss_got_pct": 100.0 * lost as f64 / frames.max(1) as f64,
+            "overflow_frames": links.iter().map(|l| l.got.overflow).sum::<u64>(),
+            "outage_frames": links.iter().map(|l| l.got.outage).sum::<u64>(),
+            "rejected_frames": links.iter().map(|l| l.got.rejected).sum::<u64>(),
+            "not_as_asked": results.intervals.iter().filter(|l| !l.is_kept()).count(),
+        },
+    })
+}
+
+fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> Value {
+    let (mut tx, mut rx) = (Traffic::default(), Traffic::default());
+    let (mut kernel_tx, mut kernel_rx, mut medium_tx, mut medium_rx) = (0, 0, 0, 0);
+    for node in nodes {
+        let Some(traffic) = results.accounting.nodes().get(*node) else { continue };
+        tx += traffic.tx;
+        rx += traffic.rx;
+        medium_tx += traffic.all_tx[0];
+        medium_rx += traffic.all_rx[0];
+    }
+    for (port, place) in results.topology.places.iter().enumerate() {
+        if nodes.contains(&results.topology.owners[place.segment][place.endpoint])
+            && let Some(counters) = results.kernel[port]
+        {
+            kernel_tx += counters.tx_frames;
+            kernel_rx += counters.rx_frames;
+        }
+    }
+    let jobs = results.jobs.iter().filter(|job| nodes.contains(&job.node));
+    let usage: Vec<_> = jobs.map(|job| (job.is_foreign(), used(job))).collect();
+    let cpu_us: u64 = usage.iter().map(|(_, u)| u.user_us + u.system_us).sum();
+    let before_us = nodes.iter().map(|node| results.cpu_before_ns[*node]).sum::<u64>() / 1000;
+    let payload = payload_sent(results, name);
+    let own = usage.iter().any(|(foreign, _)| *foreign);
+    json!({
+        "nodes": nodes.len(),
+        "tx_bytes": tx.bytes,
+        "rx_bytes": rx.bytes,
+        "tx_frames": tx.frames,
+        "rx_frames": rx.frames,
+        "payload_bytes": payload,
+        // What foreign programs mean as payload nobody knows.
+        "overhead_bytes": if own { 0 } else { tx.bytes - payload.min(tx.carried) },
+        "lower_bytes": tx.lower,
+        "transport_bytes": tx.transport,
+        "carried_bytes": tx.carried,
+        "control_frames": tx.control_frames,
+        "control_bytes": tx.control_bytes,
+        "retransmitted_frames": tx.retransmitted_frames,
+        "retransmitted_bytes": tx.retransmitted_bytes,
+        "rx_lower_bytes": rx.lower,
+        "rx_transport_bytes": rx.transport,
+        "rx_carried_bytes": rx.carried,
+        "rx_control_frames": rx.control_frames,
+        "rx_control_bytes": rx.control_bytes,
+        "cpu_ms": cpu_us.saturating_sub(before_us) as f64 / 1e3,
+        "rss_max_bytes": usage.iter().map(|(_, u)| u.peak_bytes).max().unwrap_or(0),
+        // Since the nodes came up, to be held against each other.
+        "medium_tx_frames": medium_tx,
+        "medium_rx_frames": medium_rx,
+        "kernel_tx_frames": kernel_tx,
+        "kernel_rx_frames": kernel_rx,
+    })
+}

@@ -1,0 +1,32 @@
+//! Signals that end a run.
+
+use crate::Status;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Ctrl-C, a polite kill and a terminal that is closed end the run in good order.
+/// A second one ends it at once: nodes go with the tool all the same, and groups
+/// for limits are left to `gc`.
+pub(crate) fn watch_signals() -> std::io::Result<Arc<AtomicBool>> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        // nohup means it.
+        if is_ignored(signal) {
+            continue;
+        }
+        let status = Status::Interrupted as i32;
+        signal_hook::flag::register_conditional_shutdown(signal, status, flag.clone())?;
+        signal_hook::flag::register(signal, flag.clone())?;
+    }
+    Ok(flag)
+}
+
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: an all-zero action is valid; it is only read into.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut action);
+        action.sa_sigaction == libc::SIG_IGN
+    }
+}
