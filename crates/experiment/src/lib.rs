@@ -37,8 +37,8 @@ pub use only::Only;
 pub use outcome::{Outcome, Status, evaluate};
 pub use pattern::InteractionPattern;
 pub use plan::{
-    Command, Interaction, Mac, Plan, PlannedChange, PlannedChannel, PlannedLimits, PlannedLink,
-    PlannedNetwork, PlannedNode, PlannedWhat, Workload,
+    Command, Interaction, Mac, Plan, PlannedChange, PlannedChannel, PlannedFault, PlannedFaultKind,
+    PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode, PlannedWhat, Program, Ready, Workload,
 };
 pub use problem::{Errors, Problem};
 pub use schema::schema;

@@ -29,6 +29,9 @@ pub struct Plan {
     pub networks: Vec<PlannedNetwork>,
     /// What runs.
     pub workloads: Vec<Workload>,
+    /// What befalls nodes' programs, in the order of its times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<PlannedFault>,
     /// How long messages are sent.
     pub duration: Span,
     /// How long to wait after that for what is still on its way.
@@ -67,6 +70,84 @@ pub struct PlannedNode {
     pub links: Vec<PlannedLink>,
     /// What it may use of the machine.
     pub limits: PlannedLimits,
+    /// The program that it is there for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Program>,
+}
+
+/// The program that a node is there for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// The program and its arguments.
+    pub run: Vec<String>,
+    /// Variables added to its environment.
+    pub env: IndexMap<String, String>,
+    /// When it is ready for others; as soon as it has started if none.
+    pub ready: Option<Ready>,
+}
+
+/// When a node's program is ready.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ready {
+    /// When somebody in the node listens on this TCP port.
+    Tcp(u16),
+    /// When somebody in the node has bound this UDP port.
+    Udp(u16),
+    /// When its output or its standard error holds this text.
+    Log(String),
+}
+
+impl fmt::Display for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(port) => write!(f, "TCP port {port} is listened on"),
+            Self::Udp(port) => write!(f, "UDP port {port} is bound"),
+            Self::Log(text) => write!(f, "it has said `{text}`"),
+        }
+    }
+}
+
+/// Something that befalls nodes' programs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedFault {
+    /// When, from the start of the schedules.
+    pub at: Span,
+    /// What.
+    pub what: PlannedFaultKind,
+    /// The nodes.
+    pub nodes: Vec<String>,
+}
+
+/// What can befall a node's programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlannedFaultKind {
+    /// All of them are killed at once.
+    Kill,
+    /// The node's own is asked to end.
+    Stop,
+    /// The node's own is started, if it does not run.
+    Start,
+    /// The node's own is asked to end, and started again.
+    Restart,
+    /// All of them stand still.
+    Pause,
+    /// All of them go on.
+    Resume,
+}
+
+impl fmt::Display for PlannedFaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Kill => "kill",
+            Self::Stop => "stop",
+            Self::Start => "start",
+            Self::Restart => "restart",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+        })
+    }
 }
 
 /// What a node may use of the machine; none is no limit.

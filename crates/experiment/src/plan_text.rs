@@ -44,6 +44,12 @@ impl fmt::Display for Plan {
                 }
             }
         }
+        if !self.faults.is_empty() {
+            writeln!(f, "\nfaults:")?;
+        }
+        for fault in &self.faults {
+            writeln!(f, "  at {}: {} {}", time(fault.at), fault.what, ends_of(&fault.nodes))?;
+        }
         let (duration, drain) = (time(self.duration), time(self.drain));
         write!(f, "\nrun time: {duration}, then up to {drain} for what is on its way")?;
         write!(f, " (setting up: {} at most)", time(self.setup_limit))
@@ -67,7 +73,16 @@ fn write_group(f: &mut fmt::Formatter<'_>, nodes: &[PlannedNode]) -> fmt::Result
     if let Some(memory) = first.limits.memory {
         write!(f, ", {memory} of memory each")?;
     }
-    writeln!(f)
+    writeln!(f)?;
+    if let Some(program) = &first.program {
+        write!(f, "    run: {}", program.run.join(" "))?;
+        if let Some(ready) = &program.ready {
+            write!(f, ", ready when {ready}")?;
+        }
+        writeln!(f)?;
+        program.env.iter().try_for_each(|(key, v)| writeln!(f, "    {key}={v}"))?;
+    }
+    Ok(())
 }
 
 fn write_links(f: &mut fmt::Formatter<'_>, network: &str, nodes: &[PlannedNode]) -> fmt::Result {

@@ -2,8 +2,8 @@
 
 use crate::expect::Comparison;
 use crate::file::{
-    Cell, Cells, Channel, Codel, File, Foreign, ForeignModel, Gilbert, Markov, Outage, Red, Shape,
-    Slot, Ways,
+    Cell, Cells, Channel, Codel, File, Foreign, ForeignModel, Gilbert, Markov, Outage, Ready, Red,
+    Shape, Slot, Ways,
 };
 use crate::matrix::Matrix;
 use crate::pattern::InteractionPattern;
@@ -96,7 +96,7 @@ macro_rules! derived {
     )*};
 }
 derived!(bool, f64, u32, u64, Channel, Cell, Shape);
-derived!(Gilbert, Markov, Cells, Codel, Red, Slot, Outage);
+derived!(Gilbert, Markov, Cells, Codel, Red, Slot, Outage, Ready);
 
 impl<T: ForeignModel> Describe for Foreign<T> {
     fn describe(_: &mut SchemaGenerator) -> Schema {
@@ -224,7 +224,7 @@ mod tests {
             )*};
         }
         same!(file::File, file::Group, file::Limits, file::Network, file::Profile, file::Link);
-        same!(file::Entry, Gilbert, Markov, Cells, Codel, Red, Slot, Outage);
+        same!(file::Entry, file::Fault, Gilbert, Markov, Cells, Codel, Red, Slot, Outage, Ready);
         same!(file::Impairment, file::Model, file::Interaction, file::Command, Expect);
     }
 

@@ -90,6 +90,7 @@ const SPARE_FILES: u64 = 256;
 pub struct Lab {
     sockets: Arc<Vec<OwnedFd>>,
     pids: Vec<i32>,
+    names: Vec<String>,
     events: Receiver<Event>,
     reader: Option<JoinHandle<()>>,
     nursery: Child,
@@ -119,6 +120,7 @@ impl Lab {
         let mut lab = Self {
             sockets: Arc::new(Vec::new()),
             pids: Vec::with_capacity(members.len()),
+            names: members.iter().map(|member| member.spec.name.clone()).collect(),
             events,
             reader: None,
             nursery,
@@ -192,6 +194,19 @@ impl Lab {
     /// When there is no such node.
     pub fn signal(&self, node: usize, id: u64, signal: i32) {
         let _ = send(&self.sockets[node], &ToInit::Signal { id, signal }, &[]);
+    }
+
+    /// Sends `signal` to every process of a node but its init.
+    ///
+    /// # Panics
+    /// When there is no such node.
+    pub fn signal_all(&self, node: usize, signal: i32) {
+        let _ = send(&self.sockets[node], &ToInit::SignalAll { signal }, &[]);
+    }
+
+    /// The index of the node called `name`.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|node| node == name)
     }
 
     /// Says something to the nursery and takes its answer.

@@ -114,6 +114,8 @@ pub(crate) enum ToInit {
     Run { id: u64, argv: Vec<String>, env: Vec<(String, String)>, cwd: String, control: bool },
     /// Send a signal to a program's process group.
     Signal { id: u64, signal: i32 },
+    /// Send a signal to every process of the node but the init.
+    SignalAll { signal: i32 },
 }
 
 /// From an init to the tool.

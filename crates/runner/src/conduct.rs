@@ -2,8 +2,10 @@
 
 use crate::conversation::{Said, Say};
 use crate::error::Error;
+use crate::faults::Faults;
 use crate::jobs::{Job, Role, State};
 use crate::quiet::{Activity, Patience};
+use crate::ready::is_ready;
 use lab::{Event, Exit, Lab};
 use measure::Accounting;
 use medium::{Engine, monotonic_now};
@@ -82,6 +84,8 @@ pub(crate) struct Conduct<'a> {
     /// When offset 0 of the schedules is.
     pub start_ns: Option<u64>,
     pub phase: Phase,
+    /// What befalls nodes' programs.
+    pub faults: Faults,
 }
 
 impl Conduct<'_> {
@@ -89,15 +93,35 @@ impl Conduct<'_> {
     /// are ready.
     pub(crate) fn set_up(&mut self, limit: Span, logs: &Path) -> Result<(), Error> {
         self.phase = Phase::SetUp;
+        let deadline = monotonic_now() + limit.as_ns();
+        // What workloads talk to is there before them.
+        self.start_all((deadline, limit), logs, |job| job.role == Role::Node)?;
+        self.start_all((deadline, limit), logs, |job| !job.is_foreign())
+    }
+
+    /// Starts those programs that `these` is true of and waits until they are ready.
+    fn start_all(
+        &mut self,
+        (deadline, limit): (u64, Span),
+        logs: &Path,
+        these: impl Fn(&Job) -> bool,
+    ) -> Result<(), Error> {
         for id in 0..self.jobs.len() {
-            if !self.jobs[id].is_foreign() {
+            if these(&self.jobs[id]) {
                 self.jobs[id].start(self.lab, id as u64)?;
             }
         }
-        let deadline = monotonic_now() + limit.as_ns();
         loop {
             self.look()?;
-            let waits = |job: &&Job| !job.is_foreign() && job.state == State::Starting;
+            for job in self.jobs.iter_mut().filter(|job| these(job)) {
+                if let (State::Starting, Role::Node) = (&job.state, job.role) {
+                    let pid = self.lab.pids()[job.node];
+                    if job.ready.as_ref().is_none_or(|when| is_ready(when, pid, &job.files)) {
+                        job.state = State::Ready;
+                    }
+                }
+            }
+            let waits = |job: &&Job| these(job) && job.state == State::Starting;
             let missing: Vec<&Job> = self.jobs.iter().filter(waits).collect();
             if missing.is_empty() {
                 return Ok(());
@@ -112,7 +136,7 @@ impl Conduct<'_> {
                     missing: missing.len(),
                     all: self.jobs.len(),
                     limit,
-                    names: names.join(", ") + more,
+                    names: names.join(", ") + more + &awaited(missing[0]),
                     words: missing[0].files.last_words(),
                     logs: logs.to_owned(),
                 });
@@ -129,6 +153,7 @@ impl Conduct<'_> {
         for (id, job) in self.jobs.iter_mut().enumerate() {
             match &mut job.conversation {
                 Some(conversation) => conversation.say(Say::Start { at_ns }),
+                None if job.role == Role::Node => {}
                 None => job.start(self.lab, id as u64)?,
             }
         }
@@ -149,6 +174,7 @@ impl Conduct<'_> {
         loop {
             self.look()?;
             let now = monotonic_now();
+            self.faults.turn(now.saturating_sub(start), self.lab, &mut self.jobs)?;
             if now >= over {
                 self.phase = Phase::Drain;
             }
@@ -163,14 +189,14 @@ impl Conduct<'_> {
                 self.failures.push("the medium failed; no frames were carried after that".into());
                 return Ok(());
             }
-            if self.is_done(now >= over) || now > over + drain.as_ns() {
+            if (self.is_done(now >= over) && self.faults.is_over()) || now > over + drain.as_ns() {
                 return Ok(());
             }
             let messages: u64 = self.jobs.iter().map(|job| job.progress.0 + job.progress.1).sum();
             activity.saw(now, self.engine.frames(), self.engine.waiting(), messages);
             // A program of the user's may think for long without a frame.
             let thinks = self.jobs.iter().any(|j| j.role == Role::Command && j.is_alive());
-            if now >= over && !thinks && activity.is_over(now, patience) {
+            if now >= over && !thinks && self.faults.is_over() && activity.is_over(now, patience) {
                 return Ok(());
             }
         }
@@ -190,7 +216,15 @@ impl Conduct<'_> {
     /// Asks all programs to end, then tells them, then makes them.
     pub(crate) fn stop(&mut self) -> Result<(), Error> {
         self.phase = Phase::Stop;
-        for (id, job) in self.jobs.iter_mut().enumerate().filter(|(_, job)| job.is_alive()) {
+        // What workloads talk to goes after them.
+        self.stop_all(|job| job.role != Role::Node)?;
+        self.stop_all(|_| true)
+    }
+
+    /// The same of those programs that `these` is true of.
+    fn stop_all(&mut self, these: impl Fn(&Job) -> bool) -> Result<(), Error> {
+        let meant = |job: &Job| these(job) && job.is_alive();
+        for (id, job) in self.jobs.iter_mut().enumerate().filter(|(_, job)| meant(job)) {
             match &mut job.conversation {
                 Some(conversation) => conversation.say(Say::Stop {}),
                 None => self.lab.signal(job.node, id as u64, libc::SIGTERM),
@@ -198,11 +232,11 @@ impl Conduct<'_> {
         }
         for (limit, signal) in [(STOP_NS, libc::SIGTERM), (TERM_NS, libc::SIGKILL), (TERM_NS, 0)] {
             let deadline = monotonic_now() + limit;
-            while self.jobs.iter().any(Job::is_alive) && monotonic_now() < deadline {
+            while self.jobs.iter().any(meant) && monotonic_now() < deadline {
                 self.look()?;
             }
             let stubborn: Vec<usize> =
-                (0..self.jobs.len()).filter(|id| self.jobs[*id].is_alive()).collect();
+                (0..self.jobs.len()).filter(|id| meant(&self.jobs[*id])).collect();
             if stubborn.is_empty() {
                 break;
             }
@@ -299,17 +333,26 @@ impl Conduct<'_> {
                 }
                 let job = &mut self.jobs[id as usize];
                 job.state = State::Ended { exit, usage };
+                let (node, own, asked) = (job.node, job.role == Role::Node, job.asked_to_end);
                 let how = match exit {
                     Exit::Status(status) => format!("ended with status {status}"),
                     Exit::Signal(signal) => format!("was killed by signal {signal}"),
                 };
                 let words = job.files.last_words();
+                if own && self.phase != Phase::Stop {
+                    self.faults.ended(node, self.lab, &mut self.jobs)?;
+                }
+                if asked {
+                    return Ok(());
+                }
+                let job = &self.jobs[id as usize];
                 if !begun {
                     return Err(Error::Died { node: job.name.clone(), how, words });
                 }
                 // A command of the user's may end when it likes, if it is content.
-                let content =
-                    exit == Exit::Status(0) && (job.is_foreign() || self.phase == Phase::Stop);
+                // A node's own is to last.
+                let may_end = matches!(job.role, Role::Command | Role::Background);
+                let content = exit == Exit::Status(0) && (may_end || self.phase == Phase::Stop);
                 let stopped = self.phase == Phase::Stop && job.is_foreign();
                 if !content && !stopped {
                     let words = words.lines().last().map(|l| format!(": {l}")).unwrap_or_default();
@@ -333,4 +376,9 @@ impl Conduct<'_> {
         }
         Ok(())
     }
+}
+
+/// What a node's program is waited for.
+fn awaited(job: &Job) -> String {
+    job.ready.as_ref().map_or(String::new(), |ready| format!(" (ready when {ready})"))
 }

@@ -1,6 +1,7 @@
 //! The run folder: what is written when a run is over.
 
 use crate::error::Error;
+use crate::faults::Befallen;
 use crate::jobs::Job;
 use crate::live::Made;
 use crate::machine::Machine;
@@ -40,6 +41,8 @@ pub(crate) struct Results<'a> {
     pub intervals: &'a [LinkRow],
     /// What was changed by hand while it ran.
     pub made: &'a [Made],
+    /// What befell nodes' programs.
+    pub befallen: &'a [Befallen],
     /// Decisions that `decisions.parquet` lacks.
     pub decisions_missed: u64,
     pub priority: Priority,
@@ -143,6 +146,10 @@ impl Folder {
         for made in results.made {
             let at = since(made.at_ns);
             lines.push(json!({"at_s": at, "event": "change by hand", "change": made.request}));
+        }
+        for fault in results.befallen {
+            let (at, what, node) = (since(fault.at_ns), fault.what, &fault.node);
+            lines.push(json!({"at_s": at, "event": "fault", "what": what, "node": node}));
         }
         let time = |line: &Value| line["at_s"].as_f64().unwrap_or(f64::MAX);
         lines.sort_by(|a, b| time(a).total_cmp(&time(b)));

@@ -2,7 +2,7 @@
 
 use crate::conversation::Conversation;
 use crate::error::Error;
-use experiment::{Interaction, InteractionPattern, Plan, Workload};
+use experiment::{Interaction, InteractionPattern, Plan, Ready, Workload};
 use lab::{Exit, Lab, Program, Usage};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -22,6 +22,8 @@ pub(crate) enum Role {
     Command,
     /// Somebody's own program, which ends when the run does.
     Background,
+    /// The program that a node is there for.
+    Node,
 }
 
 /// How far a program is.
@@ -44,8 +46,8 @@ pub(crate) struct Job {
     pub node: usize,
     /// The node's name.
     pub name: String,
-    /// The workload that it belongs to.
-    pub workload: usize,
+    /// The workload that it belongs to; none if it is the node's own.
+    pub workload: Option<usize>,
     /// What it is there.
     pub role: Role,
     /// What it runs.
@@ -60,6 +62,10 @@ pub(crate) struct Job {
     pub state: State,
     /// Messages sent and answers had, as it last said.
     pub progress: (u64, u64),
+    /// When the program of a node is ready.
+    pub ready: Option<Ready>,
+    /// Whether it was asked to end, by a fault or by hand.
+    pub asked_to_end: bool,
     /// Where its events, its standard output and its standard error go.
     pub files: Files,
 }
@@ -74,8 +80,10 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    fn of(dir: &Path, node: &str, workload: usize) -> Self {
-        let file = |kind: &str| dir.join(format!("{node}.{workload}.{kind}"));
+    /// Those in `dir` of a program of `node`: of a workload by its number, or its own.
+    pub(crate) fn of(dir: &Path, node: &str, workload: Option<usize>) -> Self {
+        let whose = workload.map_or("run".to_owned(), |number| number.to_string());
+        let file = |kind: &str| dir.join(format!("{node}.{whose}.{kind}"));
         Self { spec: file("json"), events: file("csv"), out: file("out"), err: file("err") }
     }
 
@@ -148,7 +156,7 @@ pub(crate) fn jobs(
 ) -> Result<Vec<Job>, Error> {
     let place: HashMap<&str, usize> =
         plan.nodes.iter().enumerate().map(|(i, node)| (node.name.as_str(), i)).collect();
-    let mut jobs = Vec::new();
+    let mut jobs = own_programs(plan, home, dir);
     for (number, planned) in plan.workloads.iter().enumerate() {
         match planned {
             Workload::Interaction(interaction) => {
@@ -156,7 +164,7 @@ pub(crate) fn jobs(
                 let nodes = nodes.chain([(&interaction.source, Role::Source)]);
                 for (name, role) in nodes {
                     let Some(&node) = place.get(name.as_str()) else { continue };
-                    let files = Files::of(dir, name, number);
+                    let files = Files::of(dir, name, Some(number));
                     write_spec(plan, interaction, number, node, role, &files)?;
                     let argv = vec![
                         workload.display().to_string(),
@@ -166,7 +174,7 @@ pub(crate) fn jobs(
                     jobs.push(Job {
                         node,
                         name: name.clone(),
-                        workload: number,
+                        workload: Some(number),
                         role,
                         argv,
                         cwd: dir.to_path_buf(),
@@ -174,6 +182,8 @@ pub(crate) fn jobs(
                         conversation: None,
                         state: State::Starting,
                         progress: (0, 0),
+                        ready: None,
+                        asked_to_end: false,
                         files,
                     });
                 }
@@ -186,7 +196,7 @@ pub(crate) fn jobs(
                     jobs.push(Job {
                         node,
                         name: name.clone(),
-                        workload: number,
+                        workload: Some(number),
                         role: match command.background {
                             true => Role::Background,
                             false => Role::Command,
@@ -197,13 +207,41 @@ pub(crate) fn jobs(
                         conversation: None,
                         state: State::Starting,
                         progress: (0, 0),
-                        files: Files::of(dir, name, number),
+                        ready: None,
+                        asked_to_end: false,
+                        files: Files::of(dir, name, Some(number)),
                     });
                 }
             }
         }
     }
     Ok(jobs)
+}
+
+/// The programs that nodes are there for, not yet started.
+pub(crate) fn own_programs(plan: &Plan, home: &Path, dir: &Path) -> Vec<Job> {
+    let nodes = plan.nodes.iter().enumerate();
+    let of = |(node, planned): (usize, &experiment::PlannedNode)| {
+        let program = planned.program.as_ref()?;
+        let own = ("THINGBED_NODE".to_owned(), planned.name.clone());
+        let env = program.env.iter().map(|(k, v)| (k.clone(), v.clone()));
+        Some(Job {
+            node,
+            name: planned.name.clone(),
+            workload: None,
+            role: Role::Node,
+            argv: program.run.clone(),
+            cwd: home.to_path_buf(),
+            env: env.chain([own]).collect(),
+            conversation: None,
+            state: State::Starting,
+            progress: (0, 0),
+            ready: program.ready.clone(),
+            asked_to_end: false,
+            files: Files::of(dir, &planned.name, None),
+        })
+    };
+    nodes.filter_map(of).collect()
 }
 
 fn write_spec(
@@ -256,9 +294,18 @@ fn write_spec(
 impl Job {
     /// Starts the program in its node, under the number `id`.
     pub(crate) fn start(&mut self, lab: &Lab, id: u64) -> Result<(), Error> {
-        let create = |path: &Path| File::create(path).map_err(Error::write(path));
+        // A node's own program may start more than once and goes on in its log.
+        let create = |path: &Path| {
+            let mut options = File::options();
+            options.write(true).create(true);
+            match self.role {
+                Role::Node => options.append(true),
+                _ => options.truncate(true),
+            };
+            options.open(path).map_err(Error::write(path))
+        };
         let control = match self.role {
-            Role::Command | Role::Background => None,
+            Role::Command | Role::Background | Role::Node => None,
             Role::Source | Role::Sink => {
                 let (ours, theirs) = Conversation::begin().map_err(Error::io("make a socket"))?;
                 self.conversation = Some(ours);
@@ -278,7 +325,26 @@ impl Job {
 
     /// Whether it is a program of the user's.
     pub(crate) fn is_foreign(&self) -> bool {
-        matches!(self.role, Role::Command | Role::Background)
+        matches!(self.role, Role::Command | Role::Background | Role::Node)
+    }
+
+    /// The same program once more, not yet started.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            node: self.node,
+            name: self.name.clone(),
+            workload: self.workload,
+            role: self.role,
+            argv: self.argv.clone(),
+            cwd: self.cwd.clone(),
+            env: self.env.clone(),
+            conversation: None,
+            state: State::Starting,
+            progress: (0, 0),
+            ready: self.ready.clone(),
+            asked_to_end: false,
+            files: self.files.clone(),
+        }
     }
 
     /// Whether it can still do something.

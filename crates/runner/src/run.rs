@@ -4,6 +4,7 @@ use crate::carry;
 use crate::collect::{Schedule, collect};
 use crate::conduct::{Conduct, Phase, Watch};
 use crate::error::Error;
+use crate::faults::Faults;
 use crate::folder::{Folder, Results};
 use crate::jobs::{Job, Role, State, jobs, port_down};
 use crate::link_rows::link_rows;
@@ -119,6 +120,7 @@ pub fn run(
         failures: Vec::new(),
         start_ns: None,
         phase: Phase::Up,
+        faults: Faults::new(&plan.faults),
     };
     phases.push(("set-up", medium::monotonic_now()));
     conduct.set_up(plan.setup_limit, &programs)?;
@@ -137,7 +139,7 @@ pub fn run(
     conduct.stop()?;
     phases.push(("write", medium::monotonic_now()));
     conduct.phase = Phase::Write;
-    let Conduct { jobs, mut failures, .. } = conduct;
+    let Conduct { jobs, mut failures, faults, .. } = conduct;
 
     let kernel = settled(&engine, || kernel_counters(&lab, &topology, &corrections));
     drop(corrections);
@@ -221,6 +223,7 @@ pub fn run(
         links: &links,
         intervals: &intervals,
         made: &made,
+        befallen: &faults.made,
         decisions_missed,
         priority: outcome.priority,
         frame_path,
@@ -316,8 +319,9 @@ fn messages(plan: &Plan, jobs: &[Job], start_ns: u64) -> Result<Vec<Message>, Er
             to_all: interaction.down.is_to_all(),
             bytes: interaction.payload_bytes as u32,
         };
-        let of =
-            |role: Role| jobs.iter().filter(move |job| job.workload == number && job.role == role);
+        let of = |role: Role| {
+            jobs.iter().filter(move |job| job.workload == Some(number) && job.role == role)
+        };
         let Some(source) = of(Role::Source).next() else { continue };
         let sinks: Vec<_> =
             of(Role::Sink).map(|job| (job.name.as_str(), job.files.events.clone())).collect();

@@ -1,13 +1,19 @@
 //! The file as typed, one cell of it: `${axis}` replaced, nothing resolved.
 
+mod fault;
 mod foreign;
+mod group;
 mod impairment;
 mod models;
 mod network;
 mod timetable;
 mod workload;
 
+pub(crate) use fault::Fault;
 pub(crate) use foreign::{Foreign, Model as ForeignModel};
+#[cfg(test)]
+pub(crate) use group::Limits;
+pub(crate) use group::{Group, Ready};
 pub(crate) use impairment::Impairment;
 pub(crate) use models::{Cells, Codel, Gilbert, Markov, Outage, Red, Shape, Slot};
 pub(crate) use network::{Cell, Channel, Link, Network, Profile};
@@ -19,7 +25,7 @@ use crate::matrix::Matrix;
 use crate::read::{At, Fields, Fixed, Named, Read, Sink};
 use crate::tree::Node;
 use schemars::JsonSchema;
-use units::{Bytes, Span};
+use units::Span;
 
 /// An experiment for Thingbed: which nodes, over which networks, run what.
 ///
@@ -44,9 +50,10 @@ pub(crate) struct File {
     pub profiles: Option<Named<Profile>>,
     /// Interaction models by name; an interaction picks one with `model`.
     pub models: Option<Named<Model>>,
-    /// What the nodes do.
-    #[schemars(required)]
+    /// What the nodes do beside their own programs.
     pub workloads: Option<Vec<Workload>>,
+    /// What befalls nodes' programs, and when.
+    pub faults: Option<Vec<Fault>>,
     /// Axes and their values; every combination is a cell, run by itself.
     #[schemars(rename = "matrix", with = "Option<Matrix>")]
     pub _matrix: (),
@@ -78,7 +85,8 @@ impl Read for File {
             networks: fields.optional("networks"),
             profiles: fields.optional("profiles"),
             models: fields.optional("models"),
-            workloads: fields.required("workloads"),
+            workloads: fields.optional("workloads"),
+            faults: fields.optional("faults"),
             // Read before the cells there are, so here it is only known.
             _matrix: fields.known("matrix"),
             repeats: fields.optional("repeats"),
@@ -91,43 +99,5 @@ impl Read for File {
         };
         fields.finish();
         Some(file)
-    }
-}
-
-/// Nodes that are alike.
-#[derive(Debug, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(crate) struct Group {
-    /// How many; 1 unless given.
-    pub count: Option<At<u32>>,
-    /// What each of them may use.
-    pub limits: Option<Limits>,
-}
-
-impl Read for Group {
-    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
-        let mut fields = Fields::of(node, "a group of nodes", sink)?;
-        let group = Self { count: fields.optional("count"), limits: fields.optional("limits") };
-        fields.finish();
-        Some(group)
-    }
-}
-
-/// What a node may use of the machine.
-#[derive(Debug, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub(crate) struct Limits {
-    /// CPUs' worth of time, such as `0.5`.
-    pub cpus: Option<At<f64>>,
-    /// Memory of all its processes.
-    pub memory: Option<At<Bytes>>,
-}
-
-impl Read for Limits {
-    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
-        let mut fields = Fields::of(node, "limits", sink)?;
-        let limits = Self { cpus: fields.optional("cpus"), memory: fields.optional("memory") };
-        fields.finish();
-        Some(limits)
     }
 }

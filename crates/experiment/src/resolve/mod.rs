@@ -1,6 +1,7 @@
 //! From a file as typed to the plan of one cell, with every check on the way.
 
 mod checks;
+mod faults;
 mod impairments;
 mod networks;
 mod nodes;
@@ -45,6 +46,7 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
         networks: networks.planned(),
         nodes: nodes.planned(&networks),
         workloads,
+        faults: faults::of(file, &nodes, sink),
         duration: said.unwrap_or(Span::ZERO).max(lasts.sending),
         // The longest that any interaction asks for; the experiment's counts
         // for those that do not say.

@@ -2,7 +2,7 @@
 
 use crate::file::{File, Group};
 use crate::nearest::advice;
-use crate::plan::{PlannedLimits, PlannedNode};
+use crate::plan::{PlannedLimits, PlannedNode, Program, Ready};
 use crate::problem::Problem;
 use crate::read::{At, Named, OneOrMore, Sink};
 use crate::resolve::networks::Networks;
@@ -29,6 +29,7 @@ impl<'f> Nodes<'f> {
             let count_place = group.count.as_ref().map_or(place, |count| count.place);
             check_host_name(name, place, count, sink);
             check_limits(group, sink);
+            check_program(group, sink);
             if count == 0 {
                 let problem = Problem::new(format!("the group `{name}` has no nodes"));
                 sink.add(problem.at(count_place).label("1 or more"));
@@ -139,9 +140,11 @@ impl<'f> Nodes<'f> {
                 cpus: limits.cpus.as_ref().map(|cpus| cpus.value),
                 memory: limits.memory.as_ref().map(|memory| memory.value),
             });
+            let program = self.groups.and_then(|groups| program(groups.get(group)?));
             for (index, name) in self.names(group).into_iter().enumerate() {
                 let links = networks.links(group, index as u64);
-                planned.push(PlannedNode { name, group: (*group).to_owned(), links, limits });
+                let (group, program) = ((*group).to_owned(), program.clone());
+                planned.push(PlannedNode { name, group, links, limits, program });
             }
         }
         planned
@@ -158,6 +161,37 @@ fn check_host_name(name: &str, place: Place, count: u32, sink: &mut Sink) {
     } else if name == "localhost" {
         let problem = Problem::new("a node cannot be called `localhost`").at(place);
         sink.add(problem.label("every node has one already"));
+    }
+}
+
+/// The program of a group's nodes.
+fn program(group: &Group) -> Option<Program> {
+    let run = group.run.as_ref()?.value.iter().map(|word| word.value.clone()).collect();
+    let env = group.env.iter().flat_map(Named::iter);
+    let port = |port: &At<u32>| port.value as u16;
+    let ready = group.ready.as_ref().and_then(|ready| {
+        let ready = &ready.value;
+        let tcp = ready.tcp.as_ref().map(|at| Ready::Tcp(port(at)));
+        let udp = || ready.udp.as_ref().map(|at| Ready::Udp(port(at)));
+        tcp.or_else(udp).or_else(|| Some(Ready::Log(ready.log.as_ref()?.value.clone())))
+    });
+    let env = env.map(|(key, _, value)| (key.to_owned(), value.value.clone())).collect();
+    Some(Program { run, env, ready })
+}
+
+fn check_program(group: &Group, sink: &mut Sink) {
+    match &group.run {
+        Some(run) if run.value.first().is_none_or(|program| program.value.is_empty()) => {
+            let problem = Problem::new("`run` names no program").at(run.place);
+            sink.add(problem.label("write for example `[mosquitto, -p, 1883]`"));
+        }
+        Some(_) => {}
+        None => {
+            if let Some(ready) = &group.ready {
+                let problem = Problem::new("`ready` without `run`").at(ready.place);
+                sink.add(problem.label("say what it waits for: `run: [PROGRAM, ...]`"));
+            }
+        }
     }
 }
 

@@ -55,8 +55,10 @@ pub(super) fn of<'f>(
     }
     let (mut planned, mut lasts) = (Vec::new(), Lasts::default());
     let workloads = file.workloads.as_deref().unwrap_or_default();
-    if file.workloads.as_ref().is_some_and(Vec::is_empty) && sink.is_clean() {
-        sink.add(Problem::new("an experiment without workloads").label("`workloads` is empty"));
+    let programs = file.nodes.iter().flat_map(Named::iter).any(|(_, _, group)| group.run.is_some());
+    if workloads.is_empty() && !programs && sink.is_clean() {
+        let label = "give it `workloads`, or its nodes a `run: [PROGRAM, ...]`";
+        sink.add(Problem::new("an experiment in which nothing runs").label(label));
     }
     let mut numbers: HashMap<&str, usize> = HashMap::new();
     let mut names: HashMap<String, ()> = HashMap::new();

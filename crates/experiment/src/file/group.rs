@@ -1,0 +1,95 @@
+//! Groups of nodes, as typed.
+
+use crate::problem::Problem;
+use crate::read::{At, Fields, Fixed, Named, Read, Sink};
+use crate::tree::Node;
+use schemars::JsonSchema;
+use units::Bytes;
+
+/// Nodes that are alike.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Group {
+    /// How many; 1 unless given.
+    pub count: Option<At<u32>>,
+    /// What each of them may use.
+    pub limits: Option<Limits>,
+    /// The program that each of them is there for, and its arguments. It starts
+    /// before all workloads and is ended after them.
+    pub run: Option<Fixed<Vec<At<String>>>>,
+    /// Variables added to the environment of `run`.
+    pub env: Option<Named<At<String>>>,
+    /// When `run` is ready for others; as soon as it has started unless given.
+    pub ready: Option<At<Ready>>,
+}
+
+impl Read for Group {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        let mut fields = Fields::of(node, "a group of nodes", sink)?;
+        let group = Self {
+            count: fields.optional("count"),
+            limits: fields.optional("limits"),
+            run: fields.optional("run"),
+            env: fields.optional("env"),
+            ready: fields.optional("ready"),
+        };
+        fields.finish();
+        Some(group)
+    }
+}
+
+/// When a node's program is ready: one of these.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Ready {
+    /// When somebody in the node listens on this TCP port.
+    pub tcp: Option<At<u32>>,
+    /// When somebody in the node has bound this UDP port.
+    pub udp: Option<At<u32>>,
+    /// When its output, or what it says on standard error, holds this text.
+    pub log: Option<At<String>>,
+}
+
+impl Read for Ready {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        let mut fields = Fields::of(node, "`ready`", sink)?;
+        let ready = Self {
+            tcp: fields.optional("tcp"),
+            udp: fields.optional("udp"),
+            log: fields.optional("log"),
+        };
+        fields.finish();
+        let given = [ready.tcp.is_some(), ready.udp.is_some(), ready.log.is_some()];
+        let count = given.iter().filter(|given| **given).count();
+        if count > 1 || (count == 0 && sink.is_clean()) {
+            let problem = Problem::new("`ready` is one of `tcp`, `udp` and `log`").at(node.place);
+            sink.add(problem.label("such as `{tcp: 1883}`"));
+        }
+        for port in [&ready.tcp, &ready.udp].into_iter().flatten() {
+            if !(1..=65_535).contains(&port.value) {
+                let problem = Problem::new(format!("{} is no port", port.value)).at(port.place);
+                sink.add(problem.label("1 to 65535"));
+            }
+        }
+        Some(ready)
+    }
+}
+
+/// What a node may use of the machine.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Limits {
+    /// CPUs' worth of time, such as `0.5`.
+    pub cpus: Option<At<f64>>,
+    /// Memory of all its processes.
+    pub memory: Option<At<Bytes>>,
+}
+
+impl Read for Limits {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        let mut fields = Fields::of(node, "limits", sink)?;
+        let limits = Self { cpus: fields.optional("cpus"), memory: fields.optional("memory") };
+        fields.finish();
+        Some(limits)
+    }
+}

@@ -1,0 +1,71 @@
+//! What befalls nodes' programs while a run goes on.
+
+use crate::file::{Fault, File};
+use crate::plan::{PlannedFault, PlannedFaultKind as Kind};
+use crate::problem::Problem;
+use crate::read::Sink;
+use crate::resolve::nodes::Nodes;
+use units::Span;
+
+/// The faults of a file, in the order of their times.
+pub(super) fn of(file: &File, nodes: &Nodes<'_>, sink: &mut Sink) -> Vec<PlannedFault> {
+    let faults = file.faults.iter().flatten();
+    let mut planned: Vec<_> = faults.flat_map(|fault| one(file, nodes, fault, sink)).collect();
+    planned.sort_by_key(|fault| fault.at);
+    planned
+}
+
+fn one(file: &File, nodes: &Nodes<'_>, fault: &Fault, sink: &mut Sink) -> Vec<PlannedFault> {
+    let Some(at) = &fault.at else { return Vec::new() };
+    let mut said =
+        fault.kinds().into_iter().filter_map(|(word, names)| Some((word, names.as_ref()?)));
+    let (Some((word, names)), None) = (said.next(), said.next()) else {
+        let problem = Problem::new(
+            "a fault is one of `kill`, `stop`, `start`, `restart`, `pause` and `resume`",
+        );
+        sink.add(
+            problem
+                .at(at.place)
+                .label("give this time one of them; others get an entry of their own"),
+        );
+        return Vec::new();
+    };
+    let (kind, after) = match word {
+        "kill" => (Kind::Kill, Some(Kind::Start)),
+        "stop" => (Kind::Stop, Some(Kind::Start)),
+        "start" => (Kind::Start, None),
+        "restart" => (Kind::Restart, None),
+        "pause" => (Kind::Pause, Some(Kind::Resume)),
+        _ => (Kind::Resume, None),
+    };
+    let (found, groups) = nodes.find_all(&names.value, sink);
+    let lasts = fault.lasts.as_ref();
+    let starts = |kind| matches!(kind, Kind::Start | Kind::Stop | Kind::Restart);
+    if starts(kind) || (lasts.is_some() && after.is_some_and(starts)) {
+        let groups_of = file.nodes.as_ref();
+        for group in groups {
+            if groups_of.and_then(|all| all.get(&group)).is_some_and(|group| group.run.is_none()) {
+                let problem =
+                    Problem::new(format!("the nodes of `{group}` have no program of their own"));
+                sink.add(
+                    problem
+                        .at(names.place)
+                        .label(format!("give `{group}` a `run: [PROGRAM, ...]`")),
+                );
+            }
+        }
+    }
+    let mut planned = vec![PlannedFault { at: at.value, what: kind, nodes: found.clone() }];
+    match (lasts, after) {
+        (Some(lasts), Some(what)) => {
+            let at = Span::from_ns(at.value.as_ns().saturating_add(lasts.value.as_ns()));
+            planned.push(PlannedFault { at, what, nodes: found });
+        }
+        (Some(lasts), None) => {
+            let problem = Problem::new(format!("`{word}` does not last")).at(lasts.place);
+            sink.add(problem.label("`lasts` belongs to `kill`, `stop` and `pause`"));
+        }
+        (None, _) => {}
+    }
+    planned
+}
