@@ -1,6 +1,6 @@
 //! How long nodes take to come and to go, and what nodes the others need.
 
-use lab::{FIRST_INTERFACE, Interface, Lab, Limits, Link, Member, NodeSpec};
+use lab::{FIRST_INTERFACE, Interface, Lab, Limits, Link, Member, NodeSpec, Setting};
 use medium::{Carrier, FramePath};
 use std::error::Error;
 use std::net::Ipv4Addr;
@@ -33,7 +33,11 @@ pub fn up(
             mtu: 1500,
             neighbours: knows(i).into_iter().map(|j| (address(j), mac(j))).collect(),
         };
-        let spec = NodeSpec { name: format!("node-{i}"), interfaces: vec![interface] };
+        let spec = NodeSpec {
+            name: format!("node-{i}"),
+            interfaces: vec![interface],
+            setting: Setting::default(),
+        };
         Member { spec, limits: Limits::default() }
     };
     let members: Vec<_> = (0..count).map(member).collect();

@@ -38,7 +38,8 @@ pub use outcome::{Outcome, Status, evaluate};
 pub use pattern::InteractionPattern;
 pub use plan::{
     Command, Interaction, Mac, Plan, PlannedChange, PlannedChannel, PlannedFault, PlannedFaultKind,
-    PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode, PlannedWhat, Program, Ready, Workload,
+    PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode, PlannedRoot, PlannedWhat, Program,
+    Ready, Workload,
 };
 pub use problem::{Errors, Problem};
 pub use schema::schema;

@@ -70,6 +70,9 @@ pub struct PlannedNode {
     pub links: Vec<PlannedLink>,
     /// What it may use of the machine.
     pub limits: PlannedLimits,
+    /// Its root file system; none is the host's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<PlannedRoot>,
     /// The program that it is there for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Program>,
@@ -78,7 +81,7 @@ pub struct PlannedNode {
 /// The program that a node is there for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Program {
-    /// The program and its arguments.
+    /// The program and its arguments; empty for what the node's image says.
     pub run: Vec<String>,
     /// Variables added to its environment.
     pub env: IndexMap<String, String>,
@@ -148,6 +151,16 @@ impl fmt::Display for PlannedFaultKind {
             Self::Resume => "resume",
         })
     }
+}
+
+/// A root file system of a node's own.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PlannedRoot {
+    /// A folder, or an image's archive; absolute.
+    pub path: PathBuf,
+    /// Which image of an archive with several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
 }
 
 /// What a node may use of the machine; none is no limit.

@@ -73,9 +73,16 @@ fn write_group(f: &mut fmt::Formatter<'_>, nodes: &[PlannedNode]) -> fmt::Result
     if let Some(memory) = first.limits.memory {
         write!(f, ", {memory} of memory each")?;
     }
+    if let Some(root) = &first.root {
+        write!(f, ", root {}", root.path.display())?;
+        root.image.iter().try_for_each(|image| write!(f, " ({image})"))?;
+    }
     writeln!(f)?;
     if let Some(program) = &first.program {
-        write!(f, "    run: {}", program.run.join(" "))?;
+        match &program.run[..] {
+            [] => write!(f, "    run: what the image says")?,
+            run => write!(f, "    run: {}", run.join(" "))?,
+        }
         if let Some(ready) = &program.ready {
             write!(f, ", ready when {ready}")?;
         }

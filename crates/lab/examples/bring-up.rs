@@ -1,6 +1,6 @@
 //! How long nodes take to come and to go: `bring-up [nodes]...`
 
-use lab::{Interface, Lab, Limits, Member, NodeSpec};
+use lab::{Interface, Lab, Limits, Member, NodeSpec, Setting};
 use std::net::Ipv4Addr;
 use std::time::Instant;
 
@@ -55,6 +55,10 @@ fn member(i: u16, nodes: u16) -> Member {
         mtu: 113,
         neighbours: known.map(|j| (address(j), mac(j))).collect(),
     };
-    let spec = NodeSpec { name: format!("node-{i}"), interfaces: vec![interface] };
+    let spec = NodeSpec {
+        name: format!("node-{i}"),
+        interfaces: vec![interface],
+        setting: Setting::default(),
+    };
     Member { spec, limits: Limits::default() }
 }

@@ -102,6 +102,13 @@ fn hint(failure: &Failure) -> &'static str {
             "\n  a container that masks parts of /proc forbids new mounts of it: \
              docker run --privileged, or --security-opt systempaths=unconfined"
         }
+        tried if tried.starts_with("mount an overlay") => {
+            "\n  a root of a node's own needs overlayfs: modprobe overlay; without root, \
+             Linux 5.11 or later, and a kernel that allows it to users"
+        }
+        tried if tried.starts_with("be the image's user") => {
+            "\n  without root a node has one user, its root: run as root"
+        }
         _ => "",
     }
 }

@@ -3,6 +3,8 @@
 //! in the node.
 
 use crate::interface;
+use crate::program::{self, Start};
+use crate::root::{self, Home};
 use crate::wire::{
     Exit, Failure, FromInit, Link, NodeSpec, SUPER_FRAMES_FROM, ToInit, Usage, receive, send,
 };
@@ -14,12 +16,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::socket::MsgFlags;
 use std::collections::HashMap;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
-
-/// Where a program finds its control socket.
-pub(crate) const PROGRAM_CONTROL: RawFd = 3;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// Lives the life of an init. With `wire`, its interfaces are veth pairs with the
 /// other ends in that network namespace.
@@ -50,6 +47,11 @@ fn live(socket: &OwnedFd, wire: Option<&OwnedFd>) -> Result<(), Failure> {
         return Ok(());
     };
     let taps = set_up(&spec, first, link, wire)?;
+    // Last, since the host's files are hidden from then on.
+    let home = match &spec.setting.root {
+        Some(root) => Some(root::enter(&spec, root)?),
+        None => None,
+    };
     let raw: Vec<_> = taps.iter().map(AsRawFd::as_raw_fd).collect();
     send(socket, &FromInit::Up, &raw).map_err(failed)?;
     drop(taps);
@@ -77,7 +79,7 @@ fn live(socket: &OwnedFd, wire: Option<&OwnedFd>) -> Result<(), Failure> {
         }
         if spoken {
             match receive(socket, MsgFlags::empty()).map_err(failed)? {
-                Some((message, fds)) => obey(socket, message, fds, &mut programs),
+                Some((message, fds)) => obey(socket, message, fds, &mut programs, home.as_ref()),
                 None => return Ok(()),
             }
         }
@@ -108,11 +110,17 @@ fn set_up(
     .collect()
 }
 
-fn obey(socket: &OwnedFd, message: ToInit, fds: Vec<OwnedFd>, programs: &mut HashMap<i32, u64>) {
+fn obey(
+    socket: &OwnedFd,
+    message: ToInit,
+    fds: Vec<OwnedFd>,
+    programs: &mut HashMap<i32, u64>,
+    home: Option<&Home>,
+) {
     match message {
         ToInit::SetUp { .. } => {}
         ToInit::Run { id, argv, env, cwd, control } => {
-            let answer = match start(&argv, env, &cwd, control, fds) {
+            let answer = match program::start(Start { argv, env, cwd, fds, control }, home) {
                 Ok(pid) => {
                     programs.insert(pid, id);
                     FromInit::Started { id }
@@ -131,57 +139,6 @@ fn obey(socket: &OwnedFd, message: ToInit, fds: Vec<OwnedFd>, programs: &mut Has
         // SAFETY: a plain system call; from an init it reaches all of its namespace
         // but itself.
         ToInit::SignalAll { signal } => drop(unsafe { libc::kill(-1, signal) }),
-    }
-}
-
-fn start(
-    argv: &[String],
-    env: Vec<(String, String)>,
-    cwd: &str,
-    control: bool,
-    fds: Vec<OwnedFd>,
-) -> Result<i32, Failure> {
-    let mut fds = fds.into_iter();
-    let (Some(program), Some(stdout), Some(stderr)) = (argv.first(), fds.next(), fds.next()) else {
-        return Err(Failure::of("start a program without a name", Errno::EINVAL));
-    };
-    let control = if control { fds.next() } else { None };
-    let mut command = Command::new(program);
-    command.args(&argv[1..]).envs(env).current_dir(cwd).process_group(0);
-    command.stdin(Stdio::null()).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
-    // What is ignored or blocked here stays so over exec, and no program expects
-    // it: the nursery ignores a terminal's Ctrl-C, this init blocks SIGCHLD.
-    // SAFETY: between fork and exec, system calls alone; an all-zero set is valid.
-    unsafe {
-        command.pre_exec(|| {
-            libc::signal(libc::SIGINT, libc::SIG_DFL);
-            let mut none: libc::sigset_t = std::mem::zeroed();
-            libc::sigemptyset(&raw mut none);
-            libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
-            Ok(())
-        });
-    }
-    if let Some(control) = &control {
-        let fd = control.as_raw_fd();
-        command.env("THINGBED_CONTROL_FD", PROGRAM_CONTROL.to_string());
-        // SAFETY: between fork and exec, system calls alone.
-        unsafe {
-            command.pre_exec(move || {
-                let kept = match fd == PROGRAM_CONTROL {
-                    true => libc::fcntl(fd, libc::F_SETFD, 0),
-                    false => libc::dup2(fd, PROGRAM_CONTROL),
-                };
-                if kept < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
-            });
-        }
-    }
-    match command.spawn() {
-        // Reaped by `reap`, which tells the usage as well.
-        Ok(child) => Ok(child.id() as i32),
-        Err(error) => Err(Failure {
-            tried: format!("start {program} in {cwd}"),
-            errno: error.raw_os_error().unwrap_or(libc::EINVAL),
-        }),
     }
 }
 

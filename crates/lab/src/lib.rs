@@ -13,7 +13,10 @@ mod ledger;
 mod netlink;
 mod nodes;
 mod nursery;
+mod program;
+mod root;
 mod usage;
+mod user;
 mod wire;
 
 pub use cgroup::{Limits, can_limit};
@@ -22,4 +25,4 @@ pub use ledger::{Leftover, collect, ledger_dir};
 pub use nodes::{Event, FIRST_INTERFACE, Lab, Member, Program};
 pub use nursery::{NURSERY, nursery};
 pub use usage::{Counters, Sample, counters, run_ns, sample, socket_drops};
-pub use wire::{Exit, Failure, Interface, Link, NodeSpec, SUPER_FRAMES_FROM, Usage};
+pub use wire::{Exit, Failure, Interface, Link, NodeSpec, Root, SUPER_FRAMES_FROM, Setting, Usage};

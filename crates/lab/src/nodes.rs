@@ -35,13 +35,15 @@ pub struct Program {
     pub argv: Vec<String>,
     /// Variables beside those of the tool.
     pub env: Vec<(String, String)>,
-    /// The folder that it starts in.
+    /// The folder that it starts in. On a node with a root of its own, a program
+    /// without `control` starts where that root says.
     pub cwd: String,
     /// Where its standard output goes.
     pub stdout: OwnedFd,
     /// Where its standard error goes.
     pub stderr: OwnedFd,
-    /// A socket that it finds as descriptor 3 and in `THINGBED_CONTROL_FD`.
+    /// A socket that it finds as descriptor 3 and in `THINGBED_CONTROL_FD`. Who has
+    /// one is a program of the tool's own, and sees the host's files on every node.
     pub control: Option<OwnedFd>,
 }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::PathBuf;
 
 /// One interface of a node, inside its network namespace.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -61,6 +62,36 @@ pub struct NodeSpec {
     pub name: String,
     /// Its interfaces.
     pub interfaces: Vec<Interface>,
+    /// What else it has.
+    #[serde(default)]
+    pub setting: Setting,
+}
+
+/// What a node has of its own beside interfaces; by default nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// Its root file system, in place of the host's.
+    pub root: Option<Root>,
+    /// Character devices of the host's that a node with a root of its own sees too,
+    /// at the same paths below `/dev`.
+    pub devices: Vec<PathBuf>,
+    /// The name server that it asks, if any.
+    pub resolver: Option<Ipv4Addr>,
+}
+
+/// A root file system, and the surroundings of programs in it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Root {
+    /// The folder that holds it. It is only read; changes are the node's own, in
+    /// memory, and go with it.
+    pub lower: PathBuf,
+    /// Variables that programs find, in place of the tool's.
+    pub env: Vec<(String, String)>,
+    /// The folder that programs start in; absolute.
+    pub cwd: String,
+    /// Who programs run as: empty for root, else `user` or `user:group`, by name or
+    /// number.
+    pub user: String,
 }
 
 /// From the tool to the nursery.

@@ -1,6 +1,6 @@
 //! Real nodes in real namespaces.
 
-use lab::{Event, Exit, Interface, Lab, Limits, Link, Member, NodeSpec, Program, Usage};
+use lab::{Event, Exit, Interface, Lab, Limits, Link, Member, NodeSpec, Program, Setting, Usage};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -18,7 +18,11 @@ fn member(i: u8) -> Member {
         mtu: 113,
         neighbours: vec![(Ipv4Addr::new(10, 0, 0, 77), [2, 0, 10, 0, 0, 77])],
     };
-    let spec = NodeSpec { name: format!("meter-{i}"), interfaces: vec![interface] };
+    let spec = NodeSpec {
+        name: format!("meter-{i}"),
+        interfaces: vec![interface],
+        setting: Setting::default(),
+    };
     Member { spec, limits: Limits::default() }
 }
 

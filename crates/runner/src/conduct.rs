@@ -346,13 +346,12 @@ impl Conduct<'_> {
                     return Ok(());
                 }
                 let job = &self.jobs[id as usize];
-                if !begun {
+                // A node's own program is to last, where the experiment names it.
+                let fine = exit == Exit::Status(0);
+                if !begun && !(fine && job.may_end) {
                     return Err(Error::Died { node: job.name.clone(), how, words });
                 }
-                // A command of the user's may end when it likes, if it is content.
-                // A node's own is to last.
-                let may_end = matches!(job.role, Role::Command | Role::Background);
-                let content = exit == Exit::Status(0) && (may_end || self.phase == Phase::Stop);
+                let content = fine && (job.may_end || self.phase == Phase::Stop);
                 let stopped = self.phase == Phase::Stop && job.is_foreign();
                 if !content && !stopped {
                     let words = words.lines().last().map(|l| format!(": {l}")).unwrap_or_default();

@@ -9,6 +9,23 @@ pub enum Error {
     /// The nodes could not be made.
     #[error(transparent)]
     Lab(#[from] lab::Error),
+    /// A node's root file system could not be had.
+    #[error("could not have the root of node {node}: {fault}")]
+    Root {
+        /// The first node that has it.
+        node: String,
+        /// What is wrong with it.
+        fault: image::Error,
+    },
+    /// A node's image names no program, and the experiment speaks of one.
+    #[error(
+        "the root of node {node} names no program of its own, and `ready` or `env` speak of one\n  \
+         say which: `run: [PROGRAM, ...]`"
+    )]
+    NoProgram {
+        /// The first such node.
+        node: String,
+    },
     /// A file could not be written.
     #[error("could not write {path}: {source}{hint}", hint = disk_hint(.source))]
     Write {
@@ -119,6 +136,9 @@ fn disk_hint(source: &io::Error) -> &'static str {
 
 fn start_hint(failure: &lab::Failure) -> &'static str {
     match failure.errno {
+        libc::ENOENT if failure.tried.ends_with("in the node's own root") => {
+            "\n  this node sees its own `root` and nothing of the host's: put what is missing there"
+        }
         libc::ENOENT => {
             "\n  nodes see the host's files: check the path, or that the name is in PATH"
         }

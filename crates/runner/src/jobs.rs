@@ -2,6 +2,7 @@
 
 use crate::conversation::Conversation;
 use crate::error::Error;
+use crate::roots::Roots;
 use experiment::{Interaction, InteractionPattern, Plan, Ready, Workload};
 use lab::{Exit, Lab, Program, Usage};
 use serde::Serialize;
@@ -66,6 +67,9 @@ pub(crate) struct Job {
     pub ready: Option<Ready>,
     /// Whether it was asked to end, by a fault or by hand.
     pub asked_to_end: bool,
+    /// Whether it may end when it likes, if with status 0: a command, or a program that
+    /// nobody but an image named. That may be a shell, which finds no terminal.
+    pub may_end: bool,
     /// Where its events, its standard output and its standard error go.
     pub files: Files,
 }
@@ -150,13 +154,14 @@ pub(crate) fn port_down(workload: usize) -> u16 {
 /// Programs of the user's start in `home`.
 pub(crate) fn jobs(
     plan: &Plan,
+    roots: &Roots,
     workload: &Path,
     home: &Path,
     dir: &Path,
 ) -> Result<Vec<Job>, Error> {
     let place: HashMap<&str, usize> =
         plan.nodes.iter().enumerate().map(|(i, node)| (node.name.as_str(), i)).collect();
-    let mut jobs = own_programs(plan, home, dir);
+    let mut jobs = own_programs(plan, roots, home, dir);
     for (number, planned) in plan.workloads.iter().enumerate() {
         match planned {
             Workload::Interaction(interaction) => {
@@ -184,6 +189,7 @@ pub(crate) fn jobs(
                         progress: (0, 0),
                         ready: None,
                         asked_to_end: false,
+                        may_end: false,
                         files,
                     });
                 }
@@ -209,6 +215,7 @@ pub(crate) fn jobs(
                         progress: (0, 0),
                         ready: None,
                         asked_to_end: false,
+                        may_end: true,
                         files: Files::of(dir, name, Some(number)),
                     });
                 }
@@ -218,26 +225,31 @@ pub(crate) fn jobs(
     Ok(jobs)
 }
 
-/// The programs that nodes are there for, not yet started.
-pub(crate) fn own_programs(plan: &Plan, home: &Path, dir: &Path) -> Vec<Job> {
+/// The programs that nodes are there for, by the experiment or by their image, not yet
+/// started.
+pub(crate) fn own_programs(plan: &Plan, roots: &Roots, home: &Path, dir: &Path) -> Vec<Job> {
     let nodes = plan.nodes.iter().enumerate();
     let of = |(node, planned): (usize, &experiment::PlannedNode)| {
-        let program = planned.program.as_ref()?;
+        let program = planned.program.as_ref();
+        let said = program.map(|program| &program.run[..]).filter(|run| !run.is_empty());
+        let argv = said.or_else(|| roots.program(planned))?.to_vec();
         let own = ("THINGBED_NODE".to_owned(), planned.name.clone());
-        let env = program.env.iter().map(|(k, v)| (k.clone(), v.clone()));
+        let env = program.into_iter().flat_map(|program| &program.env);
+        let env = env.map(|(k, v)| (k.clone(), v.clone()));
         Some(Job {
             node,
             name: planned.name.clone(),
             workload: None,
             role: Role::Node,
-            argv: program.run.clone(),
+            argv,
             cwd: home.to_path_buf(),
             env: env.chain([own]).collect(),
             conversation: None,
             state: State::Starting,
             progress: (0, 0),
-            ready: program.ready.clone(),
+            ready: program.and_then(|program| program.ready.clone()),
             asked_to_end: false,
+            may_end: program.is_none(),
             files: Files::of(dir, &planned.name, None),
         })
     };
@@ -343,6 +355,7 @@ impl Job {
             progress: (0, 0),
             ready: self.ready.clone(),
             asked_to_end: false,
+            may_end: self.may_end,
             files: self.files.clone(),
         }
     }

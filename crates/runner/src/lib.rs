@@ -16,6 +16,7 @@ mod live;
 mod machine;
 mod quiet;
 mod ready;
+mod roots;
 mod run;
 mod summary;
 mod topology;

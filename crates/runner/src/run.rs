@@ -10,6 +10,7 @@ use crate::jobs::{Job, Role, State, jobs, port_down};
 use crate::link_rows::link_rows;
 use crate::live::Door;
 use crate::quiet::Patience;
+use crate::roots::Roots;
 use crate::topology::Topology;
 use experiment::{Interaction, InteractionPattern, Plan, Workload};
 use lab::Lab;
@@ -76,8 +77,9 @@ pub fn run(
     let mut phases: Vec<Begun> = vec![("up", medium::monotonic_now())];
     let started = std::time::SystemTime::now();
     let programs = folder.programs()?;
-    let jobs = jobs(plan, options.workload, options.home, &programs)?;
-    let mut topology = Topology::of(plan);
+    let roots = Roots::of(plan)?;
+    let jobs = jobs(plan, &roots, options.workload, options.home, &programs)?;
+    let mut topology = Topology::of(plan, &roots);
     if let Some(recorded) = options.replay {
         let counts: Vec<usize> = topology.owners.iter().map(Vec::len).collect();
         let replay = measure::read_decisions(&recorded.join("decisions.parquet"), &counts)?;

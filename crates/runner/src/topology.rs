@@ -1,7 +1,8 @@
 //! From a plan's nodes and networks to what the lab and the medium take.
 
+use crate::roots::Roots;
 use experiment::{Plan, PlannedWhat, Workload};
-use lab::{Interface, Limits, Member, NodeSpec};
+use lab::{Interface, Limits, Member, NodeSpec, Setting};
 use medium::{Change, Endpoint, Place, SegmentSpec, Way};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
@@ -24,8 +25,8 @@ pub(crate) struct Topology {
 }
 
 impl Topology {
-    /// The topology of `plan`.
-    pub(crate) fn of(plan: &Plan) -> Self {
+    /// The topology of `plan`, whose nodes have these `roots`.
+    pub(crate) fn of(plan: &Plan, roots: &Roots) -> Self {
         let index: HashMap<&str, usize> =
             plan.networks.iter().enumerate().map(|(i, n)| (n.name.as_str(), i)).collect();
         let mut topology = Self {
@@ -80,7 +81,8 @@ impl Topology {
                 cpus: planned.limits.cpus,
                 memory: planned.limits.memory.map(units::Bytes::get),
             };
-            let spec = NodeSpec { name: planned.name.clone(), interfaces };
+            let setting = Setting { root: roots.root(planned), ..Setting::default() };
+            let spec = NodeSpec { name: planned.name.clone(), interfaces, setting };
             topology.members.push(Member { spec, limits });
         }
         for (segment, network) in plan.networks.iter().enumerate() {

@@ -56,7 +56,11 @@ pub enum Command {
         seconds: u32,
     },
     /// Remove what a killed thingbed has left, and nothing else
-    Gc,
+    Gc {
+        /// Also remove the unpacked images that no lab uses.
+        #[arg(long)]
+        images: bool,
+    },
     /// Print the JSON Schema of experiment files
     Schema,
 }

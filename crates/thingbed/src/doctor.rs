@@ -2,7 +2,7 @@
 
 use crate::surroundings::workload_program;
 use crate::{Status, say};
-use lab::{Interface, Lab, Limits, Link, Member, NodeSpec};
+use lab::{Interface, Lab, Limits, Link, Member, NodeSpec, Setting};
 use medium::Ring;
 use serde::Serialize;
 use std::fs;
@@ -176,7 +176,11 @@ fn node() -> Finding {
         mtu: 1500,
         neighbours: Vec::new(),
     };
-    let spec = NodeSpec { name: "doctor".into(), interfaces: vec![interface] };
+    let spec = NodeSpec {
+        name: "doctor".into(),
+        interfaces: vec![interface],
+        setting: Setting::default(),
+    };
     let members = [Member { spec, limits: Limits::default() }];
     let tool = std::env::current_exe().unwrap_or_default();
     match Lab::up(&tool, &members, "127.0.0.1 localhost\n", Link::best()) {

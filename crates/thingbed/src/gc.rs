@@ -1,9 +1,11 @@
 //! Removing what was left behind.
 
 use crate::{Status, complain, say};
+use image::Cache;
 
-/// Removes what is left of tools that were killed, and says what it was.
-pub fn gc() -> Status {
+/// Removes what is left of tools that were killed, and says what it was; with
+/// `images`, also the unpacked images that no lab uses.
+pub fn gc(images: bool) -> Status {
     let found = match lab::collect() {
         Ok(found) => found,
         Err(error) => {
@@ -31,5 +33,30 @@ pub fn gc() -> Status {
     if found.iter().all(|leftover| leftover.cgroups.is_empty()) {
         say("nothing was left behind");
     }
-    status
+    match cached(images) {
+        Ok(()) => status,
+        Err(error) => {
+            let cache = Cache::of_user();
+            complain(format!("could not clear the images in {}: {error}", cache.path().display()));
+            Status::Failed
+        }
+    }
+}
+
+/// Says what is in the cache of images, or removes it.
+fn cached(remove: bool) -> std::io::Result<()> {
+    let cache = Cache::of_user();
+    let images = cache.list()?;
+    if !remove && !images.is_empty() {
+        let (count, place) = (images.len(), cache.path().display());
+        let s = if count == 1 { "" } else { "s" };
+        say(format_args!("{count} image{s} kept in {place}; remove with: thingbed gc --images"));
+    }
+    for image in images.iter().filter(|_| remove) {
+        match cache.remove(&image.digest)? {
+            true => say(format_args!("removed the image {}", image.digest)),
+            false => say(format_args!("kept the image {}, which a lab uses", image.digest)),
+        }
+    }
+    Ok(())
 }

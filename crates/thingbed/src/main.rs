@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         Command::Doctor { json } => doctor::doctor(json),
         Command::Calibrate { out, seconds } => calibrate::calibrate(&out, seconds),
         Command::Link(what) => link::link(&what),
-        Command::Gc => gc::gc(),
+        Command::Gc { images } => gc::gc(images),
         Command::Schema => show::schema(),
     };
     ExitCode::from(status as u8)

@@ -14,8 +14,13 @@ pub(crate) struct Group {
     pub count: Option<At<u32>>,
     /// What each of them may use.
     pub limits: Option<Limits>,
-    /// The program that each of them is there for, and its arguments. It starts
-    /// before all workloads and is ended after them.
+    /// Its root file system in place of the host's: a folder, or an image, which is
+    /// an archive of `docker save` or an OCI layout. Relative to this file.
+    pub root: Option<At<String>>,
+    /// Which image of an archive with several.
+    pub image: Option<At<String>>,
+    /// The program that each of them is there for, and its arguments; the image's own
+    /// unless given. It starts before all workloads and is ended after them.
     pub run: Option<Fixed<Vec<At<String>>>>,
     /// Variables added to the environment of `run`.
     pub env: Option<Named<At<String>>>,
@@ -29,6 +34,8 @@ impl Read for Group {
         let group = Self {
             count: fields.optional("count"),
             limits: fields.optional("limits"),
+            root: fields.optional("root"),
+            image: fields.optional("image"),
             run: fields.optional("run"),
             env: fields.optional("env"),
             ready: fields.optional("ready"),

@@ -6,6 +6,7 @@ mod impairments;
 mod networks;
 mod nodes;
 mod payload;
+mod root;
 mod timetable;
 mod workloads;
 
@@ -25,7 +26,7 @@ const SETUP_LIMIT: Span = Span::from_ns(60_000_000_000);
 /// The plan of `cell`, for repeat 0 and the file's own seed. It is only good if
 /// the sink has stayed empty.
 pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) -> Plan {
-    let nodes = Nodes::of(file, sink);
+    let nodes = Nodes::of(file, base, sink);
     let networks = Networks::of(file, &nodes, base, sink);
     let said = positive(&file.duration, "duration", sink);
     let span = |at: &Option<At<Span>>, other| at.as_ref().map_or(other, |at| at.value);

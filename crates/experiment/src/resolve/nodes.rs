@@ -2,13 +2,15 @@
 
 use crate::file::{File, Group};
 use crate::nearest::advice;
-use crate::plan::{PlannedLimits, PlannedNode, Program, Ready};
+use crate::plan::{PlannedLimits, PlannedNode, PlannedRoot, Program, Ready};
 use crate::problem::Problem;
 use crate::read::{At, Named, OneOrMore, Sink};
 use crate::resolve::networks::Networks;
+use crate::resolve::root;
 use crate::source::Place;
 use indexmap::IndexMap;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
 
 /// More nodes than this no machine bears.
 const MOST_NODES: u64 = 100_000;
@@ -17,12 +19,13 @@ const MOST_NODES: u64 = 100_000;
 pub(super) struct Nodes<'f> {
     groups: Option<&'f Named<Group>>,
     counts: IndexMap<&'f str, u32>,
+    roots: HashMap<&'f str, PlannedRoot>,
 }
 
 impl<'f> Nodes<'f> {
-    pub fn of(file: &'f File, sink: &mut Sink) -> Self {
+    pub fn of(file: &'f File, base: &Path, sink: &mut Sink) -> Self {
         let groups = file.nodes.as_ref();
-        let mut nodes = Self { groups, counts: IndexMap::new() };
+        let mut nodes = Self { groups, counts: IndexMap::new(), roots: HashMap::new() };
         let mut all = 0;
         for (name, place, group) in groups.into_iter().flat_map(Named::iter) {
             let count = group.count.as_ref().map_or(1, |count| count.value);
@@ -30,6 +33,7 @@ impl<'f> Nodes<'f> {
             check_host_name(name, place, count, sink);
             check_limits(group, sink);
             check_program(group, sink);
+            nodes.roots.extend(root::of(group, base, sink).map(|root| (name, root)));
             if count == 0 {
                 let problem = Problem::new(format!("the group `{name}` has no nodes"));
                 sink.add(problem.at(count_place).label("1 or more"));
@@ -143,8 +147,9 @@ impl<'f> Nodes<'f> {
             let program = self.groups.and_then(|groups| program(groups.get(group)?));
             for (index, name) in self.names(group).into_iter().enumerate() {
                 let links = networks.links(group, index as u64);
+                let root = self.roots.get(group).cloned();
                 let (group, program) = ((*group).to_owned(), program.clone());
-                planned.push(PlannedNode { name, group, links, limits, program });
+                planned.push(PlannedNode { name, group, links, limits, root, program });
             }
         }
         planned
@@ -166,7 +171,13 @@ fn check_host_name(name: &str, place: Place, count: u32, sink: &mut Sink) {
 
 /// The program of a group's nodes.
 fn program(group: &Group) -> Option<Program> {
-    let run = group.run.as_ref()?.value.iter().map(|word| word.value.clone()).collect();
+    // What is said of the program of an image is said without naming it.
+    let of_image = group.root.is_some() && (group.ready.is_some() || group.env.is_some());
+    let run = match &group.run {
+        Some(run) => run.value.iter().map(|word| word.value.clone()).collect(),
+        None if of_image => Vec::new(),
+        None => return None,
+    };
     let env = group.env.iter().flat_map(Named::iter);
     let port = |port: &At<u32>| port.value as u16;
     let ready = group.ready.as_ref().and_then(|ready| {
@@ -187,7 +198,7 @@ fn check_program(group: &Group, sink: &mut Sink) {
         }
         Some(_) => {}
         None => {
-            if let Some(ready) = &group.ready {
+            if let Some(ready) = group.ready.as_ref().filter(|_| group.root.is_none()) {
                 let problem = Problem::new("`ready` without `run`").at(ready.place);
                 sink.add(problem.label("say what it waits for: `run: [PROGRAM, ...]`"));
             }

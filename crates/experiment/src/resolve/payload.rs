@@ -51,7 +51,7 @@ fn length(payload: &[u8]) -> Option<u64> {
 }
 
 /// A file beside `path` with nearly its name.
-fn near_file(path: &Path) -> Option<String> {
+pub(super) fn near_file(path: &Path) -> Option<String> {
     let wanted = path.file_name()?.to_str()?;
     let names: Vec<String> = std::fs::read_dir(path.parent()?)
         .ok()?

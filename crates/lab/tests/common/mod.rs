@@ -1,7 +1,7 @@
 //! Nodes, and programs for them: this very test, under the names of its ignored tests.
 #![allow(dead_code, reason = "each test file has its own needs")]
 
-use lab::{Event, Exit, Interface, Lab, Limits, Link, Member, NodeSpec, Program};
+use lab::{Event, Exit, Interface, Lab, Limits, Link, Member, NodeSpec, Program, Setting};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -27,7 +27,11 @@ pub fn up(count: usize, mtu: u32, link: Link) -> (Lab, Vec<OwnedFd>) {
             mtu,
             neighbours: (0..count).map(|j| (address(j), mac(j))).collect(),
         };
-        let spec = NodeSpec { name: format!("node-{i}"), interfaces: vec![interface] };
+        let spec = NodeSpec {
+            name: format!("node-{i}"),
+            interfaces: vec![interface],
+            setting: Setting::default(),
+        };
         Member { spec, limits: Limits::default() }
     };
     let members: Vec<_> = (0..count).map(member).collect();

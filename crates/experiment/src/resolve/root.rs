@@ -1,0 +1,53 @@
+//! The root file systems of nodes.
+
+use crate::file::Group;
+use crate::plan::PlannedRoot;
+use crate::problem::Problem;
+use crate::read::Sink;
+use crate::resolve::payload::near_file;
+use std::path::Path;
+
+/// The root of a group's nodes, if it has one of its own. What is in an archive is
+/// looked at when a run begins.
+pub(super) fn of(group: &Group, base: &Path, sink: &mut Sink) -> Option<PlannedRoot> {
+    let Some(root) = &group.root else {
+        if let Some(image) = &group.image {
+            let problem = Problem::new("`image` without `root`").at(image.place);
+            sink.add(problem.label("say which archive it is in: `root: ARCHIVE`"));
+        }
+        return None;
+    };
+    let full = base.join(&root.value);
+    let found = std::fs::metadata(&full);
+    let why = match &found {
+        Ok(found) if found.is_dir() || found.is_file() => None,
+        Ok(_) => Some("is neither a folder nor a file".to_owned()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Some("is not there".to_owned())
+        }
+        Err(error) => Some(format!("cannot be had: {error}")),
+    };
+    if let Some(why) = why {
+        let problem = Problem::new(format!("the root `{}` {why}", root.value)).at(root.place);
+        let near = if found.is_ok() { None } else { near_file(&full) };
+        let problem = match near {
+            Some(near) => {
+                let near = Path::new(&root.value).with_file_name(near);
+                problem.label(format!("did you mean `{}`?", near.display()))
+            }
+            None => problem.label("a folder, or an archive of `docker save` or in OCI layout"),
+        };
+        sink.add(problem.note(format!("looked for {}", full.display())));
+        return None;
+    }
+    if let (Some(image), true) = (&group.image, is_plain_folder(&full)) {
+        let problem = Problem::new("a folder that is a root file system has no images");
+        sink.add(problem.at(image.place).label("leave `image` out"));
+    }
+    let image = group.image.as_ref().map(|image| image.value.clone());
+    Some(PlannedRoot { path: std::path::absolute(&full).unwrap_or(full), image })
+}
+
+fn is_plain_folder(path: &Path) -> bool {
+    path.is_dir() && !path.join("oci-layout").is_file()
+}

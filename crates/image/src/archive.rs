@@ -1,0 +1,132 @@
+//! An archive that has been opened, and the image in it that is meant.
+
+use crate::config::{self, Config};
+use crate::digest::{self, Hashing};
+use crate::error::{Error, Fault};
+use crate::layer;
+use crate::manifest::{self, Described};
+use crate::source::Source;
+use crate::tree::Tree;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+/// One image of an archive, its manifest and configuration read and checked; its
+/// layers are read when it is unpacked.
+#[derive(Debug)]
+pub struct Archive {
+    path: PathBuf,
+    source: Source,
+    image: Described,
+    digest: String,
+    layers: Vec<String>,
+    config: Config,
+}
+
+impl Archive {
+    /// Opens an archive that `docker save` wrote, or an OCI image layout, in a tar
+    /// file or a folder. `name` says which image is meant where there are several:
+    /// all of its name, or the tag alone.
+    ///
+    /// # Errors
+    /// When there is no such image, it is for another machine, or its manifest or
+    /// configuration is damaged.
+    pub fn open(path: &Path, name: Option<&str>) -> Result<Self, Error> {
+        Self::read(path, name).map_err(|fault| fault.at(path))
+    }
+
+    /// Whether `path` is the folder of an OCI image layout, and no root file system.
+    pub fn is_layout(path: &Path) -> bool {
+        path.join("oci-layout").is_file() && path.join("index.json").is_file()
+    }
+
+    fn read(path: &Path, name: Option<&str>) -> Result<Self, Fault> {
+        let source = Source::open(path)?;
+        let image = choose(manifest::images(&source)?, name)?;
+        let (file, promised) = &image.config;
+        let text = source.text(file)?;
+        let digest = digest::of(&text);
+        if promised.as_ref().is_some_and(|promised| *promised != digest) {
+            return Err(Fault::damaged(file, "its digest is not the one that it is called by"));
+        }
+        let config = config::File::read(&text, file)?;
+        let layers = config.layers().to_vec();
+        if layers.len() != image.layers.len() {
+            let (has, says) = (image.layers.len(), layers.len());
+            let why = format!("it speaks of {says} layers, and the manifest of {has}");
+            return Err(Fault::damaged(file, why));
+        }
+        let config = config.program();
+        Ok(Self { path: path.to_owned(), source, image, digest, layers, config })
+    }
+
+    /// The image's id: the digest of its configuration, which names all its layers by
+    /// theirs. `sha256:` and 64 digits.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// How the image's own program is to be run.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Unpacks all layers, one over the other, into the empty folder `root`.
+    ///
+    /// # Errors
+    /// When a layer is damaged or holds what none should, or `root` cannot be
+    /// written.
+    pub fn unpack(&self, root: &Path) -> Result<(), Error> {
+        self.unpack_layers(root).map_err(|fault| fault.at(&self.path))
+    }
+
+    fn unpack_layers(&self, root: &Path) -> Result<(), Fault> {
+        let all = self.layers.len();
+        for (number, (file, digest)) in self.image.layers.iter().zip(&self.layers).enumerate() {
+            let part = format!("layer {} of {all} ({file})", number + 1);
+            let damaged = |why: &dyn std::fmt::Display| Fault::damaged(&part, why);
+            let opened = self.source.file(file).map_err(|error| damaged(&error))?;
+            let opened = opened.ok_or_else(|| damaged(&"it is not in the archive"))?;
+            let plain = layer::decompress(BufReader::with_capacity(1 << 16, opened));
+            let mut plain = Hashing::new(plain.map_err(|error| damaged(&error))?);
+            let mut tree = Tree::open(root)
+                .map_err(Fault::cache(format!("open the folder {}", root.display())))?;
+            layer::apply(&mut plain, &mut tree, &part)?;
+            let found = plain.finish().map_err(|error| damaged(&error))?;
+            if found != *digest {
+                return Err(damaged(&format!("its digest is {found}, and should be {digest}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The image that is meant.
+fn choose(images: Vec<Described>, name: Option<&str>) -> Result<Described, Fault> {
+    let names = || {
+        let names = images.iter().map(|image| match image.names.first() {
+            Some(name) => name.clone(),
+            None => "one without a name".to_owned(),
+        });
+        names.collect::<Vec<_>>()
+    };
+    let fits = |image: &&Described| match name {
+        None => true,
+        Some(wanted) => image.names.iter().any(|name| {
+            name == wanted || name.rsplit_once(':').is_some_and(|(_, tag)| tag == wanted)
+        }),
+    };
+    let fitting: Vec<&Described> = images.iter().filter(fits).collect();
+    match (&fitting[..], name) {
+        ([one], _) => Ok((*one).clone()),
+        ([], _) if images.is_empty() => Err(Fault::NoImage("its manifest names none")),
+        ([], name) => {
+            let wanted = format!("has no image called `{}`", name.unwrap_or_default());
+            Err(Fault::Which { wanted, names: names() })
+        }
+        (_, Some(name)) => {
+            let wanted = format!("has several images called `{name}`");
+            Err(Fault::Which { wanted, names: names() })
+        }
+        (_, None) => Err(Fault::Which { wanted: "has several images".to_owned(), names: names() }),
+    }
+}

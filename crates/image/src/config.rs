@@ -1,0 +1,108 @@
+//! What an image says of the program in it.
+
+use crate::digest;
+use crate::error::Fault;
+use serde::Deserialize;
+
+/// How the image's own program is to be run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Config {
+    /// The program and its arguments: the image's entry point, then its command.
+    /// Empty if the image has neither.
+    pub argv: Vec<String>,
+    /// Variables of its environment.
+    pub env: Vec<(String, String)>,
+    /// The folder that it starts in; absolute.
+    pub cwd: String,
+    /// Who it runs as: empty for root, else `user` or `user:group`, by name or by
+    /// number.
+    pub user: String,
+}
+
+/// An image's configuration, as the OCI image specification (v1.1) has it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct File {
+    #[serde(default)]
+    architecture: String,
+    #[serde(default)]
+    os: String,
+    #[serde(default)]
+    config: Option<Inner>,
+    rootfs: RootFs,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Inner {
+    #[serde(default)]
+    entrypoint: Option<Vec<String>>,
+    #[serde(default)]
+    cmd: Option<Vec<String>>,
+    #[serde(default)]
+    env: Option<Vec<String>>,
+    #[serde(default)]
+    working_dir: Option<String>,
+    #[serde(default)]
+    user: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RootFs {
+    diff_ids: Vec<String>,
+}
+
+impl File {
+    /// Reads and checks it.
+    pub fn read(text: &[u8], name: &str) -> Result<Self, Fault> {
+        let file: Self =
+            serde_json::from_slice(text).map_err(|error| Fault::damaged(name, error))?;
+        if let Some(wrong) = file.rootfs.diff_ids.iter().find(|id| digest::hex(id).is_none()) {
+            return Err(Fault::damaged(name, format!("`{wrong}` is no SHA-256 digest")));
+        }
+        let (os, architecture) = here();
+        let other = |found: &str, wanted: &str| !found.is_empty() && found != wanted;
+        if other(&file.os, os) || other(&file.architecture, architecture) {
+            return Err(Fault::Platform {
+                found: format!("{}/{}", file.os, file.architecture),
+                wanted: format!("{os}/{architecture}"),
+            });
+        }
+        Ok(file)
+    }
+
+    /// The digest of each layer, not compressed, the lowest first.
+    pub fn layers(&self) -> &[String] {
+        &self.rootfs.diff_ids
+    }
+
+    pub fn program(self) -> Config {
+        let inner = self.config.unwrap_or_default();
+        let entrypoint = inner.entrypoint.unwrap_or_default().into_iter();
+        let env = inner.env.unwrap_or_default().into_iter();
+        let cwd = inner.working_dir.filter(|dir| dir.starts_with('/'));
+        Config {
+            argv: entrypoint.chain(inner.cmd.unwrap_or_default()).collect(),
+            env: env
+                .filter_map(|line| line.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned())))
+                .filter(|(key, value)| {
+                    !key.is_empty() && !key.contains('\0') && !value.contains('\0')
+                })
+                .collect(),
+            cwd: cwd.unwrap_or_else(|| "/".to_owned()),
+            user: inner.user.unwrap_or_default(),
+        }
+    }
+}
+
+/// This machine in the words of images, which are those of Go.
+pub(crate) fn here() -> (&'static str, &'static str) {
+    let architecture = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "x86" => "386",
+        "aarch64" => "arm64",
+        "loongarch64" => "loong64",
+        "powerpc64" => "ppc64le",
+        other => other,
+    };
+    ("linux", architecture)
+}

@@ -1,0 +1,184 @@
+//! One layer: a tar stream whose entries go over what lower layers have made.
+
+use crate::error::Fault;
+use crate::tree::{Made, Tree};
+use flate2::bufread::MultiGzDecoder;
+use std::ffi::OsStr;
+use std::io::{self, BufRead, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use tar::{Entry, EntryType};
+
+/// What stands before the name of something that a layer removes, and what a layer
+/// says of a folder of which it removes all (OCI image specification, "layer").
+const WHITEOUT: &[u8] = b".wh.";
+const OPAQUE: &[u8] = b".wh..wh..opq";
+/// What else begins so is a note of some tools to themselves.
+const NOTE: &[u8] = b".wh..wh.";
+
+/// The tar stream in `from`, which may be compressed by gzip or zstd.
+pub(crate) fn decompress<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
+    let begin = from.fill_buf()?;
+    if begin.starts_with(&[0x1f, 0x8b]) {
+        return Ok(Box::new(MultiGzDecoder::new(from)));
+    }
+    if begin.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        return Ok(Box::new(crate::zstd::Frames::new(from)));
+    }
+    Ok(Box::new(from))
+}
+
+/// Reads all entries of the layer called `layer` into `tree`.
+pub(crate) fn apply(from: &mut dyn Read, tree: &mut Tree, layer: &str) -> Result<(), Fault> {
+    let mut archive = tar::Archive::new(from);
+    let damaged = |count: u64, error: io::Error| {
+        Fault::damaged(layer, format!("after {count} entries: {error}"))
+    };
+    let mut count = 0;
+    for entry in archive.entries().map_err(|error| damaged(count, error))? {
+        let mut entry = entry.map_err(|error| damaged(count, error))?;
+        count += 1;
+        let name = entry.path_bytes().into_owned();
+        let shown = String::from_utf8_lossy(&name).into_owned();
+        match place(&mut entry, &name, tree) {
+            Ok(()) => {}
+            Err(Why::Refused(why)) => {
+                return Err(Fault::Refused { layer: layer.to_owned(), entry: shown, why });
+            }
+            Err(Why::Damaged(error)) => {
+                return Err(Fault::damaged(layer, format!("entry {count} (`{shown}`): {error}")));
+            }
+            Err(Why::Disk(source)) => {
+                return Err(Fault::Cache { tried: format!("unpack `{shown}`"), source });
+            }
+        }
+    }
+    tree.finish().map_err(Fault::cache("set the times of folders"))
+}
+
+/// Why an entry could not be placed.
+#[derive(Debug)]
+pub(crate) enum Why {
+    /// It should not be there.
+    Refused(String),
+    /// It could not be read.
+    Damaged(io::Error),
+    /// It could not be written.
+    Disk(io::Error),
+}
+
+impl From<io::Error> for Why {
+    fn from(error: io::Error) -> Self {
+        Self::Disk(error)
+    }
+}
+
+impl From<nix::errno::Errno> for Why {
+    fn from(errno: nix::errno::Errno) -> Self {
+        Self::Disk(errno.into())
+    }
+}
+
+fn place<R: Read>(entry: &mut Entry<'_, R>, name: &[u8], tree: &mut Tree) -> Result<(), Why> {
+    let kind = entry.header().entry_type();
+    if matches!(kind, EntryType::XGlobalHeader) {
+        return Ok(());
+    }
+    let path = within(name, "its name")?;
+    let Some(file) = path.file_name().map(OsStrExt::as_bytes) else {
+        // The root itself: what mode it has is the image's business.
+        return Ok(());
+    };
+    let folder = path.parent().unwrap_or(Path::new(""));
+    if file == OPAQUE {
+        return tree.clear(folder);
+    }
+    if file.starts_with(NOTE) {
+        return Ok(());
+    }
+    if let Some(gone) = file.strip_prefix(WHITEOUT) {
+        if matches!(gone, b"" | b"." | b"..") {
+            return Err(Why::Refused("which removes nothing that has a name".to_owned()));
+        }
+        return tree.remove(&folder.join(text(gone)));
+    }
+    let link = entry.link_name_bytes().map(|link| link.into_owned());
+    let link = || {
+        let none = || Why::Refused("a link that leads nowhere".to_owned());
+        link.clone().filter(|link| !link.is_empty() && !link.contains(&0)).ok_or_else(none)
+    };
+    let bad = |error| Why::Damaged(error);
+    let header = entry.header();
+    let made = Made {
+        mode: header.mode().map_err(bad)? & 0o7777,
+        uid: header.uid().map_err(bad)?.min(u64::from(u32::MAX - 1)) as u32,
+        gid: header.gid().map_err(bad)?.min(u64::from(u32::MAX - 1)) as u32,
+        mtime: header.mtime().map_err(bad)?.min(i64::MAX as u64) as i64,
+    };
+    match kind {
+        EntryType::Directory => tree.folder(&path, made),
+        EntryType::Symlink => tree.symlink(&path, &text(&link()?), made),
+        EntryType::Link => tree.hard_link(&path, &within(&link()?, "the file that it links to")?),
+        EntryType::Fifo => tree.fifo(&path, made),
+        EntryType::Char | EntryType::Block => {
+            Err(Why::Refused("a device, which would open this machine's hardware".to_owned()))
+        }
+        EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+            let capability = capability(entry).map_err(Why::Damaged)?;
+            tree.file(&path, made, entry, capability.as_deref())
+        }
+        _ => Err(Why::Refused("of a kind that images do not have".to_owned())),
+    }
+}
+
+/// The file's capabilities (capabilities(7)), as PAX headers carry them.
+fn capability<R: Read>(entry: &mut Entry<'_, R>) -> io::Result<Option<Vec<u8>>> {
+    let Some(extensions) = entry.pax_extensions()? else { return Ok(None) };
+    for extension in extensions {
+        let extension = extension?;
+        if extension.key_bytes() == b"SCHILY.xattr.security.capability" {
+            return Ok(Some(extension.value_bytes().to_vec()));
+        }
+    }
+    Ok(None)
+}
+
+fn text(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}
+
+/// The path that `name` says, from the root; `what` is it that says so.
+fn within(name: &[u8], what: &str) -> Result<PathBuf, Why> {
+    if name.first() == Some(&b'/') {
+        return Err(Why::Refused(format!("and {what} is absolute: it would leave the root")));
+    }
+    let mut path = PathBuf::new();
+    for part in name.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." => {
+                let why = format!("and {what} has `..` in it: it would leave the root");
+                return Err(Why::Refused(why));
+            }
+            part if part.contains(&0) => {
+                return Err(Why::Refused(format!("and {what} has a zero byte in it")));
+            }
+            part => path.push(text(part)),
+        }
+    }
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_within() {
+        assert_eq!(within(b"./etc//passwd", "").unwrap(), Path::new("etc/passwd"));
+        assert_eq!(within(b"./", "").unwrap(), Path::new(""));
+        for bad in [&b"/etc/passwd"[..], b"a/../../b", b"..", b"a\0b"] {
+            assert!(matches!(within(bad, "its name"), Err(Why::Refused(_))), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Which files of an archive make which image, in both forms that there are.
+
+use crate::config::here;
+use crate::digest;
+use crate::error::Fault;
+use crate::source::Source;
+use serde::Deserialize;
+
+/// One image of an archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Described {
+    /// What it is called, e.g. `busybox:1.35`; none or more.
+    pub names: Vec<String>,
+    /// The file of its configuration, and its digest where the archive says it.
+    pub config: (String, Option<String>),
+    /// The files of its layers, the lowest first.
+    pub layers: Vec<String>,
+}
+
+/// One of the images of `docker save`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Saved {
+    config: String,
+    #[serde(default)]
+    repo_tags: Option<Vec<String>>,
+    layers: Vec<String>,
+}
+
+/// An index or a manifest of the OCI image specification.
+#[derive(Debug, Deserialize)]
+struct Document {
+    #[serde(default)]
+    manifests: Option<Vec<Descriptor>>,
+    #[serde(default)]
+    config: Option<Descriptor>,
+    #[serde(default)]
+    layers: Option<Vec<Descriptor>>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Descriptor {
+    digest: String,
+    #[serde(default)]
+    platform: Option<Platform>,
+    #[serde(default)]
+    annotations: Option<std::collections::HashMap<String, String>>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Platform {
+    architecture: String,
+    os: String,
+}
+
+/// Indexes lie in indexes at most this deep.
+const DEEPEST: u32 = 4;
+
+/// The images of an archive. The OCI layout goes first: newer `docker save` writes
+/// both, and it alone says digests of all.
+pub(crate) fn images(source: &Source) -> Result<Vec<Described>, Fault> {
+    if source.has("index.json") && source.has("oci-layout") {
+        let mut found = Vec::new();
+        let mut others = Vec::new();
+        let index: Document = parse(&source.text("index.json")?, "index.json")?;
+        walk(source, index, "index.json", &[], DEEPEST, &mut found, &mut others)?;
+        return match (found.is_empty(), others.pop()) {
+            (true, Some(found)) => {
+                let (os, architecture) = here();
+                Err(Fault::Platform { found, wanted: format!("{os}/{architecture}") })
+            }
+            _ => Ok(found),
+        };
+    }
+    if !source.has("manifest.json") {
+        return Err(Fault::NoImage(
+            "a file system by itself is given as a folder: unpack it and name that",
+        ));
+    }
+    let saved: Vec<Saved> = parse(&source.text("manifest.json")?, "manifest.json")?;
+    let images = saved.into_iter().map(|image| Described {
+        names: image.repo_tags.unwrap_or_default(),
+        config: (image.config, None),
+        layers: image.layers,
+    });
+    Ok(images.collect())
+}
+
+fn parse<T: serde::de::DeserializeOwned>(text: &[u8], name: &str) -> Result<T, Fault> {
+    serde_json::from_slice(text).map_err(|error| Fault::damaged(name, error))
+}
+
+/// The file of a blob.
+fn blob(descriptor: &Descriptor, named_in: &str) -> Result<String, Fault> {
+    match digest::hex(&descriptor.digest) {
+        Some(hex) => Ok(format!("blobs/sha256/{hex}")),
+        None => {
+            let why = format!("`{}` is no SHA-256 digest", descriptor.digest);
+            Err(Fault::damaged(named_in, why))
+        }
+    }
+}
+
+/// Goes through an index, or takes a manifest.
+fn walk(
+    source: &Source,
+    document: Document,
+    name: &str,
+    called: &[String],
+    deeper: u32,
+    found: &mut Vec<Described>,
+    others: &mut Vec<String>,
+) -> Result<(), Fault> {
+    if let (Some(config), Some(layers)) = (&document.config, &document.layers) {
+        let layers: Result<_, _> = layers.iter().map(|layer| blob(layer, name)).collect();
+        found.push(Described {
+            names: called.to_vec(),
+            config: (blob(config, name)?, Some(config.digest.clone())),
+            layers: layers?,
+        });
+        return Ok(());
+    }
+    let Some(manifests) = document.manifests else {
+        return Err(Fault::damaged(name, "it is neither an index nor a manifest"));
+    };
+    for descriptor in manifests {
+        if let Some(platform) = &descriptor.platform
+            && (platform.os.as_str(), platform.architecture.as_str()) != here()
+        {
+            others.push(format!("{}/{}", platform.os, platform.architecture));
+            continue;
+        }
+        if deeper == 0 {
+            return Err(Fault::damaged(name, "indexes within indexes do not end"));
+        }
+        let file = blob(&descriptor, name)?;
+        let text = source.text(&file)?;
+        if digest::of(&text) != descriptor.digest {
+            return Err(Fault::damaged(file, "its digest is not the one that it is called by"));
+        }
+        let mut called = called.to_vec();
+        // The full name where a tool wrote it (containerd), else the OCI tag.
+        let names = descriptor.annotations.unwrap_or_default();
+        for key in ["io.containerd.image.name", "org.opencontainers.image.ref.name"] {
+            called.extend(names.get(key).cloned());
+        }
+        walk(source, parse(&text, &file)?, &file, &called, deeper - 1, found, others)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,185 @@
+//! The files of an image by name: in a folder, or in a tar file that is read in place.
+
+use crate::error::Fault;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Take};
+use std::path::{Component, Path, PathBuf};
+
+/// The largest manifest or configuration that is read.
+const LARGEST_TEXT: u64 = 16 << 20;
+/// More entries than this no archive of an image has.
+const MOST_ENTRIES: usize = 100_000;
+
+/// Where the files are.
+#[derive(Debug)]
+pub(crate) enum Source {
+    Folder(PathBuf),
+    Tar { path: PathBuf, places: HashMap<String, Place> },
+}
+
+/// Where a file lies in a tar file.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    Bytes {
+        start: u64,
+        len: u64,
+    },
+    /// `docker save` writes a layer that two images share once, and links to it.
+    Link(String),
+}
+
+impl Source {
+    pub fn open(path: &Path) -> Result<Self, Fault> {
+        if path.is_dir() {
+            return Ok(Self::Folder(path.to_owned()));
+        }
+        let mut file = File::open(path).map_err(Fault::Unreadable)?;
+        let mut magic = [0; 4];
+        let _ = file.read_exact(&mut magic);
+        if magic[..2] == [0x1f, 0x8b] || magic == [0x28, 0xb5, 0x2f, 0xfd] {
+            return Err(Fault::NoImage(
+                "the archive itself is compressed, so nothing in it can be found: decompress it \
+                 (gunzip, unzstd); its layers may be compressed",
+            ));
+        }
+        file.seek(SeekFrom::Start(0)).map_err(Fault::Unreadable)?;
+        let places = index(file)?;
+        Ok(Self::Tar { path: path.to_owned(), places })
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        match self {
+            Self::Folder(dir) => plain(name).is_some_and(|name| dir.join(name).is_file()),
+            Self::Tar { places, .. } => places.contains_key(name),
+        }
+    }
+
+    /// The file called `name`, to be read from its beginning; nothing when there is
+    /// none.
+    pub fn file(&self, name: &str) -> std::io::Result<Option<Take<File>>> {
+        match self {
+            Self::Folder(dir) => {
+                let Some(name) = plain(name) else { return Ok(None) };
+                match File::open(dir.join(name)) {
+                    Ok(file) => Ok(Some(file.take(u64::MAX))),
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+                    Err(error) => Err(error),
+                }
+            }
+            Self::Tar { path, places } => {
+                let mut name = name.to_owned();
+                // A link may lead to a link; two that lead to each other do not end.
+                for _ in 0..8 {
+                    match places.get(&name) {
+                        None => return Ok(None),
+                        Some(Place::Link(to)) => name = to.clone(),
+                        Some(Place::Bytes { start, len }) => {
+                            let mut file = File::open(path)?;
+                            file.seek(SeekFrom::Start(*start))?;
+                            return Ok(Some(file.take(*len)));
+                        }
+                    }
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// All of a small file.
+    pub fn text(&self, name: &str) -> Result<Vec<u8>, Fault> {
+        let file = self.file(name).map_err(|error| Fault::damaged(name, error))?;
+        let file = file.ok_or_else(|| Fault::damaged(name, "it is not in the archive"))?;
+        let mut text = Vec::new();
+        let mut file = file.take(LARGEST_TEXT + 1);
+        file.read_to_end(&mut text).map_err(|error| Fault::damaged(name, error))?;
+        if text.len() as u64 > LARGEST_TEXT {
+            return Err(Fault::damaged(name, "it is over 16 MiB"));
+        }
+        Ok(text)
+    }
+}
+
+/// A name that stays within its folder.
+fn plain(name: &str) -> Option<&Path> {
+    let path = Path::new(name);
+    path.components().all(|part| matches!(part, Component::Normal(_))).then_some(path)
+}
+
+/// Where each file of a tar file lies. Contents are skipped, not read.
+fn index(file: File) -> Result<HashMap<String, Place>, Fault> {
+    let length = file.metadata().map_err(Fault::Unreadable)?.len();
+    let mut places = HashMap::new();
+    let mut archive = tar::Archive::new(file);
+    let damaged = |places: &HashMap<_, _>, why: String| match places.len() {
+        0 => Fault::NoImage("it is no tar file, or damaged at its beginning"),
+        count => Fault::damaged(format!("the archive, after {count} entries,"), why),
+    };
+    let entries = archive.entries_with_seek();
+    let entries = entries.map_err(|error| damaged(&places, error.to_string()))?;
+    for entry in entries {
+        let entry = entry.map_err(|error| damaged(&places, error.to_string()))?;
+        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let name = name.trim_start_matches("./").to_owned();
+        let kind = entry.header().entry_type();
+        let (start, len) = (entry.raw_file_position(), entry.size());
+        if start.saturating_add(len) > length {
+            let why = format!(
+                "`{name}` should end at byte {}, and the file ends at {length}",
+                start.saturating_add(len)
+            );
+            return Err(damaged(&places, why));
+        }
+        if places.len() >= MOST_ENTRIES {
+            return Err(damaged(&places, "more entries than an image has".to_owned()));
+        }
+        let place = match entry.link_name_bytes() {
+            Some(to) if kind.is_symlink() || kind.is_hard_link() => {
+                Place::Link(beside(&name, &String::from_utf8_lossy(&to), kind.is_symlink()))
+            }
+            _ if kind.is_file() => Place::Bytes { start, len },
+            _ => continue,
+        };
+        places.insert(name, place);
+    }
+    if places.is_empty() {
+        return Err(Fault::NoImage("the archive is empty"));
+    }
+    Ok(places)
+}
+
+/// The name that a link of `name` to `to` leads to: a symbolic one counts from the
+/// folder that it is in.
+fn beside(name: &str, to: &str, symbolic: bool) -> String {
+    let mut parts: Vec<&str> = match name.rsplit_once('/') {
+        Some((folder, _)) if symbolic => folder.split('/').collect(),
+        _ => Vec::new(),
+    };
+    for part in to.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_lead_to_names() {
+        assert_eq!(beside("a/layer.tar", "../b/layer.tar", true), "b/layer.tar");
+        assert_eq!(beside("a/layer.tar", "b/layer.tar", false), "b/layer.tar");
+        assert_eq!(beside("layer.tar", "../../etc/passwd", true), "etc/passwd");
+    }
+
+    #[test]
+    fn a_name_in_a_folder_does_not_leave_it() {
+        assert!(plain("blobs/sha256/00").is_some());
+        assert!(plain("../secret").is_none());
+        assert!(plain("/etc/passwd").is_none());
+    }
+}

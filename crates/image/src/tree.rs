@@ -1,0 +1,311 @@
+//! A folder that an image is unpacked into, and that nothing of it leaves.
+//!
+//! Each path is opened by the kernel beneath the root (openat2(2),
+//! `RESOLVE_BENEATH`): a link that lower layers have made and that leads out stops
+//! it, whoever swaps what in the meantime.
+
+use crate::layer::Why;
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2};
+use nix::sys::stat::{Mode, UtimensatFlags, fchmod, fstatat, mkdirat, utimensat};
+use nix::sys::time::TimeSpec;
+use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, fchownat, linkat, symlinkat, unlinkat};
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// The folder, while one layer is put into it.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    root: OwnedFd,
+    /// Only root may give files away; others own all, and are root in their nodes.
+    gives_away: bool,
+    /// What this layer has made, with the folders above: its own whiteouts are
+    /// about lower layers.
+    made: HashSet<PathBuf>,
+    /// Folders' times, which putting files into them would change.
+    times: Vec<(PathBuf, i64)>,
+}
+
+/// What an entry says of what it makes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Made {
+    /// Permissions, with set-user-id and the like.
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+    /// In s since 1970.
+    pub mtime: i64,
+}
+
+type Step = Result<(), Why>;
+
+impl Tree {
+    pub fn open(root: &Path) -> io::Result<Self> {
+        let root = File::open(root)?.into();
+        let gives_away = nix::unistd::geteuid().is_root();
+        Ok(Self { root, gives_away, made: HashSet::new(), times: Vec::new() })
+    }
+
+    /// Makes a folder, or gives one that is there what this layer says of it.
+    pub fn folder(&mut self, path: &Path, made: Made) -> Step {
+        let (parent, name) = self.parent(path)?;
+        if self.kind(&parent, name) != Some(libc::S_IFDIR) {
+            self.take_away(&parent, name)?;
+            mkdirat(&parent, name, Mode::from_bits_truncate(0o700))?;
+        }
+        let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let folder = openat(&parent, name, flags, Mode::empty())?;
+        // Who is not root could not put anything into what he may not write to.
+        let mode = if self.gives_away { made.mode } else { made.mode | 0o700 };
+        self.give(&folder, made)?;
+        fchmod(&folder, Mode::from_bits_truncate(mode))?;
+        self.times.push((path.to_owned(), made.mtime));
+        self.note(path);
+        Ok(())
+    }
+
+    /// Makes a file of what `content` holds.
+    pub fn file(
+        &mut self,
+        path: &Path,
+        made: Made,
+        content: &mut dyn Read,
+        capability: Option<&[u8]>,
+    ) -> Step {
+        let (parent, name) = self.parent(path)?;
+        self.take_away(&parent, name)?;
+        let flags =
+            OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let mut file: File = openat(&parent, name, flags, Mode::from_bits_truncate(0o600))?.into();
+        copy(content, &mut file)?;
+        self.give(&file, made)?;
+        fchmod(&file, Mode::from_bits_truncate(made.mode))?;
+        if let Some(capability) = capability.filter(|_| self.gives_away) {
+            set_capability(&file, capability)?;
+        }
+        self.note(path);
+        time(&parent, name, made.mtime)
+    }
+
+    /// Makes a symbolic link. Where it leads is the node's business: nobody follows
+    /// it here.
+    pub fn symlink(&mut self, path: &Path, to: &Path, made: Made) -> Step {
+        let (parent, name) = self.parent(path)?;
+        self.take_away(&parent, name)?;
+        symlinkat(to, &parent, name)?;
+        if self.gives_away {
+            let (uid, gid) = (Uid::from_raw(made.uid), Gid::from_raw(made.gid));
+            fchownat(&parent, name, Some(uid), Some(gid), AtFlags::AT_SYMLINK_NOFOLLOW)?;
+        }
+        self.note(path);
+        time(&parent, name, made.mtime)
+    }
+
+    /// Gives the file `to` a second name.
+    pub fn hard_link(&mut self, path: &Path, to: &Path) -> Step {
+        let missing = || Why::Refused(format!("a link to `{}`, which is not there", to.display()));
+        if path == to {
+            return Err(Why::Refused("a link to itself".to_owned()));
+        }
+        let (from, file) = self.parent(to)?;
+        match self.kind(&from, file) {
+            None => return Err(missing()),
+            Some(libc::S_IFDIR) => {
+                return Err(Why::Refused(format!("a link to the folder `{}`", to.display())));
+            }
+            Some(_) => {}
+        }
+        let (parent, name) = self.parent(path)?;
+        self.take_away(&parent, name)?;
+        match linkat(&from, file, &parent, name, AtFlags::empty()) {
+            Err(Errno::ENOENT) => return Err(missing()),
+            linked => linked?,
+        }
+        self.note(path);
+        Ok(())
+    }
+
+    /// Makes a named pipe.
+    pub fn fifo(&mut self, path: &Path, made: Made) -> Step {
+        let (parent, name) = self.parent(path)?;
+        self.take_away(&parent, name)?;
+        nix::unistd::mkfifoat(&parent, name, Mode::from_bits_truncate(made.mode))?;
+        if self.gives_away {
+            let (uid, gid) = (Uid::from_raw(made.uid), Gid::from_raw(made.gid));
+            fchownat(&parent, name, Some(uid), Some(gid), AtFlags::AT_SYMLINK_NOFOLLOW)?;
+        }
+        self.note(path);
+        time(&parent, name, made.mtime)
+    }
+
+    /// Removes what lower layers have at `path`.
+    pub fn remove(&mut self, path: &Path) -> Step {
+        if self.made.contains(path) {
+            return self.clear(path);
+        }
+        let (parent, name) = match self.existing(path) {
+            Err(Why::Disk(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            found => found?,
+        };
+        self.take_away(&parent, name)
+    }
+
+    /// Removes all that lower layers have in the folder at `path`.
+    pub fn clear(&mut self, path: &Path) -> Step {
+        let folder = match self.beneath(path) {
+            Err(Why::Disk(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            folder => folder?,
+        };
+        let names: Vec<OsString> = fs::read_dir(by_number(&folder))?
+            .map(|entry| entry.map(|entry| entry.file_name()))
+            .collect::<io::Result<_>>()?;
+        for name in names {
+            let inner = path.join(&name);
+            if !self.made.contains(&inner) {
+                self.take_away(&folder, &name)?;
+            } else if self.kind(&folder, &name) == Some(libc::S_IFDIR) {
+                self.clear(&inner)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// To be called when all of a layer is there.
+    pub fn finish(&mut self) -> io::Result<()> {
+        for (path, at) in std::mem::take(&mut self.times).into_iter().rev() {
+            // A later entry may have put something else in its place.
+            if let Ok((parent, name)) = self.existing(&path)
+                && self.kind(&parent, name) == Some(libc::S_IFDIR)
+            {
+                let _ = time(&parent, name, at);
+            }
+        }
+        Ok(())
+    }
+
+    /// The folder that `path` is in, made if need be, and its name there.
+    fn parent<'p>(&mut self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr), Why> {
+        match self.existing(path) {
+            Err(Why::Disk(error)) if error.kind() == io::ErrorKind::NotFound => {}
+            found => return found,
+        }
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let (above, name) = self.parent(folder)?;
+        match mkdirat(&above, name, Mode::from_bits_truncate(0o755)) {
+            Err(Errno::EEXIST) => {
+                let why = format!("and the link `{}` on its way leads nowhere", folder.display());
+                return Err(Why::Refused(why));
+            }
+            made => made?,
+        }
+        fchmod(
+            openat(&above, name, OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?,
+            Mode::from_bits_truncate(0o755),
+        )?;
+        self.existing(path)
+    }
+
+    /// The folder that `path` is in, if it is there, and its name there.
+    fn existing<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr), Why> {
+        let none = || Why::Refused("which has no name".to_owned());
+        let name = path.file_name().ok_or_else(none)?;
+        Ok((self.beneath(path.parent().unwrap_or(Path::new("")))?, name))
+    }
+
+    /// The folder at `path`.
+    fn beneath(&self, path: &Path) -> Result<OwnedFd, Why> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let how = OpenHow::new()
+            .flags(OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC)
+            .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+        match openat2(&self.root, path, how) {
+            Ok(folder) => Ok(folder),
+            Err(Errno::EXDEV) => Err(Why::Refused(format!(
+                "and a link on the way to `{}` leads out of the root",
+                path.display()
+            ))),
+            Err(Errno::ELOOP) => Err(Why::Refused(format!(
+                "and links on the way to `{}` lead in a circle",
+                path.display()
+            ))),
+            Err(Errno::ENOTDIR) => {
+                Err(Why::Refused(format!("and `{}` is no folder", path.display())))
+            }
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// What is at `name`, itself and not what it leads to.
+    fn kind(&self, parent: &OwnedFd, name: &OsStr) -> Option<u32> {
+        let stat = fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
+        Some(stat.st_mode & libc::S_IFMT)
+    }
+
+    /// Removes what is at `name`, if anything, with all in it.
+    fn take_away(&mut self, parent: &OwnedFd, name: &OsStr) -> Step {
+        match self.kind(parent, name) {
+            None => Ok(()),
+            // The folder is open, so its number names it and nothing else; links
+            // within are removed and not followed.
+            Some(libc::S_IFDIR) => Ok(fs::remove_dir_all(by_number(parent).join(name))?),
+            Some(_) => Ok(unlinkat(parent, name, UnlinkatFlags::NoRemoveDir)?),
+        }
+    }
+
+    fn give(&self, file: &impl AsFd, made: Made) -> Step {
+        if self.gives_away {
+            fchown(file, Some(Uid::from_raw(made.uid)), Some(Gid::from_raw(made.gid)))?;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, path: &Path) {
+        for path in path.ancestors() {
+            if !self.made.insert(path.to_owned()) {
+                break;
+            }
+        }
+    }
+}
+
+/// The path of an open folder.
+fn by_number(folder: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()))
+}
+
+fn time(parent: &OwnedFd, name: &OsStr, at: i64) -> Step {
+    let at = TimeSpec::new(at, 0);
+    utimensat(parent, name, &at, &at, UtimensatFlags::NoFollowSymlink)?;
+    Ok(())
+}
+
+fn set_capability(file: &File, value: &[u8]) -> Step {
+    let name = c"security.capability";
+    // SAFETY: name and value are readable for their whole lengths.
+    let set = unsafe {
+        libc::fsetxattr(file.as_raw_fd(), name.as_ptr(), value.as_ptr().cast(), value.len(), 0)
+    };
+    match Errno::result(set) {
+        // A file system without them, or one that is not the machine's own.
+        Ok(_) | Err(Errno::EOPNOTSUPP | Errno::EPERM) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Copies, and tells what could not be read from what could not be written.
+fn copy(from: &mut dyn Read, to: &mut File) -> Step {
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let read = match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Why::Damaged(error)),
+        };
+        io::Write::write_all(to, &buffer[..read])?;
+    }
+}

@@ -1,0 +1,65 @@
+//! A zstd stream of any number of frames, of which the decoder takes one.
+
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+use std::io::{self, BufRead, Read};
+
+/// The most memory that a frame may ask for: what `zstd --long` uses unless told.
+const WINDOW: u64 = 128 << 20;
+
+/// Reads frame after frame, past those that are to be skipped.
+pub(crate) struct Frames<R> {
+    from: R,
+    decoder: FrameDecoder,
+    within: bool,
+}
+
+impl<R: BufRead> Frames<R> {
+    pub fn new(from: R) -> Self {
+        let mut decoder = FrameDecoder::new();
+        decoder.set_max_window_size(WINDOW);
+        Self { from, decoder, within: false }
+    }
+
+    /// Goes to the next frame; false when there is none.
+    fn next(&mut self) -> io::Result<bool> {
+        loop {
+            if self.from.fill_buf()?.is_empty() {
+                return Ok(false);
+            }
+            match self.decoder.init(&mut self.from) {
+                Ok(()) => return Ok(true),
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length,
+                    ..
+                })) => {
+                    let mut skipped = (&mut self.from).take(u64::from(length));
+                    io::copy(&mut skipped, &mut io::sink())?;
+                }
+                Err(error) => return Err(io::Error::other(error)),
+            }
+        }
+    }
+}
+
+impl<R: BufRead> Read for Frames<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if !self.within {
+                self.within = self.next()?;
+                if !self.within {
+                    return Ok(0);
+                }
+            }
+            while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
+                let one = BlockDecodingStrategy::UptoBlocks(1);
+                self.decoder.decode_blocks(&mut self.from, one).map_err(io::Error::other)?;
+            }
+            let read = self.decoder.read(buffer)?;
+            if read > 0 || buffer.is_empty() {
+                return Ok(read);
+            }
+            self.within = false;
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Starting a program in a node, and saying why one cannot be started.
+
+use crate::root::Home;
+use crate::wire::Failure;
+use nix::errno::Errno;
+use std::ffi::CString;
+use std::io::Read;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Where a program finds its control socket.
+const PROGRAM_CONTROL: RawFd = 3;
+/// Where programs are looked for unless something else is said.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// A program to be started.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub argv: Vec<String>,
+    pub env: Vec<(String, String)>,
+    pub cwd: String,
+    /// Its standard output and standard error, and its control socket if it is one
+    /// of the tool's own.
+    pub fds: Vec<OwnedFd>,
+    pub control: bool,
+}
+
+/// Starts it; gives its process id. In a node with a root of its own, programs see
+/// that and nothing else, but for the tool's own, which need the host's libraries.
+pub(crate) fn start(start: Start, home: Option<&Home>) -> Result<i32, Failure> {
+    let Start { argv, env, cwd, fds, control } = start;
+    let mut fds = fds.into_iter();
+    let (Some(program), Some(stdout), Some(stderr)) = (argv.first(), fds.next(), fds.next()) else {
+        return Err(Failure::of("start a program without a name", Errno::EINVAL));
+    };
+    let control = if control { fds.next() } else { None };
+    let mut command = Command::new(program);
+    command.args(&argv[1..]).process_group(0);
+    let mut folder = cwd;
+    match home {
+        None => drop(command.current_dir(&folder)),
+        Some(home) if control.is_some() => see_the_host(&mut command, home, &folder)?,
+        Some(home) => {
+            folder.clone_from(&home.root.cwd);
+            at_home(&mut command, home, [&stdout, &stderr]);
+        }
+    }
+    command.envs(env);
+    command.stdin(Stdio::null()).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
+    clean_signals(&mut command);
+    if let Some(control) = &control {
+        give(&mut command, control);
+    }
+    match command.spawn() {
+        // Reaped by the init, which tells the usage as well.
+        Ok(child) => Ok(child.id() as i32),
+        Err(error) => {
+            let errno = error.raw_os_error().unwrap_or(libc::EINVAL);
+            let seen_here = home.is_none() || control.is_none();
+            let tried = match errno {
+                libc::ENOENT if seen_here => missing(program, &folder, &path_of(&command)),
+                _ => format!("start {program} in {folder}"),
+            };
+            let whose = if home.is_some() && seen_here { ", in the node's own root" } else { "" };
+            Err(Failure { tried: format!("{tried}{whose}"), errno })
+        }
+    }
+}
+
+/// Lets a program see the host's files from `folder` on.
+fn see_the_host(command: &mut Command, home: &Home, folder: &str) -> Result<(), Failure> {
+    let host = home.host.as_raw_fd();
+    let folder = CString::new(folder)
+        .map_err(|_| Failure::of(format!("start in {folder:?}"), Errno::EINVAL))?;
+    // SAFETY: between fork and exec, system calls alone; the descriptor is the
+    // init's own and lives as long as it does.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::setns(host, libc::CLONE_NEWNS) < 0 || libc::chdir(folder.as_ptr()) < 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            Ok(())
+        });
+    }
+    Ok(())
+}
+
+/// Gives a program the surroundings that the node's root comes with.
+fn at_home(command: &mut Command, home: &Home, outputs: [&OwnedFd; 2]) {
+    command.env_clear().env("PATH", PATH).env("HOME", &home.who.home);
+    if let Ok(name) = nix::unistd::gethostname() {
+        command.env("HOSTNAME", name);
+    }
+    command.envs(home.root.env.iter().map(|(key, value)| (key, value)));
+    command.current_dir(&home.root.cwd);
+    if home.who.is_root() {
+        return;
+    }
+    for output in outputs {
+        // Many programs open /dev/stdout anew, by name.
+        let _ = nix::unistd::fchown(output, Some(home.who.uid.into()), Some(home.who.gid.into()));
+    }
+    let who = home.who.clone();
+    // SAFETY: between fork and exec, system calls alone.
+    unsafe { command.pre_exec(move || who.become_one()) };
+}
+
+/// What is ignored or blocked here stays so over exec, and no program expects it: the
+/// nursery ignores a terminal's Ctrl-C, the init blocks SIGCHLD.
+fn clean_signals(command: &mut Command) {
+    // SAFETY: between fork and exec, system calls alone; an all-zero set is valid.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            let mut none: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&raw mut none);
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+            Ok(())
+        });
+    }
+}
+
+fn give(command: &mut Command, control: &OwnedFd) {
+    let fd = control.as_raw_fd();
+    command.env("THINGBED_CONTROL_FD", PROGRAM_CONTROL.to_string());
+    // SAFETY: between fork and exec, system calls alone.
+    unsafe {
+        command.pre_exec(move || {
+            let kept = match fd == PROGRAM_CONTROL {
+                true => libc::fcntl(fd, libc::F_SETFD, 0),
+                false => libc::dup2(fd, PROGRAM_CONTROL),
+            };
+            if kept < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+        });
+    }
+}
+
+/// The PATH that a command's program is looked for in.
+fn path_of(command: &Command) -> String {
+    let own = command.get_envs().find(|(key, _)| *key == "PATH");
+    match own {
+        Some((_, value)) => value.unwrap_or_default().to_string_lossy().into_owned(),
+        None => std::env::var("PATH").unwrap_or_default(),
+    }
+}
+
+/// What was tried, of a program that could not be started because something is not
+/// there: the kernel does not say what.
+fn missing(program: &str, folder: &str, path: &str) -> String {
+    if !Path::new(folder).is_dir() {
+        return format!("start {program} in {folder}, a folder that is not there");
+    }
+    let file = match program.contains('/') {
+        true => Path::new(folder).join(program),
+        false => {
+            let found = path.split(':').map(|dir| Path::new(dir).join(program));
+            match found.into_iter().find(|file| file.exists()) {
+                Some(file) => file,
+                None => return format!("find {program} in PATH, which is {path}"),
+            }
+        }
+    };
+    match file.exists() {
+        true => format!("start {}, which is there, but {}", file.display(), needs(&file)),
+        false => format!("start {program} in {folder}"),
+    }
+}
+
+/// What a program that is there lacks.
+fn needs(file: &PathBuf) -> String {
+    let mut begin = [0; 128];
+    let read = std::fs::File::open(file).and_then(|mut file| file.read(&mut begin));
+    let line = String::from_utf8_lossy(&begin[..read.unwrap_or(0)]).into_owned();
+    match line.strip_prefix("#!").and_then(|rest| rest.split_whitespace().next()) {
+        Some(interpreter) => format!("not {interpreter}, which its first line asks for"),
+        None => "not the loader (ld.so) or a library that it needs".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named() {
+        assert!(missing("sh", "/no/where", "/bin").contains("/no/where, a folder that is not"));
+        let text = missing("no-such-program", "/", "/bin:/sbin");
+        assert_eq!(text, "find no-such-program in PATH, which is /bin:/sbin");
+        let dir = tempfile::tempdir().unwrap();
+        let script = dir.path().join("script");
+        std::fs::write(&script, "#!/no/interpreter -x\n").unwrap();
+        let text = missing(&script.display().to_string(), "/", "");
+        assert!(text.contains("not /no/interpreter, which"), "{text}");
+    }
+}

@@ -1,0 +1,182 @@
+//! A root file system of a node's own: read-only below, changes on top.
+//!
+//! What is below is never written to. Changes go to a tmpfs that is the node's alone
+//! and ends with its mount namespace, as all mounts made here do.
+
+use crate::user::Who;
+use crate::wire::{Failure, NodeSpec, Root};
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, open};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::stat::Mode;
+use nix::unistd::{chdir, pivot_root};
+use std::fs;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// A node whose root is its own, seen from its init.
+#[derive(Debug)]
+pub(crate) struct Home {
+    /// The mount namespace in which the host's files are seen, for the tool's own
+    /// programs.
+    pub host: OwnedFd,
+    /// What was asked for.
+    pub root: Root,
+    /// Who programs run as.
+    pub who: Who,
+}
+
+const NONE: Option<&str> = None;
+/// The devices that every program may expect, and no hardware among them.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// Makes `root` the root of this process, which keeps a way to the host's files.
+pub(crate) fn enter(spec: &NodeSpec, root: &Root) -> Result<Home, Failure> {
+    let host = path_to(Path::new("/proc/self/ns/mnt"), OFlag::O_RDONLY)?;
+    unshare(CloneFlags::CLONE_NEWNS).map_err(of("make a mount namespace for the root"))?;
+    // All that is needed of the host's is opened first: it will be hidden.
+    let below = path_to(&root.lower, OFlag::O_PATH | OFlag::O_DIRECTORY)?;
+    let mode = fs::metadata(&root.lower).map_or(0o755, |meta| meta.mode() & 0o7777);
+    let hosts = fs::read("/etc/hosts").unwrap_or_default();
+    let common = DEVICES.iter().map(|name| Path::new("/dev").join(name));
+    let mut devices = Vec::new();
+    for path in common.chain(spec.setting.devices.iter().cloned()) {
+        devices.push((path_to(&path, OFlag::O_PATH)?, path));
+    }
+    overlay(&below, mode).map_err(|failure| named(failure, root))?;
+    drop(below);
+    chdir("/tmp/root").map_err(of("go to the root"))?;
+    // Afterwards the old root lies over the new one, at the same place.
+    pivot_root(".", ".").map_err(of("change the root"))?;
+    let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    folder("/proc", 0o555)?;
+    mount(Some("proc"), "/proc", Some("proc"), quiet, NONE).map_err(of("mount /proc"))?;
+    folder("/sys", 0o555)?;
+    // Refused to users where a container masks parts of the host's; few programs
+    // look there.
+    let _ = mount(Some("sysfs"), "/sys", Some("sysfs"), quiet | MsFlags::MS_RDONLY, NONE);
+    make_dev(&devices)?;
+    drop(devices);
+    umount2(".", MntFlags::MNT_DETACH).map_err(of("detach the host's files"))?;
+    chdir("/").map_err(of("go to the root"))?;
+    folder("/tmp", 0o1777)?;
+    folder("/etc", 0o755)?;
+    supply("hosts", &hosts)?;
+    supply("hostname", format!("{}\n", spec.name).as_bytes())?;
+    supply("resolv.conf", resolver(spec.setting.resolver).as_bytes())?;
+    let who = Who::find(&root.user)?;
+    Ok(Home { host, root: root.clone(), who })
+}
+
+/// The text of a resolv.conf that names `server`.
+pub(crate) fn resolver(server: Option<Ipv4Addr>) -> String {
+    match server {
+        Some(address) => format!("nameserver {address}\n"),
+        None => "# No name server here: names of nodes are in /etc/hosts.\n".to_owned(),
+    }
+}
+
+/// Mounts the overlay at `/tmp/root`, on a tmpfs that is seen for a moment.
+fn overlay(below: &OwnedFd, mode: u32) -> Result<(), Failure> {
+    let size = Some("mode=755");
+    mount(Some("changes"), "/tmp", Some("tmpfs"), MsFlags::empty(), size)
+        .map_err(of("mount a tmpfs for changes"))?;
+    for name in ["upper", "work", "root"] {
+        folder(&format!("/tmp/{name}"), mode)?;
+    }
+    // By number: a path may hold commas and colons, which have a meaning here.
+    let below = format!("/proc/self/fd/{}", below.as_raw_fd());
+    let users = if is_host_root() { "" } else { ",userxattr" };
+    let options = format!("lowerdir={below},upperdir=/tmp/upper,workdir=/tmp/work{users}");
+    let flags = MsFlags::MS_NODEV;
+    mount(Some("overlay"), "/tmp/root", Some("overlay"), flags, Some(options.as_str()))
+        .map_err(of("mount an overlay"))
+}
+
+/// Whether root here is root of the machine, and not of a user namespace.
+fn is_host_root() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    map.split_whitespace().eq(["0", "0", "4294967295"])
+}
+
+/// The node's `/dev`: nothing of the machine but what is given.
+fn make_dev(devices: &[(OwnedFd, PathBuf)]) -> Result<(), Failure> {
+    folder("/dev", 0o755)?;
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+    mount(Some("dev"), "/dev", Some("tmpfs"), flags, Some("mode=755,size=1m"))
+        .map_err(of("mount /dev"))?;
+    for (device, path) in devices {
+        if let Some(dir) = path.parent() {
+            fs::create_dir_all(dir).map_err(io(format!("make {}", dir.display())))?;
+        }
+        let what = format!("pass the device {} on", path.display());
+        fs::write(path, b"").map_err(io(what.clone()))?;
+        let from = format!("/proc/self/fd/{}", device.as_raw_fd());
+        mount(Some(from.as_str()), path, NONE, MsFlags::MS_BIND, NONE).map_err(of(what))?;
+    }
+    folder("/dev/pts", 0o755)?;
+    folder("/dev/shm", 0o1777)?;
+    let options = Some("newinstance,ptmxmode=0666,mode=0620");
+    // A device that was passed on may be of the host's terminals: then theirs are
+    // there, and no own.
+    if fs::read_dir("/dev/pts").is_ok_and(|mut dir| dir.next().is_none()) {
+        mount(Some("devpts"), "/dev/pts", Some("devpts"), flags, options)
+            .map_err(of("mount /dev/pts"))?;
+        link("pts/ptmx", "ptmx")?;
+    }
+    mount(Some("shm"), "/dev/shm", Some("tmpfs"), flags | MsFlags::MS_NODEV, Some("mode=1777"))
+        .map_err(of("mount /dev/shm"))?;
+    for (to, name) in [
+        ("/proc/self/fd", "fd"),
+        ("/proc/self/fd/0", "stdin"),
+        ("/proc/self/fd/1", "stdout"),
+        ("/proc/self/fd/2", "stderr"),
+    ] {
+        link(to, name)?;
+    }
+    Ok(())
+}
+
+fn link(to: &str, name: &str) -> Result<(), Failure> {
+    symlink(to, Path::new("/dev").join(name)).map_err(io(format!("link /dev/{name}")))
+}
+
+/// Puts a file of ours into the node's `/etc`. One that is there may be a link that
+/// leads anywhere.
+fn supply(name: &str, text: &[u8]) -> Result<(), Failure> {
+    let path = Path::new("/etc").join(name);
+    let _ = fs::remove_file(&path);
+    fs::write(&path, text).map_err(io(format!("write {}", path.display())))
+}
+
+/// Makes a folder unless it is there.
+fn folder(path: &str, mode: u32) -> Result<(), Failure> {
+    if Path::new(path).is_dir() {
+        return Ok(());
+    }
+    let made = fs::DirBuilder::new().recursive(true).mode(mode).create(path);
+    let made = made.and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(mode)));
+    made.map_err(io(format!("make the folder {path}")))
+}
+
+fn path_to(path: &Path, how: OFlag) -> Result<OwnedFd, Failure> {
+    open(path, how | OFlag::O_CLOEXEC, Mode::empty())
+        .map_err(|errno| Failure::of(format!("open {}", path.display()), errno))
+}
+
+fn named(failure: Failure, root: &Root) -> Failure {
+    Failure { tried: format!("{} over {}", failure.tried, root.lower.display()), ..failure }
+}
+
+fn of(tried: impl Into<String>) -> impl FnOnce(Errno) -> Failure {
+    let tried = tried.into();
+    move |errno| Failure::of(tried, errno)
+}
+
+fn io(tried: impl Into<String>) -> impl FnOnce(std::io::Error) -> Failure {
+    let tried = tried.into();
+    move |error| Failure::of(tried, Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))
+}

@@ -1,0 +1,75 @@
+//! The root file systems that a plan asks for, unpacked and ready to be seen.
+
+use crate::error::Error;
+use experiment::{Plan, PlannedNode, PlannedRoot};
+use image::{Archive, Cache, Unpacked};
+use std::collections::HashMap;
+
+/// One root file system, which any number of nodes may have.
+#[derive(Debug)]
+struct Ready {
+    root: lab::Root,
+    /// The image's own program.
+    argv: Vec<String>,
+    /// Keeps it in the cache.
+    _held: Option<Unpacked>,
+}
+
+/// Those of a run. The cache keeps them as long as this is held.
+#[derive(Debug, Default)]
+pub(crate) struct Roots(HashMap<PlannedRoot, Ready>);
+
+impl Roots {
+    /// Unpacks what the nodes of `plan` need, each once.
+    pub fn of(plan: &Plan) -> Result<Self, Error> {
+        let mut roots = HashMap::new();
+        for node in &plan.nodes {
+            let Some(root) = &node.root else { continue };
+            if roots.contains_key(root) {
+                continue;
+            }
+            let made = ready(root);
+            let made = made.map_err(|fault| Error::Root { node: node.name.clone(), fault })?;
+            roots.insert(root.clone(), made);
+        }
+        let roots = Self(roots);
+        // An experiment that says when a program is ready means that there is one.
+        let unnamed = |node: &&PlannedNode| {
+            let meant = node.program.as_ref().is_some_and(|program| program.run.is_empty());
+            meant && roots.program(node).is_none()
+        };
+        match plan.nodes.iter().find(unnamed) {
+            Some(node) => Err(Error::NoProgram { node: node.name.clone() }),
+            None => Ok(roots),
+        }
+    }
+
+    /// The root of a node, if it has one of its own.
+    pub fn root(&self, node: &PlannedNode) -> Option<lab::Root> {
+        Some(self.0.get(node.root.as_ref()?)?.root.clone())
+    }
+
+    /// The program that a node's image is for; none if it names none.
+    pub fn program(&self, node: &PlannedNode) -> Option<&[String]> {
+        let argv = &self.0.get(node.root.as_ref()?)?.argv;
+        (!argv.is_empty()).then_some(argv)
+    }
+}
+
+fn ready(asked: &PlannedRoot) -> Result<Ready, image::Error> {
+    if asked.path.is_dir() && !Archive::is_layout(&asked.path) {
+        let cwd = "/".to_owned();
+        let root = lab::Root { lower: asked.path.clone(), cwd, ..lab::Root::default() };
+        return Ok(Ready { root, argv: Vec::new(), _held: None });
+    }
+    let archive = Archive::open(&asked.path, asked.image.as_deref())?;
+    let unpacked = Cache::of_user().unpack(&archive)?;
+    let config = archive.config().clone();
+    let root = lab::Root {
+        lower: unpacked.root.clone(),
+        env: config.env,
+        cwd: config.cwd,
+        user: config.user,
+    };
+    Ok(Ready { root, argv: config.argv, _held: Some(unpacked) })
+}
