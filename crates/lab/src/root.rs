@@ -68,6 +68,8 @@ pub(crate) fn enter(spec: &NodeSpec, root: &Root) -> Result<Home, Failure> {
     supply("hostname", format!("{}\n", spec.name).as_bytes())?;
     supply("resolv.conf", resolver(spec.setting.resolver).as_bytes())?;
     let who = Who::find(&root.user)?;
+    // Who is not root may ping, as in other containers; the kernel's default is nobody.
+    let _ = fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
     Ok(Home { host, root: root.clone(), who })
 }
 

@@ -142,7 +142,7 @@ fn programs_run_as_whom_the_image_says() {
             Ok(lab) => {
                 assert!(says(&lab, 0, "id").starts_with("uid=1000"), "{user}");
                 let says =
-                    says(&lab, 0, "id -G; env; touch /srv/x || echo refused; echo y >/dev/stdout");
+                    says(&lab, 0, "id -G; env; touch /srv/x || echo refused; echo y >>/dev/stdout");
                 let groups = if user == "meter" { "1000 7" } else { "7" };
                 assert!(says.starts_with(&format!("{groups}\n")), "{says}");
                 assert!(says.contains("HOME=/srv") && says.ends_with("refused\ny"), "{says}");
