@@ -348,10 +348,10 @@ impl Conduct<'_> {
                 let job = &self.jobs[id as usize];
                 // A node's own program is to last, where the experiment names it.
                 let fine = exit == Exit::Status(0);
-                if !begun && !(fine && job.may_end) {
+                let content = fine && (job.may_end || self.phase == Phase::Stop);
+                if !begun && !content {
                     return Err(Error::Died { node: job.name.clone(), how, words });
                 }
-                let content = fine && (job.may_end || self.phase == Phase::Stop);
                 let stopped = self.phase == Phase::Stop && job.is_foreign();
                 if !content && !stopped {
                     let words = words.lines().last().map(|l| format!(": {l}")).unwrap_or_default();
