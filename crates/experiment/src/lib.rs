@@ -37,9 +37,9 @@ pub use only::Only;
 pub use outcome::{Outcome, Status, evaluate};
 pub use pattern::InteractionPattern;
 pub use plan::{
-    Command, Interaction, Mac, Plan, PlannedChange, PlannedChannel, PlannedFault, PlannedFaultKind,
-    PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode, PlannedRoot, PlannedWhat, Program,
-    Ready, Workload,
+    Backend, Command, Interaction, Mac, Plan, PlannedChange, PlannedChannel, PlannedFault,
+    PlannedFaultKind, PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode, PlannedRoot,
+    PlannedWhat, Program, Ready, Workload,
 };
 pub use problem::{Errors, Problem};
 pub use schema::schema;

@@ -197,6 +197,9 @@ pub struct PlannedLink {
 pub struct PlannedNetwork {
     /// Its name.
     pub name: String,
+    /// Who makes its impairments.
+    #[serde(default, skip_serializing_if = "Backend::is_medium")]
+    pub backend: Backend,
     /// How its links share it.
     pub channel: PlannedChannel,
     /// Where its addresses come from.
@@ -208,6 +211,23 @@ pub struct PlannedNetwork {
     /// What changes while it runs, in the order of its times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timetable: Vec<PlannedChange>,
+}
+
+/// Who makes a network's impairments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Backend {
+    /// The medium.
+    #[default]
+    Medium,
+    /// The kernel's netem; the medium passes frames on.
+    Netem,
+}
+
+impl Backend {
+    fn is_medium(&self) -> bool {
+        *self == Self::Medium
+    }
 }
 
 /// A change of a running network.

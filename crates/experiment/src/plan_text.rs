@@ -2,8 +2,8 @@
 
 use crate::impairment_text::{impairment, time};
 use crate::plan::{
-    Interaction, Plan, PlannedChange, PlannedChannel, PlannedLink, PlannedNode, PlannedWhat,
-    Workload,
+    Backend, Interaction, Plan, PlannedChange, PlannedChannel, PlannedLink, PlannedNode,
+    PlannedWhat, Workload,
 };
 use std::fmt;
 use units::Span;
@@ -27,7 +27,8 @@ impl fmt::Display for Plan {
                 PlannedChannel::Cell { up, down } => format!("cell, {up} up, {down} down"),
             };
             let (name, subnet, mtu) = (&network.name, network.subnet, network.mtu);
-            writeln!(f, "\nnetwork {name}: {subnet}, MTU {mtu}, {channel}")?;
+            let by = if network.backend == Backend::Netem { ", impaired by netem" } else { "" };
+            writeln!(f, "\nnetwork {name}: {subnet}, MTU {mtu}, {channel}{by}")?;
             for nodes in &groups {
                 write_links(f, name, nodes)?;
             }

@@ -7,6 +7,7 @@ use crate::file::{
 };
 use crate::matrix::Matrix;
 use crate::pattern::InteractionPattern;
+use crate::plan::Backend;
 use crate::read::{At, Named, OneOrMore};
 use crate::scalar::{Signed, Word};
 use crate::subnet::Subnet;
@@ -83,7 +84,7 @@ macro_rules! words {
         }
     )*};
 }
-words!(InteractionPattern, LossUnit, Comparison, Ways);
+words!(Backend, InteractionPattern, LossUnit, Comparison, Ways);
 
 /// What schemars describes itself.
 macro_rules! derived {

@@ -1,5 +1,6 @@
 //! What can go wrong with a lab, with its likely cause and its mend.
 
+use crate::interface::PUT_NETEM;
 use crate::wire::Failure;
 use std::path::PathBuf;
 
@@ -34,6 +35,9 @@ pub enum Error {
         /// The node's name, or the nursery.
         who: String,
     },
+    /// A link could not be impaired by the kernel.
+    #[error("could not {}: {}{hint}", .0.tried, reason(.0), hint = netem_hint(.0))]
+    Impair(Failure),
     /// Not enough file descriptors for the nodes.
     #[error(
         "{nodes} nodes need {needed} open files, and this process may have {limit}\n  \
@@ -70,6 +74,29 @@ pub enum Error {
 impl Error {
     pub(crate) fn io(tried: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Io { tried, source }
+    }
+}
+
+fn reason(failure: &Failure) -> String {
+    match is_without_netem(failure) {
+        true => "this kernel has no netem".to_owned(),
+        false => std::io::Error::from_raw_os_error(failure.errno).to_string(),
+    }
+}
+
+/// The kernel's word for a discipline that it does not know.
+fn is_without_netem(failure: &Failure) -> bool {
+    failure.tried.starts_with(PUT_NETEM) && failure.errno == libc::ENOENT
+}
+
+fn netem_hint(failure: &Failure) -> &'static str {
+    match is_without_netem(failure) {
+        true => {
+            "\n  as root: modprobe sch_netem (Fedora: package kernel-modules-extra; elsewhere a \
+             kernel built with CONFIG_NET_SCH_NETEM); or leave `backend: netem` out: the medium \
+             does all that netem does"
+        }
+        false => "",
     }
 }
 

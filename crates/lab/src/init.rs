@@ -2,7 +2,7 @@
 //! runs programs in it and reaps them; when it ends, the kernel ends all else
 //! in the node.
 
-use crate::interface;
+use crate::interface::{self, Veth};
 use crate::program::{self, Start};
 use crate::root::{self, Home};
 use crate::wire::{
@@ -47,6 +47,8 @@ fn live(socket: &OwnedFd, wire: Option<&OwnedFd>) -> Result<(), Failure> {
         return Ok(());
     };
     let taps = set_up(&spec, first, link, wire)?;
+    let names = spec.interfaces.iter().map(|interface| interface.name.as_str()).collect();
+    let links = Links { first, names, wire };
     // Last, since the host's files are hidden from then on.
     let home = match &spec.setting.root {
         Some(root) => Some(root::enter(&spec, root)?),
@@ -79,7 +81,10 @@ fn live(socket: &OwnedFd, wire: Option<&OwnedFd>) -> Result<(), Failure> {
         }
         if spoken {
             match receive(socket, MsgFlags::empty()).map_err(failed)? {
-                Some((message, fds)) => obey(socket, message, fds, &mut programs, home.as_ref()),
+                Some((message, fds)) => match links.obey(&message, &fds) {
+                    true => {}
+                    false => obey(socket, message, fds, &mut programs, home.as_ref()),
+                },
                 None => return Ok(()),
             }
         }
@@ -110,6 +115,44 @@ fn set_up(
     .collect()
 }
 
+/// The node's links, as far as they are veth pairs.
+struct Links<'a> {
+    first: u32,
+    names: Vec<&'a str>,
+    wire: Option<&'a OwnedFd>,
+}
+
+impl Links<'_> {
+    /// Does what concerns links, and answers at the socket that came beside it.
+    /// Whether it does.
+    fn obey(&self, message: &ToInit, fds: &[OwnedFd]) -> bool {
+        let done = match message {
+            ToInit::Impair { interface, way, netem } => self
+                .find(*interface)
+                .and_then(|veth| interface::impair(&veth, *way, netem))
+                .map(|()| FromInit::Impaired),
+            ToInit::Passed { interface, way } => self
+                .find(*interface)
+                .and_then(|veth| interface::passed(&veth, *way))
+                .map(FromInit::Passed),
+            _ => return false,
+        };
+        if let Some(answer) = fds.first() {
+            let _ = send(answer, &done.unwrap_or_else(FromInit::Failed), &[]);
+        }
+        true
+    }
+
+    fn find(&self, interface: usize) -> Result<Veth<'_>, Failure> {
+        match (self.names.get(interface), self.wire) {
+            (Some(name), Some(wire)) => {
+                Ok(Veth { name, number: self.first + interface as u32, wire: wire.as_fd() })
+            }
+            _ => Err(Failure::of("find the veth pair of a link", Errno::ENODEV)),
+        }
+    }
+}
+
 fn obey(
     socket: &OwnedFd,
     message: ToInit,
@@ -118,7 +161,7 @@ fn obey(
     home: Option<&Home>,
 ) {
     match message {
-        ToInit::SetUp { .. } => {}
+        ToInit::SetUp { .. } | ToInit::Impair { .. } | ToInit::Passed { .. } => {}
         ToInit::Run { id, argv, env, cwd, control } => {
             let answer = match program::start(Start { argv, env, cwd, fds, control }, home) {
                 Ok(pid) => {

@@ -7,9 +7,11 @@
 
 mod cgroup;
 mod error;
+mod impair;
 mod init;
 mod interface;
 mod ledger;
+mod netem;
 mod netlink;
 mod nodes;
 mod nursery;
@@ -21,8 +23,14 @@ mod wire;
 
 pub use cgroup::{Limits, can_limit};
 pub use error::Error;
+pub use impair::try_netem;
 pub use ledger::{Leftover, collect, ledger_dir};
+pub use netem::{
+    Chance, DISTRIBUTION_MOST, DISTRIBUTION_SCALE, JITTER_MOST, Loss, Netem, Passed, Slot,
+};
 pub use nodes::{Event, FIRST_INTERFACE, Lab, Member, Program};
 pub use nursery::{NURSERY, nursery};
 pub use usage::{Counters, Sample, counters, run_ns, sample, socket_drops};
-pub use wire::{Exit, Failure, Interface, Link, NodeSpec, Root, SUPER_FRAMES_FROM, Setting, Usage};
+pub use wire::{
+    Exit, Failure, Interface, Link, NodeSpec, Root, SUPER_FRAMES_FROM, Setting, Usage, Way,
+};

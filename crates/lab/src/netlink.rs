@@ -1,14 +1,19 @@
-//! Making a veth pair, by rtnetlink(7), from inside a node.
+//! Messages to the kernel's network configuration, by rtnetlink(7), and what comes
+//! back.
 
 use crate::wire::Failure;
 use nix::errno::Errno;
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::time::TimeVal;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+pub(crate) const NESTED: u16 = 1 << 15;
 const VETH_INFO_PEER: u16 = 1;
-const NESTED: u16 = 1 << 15;
 /// Bytes of `struct nlmsghdr` and `struct ifinfomsg`.
 const HEADER: usize = 16;
 const LINK: usize = 16;
+/// The kernel answers at once, or never.
+const PATIENCE_S: i64 = 5;
 
 /// Makes an interface `name` with the number `number` here, and its other end
 /// `peer` in the network namespace `there`.
@@ -19,84 +24,122 @@ pub(crate) fn make_veth(
     there: BorrowedFd<'_>,
 ) -> Result<(), Failure> {
     let failed = |errno| Failure::of(format!("make the veth pair {name} and {peer}"), errno);
-    let mut message = Message::new(number);
+    let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+    let mut link = [0; LINK];
+    link[4..8].copy_from_slice(&number.to_ne_bytes());
+    let mut message = Message::new(libc::RTM_NEWLINK, flags, &link);
     message.text(libc::IFLA_IFNAME, name);
     let info = message.begin(libc::IFLA_LINKINFO | NESTED);
     message.bytes(libc::IFLA_INFO_KIND, b"veth");
     let data = message.begin(libc::IFLA_INFO_DATA | NESTED);
     let other = message.begin(VETH_INFO_PEER | NESTED);
-    message.0.extend([0; LINK]);
+    message.plain(&[0; LINK]);
     message.text(libc::IFLA_IFNAME, peer);
     message.bytes(libc::IFLA_NET_NS_FD, &(there.as_raw_fd() as u32).to_ne_bytes());
     for begun in [other, data, info] {
         message.end(begun);
     }
-    ask(&message.finish()).map_err(failed)
+    ask(&message.finish()).map(drop).map_err(failed)
 }
 
-/// A request to make a link, as bytes.
-struct Message(Vec<u8>);
+/// A request, as bytes.
+pub(crate) struct Message(Vec<u8>);
 
 impl Message {
-    fn new(number: u32) -> Self {
-        let mut bytes = vec![0; HEADER + LINK];
-        let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-        bytes[4..6].copy_from_slice(&libc::RTM_NEWLINK.to_ne_bytes());
-        bytes[6..8].copy_from_slice(&(flags as u16).to_ne_bytes());
-        bytes[HEADER + 4..HEADER + 8].copy_from_slice(&number.to_ne_bytes());
+    /// One of this kind (`RTM_...`), with the flags beside NLM_F_REQUEST, and with
+    /// the header of its family, of a multiple of 4 bytes.
+    pub fn new(kind: u16, flags: libc::c_int, header: &[u8]) -> Self {
+        let mut bytes = vec![0; HEADER];
+        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+        bytes[6..8].copy_from_slice(&((libc::NLM_F_REQUEST | flags) as u16).to_ne_bytes());
+        bytes.extend(header);
         Self(bytes)
     }
 
-    fn begin(&mut self, kind: u16) -> usize {
+    /// Begins an attribute that others are in; `end` takes what this gives.
+    pub fn begin(&mut self, kind: u16) -> usize {
         let place = self.0.len();
         self.0.extend([0, 0]);
         self.0.extend(kind.to_ne_bytes());
         place
     }
 
-    fn end(&mut self, place: usize) {
+    /// Ends an attribute: 65,535 bytes at most.
+    pub fn end(&mut self, place: usize) {
         let len = (self.0.len() - place) as u16;
         self.0[place..place + 2].copy_from_slice(&len.to_ne_bytes());
         self.0.resize(self.0.len().next_multiple_of(4), 0);
     }
 
-    fn bytes(&mut self, kind: u16, value: &[u8]) {
+    /// Bytes that are no attribute, at the beginning of one.
+    pub fn plain(&mut self, bytes: &[u8]) {
+        self.0.extend(bytes);
+    }
+
+    /// An attribute with this value.
+    pub fn bytes(&mut self, kind: u16, value: &[u8]) {
         let begun = self.begin(kind);
         self.0.extend(value);
         self.end(begun);
     }
 
-    fn text(&mut self, kind: u16, value: &str) {
+    /// An attribute with this text.
+    pub fn text(&mut self, kind: u16, value: &str) {
         self.bytes(kind, &[value.as_bytes(), &[0]].concat());
     }
 
-    fn finish(mut self) -> Vec<u8> {
+    /// The whole message.
+    pub fn finish(mut self) -> Vec<u8> {
         let len = self.0.len() as u32;
         self.0[..4].copy_from_slice(&len.to_ne_bytes());
         self.0
     }
 }
 
-/// Sends a request and hears whether it was done.
-fn ask(request: &[u8]) -> Result<(), Errno> {
+/// Sends a request and hears what comes of it: nothing but that it was done, or
+/// what was asked for, without the message's header.
+pub(crate) fn ask(request: &[u8]) -> Result<Vec<u8>, Errno> {
     // SAFETY: a plain system call; a valid descriptor is owned at once.
     let socket = unsafe {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
         let fd = libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE);
         OwnedFd::from_raw_fd(Errno::result(fd)?)
     };
+    setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(PATIENCE_S, 0))?;
     let fd = socket.as_raw_fd();
     // SAFETY: the request is readable for its whole length.
     Errno::result(unsafe { libc::send(fd, request.as_ptr().cast(), request.len(), 0) })?;
-    let mut answer = [0u8; 4096];
+    // An error has the request behind it, which may not fit and is not looked at.
+    let mut answer = [0u8; 8192];
     // SAFETY: the answer is writable for its whole length.
     let n = unsafe { libc::recv(fd, answer.as_mut_ptr().cast(), answer.len(), 0) };
-    let n = Errno::result(n)? as usize;
-    let error = answer[..n].get(HEADER..).and_then(|rest| rest.first_chunk());
-    match error.map(|error| i32::from_ne_bytes(*error)) {
-        Some(0) => Ok(()),
-        Some(error) => Err(Errno::from_raw(-error)),
+    heard(&answer[..Errno::result(n)? as usize])
+}
+
+/// What a message from the kernel says.
+fn heard(message: &[u8]) -> Result<Vec<u8>, Errno> {
+    let (header, rest) = message.split_at_checked(HEADER).ok_or(Errno::EBADMSG)?;
+    if u16::from_ne_bytes([header[4], header[5]]) != libc::NLMSG_ERROR as u16 {
+        return Ok(rest.to_vec());
+    }
+    match rest.first_chunk().map(|error| i32::from_ne_bytes(*error)) {
+        Some(0) => Ok(Vec::new()),
+        Some(error) => Err(Errno::from_raw(error.wrapping_neg())),
         None => Err(Errno::EBADMSG),
+    }
+}
+
+/// The value of the first attribute of a kind.
+pub(crate) fn find(mut attributes: &[u8], kind: u16) -> Option<&[u8]> {
+    loop {
+        let [a, b, c, d, ..] = attributes else { return None };
+        let len = usize::from(u16::from_ne_bytes([*a, *b]));
+        let found = u16::from_ne_bytes([*c, *d]) & !NESTED;
+        let value = attributes.get(4..len)?;
+        if found == kind {
+            return Some(value);
+        }
+        attributes = attributes.get(len.next_multiple_of(4)..)?;
     }
 }
 
@@ -106,7 +149,7 @@ mod tests {
 
     #[test]
     fn attributes_nest_and_are_padded() {
-        let mut message = Message::new(7);
+        let mut message = Message::new(16, 0, &[0; LINK]);
         let outer = message.begin(18);
         message.bytes(1, b"veth!");
         message.end(outer);
@@ -115,5 +158,38 @@ mod tests {
         assert_eq!(bytes[..4], 48u32.to_ne_bytes());
         assert_eq!(bytes[32..34], 16u16.to_ne_bytes(), "the padding within counts");
         assert_eq!(bytes[36..38], 9u16.to_ne_bytes(), "that at the end does not");
+    }
+
+    #[test]
+    fn attributes_are_found_again() {
+        let mut message = Message::new(16, 0, &[]);
+        message.bytes(1, b"veth!");
+        let outer = message.begin(2 | NESTED);
+        message.bytes(3, b"deep");
+        message.end(outer);
+        let bytes = message.finish();
+        let all = &bytes[HEADER..];
+        assert_eq!(find(all, 1), Some(&b"veth!"[..]));
+        assert_eq!(find(all, 2).and_then(|nest| find(nest, 3)), Some(&b"deep"[..]));
+        assert_eq!(find(all, 3), None);
+        // Cut short anywhere it is no attribute, and no panic.
+        for end in 0..all.len() {
+            let _ = find(&all[..end], 3);
+        }
+        assert_eq!(find(&[3, 0, 1, 0], 1), None, "shorter than itself");
+    }
+
+    #[test]
+    fn an_error_is_told_from_an_answer() {
+        let message = |kind: u16, rest: &[u8]| {
+            let mut bytes = Message::new(kind, 0, rest).finish();
+            bytes[6] = 0;
+            heard(&bytes)
+        };
+        assert_eq!(message(2, &0i32.to_ne_bytes()), Ok(Vec::new()));
+        assert_eq!(message(2, &(-2i32).to_ne_bytes()), Err(Errno::ENOENT));
+        assert_eq!(message(2, &[]), Err(Errno::EBADMSG));
+        assert_eq!(message(36, &[7; 4]), Ok(vec![7; 4]));
+        assert_eq!(heard(&[0; 5]), Err(Errno::EBADMSG));
     }
 }

@@ -1,6 +1,7 @@
 //! What the tool, its nursery and the inits say to each other: JSON in
 //! SOCK_SEQPACKET messages, descriptors beside them.
 
+use crate::netem::{Netem, Passed};
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -53,6 +54,15 @@ impl Link {
             Err(_) => Self::Veth,
         }
     }
+}
+
+/// A way along a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Way {
+    /// From the node into the network.
+    Up,
+    /// From the network to the node.
+    Down,
 }
 
 /// What an init needs to know of its node.
@@ -143,6 +153,11 @@ pub(crate) enum ToInit {
     /// Run a program; its standard output, standard error and, when
     /// `control`, its control socket come beside it.
     Run { id: u64, argv: Vec<String>, env: Vec<(String, String)>, cwd: String, control: bool },
+    /// Have the kernel impair one way of an interface, by its place among the
+    /// node's; the socket for the answer comes beside it.
+    Impair { interface: usize, way: Way, netem: Box<Netem> },
+    /// Say what that has done; likewise.
+    Passed { interface: usize, way: Way },
     /// Send a signal to a program's process group.
     Signal { id: u64, signal: i32 },
     /// Send a signal to every process of the node but the init.
@@ -161,7 +176,12 @@ pub(crate) enum FromInit {
     NotStarted { id: u64, failure: Failure },
     /// A program has ended and used this much.
     Ended { id: u64, exit: Exit, usage: Usage },
-    /// Setting up failed; the init ends.
+    /// An interface is impaired.
+    Impaired,
+    /// What impairing it has done.
+    Passed(Passed),
+    /// Setting up failed, and the init ends; or what was asked for beside a socket
+    /// of its own did.
     Failed(Failure),
 }
 

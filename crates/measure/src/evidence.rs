@@ -237,6 +237,16 @@ impl Found {
                  what was asked than chance and the limits of lateness allow{worst}"
             ),
         );
+        if facts.unmeasured > 0 {
+            self.look(
+                "ways of links impaired by netem",
+                facts.unmeasured as f64,
+                "ways",
+                None,
+                "told, not judged: the kernel made these impairments; the losses are those that it \
+                 counted, and nobody measured the delays",
+            );
+        }
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Facts {
     pub capture_missed: u64,
     /// Intervals of links in which what was asked was not given.
     pub broken: Vec<Broken>,
+    /// Directions of links that netem impaired, whose delays nobody measured.
+    pub unmeasured: usize,
     /// Intervals of links in which frames came.
     pub intervals: usize,
     /// What went wrong with the run itself, e.g. a program that died.

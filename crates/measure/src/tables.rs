@@ -71,6 +71,7 @@ pub fn write_links(path: &Path, rows: &[LinkRow]) -> Result<(), TableError> {
         ("direction", text(|r| r.direction)),
         ("interface", text(|r| &r.interface)),
         ("network", text(|r| &r.network)),
+        ("backend", text(|r| if r.by_netem { "netem" } else { "medium" })),
         ("start_s", real(|r| r.start_s)),
         ("end_s", real(|r| r.end_s)),
         ("frames", whole(|r| r.got.frames)),

@@ -147,6 +147,17 @@ mod tests {
     }
 
     #[test]
+    fn what_netem_did_is_told_and_not_judged() {
+        let told = |facts: &Facts| {
+            let verdict = judge(facts);
+            let names = verdict.evidence.iter().map(|found| found.name.as_str());
+            (verdict.status, names.filter(|name| name.contains("netem")).count())
+        };
+        assert_eq!(told(&calm()), (Status::Valid, 0));
+        assert_eq!(told(&Facts { unmeasured: 4, ..calm() }), (Status::Valid, 1));
+    }
+
+    #[test]
     fn a_short_round_trip_is_held_to_a_local_networks() {
         let mut facts = calm();
         facts.rtd_ms = Some(Summary { p50: 0.5, ..Summary::default() });

@@ -73,6 +73,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<LinkRow>, Error> {
     // what was got. Runs of earlier versions do not say.
     let changing = columns.numbers("changing").unwrap_or_default();
     let steady = |row: usize| changing.get(row).copied().flatten() != Some(1.0);
+    // What netem did to delays nobody measured.
+    let backends = columns.texts("backend").unwrap_or_default();
+    let measured = |row: usize| backends.get(row).is_none_or(|backend| backend != "netem");
     let rows = nodes.into_iter().zip(directions).enumerate();
     Ok(rows
         .map(|(row, (node, direction))| LinkRow {
@@ -82,8 +85,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<LinkRow>, Error> {
             lost: at(1, row).unwrap_or(0.0),
             overflow: at(2, row).unwrap_or(0.0),
             delay_asked_ms: at(3, row).filter(|_| steady(row)),
-            delay_got_ms: at(4, row),
-            delay_max_ms: at(5, row),
+            delay_got_ms: at(4, row).filter(|_| measured(row)),
+            delay_max_ms: at(5, row).filter(|_| measured(row)),
             loss_asked_pct: at(6, row).filter(|_| steady(row)),
             loss_got_pct: at(7, row),
             rate_asked_bit_s: at(8, row).unwrap_or(0.0),

@@ -5,9 +5,11 @@ use lab::Link;
 use medium::{Carrier, FramePath};
 use std::os::fd::OwnedFd;
 
-/// What nodes' interfaces are to be made of: what `asked` needs, else the best.
-pub(crate) fn link(asked: Option<FramePath>) -> Link {
+/// What nodes' interfaces are to be made of: what `asked` needs, else the best. With
+/// netem they are veth pairs, since frames to a node have no queue at a TAP.
+pub(crate) fn link(asked: Option<FramePath>, netem: bool) -> Link {
     match asked {
+        _ if netem => Link::Veth,
         Some(FramePath::Packet) => Link::Veth,
         Some(FramePath::Ring | FramePath::Tap) => Link::Tap,
         None => Link::best(),
@@ -20,11 +22,15 @@ pub(crate) fn carrier(
     ends: Vec<OwnedFd>,
     link: Link,
     asked: Option<FramePath>,
+    netem: bool,
 ) -> Result<(Carrier, Option<String>), Error> {
     let failed = Error::io("take over the nodes' interfaces");
     let (carrier, why) = match link {
         Link::Veth => {
-            let why = std::io::Error::other("/dev/net/tun could not be opened");
+            let why = std::io::Error::other(match netem {
+                true => "a network has `backend: netem`, which needs veth pairs",
+                false => "/dev/net/tun could not be opened",
+            });
             (Carrier::over_packets(ends).map_err(failed)?, Some(why))
         }
         // Super-frames are not asked for above: the medium does not split them yet.

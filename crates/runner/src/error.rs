@@ -97,6 +97,23 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// The kernel cannot impair a network, and is asked to.
+    #[error("the network `{network}` has `backend: netem`, and this machine cannot: {source}")]
+    Netem {
+        /// The network.
+        network: String,
+        /// What was tried.
+        source: lab::Error,
+    },
+    /// A run with netem cannot be had again.
+    #[error(
+        "--replay cannot decide for the kernel: the network `{network}` has `backend: netem`\n  \
+         leave --replay out, or run with the medium in both runs"
+    )]
+    ReplayOfNetem {
+        /// The network.
+        network: String,
+    },
     /// The experiment has no plan for this cell.
     #[error(transparent)]
     Plan(#[from] experiment::Errors),

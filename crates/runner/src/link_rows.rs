@@ -1,7 +1,9 @@
 //! What was asked of each direction of a link and got, as rows of tables.
 
+use crate::netem::Done;
 use crate::topology::Topology;
 use experiment::Plan;
+use lab::Way;
 use measure::LinkRow;
 use medium::{Interval, Totals};
 
@@ -32,6 +34,7 @@ pub(crate) fn link_rows(
                     asked: asked.clone().into(),
                     changing: parts.iter().any(|part| part.changing || *part.asked != *asked),
                     got: totals[segment][endpoint][way],
+                    by_netem: false,
                 };
                 cut.extend(parts.iter().map(|part| LinkRow {
                     start_s: since(part.from),
@@ -43,6 +46,42 @@ pub(crate) fn link_rows(
                 }));
                 whole.push(row);
             }
+        }
+    }
+    (whole, cut)
+}
+
+/// The rows with those of links that netem impaired in place of the medium's, which
+/// only passed their frames on: from netem's own counts, over the whole run.
+pub(crate) fn with_netem(
+    mut whole: Vec<LinkRow>,
+    mut cut: Vec<LinkRow>,
+    topology: &Topology,
+    done: &[Done],
+) -> (Vec<LinkRow>, Vec<LinkRow>) {
+    for done in done {
+        let name = &topology.names[done.place.segment][done.place.endpoint];
+        let (node, interface) = name.split_once(':').unwrap_or((name, ""));
+        let direction = if done.way == Way::Up { "up" } else { "down" };
+        let is_it = |row: &LinkRow| {
+            row.node == node && row.interface == interface && row.direction == direction
+        };
+        cut.retain(|row| !is_it(row));
+        if let Some(row) = whole.iter_mut().find(|row| is_it(row)) {
+            let (passed, outage, rejected) = (done.passed, row.got.outage, row.got.rejected);
+            row.got = Totals {
+                frames: passed.frames + passed.dropped + outage,
+                bytes: passed.bytes,
+                // Netem does not tell what was lost from what found it full.
+                lost: passed.dropped,
+                outage,
+                rejected,
+                ..Totals::default()
+            };
+            row.asked = done.asked.clone();
+            row.changing = false;
+            row.by_netem = true;
+            cut.push(row.clone());
         }
     }
     (whole, cut)

@@ -1,11 +1,12 @@
 //! Links that are looked at and changed while a run goes on.
 
 use crate::topology::Topology;
-use experiment::Plan;
-use medium::{Change, Impairment, Overlay, Remote, Way, monotonic_now};
+use experiment::{Backend, Plan};
+use medium::{Change, Impairment, Overlay, Place, Remote, Way, monotonic_now};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
@@ -115,7 +116,14 @@ impl Door {
             })
             .collect();
         let (stop, made) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
-        let keeper = Keeper { links, remote, made: made.clone() };
+        let fixed = plan.networks.iter().map(|network| network.backend == Backend::Netem);
+        let keeper = Keeper {
+            links,
+            fixed: fixed.collect(),
+            planned: planned(plan, topology),
+            remote,
+            made: made.clone(),
+        };
         let end = stop.clone();
         let work = move || {
             while !end.load(Relaxed) {
@@ -151,6 +159,18 @@ impl Drop for Door {
     }
 }
 
+/// What is asked of links whose impairments are netem's.
+fn planned(plan: &Plan, topology: &Topology) -> HashMap<(usize, usize), [Impairment; 2]> {
+    let links = plan.nodes.iter().flat_map(|node| &node.links).zip(&topology.places);
+    let by_netem = |place: &Place| plan.networks[place.segment].backend == Backend::Netem;
+    links
+        .filter(|(_, place)| by_netem(place))
+        .map(|(link, place)| {
+            ((place.segment, place.endpoint), [link.up.clone(), link.down.clone()])
+        })
+        .collect()
+}
+
 /// Directions by endpoint.
 type Ways = Vec<(usize, Way)>;
 
@@ -158,6 +178,10 @@ type Ways = Vec<(usize, Way)>;
 struct Keeper {
     /// Node, network, segment, endpoint.
     links: Vec<(String, String, usize, usize)>,
+    /// By segment, whether its impairments are netem's and cannot change.
+    fixed: Vec<bool>,
+    /// What is asked of their links.
+    planned: HashMap<(usize, usize), [Impairment; 2]>,
     remote: Remote,
     made: Arc<Mutex<Vec<Made>>>,
 }
@@ -204,14 +228,25 @@ impl Keeper {
                         node: name.clone(),
                         network: network.clone(),
                         way,
-                        asked: all[*segment][*end][way as usize].clone(),
+                        asked: match self.planned.get(&(*segment, *end)) {
+                            Some(ways) => ways[way as usize].clone(),
+                            None => all[*segment][*end][way as usize].clone(),
+                        },
                     })
                 };
                 return Ok(Reply::Links(own.into_iter().flat_map(both).collect()));
             }
             Request::Set { links, set, over } => {
                 let before = asked()?;
-                for (segment, ends) in self.find(links)? {
+                let found = self.find(links)?;
+                if found.iter().any(|(segment, _)| self.fixed[*segment]) {
+                    return Err(format!(
+                        "`{}` is on a network with `backend: netem`, which cannot change while it \
+                         runs; name another network, or take the links down and up",
+                        links.node
+                    ));
+                }
+                for (segment, ends) in found {
                     for (end, way) in &ends {
                         set.on(&before[segment][*end][*way as usize])?;
                     }

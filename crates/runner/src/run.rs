@@ -7,18 +7,19 @@ use crate::error::Error;
 use crate::faults::Faults;
 use crate::folder::{Folder, Results};
 use crate::jobs::{Job, Role, State, jobs, port_down};
-use crate::link_rows::link_rows;
+use crate::kernel_counts;
+use crate::link_rows::{link_rows, with_netem};
 use crate::live::Door;
+use crate::netem::{self, Impairments};
 use crate::quiet::Patience;
 use crate::roots::Roots;
 use crate::topology::Topology;
-use experiment::{Interaction, InteractionPattern, Plan, Workload};
-use lab::Lab;
+use experiment::{Backend, Interaction, InteractionPattern, Plan, Workload};
+use lab::{Lab, Way};
 use measure::{Accounting, Broken, Capture, Decisions, Facts, Message, Sampler, Verdict};
-use medium::{Corrections, Engine, FramePath, Place};
+use medium::{Engine, FramePath};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 use units::Span;
 
 /// How a run is to be done.
@@ -57,9 +58,6 @@ pub struct Finished {
     pub interrupted: bool,
 }
 
-/// Looks at counters that still move before they are taken as they are: a second.
-const SETTLING: u32 = 50;
-
 /// A phase of a run: its name, and when it began.
 pub(crate) type Begun = (&'static str, u64);
 
@@ -81,6 +79,7 @@ pub fn run(
     let jobs = jobs(plan, &roots, options.workload, options.home, &programs)?;
     let mut topology = Topology::of(plan, &roots);
     if let Some(recorded) = options.replay {
+        refuse_netem(plan)?;
         let counts: Vec<usize> = topology.owners.iter().map(Vec::len).collect();
         let replay = measure::read_decisions(&recorded.join("decisions.parquet"), &counts)?;
         for (segment, replay) in topology.segments.iter_mut().zip(replay) {
@@ -91,10 +90,13 @@ pub fn run(
         true => Some(Capture::begin(&folder.path().join("capture.pcapng"), &topology.names)?),
         false => None,
     };
-    let link = carry::link(options.frame_path);
+    let netem = netem::is_wanted(plan);
+    let link = carry::link(options.frame_path, netem);
     let (lab, ends) = Lab::up(options.tool, &topology.members, &topology.hosts, link)?;
-    let ends = ends.into_iter().flatten().collect();
-    let (carrier, why_path) = carry::carrier(ends, link, options.frame_path)?;
+    let ends: Vec<_> = ends.into_iter().flatten().collect();
+    let impairments = Impairments::of(plan, &topology.places, &ends)
+        .map_err(Error::io("keep the ends of links"))?;
+    let (carrier, why_path) = carry::carrier(ends, link, options.frame_path, netem)?;
     let frame_path = carrier.path();
     let corrections =
         carrier.corrections().map_err(Error::io("count what nodes' interfaces drop"))?;
@@ -131,10 +133,12 @@ pub fn run(
         .map_err(Error::io("start sampling"))?;
     let cpu_before_ns = lab::run_ns(lab.pids());
     phases.push(("load", medium::monotonic_now()));
+    impairments.begin(&lab)?;
     let start_ns = conduct.begin()?;
     conduct.last(plan.duration, plan.drain, patience(plan))?;
     phases.push(("drain", (start_ns + plan.duration.as_ns()).min(medium::monotonic_now())));
     engine.end();
+    let done = impairments.done(&lab);
     let made = door.map(Door::close).unwrap_or_default();
     let usage = sampler.end();
     phases.push(("stop", medium::monotonic_now()));
@@ -142,8 +146,13 @@ pub fn run(
     phases.push(("write", medium::monotonic_now()));
     conduct.phase = Phase::Write;
     let Conduct { jobs, mut failures, faults, .. } = conduct;
+    let done = done.unwrap_or_else(|error| {
+        failures.push(error.to_string());
+        Vec::new()
+    });
 
-    let kernel = settled(&engine, || kernel_counters(&lab, &topology, &corrections));
+    let kernel =
+        kernel_counts::settled(&engine, || kernel_counts::read(&lab, &topology, &corrections));
     drop(corrections);
     let socket_drops = lab.pids().iter().map(|pid| lab::socket_drops(*pid)).sum();
     let outcome = engine.stop().map_err(Error::io("carry frames"))?;
@@ -172,6 +181,7 @@ pub fn run(
     );
     let (links, intervals) =
         link_rows(plan, &topology, &outcome.totals, &outcome.intervals, start_ns);
+    let (links, intervals) = with_netem(links, intervals, &topology, &done);
     let broken = intervals.iter().filter_map(|row| {
         let (what, asked, got, tolerance, unit) = row.broken()?;
         let at = format!("{}:{} {}", row.node, row.interface, row.direction);
@@ -186,6 +196,9 @@ pub fn run(
             unit,
         })
     });
+    // A full netem refuses what the medium sends it.
+    let refused_by_netem =
+        done.iter().filter(|done| done.way == Way::Down).map(|done| done.passed.dropped).sum();
     let frames = accounting.nodes().iter().map(|node| node.tx.frames).sum();
     let verdict = measure::judge(&Facts {
         smallest_delay_ns: smallest_delay(plan),
@@ -200,13 +213,15 @@ pub fn run(
         // was asked for.
         kernel_drops: (kernel.iter().flatten().map(|c| c.tx_dropped + c.rx_dropped).sum::<u64>()
             + accounting.nodes().iter().map(|node| node.refused).sum::<u64>())
-        .saturating_sub(links.iter().map(|row| row.got.corrupted).sum()),
+        .saturating_sub(links.iter().map(|row| row.got.corrupted).sum())
+        .saturating_sub(refused_by_netem),
         socket_drops,
         stalls: outcome.stalls,
         frames,
         capture_missed,
         broken: broken.collect(),
         intervals: intervals.iter().filter(|row| row.got.frames > 0).count(),
+        unmeasured: done.len(),
         failures,
     });
     let results = Results {
@@ -239,6 +254,14 @@ pub fn run(
     Ok(Finished { folder: folder.path().to_owned(), summary, verdict, interrupted })
 }
 
+/// The decisions of an earlier run say nothing of those that the kernel made.
+fn refuse_netem(plan: &Plan) -> Result<(), Error> {
+    match plan.networks.iter().find(|network| network.backend == Backend::Netem) {
+        Some(network) => Err(Error::ReplayOfNetem { network: network.name.clone() }),
+        None => Ok(()),
+    }
+}
+
 /// The interactions of a plan with their workload's number.
 pub(crate) fn interactions(plan: &Plan) -> impl Iterator<Item = (usize, &Interaction)> {
     plan.workloads.iter().enumerate().filter_map(|(number, workload)| match workload {
@@ -256,7 +279,8 @@ fn patience(plan: &Plan) -> Patience {
     let unreliable = interactions(plan).all(|(_, i)| {
         [i.down, i.up].iter().all(|way| *way == InteractionPattern::UdpRequestResponse)
     });
-    if unreliable { Patience::UNRELIABLE } else { Patience::RELIABLE }
+    // What waits in netem is not seen: no frame for a while says little.
+    if unreliable && !netem::is_wanted(plan) { Patience::UNRELIABLE } else { Patience::RELIABLE }
 }
 
 fn pgm_ports(plan: &Plan) -> Vec<u16> {
@@ -269,44 +293,6 @@ fn smallest_delay(plan: &Plan) -> u64 {
     let links = plan.nodes.iter().flat_map(|node| &node.links);
     let delays = links.flat_map(|link| [link.up.delay, link.down.delay]);
     delays.filter(|delay| *delay > Span::ZERO).map(Span::as_ns).min().unwrap_or(0)
-}
-
-/// The kernel's counters once nothing moves: connections of programs that have
-/// ended still say goodbye, and the medium would count what the kernel had not.
-fn settled<T: PartialEq>(engine: &Engine<Accounting>, read: impl Fn() -> T) -> T {
-    let mut before = (read(), engine.frames());
-    for _ in 0..SETTLING {
-        std::thread::sleep(Duration::from_millis(20));
-        let now = (read(), engine.frames());
-        if now == before {
-            break;
-        }
-        before = now;
-    }
-    before.0
-}
-
-/// What the kernel counted at each port, before the nodes are gone.
-fn kernel_counters(
-    lab: &Lab,
-    topology: &Topology,
-    corrections: &Corrections,
-) -> Vec<Option<lab::Counters>> {
-    let corrections = corrections.read();
-    topology
-        .places
-        .iter()
-        .enumerate()
-        .map(|(port, Place { segment, endpoint })| {
-            let node = topology.owners[*segment][*endpoint];
-            let (_, interface) = topology.names[*segment][*endpoint].split_once(':')?;
-            let mut counters = lab::counters(lab.pids()[node], interface)?;
-            let [sent, dropped] = corrections.get(port).copied().unwrap_or_default();
-            counters.tx_frames = counters.tx_frames.saturating_add_signed(sent);
-            counters.tx_dropped = counters.tx_dropped.saturating_add_signed(dropped);
-            Some(counters)
-        })
-        .collect()
 }
 
 /// The rows of all interactions, one after the other.

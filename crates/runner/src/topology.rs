@@ -1,7 +1,7 @@
 //! From a plan's nodes and networks to what the lab and the medium take.
 
 use crate::roots::Roots;
-use experiment::{Plan, PlannedWhat, Workload};
+use experiment::{Backend, Plan, PlannedWhat, Workload};
 use lab::{Interface, Limits, Member, NodeSpec, Setting};
 use medium::{Change, Endpoint, Place, SegmentSpec, Way};
 use std::collections::{BTreeMap, HashMap};
@@ -70,9 +70,14 @@ impl Topology {
                 topology.places.push(Place { segment, endpoint });
                 topology.owners[segment].push(node);
                 topology.names[segment].push(format!("{}:{}", planned.name, link.interface));
+                // What the kernel does to frames the medium leaves alone.
+                let (up, down) = match network.backend {
+                    Backend::Medium => (link.up.clone(), link.down.clone()),
+                    Backend::Netem => Default::default(),
+                };
                 topology.segments[segment].endpoints.push(Endpoint {
-                    up: link.up.clone(),
-                    down: link.down.clone(),
+                    up,
+                    down,
                     mac: Some(link.mac.0),
                     states: link.states.clone(),
                 });

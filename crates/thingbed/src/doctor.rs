@@ -1,6 +1,6 @@
 //! What this machine has and lacks, what that costs, and the line that mends it.
 
-use crate::surroundings::workload_program;
+use crate::surroundings::{current_exe, workload_program};
 use crate::{Status, say};
 use lab::{Interface, Lab, Limits, Link, Member, NodeSpec, Setting};
 use medium::Ring;
@@ -59,6 +59,7 @@ pub fn doctor(json: bool) -> Status {
         frame_path(),
         node(),
         limits(),
+        netem(),
         real_time(),
         files(),
         processors(),
@@ -203,6 +204,20 @@ fn limits() -> Finding {
             why,
             "experiments with `limits` are refused",
             "run as root, or: systemd-run --user --scope -p Delegate=yes thingbed ...",
+        ),
+    }
+}
+
+fn netem() -> Finding {
+    let what = "netem";
+    match lab::try_netem(&current_exe()) {
+        Ok(()) => Finding::good(what, "the kernel's netem took both ways of a link"),
+        Err(error) => Finding::bad(
+            what,
+            Grade::Lacking,
+            error.to_string().lines().next().unwrap_or_default(),
+            "networks with `backend: netem` are refused; the medium does without",
+            "as root: modprobe sch_netem (Fedora: package kernel-modules-extra)",
         ),
     }
 }

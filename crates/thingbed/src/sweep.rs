@@ -44,6 +44,10 @@ pub fn run(arguments: &Run) -> Status {
             return Status::Wrong;
         }
     };
+    if let Err(error) = check_backends(&experiment, &cells, seed) {
+        complain(error);
+        return Status::Failed;
+    }
     let begun = match &arguments.resume {
         Some(folder) => resume::check(arguments, folder, seed).map(|()| folder.clone()),
         None => begin(arguments, &experiment, seed).map_err(|error| error.to_string()),
@@ -61,6 +65,17 @@ pub fn run(arguments: &Run) -> Status {
     // sweep cut short has something of each.
     let runs = repeats.flat_map(|repeat| cells.iter().map(move |cell| (repeat, cell)));
     sweep.run(&runs.collect::<Vec<_>>())
+}
+
+/// Refuses a sweep of which this machine's kernel cannot have some cell, before
+/// anything starts.
+fn check_backends(experiment: &Experiment, cells: &[Cell], seed: u64) -> Result<(), Error> {
+    let tool = current_exe();
+    for cell in cells {
+        let plan = experiment.plan(cell, 0, seed)?;
+        runner::check_backends(&plan, &tool)?;
+    }
+    Ok(())
 }
 
 /// A sweep that is being run.

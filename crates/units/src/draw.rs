@@ -53,6 +53,11 @@ impl Draw {
         Self { key: mix(self.key) }
     }
 
+    /// A seed for draws about this direction that somebody else makes.
+    pub fn seed(self) -> u64 {
+        mix(!self.key)
+    }
+
     /// A number in [0, 1), uniform, for the frame at `index`.
     pub fn uniform(self, purpose: Purpose, index: u64) -> f64 {
         let bits = mix(mix(self.key ^ purpose as u64) ^ index) >> 11;

@@ -3,8 +3,10 @@
 use crate::file::foreign::Foreign;
 use crate::file::impairment::Impairment;
 use crate::file::timetable::Entry;
+use crate::plan::Backend;
 use crate::problem::Problem;
 use crate::read::{At, Fields, Named, OneOrMore, Read, Sink};
+use crate::scalar::{Word, word};
 use crate::subnet::Subnet;
 use crate::tree::{Content, Node};
 use medium::{CsmaSpec, StatesSpec};
@@ -26,6 +28,9 @@ pub(crate) struct Network {
     /// What it does to frames: a name from `profiles`. Without one, and without
     /// `channel` and `links` of its own, nothing.
     pub profile: Option<At<String>>,
+    /// Who makes the impairments: the `medium` (unless given), or the kernel's
+    /// `netem`.
+    pub backend: Option<At<Backend>>,
     /// How its links share it, in place of a profile's; `switch` unless given.
     pub channel: Option<At<Channel>>,
     /// Impairments by group, in place of a profile's.
@@ -42,6 +47,7 @@ impl Read for Network {
             subnet: fields.required("subnet"),
             mtu: fields.optional("mtu"),
             profile: fields.optional("profile"),
+            backend: fields.optional("backend"),
             channel: fields.optional("channel"),
             links: fields.optional("links"),
             timetable: fields.optional("timetable"),
@@ -58,6 +64,18 @@ impl Read for Network {
         }
         fields.finish();
         Some(network)
+    }
+}
+
+impl Word for Backend {
+    const WHAT: &'static str = "a backend";
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("medium", Self::Medium), ("netem", Self::Netem)];
+}
+
+impl Read for Backend {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        word(node, sink)
     }
 }
 

@@ -1,11 +1,12 @@
 //! Networks, who is on them, and what they do to frames.
 
 use crate::file::{Channel, File, Impairment, Link, Network, Profile};
-use crate::plan::{Mac, PlannedChange, PlannedChannel, PlannedLink, PlannedNetwork};
+use crate::plan::{Backend, Mac, PlannedChange, PlannedChannel, PlannedLink, PlannedNetwork};
 use crate::problem::Problem;
 use crate::read::{Named, Sink};
 use crate::resolve::checks::{self, Waits};
 use crate::resolve::impairments;
+use crate::resolve::netem;
 use crate::resolve::nodes::Nodes;
 use crate::resolve::timetable;
 use crate::source::Place;
@@ -26,6 +27,7 @@ struct Resolved<'f> {
     name: &'f str,
     subnet: Subnet,
     mtu: Bytes,
+    backend: Backend,
     channel: Option<Channel>,
     /// Each group's links: up and down.
     links: Vec<(&'f str, [medium::Impairment; 2], Option<StatesSpec>)>,
@@ -73,6 +75,7 @@ impl<'f> Networks<'f> {
     pub fn planned(&self) -> Vec<PlannedNetwork> {
         let planned = self.networks.iter().map(|network| PlannedNetwork {
             name: network.name.to_owned(),
+            backend: network.backend,
             channel: network.channel(),
             subnet: network.subnet,
             prefix: network.subnet.prefix(),
@@ -205,10 +208,15 @@ fn resolve<'f>(
         network.profile.as_ref().and_then(|profile| profiles_of(file)?.get(&profile.value));
     let channel = profile.map_or(&network.channel, |profile| &profile.channel);
     let links = profile.map_or(&network.links, |profile| &profile.links).as_ref();
-    let (mtu, channel) = (mtu?, channel.as_ref().map(|at| &at.value));
+    let (mtu, placed) = (mtu?, channel);
+    let channel = placed.as_ref().map(|at| &at.value);
     for way in ways(links).map(|(_, way, _)| way) {
         // With the Ethernet header, the longest frame that there is.
         checks::check_queue(way, mtu.get() + 14, sink);
+    }
+    let backend = network.backend.as_ref().map_or(Backend::Medium, |at| at.value);
+    if backend == Backend::Netem {
+        netem::check((name, network), placed.as_ref(), links, sink);
     }
     let timetable = timetable::of((name, network), links, &members, nodes, channel, sink);
     // What is wrong with files has been said where the links stand.
@@ -223,7 +231,7 @@ fn resolve<'f>(
     });
     let links = links.collect();
     let channel = channel.cloned();
-    Some(Resolved { name, subnet: subnet.value, mtu, channel, links, timetable, members })
+    Some(Resolved { name, subnet: subnet.value, mtu, backend, channel, links, timetable, members })
 }
 
 fn profiles_of(file: &File) -> Option<&Named<Profile>> {
@@ -265,7 +273,7 @@ fn check_links(
 }
 
 /// Each direction that something is asked of: whose, what, and whether it is up.
-fn ways(links: Option<&Named<Link>>) -> impl Iterator<Item = (&str, &Impairment, bool)> {
+pub(super) fn ways(links: Option<&Named<Link>>) -> impl Iterator<Item = (&str, &Impairment, bool)> {
     links.into_iter().flat_map(Named::iter).flat_map(|(group, _, link)| {
         let ways = [(link.up.as_ref(), true), (link.down.as_ref(), false)];
         ways.into_iter().filter_map(move |(way, up)| Some((group, way?, up)))

@@ -1,0 +1,76 @@
+//! What the kernel's netem cannot do, of what is asked of a network.
+
+use crate::file::{Channel, Impairment, Link, Network};
+use crate::problem::Problem;
+use crate::read::{At, Named, Sink};
+use crate::resolve::networks::ways;
+use crate::source::Place;
+use medium::{Limit, LossUnit};
+use units::Span;
+
+/// The longest jitter: the kernel cuts what is more in silence.
+const JITTER_MOST: Span = Span::from_ns(i32::MAX as u64);
+/// The lowest rate: it counts whole bytes a second.
+const RATE_LEAST: u64 = 8;
+
+/// Reports what a network with `backend: netem` cannot have.
+pub(super) fn check(
+    (name, network): (&str, &Network),
+    channel: Option<&At<Channel>>,
+    links: Option<&Named<Link>>,
+    sink: &mut Sink,
+) {
+    let mut say = |place: Place, what: &str, why: &str| {
+        let text = format!("netem cannot do this on the network `{name}`: {what}");
+        let label = format!("{why}, or leave `backend: netem` out");
+        sink.add(Problem::new(text).at(place).label(label));
+    };
+    if let Some(channel) = channel.filter(|at| !matches!(at.value, Channel::Switch)) {
+        say(channel.place, "links that share a channel", "`switch`");
+    }
+    for (_, _, link) in links.into_iter().flat_map(Named::iter) {
+        if let Some(states) = &link.states {
+            say(states.place, "a radio's states", "leave this out");
+        }
+    }
+    for (_, way, _) in ways(links) {
+        for (place, what, mend) in beyond(way) {
+            say(place, what, mend);
+        }
+    }
+    for entry in network.timetable.iter().flatten() {
+        if let Some(at) = entry.at.as_ref().filter(|_| entry.set.is_some()) {
+            let mend = "`down` and `partition` can be had; leave `set` out";
+            say(at.place, "impairments that change while it runs", mend);
+        }
+    }
+}
+
+/// What is beyond netem in one direction: where, what it is, and what to do.
+fn beyond(asked: &Impairment) -> Vec<(Place, &'static str, &'static str)> {
+    let mut found = Vec::new();
+    let mut look = |place: Option<Place>, what, mend| {
+        found.extend(place.map(|place| (place, what, mend)));
+    };
+    fn at<T>(asked: &Option<At<T>>, is: impl Fn(&T) -> bool) -> Option<Place> {
+        asked.as_ref().filter(|at| is(&at.value)).map(|at| at.place)
+    }
+    let out = "leave this out";
+    let jitter = at(&asked.jitter, |jitter| *jitter > JITTER_MOST);
+    look(jitter, "a jitter above 2147 ms", "a shorter one");
+    look(at(&asked.keep_order, |keep| *keep), "order kept under jitter", out);
+    let unit = at(&asked.loss_unit, |unit| *unit != LossUnit::Frame);
+    look(unit, "losing more than a frame as one", "`frame`");
+    let rate = at(&asked.rate, |rate| rate.bit_s() < RATE_LEAST);
+    look(rate, "a rate below 8 bit/s", "a higher one");
+    look(at(&asked.burst, |burst| burst.get() > 0), "bursts above the rate", out);
+    look(at(&asked.trace, |_| true), "a recorded trace", out);
+    look(at(&asked.grant, |_| true), "grants", out);
+    let bytes = at(&asked.queue, |limit| matches!(limit, Limit::Bytes(_)));
+    look(bytes, "a queue in bytes", "say how many frames");
+    look(at(&asked.codel, |_| true), "CoDel", out);
+    look(at(&asked.red, |_| true), "RED", out);
+    let outage = at(&asked.outage, |_| true);
+    look(outage, "outages of a link", "a `timetable` with `down` has them");
+    found
+}

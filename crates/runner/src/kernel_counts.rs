@@ -1,0 +1,48 @@
+//! What the kernel counted at nodes' interfaces.
+
+use crate::topology::Topology;
+use lab::Lab;
+use measure::Accounting;
+use medium::{Corrections, Engine, Place};
+use std::time::Duration;
+
+/// Looks at counters that still move before they are taken as they are: a second.
+const SETTLING: u32 = 50;
+
+/// The kernel's counters once nothing moves: connections of programs that have
+/// ended still say goodbye, and the medium would count what the kernel had not.
+pub(crate) fn settled<T: PartialEq>(engine: &Engine<Accounting>, read: impl Fn() -> T) -> T {
+    let mut before = (read(), engine.frames());
+    for _ in 0..SETTLING {
+        std::thread::sleep(Duration::from_millis(20));
+        let now = (read(), engine.frames());
+        if now == before {
+            break;
+        }
+        before = now;
+    }
+    before.0
+}
+
+/// What the kernel counted at each port, before the nodes are gone.
+pub(crate) fn read(
+    lab: &Lab,
+    topology: &Topology,
+    corrections: &Corrections,
+) -> Vec<Option<lab::Counters>> {
+    let corrections = corrections.read();
+    topology
+        .places
+        .iter()
+        .enumerate()
+        .map(|(port, Place { segment, endpoint })| {
+            let node = topology.owners[*segment][*endpoint];
+            let (_, interface) = topology.names[*segment][*endpoint].split_once(':')?;
+            let mut counters = lab::counters(lab.pids()[node], interface)?;
+            let [sent, dropped] = corrections.get(port).copied().unwrap_or_default();
+            counters.tx_frames = counters.tx_frames.saturating_add_signed(sent);
+            counters.tx_dropped = counters.tx_dropped.saturating_add_signed(dropped);
+            Some(counters)
+        })
+        .collect()
+}

@@ -1,0 +1,268 @@
+//! Links whose impairments are the kernel's: what netem is asked for, and what it
+//! did.
+
+use crate::error::Error;
+use experiment::{Backend, Plan};
+use lab::{Chance, Lab, Loss, Netem, Passed, Slot, Way};
+use medium::{Distribution, Impairment, Limit, Place};
+use nix::errno::Errno;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use units::Draw;
+
+/// Frames that a link without a rate may hold: more than any delay needs.
+const PLENTY: u32 = 100_000;
+/// Entries of the tables that iproute2 comes with.
+const ENTRIES: usize = 4096;
+
+/// One way of a link that netem impairs.
+#[derive(Debug)]
+struct Impaired {
+    /// The node, and the interface by its place among the node's.
+    node: usize,
+    interface: usize,
+    way: Way,
+    place: Place,
+    asked: Impairment,
+    /// The medium's end, where that is what frames leave by.
+    end: Option<OwnedFd>,
+}
+
+/// All links that netem impairs in a run.
+#[derive(Debug, Default)]
+pub(crate) struct Impairments {
+    links: Vec<Impaired>,
+    weather: u64,
+}
+
+/// What netem did at one way of a link.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub place: Place,
+    pub way: Way,
+    pub asked: Arc<Impairment>,
+    pub passed: Passed,
+}
+
+/// Whether a plan needs netem.
+pub(crate) fn is_wanted(plan: &Plan) -> bool {
+    plan.networks.iter().any(|network| network.backend == Backend::Netem)
+}
+
+/// Refuses a plan that this machine's kernel cannot have, by trying. `tool` is a
+/// program whose `main` serves as a nursery.
+///
+/// # Errors
+/// When the plan has a network with `backend: netem` and the kernel has no netem.
+pub fn check_backends(plan: &Plan, tool: &Path) -> Result<(), Error> {
+    match plan.networks.iter().find(|network| network.backend == Backend::Netem) {
+        Some(network) => lab::try_netem(tool)
+            .map_err(|source| Error::Netem { network: network.name.clone(), source }),
+        None => Ok(()),
+    }
+}
+
+impl Impairments {
+    /// What netem is to do in a run of `plan`. `places` and `ends`, the medium's ends
+    /// of all links, are in the order of the plan's links.
+    ///
+    /// # Errors
+    /// When there are too many open files.
+    pub fn of(plan: &Plan, places: &[Place], ends: &[OwnedFd]) -> std::io::Result<Self> {
+        let mut links = Vec::new();
+        let all = plan.nodes.iter().enumerate();
+        let all = all.flat_map(|(node, planned)| {
+            planned.links.iter().enumerate().map(move |(interface, link)| (node, interface, link))
+        });
+        for (((node, interface, link), place), end) in all.zip(places).zip(ends) {
+            if plan.networks[place.segment].backend != Backend::Netem {
+                continue;
+            }
+            let ways = [(Way::Up, &link.up), (Way::Down, &link.down)];
+            for (way, asked) in ways.into_iter().filter(|(_, asked)| !asked.is_none()) {
+                let end = match way {
+                    Way::Up => None,
+                    Way::Down => Some(end.try_clone()?),
+                };
+                let (place, asked) = (*place, asked.clone());
+                links.push(Impaired { node, interface, way, place, asked, end });
+            }
+        }
+        Ok(Self { links, weather: plan.weather() })
+    }
+
+    /// Impairments begin.
+    ///
+    /// # Errors
+    /// When the kernel refuses one.
+    pub fn begin(&self, lab: &Lab) -> Result<(), Error> {
+        for link in &self.links {
+            if let Some(end) = &link.end {
+                through_disciplines(end).map_err(Error::io("send frames through netem"))?;
+            }
+            let Place { segment, endpoint } = link.place;
+            let number = (segment as u64) << 32 | endpoint as u64;
+            let draw = Draw::new(self.weather, number, u64::from(link.way == Way::Down));
+            lab.impair(link.node, link.interface, link.way, &netem(&link.asked, draw.seed()))?;
+        }
+        Ok(())
+    }
+
+    /// What netem has done since.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn done(&self, lab: &Lab) -> Result<Vec<Done>, lab::Error> {
+        let each = self.links.iter().map(|link| {
+            let passed = lab.passed(link.node, link.interface, link.way)?;
+            let asked = Arc::new(link.asked.clone());
+            Ok(Done { place: link.place, way: link.way, asked, passed })
+        });
+        each.collect()
+    }
+}
+
+/// Has what is sent at a packet socket go through the interface's discipline, which
+/// the medium goes past for speed.
+fn through_disciplines(socket: &OwnedFd) -> std::io::Result<()> {
+    let off: libc::c_int = 0;
+    // SAFETY: the option's value lives over the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_QDISC_BYPASS,
+            (&raw const off).cast(),
+            size_of_val(&off) as u32,
+        )
+    };
+    Ok(Errno::result(result).map(drop)?)
+}
+
+/// What is asked of a link, in netem's terms. What netem does not have is no part of
+/// a plan with `backend: netem`.
+fn netem(asked: &Impairment, seed: u64) -> Netem {
+    let chance = |share, correlation| Chance { share, correlation };
+    let loss = match (asked.gilbert_elliott, asked.markov) {
+        (Some(model), _) => Loss::GilbertElliott {
+            p: model.p,
+            r: model.r,
+            bad: model.loss_bad,
+            good: model.loss_good,
+        },
+        (None, Some(m)) => {
+            Loss::Markov { p13: m.p13, p31: m.p31, p32: m.p32, p23: m.p23, p14: m.p14 }
+        }
+        (None, None) => Loss::Random(chance(asked.loss, asked.loss_correlation)),
+    };
+    let limit = match asked.queue {
+        Limit::Frames(frames) if asked.rate.is_some() => frames,
+        _ => PLENTY,
+    };
+    Netem {
+        delay: asked.delay,
+        jitter: asked.jitter,
+        correlation: asked.correlation,
+        distribution: table(&asked.distribution),
+        loss,
+        corrupt: chance(asked.corrupt, asked.corrupt_correlation),
+        duplicate: chance(asked.duplicate, asked.duplicate_correlation),
+        reorder: chance(asked.reorder, asked.reorder_correlation),
+        gap: asked.gap,
+        rate: asked.rate,
+        overhead: asked.overhead,
+        cell: asked.cell.map(|cell| (cell.size, cell.overhead)),
+        limit,
+        slot: asked.slot.map(|slot| Slot {
+            min: slot.min,
+            max: slot.max,
+            packets: slot.packets,
+            bytes: slot.bytes,
+        }),
+        seed,
+    }
+}
+
+/// The shape of a jitter as netem has it: nothing for an even one.
+fn table(shape: &Distribution) -> Vec<i16> {
+    let entries = match shape {
+        Distribution::Uniform => return Vec::new(),
+        // A file may hold as many as the kernel takes.
+        Distribution::Table(_) => lab::DISTRIBUTION_MOST,
+        _ => ENTRIES,
+    };
+    let entry = |place: usize| {
+        let jitters = shape.quantile((place as f64 + 0.5) / entries as f64);
+        // Saturates, as the tables themselves do.
+        (jitters * lab::DISTRIBUTION_SCALE).round() as i16
+    };
+    (0..entries).map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn asked(json: serde_json::Value) -> Impairment {
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn words_are_taken_over() {
+        let asked = asked(serde_json::json!({
+            "delay": "20 ms", "jitter": "5 ms", "correlation": "25 %", "loss": "3 %",
+            "loss_correlation": "4 %", "duplicate": "5 %", "duplicate_correlation": "6 %",
+            "corrupt": "7 %", "corrupt_correlation": "8 %", "reorder": "9 %",
+            "reorder_correlation": "10 %", "gap": 11, "rate": "1 Mbit/s", "overhead": -14,
+            "cell": {"size": "48 B", "overhead": "5 B"}, "queue": 12,
+            "slot": {"min": "1 ms", "max": "2 ms", "packets": 13, "bytes": "14 B"},
+        }));
+        let got = netem(&asked, 15);
+        let percent = |of: f64| units::Ratio::from_fraction(of / 100.0).unwrap();
+        assert_eq!(
+            (got.delay, got.jitter, got.correlation),
+            (asked.delay, asked.jitter, percent(25.0))
+        );
+        let chance = |share, correlation| Chance {
+            share: percent(share),
+            correlation: percent(correlation),
+        };
+        assert_eq!(got.loss, Loss::Random(chance(3.0, 4.0)));
+        assert_eq!(
+            [got.duplicate, got.corrupt, got.reorder],
+            [chance(5.0, 6.0), chance(7.0, 8.0), chance(9.0, 10.0)]
+        );
+        assert_eq!((got.gap, got.overhead, got.limit, got.seed), (11, -14, 12, 15));
+        assert_eq!(got.rate, asked.rate);
+        assert_eq!(got.cell.map(|(size, overhead)| (size.get(), overhead.get())), Some((48, 5)));
+        let slot = got.slot.unwrap();
+        assert_eq!((slot.min.as_ms(), slot.max.as_ms(), slot.packets), (1.0, 2.0, Some(13)));
+        assert_eq!(slot.bytes.map(units::Bytes::get), Some(14));
+    }
+
+    #[test]
+    fn a_link_without_a_rate_holds_plenty() {
+        assert_eq!(netem(&asked(serde_json::json!({"delay": "1 s"})), 0).limit, PLENTY);
+    }
+
+    #[test]
+    fn shapes_are_tables_of_8192_a_jitter() {
+        assert!(table(&Distribution::Uniform).is_empty());
+        let normal = table(&Distribution::Normal);
+        assert_eq!(normal.len(), ENTRIES);
+        let near = |place: f64, want: i16| {
+            let got = normal[(place * ENTRIES as f64) as usize];
+            assert!((got - want).abs() < 60, "{got} at {place}");
+        };
+        // The normal distribution's quantiles: -1, 0 and 1 standard deviation.
+        near(0.158_66, -8192);
+        near(0.5, 0);
+        near(0.841_34, 8192);
+        let two = medium::Table::parse(Path::new("two.dist"), "-8192 16384").unwrap();
+        let two = table(&Distribution::Table(two));
+        let (low, high) = two.split_at(two.len() / 2);
+        assert!(low.iter().all(|entry| *entry == -8192) && high.iter().all(|e| *e == 16384));
+    }
+}

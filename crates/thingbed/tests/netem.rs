@@ -1,0 +1,70 @@
+//! Networks that the kernel impairs: carried out where it has netem, and refused
+//! where it has not.
+
+mod common;
+
+use common::{Bed, json};
+
+const EXPERIMENT: &str = "experiment: kernel
+nodes: {near: {}, far: {}}
+networks:
+  field:
+    attach: [near, far]
+    subnet: 10.0.0.0/24
+    backend: netem
+    links:
+      near: {up: {delay: 30 ms}, down: {delay: 20 ms, loss: 20 %}}
+models:
+  udp-rr: {down: udp/request-response, up: udp/request-response, every: 10 ms}
+workloads:
+  - interaction: {source: near, sinks: far, model: udp-rr, payload: payload.xml}
+duration: 3 s
+drain: 2 s
+";
+
+/// Whether the kernel has netem, as the tool itself says.
+fn has_netem(bed: &Bed) -> bool {
+    let said = bed.thingbed(&["doctor", "--json"]);
+    let findings: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let netem = findings.as_array().unwrap().iter().find(|finding| finding["what"] == "netem");
+    netem.expect("doctor looks for netem")["grade"] == "good"
+}
+
+#[test]
+fn the_kernel_impairs_or_the_run_is_refused_before_it_starts() {
+    let bed = Bed::new();
+    bed.write("e.yaml", EXPERIMENT);
+    let netem = has_netem(&bed);
+    let said = bed.thingbed(&["run", "e.yaml", "-q"]);
+    if !netem {
+        assert_eq!(said.status, 1, "{}", said.err);
+        for part in ["`field` has `backend: netem`", "at eth0", "modprobe sch_netem"] {
+            assert!(said.err.contains(part), "{part} is not in {}", said.err);
+        }
+        assert!(!bed.path().join("runs").exists(), "nothing was begun");
+        return;
+    }
+    said.ran(&[]);
+    let sweep = bed.sweep("kernel");
+    let (summary, run) = (json(&sweep.join("summary.json")), json(&sweep.join("run.json")));
+    assert_eq!(run["frame_path"], "packet");
+    // Each way once: 50 ms. A share of 20 % of 300, and four deviations of 2.3 %.
+    assert!(summary["messages"]["rtd_ms"]["p50"].as_f64().unwrap() >= 50.0, "{summary}");
+    for loss in [&summary["messages"]["loss_pct"], &summary["links"]["loss_got_pct"]] {
+        assert!((10.0..30.0).contains(&loss.as_f64().unwrap()), "{summary}");
+    }
+    assert_eq!(summary["links"]["loss_asked_pct"], 20.0);
+    let evidence = run["verdict"]["evidence"].as_array().unwrap();
+    let told = evidence.iter().find(|e| e["name"] == "ways of links impaired by netem");
+    assert_eq!(told.expect("it is told")["value"], 2.0);
+}
+
+#[test]
+fn a_matrix_may_have_netem_in_some_cells() {
+    let bed = Bed::new();
+    let text = EXPERIMENT.replace("backend: netem", "backend: \"${backend}\"");
+    bed.write("e.yaml", &format!("{text}matrix:\n  backend: [medium, netem]\n"));
+    // A cell without it needs no netem.
+    bed.thingbed(&["run", "e.yaml", "-q", "--only", "backend=medium"]).ran(&[]);
+    assert_eq!(json(&bed.sweep("kernel").join("summary.json"))["links"]["loss_asked_pct"], 20.0);
+}
