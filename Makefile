@@ -1,7 +1,8 @@
 # The two commands of the README: `make run` and `make test`.
-.PHONY: run test lint build bench evidence evidence-programs evidence-netem deny
+.PHONY: run test lint lint-python build bench evidence evidence-programs evidence-netem deny
 
 BIN := target/release/thingbed
+PYTHON := target/python/bin
 
 # Exit status 4 says that a finding of the paper does not hold here: no failure.
 run: build
@@ -19,6 +20,18 @@ test:
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	@if [ -x $(PYTHON)/mypy ]; then $(MAKE) lint-python; else echo "Python is not checked; make lint-python does"; fi
+
+# Python scripts, by ruff and mypy; fetches both at first. Needs python3-venv and PyPI.
+lint-python: $(PYTHON)/mypy
+	$(PYTHON)/ruff check evidence
+	$(PYTHON)/ruff format --check evidence
+	cd evidence/netem && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py ../programs.py
+
+$(PYTHON)/mypy: evidence/requirements.txt
+	python3 -m venv target/python
+	$(PYTHON)/pip install --quiet -r evidence/requirements.txt
+	touch $@
 
 # Bring-up and tear-down, forwarded frames, release error, bulk TCP; some ten minutes.
 bench: build

@@ -4,6 +4,7 @@
 """
 
 import json
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,19 +88,21 @@ def number(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def row(case: Case, figure: str, sides: list[Series]) -> str:
-    """A figure of both, what their rules say, and whether they are apart."""
+def shown(figure: str, sides: tuple[Series, Series]) -> tuple[str, str, str]:
+    """A figure of both, and how far they are apart."""
     got = [getattr(side, figure)() for side in sides]
-    errors = [error(side, getattr(Series, figure)) for side in sides]
     if figure in PLAIN:
-        shown = [number(value) for value in got]
-        apart = f"{100 * (got[1] / got[0] - 1):+.2f} %"
-    else:
-        shown = [f"{number(v)} ± {e:.2g}" for v, e in zip(got, errors, strict=True)]
-        both = float(np.hypot(*errors))
-        gap = max(abs(got[0] - got[1]) - (OWN if figure in TIMES else 0), 0)
-        far = gap / both if gap > 0 and both > 0 else np.inf if gap > 0 else 0.0
-        apart = f"**{far:.1f}**" if far > APART else f"{far:.1f}"
+        return (number(got[0]), number(got[1]), f"{100 * (got[1] / got[0] - 1):+.2f} %")
+    errors = [error(side, getattr(Series, figure)) for side in sides]
+    one, other = (f"{number(v)} ± {e:.2g}" for v, e in zip(got, errors, strict=True))
+    both = math.hypot(*errors)
+    gap = max(abs(got[0] - got[1]) - (OWN if figure in TIMES else 0), 0)
+    far = gap / both if gap > 0 and both > 0 else np.inf if gap > 0 else 0.0
+    return (one, other, f"**{far:.1f}**" if far > APART else f"{far:.1f}")
+
+
+def row(case: Case, figure: str, sides: tuple[Series, Series]) -> str:
+    """A figure of both, what their rules say, and whether they are apart."""
     says = rule(case.name, figure)
     if says is None:
         rules = ""
@@ -107,8 +110,13 @@ def row(case: Case, figure: str, sides: list[Series]) -> str:
         rules = number(says[0])
     else:
         rules = f"{number(says[0])}; {number(says[1])}"
-    cells = (case.name, NAMES[figure], *shown, apart, rules)
+    cells = (case.name, NAMES[figure], *shown(figure, sides), rules)
     return f"| {' | '.join(cells)} |"
+
+
+def figures_of(case: Case) -> tuple[str, ...]:
+    """What is shown of a case."""
+    return next(figures for begin, figures in FIGURES if case.name.startswith(begin))
 
 
 def main(cases_file: Path, folder: Path) -> None:
@@ -117,18 +125,13 @@ def main(cases_file: Path, folder: Path) -> None:
     cases = [Case.read(line) for line in lines if line and not line.startswith("#")]
     cases = [case for case in cases if (folder / f"{case.name}.netem").exists()]
     series = {
-        case.name: [
-            Series.read(folder / f"{case.name}.{side}", case.count, case.size)
-            for side in ("netem", "medium")
-        ]
-        for case in cases
+        case.name: (read(folder, case, "netem"), read(folder, case, "medium")) for case in cases
     }
     print("```\n" + (folder / "machine").read_text() + "```\n")
     print("| case | figure | netem | medium | apart | rules: netem's; the medium's |")
     print("| --- | --- | --- | --- | --- | --- |")
     for case in cases:
-        figures = next(figures for begin, figures in FIGURES if case.name.startswith(begin))
-        for figure in figures:
+        for figure in figures_of(case):
             print(row(case, figure, series[case.name]))
     columns = (
         "case",
@@ -148,14 +151,40 @@ def main(cases_file: Path, folder: Path) -> None:
                 chance = f"**{chance}**"
         cells = (case.name, f"{far.mean:.3g}", largest, chance, late(folder, case))
         print(f"| {' | '.join(cells)} |")
+    backend(folder, cases)
     print("\n| case | tc qdisc | the medium |\n| --- | --- | --- |")
     for case in cases:
         print(f"| {case.name} | `{case.qdisc}` | `{case.medium}` |")
 
 
+def read(folder: Path, case: Case, side: str) -> Series:
+    """What the probe saw of a case by one way."""
+    return Series.read(folder / f"{case.name}.{side}", case.count, case.size)
+
+
+def backend(folder: Path, cases: list[Case]) -> None:
+    """Prints what the tool's own netem did, each way, beside tc's."""
+    print("\n| case | figure | tc's netem | `backend: netem` up | apart | down | apart | counted |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for case in (case for case in cases if (folder / f"{case.name}.up").exists()):
+        tc, up, down = (read(folder, case, side) for side in ("netem", "up", "down"))
+        counted = ", ".join(lost(folder, case, side) for side in ("up", "down"))
+        for figure in figures_of(case):
+            one, other = (shown(figure, (tc, side)) for side in (up, down))
+            last = counted if figure == "lost" else ""
+            cells = (case.name, NAMES[figure], *one, *other[1:], last)
+            print(f"| {' | '.join(cells)} |")
+
+
+def lost(folder: Path, case: Case, side: str) -> str:
+    """The loss that netem counted, as the run folder has it, in %."""
+    summary = json.loads((folder / f"{case.name}.{side}.summary.json").read_text())
+    return number(summary["links"]["loss_got_pct"])
+
+
 def late(folder: Path, case: Case) -> str:
     """How much later than meant the medium let frames go, as the tool itself says."""
-    summary = json.loads((folder / f"{case.name}.summary.json").read_text())
+    summary = json.loads((folder / f"{case.name}.medium.summary.json").read_text())
     error_us = (summary.get("links") or {}).get("delay_error_us") or {}
     return number(error_us["p99"] / 1000) if error_us.get("p99") is not None else ""
 

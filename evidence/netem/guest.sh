@@ -1,6 +1,6 @@
 #!/bin/sh
 # The guest's first and only process: each case over a veth pair with tc's qdisc,
-# then over the medium; results go to the disk as a tar archive.
+# then over the medium, and some by the tool's own netem; results go to the disk as a tar archive.
 set -eu
 export PATH=/bin:/sbin:/usr/bin:/usr/sbin
 
@@ -63,7 +63,7 @@ over_veth() { # name, qdisc, count, gap, size, together
     ip netns del receiver
 }
 
-over_medium() { # name, impairment, count, gap, size, together, seed
+over_tool() { # name, side, keys of the network, count, gap, size, together, seed
     cat >experiment.yaml <<END
 experiment: $1
 nodes: {sender: {}, receiver: {}}
@@ -71,21 +71,21 @@ networks:
   wire:
     attach: [sender, receiver]
     subnet: 10.9.0.0/24
-    links: {sender: {up: $2}}
+    $3
 workloads:
   - command:
       on: receiver
-      run: [sh, -c, '/bin/ip neighbour replace 10.9.0.1 lladdr $sender_mac dev eth0 nud permanent && exec probe receive $port 10.9.0.1 $PWD/$1.medium']
+      run: [sh, -c, '/bin/ip neighbour replace 10.9.0.1 lladdr $sender_mac dev eth0 nud permanent && exec probe receive $port 10.9.0.1 $PWD/$1.$2']
   - command:
       on: sender
-      run: [sh, -c, '/bin/ip neighbour replace 10.9.0.2 lladdr $receiver_mac dev eth0 nud permanent && exec probe send $port $3 $4 $5 $6']
-duration: $(($3 * $4 / $6 / 1000000 + 2)) s
+      run: [sh, -c, '/bin/ip neighbour replace 10.9.0.2 lladdr $receiver_mac dev eth0 nud permanent && exec probe send $port $4 $5 $6 $7']
+duration: $(($4 * $5 / $7 / 1000000 + 2)) s
 drain: 1 min
-seed: $7
+seed: $8
 END
-    thingbed run experiment.yaml --out runs >"$1.said" 2>&1 || say "thingbed said $? of $1"
-    mv runs/"$1"/*/run.json "$1.run.json"
-    mv runs/"$1"/*/summary.json "$1.summary.json"
+    thingbed run experiment.yaml --out runs >"$1.$2.said" 2>&1 || say "thingbed said $? of $1 ($2)"
+    mv runs/"$1"/*/run.json "$1.$2.run.json"
+    mv runs/"$1"/*/summary.json "$1.$2.summary.json"
     rm -r runs
 }
 
@@ -108,7 +108,14 @@ while IFS='|' read -r name qdisc medium probes; do
     set -- $probes
     say "$name"
     over_veth "$name" "$(trim "$qdisc")" "$@"
-    over_medium "$name" "$(trim "$medium")" "$@" "$seed"
+    asked=$(trim "$medium")
+    over_tool "$name" medium "links: {sender: {up: $asked}}" "$@" "$seed"
+    if grep -qx "$name" /backend.txt; then
+        over_tool "$name" up "backend: netem
+    links: {sender: {up: $asked}}" "$@" "$seed"
+        over_tool "$name" down "backend: netem
+    links: {receiver: {down: $asked}}" "$@" "$seed"
+    fi
     say "$(wc -l <"$name.netem") and $(wc -l <"$name.medium") of $1 came"
 done </cases.txt
 tar -cf /dev/vda ./*

@@ -17,31 +17,40 @@ DRAWS = 1_000_000
 SOURCE = np.random.default_rng(1)
 
 
+def smoothed(of_new: float, of_last: float, draws: Floats) -> Floats:
+    """A share of each draw and a share of the result before it."""
+    return np.asarray(lfilter([of_new], [1, -of_last], draws), dtype=np.float64)
+
+
 def netem_draws(correlation: float) -> Floats:
     """Netem's: a mean of the fresh draw and the last result, of which that counts
     for the correlation.
     """
-    return lfilter([1 - correlation], [1, -correlation], SOURCE.random(DRAWS))
+    return smoothed(1 - correlation, correlation, SOURCE.random(DRAWS))
 
 
 def medium_draws(correlation: float) -> Floats:
     """The medium's: normal numbers of that rank correlation, made uniform again."""
     of_normal = 2 * np.sin(np.pi / 6 * correlation)
     fresh = SOURCE.standard_normal(DRAWS) * np.sqrt(1 - of_normal**2)
-    return norm.cdf(lfilter([1], [1, -of_normal], fresh))
+    return np.asarray(norm.cdf(smoothed(1, of_normal, fresh)), dtype=np.float64)
+
+
+def each(correlation: float, figure: Callable[[Floats], float]) -> Rule:
+    """A figure of the draws of both."""
+    return (figure(netem_draws(correlation)), figure(medium_draws(correlation)))
 
 
 def below(share: float, correlation: float) -> Rule:
     """Share of draws below `share`, in %."""
-    both = (netem_draws(correlation), medium_draws(correlation))
-    return tuple(100 * float(np.mean(draws < share)) for draws in both)
+    return each(correlation, lambda draws: 100 * float(np.mean(draws < share)))
 
 
 def runs_below(share: float, correlation: float) -> Rule:
     """Mean number in a row of draws below `share`."""
-    return tuple(
-        float(1 / np.mean(~(draws[1:] < share)[draws[:-1] < share]))
-        for draws in (netem_draws(correlation), medium_draws(correlation))
+    return each(
+        correlation,
+        lambda draws: float(1 / np.mean(~(draws[1:] < share)[draws[:-1] < share])),
     )
 
 
@@ -50,11 +59,8 @@ def overtaking(share: float, correlation: float, gap: int) -> Rule:
 
     Netem draws only when the gap is over, the medium for every frame.
     """
-    rules = []
-    for draws, always in (
-        (netem_draws(correlation), False),
-        (medium_draws(correlation), True),
-    ):
+
+    def of(draws: Floats, always: bool) -> float:
         delayed, place, overtook, frames = 0, 0, 0, DRAWS // 2
         for frame in range(frames):
             open_ = delayed >= gap - 1
@@ -63,8 +69,9 @@ def overtaking(share: float, correlation: float, gap: int) -> Rule:
             else:
                 delayed += 1
             place += open_
-        rules.append(100 * overtook / frames)
-    return tuple(rules)
+        return 100 * overtook / frames
+
+    return (of(netem_draws(correlation), False), of(medium_draws(correlation), True))
 
 
 def gilbert_elliott(p: float, r: float, bad: float, good: float) -> Rule:
@@ -94,6 +101,11 @@ def wrapped(delay: float, jitter: float) -> Floats:
     """
     remainder = (SOURCE.random(DRAWS) * 2**32) % (2e6 * jitter)
     return delay - jitter + remainder / 1e6
+
+
+def scaled(factor: float, rule: Rule) -> Rule:
+    """Both, times a factor."""
+    return (factor * rule[0], factor * rule[1])
 
 
 def same(value: float) -> Rule:
@@ -137,9 +149,10 @@ def slots_of_packets(shortest: float, longest: float, packets: int, every: float
     Netem opens the next slot as soon as one has let its last packet go, the medium
     when the next frame comes.
     """
-    rules = []
-    for ahead in (True, False):
-        slot, left, delays = -1.0, packets, []
+
+    def of(ahead: bool) -> float:
+        delays: list[float] = []
+        slot, left = -1.0, packets
         for frame in range(DRAWS // 10):
             now = every * frame
             # Whether the slot before, which is full, has the next one open by now.
@@ -150,8 +163,9 @@ def slots_of_packets(shortest: float, longest: float, packets: int, every: float
                 slot, left = now + SOURCE.uniform(shortest, longest), packets
             left -= 1
             delays.append(slot - now)
-        rules.append(float(np.mean(delays)))
-    return tuple(rules)
+        return float(np.mean(delays))
+
+    return (of(True), of(False))
 
 
 def bucket(burst: int, together: int) -> Rule:
@@ -205,7 +219,7 @@ RULES: dict[tuple[str, str], Callable[[], Rule]] = {
     ("duplicate-loss", "again"): lambda: same(30 * 0.7**2),
     # What is turned over in the headers is not seen: 42 bytes of 1,042.
     ("corrupt", "corrupt"): lambda: same(20 * PAYLOAD),
-    ("corrupt-correlated", "corrupt"): lambda: tuple(PAYLOAD * share for share in below(0.2, 0.5)),
+    ("corrupt-correlated", "corrupt"): lambda: scaled(PAYLOAD, below(0.2, 0.5)),
     ("reorder", "overtaking"): lambda: overtaking(0.25, 0, 1),
     ("reorder-gap", "overtaking"): lambda: overtaking(0.25, 0, 5),
     ("reorder-gap-correlated", "overtaking"): lambda: overtaking(0.25, 0.5, 5),

@@ -57,7 +57,7 @@ build_root() {
     take $(dpkg -L iproute2 | grep '\.dist$')
     echo "127.0.0.1 localhost" >"$root/etc/hosts"
     cp "$here/guest.sh" "$root/init"
-    cp "$here/cases.txt" "$root/cases.txt"
+    cp "$here/cases.txt" "$here/backend.txt" "$root/"
     chmod +x "$root/init"
     (cd "$root" && find . | cpio -o -H newc --quiet) | gzip -1 >"$work/initramfs.gz"
 }

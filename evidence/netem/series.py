@@ -39,14 +39,14 @@ class Series:
         first, where = np.unique(number, return_index=True)
         delay[first] = (came - sent)[where] / 1e6
         place[first] = where
-        copies = np.bincount(number, minlength=count).astype(float)
-        bad = np.bincount(number, weights=turned, minlength=count)
+        copies = np.bincount(number, minlength=count).astype(np.float64)
+        bad = np.bincount(number, weights=turned, minlength=count).astype(np.float64)
         return cls(delay, place, copies, bad, came / 1e9, size + HEADERS)
 
     def part(self, keep: NDArray[np.bool_]) -> "Series":
         """Some of the datagrams."""
-        columns = (self.delay, self.place, self.copies, self.turned)
-        return Series(*(column[keep] for column in columns), self.came, self.wire)
+        delay, place = self.delay[keep], self.place[keep]
+        return Series(delay, place, self.copies[keep], self.turned[keep], self.came, self.wire)
 
     def lost(self) -> float:
         """Share of datagrams that never came, in %."""
