@@ -11,6 +11,7 @@ mod expect;
 mod experiment;
 mod file;
 mod impairment_text;
+mod mac;
 mod matrix;
 mod metric;
 mod nearest;
@@ -32,12 +33,13 @@ mod tree;
 pub use expect::Expect;
 pub use experiment::Experiment;
 pub use impairment_text::impairment as describe;
+pub use mac::Mac;
 pub use matrix::Cell;
 pub use only::Only;
 pub use outcome::{Outcome, Status, evaluate};
 pub use pattern::InteractionPattern;
 pub use plan::{
-    Backend, Command, Interaction, Mac, Plan, PlannedChange, PlannedChannel, PlannedFault,
+    Backend, Command, Interaction, Plan, PlannedChange, PlannedChannel, PlannedFault,
     PlannedFaultKind, PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode, PlannedRoot,
     PlannedWhat, Program, Ready, Workload,
 };

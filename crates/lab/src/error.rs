@@ -1,6 +1,6 @@
 //! What can go wrong with a lab, with its likely cause and its mend.
 
-use crate::interface::PUT_NETEM;
+use crate::veth::PUT_NETEM;
 use crate::wire::Failure;
 use std::path::PathBuf;
 

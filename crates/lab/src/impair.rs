@@ -4,8 +4,10 @@ use crate::cgroup::Limits;
 use crate::error::Error;
 use crate::netem::{Netem, Passed};
 use crate::nodes::{Lab, Member};
-use crate::wire::{FromInit, Interface, Link, NodeSpec, ToInit, Way};
+use crate::wire::{FromInit, Interface, Link, NodeSpec, ToInit, Way, pair, receive, send};
+use nix::sys::socket::MsgFlags;
 use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 
 impl Lab {
@@ -41,6 +43,21 @@ impl Lab {
         match self.ask_init(node, &ToInit::Passed { interface, way })? {
             FromInit::Passed(passed) => Ok(passed),
             _ => Err(Error::Gone { who: "an init, asked what netem did,".to_owned() }),
+        }
+    }
+
+    /// Asks a node's init and takes its answer, which comes at a socket of its own:
+    /// what happens in the node meanwhile goes its way.
+    fn ask_init(&self, node: usize, message: &ToInit) -> Result<FromInit, Error> {
+        let gone = || Error::Gone { who: format!("the init of {}", self.names[node]) };
+        let (ours, theirs) = pair().map_err(Error::io("make a socket for an answer"))?;
+        send(&self.sockets[node], message, &[theirs.as_raw_fd()])
+            .map_err(Error::io("speak to an init"))?;
+        drop(theirs);
+        let answer = receive(&ours, MsgFlags::empty());
+        match answer.map_err(Error::io("hear from an init"))?.ok_or_else(gone)? {
+            (FromInit::Failed(failure), _) => Err(Error::Impair(failure)),
+            (answer, _) => Ok(answer),
         }
     }
 }

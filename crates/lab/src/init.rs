@@ -2,9 +2,10 @@
 //! runs programs in it and reaps them; when it ends, the kernel ends all else
 //! in the node.
 
-use crate::interface::{self, Veth};
+use crate::interface;
 use crate::program::{self, Start};
 use crate::root::{self, Home};
+use crate::veth::{self, Veth};
 use crate::wire::{
     Exit, Failure, FromInit, Link, NodeSpec, SUPER_FRAMES_FROM, ToInit, Usage, receive, send,
 };
@@ -110,7 +111,7 @@ fn set_up(
             let uncut = link == Link::TapWithSuperFrames && spec.mtu >= SUPER_FRAMES_FROM;
             interface::make_tap(spec, number, uncut)
         }
-        Some(wire) => interface::make_veth(spec, number, wire.as_fd()),
+        Some(wire) => veth::make_veth(spec, number, wire.as_fd()),
     })
     .collect()
 }
@@ -129,11 +130,11 @@ impl Links<'_> {
         let done = match message {
             ToInit::Impair { interface, way, netem } => self
                 .find(*interface)
-                .and_then(|veth| interface::impair(&veth, *way, netem))
+                .and_then(|pair| veth::impair(&pair, *way, netem))
                 .map(|()| FromInit::Impaired),
             ToInit::Passed { interface, way } => self
                 .find(*interface)
-                .and_then(|veth| interface::passed(&veth, *way))
+                .and_then(|pair| veth::passed(&pair, *way))
                 .map(FromInit::Passed),
             _ => return false,
         };

@@ -1,21 +1,16 @@
 //! Making and setting up a node's interfaces, by ioctl, from inside it.
 
-use crate::netem::{self, Netem, Passed};
-use crate::netlink;
-use crate::wire::{Failure, Interface, Way};
+use crate::wire::{Failure, Interface};
 use nix::errno::Errno;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Frames that may wait for the medium. The kernel's 1,000 are soon full when
 /// a hub answers to hundreds of nodes at once in 127-byte frames, and what a
 /// full one drops nobody asked for.
 const TX_QUEUE: libc::c_int = 10_000;
 
-/// How what is tried when netem is put somewhere begins.
-pub(crate) const PUT_NETEM: &str = "put netem at";
-
-type Step<T> = Result<T, Failure>;
+pub(crate) type Step<T> = Result<T, Failure>;
 
 /// Brings the loopback interface up.
 pub fn loopback() -> Step<()> {
@@ -31,147 +26,14 @@ pub fn make_tap(spec: &Interface, number: u32, uncut: bool) -> Step<OwnedFd> {
     Ok(tap)
 }
 
-/// Makes a veth pair for `spec` and sets it up: one end here, the other in the
-/// network namespace `wire`, and gives a packet socket at that one. The pair lives
-/// as long as both namespaces.
-pub fn make_veth(spec: &Interface, number: u32, wire: BorrowedFd<'_>) -> Step<OwnedFd> {
-    let peer = peer_of(number);
-    netlink::make_veth(&spec.name, number, &peer, wire)?;
-    plain(&socket()?, &spec.name)?;
-    let packets = within(wire, || packet_socket(spec, &peer))?;
-    set_up(spec)?;
-    Ok(packets)
-}
-
-/// The medium's end of the veth pair whose other end has this number.
-fn peer_of(number: u32) -> String {
-    format!("port{number}")
-}
-
-/// Does `work` in the network namespace `wire`, and comes back.
-fn within<T>(wire: BorrowedFd<'_>, work: impl FnOnce() -> Step<T>) -> Step<T> {
-    let here = std::fs::File::open("/proc/self/ns/net").map_err(|error| {
-        let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
-        Failure::of("open this network namespace", errno)
-    })?;
-    let enter = |namespace: BorrowedFd<'_>, which: &str| {
-        nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET)
-            .map_err(|errno| Failure::of(format!("enter the network namespace {which}"), errno))
-    };
-    enter(wire, "of the medium")?;
-    let done = work();
-    enter(here.as_fd(), "of the node")?;
-    done
-}
-
-/// A veth pair of a node.
-pub struct Veth<'a> {
-    /// The name and the number of the node's end.
-    pub name: &'a str,
-    /// See `name`.
-    pub number: u32,
-    /// The network namespace of the other end.
-    pub wire: BorrowedFd<'a>,
-}
-
-/// Puts netem where frames of a veth pair leave: at the node's end on
-/// the way up, at the medium's on the way down.
-pub fn impair(veth: &Veth<'_>, way: Way, netem: &Netem) -> Step<()> {
-    let set = |name: &str, index: u32| {
-        let tried = format!("{PUT_NETEM} {name}");
-        netem::set(index, netem).map_err(|errno| Failure::of(tried, errno))
-    };
-    sending_end(veth, way, set)
-}
-
-/// What netem has done there.
-pub fn passed(veth: &Veth<'_>, way: Way) -> Step<Passed> {
-    let ask = |name: &str, index: u32| {
-        let tried = format!("ask what netem did at {name}");
-        netem::passed(index).map_err(|errno| Failure::of(tried, errno))
-    };
-    sending_end(veth, way, ask)
-}
-
-/// Does `work` where the sending end of a veth pair is, with its name and number.
-fn sending_end<T>(veth: &Veth<'_>, way: Way, work: impl FnOnce(&str, u32) -> Step<T>) -> Step<T> {
-    match way {
-        Way::Up => work(veth.name, veth.number),
-        Way::Down => within(veth.wire, || {
-            let index = index(&socket()?, &peer_of(veth.number))?;
-            work(&format!("the far end of {}", veth.name), index)
-        }),
-    }
-}
-
-fn index(socket: &OwnedFd, name: &str) -> Step<u32> {
-    let mut index = request(name)?;
-    set(socket, libc::SIOCGIFINDEX, &mut index, || format!("find {name}"))?;
-    // SAFETY: the call above has filled the number in.
-    Ok(unsafe { index.ifr_ifru.ifru_ifindex } as u32)
-}
-
-/// The medium's end of a veth pair, from inside its namespace.
-fn packet_socket(spec: &Interface, peer: &str) -> Step<OwnedFd> {
-    let ioctls = socket()?;
-    mtu(&ioctls, peer, spec.mtu)?;
-    quiet_ipv6(peer);
-    up(&ioctls, peer)?;
-    let index = index(&ioctls, peer)?;
-    let failed = |errno| Failure::of(format!("open a packet socket at {peer}"), errno);
-    // SAFETY: plain system calls; a valid descriptor is owned at once, the option
-    // and the address live over their calls, and an all-zero address is valid.
-    unsafe {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        let fd = Errno::result(libc::socket(libc::AF_PACKET, kind, 0)).map_err(failed)?;
-        let packets = OwnedFd::from_raw_fd(fd);
-        let mut address: libc::sockaddr_ll = std::mem::zeroed();
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-        address.sll_ifindex = index as i32;
-        let len = size_of::<libc::sockaddr_ll>() as u32;
-        // What the medium sends is not to come back to it.
-        let on: libc::c_int = 1;
-        let size = size_of::<libc::c_int>() as u32;
-        let option = libc::PACKET_IGNORE_OUTGOING;
-        let set = libc::setsockopt(fd, libc::SOL_PACKET, option, (&raw const on).cast(), size);
-        Errno::result(set).map_err(failed)?;
-        Errno::result(libc::bind(fd, (&raw const address).cast(), len)).map_err(failed)?;
-        Ok(packets)
-    }
-}
-
-/// Has the kernel finish frames before they leave `name`: cut into segments, with
-/// their checksums, as they would be on a wire.
-fn plain(socket: &OwnedFd, name: &str) -> Step<()> {
-    #[repr(C)]
-    struct Value {
-        command: u32,
-        data: u32,
-    }
-    const CHECKSUMS: u32 = 0x17;
-    const SCATTER: u32 = 0x19;
-    const SEGMENTATION: u32 = 0x1f;
-    const UNCUT: u32 = 0x24;
-    for command in [SEGMENTATION, UNCUT, SCATTER, CHECKSUMS] {
-        let mut value = Value { command, data: 0 };
-        let mut off = request(name)?;
-        off.ifr_ifru.ifru_data = (&raw mut value).cast();
-        set(socket, libc::SIOCETHTOOL as libc::Ioctl, &mut off, || {
-            format!("switch the offload {command:#x} of {name} off")
-        })?;
-    }
-    Ok(())
-}
-
-fn mtu(socket: &OwnedFd, name: &str, mtu: u32) -> Step<()> {
+pub(crate) fn mtu(socket: &OwnedFd, name: &str, mtu: u32) -> Step<()> {
     let mut asked = request(name)?;
     asked.ifr_ifru.ifru_mtu = mtu as libc::c_int;
     set(socket, libc::SIOCSIFMTU, &mut asked, || format!("set the MTU {mtu} of {name}"))
 }
 
 /// Gives an interface that is there its addresses, its routes and its neighbours.
-fn set_up(spec: &Interface) -> Step<()> {
+pub(crate) fn set_up(spec: &Interface) -> Step<()> {
     let socket = socket()?;
     let named = |what: &str| format!("{what} of {}", spec.name);
 
@@ -213,7 +75,7 @@ fn set_up(spec: &Interface) -> Step<()> {
     Ok(())
 }
 
-fn socket() -> Step<OwnedFd> {
+pub(crate) fn socket() -> Step<OwnedFd> {
     // SAFETY: a plain system call; a valid descriptor is owned at once.
     unsafe {
         let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
@@ -253,7 +115,7 @@ fn tap(name: &str, number: u32, uncut: bool) -> Step<OwnedFd> {
     Ok(fd)
 }
 
-fn up(socket: &OwnedFd, name: &str) -> Step<()> {
+pub(crate) fn up(socket: &OwnedFd, name: &str) -> Step<()> {
     let mut flags = request(name)?;
     set(socket, libc::SIOCGIFFLAGS, &mut flags, || format!("read the flags of {name}"))?;
     // SAFETY: the call above has filled the flags in.
@@ -303,11 +165,11 @@ fn neighbour(socket: &OwnedFd, name: &str, address: Ipv4Addr, mac: [u8; 6]) -> S
 /// Router and neighbour discovery of hundreds of nodes would be traffic that
 /// nobody asked for; nodes speak IPv4 on their links so far. A kernel without
 /// IPv6 has no such file, and then nothing needs doing.
-fn quiet_ipv6(name: &str) {
+pub(crate) fn quiet_ipv6(name: &str) {
     let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
 }
 
-fn set(
+pub(crate) fn set(
     fd: &OwnedFd,
     call: libc::Ioctl,
     request: &mut libc::ifreq,
@@ -318,7 +180,7 @@ fn set(
     Errno::result(result).map(drop).map_err(|errno| Failure::of(tried(), errno))
 }
 
-fn request(name: &str) -> Step<libc::ifreq> {
+pub(crate) fn request(name: &str) -> Step<libc::ifreq> {
     // SAFETY: an all-zero ifreq is valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.len() >= request.ifr_name.len() {

@@ -19,6 +19,7 @@ mod program;
 mod root;
 mod usage;
 mod user;
+mod veth;
 mod wire;
 
 pub use cgroup::{Limits, can_limit};

@@ -90,9 +90,9 @@ const SPARE_FILES: u64 = 256;
 /// A lab that is up. Dropping it takes it down.
 #[derive(Debug)]
 pub struct Lab {
-    sockets: Arc<Vec<OwnedFd>>,
+    pub(crate) sockets: Arc<Vec<OwnedFd>>,
     pids: Vec<i32>,
-    names: Vec<String>,
+    pub(crate) names: Vec<String>,
     events: Receiver<Event>,
     reader: Option<JoinHandle<()>>,
     nursery: Child,
@@ -209,21 +209,6 @@ impl Lab {
     /// The index of the node called `name`.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|node| node == name)
-    }
-
-    /// Asks a node's init and takes its answer, which comes at a socket of its own:
-    /// what happens in the node meanwhile goes its way.
-    pub(crate) fn ask_init(&self, node: usize, message: &ToInit) -> Result<FromInit, Error> {
-        let gone = || Error::Gone { who: format!("the init of {}", self.names[node]) };
-        let (ours, theirs) = pair().map_err(Error::io("make a socket for an answer"))?;
-        send(&self.sockets[node], message, &[theirs.as_raw_fd()])
-            .map_err(Error::io("speak to an init"))?;
-        drop(theirs);
-        let answer = receive(&ours, MsgFlags::empty());
-        match answer.map_err(Error::io("hear from an init"))?.ok_or_else(gone)? {
-            (FromInit::Failed(failure), _) => Err(Error::Impair(failure)),
-            (answer, _) => Ok(answer),
-        }
     }
 
     /// Says something to the nursery and takes its answer.

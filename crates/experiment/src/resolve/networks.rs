@@ -1,7 +1,8 @@
 //! Networks, who is on them, and what they do to frames.
 
 use crate::file::{Channel, File, Impairment, Link, Network, Profile};
-use crate::plan::{Backend, Mac, PlannedChange, PlannedChannel, PlannedLink, PlannedNetwork};
+use crate::mac::Mac;
+use crate::plan::{Backend, PlannedChange, PlannedChannel, PlannedLink, PlannedNetwork};
 use crate::problem::Problem;
 use crate::read::{Named, Sink};
 use crate::resolve::checks::{self, Waits};

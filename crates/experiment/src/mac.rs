@@ -1,0 +1,61 @@
+//! Ethernet addresses.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+
+/// An Ethernet address, written `02:00:0a:00:00:01`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Mac(pub [u8; 6]);
+
+impl From<Ipv4Addr> for Mac {
+    /// A locally administered address that ends with the IPv4 address.
+    fn from(address: Ipv4Addr) -> Self {
+        let [a, b, c, d] = address.octets();
+        Self([2, 0, a, b, c, d])
+    }
+}
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl FromStr for Mac {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bytes: Result<Vec<u8>, _> =
+            text.split(':').map(|byte| u8::from_str_radix(byte, 16)).collect();
+        let bytes = bytes.ok().and_then(|bytes| bytes.try_into().ok());
+        bytes.map(Self).ok_or_else(|| format!("`{text}` is not an Ethernet address"))
+    }
+}
+
+impl Serialize for Mac {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Mac {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ethernet_address_ends_with_the_ip_address() {
+        let mac = Mac::from(Ipv4Addr::new(10, 0, 1, 44));
+        assert_eq!(mac.to_string(), "02:00:0a:00:01:2c");
+        assert_eq!("02:00:0a:00:01:2c".parse(), Ok(mac));
+        assert!("02:00:0a:00:01".parse::<Mac>().is_err());
+    }
+}

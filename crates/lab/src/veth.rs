@@ -1,0 +1,144 @@
+//! Links of veth pairs: making them, and having the kernel's netem impair them.
+
+use crate::interface::{Step, mtu, quiet_ipv6, request, set, set_up, socket, up};
+use crate::netem::{self, Netem, Passed};
+use crate::netlink;
+use crate::wire::{Failure, Interface, Way};
+use nix::errno::Errno;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// How what is tried when netem is put somewhere begins.
+pub(crate) const PUT_NETEM: &str = "put netem at";
+
+/// Makes a veth pair for `spec` and sets it up: one end here, the other in the
+/// network namespace `wire`, and gives a packet socket at that one. The pair lives
+/// as long as both namespaces.
+pub fn make_veth(spec: &Interface, number: u32, wire: BorrowedFd<'_>) -> Step<OwnedFd> {
+    let peer = peer_of(number);
+    netlink::make_veth(&spec.name, number, &peer, wire)?;
+    plain(&socket()?, &spec.name)?;
+    let packets = within(wire, || packet_socket(spec, &peer))?;
+    set_up(spec)?;
+    Ok(packets)
+}
+
+/// The medium's end of the veth pair whose other end has this number.
+fn peer_of(number: u32) -> String {
+    format!("port{number}")
+}
+
+/// Does `work` in the network namespace `wire`, and comes back.
+fn within<T>(wire: BorrowedFd<'_>, work: impl FnOnce() -> Step<T>) -> Step<T> {
+    let here = std::fs::File::open("/proc/self/ns/net").map_err(|error| {
+        let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
+        Failure::of("open this network namespace", errno)
+    })?;
+    let enter = |namespace: BorrowedFd<'_>, which: &str| {
+        nix::sched::setns(namespace, nix::sched::CloneFlags::CLONE_NEWNET)
+            .map_err(|errno| Failure::of(format!("enter the network namespace {which}"), errno))
+    };
+    enter(wire, "of the medium")?;
+    let done = work();
+    enter(here.as_fd(), "of the node")?;
+    done
+}
+
+/// A veth pair of a node.
+pub struct Veth<'a> {
+    /// The name and the number of the node's end.
+    pub name: &'a str,
+    /// See `name`.
+    pub number: u32,
+    /// The network namespace of the other end.
+    pub wire: BorrowedFd<'a>,
+}
+
+/// Puts netem where frames of a veth pair leave: at the node's end on
+/// the way up, at the medium's on the way down.
+pub fn impair(veth: &Veth<'_>, way: Way, netem: &Netem) -> Step<()> {
+    let set = |name: &str, index: u32| {
+        let tried = format!("{PUT_NETEM} {name}");
+        netem::set(index, netem).map_err(|errno| Failure::of(tried, errno))
+    };
+    sending_end(veth, way, set)
+}
+
+/// What netem has done there.
+pub fn passed(veth: &Veth<'_>, way: Way) -> Step<Passed> {
+    let ask = |name: &str, index: u32| {
+        let tried = format!("ask what netem did at {name}");
+        netem::passed(index).map_err(|errno| Failure::of(tried, errno))
+    };
+    sending_end(veth, way, ask)
+}
+
+/// Does `work` where the sending end of a veth pair is, with its name and number.
+fn sending_end<T>(veth: &Veth<'_>, way: Way, work: impl FnOnce(&str, u32) -> Step<T>) -> Step<T> {
+    match way {
+        Way::Up => work(veth.name, veth.number),
+        Way::Down => within(veth.wire, || {
+            let index = index(&socket()?, &peer_of(veth.number))?;
+            work(&format!("the far end of {}", veth.name), index)
+        }),
+    }
+}
+
+fn index(socket: &OwnedFd, name: &str) -> Step<u32> {
+    let mut index = request(name)?;
+    set(socket, libc::SIOCGIFINDEX, &mut index, || format!("find {name}"))?;
+    // SAFETY: the call above has filled the number in.
+    Ok(unsafe { index.ifr_ifru.ifru_ifindex } as u32)
+}
+
+/// The medium's end of a veth pair, from inside its namespace.
+fn packet_socket(spec: &Interface, peer: &str) -> Step<OwnedFd> {
+    let ioctls = socket()?;
+    mtu(&ioctls, peer, spec.mtu)?;
+    quiet_ipv6(peer);
+    up(&ioctls, peer)?;
+    let index = index(&ioctls, peer)?;
+    let failed = |errno| Failure::of(format!("open a packet socket at {peer}"), errno);
+    // SAFETY: plain system calls; a valid descriptor is owned at once, the option
+    // and the address live over their calls, and an all-zero address is valid.
+    unsafe {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        let fd = Errno::result(libc::socket(libc::AF_PACKET, kind, 0)).map_err(failed)?;
+        let packets = OwnedFd::from_raw_fd(fd);
+        let mut address: libc::sockaddr_ll = std::mem::zeroed();
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_ifindex = index as i32;
+        let len = size_of::<libc::sockaddr_ll>() as u32;
+        // What the medium sends is not to come back to it.
+        let on: libc::c_int = 1;
+        let size = size_of::<libc::c_int>() as u32;
+        let option = libc::PACKET_IGNORE_OUTGOING;
+        let set = libc::setsockopt(fd, libc::SOL_PACKET, option, (&raw const on).cast(), size);
+        Errno::result(set).map_err(failed)?;
+        Errno::result(libc::bind(fd, (&raw const address).cast(), len)).map_err(failed)?;
+        Ok(packets)
+    }
+}
+
+/// Has the kernel finish frames before they leave `name`: cut into segments, with
+/// their checksums, as they would be on a wire.
+fn plain(socket: &OwnedFd, name: &str) -> Step<()> {
+    #[repr(C)]
+    struct Value {
+        command: u32,
+        data: u32,
+    }
+    const CHECKSUMS: u32 = 0x17;
+    const SCATTER: u32 = 0x19;
+    const SEGMENTATION: u32 = 0x1f;
+    const UNCUT: u32 = 0x24;
+    for command in [SEGMENTATION, UNCUT, SCATTER, CHECKSUMS] {
+        let mut value = Value { command, data: 0 };
+        let mut off = request(name)?;
+        off.ifr_ifru.ifru_data = (&raw mut value).cast();
+        set(socket, libc::SIOCETHTOOL as libc::Ioctl, &mut off, || {
+            format!("switch the offload {command:#x} of {name} off")
+        })?;
+    }
+    Ok(())
+}
