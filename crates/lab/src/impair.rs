@@ -4,7 +4,7 @@ use crate::cgroup::Limits;
 use crate::error::Error;
 use crate::netem::{Netem, Passed};
 use crate::nodes::{Lab, Member};
-use crate::wire::{FromInit, Interface, Link, NodeSpec, ToInit, Way, pair, receive, send};
+use crate::wire::{FromInit, Interface, Link, NodeSpec, Setting, ToInit, Way, pair, receive, send};
 use nix::sys::socket::MsgFlags;
 use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd;
@@ -76,7 +76,8 @@ pub fn try_netem(tool: &Path) -> Result<(), Error> {
         mtu: 1500,
         neighbours: Vec::new(),
     };
-    let spec = NodeSpec { name: "netem".into(), interfaces: vec![interface] };
+    let spec =
+        NodeSpec { name: "netem".into(), interfaces: vec![interface], setting: Setting::default() };
     let member = Member { spec, limits: Limits::default() };
     let (lab, _ends) = Lab::up(tool, &[member], "127.0.0.1 localhost\n", Link::Veth)?;
     let netem = Netem { limit: 1, ..Netem::default() };
