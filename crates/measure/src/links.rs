@@ -155,8 +155,10 @@ impl LinkRow {
         let (asked, got, most) =
             (self.loss_asked_pct(), self.loss_got_pct(), self.loss_tolerance_pct());
         // A channel that sends again loses less than each time on air does; and a
-        // frame that netem doubles and loses still comes.
-        let clear = !self.by_netem || self.asked.duplicate.fraction() == 0.0;
+        // frame that netem doubles and loses still comes, and what it loses it does
+        // not tell from what finds it full, as at a rate.
+        let doubtful = self.asked.duplicate.fraction() > 0.0 || self.asked.rate.is_some();
+        let clear = !self.by_netem || !doubtful;
         if clear && self.got.retried == 0 && far(asked, got, most) {
             return Some(("loss", asked, got, most, "%"));
         }
@@ -268,6 +270,9 @@ mod tests {
         assert_eq!((row.delay_got_ms(), row.is_kept()), (30.0, true));
         assert_eq!(with(3_500, "0 %").broken().map(|(what, ..)| what), Some("loss"));
         assert!(with(3_500, "5 %").is_kept());
+        let mut rated = with(3_500, "0 %");
+        Arc::make_mut(&mut rated.asked).rate = units::Rate::from_bit_s(1_000_000);
+        assert!(rated.is_kept(), "a full queue may be among them");
     }
 
     #[test]

@@ -69,11 +69,16 @@ pub(crate) fn with_netem(
         cut.retain(|row| !is_it(row));
         if let Some(row) = whole.iter_mut().find(|row| is_it(row)) {
             let (passed, outage, rejected) = (done.passed, row.got.outage, row.got.rejected);
+            // Netem does not tell what was lost from what found it full.
+            let (lost, overflow) = match done.asked.mean_loss() > 0.0 {
+                true => (passed.dropped, 0),
+                false => (0, passed.dropped),
+            };
             row.got = Totals {
                 frames: passed.frames + passed.dropped + outage,
                 bytes: passed.bytes,
-                // Netem does not tell what was lost from what found it full.
-                lost: passed.dropped,
+                lost,
+                overflow,
                 outage,
                 rejected,
                 ..Totals::default()

@@ -123,6 +123,31 @@ impl Impairments {
     }
 }
 
+/// Drops that the kernel counts elsewhere and that were asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Excused {
+    /// Frames: what a full netem refuses of the medium's, and what a turned bit may
+    /// have undone.
+    pub kernel: u64,
+    /// Datagrams: what a full netem refuses of a node's own.
+    pub sockets: u64,
+}
+
+/// What is to be forgiven for what netem did.
+pub(crate) fn excused(done: &[Done]) -> Excused {
+    let mut excused = Excused::default();
+    for done in done {
+        match done.way {
+            Way::Up => excused.sockets += done.passed.dropped,
+            Way::Down => excused.kernel += done.passed.dropped,
+        }
+        // How many it turned over netem does not say.
+        let turned = done.passed.frames as f64 * done.asked.corrupt.fraction();
+        excused.kernel += turned.ceil() as u64;
+    }
+    excused
+}
+
 /// Has what is sent at a packet socket go through the interface's discipline, which
 /// the medium goes past for speed.
 fn through_disciplines(socket: &OwnedFd) -> std::io::Result<()> {
@@ -240,6 +265,18 @@ mod tests {
         let slot = got.slot.unwrap();
         assert_eq!((slot.min.as_ms(), slot.max.as_ms(), slot.packets), (1.0, 2.0, Some(13)));
         assert_eq!(slot.bytes.map(units::Bytes::get), Some(14));
+    }
+
+    #[test]
+    fn what_a_full_netem_drops_is_forgiven_where_the_kernel_counts_it() {
+        let done = |way: Way, corrupt: &str| Done {
+            place: Place { segment: 0, endpoint: 0 },
+            way,
+            asked: Arc::new(asked(serde_json::json!({ "corrupt": corrupt }))),
+            passed: Passed { frames: 1000, bytes: 0, dropped: 7 },
+        };
+        assert_eq!(excused(&[done(Way::Up, "0 %")]), Excused { kernel: 0, sockets: 7 });
+        assert_eq!(excused(&[done(Way::Down, "5 %")]), Excused { kernel: 57, sockets: 0 });
     }
 
     #[test]

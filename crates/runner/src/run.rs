@@ -15,7 +15,7 @@ use crate::quiet::Patience;
 use crate::roots::Roots;
 use crate::topology::Topology;
 use experiment::{Backend, Interaction, InteractionPattern, Plan, Workload};
-use lab::{Lab, Way};
+use lab::Lab;
 use measure::{Accounting, Broken, Capture, Decisions, Facts, Message, Sampler, Verdict};
 use medium::{Engine, FramePath};
 use std::path::{Path, PathBuf};
@@ -196,9 +196,7 @@ pub fn run(
             unit,
         })
     });
-    // A full netem refuses what the medium sends it.
-    let refused_by_netem =
-        done.iter().filter(|done| done.way == Way::Down).map(|done| done.passed.dropped).sum();
+    let excused = netem::excused(&done);
     let frames = accounting.nodes().iter().map(|node| node.tx.frames).sum();
     let verdict = measure::judge(&Facts {
         smallest_delay_ns: smallest_delay(plan),
@@ -214,8 +212,8 @@ pub fn run(
         kernel_drops: (kernel.iter().flatten().map(|c| c.tx_dropped + c.rx_dropped).sum::<u64>()
             + accounting.nodes().iter().map(|node| node.refused).sum::<u64>())
         .saturating_sub(links.iter().map(|row| row.got.corrupted).sum())
-        .saturating_sub(refused_by_netem),
-        socket_drops,
+        .saturating_sub(excused.kernel),
+        socket_drops: u64::saturating_sub(socket_drops, excused.sockets),
         stalls: outcome.stalls,
         frames,
         capture_missed,
