@@ -140,6 +140,13 @@ pub enum PlannedFaultKind {
     Resume,
 }
 
+impl PlannedFaultKind {
+    /// Whether it needs a program of the node's own.
+    pub fn starts(self) -> bool {
+        matches!(self, Self::Start | Self::Stop | Self::Restart)
+    }
+}
+
 impl fmt::Display for PlannedFaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -100,8 +100,13 @@ impl Groups {
         moved
     }
 
-    /// Puts the process `pid`, and all that it will start, under `limits`.
-    pub(crate) fn limit(&mut self, node: &str, pid: i32, limits: &Limits) -> Result<(), String> {
+    /// Puts the processes `pids`, and all that they will start, under `limits`.
+    pub(crate) fn limit(
+        &mut self,
+        node: &str,
+        pids: &[i32],
+        limits: &Limits,
+    ) -> Result<(), String> {
         let quota_us = limits.cpus.map(|cpus| (cpus * PERIOD_US).round().max(1000.0) as u64);
         let mut settings: Vec<(PathBuf, String)> = Vec::new();
         match &self.hierarchy {
@@ -138,7 +143,12 @@ impl Groups {
                 self.made.push(dir.clone());
             }
             write(&file, &value)?;
-            write(&dir.join("cgroup.procs"), &pid.to_string())?;
+            let (first, rest) = pids.split_first().ok_or("no process to limit")?;
+            write(&dir.join("cgroup.procs"), &first.to_string())?;
+            for pid in rest {
+                // One that has just ended needs no limit.
+                let _ = write(&dir.join("cgroup.procs"), &pid.to_string());
+            }
         }
         Ok(())
     }
@@ -179,6 +189,50 @@ pub fn can_limit() -> Result<&'static str, String> {
         Hierarchy::V1 { .. } => "cgroup v1",
         Hierarchy::V2(_) => "cgroup v2",
     })
+}
+
+/// Moves this process into the groups of the process `pid`, as far as they limit.
+pub(crate) fn join(pid: i32) -> io::Result<()> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    let theirs = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
+    let ours = fs::read_to_string("/proc/self/cgroup")?;
+    let dirs: Vec<PathBuf> = match find(&mounts, &theirs) {
+        Ok(Hierarchy::V1 { .. }) => {
+            let group = |controller: &str| {
+                let line = theirs.lines().find(|line| {
+                    line.split(':')
+                        .nth(1)
+                        .is_some_and(|all| all.split(',').any(|c| c == controller))
+                })?;
+                let known = ours.lines().any(|own| own == line);
+                let mount = mounts.lines().find_map(|mount| {
+                    let (left, right) = mount.split_once(" - cgroup ")?;
+                    let options = right.split(' ').next_back()?;
+                    let fits = options.split(',').any(|option| option == controller);
+                    fits.then(|| left.split(' ').nth(4)).flatten()
+                })?;
+                let path = line.splitn(3, ':').nth(2)?.trim_start_matches('/');
+                (!known).then(|| Path::new(mount).join(path))
+            };
+            ["cpu", "memory"].into_iter().filter_map(group).collect()
+        }
+        Ok(Hierarchy::V2(_)) => {
+            let path =
+                |own: &str| own.lines().find_map(|l| l.strip_prefix("0::")).map(str::to_owned);
+            let mount = mounts.lines().find_map(|mount| {
+                let (left, _) = mount.split_once(" - cgroup2 ")?;
+                left.split(' ').nth(4)
+            });
+            match (path(&theirs), mount) {
+                (Some(theirs), Some(mount)) if path(&ours) != Some(theirs.clone()) => {
+                    vec![Path::new(mount).join(theirs.trim_start_matches('/'))]
+                }
+                _ => Vec::new(),
+            }
+        }
+        Err(_) => Vec::new(),
+    };
+    dirs.iter().try_for_each(|dir| fs::write(dir.join("cgroup.procs"), "0"))
 }
 
 /// Removes a group; its processes may still be on their way out.

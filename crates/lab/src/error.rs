@@ -7,6 +7,17 @@ use std::path::PathBuf;
 /// Why a lab could not be made or used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// A node could not be entered.
+    #[error(
+        "could not enter the node of process {init}: {source}{hint}",
+        hint = enter_hint(.source)
+    )]
+    Enter {
+        /// Its init.
+        init: i32,
+        /// The kernel's word on it.
+        source: std::io::Error,
+    },
     /// The nursery process could not be started.
     #[error("could not start {path} as the nursery of the nodes: {source}")]
     Nursery {
@@ -136,6 +147,16 @@ fn hint(failure: &Failure) -> &'static str {
         tried if tried.starts_with("be the image's user") => {
             "\n  without root a node has one user, its root: run as root"
         }
+        _ => "",
+    }
+}
+
+fn enter_hint(source: &std::io::Error) -> &'static str {
+    match source.kind() {
+        std::io::ErrorKind::NotFound => {
+            "\n  it has just gone; `thingbed ps` shows those that are up"
+        }
+        std::io::ErrorKind::PermissionDenied => "\n  it is another user's: be that user, or root",
         _ => "",
     }
 }

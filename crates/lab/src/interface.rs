@@ -32,6 +32,12 @@ pub(crate) fn mtu(socket: &OwnedFd, name: &str, mtu: u32) -> Step<()> {
     set(socket, libc::SIOCSIFMTU, &mut asked, || format!("set the MTU {mtu} of {name}"))
 }
 
+/// Changes the MTU of an interface that is up.
+pub(crate) fn change_mtu(name: &str, bytes: u32) -> std::io::Result<()> {
+    let changed = socket().and_then(|socket| mtu(&socket, name, bytes));
+    changed.map_err(|failure| std::io::Error::from_raw_os_error(failure.errno))
+}
+
 /// Gives an interface that is there its addresses, its routes and its neighbours.
 pub(crate) fn set_up(spec: &Interface) -> Step<()> {
     let socket = socket()?;

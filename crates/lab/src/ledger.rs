@@ -54,13 +54,7 @@ impl Page {
             boot: boot(),
             cgroups: cgroups.to_vec(),
         };
-        let dir = ledger_dir();
-        // Whatever the umask: what others may write to is not taken for ours.
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
-        if !is_own(&dir) {
-            let why = format!("{} belongs to another user", dir.display());
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-        }
+        let dir = own_dir()?;
         let path = dir.join(format!("{name}.json"));
         // Written under another name first: half a page is never found.
         let draft = dir.join(format!("{name}.draft"));
@@ -88,6 +82,21 @@ pub fn ledger_dir() -> PathBuf {
         Some(dir) if !dir.is_empty() => Path::new(&dir).join("thingbed"),
         _ => PathBuf::from(format!("/tmp/thingbed-{user}")),
     }
+}
+
+/// The folder of the ledger, made if it is not there.
+///
+/// # Errors
+/// When it cannot be made or is another user's.
+pub fn own_dir() -> io::Result<PathBuf> {
+    let dir = ledger_dir();
+    // Whatever the umask: what others may write to is not taken for ours.
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
+    if !is_own(&dir) {
+        let why = format!("{} belongs to another user", dir.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    Ok(dir)
 }
 
 /// Whether the ledger in `dir` is this user's own: pages that others wrote would

@@ -6,6 +6,7 @@
 //! the tool ends, however it ends: what they hold on to is a socket to it.
 
 mod cgroup;
+mod enter;
 mod error;
 mod impair;
 mod init;
@@ -23,15 +24,16 @@ mod veth;
 mod wire;
 
 pub use cgroup::{Limits, can_limit};
+pub use enter::{enter, enter_files, set_host_name, set_mtu};
 pub use error::Error;
 pub use impair::try_netem;
-pub use ledger::{Leftover, collect, ledger_dir};
+pub use ledger::{Leftover, collect, ledger_dir, own_dir};
 pub use netem::{
     Chance, DISTRIBUTION_MOST, DISTRIBUTION_SCALE, JITTER_MOST, Loss, Netem, Passed, Slot,
 };
 pub use nodes::{Event, FIRST_INTERFACE, Lab, Member, Program};
 pub use nursery::{NURSERY, nursery};
-pub use usage::{Counters, Sample, counters, run_ns, sample, socket_drops};
+pub use usage::{Counters, Sample, counters, members, run_ns, sample, socket_drops};
 pub use wire::{
     Exit, Failure, Interface, Link, NodeSpec, Root, SUPER_FRAMES_FROM, Setting, Usage, Way,
 };

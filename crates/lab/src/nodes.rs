@@ -93,6 +93,8 @@ pub struct Lab {
     pub(crate) sockets: Arc<Vec<OwnedFd>>,
     pids: Vec<i32>,
     pub(crate) names: Vec<String>,
+    /// Nodes that were destroyed.
+    gone: Vec<bool>,
     events: Receiver<Event>,
     reader: Option<JoinHandle<()>>,
     nursery: Child,
@@ -122,6 +124,7 @@ impl Lab {
         let mut lab = Self {
             sockets: Arc::new(Vec::new()),
             pids: Vec::with_capacity(members.len()),
+            gone: vec![false; members.len()],
             names: members.iter().map(|member| member.spec.name.clone()).collect(),
             events,
             reader: None,
@@ -140,8 +143,8 @@ impl Lab {
             };
             lab.pids.push(pid);
             if let Some((groups, _)) = groups.as_mut().filter(|_| !member.limits.is_none()) {
-                let limited = groups.limit(&member.spec.name, pid, &member.limits);
-                limited.map_err(|why| no_limits(member, why))?;
+                let limited = groups.limit(&member.spec.name, &[pid], &member.limits);
+                limited.map_err(|why| no_limits(&member.spec.name, why))?;
             }
             send(&ours, &ToInit::SetUp { spec: member.spec.clone(), first, link }, &[])
                 .map_err(Error::io("tell an init what its node is"))?;
@@ -204,6 +207,41 @@ impl Lab {
     /// When there is no such node.
     pub fn signal_all(&self, node: usize, signal: i32) {
         let _ = send(&self.sockets[node], &ToInit::SignalAll { signal }, &[]);
+    }
+
+    /// Puts other limits on a node and all that runs in it; what is none stays as
+    /// it is.
+    ///
+    /// # Errors
+    /// When this machine, or this user, cannot limit.
+    ///
+    /// # Panics
+    /// When there is no such node.
+    pub fn limit(&mut self, node: usize, limits: &Limits) -> Result<(), Error> {
+        let name = &self.names[node];
+        if self.groups.is_none() {
+            self.groups = Some(make_groups(name)?);
+        }
+        let Some((groups, _)) = &mut self.groups else { return Ok(()) };
+        let pids = crate::usage::members(self.pids[node]);
+        groups.limit(name, &pids, limits).map_err(|why| no_limits(name, why))
+    }
+
+    /// Ends a node, and with it all that runs in it.
+    ///
+    /// # Panics
+    /// When there is no such node.
+    pub fn destroy(&mut self, node: usize) {
+        self.gone[node] = true;
+        let _ = shutdown(self.sockets[node].as_raw_fd(), Shutdown::Both);
+    }
+
+    /// Whether a node has not been destroyed.
+    ///
+    /// # Panics
+    /// When there is no such node.
+    pub fn is_up(&self, node: usize) -> bool {
+        !self.gone[node]
     }
 
     /// The index of the node called `name`.
@@ -312,16 +350,21 @@ fn limits(members: &[Member]) -> Result<Option<(Groups, Page)>, Error> {
     let Some(first) = members.iter().find(|member| !member.limits.is_none()) else {
         return Ok(None);
     };
+    make_groups(&first.spec.name).map(Some)
+}
+
+/// Groups for a lab, of which `first` is the first node to be limited.
+fn make_groups(first: &str) -> Result<(Groups, Page), Error> {
     static LABS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let lab = LABS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let name = format!("thingbed-{}-{lab}", std::process::id());
     let mut groups = Groups::find(&name).map_err(|why| no_limits(first, why))?;
     let page = Page::write(&name, groups.roots()).map_err(Error::io("write the ledger"))?;
     groups.begin().map_err(|why| no_limits(first, why))?;
-    Ok(Some((groups, page)))
+    Ok((groups, page))
 }
 
-fn no_limits(member: &Member, why: String) -> Error {
+fn no_limits(node: &str, why: String) -> Error {
     let mend = match nix::unistd::geteuid().is_root() {
         true => "mount cgroup v2 with the controllers cpu and memory, or take `limits` out",
         false => {
@@ -329,7 +372,7 @@ fn no_limits(member: &Member, why: String) -> Error {
              or take `limits` out of the experiment"
         }
     };
-    Error::Limits { node: member.spec.name.clone(), why, mend }
+    Error::Limits { node: node.to_owned(), why, mend }
 }
 
 /// Two descriptors a node are needed, and the soft limit is made for less.

@@ -77,6 +77,15 @@ pub fn run_ns(inits: &[i32]) -> Vec<u64> {
     times
 }
 
+/// The processes of the node with this init, which comes first.
+pub fn members(init: i32) -> Vec<i32> {
+    let processes = processes();
+    let place = HashMap::from([(init, 0)]);
+    let others = processes.keys().filter(|pid| **pid != init);
+    let others = others.filter(|pid| owner(**pid, &processes, &place).is_some());
+    std::iter::once(init).chain(others.copied()).collect()
+}
+
 /// The counters of `interface` in the node with this init.
 pub fn counters(init: i32, interface: &str) -> Option<Counters> {
     let text = std::fs::read_to_string(format!("/proc/{init}/net/dev")).ok()?;

@@ -4,6 +4,7 @@ use crate::conversation::{Said, Say};
 use crate::error::Error;
 use crate::faults::Faults;
 use crate::jobs::{Job, Role, State};
+use crate::live::{Errand, Errands, Office};
 use crate::quiet::{Activity, Patience};
 use crate::ready::is_ready;
 use lab::{Event, Exit, Lab};
@@ -72,7 +73,7 @@ const TERM_NS: u64 = 2_000_000_000;
 
 /// A run in progress.
 pub(crate) struct Conduct<'a> {
-    pub lab: &'a Lab,
+    pub lab: &'a mut Lab,
     pub engine: &'a Engine<Accounting>,
     pub jobs: Vec<Job>,
     pub interrupted: &'a AtomicBool,
@@ -86,6 +87,8 @@ pub(crate) struct Conduct<'a> {
     pub phase: Phase,
     /// What befalls nodes' programs.
     pub faults: Faults,
+    /// What visitors want, and who answers them; none where there is no door.
+    pub visitors: Option<(Errands, Office<'a>)>,
 }
 
 impl Conduct<'_> {
@@ -256,15 +259,19 @@ impl Conduct<'_> {
     }
 
     /// Waits a moment, then takes in all that was said and has happened.
-    fn look(&mut self) -> Result<(), Error> {
+    pub(crate) fn look(&mut self) -> Result<(), Error> {
+        let visitors = self.visitors.as_ref();
+        let visitors = visitors.map(|(errands, _)| PollFd::new(errands.as_fd(), PollFlags::POLLIN));
         let talks = self.jobs.iter().filter_map(|job| job.conversation.as_ref());
         let mut fds: Vec<_> = talks
             .filter(|talk| talk.is_open())
             .map(|talk| PollFd::new(talk.as_fd(), PollFlags::POLLIN))
+            .chain(visitors)
             .collect();
         // An interrupted wait is as good as one that is over.
         let _ = poll(&mut fds, PollTimeout::from(TICK_MS));
         drop(fds);
+        self.receive();
         for id in 0..self.jobs.len() {
             let Some(talk) = &mut self.jobs[id].conversation else { continue };
             if talk.is_open() {
@@ -291,6 +298,16 @@ impl Conduct<'_> {
             frames: self.engine.frames(),
         });
         Ok(())
+    }
+
+    /// Does what visitors want.
+    fn receive(&mut self) {
+        let Some((errands, office)) = &self.visitors else { return };
+        while let Some(Errand { request, answer }) = errands.next() {
+            let reply = office.answer(request, self.lab, &mut self.jobs, &mut self.faults);
+            // Who has gone away in the meantime does not hear it.
+            let _ = answer.send(reply);
+        }
     }
 
     fn heard(&mut self, id: usize, said: Said) -> Result<(), Error> {
@@ -321,8 +338,12 @@ impl Conduct<'_> {
             Event::Started { .. } => {}
             Event::NotStarted { id, failure } => {
                 let job = &mut self.jobs[id as usize];
-                let node = job.name.clone();
-                return Err(Error::NotStarted { node, failure });
+                let failed = Error::NotStarted { node: job.name.clone(), failure };
+                if !begun || job.role != Role::Node {
+                    return Err(failed);
+                }
+                job.state = State::Ended { exit: Exit::Status(127), usage: lab::Usage::default() };
+                self.failures.push(failed.to_string());
             }
             Event::Ended { id, exit, usage } => {
                 let job = &mut self.jobs[id as usize];
@@ -366,6 +387,9 @@ impl Conduct<'_> {
                         exit: Exit::Signal(libc::SIGKILL),
                         usage: lab::Usage::default(),
                     };
+                    if job.asked_to_end {
+                        continue;
+                    }
                     if !begun {
                         return Err(Error::Lab(lab::Error::Gone { who: name }));
                     }

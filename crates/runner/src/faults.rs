@@ -23,6 +23,8 @@ pub(crate) struct Faults {
     coming: VecDeque<PlannedFault>,
     /// Nodes whose program starts again when the one that runs has ended.
     restarting: Vec<usize>,
+    /// Nodes that stand still.
+    paused: Vec<usize>,
     /// What was made, in order.
     pub made: Vec<Befallen>,
 }
@@ -36,6 +38,11 @@ impl Faults {
     /// Whether some are still to come.
     pub(crate) fn is_over(&self) -> bool {
         self.coming.is_empty() && self.restarting.is_empty()
+    }
+
+    /// Whether a node stands still.
+    pub(crate) fn is_paused(&self, node: usize) -> bool {
+        self.paused.contains(&node)
     }
 
     /// Makes those whose time has come, `since_ns` after the start.
@@ -64,12 +71,16 @@ impl Faults {
         jobs: &mut Vec<Job>,
     ) -> Result<(), Error> {
         let all = |job: &&mut Job| job.node == node && job.is_alive();
+        self.paused.retain(|paused| *paused != node || matches!(what, Kind::Start));
         match what {
             Kind::Kill => {
                 jobs.iter_mut().filter(all).for_each(|job| job.asked_to_end = true);
                 lab.signal_all(node, libc::SIGKILL);
             }
-            Kind::Pause => lab.signal_all(node, libc::SIGSTOP),
+            Kind::Pause => {
+                lab.signal_all(node, libc::SIGSTOP);
+                self.paused.push(node);
+            }
             Kind::Resume => lab.signal_all(node, libc::SIGCONT),
             Kind::Stop | Kind::Restart => {
                 let mut runs = false;

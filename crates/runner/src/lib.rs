@@ -26,7 +26,7 @@ mod topology;
 pub use conduct::{Phase, Progress, Watch};
 pub use error::Error;
 pub use folder::{Folder, sweep_folder};
-pub use live::{Links, Reply, Request, Shown, ask, labs};
+pub use live::{LabShown, Links, NodeShown, Reply, Request, Shown, Up, ask, forget, labs, up};
 pub use machine::Machine;
 pub use netem::check_backends;
 pub use run::{Finished, Options, run};

@@ -9,7 +9,7 @@ use crate::folder::{Folder, Results};
 use crate::jobs::{Job, Role, State, jobs, port_down};
 use crate::kernel_counts;
 use crate::link_rows::{link_rows, with_netem};
-use crate::live::Door;
+use crate::live::{Door, Office};
 use crate::netem::{self, Impairments};
 use crate::quiet::Patience;
 use crate::roots::Roots;
@@ -92,7 +92,7 @@ pub fn run(
     };
     let netem = netem::is_wanted(plan);
     let link = carry::link(options.frame_path, netem);
-    let (lab, ends) = Lab::up(options.tool, &topology.members, &topology.hosts, link)?;
+    let (mut lab, ends) = Lab::up(options.tool, &topology.members, &topology.hosts, link)?;
     let ends: Vec<_> = ends.into_iter().flatten().collect();
     let impairments = Impairments::of(plan, &topology.places, &ends)
         .map_err(Error::io("keep the ends of links"))?;
@@ -113,9 +113,16 @@ pub fn run(
     .map_err(Error::io("start the medium"))?;
 
     // A machine that cannot have a door has its run all the same.
-    let door = Door::open(plan, &topology, engine.remote()).ok();
+    let (door, errands) = Door::open(plan, &topology, engine.remote()).ok().unzip();
+    let office = Office {
+        plan,
+        folder: folder.path().to_owned(),
+        run: true,
+        since: phases[0].1,
+        interrupted: options.interrupted,
+    };
     let mut conduct = Conduct {
-        lab: &lab,
+        lab: &mut lab,
         engine: &engine,
         jobs,
         interrupted: options.interrupted,
@@ -125,20 +132,21 @@ pub fn run(
         start_ns: None,
         phase: Phase::Up,
         faults: Faults::new(&plan.faults),
+        visitors: errands.map(|errands| (errands, office)),
     };
     phases.push(("set-up", medium::monotonic_now()));
     conduct.set_up(plan.setup_limit, &programs)?;
     let names = topology.members.iter().map(|m| m.spec.name.clone());
-    let sampler = Sampler::begin(names.zip(lab.pids().iter().copied()).collect())
+    let sampler = Sampler::begin(names.zip(conduct.lab.pids().iter().copied()).collect())
         .map_err(Error::io("start sampling"))?;
-    let cpu_before_ns = lab::run_ns(lab.pids());
+    let cpu_before_ns = lab::run_ns(conduct.lab.pids());
     phases.push(("load", medium::monotonic_now()));
-    impairments.begin(&lab)?;
+    impairments.begin(conduct.lab)?;
     let start_ns = conduct.begin()?;
     conduct.last(plan.duration, plan.drain, patience(plan))?;
     phases.push(("drain", (start_ns + plan.duration.as_ns()).min(medium::monotonic_now())));
     engine.end();
-    let done = impairments.done(&lab);
+    let done = impairments.done(conduct.lab);
     let made = door.map(Door::close).unwrap_or_default();
     let usage = sampler.end();
     phases.push(("stop", medium::monotonic_now()));

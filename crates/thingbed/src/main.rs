@@ -4,7 +4,7 @@ mod arguments;
 mod calibrate;
 mod doctor;
 mod gc;
-mod link;
+mod live;
 mod progress;
 mod resume;
 mod show;
@@ -15,6 +15,7 @@ mod wanted;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
+use experiment::PlannedFaultKind as Fault;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -48,11 +49,47 @@ fn main() -> ExitCode {
         Command::Report { folder, html, .. } => show::report(&folder, html.as_deref()),
         Command::Doctor { json } => doctor::doctor(json),
         Command::Calibrate { out, seconds } => calibrate::calibrate(&out, seconds),
-        Command::Link(what) => link::link(&what),
+        Command::Up(wanted) => told(live::up(&wanted)),
+        Command::Down { lab } => told(live::down(&lab)),
+        Command::Labs => told(live::labs()),
+        Command::Ps(wanted) => told(live::ps(&wanted)),
+        Command::Top(wanted) => told(live::top(&wanted)),
+        Command::Exec(wanted) => return code(live::exec(&wanted)),
+        Command::Shell(wanted) => return code(live::shell(&wanted)),
+        Command::Logs(wanted) => told(live::logs(&wanted)),
+        Command::Start(nodes) => told(live::befall(Fault::Start, &nodes)),
+        Command::Stop(nodes) => told(live::befall(Fault::Stop, &nodes)),
+        Command::Restart(nodes) => told(live::befall(Fault::Restart, &nodes)),
+        Command::Kill(nodes) => told(live::befall(Fault::Kill, &nodes)),
+        Command::Pause(nodes) => told(live::befall(Fault::Pause, &nodes)),
+        Command::Resume(nodes) => told(live::befall(Fault::Resume, &nodes)),
+        Command::Destroy(nodes) => told(live::destroy(&nodes)),
+        Command::Set(wanted) => told(live::set(&wanted)),
+        Command::Cp(wanted) => told(live::cp(&wanted)),
+        Command::Link(what) => told(live::link(&what)),
         Command::Gc { images } => gc::gc(images),
         Command::Schema => show::schema(),
     };
     ExitCode::from(status as u8)
+}
+
+/// What a command came to, its error said.
+fn told(ended: Result<Status, String>) -> Status {
+    ended.unwrap_or_else(|error| {
+        complain(error);
+        Status::Failed
+    })
+}
+
+/// The exit status of a program in a node.
+fn code(ended: Result<u8, String>) -> ExitCode {
+    match ended {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            complain(error);
+            ExitCode::from(Status::Failed as u8)
+        }
+    }
 }
 
 /// Prints a result. A reader that has gone, as `head` does, is no error.

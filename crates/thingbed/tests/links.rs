@@ -170,20 +170,19 @@ fn links_are_looked_at_and_changed_by_hand() {
     ask(&["set", "near", "delay=5ms", "queue=7", "--over", "1 s"]).expect(0, &["near field down"]);
     ask(&["down", "far"]).expect(0, &[]);
     ask(&["up", "far"]).expect(0, &[]);
-    ask(&["set", "nobody", "loss=1%"])
-        .expect(1, &["there is no node `nobody`; there are near, far"]);
+    ask(&["set", "nobody", "loss=1%"]).expect(1, &["no group `nobody`; the groups are near, far"]);
     ask(&["set", "near", "--network", "moon", "loss=1%"])
         .expect(1, &["`near` is not on a network `moon`; it is on field"]);
     ask(&["set", "near", "los=1%"]).expect(1, &["los"]);
     ask(&["set", "near", "loss=120%"]).expect(1, &["120"]);
     bed.thingbed(&["link", "set", "near", "loss", "--lab", &lab])
         .expect(2, &["`loss` is no KEY=VALUE; write for example `loss=10%`"]);
-    bed.thingbed(&["link", "show", "--lab", "1"]).expect(1, &["no lab runs in process 1"]);
+    bed.thingbed(&["link", "show", "--lab", "1"]).expect(1, &["no lab `1` is up"]);
 
     // SAFETY: signals a process of the test's own.
     unsafe { libc::kill(run.0.id() as i32, libc::SIGINT) };
     run.0.wait().unwrap();
     let events = std::fs::read_to_string(bed.sweep("links").join("events.jsonl")).unwrap();
     assert_eq!(events.matches("change by hand").count(), 4, "{events}");
-    ask(&["show"]).expect(1, &["no lab runs in process"]);
+    ask(&["show"]).expect(1, &["no lab `"]);
 }

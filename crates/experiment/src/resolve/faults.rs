@@ -40,8 +40,7 @@ fn one(file: &File, nodes: &Nodes<'_>, fault: &Fault, sink: &mut Sink) -> Vec<Pl
     };
     let (found, groups) = nodes.find_all(&names.value, sink);
     let lasts = fault.lasts.as_ref();
-    let starts = |kind| matches!(kind, Kind::Start | Kind::Stop | Kind::Restart);
-    if starts(kind) || (lasts.is_some() && after.is_some_and(starts)) {
+    if kind.starts() || (lasts.is_some() && after.is_some_and(Kind::starts)) {
         let groups_of = file.nodes.as_ref();
         for group in groups {
             if groups_of.and_then(|all| all.get(&group)).is_some_and(|group| group.run.is_none()) {

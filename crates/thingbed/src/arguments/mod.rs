@@ -1,5 +1,9 @@
 //! What can be asked for on the command line.
 
+mod live;
+
+pub use live::{Cp, Exec, Lab, Link, Logs, Nodes, Ps, Set, Shell, Top, Up, Whose};
+
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -43,7 +47,44 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Look at links of a lab that is running, and change them
+    /// Bring the nodes and networks of an experiment up, to work in
+    Up(Up),
+    /// Take a lab down
+    Down {
+        #[command(flatten)]
+        lab: Lab,
+    },
+    /// List the labs that are up
+    Labs,
+    /// List the nodes of a lab
+    Ps(Ps),
+    /// Watch what nodes use
+    Top(Top),
+    /// Run a program in a node
+    Exec(Exec),
+    /// Open a shell in a node
+    Shell(Shell),
+    /// Show what nodes' programs have said
+    Logs(Logs),
+    /// Start nodes' own programs
+    Start(Nodes),
+    /// Ask nodes' own programs to end
+    Stop(Nodes),
+    /// Ask nodes' own programs to end, and start them again
+    Restart(Nodes),
+    /// Kill all programs of nodes
+    Kill(Nodes),
+    /// Let all programs of nodes stand still
+    Pause(Nodes),
+    /// Let all programs of nodes go on
+    Resume(Nodes),
+    /// End nodes, with all that runs in them
+    Destroy(Nodes),
+    /// Change nodes' limits, host name or MTU
+    Set(Set),
+    /// Copy a file into or out of a node
+    Cp(Cp),
+    /// Look at links of a lab, and change them
     #[command(subcommand)]
     Link(Link),
     /// Measure on this machine how well links keep what is asked of them
@@ -94,63 +135,6 @@ pub struct Run {
     /// Show no progress
     #[arg(long, short)]
     pub quiet: bool,
-}
-
-/// What can be done with links of a running lab.
-#[derive(Debug, Subcommand)]
-pub enum Link {
-    /// Show what is asked of links now
-    Show {
-        /// Whose links; all nodes' if none is named
-        node: Option<String>,
-        #[command(flatten)]
-        lab: Lab,
-    },
-    /// Ask something else of a node's links, from now on
-    Set {
-        #[command(flatten)]
-        whose: Whose,
-        /// Keys of an impairment and their values, e.g. loss=10% delay=30ms; no
-        /// value takes the key away
-        #[arg(required = true, value_name = "KEY=VALUE")]
-        set: Vec<String>,
-        /// Change on a straight line over this time, e.g. 10s
-        #[arg(long, value_name = "TIME", default_value = "0 s")]
-        over: units::Span,
-    },
-    /// Let a node's links carry nothing
-    Down {
-        #[command(flatten)]
-        whose: Whose,
-    },
-    /// Let them carry again
-    Up {
-        #[command(flatten)]
-        whose: Whose,
-    },
-}
-
-/// Which lab, where several run.
-#[derive(Debug, Args)]
-pub struct Lab {
-    /// The process of the thingbed whose lab it is; needed where several run
-    #[arg(long, value_name = "PROCESS")]
-    pub lab: Option<u32>,
-}
-
-/// Which links.
-#[derive(Debug, Args)]
-pub struct Whose {
-    /// The node
-    pub node: String,
-    /// Only the link to this network
-    #[arg(long)]
-    pub network: Option<String>,
-    /// Only this way: up from the node, down to it
-    #[arg(long, value_parser = ["up", "down"])]
-    pub way: Option<String>,
-    #[command(flatten)]
-    pub lab: Lab,
 }
 
 #[derive(Debug, Args)]

@@ -1,0 +1,210 @@
+//! The door of a running lab: a socket that its user alone may open.
+
+use super::links::Keeper;
+use super::{Made, Reply, Request};
+use crate::topology::Topology;
+use experiment::Plan;
+use medium::Remote;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{getsockopt, sockopt};
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Something for the lab's own thread to do, and where its answer goes.
+pub(crate) struct Errand {
+    pub request: Request,
+    pub answer: Sender<Reply>,
+}
+
+/// Errands, and a bell that rings when there are some.
+pub(crate) struct Errands {
+    errands: Receiver<Errand>,
+    bell: UnixStream,
+}
+
+impl Errands {
+    /// The next one, if there is one.
+    pub(crate) fn next(&self) -> Option<Errand> {
+        let _ = (&self.bell).read(&mut [0; 64]);
+        self.errands.try_recv().ok()
+    }
+}
+
+impl AsFd for Errands {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}
+
+/// The door of a running lab.
+pub(crate) struct Door {
+    path: PathBuf,
+    stop: Arc<AtomicBool>,
+    made: Arc<Mutex<Vec<Made>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+const TURN_MS: u16 = 100;
+/// How long either side waits for the other's words.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the lab may take over an errand.
+const ERRAND: Duration = Duration::from_secs(30);
+/// No request is longer.
+const LONGEST: u64 = 1 << 16;
+
+/// Where the door of the tool's process `pid` is.
+fn path_of(dir: &Path, pid: u32) -> PathBuf {
+    dir.join(format!("lab-{pid}.sock"))
+}
+
+impl Door {
+    /// Opens it.
+    pub(crate) fn open(
+        plan: &Plan,
+        topology: &Topology,
+        remote: Remote,
+    ) -> io::Result<(Self, Errands)> {
+        let path = path_of(&lab::own_dir()?, std::process::id());
+        // A door of this number can only be that of a process that is gone.
+        let _ = fs::remove_file(&path);
+        let listener = UnixListener::bind(&path)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+        listener.set_nonblocking(true)?;
+        let (stop, made) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
+        let keeper = Keeper::new(plan, topology, remote, made.clone());
+        let (ringer, bell) = UnixStream::pair()?;
+        bell.set_nonblocking(true)?;
+        ringer.set_nonblocking(true)?;
+        let (sender, errands) = channel();
+        let end = stop.clone();
+        let work = move || {
+            while !end.load(Relaxed) {
+                let mut fds = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+                let _ = poll(&mut fds, PollTimeout::from(TURN_MS));
+                while let Ok((visitor, _)) = listener.accept() {
+                    // Who goes away in the middle has not been served.
+                    let _ = serve(&keeper, &visitor, &sender, &ringer);
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("door".into()).spawn(work)?;
+        let door = Self { path, stop, made, thread: Some(thread) };
+        Ok((door, Errands { errands, bell }))
+    }
+
+    /// Closes it; what was changed through it.
+    pub(crate) fn close(mut self) -> Vec<Made> {
+        self.shut();
+        std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn shut(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = fs::remove_file(&self.path);
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.shut();
+    }
+}
+
+fn serve(
+    keeper: &Keeper,
+    visitor: &UnixStream,
+    errands: &Sender<Errand>,
+    mut ringer: &UnixStream,
+) -> io::Result<()> {
+    visitor.set_nonblocking(false)?;
+    visitor.set_read_timeout(Some(PATIENCE))?;
+    visitor.set_write_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    let mut limited = Read::take(BufReader::new(visitor), LONGEST);
+    limited.read_line(&mut line)?;
+    let reply = match (may(visitor), serde_json::from_str(&line)) {
+        (false, _) => Reply::Refused("the lab is another user's".to_owned()),
+        (true, Err(error)) => Reply::Refused(format!("not understood: {error}")),
+        (true, Ok(request)) => match request {
+            Request::Show { .. } | Request::Set { .. } | Request::Down { .. } => {
+                keeper.answer(request).unwrap_or_else(Reply::Refused)
+            }
+            request => {
+                let (answer, replies) = channel();
+                let _ = errands.send(Errand { request, answer });
+                let _ = ringer.write(&[1]);
+                let busy = "the lab is busy and did not answer; try again".to_owned();
+                replies.recv_timeout(ERRAND).unwrap_or(Reply::Refused(busy))
+            }
+        },
+    };
+    let mut visitor = visitor;
+    writeln!(visitor, "{}", serde_json::to_string(&reply).unwrap_or_default())
+}
+
+/// The folder is its user's alone; root may come in all the same.
+fn may(visitor: &UnixStream) -> bool {
+    let own = nix::unistd::geteuid().as_raw();
+    getsockopt(visitor, sockopt::PeerCredentials).is_ok_and(|who| [0, own].contains(&who.uid()))
+}
+
+/// The processes whose labs this user may visit.
+///
+/// # Errors
+/// When the folder of doors cannot be read.
+pub fn labs() -> io::Result<Vec<u32>> {
+    let mut labs = doors()?;
+    labs.retain(|pid| UnixStream::connect(path_of(&lab::ledger_dir(), *pid)).is_ok());
+    Ok(labs)
+}
+
+/// Removes the doors of tools that are gone; how many there were.
+///
+/// # Errors
+/// When the folder of doors cannot be read.
+pub fn forget() -> io::Result<usize> {
+    let dir = lab::ledger_dir();
+    let gone = |pid: &u32| {
+        let knock = UnixStream::connect(path_of(&dir, *pid));
+        knock.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    };
+    let doors: Vec<u32> = doors()?.into_iter().filter(gone).collect();
+    Ok(doors.iter().filter(|pid| fs::remove_file(path_of(&dir, **pid)).is_ok()).count())
+}
+
+fn doors() -> io::Result<Vec<u32>> {
+    let entries = match fs::read_dir(lab::ledger_dir()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let number = |name: String| name.strip_prefix("lab-")?.strip_suffix(".sock")?.parse().ok();
+    let mut doors: Vec<u32> = names.filter_map(number).collect();
+    doors.sort_unstable();
+    Ok(doors)
+}
+
+/// Asks the lab of the tool's process `pid`.
+///
+/// # Errors
+/// When it cannot be reached or does not answer.
+pub fn ask(pid: u32, request: &Request) -> io::Result<Reply> {
+    let mut door = UnixStream::connect(path_of(&lab::ledger_dir(), pid))?;
+    door.set_read_timeout(Some(ERRAND + 2 * PATIENCE))?;
+    writeln!(door, "{}", serde_json::to_string(request)?)?;
+    let mut line = String::new();
+    BufReader::new(door).read_line(&mut line)?;
+    Ok(serde_json::from_str(&line)?)
+}

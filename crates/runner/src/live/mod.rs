@@ -1,0 +1,155 @@
+//! A lab that others may look at and change while it runs.
+//!
+//! A door in front (`door`), answers about links (`links`) and about nodes
+//! (`nodes`), and a lab that does nothing but wait for visitors (`up`).
+
+mod door;
+mod links;
+mod nodes;
+mod up;
+
+pub(crate) use door::{Door, Errand, Errands};
+pub use door::{ask, forget, labs};
+pub(crate) use links::Made;
+pub(crate) use nodes::Office;
+pub use up::{Up, up};
+
+use experiment::PlannedFaultKind;
+use medium::{Impairment, Overlay, Way};
+use serde::{Deserialize, Serialize};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use units::Span;
+
+/// What is wanted of a running lab. Where `nodes` are named, each is a node, a
+/// group, or a pattern such as `meter-1*`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// Which lab it is.
+    Lab {},
+    /// What is asked of links now; of all, or of some nodes'.
+    Show {
+        /// Whose; all if none.
+        nodes: Vec<String>,
+    },
+    /// Something else from now on.
+    Set {
+        /// Whose links.
+        links: Links,
+        /// The keys that change.
+        set: Overlay,
+        /// From now until the change is whole.
+        over: Span,
+    },
+    /// Links that carry nothing, or carry again.
+    Down {
+        /// Whose links.
+        links: Links,
+        /// Whether they are down.
+        down: bool,
+    },
+    /// How nodes are; all if none is named.
+    Nodes {
+        /// Which.
+        nodes: Vec<String>,
+    },
+    /// Something befalls nodes' programs.
+    Befall {
+        /// What.
+        what: PlannedFaultKind,
+        /// Whose.
+        nodes: Vec<String>,
+    },
+    /// Other limits for nodes; what is none stays as it is.
+    Limit {
+        /// Which.
+        nodes: Vec<String>,
+        /// CPUs' worth of time.
+        cpus: Option<f64>,
+        /// Memory of all programs of a node, in bytes.
+        memory: Option<u64>,
+    },
+    /// Nodes go, with all that runs in them.
+    Destroy {
+        /// Which.
+        nodes: Vec<String>,
+    },
+    /// The lab goes.
+    End {},
+}
+
+/// Links of nodes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Links {
+    /// The nodes.
+    pub nodes: Vec<String>,
+    /// On this network alone.
+    pub network: Option<String>,
+    /// This way alone.
+    pub way: Option<Way>,
+}
+
+/// What a lab answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// The lab.
+    Lab(LabShown),
+    /// Links, with what is asked of them now.
+    Links(Vec<Shown>),
+    /// Nodes, as they are now.
+    Nodes(Vec<NodeShown>),
+    /// It is done, or being done.
+    Done {},
+    /// Why not.
+    Refused(String),
+}
+
+/// A lab, as a visitor sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LabShown {
+    /// The experiment's name.
+    pub experiment: String,
+    /// The tool's process.
+    pub pid: u32,
+    /// Where logs and results go.
+    pub folder: PathBuf,
+    /// Whether a run is measured in it, which ends by itself.
+    pub run: bool,
+    /// How many nodes it has.
+    pub nodes: usize,
+    /// How long it has been up.
+    pub up_for: Span,
+}
+
+/// What is asked of a direction of a link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Shown {
+    /// The node.
+    pub node: String,
+    /// The network.
+    pub network: String,
+    /// Which way.
+    pub way: Way,
+    /// What is asked.
+    pub asked: Impairment,
+}
+
+/// A node, as it is now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NodeShown {
+    /// Its name.
+    pub name: String,
+    /// Its group.
+    pub group: String,
+    /// Its init, as the host numbers it: what enters the node starts here.
+    pub pid: i32,
+    /// Its interfaces: name, network, address.
+    pub interfaces: Vec<(String, String, Ipv4Addr)>,
+    /// Its own program and what it does: `running`, `paused`, `ended with status
+    /// 1`. None if it has no program.
+    pub program: Option<(String, String)>,
+    /// The folder in which its programs' logs lie, named after it.
+    pub logs: PathBuf,
+}

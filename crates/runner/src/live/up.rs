@@ -1,0 +1,106 @@
+//! A lab that is up for people to work in: nodes with their own programs, and
+//! nothing measured.
+
+use super::{Door, Office};
+use crate::carry;
+use crate::conduct::{Conduct, Phase};
+use crate::error::Error;
+use crate::faults::Faults;
+use crate::folder::Folder;
+use crate::jobs::own_programs;
+use crate::netem::{self, Impairments};
+use crate::roots::Roots;
+use crate::topology::Topology;
+use experiment::Plan;
+use lab::Lab;
+use measure::Accounting;
+use medium::{Engine, FramePath, monotonic_now};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// How a lab is to be brought up.
+pub struct Up<'a> {
+    /// A program whose `main` serves as a nursery: the tool itself.
+    pub tool: &'a Path,
+    /// The folder that programs start in: the experiment file's.
+    pub home: &'a Path,
+    /// How frames are to be carried; the best that works where nothing is asked.
+    pub frame_path: Option<FramePath>,
+    /// Set when the lab is to end.
+    pub interrupted: &'a AtomicBool,
+    /// Told once when all nodes are up and their programs ready.
+    pub ready: &'a mut dyn FnMut(),
+    /// Told what goes wrong while it is up.
+    pub remark: &'a mut dyn FnMut(&str),
+}
+
+/// Brings the nodes and networks of `plan` up and keeps them so, with their
+/// programs' logs in `folder`, until somebody ends it. Its workloads do not run.
+///
+/// # Errors
+/// What stood in the way; nothing of the lab is left then.
+pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
+    let Up { tool, home, frame_path, interrupted, ready, remark } = wanted;
+    folder.write_plan(plan)?;
+    let programs = folder.programs()?;
+    let roots = Roots::of(plan)?;
+    let topology = Topology::of(plan, &roots);
+    let netem = netem::is_wanted(plan);
+    let link = carry::link(frame_path, netem);
+    let (mut lab, ends) = Lab::up(tool, &topology.members, &topology.hosts, link)?;
+    let ends: Vec<_> = ends.into_iter().flatten().collect();
+    let impairments = Impairments::of(plan, &topology.places, &ends)
+        .map_err(Error::io("keep the ends of links"))?;
+    let (carrier, _) = carry::carrier(ends, link, frame_path, netem)?;
+    let waker = carrier.waker();
+    let accounting = Accounting::new(topology.owners.clone(), Vec::new(), None);
+    let places = topology.places.clone();
+    let engine = Engine::start(carrier, waker, topology.segments.clone(), places, accounting)
+        .map_err(Error::io("start the medium"))?;
+    let (door, errands) =
+        Door::open(plan, &topology, engine.remote()).map_err(Error::io("open the lab's door"))?;
+    let office = Office {
+        plan,
+        folder: folder.path().to_owned(),
+        run: false,
+        since: monotonic_now(),
+        interrupted,
+    };
+    let mut conduct = Conduct {
+        lab: &mut lab,
+        engine: &engine,
+        jobs: own_programs(plan, &roots, home, &programs),
+        interrupted,
+        watch: &mut (),
+        expected: 0,
+        failures: Vec::new(),
+        start_ns: None,
+        phase: Phase::Up,
+        faults: Faults::new(&plan.faults),
+        visitors: Some((errands, office)),
+    };
+    conduct.set_up(plan.setup_limit, &programs)?;
+    impairments.begin(conduct.lab)?;
+    let start = conduct.begin()?;
+    ready();
+    while !interrupted.load(Relaxed) {
+        conduct.look()?;
+        conduct.faults.turn(
+            monotonic_now().saturating_sub(start),
+            conduct.lab,
+            &mut conduct.jobs,
+        )?;
+        conduct.failures.drain(..).for_each(|failure| remark(&failure));
+        if engine.has_failed() {
+            remark("the medium failed: no frames are carried any more");
+            break;
+        }
+    }
+    conduct.stop()?;
+    conduct.failures.drain(..).for_each(|failure| remark(&failure));
+    drop(conduct);
+    drop(door);
+    let outcome = engine.stop().map(drop).map_err(Error::io("carry frames"));
+    drop(lab);
+    outcome
+}

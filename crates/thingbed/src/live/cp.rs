@@ -1,0 +1,71 @@
+//! The command `cp`: a file into or out of a node.
+
+use super::find;
+use crate::arguments::Cp;
+use crate::{Status, say};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Copies a file.
+pub fn cp(wanted: &Cp) -> Result<Status, String> {
+    let (from, to) = (end(&wanted.from), end(&wanted.to));
+    let lab = find(&wanted.lab)?;
+    let name = Path::new(from.1).file_name().ok_or(format!("`{}` is no file", wanted.from))?;
+    let failed = |what: &str| {
+        let what = what.to_owned();
+        move |error: io::Error| format!("could not copy {what}: {error}")
+    };
+    // What is on this side is opened before the node's file system is entered.
+    let copied = match (from.0, to.0) {
+        (None, Some(node)) => {
+            let source = File::open(from.1).map_err(failed(&wanted.from))?;
+            lab::enter_files(lab.node(node)?.pid).map_err(|error| error.to_string())?;
+            let target = whole(Path::new(to.1), name);
+            write(source, File::create(&target), &target)
+        }
+        (Some(node), None) => {
+            let target = whole(Path::new(to.1), name);
+            let pid = lab.node(node)?.pid;
+            let sink = File::create(&target).map_err(failed(&wanted.to))?;
+            lab::enter_files(pid).map_err(|error| error.to_string())?;
+            let source = File::open(from.1).map_err(failed(&wanted.from))?;
+            let mode = source.metadata().map(|meta| meta.permissions().mode());
+            let copied = io::copy(&mut &source, &mut &sink);
+            let _ = mode.map(|mode| sink.set_permissions(fs::Permissions::from_mode(mode & 0o777)));
+            copied
+        }
+        _ => {
+            return Err("one of the two is in a node, written NODE:FILE, and the other is not; \
+                        from node to node takes two steps"
+                .to_owned());
+        }
+    };
+    let bytes = copied.map_err(failed(&format!("{} to {}", wanted.from, wanted.to)))?;
+    say(format_args!("{bytes} B"));
+    Ok(Status::Fine)
+}
+
+/// The node, if there is one, and the file.
+fn end(text: &str) -> (Option<&str>, &str) {
+    match text.split_once(':') {
+        // A path with a colon is written ./a:b, as scp has it.
+        Some((node, file)) if !node.contains('/') => {
+            (Some(node), if file.is_empty() { "." } else { file })
+        }
+        _ => (None, text),
+    }
+}
+
+/// A folder stands for a file of that name in it.
+fn whole(path: &Path, name: &std::ffi::OsStr) -> PathBuf {
+    if path.is_dir() { path.join(name) } else { path.to_owned() }
+}
+
+fn write(source: File, target: io::Result<File>, _: &Path) -> io::Result<u64> {
+    let (mode, target) = (source.metadata()?.permissions().mode(), target?);
+    let copied = io::copy(&mut &source, &mut &target)?;
+    target.set_permissions(fs::Permissions::from_mode(mode & 0o777))?;
+    Ok(copied)
+}

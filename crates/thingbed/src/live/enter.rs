@@ -1,0 +1,160 @@
+//! The commands `exec` and `shell`: programs in a node, at this terminal.
+
+use super::find;
+use crate::arguments::{Exec, Shell};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::pty::openpty;
+use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
+use std::io::{self, IsTerminal, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Runs a program in a node; its exit status.
+pub fn exec(wanted: &Exec) -> Result<u8, String> {
+    let node = find(&wanted.lab)?.node(&wanted.node)?;
+    let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let mut command = Command::new(&wanted.command[0]);
+    command.args(&wanted.command[1..]);
+    run(command, node.pid, &node.name, wanted.workdir.clone().unwrap_or(here))
+}
+
+/// Opens a shell in a node; its exit status.
+pub fn shell(wanted: &Shell) -> Result<u8, String> {
+    let node = find(&wanted.lab)?.node(&wanted.node)?;
+    let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    // The user's own, if the node has it.
+    let own = std::env::var("SHELL").unwrap_or_default();
+    let inside = PathBuf::from(format!("/proc/{}/root{own}", node.pid));
+    let shell = if !own.is_empty() && inside.exists() { own } else { "sh".to_owned() };
+    run(Command::new(shell), node.pid, &node.name, here)
+}
+
+fn run(mut command: Command, pid: i32, node: &str, folder: PathBuf) -> Result<u8, String> {
+    lab::enter(pid).map_err(|error| error.to_string())?;
+    // A node with a root of its own may not have this folder.
+    command.current_dir(if folder.is_dir() { folder } else { PathBuf::from("/") });
+    command.env("THINGBED_NODE", node);
+    let program = command.get_program().to_string_lossy().into_owned();
+    let failed = |error: io::Error| {
+        let mend = match error.kind() {
+            io::ErrorKind::NotFound => {
+                let path = std::env::var("PATH").unwrap_or_default();
+                format!("\n  not in the node's file system; looked in {path}")
+            }
+            io::ErrorKind::PermissionDenied => {
+                "\n  the file is there and may not be run".to_owned()
+            }
+            _ => String::new(),
+        };
+        format!("could not run {program} in {node}: {error}{mend}")
+    };
+    let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let status = match terminal {
+        true => at_terminal(command),
+        false => command.spawn().and_then(|mut child| {
+            // Ctrl-C and the like go to the whole group; the program decides.
+            for signal in [libc::SIGINT, libc::SIGQUIT] {
+                // SAFETY: ignoring a signal touches no memory of ours.
+                unsafe { libc::signal(signal, libc::SIG_IGN) };
+            }
+            child.wait()
+        }),
+    };
+    Ok(code(status.map_err(failed)?))
+}
+
+/// As shells have it: the status, or 128 and the signal.
+fn code(status: ExitStatus) -> u8 {
+    status.code().unwrap_or(128 + status.signal().unwrap_or(0)) as u8
+}
+
+/// Runs a program at a terminal of its own, joined to this one: in its PID
+/// namespace a shell could not tell who has the terminal that is here.
+fn at_terminal(mut command: Command) -> io::Result<ExitStatus> {
+    let stdin = io::stdin();
+    let saved = tcgetattr(&stdin)?;
+    let pty = openpty(Some(&size()), Some(&saved))?;
+    let [a, b, c] = [pty.slave.try_clone()?, pty.slave.try_clone()?, pty.slave.try_clone()?];
+    command.stdin(a).stdout(b).stderr(c);
+    // SAFETY: between fork and exec, system calls alone.
+    unsafe {
+        command.pre_exec(|| {
+            if libc::setsid() < 0 || libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(())
+        });
+    }
+    let child = command.spawn()?;
+    drop(command);
+    drop(pty.slave);
+    let mut raw = saved.clone();
+    cfmakeraw(&mut raw);
+    tcsetattr(&stdin, SetArg::TCSANOW, &raw)?;
+    let back = Back(saved);
+    let ended = pump(&pty.master, child);
+    drop(back);
+    ended
+}
+
+/// Puts the terminal back as it was.
+struct Back(Termios);
+
+impl Drop for Back {
+    fn drop(&mut self) {
+        let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, &self.0);
+    }
+}
+
+fn size() -> nix::pty::Winsize {
+    let mut size = nix::pty::Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: writes one structure that lives over the call.
+    unsafe { libc::ioctl(0, libc::TIOCGWINSZ, &raw mut size) };
+    size
+}
+
+/// Carries what is typed and what is said until the program has ended.
+fn pump(master: &OwnedFd, mut child: Child) -> io::Result<ExitStatus> {
+    let resized = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(libc::SIGWINCH, resized.clone())?;
+    let (mut typed, mut said) = (io::stdin().lock(), io::stdout().lock());
+    let mut terminal = std::fs::File::from(master.try_clone()?);
+    let (mut listens, mut buffer) = (true, [0; 4096]);
+    loop {
+        if resized.swap(false, Relaxed) {
+            let size = size();
+            // SAFETY: reads one structure that lives over the call.
+            unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
+        }
+        let stdin = io::stdin();
+        let mut fds = vec![PollFd::new(master.as_fd(), PollFlags::POLLIN)];
+        if listens {
+            fds.push(PollFd::new(stdin.as_fd(), PollFlags::POLLIN));
+        }
+        let _ = poll(&mut fds, PollTimeout::from(100_u16));
+        let ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
+        if ready[0] {
+            match terminal.read(&mut buffer) {
+                // The last of those who had it open has closed it.
+                Ok(0) | Err(_) => return child.wait(),
+                Ok(length) => {
+                    said.write_all(&buffer[..length])?;
+                    said.flush()?;
+                }
+            }
+        }
+        if ready.get(1).copied().unwrap_or(false) {
+            match typed.read(&mut buffer) {
+                Ok(0) | Err(_) => listens = false,
+                Ok(length) => terminal.write_all(&buffer[..length])?,
+            }
+        }
+        if let (false, Some(status)) = (ready[0], child.try_wait()?) {
+            return Ok(status);
+        }
+    }
+}

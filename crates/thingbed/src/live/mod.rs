@@ -1,0 +1,117 @@
+//! Commands that talk to a lab that is up, in this terminal or another.
+
+mod cp;
+mod enter;
+mod link;
+mod logs;
+mod nodes;
+mod top;
+mod up;
+
+pub use cp::cp;
+pub use enter::{exec, shell};
+pub use link::link;
+pub use logs::logs;
+pub use nodes::{befall, destroy, down, labs, ps, set};
+pub use top::top;
+pub use up::up;
+
+use crate::arguments;
+use comfy_table::{CellAlignment, Table, presets};
+use runner::{LabShown, NodeShown, Reply, Request};
+
+/// A lab that was found.
+pub(crate) struct Lab {
+    pid: u32,
+}
+
+impl Lab {
+    /// What it answers, if it does not refuse.
+    pub(crate) fn ask(&self, request: &Request) -> Result<Reply, String> {
+        match runner::ask(self.pid, request) {
+            Ok(Reply::Refused(why)) => Err(why),
+            Ok(reply) => Ok(reply),
+            Err(error) => Err(format!(
+                "could not reach the lab of process {}: {error}\n  \
+                 it may have just ended; `thingbed labs` lists those that are up",
+                self.pid
+            )),
+        }
+    }
+
+    /// Its nodes; all if none is named.
+    pub(crate) fn nodes(&self, nodes: &[String]) -> Result<Vec<NodeShown>, String> {
+        match self.ask(&Request::Nodes { nodes: nodes.to_vec() })? {
+            Reply::Nodes(nodes) => Ok(nodes),
+            _ => Err("the lab is of another version and was not understood".to_owned()),
+        }
+    }
+
+    /// The one node of that name.
+    pub(crate) fn node(&self, name: &str) -> Result<NodeShown, String> {
+        let mut nodes = self.nodes(&[name.to_owned()])?;
+        match (nodes.pop(), nodes.len()) {
+            (Some(node), 0) => Ok(node),
+            (Some(_), others) => Err(format!(
+                "`{name}` is {} nodes; name one, such as `{}`",
+                others + 1,
+                nodes[0].name
+            )),
+            (None, _) => Err(format!("the node `{name}` was destroyed")),
+        }
+    }
+
+    fn shown(&self) -> Result<LabShown, String> {
+        match self.ask(&Request::Lab {})? {
+            Reply::Lab(lab) => Ok(lab),
+            _ => Err("the lab is of another version and was not understood".to_owned()),
+        }
+    }
+}
+
+/// The one lab that is up, or the one that was named.
+pub(crate) fn find(wanted: &arguments::Lab) -> Result<Lab, String> {
+    let all = all()?;
+    let list = |labs: &[(Lab, LabShown)]| {
+        let words = labs.iter().map(|(lab, shown)| format!("{} ({})", shown.experiment, lab.pid));
+        words.collect::<Vec<_>>().join(", ")
+    };
+    let Some(name) = &wanted.lab else {
+        return match all.len() {
+            0 => Err("no lab is up on this machine\n  \
+                      `thingbed up FILE` brings one up, and `thingbed run FILE` while it runs"
+                .to_owned()),
+            1 => Ok(all.into_iter().next().map_or(Lab { pid: 0 }, |(lab, _)| lab)),
+            _ => Err(format!("several labs are up; say which with --lab: {}", list(&all))),
+        };
+    };
+    let said = list(&all);
+    let mut named: Vec<_> = all
+        .into_iter()
+        .filter(|(lab, shown)| shown.experiment == *name || lab.pid.to_string() == *name)
+        .collect();
+    match (named.pop(), named.len()) {
+        (Some((lab, _)), 0) => Ok(lab),
+        (Some(_), _) => Err(format!("several labs are called `{name}`; name the process: {said}")),
+        (None, _) if said.is_empty() => Err(format!("no lab `{name}` is up, and no other either")),
+        (None, _) => Err(format!("no lab `{name}` is up; there are {said}")),
+    }
+}
+
+/// All labs that this user may visit.
+fn all() -> Result<Vec<(Lab, LabShown)>, String> {
+    let pids = runner::labs().map_err(|error| format!("could not look for labs: {error}"))?;
+    let labs = pids.into_iter().map(|pid| Lab { pid });
+    // One that ends meanwhile is no lab any more.
+    Ok(labs.filter_map(|lab| lab.shown().ok().map(|shown| (lab, shown))).collect())
+}
+
+/// Columns under a head, those from `right` on right-aligned.
+fn table(head: &[&str], right: usize, rows: Vec<Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).force_no_tty().set_header(head.to_vec()).add_rows(rows);
+    for column in table.column_iter_mut().skip(right) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.trim_fmt()
+}

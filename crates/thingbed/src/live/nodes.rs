@@ -1,0 +1,135 @@
+//! The commands about nodes: how they are, what befalls them, what they may use.
+
+use super::{all, find, table};
+use crate::arguments::{self, Nodes, Ps, Set};
+use crate::{Status, remark, say};
+use experiment::PlannedFaultKind;
+use runner::{NodeShown, Request};
+use std::path::Path;
+use std::str::FromStr;
+use units::{Bytes, Span};
+
+/// Lists the labs that are up.
+pub fn labs() -> Result<Status, String> {
+    let rows: Vec<_> = all()?
+        .into_iter()
+        .map(|(_, lab)| {
+            let what = if lab.run { "run" } else { "lab" };
+            let nodes = lab.nodes.to_string();
+            let folder = lab.folder.display().to_string();
+            vec![
+                lab.experiment,
+                lab.pid.to_string(),
+                what.into(),
+                nodes,
+                up_for(lab.up_for),
+                folder,
+            ]
+        })
+        .collect();
+    match rows.is_empty() {
+        true => remark("no lab is up on this machine"),
+        false => say(table(&["NAME", "PROCESS", "KIND", "NODES", "UP FOR", "FOLDER"], 9, rows)),
+    }
+    Ok(Status::Fine)
+}
+
+/// To a tenth of a second, or to a second from a minute on.
+fn up_for(span: Span) -> String {
+    let step = if span.as_ns() < 60_000_000_000 { 100_000_000 } else { 1_000_000_000 };
+    Span::from_ns(span.as_ns() / step * step).to_string()
+}
+
+/// Lists the nodes of a lab.
+pub fn ps(wanted: &Ps) -> Result<Status, String> {
+    let nodes = find(&wanted.which.lab)?.nodes(&wanted.which.nodes)?;
+    match wanted.json {
+        true => say(serde_json::to_string_pretty(&nodes).unwrap_or_default()),
+        false => list(&nodes),
+    }
+    Ok(Status::Fine)
+}
+
+/// What of a program is listed; `--json` has all of it.
+const LONGEST: usize = 60;
+
+fn list(nodes: &[NodeShown]) {
+    let rows = nodes.iter().map(|node| {
+        let addresses = node.interfaces.iter().map(|(_, _, address)| address.to_string());
+        let (program, state) = node.program.clone().unwrap_or_default();
+        let addresses = addresses.collect::<Vec<_>>().join(" ");
+        let program = match program.char_indices().nth(LONGEST) {
+            Some((at, _)) => format!("{}...", &program[..at]),
+            None => program,
+        };
+        vec![node.name.clone(), node.pid.to_string(), addresses, state, program]
+    });
+    say(table(&["NODE", "PROCESS", "ADDRESSES", "STATE", "PROGRAM"], 9, rows.collect()));
+}
+
+/// Lets something befall nodes' programs.
+pub fn befall(what: PlannedFaultKind, wanted: &Nodes) -> Result<Status, String> {
+    let request = Request::Befall { what, nodes: wanted.nodes.clone() };
+    find(&wanted.lab)?.ask(&request).map(|_| Status::Fine)
+}
+
+/// Ends nodes.
+pub fn destroy(wanted: &Nodes) -> Result<Status, String> {
+    let request = Request::Destroy { nodes: wanted.nodes.clone() };
+    find(&wanted.lab)?.ask(&request).map(|_| Status::Fine)
+}
+
+/// Takes a lab down, and waits until it is gone.
+pub fn down(wanted: &arguments::Lab) -> Result<Status, String> {
+    let lab = find(wanted)?;
+    lab.ask(&Request::End {})?;
+    // Its last act, after the door, is to remove the groups of limits.
+    while Path::new(&format!("/proc/{}", lab.pid)).exists() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    Ok(Status::Fine)
+}
+
+/// Changes what nodes may use, or what they are called.
+pub fn set(wanted: &Set) -> Result<Status, String> {
+    let lab = find(&wanted.lab)?;
+    let nodes = [wanted.node.clone()];
+    let (mut cpus, mut memory, mut others) = (None, None, Vec::new());
+    for pair in &wanted.set {
+        let Some((key, value)) = pair.split_once('=') else {
+            return Err(format!("`{pair}` is no KEY=VALUE; write for example `cpus=0.5`"));
+        };
+        match key {
+            "cpus" | "cpu" => cpus = Some(number(value)?),
+            "memory" => memory = Some(quantity(key, value)?.get()),
+            "hostname" | "mtu" => others.push((key, value)),
+            _ => return Err(format!("unknown `{key}`; known: cpus, memory, hostname, mtu")),
+        }
+    }
+    if cpus.is_some() || memory.is_some() {
+        lab.ask(&Request::Limit { nodes: nodes.to_vec(), cpus, memory })?;
+    }
+    for node in lab.nodes(&nodes)? {
+        for (key, value) in &others {
+            match *key {
+                "hostname" => lab::set_host_name(node.pid, value).map_err(|e| e.to_string())?,
+                _ => {
+                    let mtu = u32::try_from(quantity(key, value)?.get()).unwrap_or(u32::MAX);
+                    for (interface, ..) in &node.interfaces {
+                        lab::set_mtu(node.pid, interface, mtu).map_err(|e| e.to_string())?;
+                    }
+                }
+            }
+        }
+    }
+    Ok(Status::Fine)
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|cpus: &f64| *cpus >= 0.01 && cpus.is_finite());
+    number.ok_or(format!("`{text}` is no number of CPUs; 0.5 is half of one, 0.01 the least"))
+}
+
+fn quantity(key: &str, text: &str) -> Result<Bytes, String> {
+    Bytes::from_str(text).map_err(|error| format!("`{key}`: {error}"))
+}

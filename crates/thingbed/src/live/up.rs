@@ -1,0 +1,122 @@
+//! The command `up`: a lab to work in.
+
+use crate::arguments::Up;
+use crate::signals::watch_signals;
+use crate::surroundings::{current_exe, frame_path};
+use crate::{Status, remark, say, show};
+use experiment::{Experiment, Plan};
+use runner::{Folder, sweep_folder};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// Where the lab of a detached `up` says that it is up.
+const TELL: i32 = 3;
+
+/// Brings the lab up, and stays until it is to end, or leaves it to itself.
+pub fn up(wanted: &Up) -> Result<Status, String> {
+    let experiment = match show::read(&wanted.file) {
+        Ok(experiment) => experiment,
+        Err(status) => return Ok(status),
+    };
+    let plan = plan(wanted, &experiment)?;
+    if wanted.detach {
+        return detach(wanted);
+    }
+    let interrupted =
+        watch_signals().map_err(|error| format!("could not watch for Ctrl-C: {error}"))?;
+    let folder =
+        sweep_folder(&wanted.out, &experiment.name, plan.seed).map_err(|e| e.to_string())?;
+    let copy = folder.join("experiment.yaml");
+    fs::copy(&wanted.file, &copy)
+        .map_err(|e| format!("could not write {}: {e}", copy.display()))?;
+    let home = fs::canonicalize(&wanted.file).unwrap_or_default();
+    let begun = Instant::now();
+    let (nodes, seconds) = (plan.nodes.len(), || begun.elapsed().as_secs_f64());
+    let mut ready = || {
+        let (log, folder) = (folder.join("lab.log"), folder.display());
+        let text = format!(
+            "{}: {nodes} nodes up in {:.2} s, logs in {folder}",
+            plan.experiment,
+            seconds()
+        );
+        match wanted.tell {
+            Some(fd) => tell(fd, &text, &log),
+            None => say(format_args!("{text}\nCtrl-C here, or `thingbed down`, takes it down")),
+        }
+    };
+    let done = runner::up(
+        &plan,
+        &Folder::take(folder.clone()),
+        runner::Up {
+            tool: &current_exe(),
+            home: home.parent().unwrap_or(Path::new("/")),
+            frame_path: frame_path()?,
+            interrupted: &interrupted,
+            ready: &mut ready,
+            remark: &mut |text| remark(text),
+        },
+    );
+    done.map(|()| Status::Fine).map_err(|error| error.to_string())
+}
+
+fn plan(wanted: &Up, experiment: &Experiment) -> Result<Plan, String> {
+    let cells = show::cells(experiment, &wanted.only).map_err(|error| error.to_string())?;
+    let cell = cells.first().ok_or("the experiment has no such cell")?;
+    experiment.plan(cell, 0, experiment.seed).map_err(|error| error.to_string())
+}
+
+/// Starts this program again in a session of its own, and waits until its lab is up.
+fn detach(wanted: &Up) -> Result<Status, String> {
+    let failed = |error: std::io::Error| format!("could not start the lab's process: {error}");
+    let (mut told, tell) = std::io::pipe().map_err(failed)?;
+    let mut command = Command::new(current_exe());
+    command.arg("up").arg(&wanted.file).arg("--out").arg(&wanted.out);
+    command.args(["--tell", &TELL.to_string()]);
+    command.args(wanted.only.iter().flat_map(|only| ["--only", only]));
+    // Not this terminal's: processes of the lab keep theirs as long as they live.
+    let (mut complaints, theirs) = std::io::pipe().map_err(failed)?;
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(theirs);
+    let fd = tell.as_raw_fd();
+    // SAFETY: between fork and exec, system calls alone; when it is the right number
+    // already, only its flag is in the way.
+    unsafe {
+        command.pre_exec(move || {
+            libc::setsid();
+            let kept =
+                if fd == TELL { libc::fcntl(fd, libc::F_SETFD, 0) } else { libc::dup2(fd, TELL) };
+            if kept < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+        });
+    }
+    let mut lab = command.spawn().map_err(failed)?;
+    drop((tell, command));
+    let mut text = String::new();
+    told.read_to_string(&mut text).map_err(failed)?;
+    if text.is_empty() {
+        let ended = lab.wait().map_err(failed)?;
+        let mut why = String::new();
+        complaints.read_to_string(&mut why).map_err(failed)?;
+        remark(why.trim_end());
+        return Ok(if ended.code() == Some(2) { Status::Wrong } else { Status::Failed });
+    }
+    say(text.trim_end());
+    say(format_args!("it lives on as process {}; `thingbed down` takes it down", lab.id()));
+    Ok(Status::Fine)
+}
+
+/// Says that the lab is up; what it has to say from then on goes to its log.
+fn tell(fd: i32, text: &str, log: &Path) {
+    if let Ok(log) = File::create(log) {
+        for ours in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
+            // SAFETY: both descriptors are open; the log's own is closed after.
+            unsafe { libc::dup2(log.as_raw_fd(), ours) };
+        }
+    }
+    // SAFETY: the descriptor was opened for this by the process that started this one.
+    let mut pipe = unsafe { File::from_raw_fd(fd) };
+    let _ = writeln!(pipe, "{text}");
+}
