@@ -14,20 +14,20 @@ need() { # what it is for, a test that it is there, package by package manager
 }
 
 if command -v apt-get >/dev/null; then
-    zmq=libzmq3-dev tshark=tshark ping=iputils-ping cc=gcc busybox=busybox-static
+    zmq=libzmq3-dev tshark=tshark ping=iputils-ping cc=gcc busybox=busybox-static dnsmasq=dnsmasq-base
     install() { DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y --no-install-recommends "$@"; }
     refresh() { $sudo apt-get update; }
 elif command -v dnf >/dev/null; then
-    zmq=zeromq-devel tshark=wireshark-cli ping=iputils cc=gcc busybox=busybox
+    zmq=zeromq-devel tshark=wireshark-cli ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
     install() { $sudo dnf install -y "$@"; }
     refresh() { :; }
 elif command -v pacman >/dev/null; then
-    zmq=zeromq tshark=wireshark-cli ping=iputils cc=gcc busybox=busybox
+    zmq=zeromq tshark=wireshark-cli ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
     install() { $sudo pacman -S --noconfirm --needed "$@"; }
     refresh() { :; }
 else
     echo "no apt-get, dnf or pacman here: install libzmq with its headers (built with PGM) by hand"
-    zmq=libzmq tshark=tshark ping=iputils cc=gcc busybox=busybox
+    zmq=libzmq tshark=tshark ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
     install() { return 1; }
     refresh() { :; }
 fi
@@ -41,6 +41,8 @@ if [ "${1:-}" = test ]; then
     need "an independent look at captures, in tests" "command -v tshark" "$tshark"
     need "a program that nobody here wrote, in tests" "command -v ping" "$ping"
     need "a small system for nodes with a root of their own, in tests" "command -v busybox" "$busybox"
+    need "addresses and names for nodes, in tests" "command -v dnsmasq || test -x /usr/sbin/dnsmasq" "$dnsmasq"
+    need "a way out of the lab, in tests" "command -v slirp4netns" "slirp4netns"
 fi
 if [ "${1:-}" = netem ]; then
     command -v apt-get >/dev/null || { echo "the guest is made of Debian's packages: needs apt-get" && exit 1; }

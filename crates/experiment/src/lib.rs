@@ -41,7 +41,7 @@ pub use pattern::InteractionPattern;
 pub use plan::{
     Backend, Command, Interaction, Plan, PlannedChange, PlannedChannel, PlannedFault,
     PlannedFaultKind, PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode, PlannedRoot,
-    PlannedWhat, Program, Ready, Workload,
+    PlannedServices, PlannedWhat, Program, Ready, Workload,
 };
 pub use problem::{Errors, Problem};
 pub use schema::schema;

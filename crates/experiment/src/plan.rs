@@ -70,6 +70,15 @@ pub struct PlannedNode {
     pub links: Vec<PlannedLink>,
     /// What it may use of the machine.
     pub limits: PlannedLimits,
+    /// What it does for a network, if it is there for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub services: Option<PlannedServices>,
+    /// Where it sends what is for nobody near.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<Ipv4Addr>,
+    /// The name server that it asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolver: Option<Ipv4Addr>,
     /// Its root file system; none is the host's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<PlannedRoot>,
@@ -160,6 +169,24 @@ impl fmt::Display for PlannedFaultKind {
     }
 }
 
+/// What a network's own node does for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PlannedServices {
+    /// It is a gateway to the outside.
+    pub nat: bool,
+    /// It gives addresses to those who ask.
+    pub dhcp: bool,
+    /// It knows the names of all nodes.
+    pub dns: bool,
+}
+
+impl PlannedServices {
+    /// Whether there is any.
+    pub fn any(self) -> bool {
+        self.nat || self.dhcp || self.dns
+    }
+}
+
 /// A root file system of a node's own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PlannedRoot {
@@ -188,6 +215,9 @@ pub struct PlannedLink {
     pub interface: String,
     /// The node's address there.
     pub address: Ipv4Addr,
+    /// Whether the node asks for it, and the lab does not set it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_dhcp: bool,
     /// The interface's hardware address.
     pub mac: Mac,
     /// From the node into the network.

@@ -74,6 +74,11 @@ fn write_group(f: &mut fmt::Formatter<'_>, nodes: &[PlannedNode]) -> fmt::Result
     if let Some(memory) = first.limits.memory {
         write!(f, ", {memory} of memory each")?;
     }
+    if let Some(services) = first.services {
+        let has = [(services.nat, "gateway"), (services.dhcp, "DHCP"), (services.dns, "DNS")];
+        let has: Vec<_> = has.iter().filter(|(has, _)| *has).map(|(_, what)| *what).collect();
+        write!(f, ", {}", has.join(", "))?;
+    }
     if let Some(root) = &first.root {
         write!(f, ", root {}", root.path.display())?;
         root.image.iter().try_for_each(|image| write!(f, " ({image})"))?;
@@ -104,7 +109,7 @@ fn write_links(f: &mut fmt::Formatter<'_>, network: &str, nodes: &[PlannedNode])
     if nodes.len() > 1 {
         write!(f, " .. {}", last.address)?;
     }
-    writeln!(f)?;
+    writeln!(f, "{}", if first.by_dhcp { ", by DHCP" } else { "" })?;
     writeln!(f, "    up:   {}", impairment(&first.up))?;
     writeln!(f, "    down: {}", impairment(&first.down))?;
     if let Some(radio) = &first.states {

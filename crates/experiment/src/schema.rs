@@ -2,8 +2,8 @@
 
 use crate::expect::Comparison;
 use crate::file::{
-    Cell, Cells, Channel, Codel, File, Foreign, ForeignModel, Gilbert, Markov, Outage, Ready, Red,
-    Shape, Slot, Ways,
+    Addressing, Cell, Cells, Channel, Codel, File, Foreign, ForeignModel, Gilbert, Markov, Outage,
+    Ready, Red, Shape, Slot, Ways,
 };
 use crate::matrix::Matrix;
 use crate::pattern::InteractionPattern;
@@ -84,7 +84,7 @@ macro_rules! words {
         }
     )*};
 }
-words!(Backend, InteractionPattern, LossUnit, Comparison, Ways);
+words!(Addressing, Backend, InteractionPattern, LossUnit, Comparison, Ways);
 
 /// What schemars describes itself.
 macro_rules! derived {

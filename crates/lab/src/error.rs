@@ -140,6 +140,13 @@ fn hint(failure: &Failure) -> &'static str {
             "\n  a container that masks parts of /proc forbids new mounts of it: \
              docker run --privileged, or --security-opt systempaths=unconfined"
         }
+        "translate addresses by nf_tables" => {
+            "\n  `nat` needs the kernel's nf_tables: modprobe nf_tables nft_chain_nat nft_masq; \
+             or take `nat` out of the experiment"
+        }
+        tried if tried.starts_with("bind the node's own file over /etc/resolv.conf") => {
+            "\n  `dns` puts a file over the host's, which has none: touch /etc/resolv.conf"
+        }
         tried if tried.starts_with("mount an overlay") => {
             "\n  a root of a node's own needs overlayfs: modprobe overlay; without root, \
              Linux 5.11 or later, and a kernel that allows it to users"

@@ -3,11 +3,13 @@
 //! in the node.
 
 use crate::interface;
+use crate::nat;
 use crate::program::{self, Start};
 use crate::root::{self, Home};
 use crate::veth::{self, Veth};
 use crate::wire::{
-    Exit, Failure, FromInit, Link, NodeSpec, SUPER_FRAMES_FROM, ToInit, Usage, receive, send,
+    Exit, Failure, FromInit, Link, NodeSpec, SUPER_FRAMES_FROM, ToInit, UPLINK, Usage, receive,
+    send,
 };
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
@@ -48,12 +50,21 @@ fn live(socket: &OwnedFd, wire: Option<&OwnedFd>) -> Result<(), Failure> {
         return Ok(());
     };
     let taps = set_up(&spec, first, link, wire)?;
+    if let Some(gateway) = spec.setting.gateway {
+        interface::default_route(gateway)?;
+    }
+    if spec.setting.forwards {
+        nat::gateway(UPLINK)?;
+    }
     let names = spec.interfaces.iter().map(|interface| interface.name.as_str()).collect();
     let links = Links { first, names, wire };
     // Last, since the host's files are hidden from then on.
     let home = match &spec.setting.root {
         Some(root) => Some(root::enter(&spec, root)?),
-        None => None,
+        None => {
+            spec.setting.resolver.map_or(Ok(()), |server| root::ask_server(server))?;
+            None
+        }
     };
     let raw: Vec<_> = taps.iter().map(AsRawFd::as_raw_fd).collect();
     send(socket, &FromInit::Up, &raw).map_err(failed)?;

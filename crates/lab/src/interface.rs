@@ -65,14 +65,17 @@ pub(crate) fn set_up(spec: &Interface) -> Step<()> {
     }
     quiet_ipv6(&spec.name);
 
-    let mut address = request(&spec.name)?;
-    address.ifr_ifru.ifru_addr = internet(spec.address);
-    set(&socket, libc::SIOCSIFADDR, &mut address, || {
-        named(&format!("set the address {}", spec.address))
-    })?;
-    let mut mask = request(&spec.name)?;
-    mask.ifr_ifru.ifru_netmask = internet(netmask(spec.prefix));
-    set(&socket, libc::SIOCSIFNETMASK, &mut mask, || named("set the subnet mask"))?;
+    // One that has none gets it from a server once there is one.
+    if !spec.address.is_unspecified() {
+        let mut address = request(&spec.name)?;
+        address.ifr_ifru.ifru_addr = internet(spec.address);
+        set(&socket, libc::SIOCSIFADDR, &mut address, || {
+            named(&format!("set the address {}", spec.address))
+        })?;
+        let mut mask = request(&spec.name)?;
+        mask.ifr_ifru.ifru_netmask = internet(netmask(spec.prefix));
+        set(&socket, libc::SIOCSIFNETMASK, &mut mask, || named("set the subnet mask"))?;
+    }
     up(&socket, &spec.name)?;
     multicast_route(&socket, &spec.name)?;
     for (address, mac) in &spec.neighbours {
@@ -127,6 +130,22 @@ pub(crate) fn up(socket: &OwnedFd, name: &str) -> Step<()> {
     // SAFETY: the call above has filled the flags in.
     unsafe { flags.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short };
     set(socket, libc::SIOCSIFFLAGS, &mut flags, || format!("bring {name} up"))
+}
+
+/// Sends what is for nobody near to the gateway at `address`.
+pub fn default_route(address: Ipv4Addr) -> Step<()> {
+    let socket = socket()?;
+    // SAFETY: an all-zero route entry is valid, and lives over the call.
+    unsafe {
+        let mut route: libc::rtentry = std::mem::zeroed();
+        route.rt_dst = internet(Ipv4Addr::UNSPECIFIED);
+        route.rt_genmask = internet(Ipv4Addr::UNSPECIFIED);
+        route.rt_gateway = internet(address);
+        route.rt_flags = (libc::RTF_UP | libc::RTF_GATEWAY) as libc::c_ushort;
+        let result = libc::ioctl(socket.as_raw_fd(), libc::SIOCADDRT, &raw const route);
+        let failed = |errno| Failure::of(format!("add the default route by {address}"), errno);
+        Errno::result(result).map(drop).map_err(failed)
+    }
 }
 
 /// Multicast needs a route even where a program names no interface.

@@ -12,6 +12,7 @@ mod impair;
 mod init;
 mod interface;
 mod ledger;
+mod nat;
 mod netem;
 mod netlink;
 mod nodes;
@@ -35,5 +36,5 @@ pub use nodes::{Event, FIRST_INTERFACE, Lab, Member, Program};
 pub use nursery::{NURSERY, nursery};
 pub use usage::{Counters, Sample, counters, members, run_ns, sample, socket_drops};
 pub use wire::{
-    Exit, Failure, Interface, Link, NodeSpec, Root, SUPER_FRAMES_FROM, Setting, Usage, Way,
+    Exit, Failure, Interface, Link, NodeSpec, Root, SUPER_FRAMES_FROM, Setting, UPLINK, Usage, Way,
 };

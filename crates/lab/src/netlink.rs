@@ -88,6 +88,11 @@ impl Message {
         self.bytes(kind, &[value.as_bytes(), &[0]].concat());
     }
 
+    /// An attribute with a number as netfilter has them, the highest byte first.
+    pub fn number(&mut self, kind: u16, value: u32) {
+        self.bytes(kind, &value.to_be_bytes());
+    }
+
     /// The whole message.
     pub fn finish(mut self) -> Vec<u8> {
         let len = self.0.len() as u32;
@@ -96,13 +101,18 @@ impl Message {
     }
 }
 
-/// Sends a request and hears what comes of it: nothing but that it was done, or
-/// what was asked for, without the message's header.
+/// Asks for a change of, or about, interfaces, addresses and routes.
 pub(crate) fn ask(request: &[u8]) -> Result<Vec<u8>, Errno> {
+    exchange(libc::NETLINK_ROUTE, request)
+}
+
+/// Sends a request to a part of the kernel and hears what comes of it: nothing but
+/// that it was done, or what was asked for, without the message's header.
+pub(crate) fn exchange(family: libc::c_int, request: &[u8]) -> Result<Vec<u8>, Errno> {
     // SAFETY: a plain system call; a valid descriptor is owned at once.
     let socket = unsafe {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        let fd = libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE);
+        let fd = libc::socket(libc::AF_NETLINK, kind, family);
         OwnedFd::from_raw_fd(Errno::result(fd)?)
     };
     setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(PATIENCE_S, 0))?;

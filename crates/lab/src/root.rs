@@ -81,6 +81,18 @@ pub(crate) fn resolver(server: Option<Ipv4Addr>) -> String {
     }
 }
 
+/// Has a node that sees the host's files ask `server` for names, all the same.
+pub(crate) fn ask_server(server: Ipv4Addr) -> Result<(), Failure> {
+    let size = Some("mode=755,size=16k");
+    mount(Some("names"), "/tmp", Some("tmpfs"), MsFlags::empty(), size)
+        .map_err(of("mount a tmpfs"))?;
+    fs::write("/tmp/resolv.conf", resolver(Some(server))).map_err(io("write a resolv.conf"))?;
+    let over = "/etc/resolv.conf";
+    mount(Some("/tmp/resolv.conf"), over, NONE, MsFlags::MS_BIND, NONE)
+        .map_err(of(format!("bind the node's own file over {over}")))?;
+    umount2("/tmp", MntFlags::MNT_DETACH).map_err(of("detach the tmpfs"))
+}
+
 /// Mounts the overlay at `/tmp/root`, on a tmpfs that is seen for a moment.
 fn overlay(below: &OwnedFd, mode: u32) -> Result<(), Failure> {
     let size = Some("mode=755");

@@ -17,7 +17,7 @@ pub struct Interface {
     pub name: String,
     /// Its link address.
     pub mac: [u8; 6],
-    /// Its IPv4 address.
+    /// Its IPv4 address; 0.0.0.0 for none, which a program may set.
     pub address: Ipv4Addr,
     /// The subnet's prefix length, 0 to 32.
     pub prefix: u8,
@@ -85,9 +85,16 @@ pub struct Setting {
     /// Character devices of the host's that a node with a root of its own sees too,
     /// at the same paths below `/dev`.
     pub devices: Vec<PathBuf>,
-    /// The name server that it asks, if any.
+    /// The name server that it asks, in place of the host's.
     pub resolver: Option<Ipv4Addr>,
+    /// Where it sends what is for nobody near.
+    pub gateway: Option<Ipv4Addr>,
+    /// Whether it is a gateway itself, to what lies behind the interface [`UPLINK`].
+    pub forwards: bool,
 }
+
+/// The interface by which a gateway reaches the outside. Who connects it makes it.
+pub const UPLINK: &str = "tap0";
 
 /// A root file system, and the surroundings of programs in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

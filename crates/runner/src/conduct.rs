@@ -97,7 +97,9 @@ impl Conduct<'_> {
     pub(crate) fn set_up(&mut self, limit: Span, logs: &Path) -> Result<(), Error> {
         self.phase = Phase::SetUp;
         let deadline = monotonic_now() + limit.as_ns();
-        // What workloads talk to is there before them.
+        // What workloads talk to is there before them, and each with an address.
+        self.start_all((deadline, limit), logs, |job| job.role == Role::Service)?;
+        self.start_all((deadline, limit), logs, |job| job.role == Role::Client)?;
         self.start_all((deadline, limit), logs, |job| job.role == Role::Node)?;
         self.start_all((deadline, limit), logs, |job| !job.is_foreign())
     }
@@ -117,7 +119,7 @@ impl Conduct<'_> {
         loop {
             self.look()?;
             for job in self.jobs.iter_mut().filter(|job| these(job)) {
-                if let (State::Starting, Role::Node) = (&job.state, job.role) {
+                if let (State::Starting, Role::Node | Role::Service) = (&job.state, job.role) {
                     let pid = self.lab.pids()[job.node];
                     if job.ready.as_ref().is_none_or(|when| is_ready(when, pid, &job.files)) {
                         job.state = State::Ready;
@@ -154,9 +156,10 @@ impl Conduct<'_> {
         let at_ns = monotonic_now() + LEAD_NS;
         self.start_ns = Some(at_ns);
         for (id, job) in self.jobs.iter_mut().enumerate() {
+            let runs_already = job.is_of_the_lab();
             match &mut job.conversation {
                 Some(conversation) => conversation.say(Say::Start { at_ns }),
-                None if job.role == Role::Node => {}
+                None if runs_already => {}
                 None => job.start(self.lab, id as u64)?,
             }
         }
@@ -220,7 +223,8 @@ impl Conduct<'_> {
     pub(crate) fn stop(&mut self) -> Result<(), Error> {
         self.phase = Phase::Stop;
         // What workloads talk to goes after them.
-        self.stop_all(|job| job.role != Role::Node)?;
+        self.stop_all(|job| !job.is_of_the_lab())?;
+        self.stop_all(|job| job.role != Role::Service)?;
         self.stop_all(|_| true)
     }
 

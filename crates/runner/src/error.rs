@@ -17,6 +17,17 @@ pub enum Error {
         /// What is wrong with it.
         fault: image::Error,
     },
+    /// A gateway's way out could not be had.
+    #[error(
+        "{node} could not be given a way out: {why}\n  `nat` needs slirp4netns and /dev/net/tun: \
+         apt install slirp4netns, modprobe tun; or take `nat` out of the experiment"
+    )]
+    Uplink {
+        /// The gateway.
+        node: String,
+        /// What was tried and why it failed.
+        why: String,
+    },
     /// A node's image names no program, and the experiment speaks of one.
     #[error(
         "the root of node {node} names no program of its own, and `ready` or `env` speak of one\n  \
@@ -155,6 +166,12 @@ fn start_hint(failure: &lab::Failure) -> &'static str {
     match failure.errno {
         libc::ENOENT if failure.tried.ends_with("in the node's own root") => {
             "\n  this node sees its own `root` and nothing of the host's: put what is missing there"
+        }
+        libc::ENOENT if failure.tried.starts_with("find dnsmasq") => {
+            "\n  `dhcp` and `dns` need dnsmasq: apt install dnsmasq-base, or take them out"
+        }
+        libc::ENOENT if failure.tried.starts_with("find busybox") => {
+            "\n  `address: dhcp` needs busybox with udhcpc: apt install busybox-static"
         }
         libc::ENOENT => {
             "\n  nodes see the host's files: check the path, or that the name is in PATH"

@@ -3,6 +3,7 @@
 use crate::conversation::Conversation;
 use crate::error::Error;
 use crate::roots::Roots;
+use crate::services;
 use experiment::{Interaction, InteractionPattern, Plan, Ready, Workload};
 use lab::{Exit, Lab, Program, Usage};
 use serde::Serialize;
@@ -25,6 +26,10 @@ pub(crate) enum Role {
     Background,
     /// The program that a node is there for.
     Node,
+    /// What serves a network; it is there before all others, and goes after them.
+    Service,
+    /// What asks for a node's address; it ends when it has it.
+    Client,
 }
 
 /// How far a program is.
@@ -87,7 +92,12 @@ impl Files {
     /// Those in `dir` of a program of `node`: of a workload by its number, or its own.
     pub(crate) fn of(dir: &Path, node: &str, workload: Option<usize>) -> Self {
         let whose = workload.map_or("run".to_owned(), |number| number.to_string());
-        let file = |kind: &str| dir.join(format!("{node}.{whose}.{kind}"));
+        Self::named(dir, &format!("{node}.{whose}"))
+    }
+
+    /// Those in `dir` that are called so.
+    pub(crate) fn named(dir: &Path, name: &str) -> Self {
+        let file = |kind: &str| dir.join(format!("{name}.{kind}"));
         Self { spec: file("json"), events: file("csv"), out: file("out"), err: file("err") }
     }
 
@@ -161,7 +171,8 @@ pub(crate) fn jobs(
 ) -> Result<Vec<Job>, Error> {
     let place: HashMap<&str, usize> =
         plan.nodes.iter().enumerate().map(|(i, node)| (node.name.as_str(), i)).collect();
-    let mut jobs = own_programs(plan, roots, home, dir);
+    let mut jobs = services::programs(plan, dir)?;
+    jobs.extend(own_programs(plan, roots, home, dir));
     for (number, planned) in plan.workloads.iter().enumerate() {
         match planned {
             Workload::Interaction(interaction) => {
@@ -304,6 +315,34 @@ fn write_spec(
 }
 
 impl Job {
+    /// A program of the tool's choice on a node, not yet started, that may end with
+    /// status 0.
+    pub(crate) fn new(
+        node: usize,
+        planned: &experiment::PlannedNode,
+        role: Role,
+        argv: Vec<String>,
+        dir: &Path,
+        files: Files,
+    ) -> Self {
+        Self {
+            node,
+            name: planned.name.clone(),
+            workload: None,
+            role,
+            argv,
+            cwd: dir.to_path_buf(),
+            env: Vec::new(),
+            conversation: None,
+            state: State::Starting,
+            progress: (0, 0),
+            ready: None,
+            asked_to_end: false,
+            may_end: true,
+            files,
+        }
+    }
+
     /// Starts the program in its node, under the number `id`.
     pub(crate) fn start(&mut self, lab: &Lab, id: u64) -> Result<(), Error> {
         // A node's own program may start more than once and goes on in its log.
@@ -317,7 +356,10 @@ impl Job {
             options.open(path).map_err(Error::write(path))
         };
         let control = match self.role {
-            Role::Command | Role::Background | Role::Node => None,
+            Role::Command | Role::Background | Role::Node | Role::Service => None,
+            // It sees the host's files wherever it runs, for who has a control socket
+            // is one of ours; but it has nothing to say there.
+            Role::Client => Some(Conversation::begin().map_err(Error::io("make a socket"))?.1),
             Role::Source | Role::Sink => {
                 let (ours, theirs) = Conversation::begin().map_err(Error::io("make a socket"))?;
                 self.conversation = Some(ours);
@@ -337,7 +379,12 @@ impl Job {
 
     /// Whether it is a program of the user's.
     pub(crate) fn is_foreign(&self) -> bool {
-        matches!(self.role, Role::Command | Role::Background | Role::Node)
+        !matches!(self.role, Role::Source | Role::Sink)
+    }
+
+    /// Whether it is there before the workloads, and stays after them.
+    pub(crate) fn is_of_the_lab(&self) -> bool {
+        matches!(self.role, Role::Node | Role::Service | Role::Client)
     }
 
     /// The same program once more, not yet started.

@@ -20,8 +20,10 @@ mod quiet;
 mod ready;
 mod roots;
 mod run;
+mod services;
 mod summary;
 mod topology;
+mod uplink;
 
 pub use conduct::{Phase, Progress, Watch};
 pub use error::Error;

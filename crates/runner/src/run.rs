@@ -14,6 +14,7 @@ use crate::netem::{self, Impairments};
 use crate::quiet::Patience;
 use crate::roots::Roots;
 use crate::topology::Topology;
+use crate::uplink::Uplink;
 use experiment::{Backend, Interaction, InteractionPattern, Plan, Workload};
 use lab::Lab;
 use measure::{Accounting, Broken, Capture, Decisions, Facts, Message, Sampler, Verdict};
@@ -112,6 +113,7 @@ pub fn run(
     )
     .map_err(Error::io("start the medium"))?;
 
+    let uplinks = Uplink::all(plan, &lab)?;
     // A machine that cannot have a door has its run all the same.
     let (door, errands) = Door::open(plan, &topology, engine.remote()).ok().unzip();
     let office = Office {
@@ -164,6 +166,7 @@ pub fn run(
     drop(corrections);
     let socket_drops = lab.pids().iter().map(|pid| lab::socket_drops(*pid)).sum();
     let outcome = engine.stop().map_err(Error::io("carry frames"))?;
+    drop(uplinks);
     drop(lab);
     let mut accounting = outcome.observer;
     let capture_missed = match accounting.take_capture() {

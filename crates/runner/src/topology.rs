@@ -61,7 +61,10 @@ impl Topology {
                 interfaces.push(Interface {
                     name: link.interface.clone(),
                     mac: link.mac.0,
-                    address: link.address,
+                    address: match link.by_dhcp {
+                        true => std::net::Ipv4Addr::UNSPECIFIED,
+                        false => link.address,
+                    },
                     prefix: network.prefix,
                     mtu: network.mtu.get() as u32,
                     neighbours: neighbours.remove(&(node, segment)).unwrap_or_default(),
@@ -86,7 +89,13 @@ impl Topology {
                 cpus: planned.limits.cpus,
                 memory: planned.limits.memory.map(units::Bytes::get),
             };
-            let setting = Setting { root: roots.root(planned), ..Setting::default() };
+            let setting = Setting {
+                root: roots.root(planned),
+                resolver: planned.resolver,
+                gateway: planned.gateway,
+                forwards: planned.services.is_some_and(|services| services.nat),
+                ..Setting::default()
+            };
             let spec = NodeSpec { name: planned.name.clone(), interfaces, setting };
             topology.members.push(Member { spec, limits });
         }

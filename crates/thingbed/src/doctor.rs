@@ -66,6 +66,7 @@ pub fn doctor(json: bool) -> Status {
         memory(),
         pressure(),
         zeromq(),
+        services(),
         tshark(),
     ];
     if json {
@@ -338,6 +339,36 @@ fn zeromq() -> Finding {
             Finding::bad(what, Grade::Lacking, format!("libzmq {version} without PGM"), costs, mend)
         }
     }
+}
+
+/// What `nat`, `dhcp`, `dns` and `address: dhcp` need.
+fn services() -> Finding {
+    let what = "services of networks";
+    let needs = [
+        ("slirp4netns", "`nat`", "slirp4netns"),
+        ("dnsmasq", "`dhcp` and `dns`", "dnsmasq-base"),
+        ("busybox", "`address: dhcp`", "busybox-static"),
+    ];
+    // dnsmasq lies in a folder that users may not have in their PATH.
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let there = |name: &str| {
+        path.split(':').any(|dir| fs::exists(format!("{dir}/{name}")).is_ok_and(|is| is))
+    };
+    let lacks: Vec<_> = needs.into_iter().filter(|(name, ..)| !there(name)).collect();
+    if lacks.is_empty() {
+        return Finding::good(what, "slirp4netns, dnsmasq and busybox");
+    }
+    let join = |texts: Vec<&str>| texts.join(", ");
+    Finding::bad(
+        what,
+        Grade::Lacking,
+        format!("not found: {}", join(lacks.iter().map(|(name, ..)| *name).collect())),
+        &format!("{} cannot be had", join(lacks.iter().map(|(_, costs, _)| *costs).collect())),
+        &format!(
+            "apt install {}",
+            lacks.iter().map(|(_, _, mend)| *mend).collect::<Vec<_>>().join(" ")
+        ),
+    )
 }
 
 fn tshark() -> Finding {

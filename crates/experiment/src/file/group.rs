@@ -2,6 +2,7 @@
 
 use crate::problem::Problem;
 use crate::read::{At, Fields, Fixed, Named, Read, Sink};
+use crate::scalar::{Word, word};
 use crate::tree::Node;
 use schemars::JsonSchema;
 use units::Bytes;
@@ -14,6 +15,8 @@ pub(crate) struct Group {
     pub count: Option<At<u32>>,
     /// What each of them may use.
     pub limits: Option<Limits>,
+    /// How it gets its addresses: `planned`, or `dhcp` on networks that have it.
+    pub address: Option<At<Addressing>>,
     /// Its root file system in place of the host's: a folder, or an image, which is
     /// an archive of `docker save` or an OCI layout. Relative to this file.
     pub root: Option<At<String>>,
@@ -34,6 +37,7 @@ impl Read for Group {
         let group = Self {
             count: fields.optional("count"),
             limits: fields.optional("limits"),
+            address: fields.optional("address"),
             root: fields.optional("root"),
             image: fields.optional("image"),
             run: fields.optional("run"),
@@ -42,6 +46,27 @@ impl Read for Group {
         };
         fields.finish();
         Some(group)
+    }
+}
+
+/// How nodes get their addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Addressing {
+    /// The lab sets them.
+    Planned,
+    /// They ask for them.
+    Dhcp,
+}
+
+impl Word for Addressing {
+    const WHAT: &'static str = "a way to get addresses";
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("planned", Self::Planned), ("dhcp", Self::Dhcp)];
+}
+
+impl Read for Addressing {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        word(node, sink)
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) use fault::Fault;
 pub(crate) use foreign::{Foreign, Model as ForeignModel};
 #[cfg(test)]
 pub(crate) use group::Limits;
-pub(crate) use group::{Group, Ready};
+pub(crate) use group::{Addressing, Group, Ready};
 pub(crate) use impairment::Impairment;
 pub(crate) use models::{Cells, Codel, Gilbert, Markov, Outage, Red, Shape, Slot};
 pub(crate) use network::{Cell, Channel, Link, Network, Profile};

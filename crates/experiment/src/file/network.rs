@@ -35,6 +35,12 @@ pub(crate) struct Network {
     pub channel: Option<At<Channel>>,
     /// Impairments by group, in place of a profile's.
     pub links: Option<Named<Link>>,
+    /// Whether a gateway on it leads to the outside, by NAT; false unless given.
+    pub nat: Option<At<bool>>,
+    /// Whether a server on it gives addresses to those who ask; false unless given.
+    pub dhcp: Option<At<bool>>,
+    /// Whether a server on it knows the names of all nodes; false unless given.
+    pub dns: Option<At<bool>>,
     /// What changes while it runs: see `at`, from the start of the impairments.
     pub timetable: Option<Vec<Entry>>,
 }
@@ -50,6 +56,9 @@ impl Read for Network {
             backend: fields.optional("backend"),
             channel: fields.optional("channel"),
             links: fields.optional("links"),
+            nat: fields.optional("nat"),
+            dhcp: fields.optional("dhcp"),
+            dns: fields.optional("dns"),
             timetable: fields.optional("timetable"),
         };
         if let Some(profile) = &network.profile {

@@ -8,6 +8,7 @@ mod networks;
 mod nodes;
 mod payload;
 mod root;
+mod services;
 mod timetable;
 mod workloads;
 
@@ -29,6 +30,7 @@ const SETUP_LIMIT: Span = Span::from_ns(60_000_000_000);
 pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) -> Plan {
     let nodes = Nodes::of(file, base, sink);
     let networks = Networks::of(file, &nodes, base, sink);
+    services::check(file, &networks, sink);
     let said = positive(&file.duration, "duration", sink);
     let span = |at: &Option<At<Span>>, other| at.as_ref().map_or(other, |at| at.value);
     let drain = span(&file.drain, DRAIN);

@@ -2,9 +2,11 @@
 
 use crate::file::{Channel, File, Impairment, Link, Network, Profile};
 use crate::mac::Mac;
-use crate::plan::{Backend, PlannedChange, PlannedChannel, PlannedLink, PlannedNetwork};
+use crate::plan::{
+    Backend, PlannedChange, PlannedChannel, PlannedLink, PlannedNetwork, PlannedServices,
+};
 use crate::problem::Problem;
-use crate::read::{Named, Sink};
+use crate::read::{At, Named, Sink};
 use crate::resolve::checks::{self, Waits};
 use crate::resolve::impairments;
 use crate::resolve::netem;
@@ -24,9 +26,9 @@ const USUAL_MTU: Bytes = Bytes::new(1500);
 const MULTICAST: u64 = 100_000_000;
 
 /// A network whose parts are looked up.
-struct Resolved<'f> {
-    name: &'f str,
-    subnet: Subnet,
+pub(super) struct Resolved<'f> {
+    pub(super) name: &'f str,
+    pub(super) subnet: Subnet,
     mtu: Bytes,
     backend: Backend,
     channel: Option<Channel>,
@@ -35,11 +37,12 @@ struct Resolved<'f> {
     timetable: Vec<PlannedChange>,
     /// Groups in the order of their addresses, and the index of their first.
     members: Vec<(&'f str, u64)>,
+    pub(super) services: PlannedServices,
 }
 
 /// The networks of a file.
 pub(super) struct Networks<'f> {
-    networks: Vec<Resolved<'f>>,
+    pub(super) networks: Vec<Resolved<'f>>,
     /// Whether all could be resolved; if not, who can reach whom is unknown.
     pub whole: bool,
 }
@@ -86,8 +89,9 @@ impl<'f> Networks<'f> {
         planned.collect()
     }
 
-    /// The links of the node at `index` of `group`.
-    pub fn links(&self, group: &str, index: u64) -> Vec<PlannedLink> {
+    /// The links of the node at `index` of `group`, which asks for its addresses where
+    /// it can if `by_dhcp`.
+    pub fn links(&self, group: &str, index: u64, by_dhcp: bool) -> Vec<PlannedLink> {
         let on = self.networks.iter().filter_map(|network| {
             let (_, first) = network.members.iter().find(|(member, _)| *member == group)?;
             Some((network, network.subnet.address(first + index)?))
@@ -97,8 +101,9 @@ impl<'f> Networks<'f> {
                 let (up, down, states) = network.impairments(group);
                 let interface = format!("eth{number}");
                 let mac = Mac::from(address);
+                let by_dhcp = by_dhcp && network.services.dhcp;
                 let network = network.name.to_owned();
-                PlannedLink { network, interface, address, mac, up, down, states }
+                PlannedLink { network, interface, address, by_dhcp, mac, up, down, states }
             })
             .collect()
     }
@@ -119,6 +124,11 @@ impl<'f> Networks<'f> {
 }
 
 impl Resolved<'_> {
+    /// Whether `group` is on it.
+    pub(super) fn has(&self, group: &str) -> bool {
+        self.members.iter().any(|(member, _)| *member == group)
+    }
+
     fn channel(&self) -> PlannedChannel {
         match &self.channel {
             None | Some(Channel::Switch) => PlannedChannel::Switch,
@@ -192,6 +202,13 @@ fn resolve<'f>(
         }
     }
     let subnet = network.subnet.as_ref()?;
+    let given = |at: &Option<At<bool>>| at.as_ref().is_some_and(|at| at.value);
+    let services = PlannedServices {
+        nat: given(&network.nat),
+        dhcp: given(&network.dhcp),
+        dns: given(&network.dns),
+    };
+    size += u64::from(services.any());
     if size > subnet.value.room() {
         let (wanted, room) = (subnet.value, subnet.value.room());
         let text = format!("{size} nodes do not fit in {wanted}, which has room for {room}");
@@ -232,7 +249,8 @@ fn resolve<'f>(
     });
     let links = links.collect();
     let channel = channel.cloned();
-    Some(Resolved { name, subnet: subnet.value, mtu, backend, channel, links, timetable, members })
+    let subnet = subnet.value;
+    Some(Resolved { name, subnet, mtu, backend, channel, links, timetable, members, services })
 }
 
 fn profiles_of(file: &File) -> Option<&Named<Profile>> {

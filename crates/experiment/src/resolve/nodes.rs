@@ -1,12 +1,12 @@
 //! Groups, and the nodes that they stand for.
 
-use crate::file::{File, Group};
+use crate::file::{Addressing, File, Group};
 use crate::nearest::advice;
 use crate::plan::{PlannedLimits, PlannedNode, PlannedRoot, Program, Ready};
 use crate::problem::Problem;
 use crate::read::{At, Named, OneOrMore, Sink};
 use crate::resolve::networks::Networks;
-use crate::resolve::root;
+use crate::resolve::{root, services};
 use crate::source::Place;
 use indexmap::IndexMap;
 use std::collections::{HashMap, HashSet};
@@ -145,13 +145,27 @@ impl<'f> Nodes<'f> {
                 memory: limits.memory.as_ref().map(|memory| memory.value),
             });
             let program = self.groups.and_then(|groups| program(groups.get(group)?));
+            let typed = self.groups.and_then(|groups| groups.get(group)?.address.as_ref());
+            let by_dhcp = typed.is_some_and(|at| at.value == Addressing::Dhcp);
+            let (gateway, resolver) = services::of(group, by_dhcp, networks);
             for (index, name) in self.names(group).into_iter().enumerate() {
-                let links = networks.links(group, index as u64);
+                let links = networks.links(group, index as u64, by_dhcp);
                 let root = self.roots.get(group).cloned();
                 let (group, program) = ((*group).to_owned(), program.clone());
-                planned.push(PlannedNode { name, group, links, limits, root, program });
+                planned.push(PlannedNode {
+                    name,
+                    group,
+                    links,
+                    limits,
+                    services: None,
+                    gateway,
+                    resolver,
+                    root,
+                    program,
+                });
             }
         }
+        planned.extend(services::nodes(networks));
         planned
     }
 }

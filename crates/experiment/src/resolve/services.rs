@@ -1,0 +1,102 @@
+//! What networks are asked to have: a way out, addresses for those who ask, names.
+
+use crate::file::{Addressing, File};
+use crate::mac::Mac;
+use crate::plan::{PlannedLimits, PlannedLink, PlannedNode};
+use crate::problem::Problem;
+use crate::read::{Named, Sink};
+use crate::resolve::networks::{Networks, Resolved};
+use crate::subnet::Subnet;
+use std::net::Ipv4Addr;
+
+/// Where a gateway is on its way out: set apart for carriers (RFC 6598), so that it is
+/// neither a user's nor, most likely, the outside's.
+pub const OUTSIDE: &str = "100.127.255.0/24";
+
+/// Checks what is asked of networks and of groups that ask for addresses.
+pub(super) fn check(file: &File, networks: &Networks<'_>, sink: &mut Sink) {
+    for (group, _, typed) in file.nodes.iter().flat_map(Named::iter) {
+        let Some(at) = typed.address.as_ref().filter(|at| at.value == Addressing::Dhcp) else {
+            continue;
+        };
+        let served = |network: &Resolved<'_>| network.services.dhcp && network.has(group);
+        if networks.whole && !networks.networks.iter().any(served) {
+            let problem = Problem::new(format!("nobody gives `{group}` an address")).at(at.place);
+            sink.add(problem.label("give a network that it is attached to `dhcp: true`"));
+        }
+    }
+    let outside: Option<Subnet> = OUTSIDE.parse().ok();
+    let leads_out = networks.networks.iter().any(|network| network.services.nat);
+    for (name, _, typed) in file.networks.iter().flat_map(Named::iter) {
+        if let (Some(subnet), Some(outside), true) = (&typed.subnet, outside, leads_out)
+            && subnet.value.overlaps(outside)
+        {
+            let problem = Problem::new(format!("`{name}` overlaps {OUTSIDE}")).at(subnet.place);
+            sink.add(problem.label("gateways need these addresses for `nat`: take others"));
+        }
+    }
+    for (name, place, _) in file.networks.iter().flat_map(Named::iter) {
+        let own = |network: &&Resolved<'_>| network.name == name && network.services.any();
+        let taken = networks.networks.iter().find(own).map(node_name);
+        let taken = taken.filter(|own| file.nodes.iter().any(|groups| groups.has(own)));
+        if let Some(own) = taken {
+            let text = format!("the node of the services of `{name}` would be called `{own}`");
+            sink.add(Problem::new(text).at(place).label("a group has this name; give it another"));
+        }
+    }
+}
+
+/// The nodes that networks have for their services, one each.
+pub(super) fn nodes(networks: &Networks<'_>) -> Vec<PlannedNode> {
+    let networks = networks.networks.iter().filter(|network| network.services.any());
+    let node = |network: &Resolved<'_>| {
+        let address = address(network)?;
+        let link = PlannedLink {
+            network: network.name.to_owned(),
+            interface: "eth0".to_owned(),
+            address,
+            by_dhcp: false,
+            mac: Mac::from(address),
+            up: medium::Impairment::default(),
+            down: medium::Impairment::default(),
+            states: None,
+        };
+        Some(PlannedNode {
+            name: node_name(network),
+            group: node_name(network),
+            links: vec![link],
+            limits: PlannedLimits::default(),
+            services: Some(network.services),
+            gateway: None,
+            resolver: None,
+            root: None,
+            program: None,
+        })
+    };
+    networks.filter_map(node).collect()
+}
+
+/// The gateway and the name server of `group`: those of the first network that has
+/// one. Who asks for its address learns the gateway with it.
+pub(super) fn of(
+    group: &str,
+    by_dhcp: bool,
+    networks: &Networks<'_>,
+) -> (Option<Ipv4Addr>, Option<Ipv4Addr>) {
+    let mut on = networks.networks.iter().filter(|network| network.has(group));
+    let gateway = on.clone().find(|network| network.services.nat);
+    let gateway = gateway.filter(|network| !(by_dhcp && network.services.dhcp)).and_then(address);
+    (gateway, on.find(|network| network.services.dns).and_then(address))
+}
+
+/// The subnet's last address: the nodes' own stay what they are.
+fn address(network: &Resolved<'_>) -> Option<Ipv4Addr> {
+    network.subnet.address(network.subnet.room() - 1)
+}
+
+/// A host name made of the network's.
+fn node_name(network: &Resolved<'_>) -> String {
+    let fits = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let name: String = network.name.chars().map(fits).take(50).collect();
+    format!("{}-services", name.trim_matches('-'))
+}

@@ -1,0 +1,112 @@
+//! A node that is a gateway: it passes packets on, and gives those that leave by one
+//! interface its own address. By the kernel's nf_tables, over netlink, within the
+//! node's own network namespace.
+
+use crate::netlink::{Message, NESTED, exchange};
+use crate::wire::Failure;
+use nix::errno::Errno;
+
+/// Message types and attributes of linux/netfilter/nf_tables.h and nfnetlink.h.
+const TABLES: u16 = 10 << 8;
+const NEW_TABLE: u16 = TABLES;
+const NEW_CHAIN: u16 = TABLES | 3;
+const NEW_RULE: u16 = TABLES | 6;
+const BATCH_BEGIN: u16 = 16;
+const BATCH_END: u16 = 17;
+const REGISTER: u32 = 1;
+const META_OUT_NAME: u32 = 7;
+/// The hook after routing, and the usual place of address translation there.
+const AFTER_ROUTING: u32 = 4;
+const SOURCE_NAT: u32 = 100;
+
+/// Makes this node a gateway to what lies behind the interface `outside`, which may
+/// come later.
+pub(crate) fn gateway(outside: &str) -> Result<(), Failure> {
+    let forward = "/proc/sys/net/ipv4/ip_forward";
+    std::fs::write(forward, "1").map_err(|error| {
+        let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
+        Failure::of(format!("write {forward}"), errno)
+    })?;
+    exchange(libc::NETLINK_NETFILTER, &batch(outside))
+        .map(drop)
+        .map_err(|errno| Failure::of("translate addresses by nf_tables", errno))
+}
+
+/// The table, its chain and the rule, made all at once or not at all.
+fn batch(outside: &str) -> Vec<u8> {
+    let create = libc::NLM_F_CREATE;
+    let mut table = message(NEW_TABLE, create);
+    table.text(1, TABLE);
+
+    let mut chain = message(NEW_CHAIN, create);
+    chain.text(1, TABLE);
+    chain.text(3, CHAIN);
+    let hook = chain.begin(4 | NESTED);
+    chain.number(1, AFTER_ROUTING);
+    chain.number(2, SOURCE_NAT);
+    chain.end(hook);
+    chain.text(7, "nat");
+
+    let mut rule = message(NEW_RULE, create | libc::NLM_F_APPEND | libc::NLM_F_ACK);
+    rule.text(1, TABLE);
+    rule.text(2, CHAIN);
+    let expressions = rule.begin(4 | NESTED);
+    expression(&mut rule, "meta", |rule| {
+        rule.number(1, REGISTER);
+        rule.number(2, META_OUT_NAME);
+    });
+    expression(&mut rule, "cmp", |rule| {
+        rule.number(1, REGISTER);
+        rule.number(2, 0);
+        let data = rule.begin(3 | NESTED);
+        let mut name = [0; libc::IFNAMSIZ];
+        name[..outside.len()].copy_from_slice(outside.as_bytes());
+        rule.bytes(1, &name);
+        rule.end(data);
+    });
+    expression(&mut rule, "masq", |_| {});
+    rule.end(expressions);
+
+    [limit(BATCH_BEGIN), table.finish(), chain.finish(), rule.finish(), limit(BATCH_END)].concat()
+}
+
+const TABLE: &str = "thingbed";
+const CHAIN: &str = "outward";
+
+fn expression(rule: &mut Message, name: &str, fill: impl FnOnce(&mut Message)) {
+    let element = rule.begin(1 | NESTED);
+    rule.text(1, name);
+    let data = rule.begin(2 | NESTED);
+    fill(rule);
+    rule.end(data);
+    rule.end(element);
+}
+
+/// A message about IPv4: `struct nfgenmsg` has the family, a version and a number.
+fn message(kind: u16, flags: libc::c_int) -> Message {
+    Message::new(kind, flags, &[libc::AF_INET as u8, 0, 0, 0])
+}
+
+/// The beginning or the end of what is to be done as one.
+fn limit(kind: u16) -> Vec<u8> {
+    Message::new(kind, 0, &[0, 0, 0, 10]).finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_batch_is_whole_messages_one_after_the_other() {
+        let bytes = batch("tap0");
+        let (mut at, mut kinds) = (0, Vec::new());
+        while at < bytes.len() {
+            let len = u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+            kinds.push(u16::from_ne_bytes(bytes[at + 4..at + 6].try_into().unwrap()));
+            assert_eq!(len % 4, 0, "each begins on a multiple of four");
+            at += len;
+        }
+        assert_eq!(at, bytes.len());
+        assert_eq!(kinds, [BATCH_BEGIN, NEW_TABLE, NEW_CHAIN, NEW_RULE, BATCH_END]);
+    }
+}

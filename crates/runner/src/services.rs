@@ -1,0 +1,97 @@
+//! The programs behind networks' services: dnsmasq on a network's own node, and a
+//! DHCP client on nodes that ask for their addresses.
+
+use crate::error::Error;
+use crate::jobs::{Files, Job, Role};
+use crate::uplink::NAME_SERVER;
+use experiment::{Plan, PlannedNode, PlannedServices, Ready};
+use std::fmt::Write;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// What the client does with what it was given, as its manual has it.
+const SCRIPT: &str = "#!/bin/sh
+case $1 in bound|renew) ;; *) exit 0 ;; esac
+busybox ip addr flush dev $interface
+busybox ip addr add $ip/$mask broadcast + dev $interface || exit 1
+for gateway in $router; do busybox ip route replace default via $gateway; break; done
+";
+
+/// The programs of `plan`, with their files in `dir`.
+pub(crate) fn programs(plan: &Plan, dir: &Path) -> Result<Vec<Job>, Error> {
+    let mut jobs = Vec::new();
+    for (node, planned) in plan.nodes.iter().enumerate() {
+        if let Some(services) = planned.services.filter(|services| services.dhcp || services.dns) {
+            jobs.push(server(plan, node, services, dir)?);
+        }
+        for link in planned.links.iter().filter(|link| link.by_dhcp) {
+            let script = dir.join("dhcp.sh");
+            if !script.exists() {
+                fs::write(&script, SCRIPT).map_err(Error::write(&script))?;
+                let mode = fs::Permissions::from_mode(0o755);
+                fs::set_permissions(&script, mode).map_err(Error::write(&script))?;
+            }
+            // One lease, which does not end: once it has that, its work is done.
+            let argv = ["busybox", "udhcpc", "-f", "-q", "-n", "-t", "20", "-T", "1", "-i"];
+            let rest = [&link.interface, "-s", &script.display().to_string()].map(str::to_owned);
+            let argv = argv.into_iter().map(str::to_owned).chain(rest).collect();
+            let files = Files::named(dir, &format!("{}.dhcp-{}", planned.name, link.interface));
+            jobs.push(Job::new(node, planned, Role::Client, argv, dir, files));
+        }
+    }
+    Ok(jobs)
+}
+
+fn server(plan: &Plan, node: usize, services: PlannedServices, dir: &Path) -> Result<Job, Error> {
+    let planned = &plan.nodes[node];
+    let path = dir.join(format!("{}.conf", planned.name));
+    fs::write(&path, configuration(plan, planned, services)).map_err(Error::write(&path))?;
+    let argv = ["dnsmasq", "--keep-in-foreground", "--pid-file", "--log-facility=-"];
+    let argv =
+        argv.into_iter().map(str::to_owned).chain([format!("--conf-file={}", path.display())]);
+    let files = Files::named(dir, &planned.name);
+    let mut job = Job::new(node, planned, Role::Service, argv.collect(), dir, files);
+    // It lies in a folder that users may not have there.
+    let path = std::env::var("PATH").unwrap_or_default();
+    job.env.push(("PATH".to_owned(), format!("{path}:/usr/sbin:/sbin")));
+    job.ready = Some(Ready::Udp(if services.dns { 53 } else { 67 }));
+    Ok(job)
+}
+
+/// What dnsmasq is to do: give each node that asks the address that the plan says, for
+/// ever, and answer for all names of the plan.
+fn configuration(plan: &Plan, own: &PlannedNode, services: PlannedServices) -> String {
+    let mut text = String::from("user=root\ninterface=eth0\nbind-interfaces\nno-resolv\nno-poll\n");
+    let Some(link) = own.links.first() else { return text };
+    let network = plan.network(&link.network);
+    let mut line = |words: std::fmt::Arguments<'_>| {
+        let _ = text.write_fmt(words);
+        text.push('\n');
+    };
+    match services.dns {
+        false => line(format_args!("port=0")),
+        true if services.nat => line(format_args!("server={NAME_SERVER}")),
+        true => {}
+    }
+    if let (true, Some(network)) = (services.dhcp, network) {
+        let mask = u32::MAX.checked_shl(32 - u32::from(network.prefix)).unwrap_or(0);
+        let (base, mask) = (network.subnet.base(), std::net::Ipv4Addr::from(mask));
+        line(format_args!("dhcp-range={base},static,{mask},infinite"));
+        line(format_args!("dhcp-authoritative\nno-ping\nleasefile-ro"));
+        // By number: 3 is the router, 6 the name server; without a value, neither.
+        let own = link.address;
+        for (number, has) in [(3, services.nat), (6, services.dns)] {
+            match has {
+                true => line(format_args!("dhcp-option={number},{own}")),
+                false => line(format_args!("dhcp-option={number}")),
+            }
+        }
+        for node in &plan.nodes {
+            for link in node.links.iter().filter(|l| l.by_dhcp && l.network == network.name) {
+                line(format_args!("dhcp-host={},{},infinite", link.mac, link.address));
+            }
+        }
+    }
+    text
+}

@@ -1,0 +1,135 @@
+//! What networks have by one line in the file: a way out, addresses, names. The
+//! outside is a namespace of the test's own; the internet takes no part.
+
+mod common;
+
+use common::{Bed, Said, figure, has, is_root, json};
+use std::fs;
+use std::process::Command;
+
+/// Runs the tool in a network namespace that plays the outside: it has the address
+/// 203.0.113.1, where a web server has one file, and another server at its loopback.
+fn run_outside(bed: &Bed) -> Said {
+    let tool = env!("CARGO_BIN_EXE_thingbed");
+    let line = format!(
+        "busybox ip link set lo up; busybox ip addr add 203.0.113.1/32 dev lo; \
+         mkdir -p www; echo from-outside > www/hello; \
+         busybox httpd -p 203.0.113.1:80 -h www; busybox httpd -p 127.0.0.1:81 -h www; \
+         {tool} run e.yaml -q"
+    );
+    // As process 1 of a namespace it takes the servers with it.
+    let mut command = Command::new("unshare");
+    command.args(["-n", "-p", "-f", "--mount-proc", "sh", "-c", &line]).current_dir(bed.path());
+    Said::of(command.output().unwrap())
+}
+
+fn missing(programs: &[&str]) -> bool {
+    let missing = programs.iter().find(|program| !has(program));
+    missing.is_some_and(|program| {
+        eprintln!("NOT RUN: needs {program}");
+        true
+    })
+}
+
+fn out(bed: &Bed, experiment: &str, name: &str) -> String {
+    let path = bed.sweep(experiment).join("programs").join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn nat_is_a_way_out_and_not_a_way_in() {
+    if !is_root() || missing(&["slirp4netns", "busybox", "unshare"]) {
+        return;
+    }
+    let bed = Bed::new();
+    let fetch = |server: &str| {
+        format!("echo GET /hello | busybox nc -w 3 {server} | busybox grep from-outside")
+    };
+    let inside = format!(
+        "{}; {} || echo no-loopback; {} || echo no-loopback",
+        fetch("203.0.113.1 80"),
+        fetch("100.127.255.2 81"),
+        fetch("127.0.0.1 81"),
+    );
+    bed.write(
+        "e.yaml",
+        &format!(
+            "experiment: out
+nodes:
+  meter: {{count: 2}}
+  island: {{}}
+networks:
+  field: {{attach: meter, subnet: 10.4.0.0/24, nat: true}}
+  shut: {{attach: island, subnet: 10.5.0.0/24}}
+workloads:
+  - command: {{on: meter, run: [sh, -c, '{inside}']}}
+  - command: {{on: island, run: [sh, -c, '{} || echo shut']}}
+duration: 1 s
+drain: 20 s
+",
+            fetch("203.0.113.1 80")
+        ),
+    );
+    run_outside(&bed).ran(&["report: "]);
+    for meter in ["meter-1", "meter-2"] {
+        let said = out(&bed, "out", &format!("{meter}.0.out"));
+        assert_eq!(said, "from-outside\nno-loopback\nno-loopback\n");
+    }
+    assert_eq!(out(&bed, "out", "island.1.out"), "shut\n");
+    let summary = json(&bed.sweep("out").join("summary.json"));
+    assert!(figure(&summary, ".groups.field-services.tx_frames") > 4.0, "{summary:#}");
+}
+
+#[test]
+fn addresses_are_asked_for_and_names_are_known() {
+    if missing(&["dnsmasq", "busybox"]) {
+        return;
+    }
+    let bed = Bed::new();
+    let look = "busybox ip -4 addr show dev eth0; busybox ip route; busybox nslookup gateway; \
+                cat /etc/resolv.conf";
+    bed.write(
+        "e.yaml",
+        &format!(
+            "experiment: names
+nodes:
+  gateway: {{}}
+  meter: {{count: 3, address: dhcp}}
+networks:
+  field:
+    attach: [gateway, meter]
+    subnet: 10.4.0.0/24
+    dhcp: true
+    dns: true
+    links: {{meter: {{up: {{loss: 100 %}}}}}}
+models:
+  udp-rr: {{down: udp/request-response, up: udp/request-response, every: 0.1 s, drain: 1 s}}
+workloads:
+  - interaction: {{source: gateway, sinks: meter, model: udp-rr, payload: payload.xml}}
+duration: 1 s
+"
+        ),
+    );
+    // Impairments begin when all have their addresses.
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&["report: "]);
+    let summary = json(&bed.sweep("names").join("summary.json"));
+    assert_eq!(figure(&summary, ".messages.delivered"), 10.0, "{summary:#}");
+    assert_eq!(figure(&summary, ".messages.replies"), 0.0, "{summary:#}");
+    let text = fs::read_to_string(bed.path().join("e.yaml")).unwrap();
+    let text = text.replace("    links: {meter: {up: {loss: 100 %}}}\n", "");
+    bed.write(
+        "e.yaml",
+        &format!("{text}drain: 10 s\n").replace(
+            "workloads:\n",
+            &format!("workloads:\n  - command: {{on: meter-2, run: [sh, -c, '{look}']}}\n"),
+        ),
+    );
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&["report: "]);
+    let seen = out(&bed, "names", "meter-2.0.out");
+    assert!(seen.contains("inet 10.4.0.3/24"), "as planned: {seen}");
+    assert!(!seen.contains("default"), "nothing leads out: {seen}");
+    assert!(seen.contains("10.4.0.254") && seen.contains("10.4.0.1"), "{seen}");
+    assert!(seen.ends_with("nameserver 10.4.0.254\n"), "{seen}");
+    let given = out(&bed, "names", "field-services.err");
+    assert_eq!(given.matches("DHCPACK").count(), 3, "{given}");
+}
