@@ -62,7 +62,7 @@ fn live(socket: &OwnedFd, wire: Option<&OwnedFd>) -> Result<(), Failure> {
     let home = match &spec.setting.root {
         Some(root) => Some(root::enter(&spec, root)?),
         None => {
-            spec.setting.resolver.map_or(Ok(()), |server| root::ask_server(server))?;
+            spec.setting.resolver.map_or(Ok(()), root::ask_server)?;
             None
         }
     };
