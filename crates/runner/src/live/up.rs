@@ -10,7 +10,9 @@ use crate::folder::Folder;
 use crate::jobs::own_programs;
 use crate::netem::{self, Impairments};
 use crate::roots::Roots;
+use crate::services;
 use crate::topology::Topology;
+use crate::uplink::Uplink;
 use experiment::Plan;
 use lab::Lab;
 use measure::Accounting;
@@ -57,6 +59,7 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
     let places = topology.places.clone();
     let engine = Engine::start(carrier, waker, topology.segments.clone(), places, accounting)
         .map_err(Error::io("start the medium"))?;
+    let uplinks = Uplink::all(plan, &lab)?;
     let (door, errands) =
         Door::open(plan, &topology, engine.remote()).map_err(Error::io("open the lab's door"))?;
     let office = Office {
@@ -66,10 +69,12 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
         since: monotonic_now(),
         interrupted,
     };
+    let mut jobs = services::programs(plan, &programs)?;
+    jobs.extend(own_programs(plan, &roots, home, &programs));
     let mut conduct = Conduct {
         lab: &mut lab,
         engine: &engine,
-        jobs: own_programs(plan, &roots, home, &programs),
+        jobs,
         interrupted,
         watch: &mut (),
         expected: 0,
@@ -101,6 +106,7 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
     drop(conduct);
     drop(door);
     let outcome = engine.stop().map(drop).map_err(Error::io("carry frames"));
+    drop(uplinks);
     drop(lab);
     outcome
 }
