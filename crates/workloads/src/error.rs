@@ -54,6 +54,14 @@ pub enum Error {
         /// Its version.
         version: String,
     },
+    /// A broker, or the library that talks to it, refused something.
+    #[error("could not {tried}: {why}")]
+    Mqtt {
+        /// What was tried, where.
+        tried: String,
+        /// The word of the broker or of the library on it, and the mend.
+        why: String,
+    },
     /// Anything else the kernel or libzmq refused.
     #[error("could not {tried}: {source}")]
     Io {
@@ -69,6 +77,11 @@ impl Error {
     pub(crate) fn io(tried: &str) -> impl FnOnce(io::Error) -> Self {
         let tried = tried.to_owned();
         move |source| Self::Io { tried, source }
+    }
+
+    /// What could not be done with a broker, and why.
+    pub(crate) fn mqtt(tried: &str, why: impl std::fmt::Display) -> Self {
+        Self::Mqtt { tried: tried.to_owned(), why: why.to_string() }
     }
 
     /// For `map_err`: libzmq refused what was tried.

@@ -19,6 +19,12 @@ pub enum Event {
     ReplyReceived,
     /// A message or a reply came once more.
     Duplicate,
+    /// The broker has acknowledged a message.
+    Acknowledged,
+    /// A client has its connection to a broker.
+    Connected,
+    /// A client has it no more.
+    Disconnected,
 }
 
 impl Event {
@@ -29,6 +35,9 @@ impl Event {
             Self::ReplySent => "reply_sent",
             Self::ReplyReceived => "reply_received",
             Self::Duplicate => "duplicate",
+            Self::Acknowledged => "acknowledged",
+            Self::Connected => "connected",
+            Self::Disconnected => "disconnected",
         }
     }
 }

@@ -2,10 +2,13 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use workloads::{Control, Error, Probes, Said, Spec, echo, interaction, ping, relay, zmq_info};
+use workloads::{
+    Control, Error, MqttSpec, Probes, Said, Spec, echo, interaction, mqtt, ping, relay, zmq_info,
+};
 
 const USAGE: &str = "usage: \
 thingbed-workload interaction SPEC.json            run a source or a sink
+       thingbed-workload mqtt SPEC.json            run an MQTT client
        thingbed-workload ping HOST:PORT COUNT EVERY_US SIZE
                                                    time the return of datagrams; prints JSON
        thingbed-workload echo PORT                 return datagrams
@@ -16,7 +19,12 @@ fn main() -> ExitCode {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["interaction", spec] => run(Path::new(spec)),
+        ["interaction", spec] => {
+            run(|control| Spec::read(Path::new(spec)).and_then(|spec| interaction(&spec, control)))
+        }
+        ["mqtt", spec] => {
+            run(|control| MqttSpec::read(Path::new(spec)).and_then(|spec| mqtt(&spec, control)))
+        }
         ["ping", to, count, every, size] => match probes(to, count, every, size) {
             Some(probes) => ended(ping(&probes).map(|returns| {
                 println!("{}", serde_json::to_string(&returns).unwrap_or_default());
@@ -57,13 +65,12 @@ fn ended(result: Result<(), Error>) -> ExitCode {
     }
 }
 
-fn run(path: &Path) -> ExitCode {
+fn run(program: impl FnOnce(&mut Control) -> Result<(), Error>) -> ExitCode {
     let mut control = match Control::from_environment() {
         Ok(control) => control,
         Err(error) => return failed(&error, None),
     };
-    let result = Spec::read(path).and_then(|spec| interaction(&spec, &mut control));
-    match result {
+    match program(&mut control) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error, Some(&mut control)),
     }

@@ -12,7 +12,7 @@ use crate::schedule::Schedule;
 use crate::seen::Seen;
 use crate::spec::{Down, Spec};
 use crate::udp::UdpSource;
-use crate::wait::{Waiter, punctual};
+use crate::wait::{Waiter, next_wake, punctual};
 
 /// From one round of hellos to the next.
 const HELLO_EVERY: Nanos = 200 * MILLISECOND;
@@ -21,14 +21,6 @@ const FLUSH_AFTER: Nanos = 200 * MILLISECOND;
 /// Records are not written when a message is due sooner than this: a slow disk
 /// would make it late.
 const CALM: Nanos = 2 * MILLISECOND;
-/// The source wakes this long before a message is due and sleeps once more: a
-/// processor of a virtual machine that has slept for long wakes late by hundreds
-/// of microseconds, one that has just been awake by tens. Spinning would do
-/// better, but its CPU time would be measured as the protocol's.
-const LEAD: Nanos = MILLISECOND;
-/// It wakes sooner, by this part of the wait, where the wait is long: poll(2) lets
-/// itself be late by up to a thousandth of it.
-const LONG: u64 = 200;
 /// Replies taken in one turn, so that the control channel gets its own.
 const TURN: usize = 64;
 
@@ -208,31 +200,5 @@ impl<'a> Source<'a> {
             control.say(&Said::Done {})?;
         }
         Ok(until)
-    }
-}
-
-/// When to wake for what is due then: shortly before, and at last right then.
-fn next_wake(due: Nanos, now: Nanos) -> Nanos {
-    let gap = due.saturating_sub(now);
-    let lead = LEAD.max(gap / LONG);
-    if gap > lead { due - lead } else { due }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_wait_is_made_of_few_short_ones() {
-        let due = 60 * SECOND;
-        let (mut now, mut wakes) = (0, 0);
-        while now < due {
-            let until = next_wake(due, now);
-            // As late as poll(2) may be.
-            now = until + (until - now) / 1_000;
-            wakes += 1;
-        }
-        assert!(now - due <= MILLISECOND / 500, "{} ns late", now - due);
-        assert!(wakes <= 4, "{wakes}");
     }
 }

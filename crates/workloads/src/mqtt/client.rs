@@ -1,0 +1,399 @@
+//! The client: joins, publishes by its schedule, takes what comes.
+
+use super::ffi;
+use super::retry::Retry;
+use super::session::{Happened, Session};
+use super::spec::{MqttSpec, Version};
+use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
+use crate::control::{Control, Order, Said};
+use crate::error::Error;
+use crate::events::{Event, Events, Record};
+use crate::link::Warning;
+use crate::payload::Template;
+use crate::seen::Seen;
+use crate::wait::{Waiter, next_wake, punctual};
+use std::collections::HashMap;
+use std::ffi::{CString, c_int};
+
+/// How long records may wait for company before they are written, and not when a
+/// message is due soon: a slow disk would make it late.
+const FLUSH_AFTER: Nanos = 200 * MILLISECOND;
+const CALM: Nanos = 2 * MILLISECOND;
+/// How long the goodbye may take.
+const GOODBYE: Nanos = 500 * MILLISECOND;
+/// Refusals from here on in MQTT 5 (section 2.4).
+const REFUSED: c_int = 128;
+
+/// Runs a client until it is told to stop.
+///
+/// # Errors
+/// When the broker refuses it, cannot be reached, or a file cannot be used.
+pub fn run(spec: &MqttSpec, control: &mut Control) -> Result<(), Error> {
+    let mut client = Client::new(spec)?;
+    punctual();
+    let mut waiter = Waiter::new(control.descriptor(), vec![-1]);
+    let mut told = false;
+    loop {
+        if told {
+            for order in control.read()? {
+                match order {
+                    Order::Start { at_ns } => client.start(at_ns),
+                    Order::Stop {} => return client.end(&mut waiter),
+                }
+            }
+        }
+        client.connect_if_due()?;
+        client.transfer(&waiter);
+        client.publish_due()?;
+        client.take_in()?;
+        let until = client.tend(control)?;
+        waiter.watch(client.session.descriptor(), client.session.wants_to_write());
+        told = waiter.wait(until)?;
+    }
+}
+
+/// How far a connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Not asked for before this time; never while it is not known.
+    Waits(Option<Nanos>),
+    /// Asked for.
+    Connecting,
+    /// The broker has said yes.
+    Connected,
+}
+
+struct Client<'a> {
+    spec: &'a MqttSpec,
+    session: Session,
+    topic: CString,
+    payload: Template,
+    events: Events,
+    stage: Stage,
+    retry: Retry,
+    start: Option<Nanos>,
+    /// When it first tried to connect.
+    since: Option<Nanos>,
+    /// What stood in the way the last time.
+    obstacle: String,
+    /// Whether it has been connected, and subscribed if it is to.
+    joined: bool,
+    next: usize,
+    acknowledged: u64,
+    numbers: HashMap<c_int, u64>,
+    seen: Seen,
+    received: u64,
+    tend_at: Nanos,
+    ready: bool,
+    done: bool,
+    said: (u64, u64),
+    progress_at: Nanos,
+    warning: Warning,
+}
+
+impl<'a> Client<'a> {
+    fn new(spec: &'a MqttSpec) -> Result<Self, Error> {
+        let payload = Template::load(&spec.payload)?;
+        let topic = spec.publish.clone().unwrap_or_default();
+        Ok(Self {
+            spec,
+            session: Session::new(spec)?,
+            topic: CString::new(topic).map_err(|_| Error::mqtt("use the topic", "zero byte"))?,
+            payload,
+            events: Events::create(&spec.events)?,
+            stage: Stage::Waits(spec.join_ns.is_none().then_some(0)),
+            retry: Retry::new(spec.reconnect_min_ns, spec.reconnect_max_ns),
+            start: None,
+            since: None,
+            obstacle: String::new(),
+            joined: false,
+            next: 0,
+            acknowledged: 0,
+            numbers: HashMap::new(),
+            seen: Seen::default(),
+            received: 0,
+            tend_at: 0,
+            ready: false,
+            done: false,
+            said: (0, 0),
+            progress_at: 0,
+            warning: Warning::default(),
+        })
+    }
+
+    fn start(&mut self, at: Nanos) {
+        if self.start.is_some() {
+            return;
+        }
+        self.start = Some(at);
+        if self.stage == Stage::Waits(None) {
+            self.stage = Stage::Waits(self.spec.join_ns.map(|join| at.saturating_add(join)));
+        }
+    }
+
+    /// When the next message is due, if there is one and the start is known.
+    fn due(&self) -> Option<Nanos> {
+        let (_, offset) = self.spec.schedule.get(self.next)?;
+        self.start.map(|start| start.saturating_add(*offset))
+    }
+
+    fn connect_if_due(&mut self) -> Result<(), Error> {
+        let now = monotonic_now();
+        if !matches!(self.stage, Stage::Waits(Some(at)) if at <= now) {
+            return Ok(());
+        }
+        self.since.get_or_insert(now);
+        self.stage = Stage::Connecting;
+        match self.session.connect() {
+            Ok(()) => Ok(()),
+            Err(reason) => self.lost(reason),
+        }
+    }
+
+    /// Takes note of a connection that has ended or could not be had.
+    fn lost(&mut self, reason: String) -> Result<(), Error> {
+        let now = monotonic_now();
+        let limit = self.spec.connect_limit_ns;
+        if !self.joined && self.since.is_some_and(|since| now > since.saturating_add(limit)) {
+            return Err(self.unreachable(&reason));
+        }
+        if self.obstacle != reason {
+            let MqttSpec { host, port, broker, .. } = self.spec;
+            eprintln!(
+                "thingbed-workload: no connection to the broker at {host}:{port} (node {broker}): \
+                 {reason}; trying again"
+            );
+            self.obstacle = reason;
+        }
+        if self.stage == Stage::Connected {
+            self.note(Event::Disconnected, 0, now);
+        }
+        self.stage = Stage::Waits(Some(self.retry.after(now)));
+        Ok(())
+    }
+
+    fn unreachable(&self, reason: &str) -> Error {
+        let MqttSpec { host, port, broker, connect_limit_ns, .. } = self.spec;
+        let seconds = *connect_limit_ns as f64 / 1e9;
+        Error::mqtt(
+            &format!("connect to the broker at {host}:{port} (node {broker}) within {seconds} s"),
+            format!("{reason}; does a broker run on {broker}, and listen on that port?"),
+        )
+    }
+
+    /// Lets the library read and write as far as the socket does.
+    fn transfer(&mut self, waiter: &Waiter) {
+        let (readable, writable) = waiter.ready();
+        if readable {
+            self.session.read();
+        }
+        if writable && self.session.descriptor().is_some() {
+            self.session.write();
+        }
+    }
+
+    /// Publishes one message that is due; the others have the next turns, so that
+    /// what comes is taken in between.
+    fn publish_due(&mut self) -> Result<(), Error> {
+        let now = monotonic_now();
+        let Some(intended) = self.due().filter(|due| *due <= now) else { return Ok(()) };
+        let number = self.spec.schedule[self.next].0;
+        self.next += 1;
+        let message = self.payload.numbered(number);
+        let time = monotonic_now();
+        let mid = self.session.publish(&self.topic, message, self.spec.qos)?;
+        if self.spec.qos > 0 {
+            self.numbers.insert(mid, number);
+        }
+        self.events.record(Record {
+            event: Event::Sent,
+            message: number,
+            peer: &self.spec.broker,
+            time,
+            intended: Some(intended),
+            bytes: message.len(),
+        });
+        Ok(())
+    }
+
+    /// Takes in what the library has told.
+    fn take_in(&mut self) -> Result<(), Error> {
+        for happened in self.session.take() {
+            match happened {
+                Happened::Answered(0) => self.connected()?,
+                Happened::Answered(code) => self.refused(code)?,
+                Happened::Ended(code) => {
+                    let reason = self.session.reason(code);
+                    if code == ffi::TLS && !self.joined {
+                        return Err(self.untrusted(&reason));
+                    }
+                    self.lost(reason)?;
+                }
+                Happened::Subscribed(levels) => self.subscription(&levels)?,
+                Happened::Acknowledged { mid, reason, at } => self.confirmed(mid, reason, at),
+                Happened::Message { payload, at } => self.arrived(&payload, at),
+            }
+        }
+        Ok(())
+    }
+
+    fn connected(&mut self) -> Result<(), Error> {
+        self.stage = Stage::Connected;
+        self.retry.succeeded();
+        self.obstacle.clear();
+        self.note(Event::Connected, 0, monotonic_now());
+        match &self.spec.subscribe {
+            // Asked for anew each time: a broker that was started again may have
+            // forgotten it.
+            Some(topic) => self.session.subscribe(topic, self.spec.qos)?,
+            None => self.joined = true,
+        }
+        Ok(())
+    }
+
+    fn refused(&mut self, code: c_int) -> Result<(), Error> {
+        let reason = self.session.answer(code);
+        let passing: &[c_int] = match self.spec.version {
+            Version::V311 => &[3],
+            // Unavailable, busy, quota exceeded, too many connections a second.
+            Version::V5 => &[0x88, 0x89, 0x97, 0x9f],
+        };
+        if passing.contains(&code) {
+            return self.lost(format!("the broker refuses: {reason}"));
+        }
+        let MqttSpec { host, port, broker, .. } = self.spec;
+        Err(Error::mqtt(
+            &format!("connect to the broker at {host}:{port} (node {broker})"),
+            format!(
+                "it refuses: {reason}; compare the broker's configuration (who may connect, \
+                 which versions) with the workload's"
+            ),
+        ))
+    }
+
+    fn untrusted(&self, reason: &str) -> Error {
+        let MqttSpec { host, port, broker, .. } = self.spec;
+        Error::mqtt(
+            &format!("connect to the broker at {host}:{port} (node {broker}) over TLS"),
+            format!(
+                "{reason}; its certificate must be valid now, signed by the `ca` of the workload, \
+                 and name {host}"
+            ),
+        )
+    }
+
+    fn subscription(&mut self, levels: &[c_int]) -> Result<(), Error> {
+        if let Some(refusal) = levels.iter().find(|level| **level >= REFUSED) {
+            let topic = self.spec.subscribe.clone().unwrap_or_default();
+            return Err(Error::mqtt(
+                &format!("subscribe to {topic} at the broker (node {})", self.spec.broker),
+                format!("it refuses with code {refusal}; see who may read topics there"),
+            ));
+        }
+        self.joined = true;
+        Ok(())
+    }
+
+    fn confirmed(&mut self, mid: c_int, reason: c_int, at: Nanos) {
+        let Some(number) = self.numbers.remove(&mid) else { return };
+        self.acknowledged += 1;
+        if reason < REFUSED {
+            self.note(Event::Acknowledged, number, at);
+        } else {
+            let reason = self.session.answer(reason);
+            self.warning.once(|| format!("the broker refused a message: {reason}"));
+        }
+    }
+
+    fn arrived(&mut self, payload: &[u8], at: Nanos) {
+        let Some(number) = self.payload.number(payload) else {
+            let bytes = payload.len();
+            self.warning.once(|| format!("a message of {bytes} bytes is not of this workload"));
+            return;
+        };
+        let new = self.seen.insert(number);
+        self.received += u64::from(new);
+        self.note(if new { Event::Received } else { Event::Duplicate }, number, at);
+    }
+
+    fn note(&mut self, event: Event, message: u64, time: Nanos) {
+        let (peer, bytes) = (self.spec.broker.as_str(), self.payload.bytes());
+        self.events.record(Record { event, message, peer, time, intended: None, bytes });
+    }
+
+    /// Signs of life, reports and the events file; answers when to be woken next.
+    fn tend(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
+        let now = monotonic_now();
+        let due = self.due();
+        let mut until = due.map(|due| next_wake(due, now));
+        let mut wake = |at: Nanos| until = Some(until.map_or(at, |until| until.min(at)));
+        match self.stage {
+            Stage::Waits(Some(at)) => wake(next_wake(at, now)),
+            Stage::Waits(None) => {}
+            Stage::Connecting | Stage::Connected => {
+                if now >= self.tend_at {
+                    self.session.tend();
+                    // A tenth of it: the library looks at whole seconds.
+                    let tenth = u64::from(self.spec.keep_alive_s) * SECOND / 10;
+                    self.tend_at = now + tenth.max(SECOND);
+                }
+                wake(self.tend_at);
+            }
+        }
+        if !self.ready && (self.joined || self.spec.join_ns.is_some()) {
+            self.ready = true;
+            control.say(&Said::Ready {})?;
+        }
+        let counts = (self.next as u64, self.received);
+        if counts != self.said {
+            if now >= self.progress_at {
+                control.say(&Said::Progress { sent: counts.0, replies: counts.1 })?;
+                self.said = counts;
+                self.progress_at = now + SECOND;
+            } else {
+                wake(self.progress_at);
+            }
+        }
+        let done = self.is_done();
+        let finished = done && !std::mem::replace(&mut self.done, done);
+        if let Some(oldest) = self.events.oldest() {
+            let calm = due.is_none_or(|due| due > now + CALM);
+            if finished || (calm && now >= oldest + FLUSH_AFTER) || now >= oldest + SECOND {
+                self.events.flush()?;
+            } else if now < oldest + FLUSH_AFTER {
+                wake(oldest + FLUSH_AFTER);
+            }
+        }
+        if finished {
+            control.say(&Said::Done {})?;
+        }
+        Ok(until)
+    }
+
+    /// Whether all is sent and acknowledged, and all that should come has.
+    fn is_done(&self) -> bool {
+        let all = self.spec.schedule.len();
+        let acknowledged = self.spec.qos == 0 || self.acknowledged >= all as u64;
+        let here = self.joined && self.start.is_some();
+        here && self.next == all && acknowledged && self.received >= self.spec.expected
+    }
+
+    /// Says goodbye to the broker, if it listens, and writes down the rest.
+    fn end(&mut self, waiter: &mut Waiter) -> Result<(), Error> {
+        self.session.disconnect();
+        let deadline = monotonic_now() + GOODBYE;
+        while self.session.descriptor().is_some() && monotonic_now() < deadline {
+            waiter.watch(self.session.descriptor(), self.session.wants_to_write());
+            waiter.wait(Some(deadline.min(monotonic_now() + 10 * MILLISECOND)))?;
+            self.transfer(waiter);
+        }
+        for happened in self.session.take() {
+            match happened {
+                Happened::Acknowledged { mid, reason, at } => self.confirmed(mid, reason, at),
+                Happened::Message { payload, at } => self.arrived(&payload, at),
+                _ => {}
+            }
+        }
+        self.events.flush()
+    }
+}

@@ -1,0 +1,175 @@
+//! The spec of an MQTT client: what the runner writes for each.
+
+use crate::clock::Nanos;
+use crate::error::Error;
+use crate::payload::LARGEST;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+
+/// Which protocol a client speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub enum Version {
+    /// MQTT 3.1.1.
+    #[serde(rename = "3.1.1")]
+    V311,
+    /// MQTT 5.0.
+    #[serde(rename = "5")]
+    V5,
+}
+
+/// Whom a client trusts, and who it is.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Tls {
+    /// The certificate of whoever signed the broker's.
+    pub ca: PathBuf,
+    /// The client's own certificate, where the broker asks for one.
+    #[serde(default)]
+    pub cert: Option<PathBuf>,
+    /// The key that belongs to it.
+    #[serde(default)]
+    pub key: Option<PathBuf>,
+}
+
+/// What one client is to do.
+#[derive(Debug, Clone, Deserialize)]
+pub struct MqttSpec {
+    /// The name of this node.
+    pub node: String,
+    /// The client's identifier; differs from all others of the broker.
+    pub client: String,
+    /// The broker's node.
+    pub broker: String,
+    /// Its address, or its name where a certificate is held against that.
+    pub host: String,
+    /// The port that it listens on.
+    pub port: u16,
+    /// The protocol's version.
+    pub version: Version,
+    /// The quality of service of messages and subscription, 0 to 2.
+    pub qos: u8,
+    /// Over TLS, with these files.
+    #[serde(default)]
+    pub tls: Option<Tls>,
+    /// From one sign of life to the next where nothing is sent, whole seconds, 5 or
+    /// more: libmosquitto takes no less.
+    pub keep_alive_s: u16,
+    /// Whether the broker forgets the client when its connection ends.
+    pub clean_session: bool,
+    /// How long after a lost or refused connection it tries again, at first; doubled
+    /// with each failure.
+    pub reconnect_min_ns: Nanos,
+    /// The most that this grows to.
+    pub reconnect_max_ns: Nanos,
+    /// When it connects, from offset 0; without one before that.
+    #[serde(default)]
+    pub join_ns: Option<Nanos>,
+    /// How long it tries to connect for the first time before it gives up.
+    pub connect_limit_ns: Nanos,
+    /// The topic that it subscribes to.
+    #[serde(default)]
+    pub subscribe: Option<String>,
+    /// How many messages should come.
+    pub expected: u64,
+    /// The topic that it publishes to.
+    #[serde(default)]
+    pub publish: Option<String>,
+    /// Its messages: number, and when it is meant to be sent, in ns from offset 0.
+    pub schedule: Vec<(u64, Nanos)>,
+    /// The file with the payload.
+    pub payload: PathBuf,
+    /// The file that gets the events.
+    pub events: PathBuf,
+}
+
+impl MqttSpec {
+    /// Reads and checks a spec.
+    ///
+    /// # Errors
+    /// When it cannot be read or contradicts itself.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let error = |why: String| Error::Spec { path: path.into(), why };
+        let text = std::fs::read_to_string(path).map_err(|source| error(source.to_string()))?;
+        Self::parse(&text).map_err(error)
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let spec: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        spec.check()?;
+        Ok(spec)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for (key, text) in [("client", &self.client), ("host", &self.host)] {
+            if text.is_empty() || text.contains('\0') {
+                return Err(format!("{key} is {text:?}; it must be a text without zero bytes"));
+            }
+        }
+        if self.qos > 2 {
+            return Err(format!("qos is {}; MQTT has 0, 1 and 2", self.qos));
+        }
+        if self.port == 0 {
+            return Err("port must be from 1 to 65535".into());
+        }
+        if self.keep_alive_s < 5 {
+            return Err(format!("keep_alive_s is {}; it must be 5 or more", self.keep_alive_s));
+        }
+        if self.reconnect_min_ns == 0 || self.reconnect_max_ns < self.reconnect_min_ns {
+            return Err("reconnect_min_ns must be above 0 and not above reconnect_max_ns".into());
+        }
+        if self.schedule.iter().any(|(number, _)| *number > LARGEST) {
+            return Err(format!("message numbers go up to {LARGEST}"));
+        }
+        if self.schedule.windows(2).any(|pair| pair[0].1 > pair[1].1) {
+            return Err("the schedule must be in the order of its times".into());
+        }
+        if !self.schedule.is_empty() && self.publish.is_none() {
+            return Err("a schedule needs a topic, `publish`".into());
+        }
+        let topics = self.subscribe.iter().chain(&self.publish);
+        if topics.clone().any(|topic| topic.is_empty() || topic.contains(['\0', '+', '#'])) {
+            return Err("a topic must not be empty, nor hold `+`, `#` or a zero byte".into());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn example() -> Value {
+        json!({"node": "meter-1", "client": "meter-1-0", "broker": "broker",
+            "host": "10.0.0.1", "port": 1883, "version": "5", "qos": 2, "keep_alive_s": 60,
+            "clean_session": true, "reconnect_min_ns": 1, "reconnect_max_ns": 2,
+            "connect_limit_ns": 5, "subscribe": "a/b", "expected": 3, "publish": "a/c",
+            "schedule": [[0, 0], [3, 10]], "payload": "/p", "events": "/e.csv"})
+    }
+
+    #[test]
+    fn reads_what_the_runner_writes() {
+        let spec = MqttSpec::parse(&example().to_string()).unwrap();
+        assert_eq!((spec.version, spec.qos, spec.schedule[1]), (Version::V5, 2, (3, 10)));
+        assert_eq!((spec.join_ns, spec.tls), (None, None));
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        for (key, value, word) in [
+            ("version", json!("3.1"), "3.1.1"),
+            ("qos", json!(3), "0, 1 and 2"),
+            ("port", json!(0), "65535"),
+            ("keep_alive_s", json!(1), "5 or more"),
+            ("schedule", json!([[0, 9], [1, 8]]), "order"),
+            ("schedule", json!([[10_000_000_000u64, 9]]), "9999999999"),
+            ("publish", json!("a/#"), "topic"),
+            ("publish", Value::Null, "topic"),
+            ("reconnect_min_ns", json!(0), "reconnect_min_ns"),
+        ] {
+            let mut spec = example();
+            spec[key] = value;
+            let error = MqttSpec::parse(&spec.to_string()).unwrap_err();
+            assert!(error.contains(word), "{key}: {error}");
+        }
+    }
+}
