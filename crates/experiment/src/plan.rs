@@ -2,6 +2,7 @@
 
 use crate::mac::Mac;
 use crate::matrix::Cell;
+use crate::mqtt::Mqtt;
 use crate::pattern::InteractionPattern;
 use crate::subnet::Subnet;
 use indexmap::IndexMap;
@@ -343,6 +344,8 @@ impl From<PlannedChannel> for medium::Channel {
 pub enum Workload {
     /// Messages from a source to sinks, each answered.
     Interaction(Interaction),
+    /// Messages that clients publish by a broker to those who subscribe.
+    Mqtt(Mqtt),
     /// A program, unmodified.
     Command(Command),
 }
@@ -352,6 +355,7 @@ impl Workload {
     pub fn name(&self) -> &str {
         match self {
             Self::Interaction(interaction) => &interaction.name,
+            Self::Mqtt(mqtt) => &mqtt.name,
             Self::Command(command) => &command.name,
         }
     }

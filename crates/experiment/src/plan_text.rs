@@ -1,6 +1,7 @@
 //! A plan for people to read.
 
 use crate::impairment_text::{impairment, time};
+use crate::mqtt::Mqtt;
 use crate::plan::{
     Backend, Interaction, Plan, PlannedChange, PlannedChannel, PlannedLink, PlannedNode,
     PlannedWhat, Workload,
@@ -34,9 +35,10 @@ impl fmt::Display for Plan {
             }
             network.timetable.iter().try_for_each(|change| write_change(f, change))?;
         }
-        for workload in &self.workloads {
+        for (number, workload) in self.workloads.iter().enumerate() {
             match workload {
                 Workload::Interaction(interaction) => write_interaction(f, interaction)?,
+                Workload::Mqtt(mqtt) => write_mqtt(f, mqtt, self.weather(), number)?,
                 Workload::Command(command) => {
                     writeln!(f, "\n{}: {}", command.name, command.run.join(" "))?;
                     let ends = if command.background { ", not waited for" } else { "" };
@@ -134,6 +136,22 @@ fn write_interaction(f: &mut fmt::Formatter<'_>, plan: &Interaction) -> fmt::Res
         writeln!(f, "  multicast rate: {}", plan.multicast_rate)?;
     }
     Ok(())
+}
+
+fn write_mqtt(f: &mut fmt::Formatter<'_>, mqtt: &Mqtt, seed: u64, number: usize) -> fmt::Result {
+    let (name, version, qos) = (&mqtt.name, mqtt.version.text(), mqtt.qos);
+    let tls = if mqtt.tls.is_some() { " over TLS" } else { "" };
+    let (broker, port, network) = (&mqtt.broker, mqtt.port, &mqtt.network);
+    writeln!(f, "\n{name}: MQTT {version}{tls}, QoS {qos}, {}", mqtt.pattern.text())?;
+    writeln!(f, "  broker {broker}, port {port}, over {network}")?;
+    let (publishers, subscribers) = (ends_of(&mqtt.publishers), ends_of(&mqtt.subscribers));
+    writeln!(f, "  publishers: {publishers}; subscribers: {subscribers}")?;
+    writeln!(f, "  payload: {} ({} B)", mqtt.payload.display(), mqtt.payload_bytes)?;
+    if let Some(join) = mqtt.join {
+        writeln!(f, "  clients join one in {}, {} in all", time(join), mqtt.clients().len())?;
+    }
+    let (messages, every) = (mqtt.schedule(seed, number).len(), time(mqtt.every));
+    writeln!(f, "  {messages} messages, one in {every} once all have joined")
 }
 
 /// `consumer-1 .. consumer-300 (300)`.

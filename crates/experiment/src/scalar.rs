@@ -90,6 +90,36 @@ quantities!(
     Ratio: "a share such as `30 %`"
 );
 
+/// How often something happens, such as `100/s`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Frequency(f64);
+
+impl Frequency {
+    /// The time between two.
+    pub fn period(self) -> Span {
+        Span::from_ns((1e9 / self.0).round().max(1.0) as u64)
+    }
+}
+
+impl Read for Frequency {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        let what = "how often, such as `100/s`";
+        let text = text(node, what, sink)?;
+        let units = [("/s", 1.0), ("/min", 60.0), ("/h", 3600.0)];
+        let found = units.iter().find_map(|(unit, seconds)| {
+            let number: f64 = text.trim().strip_suffix(unit)?.trim_end().parse().ok()?;
+            Some(number / seconds)
+        });
+        // Once in a year to a thousand million times a second.
+        if let Some(value) = found.filter(|value| (3e-8..=1e9).contains(value)) {
+            return Some(Self(value));
+        }
+        let problem = Problem::new(format!("`{text}` is not how often something happens"));
+        sink.add(problem.at(node.place).label("write for example `100/s` or `6/min`"));
+        None
+    }
+}
+
 /// A number of bytes that may be below 0, such as `-14 B`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Signed(pub i32);

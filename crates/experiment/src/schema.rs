@@ -3,13 +3,14 @@
 use crate::expect::Comparison;
 use crate::file::{
     Addressing, Cell, Cells, Channel, Codel, File, Foreign, ForeignModel, Gilbert, Markov, Outage,
-    Ready, Red, Shape, Slot, Ways,
+    Ready, Red, Shape, Slot, Tls, TlsFiles, Ways,
 };
 use crate::matrix::Matrix;
+use crate::mqtt::{MqttPattern, MqttVersion};
 use crate::pattern::InteractionPattern;
 use crate::plan::Backend;
 use crate::read::{At, Named, OneOrMore};
-use crate::scalar::{Signed, Word};
+use crate::scalar::{Frequency, Signed, Word};
 use crate::subnet::Subnet;
 use medium::{Limit, LossUnit};
 use schemars::generate::SchemaSettings;
@@ -85,6 +86,28 @@ macro_rules! words {
     )*};
 }
 words!(Addressing, Backend, InteractionPattern, LossUnit, Comparison, Ways);
+words!(MqttPattern);
+
+impl Describe for MqttVersion {
+    /// YAML reads `5` as a number; here it is a text all the same.
+    fn describe(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "enum": ["3.1.1", "5", 5] })
+    }
+}
+
+impl Describe for Frequency {
+    fn describe(_: &mut SchemaGenerator) -> Schema {
+        let pattern = r"^\s*\+?[0-9.]+([eE][+-]?[0-9]+)?\s*/(s|min|h)\s*$";
+        json_schema!({ "type": "string", "pattern": pattern, "examples": ["100/s"] })
+    }
+}
+
+impl Describe for Tls {
+    fn describe(generator: &mut SchemaGenerator) -> Schema {
+        let files = generator.subschema_for::<TlsFiles>();
+        json_schema!({ "anyOf": [{ "const": "generated" }, files] })
+    }
+}
 
 /// What schemars describes itself.
 macro_rules! derived {
@@ -227,6 +250,7 @@ mod tests {
         same!(file::File, file::Group, file::Limits, file::Network, file::Profile, file::Link);
         same!(file::Entry, file::Fault, Gilbert, Markov, Cells, Codel, Red, Slot, Outage, Ready);
         same!(file::Impairment, file::Model, file::Interaction, file::Command, Expect);
+        same!(file::Mqtt, file::Reconnect, file::TlsFiles);
     }
 
     #[test]

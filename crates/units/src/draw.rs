@@ -34,6 +34,8 @@ pub enum Purpose {
     Backoff = 16,
     /// Whether a frame that is sent again on a shared channel is lost again.
     Retry = 17,
+    /// Which of many clients sends a message.
+    Publisher = 32,
 }
 
 /// The draws of one link in one direction.

@@ -5,6 +5,7 @@ mod foreign;
 mod group;
 mod impairment;
 mod models;
+mod mqtt;
 mod network;
 mod timetable;
 mod workload;
@@ -16,6 +17,9 @@ pub(crate) use group::Limits;
 pub(crate) use group::{Addressing, Group, Ready};
 pub(crate) use impairment::Impairment;
 pub(crate) use models::{Cells, Codel, Gilbert, Markov, Outage, Red, Shape, Slot};
+#[cfg(test)]
+pub(crate) use mqtt::Reconnect;
+pub(crate) use mqtt::{Mqtt, Tls, TlsFiles};
 pub(crate) use network::{Cell, Channel, Link, Network, Profile};
 pub(crate) use timetable::{Entry, Ways};
 pub(crate) use workload::{Command, Interaction, Model, Workload};

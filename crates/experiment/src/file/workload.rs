@@ -1,5 +1,6 @@
 //! What nodes do, as typed.
 
+use crate::file::Mqtt;
 use crate::pattern::InteractionPattern;
 use crate::problem::Problem;
 use crate::read::{At, Fields, Fixed, Named, OneOrMore, Read, Sink};
@@ -55,25 +56,28 @@ impl Read for Model {
 pub(crate) enum Workload {
     /// Messages from a source to sinks, each answered, both ways measured.
     Interaction(Box<Interaction>),
+    /// Messages that clients publish by a broker to those who subscribe.
+    Mqtt(Box<Mqtt>),
     /// A program, unmodified, from the start of the run.
     Command(Box<Command>),
 }
 
 impl Read for Workload {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
-        const WHAT: &str = "`interaction:` or `command:`";
+        const WHAT: &str = "`interaction:`, `mqtt:` or `command:`";
         match &node.content {
             Content::Map(entries) if entries.len() == 1 => {
                 let mut fields = Fields::of(node, "a workload", sink)?;
                 let interaction =
                     fields.optional("interaction").map(|typed| Self::Interaction(Box::new(typed)));
                 let workload = interaction
+                    .or(fields.optional("mqtt").map(|typed| Self::Mqtt(Box::new(typed))))
                     .or(fields.optional("command").map(|typed| Self::Command(Box::new(typed))));
                 fields.finish();
                 workload
             }
             Content::Map(entries) if !entries.is_empty() => {
-                let known = ["interaction", "command"];
+                let known = ["interaction", "mqtt", "command"];
                 let stranger = entries.iter().find(|(key, _)| !known.contains(&&*key.text));
                 let (key, _) = stranger.unwrap_or(&entries[1]);
                 let text = format!("a workload is one of {WHAT}, found `{}` too", key.text);

@@ -3,6 +3,7 @@
 mod checks;
 mod faults;
 mod impairments;
+mod mqtt;
 mod netem;
 mod networks;
 mod nodes;

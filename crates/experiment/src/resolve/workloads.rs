@@ -9,12 +9,13 @@ use crate::read::{At, Named, OneOrMore, Sink};
 use crate::resolve::networks::Networks;
 use crate::resolve::nodes::Nodes;
 use crate::resolve::{payload, positive};
+use crate::source::Place;
 use std::collections::HashMap;
 use std::path::Path;
 use units::{Rate, Span};
 
 /// Rows of messages that fit in memory beside the programs: some 2 GB.
-const MOST_ROWS: u64 = 20_000_000;
+pub(super) const MOST_ROWS: u64 = 20_000_000;
 /// What libzmq and libpgm can count in, bit/s.
 const MULTICAST_RATES: std::ops::RangeInclusive<u64> = 8_000..=10_000_000_000;
 
@@ -22,13 +23,13 @@ const MULTICAST_RATES: std::ops::RangeInclusive<u64> = 8_000..=10_000_000_000;
 const MOST_UDP: u64 = 65_507;
 
 /// What everything about a workload is looked up in.
-struct Context<'a, 'f> {
+pub(super) struct Context<'a, 'f> {
     file: &'f File,
-    nodes: &'a Nodes<'f>,
-    networks: &'a Networks<'f>,
+    pub(super) nodes: &'a Nodes<'f>,
+    pub(super) networks: &'a Networks<'f>,
     /// The experiment's duration.
-    said: Option<Span>,
-    base: &'a Path,
+    pub(super) said: Option<Span>,
+    pub(super) base: &'a Path,
 }
 
 /// How long interactions last.
@@ -65,6 +66,7 @@ pub(super) fn of<'f>(
     for workload in workloads {
         let (kind, name) = match workload {
             Workload::Interaction(interaction) => ("interaction", &interaction.name),
+            Workload::Mqtt(mqtt) => ("mqtt", &mqtt.name),
             Workload::Command(command) => ("command", &command.name),
         };
         let number = numbers.entry(kind).or_default();
@@ -85,6 +87,13 @@ pub(super) fn of<'f>(
                     lasts.sending = lasts.sending.max(sending);
                     lasts.drain.push(context.drain(&interaction.model, typed));
                     planned.push(plan::Workload::Interaction(interaction));
+                }
+            }
+            Workload::Mqtt(typed) => {
+                if let Some(mqtt) = context.mqtt(called, typed, sink) {
+                    lasts.sending = lasts.sending.max(mqtt.lasts());
+                    lasts.drain.push(typed.drain.as_ref().map(|drain| drain.value));
+                    planned.push(plan::Workload::Mqtt(mqtt));
                 }
             }
             Workload::Command(command) => {
@@ -241,13 +250,15 @@ impl Context<'_, '_> {
         let mut groups: Vec<&str> = sink_groups.iter().map(String::as_str).collect();
         groups.push(&source_group);
         let shared = self.networks.shared_by(&groups);
-        let network = self.network(typed, &shared, &groups, sink)?;
+        let network = self.network(&typed.network, typed.place, &shared, &groups, sink)?;
         Some((source, sinks, network))
     }
 
-    fn network(
+    /// The network that all `groups` share, or the one that is asked for.
+    pub(super) fn network(
         &self,
-        typed: &Interaction,
+        asked: &Option<At<String>>,
+        place: Place,
         shared: &[&str],
         groups: &[&str],
         sink: &mut Sink,
@@ -256,7 +267,7 @@ impl Context<'_, '_> {
             return None;
         }
         let all = groups.join(", ");
-        if let Some(name) = &typed.network {
+        if let Some(name) = asked {
             if shared.contains(&name.value.as_str()) {
                 return Some(name.value.clone());
             }
@@ -277,12 +288,12 @@ impl Context<'_, '_> {
             [one] => Some((*one).to_owned()),
             [] => {
                 let problem = Problem::new(format!("no network has all of {all}"));
-                sink.add(problem.at(typed.place).label("attach them to the same network"));
+                sink.add(problem.at(place).label("attach them to the same network"));
                 None
             }
             several => {
                 let text = format!("{all} share the networks {}", several.join(", "));
-                let problem = Problem::new(text).at(typed.place);
+                let problem = Problem::new(text).at(place);
                 sink.add(problem.label(format!("say which, `network: {}`", several[0])));
                 None
             }
@@ -350,7 +361,7 @@ impl Context<'_, '_> {
         }
     }
 
-    fn nonempty(&self, list: &At<OneOrMore<At<String>>>, text: &str, sink: &mut Sink) {
+    pub(super) fn nonempty(&self, list: &At<OneOrMore<At<String>>>, text: &str, sink: &mut Sink) {
         if list.value.0.is_empty() {
             sink.add(Problem::new(text).at(list.place).label("name a group or a node"));
         }

@@ -1,0 +1,255 @@
+//! MQTT workloads: brokers, clients and their messages.
+
+use super::workloads::{Context, MOST_ROWS};
+use super::{payload, positive};
+use crate::file::{self, Tls};
+use crate::mqtt::{Mqtt, MqttPattern, MqttTls, MqttVersion};
+use crate::problem::Problem;
+use crate::read::{At, Sink};
+use std::path::PathBuf;
+use units::Span;
+
+const KEEP_ALIVE: Span = Span::from_ns(60_000_000_000);
+const RECONNECT: [Span; 2] = [Span::from_ns(100_000_000), Span::from_ns(5_000_000_000)];
+/// What MQTT's 16 bits hold, and the least that libmosquitto takes.
+const KEEP_ALIVE_S: std::ops::RangeInclusive<u64> = 5..=65_535;
+
+/// Adds a problem at `place`.
+fn say(sink: &mut Sink, at: crate::source::Place, text: impl Into<String>, label: &str) {
+    sink.add(Problem::new(text).at(at).label(label));
+}
+
+impl Context<'_, '_> {
+    /// The workload; nothing if the sink has been told why.
+    pub(super) fn mqtt(&self, name: String, typed: &file::Mqtt, sink: &mut Sink) -> Option<Mqtt> {
+        let ends = self.mqtt_ends(typed, sink);
+        let found = typed.payload.as_ref().and_then(|path| payload::find(path, self.base, sink));
+        let every = mqtt_every(typed, sink);
+        let duration = every.and_then(|every| self.mqtt_duration(typed, every, sink));
+        let join = match &typed.join {
+            Some(_) => Some(positive(&typed.join, "join", sink)?),
+            None => None,
+        };
+        let qos = typed.qos.as_ref().map_or(0, |qos| qos.value);
+        if let Some(at) = typed.qos.as_ref().filter(|qos| qos.value > 2) {
+            say(sink, at.place, format!("a quality of service of {qos}"), "MQTT has 0, 1 and 2");
+        }
+        let port = port(typed, sink);
+        let keep_alive = keep_alive(typed, sink);
+        let reconnect = reconnect(typed, sink);
+        let tls = match &typed.tls {
+            Some(tls) => Some(self.tls(tls, sink)?),
+            None => None,
+        };
+        let (broker, publishers, subscribers, network) = ends?;
+        let (payload, payload_bytes) = found?;
+        let mqtt = Mqtt {
+            name,
+            broker,
+            port: port?,
+            publishers,
+            subscribers,
+            pattern: typed.pattern.as_ref()?.value,
+            qos: qos.min(2) as u8,
+            version: typed.version.as_ref().map_or(MqttVersion::V311, |version| version.value),
+            tls,
+            payload,
+            payload_bytes,
+            every: every?,
+            duration: duration?,
+            join,
+            keep_alive: keep_alive?,
+            clean_session: typed.clean_session.as_ref().is_none_or(|clean| clean.value),
+            reconnect: reconnect?,
+            network,
+        };
+        if mqtt.most_messages() > MOST_ROWS {
+            let text = format!("{} messages to keep, a row each", mqtt.most_messages());
+            let label = format!("{MOST_ROWS} at most: send less often, or for less long");
+            say(sink, typed.place, text, &label);
+            return None;
+        }
+        Some(mqtt)
+    }
+
+    /// Broker, publishers, subscribers and the network between them.
+    fn mqtt_ends(
+        &self,
+        typed: &file::Mqtt,
+        sink: &mut Sink,
+    ) -> Option<(String, Vec<String>, Vec<String>, String)> {
+        let broker = typed.broker.as_ref().and_then(|name| {
+            let (group, nodes) = self.nodes.find(name, sink)?;
+            if let [node] = &nodes[..] {
+                return Some((group.to_owned(), node.clone()));
+            }
+            let text = format!("`{}` has {} nodes; a broker is one", name.value, nodes.len());
+            say(sink, name.place, text, &format!("write for example `{}`", nodes[0]));
+            None
+        });
+        let publishers = typed.publishers.as_ref().map(|list| {
+            self.nonempty(list, "`publishers` names nobody", sink);
+            self.nodes.find_all(&list.value, sink)
+        });
+        let subscribers = typed.subscribers.as_ref().map(|list| {
+            self.nonempty(list, "`subscribers` names nobody", sink);
+            self.nodes.find_all(&list.value, sink)
+        });
+        let (broker_group, broker) = broker?;
+        let ((publishers, mut groups), (subscribers, more)) = (publishers?, subscribers?);
+        if publishers.is_empty() || subscribers.is_empty() {
+            return None;
+        }
+        for (list, nodes) in [(&typed.publishers, &publishers), (&typed.subscribers, &subscribers)]
+        {
+            if let Some(at) = list.as_ref().filter(|_| nodes.contains(&broker)) {
+                let text = format!("the broker's node `{broker}` is among its clients");
+                say(sink, at.place, text, "what stays in a node passes no network");
+                return None;
+            }
+        }
+        check_pattern(typed, &publishers, &subscribers, sink);
+        groups.extend(more.into_iter().filter(|group| !groups.contains(group)).collect::<Vec<_>>());
+        groups.push(broker_group);
+        groups.dedup();
+        let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+        let shared = self.networks.shared_by(&groups);
+        let network = self.network(&typed.network, typed.place, &shared, &groups, sink)?;
+        Some((broker, publishers, subscribers, network))
+    }
+
+    /// How long messages are sent once all clients have joined.
+    fn mqtt_duration(&self, typed: &file::Mqtt, every: Span, sink: &mut Sink) -> Option<Span> {
+        if let Some(count) = &typed.count {
+            if count.value == 0 {
+                say(sink, count.place, "`count` is 0, so nothing would be sent", "1 or more");
+                return None;
+            }
+            return Some(Span::from_ns(every.as_ns().saturating_mul(count.value)));
+        }
+        if typed.duration.is_some() {
+            return positive(&typed.duration, "duration", sink);
+        }
+        if self.said.is_none() && sink.is_clean() {
+            let label = "give the experiment a `duration: 90 s`, or this a `count`";
+            say(sink, typed.place, "nothing says how long messages are sent", label);
+        }
+        self.said
+    }
+
+    fn tls(&self, tls: &At<Tls>, sink: &mut Sink) -> Option<MqttTls> {
+        let files = match &tls.value {
+            Tls::Generated => return Some(MqttTls::Generated),
+            Tls::Files(files) => files,
+        };
+        let mut find = |path: &At<String>| -> Option<PathBuf> {
+            let full = self.base.join(&path.value);
+            if full.is_file() {
+                return Some(std::path::absolute(&full).unwrap_or(full));
+            }
+            let text = format!("the file `{}` is not there", path.value);
+            let problem = Problem::new(text).at(path.place);
+            let problem = problem.label("a path is relative to the experiment file");
+            sink.add(problem.note(format!("looked for {}", full.display())));
+            None
+        };
+        let ca = files.ca.as_ref().and_then(&mut find);
+        let (cert, key) = (files.cert.as_ref().map(&mut find), files.key.as_ref().map(&mut find));
+        Some(MqttTls::Files { ca: ca?, cert: cert.flatten(), key: key.flatten() })
+    }
+}
+
+/// What the pattern asks of the lists of clients.
+fn check_pattern(
+    typed: &file::Mqtt,
+    publishers: &[String],
+    subscribers: &[String],
+    sink: &mut Sink,
+) {
+    let (Some(pattern), Some(at)) = (&typed.pattern, &typed.subscribers) else { return };
+    match pattern.value {
+        MqttPattern::ManyToOne => {
+            if subscribers.len() != 1 {
+                let text = format!("{} subscribers; many-to-one has one", subscribers.len());
+                say(sink, at.place, text, &format!("write for example `{}`", subscribers[0]));
+            } else if publishers.contains(&subscribers[0]) {
+                let text = format!("the subscriber `{}` is among the publishers", subscribers[0]);
+                say(sink, at.place, text, "name another node");
+            }
+        }
+        MqttPattern::OneToOne => {
+            let own = publishers.len() == 1 && *publishers == *subscribers;
+            if own {
+                let label = "in one-to-one there are two clients or more";
+                say(sink, at.place, "one client alone", label);
+            }
+        }
+        MqttPattern::Pairs => {
+            let (p, s) = (publishers.len(), subscribers.len());
+            if p != s {
+                let text = format!("{p} publishers and {s} subscribers; pairs have one of each");
+                say(sink, at.place, text, "name as many of both");
+            } else if let Some((own, _)) = publishers.iter().zip(subscribers).find(|(a, b)| a == b)
+            {
+                let text = format!("`{own}` would publish to itself");
+                say(sink, at.place, text, "name them in another order");
+            }
+        }
+    }
+}
+
+/// Time between two messages of all publishers.
+fn mqtt_every(typed: &file::Mqtt, sink: &mut Sink) -> Option<Span> {
+    match (&typed.rate, &typed.every) {
+        (Some(rate), Some(_)) => {
+            let text = "`rate` and `every` say the same";
+            say(sink, rate.place, text, "leave one of them out");
+            None
+        }
+        (Some(rate), None) => Some(rate.value.period()),
+        (None, Some(_)) => positive(&typed.every, "every", sink),
+        (None, None) => {
+            if sink.is_clean() {
+                let text = "nothing says how often messages are sent";
+                say(sink, typed.place, text, "give `rate: 100/s` or `every: 10 ms`");
+            }
+            None
+        }
+    }
+}
+
+fn port(typed: &file::Mqtt, sink: &mut Sink) -> Option<u16> {
+    let usual = if typed.tls.is_some() { 8883 } else { 1883 };
+    let Some(port) = &typed.port else { return Some(usual) };
+    let value = u16::try_from(port.value).ok().filter(|port| *port > 0);
+    if value.is_none() {
+        let text = format!("there is no port {}", port.value);
+        say(sink, port.place, text, "1 to 65535; brokers mostly listen on 1883");
+    }
+    value
+}
+
+fn keep_alive(typed: &file::Mqtt, sink: &mut Sink) -> Option<Span> {
+    let Some(at) = &typed.keep_alive else { return Some(KEEP_ALIVE) };
+    let ns = at.value.as_ns();
+    if !ns.is_multiple_of(1_000_000_000) || !KEEP_ALIVE_S.contains(&(ns / 1_000_000_000)) {
+        let text = format!("`keep_alive` is {}", at.value);
+        say(sink, at.place, text, "whole seconds, 5 s to 65535 s");
+        return None;
+    }
+    Some(at.value)
+}
+
+fn reconnect(typed: &file::Mqtt, sink: &mut Sink) -> Option<[Span; 2]> {
+    let Some(typed) = &typed.reconnect else { return Some(RECONNECT) };
+    let min = match &typed.min {
+        Some(_) => positive(&typed.min, "min", sink)?,
+        None => RECONNECT[0],
+    };
+    let max = typed.max.as_ref().map_or(RECONNECT[1].max(min), |max| max.value);
+    if let Some(at) = typed.max.as_ref().filter(|_| max < min) {
+        say(sink, at.place, format!("at most {max}, and {min} at first"), "not below `min`");
+        return None;
+    }
+    Some([min, max])
+}
