@@ -5,6 +5,7 @@
 mod accounting;
 mod busy;
 mod capture;
+mod clients;
 mod decisions;
 mod evidence;
 mod facts;
@@ -18,6 +19,7 @@ mod verdict;
 
 pub use accounting::{Accounting, NodeTraffic};
 pub use capture::{Capture, CaptureError};
+pub use clients::{ClientRow, write_clients};
 pub use decisions::{Decisions, ReplayError, read_decisions};
 pub use facts::{Broken, Facts};
 pub use host::{HostUse, Sampler, Usage, UsageRow};

@@ -2,14 +2,20 @@
 
 use crate::latency::{Latency, Summary};
 use serde::Serialize;
+use std::collections::HashMap;
+use std::sync::Arc;
 
 /// One message to one receiver. Times are in ns since the run's start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Message {
     /// Its number in the schedule, from 0.
     pub message: u64,
+    /// The name of the workload that it belongs to.
+    pub interaction: Arc<str>,
+    /// Who sent it.
+    pub sender: Arc<str>,
     /// Whom it was for.
-    pub peer: String,
+    pub peer: Arc<str>,
     /// When it was meant to be sent.
     pub intended_ns: i64,
     /// When it was sent; nothing if it never was.
@@ -20,6 +26,10 @@ pub struct Message {
     pub reply_sent_ns: Option<i64>,
     /// When the sender had the answer.
     pub reply_received_ns: Option<i64>,
+    /// When the sender had a broker's word that it has it: MQTT's PUBACK or PUBCOMP.
+    pub acknowledged_ns: Option<i64>,
+    /// Whether its receiver answers it not, so that its receipt is all there is.
+    pub one_way: bool,
     /// How many times too often it or its answer came.
     pub duplicates: u32,
     /// Its length in bytes.
@@ -37,8 +47,14 @@ pub struct Outcomes {
     pub replies: u64,
     /// Messages scheduled and never sent.
     pub unsent: u64,
-    /// Share of the sent messages that had no answer, in percent; for one-way
-    /// workloads that had not come.
+    /// Messages that a broker has acknowledged to their sender.
+    pub acknowledged: u64,
+    /// Those of them that never came.
+    pub acknowledged_lost: u64,
+    /// Messages that came after a later one of the same sender.
+    pub reordered: u64,
+    /// Share of the sent messages that had no answer, in percent; one-way messages
+    /// that had not come.
     pub loss_pct: f64,
     /// Messages and answers that came more than once, beyond the first.
     pub duplicates: u64,
@@ -50,13 +66,21 @@ pub struct Outcomes {
     pub rtd_from_sent_ms: Option<Summary>,
     /// From the time it was meant to be sent to its receipt.
     pub down_ms: Option<Summary>,
+    /// From the time it was really sent to a broker's acknowledgement.
+    pub acknowledged_ms: Option<Summary>,
     /// How much later than meant messages were sent.
     pub slip_ms: Option<Summary>,
 }
 
-/// The figures of `messages`; `schedule_ns` is when the schedule ends, and
-/// `answered` whether receivers answer.
-pub fn outcomes(messages: &[Message], schedule_ns: i64, answered: bool) -> Outcomes {
+impl Message {
+    /// When it had done what it was for: with its answer, or one-way with its receipt.
+    fn over_ns(&self) -> Option<i64> {
+        if self.one_way { self.received_ns } else { self.reply_received_ns }
+    }
+}
+
+/// The figures of `messages`; `schedule_ns` is when the schedule ends.
+pub fn outcomes(messages: &[Message], schedule_ns: i64) -> Outcomes {
     let span = |from: i64, to: i64| u64::try_from(to - from).unwrap_or(0);
     let count = |is: &dyn Fn(&&Message) -> bool| messages.iter().filter(is).count() as u64;
     let times = |of: &dyn Fn(&Message) -> Option<u64>| -> Option<Summary> {
@@ -65,23 +89,39 @@ pub fn outcomes(messages: &[Message], schedule_ns: i64, answered: bool) -> Outco
     let sent = count(&|m| m.sent_ns.is_some());
     let delivered = count(&|m| m.received_ns.is_some());
     let replies = count(&|m| m.reply_received_ns.is_some());
-    let good = if answered { replies } else { delivered };
+    let good = count(&|m| m.sent_ns.is_some() && m.over_ns().is_some());
     Outcomes {
         sent,
         delivered,
         replies,
         unsent: messages.len() as u64 - sent,
-        loss_pct: (sent - good.min(sent)) as f64 * 100.0 / sent.max(1) as f64,
+        acknowledged: count(&|m| m.acknowledged_ns.is_some()),
+        acknowledged_lost: count(&|m| m.acknowledged_ns.is_some() && m.received_ns.is_none()),
+        reordered: reordered(messages),
+        loss_pct: (sent - good) as f64 * 100.0 / sent.max(1) as f64,
         duplicates: messages.iter().map(|m| u64::from(m.duplicates)).sum(),
-        late: count(&|m| {
-            let end = if answered { m.reply_received_ns } else { m.received_ns };
-            end.is_some_and(|end| end > schedule_ns)
-        }),
+        late: count(&|m| m.over_ns().is_some_and(|end| end > schedule_ns)),
         rtd_ms: times(&|m| Some(span(m.intended_ns, m.reply_received_ns?))),
         rtd_from_sent_ms: times(&|m| Some(span(m.sent_ns?, m.reply_received_ns?))),
         down_ms: times(&|m| Some(span(m.intended_ns, m.received_ns?))),
+        acknowledged_ms: times(&|m| Some(span(m.sent_ns?, m.acknowledged_ns?))),
         slip_ms: times(&|m| Some(span(m.intended_ns, m.sent_ns?))),
     }
+}
+
+/// How many messages came after one that the same sender had sent the same receiver
+/// later. Rows are in the order of their sending.
+fn reordered(messages: &[Message]) -> u64 {
+    let mut latest: HashMap<(&str, &str, &str), i64> = HashMap::new();
+    let mut count = 0;
+    // From the last to the first: what comes after one of those was overtaken.
+    for m in messages.iter().rev() {
+        let Some(at) = m.received_ns else { continue };
+        let earliest = latest.entry((&m.interaction, &m.sender, &m.peer)).or_insert(at);
+        count += u64::from(at > *earliest);
+        *earliest = at.min(*earliest);
+    }
+    count
 }
 
 /// The spans in which some message was under way, merged and in order, in ns
@@ -130,12 +170,30 @@ mod tests {
             Message { sent_ns: None, ..Message::default() },
             message(0, Some(200_000_000)),
         ];
-        let figures = outcomes(&messages, 100_000_000, true);
+        let figures = outcomes(&messages, 100_000_000);
         assert_eq!((figures.sent, figures.delivered, figures.replies), (3, 3, 2));
         assert_eq!((figures.unsent, figures.late), (1, 1));
         assert!((figures.loss_pct - 33.333).abs() < 0.01);
         assert_eq!(figures.rtd_ms.unwrap().mean, 102.5);
         assert_eq!(figures.rtd_from_sent_ms.unwrap().mean, 101.5);
+    }
+
+    #[test]
+    fn one_way_messages_are_over_when_they_have_come() {
+        let came = |sent, received: Option<i64>| Message {
+            sent_ns: Some(sent),
+            received_ns: received,
+            acknowledged_ns: Some(sent + 4_000_000),
+            one_way: true,
+            ..Message::default()
+        };
+        let messages = [came(0, Some(9)), came(1, Some(7)), came(2, Some(8)), came(3, None)];
+        let figures = outcomes(&messages, 8);
+        assert_eq!((figures.sent, figures.delivered, figures.replies), (4, 3, 0));
+        assert_eq!((figures.loss_pct, figures.late), (25.0, 1));
+        assert_eq!((figures.acknowledged, figures.acknowledged_lost), (4, 1));
+        assert_eq!(figures.reordered, 1, "the first came after both others");
+        assert_eq!(figures.acknowledged_ms.unwrap().mean, 4.0);
     }
 
     #[test]
@@ -146,7 +204,7 @@ mod tests {
 
     #[test]
     fn no_messages_no_figures() {
-        let figures = outcomes(&[], 0, true);
+        let figures = outcomes(&[], 0);
         assert_eq!((figures.sent, figures.loss_pct, figures.rtd_ms), (0, 0.0, None));
     }
 }

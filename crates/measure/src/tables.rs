@@ -41,15 +41,20 @@ pub(crate) enum Column {
 /// # Errors
 /// When the file cannot be written.
 pub fn write_messages(path: &Path, rows: &[Message]) -> Result<(), TableError> {
+    let text =
+        |of: fn(&Message) -> &str| Column::Text(rows.iter().map(|m| of(m).to_owned()).collect());
     let maybe = |of: fn(&Message) -> Option<i64>| Column::Maybe(rows.iter().map(of).collect());
     let columns = vec![
         ("message", Column::Whole(rows.iter().map(|m| m.message).collect())),
-        ("peer", Column::Text(rows.iter().map(|m| m.peer.clone()).collect())),
+        ("interaction", text(|m| &m.interaction)),
+        ("sender", text(|m| &m.sender)),
+        ("peer", text(|m| &m.peer)),
         ("intended_ns", Column::Signed(rows.iter().map(|m| m.intended_ns).collect())),
         ("sent_ns", maybe(|m| m.sent_ns)),
         ("received_ns", maybe(|m| m.received_ns)),
         ("reply_sent_ns", maybe(|m| m.reply_sent_ns)),
         ("reply_received_ns", maybe(|m| m.reply_received_ns)),
+        ("acknowledged_ns", maybe(|m| m.acknowledged_ns)),
         ("duplicates", Column::Short(rows.iter().map(|m| m.duplicates).collect())),
         ("bytes", Column::Short(rows.iter().map(|m| m.bytes).collect())),
     ];
@@ -117,7 +122,7 @@ pub fn write_nodes(path: &Path, rows: &[UsageRow]) -> Result<(), TableError> {
     write(path, columns)
 }
 
-fn write(path: &Path, columns: Vec<(&'static str, Column)>) -> Result<(), TableError> {
+pub(crate) fn write(path: &Path, columns: Vec<(&'static str, Column)>) -> Result<(), TableError> {
     let mut rows = Rows::begin(path, &columns)?;
     rows.write(columns)?;
     rows.end()
@@ -236,8 +241,9 @@ mod tests {
         assert_eq!(read.len(), 2);
         assert_eq!(
             read[1].to_string(),
-            "{message: 1, peer: \"meter-2\", intended_ns: 0, sent_ns: null, received_ns: null, \
-             reply_sent_ns: null, reply_received_ns: null, duplicates: 0, bytes: 0}"
+            "{message: 1, interaction: \"\", sender: \"\", peer: \"meter-2\", intended_ns: 0, \
+             sent_ns: null, received_ns: null, reply_sent_ns: null, reply_received_ns: null, \
+             acknowledged_ns: null, duplicates: 0, bytes: 0}"
         );
     }
 

@@ -4,10 +4,13 @@ use measure::Message;
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The schedule that the rows are held against.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule<'a> {
+    /// The name of the interaction.
+    pub name: &'a str,
     /// When offset 0 was, ns of CLOCK_MONOTONIC.
     pub start_ns: u64,
     /// Time between messages, in ns.
@@ -24,11 +27,11 @@ pub(crate) struct Schedule<'a> {
 
 /// One line of an events file.
 #[derive(Debug, Deserialize)]
-struct Line {
-    event: String,
-    message: u64,
-    peer: String,
-    time_ns: u64,
+pub(crate) struct Line {
+    pub event: String,
+    pub message: u64,
+    pub peer: String,
+    pub time_ns: u64,
 }
 
 /// An events file that could not be read, or holds what is none.
@@ -49,7 +52,7 @@ pub(crate) fn collect(
     source: (&str, &Path),
     sinks: &[(&str, PathBuf)],
 ) -> Result<Vec<Message>, CollectError> {
-    let mut rows = planned(schedule);
+    let mut rows = planned(schedule, source.0);
     let since = |time: u64| time as i64 - schedule.start_ns as i64;
     let place: HashMap<&str, usize> =
         schedule.sinks.iter().enumerate().map(|(i, name)| (name.as_str(), i)).collect();
@@ -98,28 +101,36 @@ pub(crate) fn collect(
 }
 
 /// The rows before anything is known of them.
-fn planned(schedule: &Schedule<'_>) -> Vec<Message> {
-    let row = |message: u64, peer: &String| Message {
+fn planned(schedule: &Schedule<'_>, source: &str) -> Vec<Message> {
+    let (interaction, sender): (Arc<str>, Arc<str>) = (schedule.name.into(), source.into());
+    let sinks: Vec<Arc<str>> = schedule.sinks.iter().map(|name| name.as_str().into()).collect();
+    let row = |message: u64, peer: &Arc<str>| Message {
         message,
+        interaction: interaction.clone(),
+        sender: sender.clone(),
         peer: peer.clone(),
         intended_ns: (message * schedule.every_ns) as i64,
         bytes: schedule.bytes,
         ..Message::default()
     };
     let messages = 0..schedule.messages;
-    if schedule.sinks.is_empty() {
+    if sinks.is_empty() {
         return Vec::new();
     }
     match schedule.to_all {
-        true => messages.flat_map(|m| schedule.sinks.iter().map(move |p| row(m, p))).collect(),
+        true => messages
+            .flat_map(|m| sinks.iter().map(move |p| (m, p)))
+            .map(|(m, p)| row(m, p))
+            .collect(),
         false => {
-            let peer = |m: u64| &schedule.sinks[m as usize % schedule.sinks.len()];
+            let peer = |m: u64| &sinks[m as usize % sinks.len()];
             messages.map(|m| row(m, peer(m))).collect()
         }
     }
 }
 
-fn read(node: &str, path: &Path) -> Result<Vec<Line>, CollectError> {
+/// The lines of an events file; none where the file is missing.
+pub(crate) fn read(node: &str, path: &Path) -> Result<Vec<Line>, CollectError> {
     let failed = |why: String| CollectError { node: node.to_owned(), path: path.to_owned(), why };
     let text = match std::fs::read(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -145,7 +156,7 @@ mod tests {
     }
 
     fn schedule(sinks: &[String], to_all: bool) -> Schedule<'_> {
-        Schedule { start_ns: 1000, every_ns: 100, messages: 3, sinks, to_all, bytes: 9 }
+        Schedule { name: "i", start_ns: 1000, every_ns: 100, messages: 3, sinks, to_all, bytes: 9 }
     }
 
     #[test]
@@ -175,7 +186,7 @@ mod tests {
             "",
         );
         let rows = collect(&schedule(&sinks, false), ("u", &source), &[("m-1", sink)]).unwrap();
-        let peers: Vec<_> = rows.iter().map(|row| row.peer.as_str()).collect();
+        let peers: Vec<_> = rows.iter().map(|row| &*row.peer).collect();
         assert_eq!(peers, ["m-1", "m-2", "m-1"]);
         assert_eq!(rows[2].sent_ns, Some(201));
         assert_eq!((rows[0].sent_ns, rows[1].sent_ns), (None, None));

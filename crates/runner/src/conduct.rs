@@ -135,6 +135,7 @@ impl Conduct<'_> {
                 return Err(Error::Interrupted);
             }
             if monotonic_now() > deadline {
+                let first = self.jobs.iter().position(|job| waits(&job)).unwrap_or_default();
                 let names: Vec<_> = missing.iter().take(3).map(|job| job.name.as_str()).collect();
                 let more = if missing.len() > names.len() { ", ..." } else { "" };
                 return Err(Error::NotReady {
@@ -142,7 +143,7 @@ impl Conduct<'_> {
                     all: self.jobs.len(),
                     limit,
                     names: names.join(", ") + more + &awaited(missing[0]),
-                    words: missing[0].files.last_words(),
+                    words: self.words_of(first),
                     logs: logs.to_owned(),
                 });
             }
@@ -211,7 +212,7 @@ impl Conduct<'_> {
     /// Whether nobody has anything left to do; where there are only programs
     /// in the background, the schedule decides.
     fn is_done(&self, schedule_over: bool) -> bool {
-        let awaited = |job: &&Job| matches!(job.role, Role::Source | Role::Command);
+        let awaited = |job: &&Job| matches!(job.role, Role::Source | Role::Mqtt | Role::Command);
         let mut awaited = self.jobs.iter().filter(awaited).peekable();
         match awaited.peek() {
             Some(_) => awaited.all(|job| job.state == State::Done || !job.is_alive()),
@@ -321,19 +322,42 @@ impl Conduct<'_> {
             Said::Ready {} if job.state == State::Starting => job.state = State::Ready,
             Said::Done {} if job.is_alive() => job.state = State::Done,
             Said::Ready {} | Said::Done {} => {}
-            Said::Progress { sent, replies } if job.role == Role::Source => {
+            Said::Progress { sent, replies } if matches!(job.role, Role::Source | Role::Mqtt) => {
                 job.progress = (sent, replies);
             }
             Said::Progress { .. } => {}
             Said::Failed { error } if begun => {
-                self.failures.push(format!("the program of {} failed: {error}", job.name));
+                let name = job.name.clone();
+                let log = self.words_of_other(id).lines().last().map(|line| format!("; {line}"));
+                let log = log.unwrap_or_default();
+                self.failures.push(format!("the program of {name} failed: {error}{log}"));
             }
             Said::Failed { error } => {
                 let node = job.name.clone();
+                let error = format!("{error}\n{}", self.words_of_other(id));
                 return Err(Error::Died { node, how: "failed".to_owned(), words: error });
             }
         }
         Ok(())
+    }
+
+    /// What a job last said, and those on whom it relies.
+    fn words_of(&self, id: usize) -> String {
+        let words = [self.jobs[id].files.last_words(), self.words_of_other(id)];
+        words.join("\n").trim().to_owned()
+    }
+
+    /// What the programs last said on the node without which job `id` can do nothing.
+    fn words_of_other(&self, id: usize) -> String {
+        let other = self.jobs[id].relies_on;
+        let jobs = self.jobs.iter().filter(|job| Some(job.node) == other);
+        let said = jobs.flat_map(|job| {
+            let words = job.files.last_words();
+            let lines: Vec<_> =
+                words.lines().map(|line| format!("{} said: {line}", job.name)).collect();
+            lines
+        });
+        said.collect::<Vec<_>>().join("\n")
     }
 
     fn happened(&mut self, event: Event) -> Result<(), Error> {

@@ -125,6 +125,9 @@ pub enum Error {
         /// The network.
         network: String,
     },
+    /// Certificates for TLS could not be made.
+    #[error("could not make the certificates for TLS: {0}")]
+    Certificate(String),
     /// The experiment has no plan for this cell.
     #[error(transparent)]
     Plan(#[from] experiment::Errors),

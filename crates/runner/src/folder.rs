@@ -9,7 +9,7 @@ use crate::run::{Begun, Options};
 use crate::summary::summary;
 use crate::topology::Topology;
 use experiment::Plan;
-use measure::{Accounting, LinkRow, Message, Outcomes, Usage, Verdict};
+use measure::{Accounting, ClientRow, LinkRow, Message, Outcomes, Usage, Verdict};
 use medium::{FramePath, Priority, Stalls};
 use serde_json::{Value, json};
 use std::fs;
@@ -31,6 +31,7 @@ pub(crate) struct Results<'a> {
     pub topology: &'a Topology,
     pub jobs: &'a [Job],
     pub messages: &'a [Message],
+    pub clients: &'a [ClientRow],
     pub outcomes: &'a Outcomes,
     pub usage: &'a Usage,
     /// CPU time of each node's programs before measuring began.
@@ -110,6 +111,9 @@ impl Folder {
 
     pub(crate) fn write(&self, results: &Results<'_>) -> Result<Value, Error> {
         measure::write_messages(&self.0.join("messages.parquet"), results.messages)?;
+        if !results.clients.is_empty() {
+            measure::write_clients(&self.0.join("clients.parquet"), results.clients)?;
+        }
         measure::write_nodes(&self.0.join("nodes.parquet"), &results.usage.nodes)?;
         measure::write_links(&self.0.join("links.parquet"), results.links)?;
         measure::write_links(&self.0.join("intervals.parquet"), results.intervals)?;
@@ -174,6 +178,8 @@ impl Folder {
                 let _ = fs::remove_file(path);
             }
         }
+        // Keys that were made for this run are good for nothing after it.
+        let _ = fs::remove_dir_all(self.0.join("tls"));
         // Fails, as it should, while a log is in it.
         let _ = fs::remove_dir(self.0.join("programs"));
     }

@@ -4,6 +4,7 @@ use crate::conversation::Conversation;
 use crate::error::Error;
 use crate::roots::Roots;
 use crate::services;
+use crate::tls;
 use experiment::{Interaction, InteractionPattern, Plan, Ready, Workload};
 use lab::{Exit, Lab, Program, Usage};
 use serde::Serialize;
@@ -20,6 +21,8 @@ pub(crate) enum Role {
     Source,
     /// It answers them.
     Sink,
+    /// It publishes to a broker, subscribes there, or both; the run waits for it.
+    Mqtt,
     /// Somebody's own program, which the run waits for.
     Command,
     /// Somebody's own program, which ends when the run does.
@@ -62,6 +65,8 @@ pub(crate) struct Job {
     pub cwd: PathBuf,
     /// Variables of its own.
     pub env: Vec<(String, String)>,
+    /// A node without whose programs it can do nothing: the broker's.
+    pub relies_on: Option<usize>,
     /// The talk with it; none with a program that knows nothing of us.
     pub conversation: Option<Conversation>,
     /// How far it is.
@@ -187,53 +192,44 @@ pub(crate) fn jobs(
                         "interaction".to_owned(),
                         files.spec.display().to_string(),
                     ];
-                    jobs.push(Job {
-                        node,
-                        name: name.clone(),
-                        workload: Some(number),
-                        role,
-                        argv,
-                        cwd: dir.to_path_buf(),
-                        env: Vec::new(),
-                        conversation: None,
-                        state: State::Starting,
-                        progress: (0, 0),
-                        ready: None,
-                        asked_to_end: false,
-                        may_end: false,
-                        files,
-                    });
+                    jobs.push(Job::of(node, name, Some(number), role, argv, dir, files));
                 }
+            }
+            Workload::Mqtt(mqtt) => {
+                jobs.extend(crate::mqtt::jobs(plan, number, mqtt, workload, dir)?);
             }
             Workload::Command(command) => {
                 for name in &command.on {
                     let Some(&node) = place.get(name.as_str()) else { continue };
-                    let own = ("THINGBED_NODE".to_owned(), name.clone());
-                    let env = command.env.iter().map(|(k, v)| (k.clone(), v.clone()));
-                    jobs.push(Job {
-                        node,
-                        name: name.clone(),
-                        workload: Some(number),
-                        role: match command.background {
-                            true => Role::Background,
-                            false => Role::Command,
-                        },
-                        argv: command.run.clone(),
-                        cwd: home.to_path_buf(),
-                        env: env.chain([own]).collect(),
-                        conversation: None,
-                        state: State::Starting,
-                        progress: (0, 0),
-                        ready: None,
-                        asked_to_end: false,
-                        may_end: true,
-                        files: Files::of(dir, name, Some(number)),
-                    });
+                    let role = match command.background {
+                        true => Role::Background,
+                        false => Role::Command,
+                    };
+                    let (argv, files) = (command.run.clone(), Files::of(dir, name, Some(number)));
+                    let mut job = Job::of(node, name, Some(number), role, argv, home, files);
+                    job.env = variables(plan, name, &command.env, dir);
+                    job.may_end = true;
+                    jobs.push(job);
                 }
             }
         }
     }
     Ok(jobs)
+}
+
+/// The variables of a program of the user's on `node`: `own`, and what it may need.
+fn variables<'a>(
+    plan: &Plan,
+    node: &str,
+    own: impl IntoIterator<Item = (&'a String, &'a String)>,
+    dir: &Path,
+) -> Vec<(String, String)> {
+    let mut all: Vec<_> = own.into_iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+    all.push(("THINGBED_NODE".to_owned(), node.to_owned()));
+    if tls::has(plan, node) {
+        all.push((tls::VARIABLE.to_owned(), tls::folder(dir).display().to_string()));
+    }
+    all
 }
 
 /// The programs that nodes are there for, by the experiment or by their image, not yet
@@ -244,25 +240,13 @@ pub(crate) fn own_programs(plan: &Plan, roots: &Roots, home: &Path, dir: &Path) 
         let program = planned.program.as_ref();
         let said = program.map(|program| &program.run[..]).filter(|run| !run.is_empty());
         let argv = said.or_else(|| roots.program(planned))?.to_vec();
-        let own = ("THINGBED_NODE".to_owned(), planned.name.clone());
-        let env = program.into_iter().flat_map(|program| &program.env);
-        let env = env.map(|(k, v)| (k.clone(), v.clone()));
-        Some(Job {
-            node,
-            name: planned.name.clone(),
-            workload: None,
-            role: Role::Node,
-            argv,
-            cwd: home.to_path_buf(),
-            env: env.chain([own]).collect(),
-            conversation: None,
-            state: State::Starting,
-            progress: (0, 0),
-            ready: program.and_then(|program| program.ready.clone()),
-            asked_to_end: false,
-            may_end: program.is_none(),
-            files: Files::of(dir, &planned.name, None),
-        })
+        let files = Files::of(dir, &planned.name, None);
+        let mut job = Job::of(node, &planned.name, None, Role::Node, argv, home, files);
+        let own = program.into_iter().flat_map(|program| &program.env);
+        job.env = variables(plan, &planned.name, own, dir);
+        job.ready = program.and_then(|program| program.ready.clone());
+        job.may_end = program.is_none();
+        Some(job)
     };
     nodes.filter_map(of).collect()
 }
@@ -325,20 +309,35 @@ impl Job {
         dir: &Path,
         files: Files,
     ) -> Self {
+        let job = Self::of(node, &planned.name, None, role, argv, dir, files);
+        Self { may_end: true, ..job }
+    }
+
+    /// A program that has not been started.
+    pub(crate) fn of(
+        node: usize,
+        name: &str,
+        workload: Option<usize>,
+        role: Role,
+        argv: Vec<String>,
+        cwd: &Path,
+        files: Files,
+    ) -> Self {
         Self {
             node,
-            name: planned.name.clone(),
-            workload: None,
+            name: name.to_owned(),
+            workload,
             role,
             argv,
-            cwd: dir.to_path_buf(),
+            cwd: cwd.to_path_buf(),
             env: Vec::new(),
+            relies_on: None,
             conversation: None,
             state: State::Starting,
             progress: (0, 0),
             ready: None,
             asked_to_end: false,
-            may_end: true,
+            may_end: false,
             files,
         }
     }
@@ -360,7 +359,7 @@ impl Job {
             // It sees the host's files wherever it runs, for who has a control socket
             // is one of ours; but it has nothing to say there.
             Role::Client => Some(Conversation::begin().map_err(Error::io("make a socket"))?.1),
-            Role::Source | Role::Sink => {
+            Role::Source | Role::Sink | Role::Mqtt => {
                 let (ours, theirs) = Conversation::begin().map_err(Error::io("make a socket"))?;
                 self.conversation = Some(ours);
                 Some(theirs)
@@ -379,7 +378,7 @@ impl Job {
 
     /// Whether it is a program of the user's.
     pub(crate) fn is_foreign(&self) -> bool {
-        !matches!(self.role, Role::Source | Role::Sink)
+        !matches!(self.role, Role::Source | Role::Sink | Role::Mqtt)
     }
 
     /// Whether it is there before the workloads, and stays after them.
@@ -397,6 +396,7 @@ impl Job {
             argv: self.argv.clone(),
             cwd: self.cwd.clone(),
             env: self.env.clone(),
+            relies_on: self.relies_on,
             conversation: None,
             state: State::Starting,
             progress: (0, 0),

@@ -15,13 +15,17 @@ mod kernel_counts;
 mod link_rows;
 mod live;
 mod machine;
+mod mqtt;
 mod netem;
 mod quiet;
 mod ready;
 mod roots;
+mod rows;
 mod run;
 mod services;
+mod steady;
 mod summary;
+mod tls;
 mod topology;
 mod uplink;
 

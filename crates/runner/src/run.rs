@@ -1,12 +1,11 @@
 //! One run, from a plan to its folder.
 
 use crate::carry;
-use crate::collect::{Schedule, collect};
 use crate::conduct::{Conduct, Phase, Watch};
 use crate::error::Error;
 use crate::faults::Faults;
 use crate::folder::{Folder, Results};
-use crate::jobs::{Job, Role, State, jobs, port_down};
+use crate::jobs::{Job, State, jobs, port_down};
 use crate::kernel_counts;
 use crate::link_rows::{link_rows, with_netem};
 use crate::live::{Door, Office};
@@ -17,7 +16,7 @@ use crate::topology::Topology;
 use crate::uplink::Uplink;
 use experiment::{Backend, Interaction, InteractionPattern, Plan, Workload};
 use lab::Lab;
-use measure::{Accounting, Broken, Capture, Decisions, Facts, Message, Sampler, Verdict};
+use measure::{Accounting, Broken, Capture, Decisions, Facts, Sampler, Verdict};
 use medium::{Engine, FramePath};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -77,6 +76,7 @@ pub fn run(
     let started = std::time::SystemTime::now();
     let programs = folder.programs()?;
     let roots = Roots::of(plan)?;
+    crate::tls::make(plan, &programs)?;
     let jobs = jobs(plan, &roots, options.workload, options.home, &programs)?;
     let mut topology = Topology::of(plan, &roots);
     if let Some(recorded) = options.replay {
@@ -182,9 +182,9 @@ pub fn run(
         None => 0,
     };
 
-    let messages = messages(plan, &jobs, start_ns)?;
+    let (messages, clients) = crate::rows::rows(plan, &jobs, start_ns)?;
     let schedule_ns = plan.duration.as_ns() as i64;
-    let outcomes = measure::outcomes(&messages, schedule_ns, true);
+    let outcomes = measure::outcomes(&messages, schedule_ns);
     let absolute = |ns: i64| (start_ns as i64 + ns) as u64;
     let under_way = measure::under_way(&messages);
     failures.extend(
@@ -242,6 +242,7 @@ pub fn run(
         topology: &topology,
         jobs: &jobs,
         messages: &messages,
+        clients: &clients,
         outcomes: &outcomes,
         usage: &usage,
         cpu_before_ns: &cpu_before_ns,
@@ -275,13 +276,14 @@ fn refuse_netem(plan: &Plan) -> Result<(), Error> {
 pub(crate) fn interactions(plan: &Plan) -> impl Iterator<Item = (usize, &Interaction)> {
     plan.workloads.iter().enumerate().filter_map(|(number, workload)| match workload {
         Workload::Interaction(interaction) => Some((number, interaction)),
-        Workload::Command(_) => None,
+        Workload::Mqtt(_) | Workload::Command(_) => None,
     })
 }
 
 /// How many answers the schedules should bring.
 fn expected(plan: &Plan) -> u64 {
-    interactions(plan).map(|(_, interaction)| interaction.replies()).sum()
+    let answers: u64 = interactions(plan).map(|(_, interaction)| interaction.replies()).sum();
+    answers + crate::mqtt::expected(plan)
 }
 
 fn patience(plan: &Plan) -> Patience {
@@ -302,29 +304,6 @@ fn smallest_delay(plan: &Plan) -> u64 {
     let links = plan.nodes.iter().flat_map(|node| &node.links);
     let delays = links.flat_map(|link| [link.up.delay, link.down.delay]);
     delays.filter(|delay| *delay > Span::ZERO).map(Span::as_ns).min().unwrap_or(0)
-}
-
-/// The rows of all interactions, one after the other.
-fn messages(plan: &Plan, jobs: &[Job], start_ns: u64) -> Result<Vec<Message>, Error> {
-    let mut rows = Vec::new();
-    for (number, interaction) in interactions(plan) {
-        let schedule = Schedule {
-            start_ns,
-            every_ns: interaction.every.as_ns(),
-            messages: interaction.messages,
-            sinks: &interaction.sinks,
-            to_all: interaction.down.is_to_all(),
-            bytes: interaction.payload_bytes as u32,
-        };
-        let of = |role: Role| {
-            jobs.iter().filter(move |job| job.workload == Some(number) && job.role == role)
-        };
-        let Some(source) = of(Role::Source).next() else { continue };
-        let sinks: Vec<_> =
-            of(Role::Sink).map(|job| (job.name.as_str(), job.files.events.clone())).collect();
-        rows.extend(collect(&schedule, (&source.name, &source.files.events), &sinks)?);
-    }
-    Ok(rows)
 }
 
 /// What a job used over its life, once it has ended.

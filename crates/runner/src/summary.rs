@@ -1,10 +1,13 @@
 //! The figures of a run: `summary.json`.
 
 use crate::folder::Results;
+use crate::mqtt;
 use crate::run::{interactions, used};
+use crate::steady::steady;
 use experiment::InteractionPattern;
-use measure::{LinkRow, Traffic};
+use measure::{LinkRow, Message, Traffic};
 use serde_json::{Map, Value, json};
+use std::collections::HashSet;
 
 /// The payload that applications in each node handed to their transports: a
 /// message to all over multicast is handed over once, over connections once
@@ -12,22 +15,37 @@ use serde_json::{Map, Value, json};
 fn payload_sent(results: &Results<'_>, group: &str) -> u64 {
     let plan = results.plan;
     let in_group = |name: &str| plan.nodes.iter().any(|n| n.name == name && n.group == group);
-    let mut bytes = 0;
-    let mut row = 0;
+    let mut bytes = passed_by_brokers(results, group);
     for (_, interaction) in interactions(plan) {
-        let count = interaction.replies() as usize;
-        let rows = &results.messages[row..(row + count).min(results.messages.len())];
-        row += count;
+        let of = |m: &&Message| *m.interaction == *interaction.name;
+        let rows = || results.messages.iter().filter(of);
         if in_group(&interaction.source) {
             let mut sent: Vec<u64> =
-                rows.iter().filter(|m| m.sent_ns.is_some()).map(|m| m.message).collect();
+                rows().filter(|m| m.sent_ns.is_some()).map(|m| m.message).collect();
             if interaction.down == InteractionPattern::PgmPublishSubscribe {
                 sent.dedup();
             }
             bytes += sent.len() as u64 * interaction.payload_bytes;
         }
-        let answers = rows.iter().filter(|m| m.reply_sent_ns.is_some() && in_group(&m.peer));
+        let answers = rows().filter(|m| m.reply_sent_ns.is_some() && in_group(&m.peer));
         bytes += answers.count() as u64 * interaction.reply_payload_bytes;
+    }
+    bytes
+}
+
+/// The payload that clients of brokers published, and that brokers passed on.
+fn passed_by_brokers(results: &Results<'_>, group: &str) -> u64 {
+    let nodes = results.plan.nodes.iter().filter(|node| node.group == group);
+    let members: HashSet<&str> = nodes.map(|node| node.name.as_str()).collect();
+    let mut bytes = 0;
+    for (_, mqtt) in mqtt::workloads(results.plan) {
+        let rows = results.messages.iter().filter(|m| *m.interaction == *mqtt.name);
+        let passes = members.contains(mqtt.broker.as_str());
+        for m in rows {
+            let sent = m.sent_ns.is_some() && members.contains(&*m.sender);
+            let passed = m.received_ns.is_some() && passes;
+            bytes += (u64::from(sent) + u64::from(passed)) * mqtt.payload_bytes;
+        }
     }
     bytes
 }
@@ -72,6 +90,7 @@ pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> Value {
         "repeat": plan.repeat,
         "verdict": {"status": results.verdict.status, "reasons": results.verdict.reasons},
         "messages": results.outcomes,
+        "mqtt": steady(results),
         "groups": groups,
         "all": all,
         "links": {

@@ -4,7 +4,7 @@ use crate::roots::Roots;
 use experiment::{Backend, Plan, PlannedWhat, Workload};
 use lab::{Interface, Limits, Member, NodeSpec, Setting};
 use medium::{Change, Endpoint, Place, SegmentSpec, Way};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 
 /// A plan as the lab and the medium see it.
@@ -156,7 +156,7 @@ fn hosts(plan: &Plan) -> String {
 type Neighbours = BTreeMap<(usize, usize), Vec<(std::net::Ipv4Addr, [u8; 6])>>;
 
 /// Who needs to know whose link address, by node and network: the two ends of
-/// each interaction. Others find each other by ARP, over the network.
+/// each interaction, brokers and their clients. Others find each other by ARP, over the network.
 fn neighbours(plan: &Plan) -> Neighbours {
     let place: HashMap<&str, usize> =
         plan.nodes.iter().enumerate().map(|(i, node)| (node.name.as_str(), i)).collect();
@@ -168,13 +168,22 @@ fn neighbours(plan: &Plan) -> Neighbours {
     };
     let mut known = Neighbours::new();
     for workload in &plan.workloads {
-        let Workload::Interaction(interaction) = workload else { continue };
-        let Some(&network) = segment.get(interaction.network.as_str()) else { continue };
-        let Some(&source) = place.get(interaction.source.as_str()) else { continue };
-        for sink in interaction.sinks.iter().filter_map(|name| place.get(name.as_str())) {
+        let (network, source, others) = match workload {
+            Workload::Interaction(i) => (&i.network, &i.source, i.sinks.iter().collect()),
+            Workload::Mqtt(m) => {
+                let clients: BTreeSet<&String> =
+                    m.publishers.iter().chain(&m.subscribers).collect();
+                (&m.network, &m.broker, clients.into_iter().collect::<Vec<_>>())
+            }
+            Workload::Command(_) => continue,
+        };
+        let name = network.as_str();
+        let Some(&network) = segment.get(name) else { continue };
+        let Some(&source) = place.get(source.as_str()) else { continue };
+        for sink in others.into_iter().filter_map(|name| place.get(name.as_str())) {
             for (one, other) in [(source, *sink), (*sink, source)] {
                 let entries = known.entry((one, network)).or_default();
-                let entry = link(other, &interaction.network);
+                let entry = link(other, name);
                 entries.extend(entry.filter(|entry| !entries.contains(entry)));
             }
         }

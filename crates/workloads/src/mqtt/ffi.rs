@@ -31,6 +31,7 @@ pub const TLS: c_int = 8;
 pub const ERRNO: c_int = 14;
 pub const LOG_ERR: c_int = 1 << 3;
 pub const OPT_PROTOCOL_VERSION: c_int = 1;
+pub const OPT_RECEIVE_MAXIMUM: c_int = 4;
 /// `MQTT_PROP_SESSION_EXPIRY_INTERVAL` (mqtt_protocol.h).
 pub const SESSION_EXPIRY: c_int = 17;
 

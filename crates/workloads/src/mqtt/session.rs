@@ -75,6 +75,10 @@ impl Session {
         // SAFETY: the client is ours; callbacks keep to their signatures.
         unsafe {
             ffi::mosquitto_int_option(client, ffi::OPT_PROTOCOL_VERSION, version);
+            // The most there is, which is the standard's own default. The library's 20
+            // would have it hang up on brokers that send more after they were started
+            // again, and never get past them.
+            ffi::mosquitto_int_option(client, ffi::OPT_RECEIVE_MAXIMUM, 65_535);
             ffi::mosquitto_connect_with_flags_callback_set(client, on_connect);
             ffi::mosquitto_disconnect_callback_set(client, on_disconnect);
             ffi::mosquitto_publish_v5_callback_set(client, on_publish);

@@ -1,0 +1,55 @@
+//! From what all programs wrote down to the rows of the run folder's tables.
+
+use crate::collect::{Schedule, collect};
+use crate::error::Error;
+use crate::jobs::{Job, Role};
+use experiment::{Interaction, Plan, Workload};
+use measure::{ClientRow, Message};
+
+/// The rows of all messages, workload by workload, and of all clients of brokers.
+pub(crate) fn rows(
+    plan: &Plan,
+    jobs: &[Job],
+    start_ns: u64,
+) -> Result<(Vec<Message>, Vec<ClientRow>), Error> {
+    let (mut rows, mut clients) = (Vec::new(), Vec::new());
+    for (number, workload) in plan.workloads.iter().enumerate() {
+        match workload {
+            Workload::Interaction(interaction) => {
+                rows.extend(answered(interaction, number, jobs, start_ns)?);
+            }
+            Workload::Mqtt(mqtt) => {
+                let (more, own) = crate::mqtt::collect(plan, number, mqtt, jobs, start_ns)?;
+                rows.extend(more);
+                clients.extend(own);
+            }
+            Workload::Command(_) => {}
+        }
+    }
+    Ok((rows, clients))
+}
+
+/// The rows of one interaction.
+fn answered(
+    interaction: &Interaction,
+    number: usize,
+    jobs: &[Job],
+    start_ns: u64,
+) -> Result<Vec<Message>, Error> {
+    let schedule = Schedule {
+        name: &interaction.name,
+        start_ns,
+        every_ns: interaction.every.as_ns(),
+        messages: interaction.messages,
+        sinks: &interaction.sinks,
+        to_all: interaction.down.is_to_all(),
+        bytes: interaction.payload_bytes as u32,
+    };
+    let of = |role: Role| {
+        jobs.iter().filter(move |job| job.workload == Some(number) && job.role == role)
+    };
+    let Some(source) = of(Role::Source).next() else { return Ok(Vec::new()) };
+    let sinks: Vec<_> =
+        of(Role::Sink).map(|job| (job.name.as_str(), job.files.events.clone())).collect();
+    Ok(collect(&schedule, (&source.name, &source.files.events), &sinks)?)
+}

@@ -1,0 +1,115 @@
+//! What clients of a broker, and the broker, used once all had joined.
+
+use crate::folder::Results;
+use crate::mqtt::workloads;
+use serde_json::{Value, json};
+use std::collections::{HashMap, HashSet};
+
+/// The mean of a role's nodes over the steady time: share of a CPU, and bytes a
+/// second sent and received. Null without an MQTT workload, or with a run that
+/// ended before all had joined.
+pub(crate) fn steady(results: &Results<'_>) -> Value {
+    let plan = results.plan;
+    let Some((from, to)) = window(results) else { return Value::Null };
+    let mut roles: [(&str, HashSet<&str>); 3] =
+        [("broker", HashSet::new()), ("subscriber", HashSet::new()), ("publisher", HashSet::new())];
+    for (_, mqtt) in workloads(plan) {
+        let clients = mqtt.clients();
+        for node in &plan.nodes {
+            let client = clients.iter().find(|client| client.node == node.name);
+            let is = [
+                mqtt.broker == node.name,
+                client.is_some_and(|client| client.subscribe.is_some()),
+                client.is_some_and(|client| client.publish.is_some()),
+            ];
+            for ((_, nodes), is) in roles.iter_mut().zip(is) {
+                if is {
+                    nodes.insert(&node.name);
+                }
+            }
+        }
+    }
+    let cpu = cpu_by_node(results, from, to);
+    let bytes = bytes_by_node(results, from, to);
+    let mut out = serde_json::Map::new();
+    for (role, nodes) in roles {
+        let mean = |of: &dyn Fn(&str) -> f64| {
+            nodes.iter().map(|node| of(node)).sum::<f64>() / nodes.len().max(1) as f64
+        };
+        let rate = |way: usize| mean(&|node| bytes.get(node).map_or(0.0, |rates| rates[way]));
+        out.insert(
+            role.to_owned(),
+            json!({
+                "nodes": nodes.len(),
+                "cpu_pct": mean(&|node| cpu.get(node).copied().unwrap_or(0.0)),
+                "tx_bytes_s": rate(0),
+                "rx_bytes_s": rate(1),
+            }),
+        );
+    }
+    let busy = host_busy(results, from, to);
+    out.insert("host_cpu_pct".to_owned(), json!(busy));
+    out.insert("from_s".to_owned(), json!(from));
+    out.insert("to_s".to_owned(), json!(to));
+    Value::Object(out)
+}
+
+/// From the last joining to the end of the schedules, in seconds from offset 0.
+fn window(results: &Results<'_>) -> Option<(f64, f64)> {
+    let seconds = |span: units::Span| span.as_ns() as f64 / 1e9;
+    let all = workloads(results.plan).map(|(_, mqtt)| {
+        let end = seconds(mqtt.lasts());
+        (end - seconds(mqtt.duration), end)
+    });
+    let (from, to) = all.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1)))?;
+    let ended = results.phases.iter().find(|(name, _)| *name == "drain")?.1;
+    let to = to.min((ended as f64 - results.start_ns as f64) / 1e9);
+    (to > from).then_some((from, to))
+}
+
+/// Percent of a CPU, by node.
+fn cpu_by_node(results: &Results<'_>, from: f64, to: f64) -> HashMap<String, f64> {
+    // Seconds of the sampler begin half a second before offset 0.
+    let load = results.phases.iter().find(|(name, _)| *name == "load").map_or(0, |p| p.1);
+    let shift = (load as f64 - results.start_ns as f64) / 1e9;
+    let mut sums: HashMap<&str, (f64, u32)> = HashMap::new();
+    for row in &results.usage.nodes {
+        let at = f64::from(row.second) + shift;
+        if at >= from && at + 1.0 <= to {
+            let sum = sums.entry(&row.node).or_default();
+            sum.0 += row.user_ms + row.system_ms;
+            sum.1 += 1;
+        }
+    }
+    sums.into_iter().map(|(node, (ms, n))| (node.to_owned(), ms / f64::from(n) / 10.0)).collect()
+}
+
+/// Bytes a second, sent and received, by node.
+fn bytes_by_node(results: &Results<'_>, from: f64, to: f64) -> HashMap<String, [f64; 2]> {
+    let mut rates: HashMap<String, [f64; 2]> = HashMap::new();
+    let mut covered = (f64::INFINITY, f64::NEG_INFINITY);
+    for row in &results.intervals[..] {
+        if row.start_s >= from && row.end_s <= to {
+            covered = (covered.0.min(row.start_s), covered.1.max(row.end_s));
+            let way = usize::from(row.direction == "down");
+            rates.entry(row.node.clone()).or_default()[way] += row.got.bytes as f64;
+        }
+    }
+    let seconds = covered.1 - covered.0;
+    rates.values_mut().flatten().for_each(|sum| *sum /= seconds.max(1e-9));
+    rates
+}
+
+/// Percent of all CPUs of the host, over the same time.
+fn host_busy(results: &Results<'_>, from: f64, to: f64) -> f64 {
+    let at = |use_: &&measure::HostUse| {
+        let at = (use_.at_ns as f64 - results.start_ns as f64) / 1e9;
+        (from..to).contains(&at)
+    };
+    let (mut busy, mut seconds) = (0.0, 0.0);
+    for use_ in results.usage.host.iter().filter(at) {
+        busy += use_.busy * use_.seconds;
+        seconds += use_.seconds;
+    }
+    100.0 * busy / f64::max(seconds, 1e-9)
+}

@@ -1,0 +1,76 @@
+//! Certificates made for a run: of an authority, and of each broker.
+
+use crate::error::Error;
+use experiment::{MqttTls, Plan, PlannedNode};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+use std::fs;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Names the folder to the programs of a broker's node.
+pub(crate) const VARIABLE: &str = "THINGBED_TLS";
+
+/// Where the certificates lie, beside the folder of the programs' files.
+pub(crate) fn folder(programs: &Path) -> PathBuf {
+    programs.with_file_name("tls")
+}
+
+/// Whether a node has a broker with certificates made for the run.
+pub(crate) fn has(plan: &Plan, node: &str) -> bool {
+    brokers(plan).any(|broker| broker.name == node)
+}
+
+fn brokers(plan: &Plan) -> impl Iterator<Item = &PlannedNode> {
+    plan.nodes.iter().filter(|node| {
+        crate::mqtt::workloads(plan)
+            .any(|(_, mqtt)| mqtt.broker == node.name && mqtt.tls == Some(MqttTls::Generated))
+    })
+}
+
+/// Makes what the plan asks for: `ca.pem`, and `NODE.pem` and `NODE.key` for each
+/// broker, which name the node and its addresses.
+pub(crate) fn make(plan: &Plan, programs: &Path) -> Result<(), Error> {
+    let mut brokers = brokers(plan).peekable();
+    if brokers.peek().is_none() {
+        return Ok(());
+    }
+    let folder = folder(programs);
+    fs::create_dir(&folder).map_err(Error::write(&folder))?;
+    let failed = |why: rcgen::Error| Error::Certificate(why.to_string());
+    let key = KeyPair::generate().map_err(failed)?;
+    let mut ca = CertificateParams::default();
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    ca.distinguished_name = called(&format!("Thingbed run of {}", plan.experiment));
+    let certificate = ca.self_signed(&key).map_err(failed)?;
+    write(&folder.join("ca.pem"), &certificate.pem())?;
+    let issuer = Issuer::new(ca, key);
+    for broker in brokers {
+        let addresses = broker.links.iter().map(|link| link.address.to_string());
+        let names: Vec<String> = addresses.chain([broker.name.clone()]).collect();
+        let mut params = CertificateParams::new(names).map_err(failed)?;
+        params.distinguished_name = called(&broker.name);
+        let key = KeyPair::generate().map_err(failed)?;
+        let certificate = params.signed_by(&key, &issuer).map_err(failed)?;
+        write(&folder.join(format!("{}.pem", broker.name)), &certificate.pem())?;
+        write(&folder.join(format!("{}.key", broker.name)), &key.serialize_pem())?;
+    }
+    Ok(())
+}
+
+fn called(name: &str) -> DistinguishedName {
+    let mut called = DistinguishedName::new();
+    called.push(DnType::CommonName, name);
+    called
+}
+
+/// Readable for this user alone: one of them is a key.
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    use std::io::Write;
+    let mut options = fs::OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(Error::write(path))
+}
