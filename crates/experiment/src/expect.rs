@@ -32,6 +32,9 @@ pub struct Expect {
     pub(crate) factor: Option<Fixed<f64>>,
     /// The cell to compare with: a value for each axis.
     pub(crate) than: Option<Fixed<Named<Fixed<String>>>>,
+    /// The figure to compare with, of the cell `than`, or of the same cell without
+    /// one; `metric` unless given.
+    pub(crate) than_metric: Option<Fixed<String>>,
     /// A number to compare with, in place of `than`.
     pub(crate) value: Option<Fixed<f64>>,
     /// For `within`: how far it may be from it, as a share of it.
@@ -74,12 +77,15 @@ impl Read for Expect {
             is: fields.required("is"),
             factor: fields.optional("factor"),
             than: fields.optional("than"),
+            than_metric: fields.optional("than_metric"),
             value: fields.optional("value"),
             tolerance: fields.optional("tolerance"),
         };
-        if fields.has("than") == fields.has("value") {
+        let other = fields.has("than") || fields.has("than_metric");
+        if other == fields.has("value") {
             let problem = Problem::new("a check needs either `than` or `value`").at(expect.place);
-            fields.sink.add(problem.label("`than` names another cell, `value` a number"));
+            let label = "`than` names another cell, `than_metric` another figure, `value` a number";
+            fields.sink.add(problem.label(label));
         }
         if let Some(factor) = expect.factor.as_ref().filter(|_| fields.has("value")) {
             let problem = Problem::new("`factor` multiplies the figure of `than`, not a `value`");
@@ -115,11 +121,11 @@ impl Expect {
         groups: &Named<crate::file::Group>,
         sink: &mut Sink,
     ) {
-        if let Some(metric) = &self.metric
-            && let Err(advice) = metric::check(&metric.value, groups.names())
-        {
-            let problem = Problem::new(format!("no summary has `{}`", metric.value));
-            sink.add(problem.at(metric.place).label(advice));
+        for metric in [&self.metric, &self.than_metric].into_iter().flatten() {
+            if let Err(advice) = metric::check(&metric.value, groups.names()) {
+                let problem = Problem::new(format!("no summary has `{}`", metric.value));
+                sink.add(problem.at(metric.place).label(advice));
+            }
         }
         let missing = |cell: &Named<_>| matrix.axes().find(|axis| !cell.has(axis)).cloned();
         let mut sides = vec![(&self.than, self.than.is_some())];

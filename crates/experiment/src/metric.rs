@@ -4,9 +4,22 @@ use crate::nearest::advice;
 use serde_json::Value;
 
 /// Figures of the whole run.
-const MESSAGES: [&str; 7] =
-    ["sent", "delivered", "replies", "unsent", "loss_pct", "duplicates", "late"];
-const DELAYS: [&str; 4] = ["rtd_ms", "rtd_from_sent_ms", "down_ms", "slip_ms"];
+const MESSAGES: [&str; 10] = [
+    "sent",
+    "delivered",
+    "replies",
+    "unsent",
+    "acknowledged",
+    "acknowledged_lost",
+    "reordered",
+    "loss_pct",
+    "duplicates",
+    "late",
+];
+const DELAYS: [&str; 5] = ["rtd_ms", "rtd_from_sent_ms", "down_ms", "acknowledged_ms", "slip_ms"];
+/// Of MQTT workloads, once all clients have joined.
+const ROLES: [&str; 3] = ["broker", "subscriber", "publisher"];
+const ROLE: [&str; 4] = ["nodes", "cpu_pct", "tx_bytes_s", "rx_bytes_s"];
 const DELAY: [&str; 5] = ["mean", "p50", "p95", "p99", "max"];
 const LINKS: [&str; 7] = [
     "frames",
@@ -52,6 +65,10 @@ pub(crate) fn check<'a>(
         known.extend(DELAY.iter().map(|name| format!("messages.{delay}.{name}")));
     }
     known.extend(LINKS.iter().map(|name| format!("links.{name}")));
+    for role in ROLES {
+        known.extend(ROLE.iter().map(|name| format!("mqtt.{role}.{name}")));
+    }
+    known.push("mqtt.host_cpu_pct".to_owned());
     for group in groups {
         known.extend(GROUP.iter().map(|name| format!("groups.{group}.{name}")));
     }

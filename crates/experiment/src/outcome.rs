@@ -50,9 +50,14 @@ impl Expect {
         let of = cell(&self.of);
         let left = median(name, &of, summaries);
         let factor = self.factor.as_ref().map_or(1.0, |factor| factor.value);
-        let than = self.than.as_ref().map(|_| cell(&self.than));
+        let other_name = self.than_metric.as_ref().map_or(name, |metric| &metric.value);
+        let than = match (&self.than, &self.than_metric) {
+            (Some(_), _) => Some(cell(&self.than)),
+            (None, Some(_)) => Some(of.clone()),
+            (None, None) => None,
+        };
         let right = match &than {
-            Some(than) => median(name, than, summaries).map(|value| value * factor),
+            Some(than) => median(other_name, than, summaries).map(|value| value * factor),
             None => self.value.as_ref().map(|value| value.value),
         };
         let tolerance = self.tolerance.as_ref().map_or(0.0, |tolerance| tolerance.value.fraction());
@@ -69,9 +74,13 @@ impl Expect {
                     Comparison::Below => "<".to_owned(),
                     Comparison::Within => format!("within {}% of", number(tolerance * 100.0)),
                 };
+                let whose = |than: &Cell| match &self.than_metric {
+                    Some(metric) => format!("{} of {}", metric.value, values(than)),
+                    None => values(than),
+                };
                 let other = match &than {
-                    Some(than) if factor == 1.0 => values(than),
-                    Some(than) => format!("{} x {}", number(factor), values(than)),
+                    Some(than) if factor == 1.0 => whose(than),
+                    Some(than) => format!("{} x {}", number(factor), whose(than)),
                     None => number(r),
                 };
                 let compared = format!("{} {sign} {}", number(l), number(r));
@@ -80,7 +89,8 @@ impl Expect {
             }
             _ => {
                 let lacking = if left.is_none() { &of } else { than.as_ref().unwrap_or(&of) };
-                let text = format!("no valid run of {lacking} has {name}");
+                let lacks = if left.is_none() { name } else { other_name };
+                let text = format!("no valid run of {lacking} has {lacks}");
                 (Status::NotMeasured, text)
             }
         };
@@ -213,6 +223,18 @@ mod tests {
         assert_eq!(status(42.1), Status::Fail);
         let text = outcome(text, &[run("udp", "valid", 38.0)]).text;
         assert_eq!(text, "messages.rtd_ms.mean of udp within 5% of 40: 38 within 5% of 40");
+    }
+
+    #[test]
+    fn two_figures_of_one_cell_are_compared() {
+        let text = "{say: more than half, metric: messages.delivered, of: {model: udp}, is: above,
+                     factor: 0.5, than_metric: messages.sent}";
+        let mut run = run("udp", "valid", 1);
+        run["messages"]["delivered"] = json!(60);
+        run["messages"]["sent"] = json!(100);
+        let outcome = outcome(text, &[run]);
+        assert_eq!(outcome.status, Status::Pass);
+        assert_eq!(outcome.text, "messages.delivered of udp > 0.5 x messages.sent of udp: 60 > 50");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod beside;
 mod chart;
+mod clients;
 mod delay;
 mod intervals;
 mod links;
@@ -63,6 +64,7 @@ fn page(sweep: &Sweep) -> String {
     delay::section(&mut page, &view);
     wire::section(&mut page, &view);
     usage::section(&mut page, &view);
+    clients::section(&mut page, &view);
     links::section(&mut page, &view);
     topology::section(&mut page, &view);
     runs::section(&mut page, &view);

@@ -17,6 +17,8 @@ pub struct IntervalRow {
     pub start_s: f64,
     /// See `start_s`.
     pub end_s: f64,
+    /// Bytes that came to it.
+    pub bytes: f64,
     /// Frames that left the queue and were at risk of being lost, and those that
     /// were.
     pub at_risk: f64,
@@ -55,6 +57,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<IntervalRow>, Error> {
         "rate_asked_bit_s",
         "rate_got_bit_s",
         "kept",
+        "bytes",
     ];
     let numbers = names.iter().map(|name| columns.numbers(name)).collect::<Result<Vec<_>, _>>()?;
     let rows = nodes.into_iter().zip(interfaces).zip(directions).enumerate();
@@ -76,6 +79,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<IntervalRow>, Error> {
                 loss_pct: [at(11), at(12), at(13)],
                 rate_bit_s: [at(14), at(15)],
                 kept: at(16) != 0.0,
+                bytes: at(17),
             }
         })
         .collect())

@@ -8,6 +8,7 @@
 
 mod cell;
 mod check;
+mod clients;
 mod columns;
 mod error;
 mod figures;
@@ -30,6 +31,7 @@ mod verdict;
 
 pub use cell::Cell;
 pub use check::{Check, CheckStatus};
+pub use clients::ClientRow;
 pub use error::Error;
 pub use html::write_html;
 pub use intervals::IntervalRow;

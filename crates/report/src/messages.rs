@@ -17,6 +17,11 @@ pub struct MessageTimes {
 }
 
 impl MessageTimes {
+    /// From the intended sending to the receipt.
+    pub fn one_way_ms(&self) -> Option<f64> {
+        Some((self.received_ns? - self.intended_ns?) / 1e6)
+    }
+
     /// From the intended sending to the answer.
     pub fn round_trip_ms(&self) -> Option<f64> {
         Some((self.reply_received_ns? - self.intended_ns?) / 1e6)

@@ -13,6 +13,8 @@ pub struct Topology {
     pub groups: Vec<(String, usize)>,
     /// Networks with what they are, in order.
     pub networks: Vec<(String, Vec<String>)>,
+    /// The nodes that brokers run on.
+    pub brokers: Vec<String>,
     /// What joins groups to networks.
     pub links: Vec<GroupLink>,
     members: HashMap<String, String>,
@@ -40,6 +42,8 @@ impl Topology {
         for network in list(plan, "networks") {
             topology.networks.push((text(&network["name"]), network_words(network)));
         }
+        let brokers = list(plan, "workloads").filter_map(|workload| workload.get("mqtt"));
+        topology.brokers = brokers.map(|mqtt| text(&mqtt["broker"])).collect();
         for node in list(plan, "nodes") {
             let (name, group) = (text(&node["name"]), text(&node["group"]));
             match topology.groups.iter_mut().find(|(known, _)| *known == group) {

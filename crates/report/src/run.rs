@@ -1,9 +1,10 @@
 //! One run, read from its folder.
 
 use crate::{
-    Error, IntervalRow, LinkRow, MessageTimes, Status, Summary, Topology, UsageRow, Verdict,
+    ClientRow, Error, IntervalRow, LinkRow, MessageTimes, Status, Summary, Topology, UsageRow,
+    Verdict,
 };
-use crate::{intervals, links, messages, usage};
+use crate::{clients, intervals, links, messages, usage};
 use serde::Deserialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -105,6 +106,11 @@ impl Run {
     /// Usage by node and second, from `nodes.parquet`.
     pub fn usage(&self) -> Result<Vec<UsageRow>, Error> {
         usage::read(&self.folder.join("nodes.parquet"))
+    }
+
+    /// Clients of brokers, from `clients.parquet`.
+    pub fn clients(&self) -> Result<Vec<ClientRow>, Error> {
+        clients::read(&self.folder.join("clients.parquet"))
     }
 
     /// What links were asked for and did, from `links.parquet`.

@@ -88,7 +88,7 @@ fn cpu_by_node(results: &Results<'_>, from: f64, to: f64) -> HashMap<String, f64
 fn bytes_by_node(results: &Results<'_>, from: f64, to: f64) -> HashMap<String, [f64; 2]> {
     let mut rates: HashMap<String, [f64; 2]> = HashMap::new();
     let mut covered = (f64::INFINITY, f64::NEG_INFINITY);
-    for row in &results.intervals[..] {
+    for row in results.intervals {
         if row.start_s >= from && row.end_s <= to {
             covered = (covered.0.min(row.start_s), covered.1.max(row.end_s));
             let way = usize::from(row.direction == "down");

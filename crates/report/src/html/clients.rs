@@ -1,0 +1,140 @@
+//! What a broker and its clients used against the number of clients.
+
+use super::chart::{self, Axis, Line, colour};
+use super::delay::key;
+use super::{Page, View};
+use crate::{ClientRow, Run};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// How many points a line has at most.
+const BINS: f64 = 60.0;
+
+/// Who is looked at.
+const ROLES: [&str; 3] = ["broker", "subscriber", "publisher"];
+
+/// A figure's sum and count, by the number of clients.
+type Bins = BTreeMap<u64, (f64, f64)>;
+
+/// A cell's curves by role: CPU in % of one, received and sent in kB/s, means of a
+/// node.
+#[derive(Default)]
+struct Curves([[Bins; 3]; 3]);
+
+/// Charts against the number of clients; nothing where no run has clients.
+pub(super) fn section(page: &mut Page, view: &View<'_>) {
+    let curves: Vec<Option<Curves>> =
+        view.cells.iter().map(|cell| cell.runs.iter().find_map(|run| curves(run))).collect();
+    if curves.iter().all(Option::is_none) {
+        return;
+    }
+    page.section("clients", "Against the number of clients");
+    page.say(
+        "The first repeat of each cell that has clients of a broker: what a node of each role \
+         used while so many clients were connected, the mean over the role's nodes. Points of the \
+         time after the last has joined stand at the right end.",
+    );
+    for (role, name) in ROLES.iter().enumerate() {
+        page.heading(&format!("CPU of a {name}"));
+        charts(page, view, &curves, role, &[(0, false)], ("CPU", "% of one"));
+        page.heading(&format!("Traffic of a {name}"));
+        page.say("Solid is received, dashed is sent; bytes on the wire.");
+        charts(page, view, &curves, role, &[(1, false), (2, true)], ("traffic", "kB/s"));
+    }
+}
+
+fn charts(
+    page: &mut Page,
+    view: &View<'_>,
+    curves: &[Option<Curves>],
+    role: usize,
+    figures: &[(usize, bool)],
+    (name, unit): (&str, &str),
+) {
+    let all = curves
+        .iter()
+        .flatten()
+        .flat_map(|curves| figures.iter().flat_map(|(figure, _)| curves.0[role][*figure].values()));
+    let most = all.fold(0.0_f64, |most, (sum, n)| most.max(sum / n));
+    page.begin_charts(&key(view));
+    for panel in &view.panels.panels {
+        let mut lines = Vec::new();
+        for (cell, series) in &panel.cells {
+            let Some(curves) = &curves[*cell] else { continue };
+            for (figure, dashed) in figures {
+                let bins = &curves.0[role][*figure];
+                lines.push(Line {
+                    name: view.panels.series[*series].clone(),
+                    colour: colour(*series),
+                    dashed: *dashed,
+                    steps: false,
+                    points: bins.iter().map(|(x, (sum, n))| (*x as f64, sum / n)).collect(),
+                });
+            }
+        }
+        let x = Axis::linear("clients", "");
+        let y = Axis::linear(name, unit).shared(0.0, most);
+        let label = format!("{name} of a {} against clients, {}", ROLES[role], panel.name);
+        page.chart(&panel.name, chart::lines(&label, lines, x, y));
+    }
+    page.end_charts();
+}
+
+/// The curves of a run, if it has clients.
+fn curves(run: &Run) -> Option<Curves> {
+    // Most runs have none, and no file.
+    let clients = run.clients().ok().filter(|clients| !clients.is_empty())?;
+    let mut joined: Vec<f64> = clients.iter().filter_map(|client| client.connected_s).collect();
+    joined.sort_by(f64::total_cmp);
+    let step = (joined.len() as f64 / BINS).ceil().max(1.0);
+    let at = |second: f64| {
+        let there = joined.partition_point(|at| *at <= second);
+        // The last bin is the whole number, whatever the step.
+        if there == joined.len() {
+            there as u64
+        } else {
+            ((there as f64 / step).floor() * step) as u64
+        }
+    };
+    let roles = roles(run, &clients);
+    let mut curves = Curves::default();
+    let phases = run.facts.phases();
+    let load = phases.iter().find(|phase| phase.name == "load").and_then(|phase| phase.start_s);
+    let end = phases.iter().find(|phase| phase.name == "drain").and_then(|phase| phase.start_s);
+    let (load, end) = (load.unwrap_or(0.0), end.unwrap_or(f64::INFINITY));
+    let mut add = |node: &str, figure: usize, from: f64, to: f64, value: f64| {
+        if from < 0.0 || to > end + 0.5 {
+            return;
+        }
+        for role in roles.get(node).into_iter().flatten() {
+            let bin = curves.0[*role][figure].entry(at(f64::midpoint(from, to))).or_default();
+            bin.0 += value;
+            bin.1 += 1.0;
+        }
+    };
+    for row in run.usage().unwrap_or_default() {
+        let from = f64::from(row.second) + load;
+        add(&row.node, 0, from, from + 1.0, row.cpu_ms / 10.0);
+    }
+    for row in run.intervals().unwrap_or_default() {
+        let figure = if row.direction == "down" { 1 } else { 2 };
+        let rate = row.bytes / 1e3 / (row.end_s - row.start_s).max(1e-3);
+        add(&row.node, figure, row.start_s, row.end_s, rate);
+    }
+    Some(curves)
+}
+
+/// The roles of each node.
+fn roles(run: &Run, clients: &[ClientRow]) -> HashMap<String, HashSet<usize>> {
+    let mut roles: HashMap<String, HashSet<usize>> = HashMap::new();
+    for broker in &run.topology.brokers {
+        roles.entry(broker.clone()).or_default().insert(0);
+    }
+    for client in clients {
+        for (is, role) in [(client.subscribes, 1), (client.publishes, 2)] {
+            if is {
+                roles.entry(client.client.clone()).or_default().insert(role);
+            }
+        }
+    }
+    roles
+}
