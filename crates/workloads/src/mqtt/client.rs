@@ -146,11 +146,20 @@ impl<'a> Client<'a> {
         self.stage = Stage::Connecting;
         match self.session.connect() {
             Ok(()) => Ok(()),
-            Err(reason) => self.lost(reason),
+            Err(code) => self.ended(code),
         }
     }
 
-    /// Takes note of a connection that has ended or could not be had.
+    /// Takes note of why a connection has ended, or could not be had.
+    fn ended(&mut self, code: c_int) -> Result<(), Error> {
+        let reason = self.session.reason(code);
+        if code == ffi::TLS && !self.joined {
+            return Err(self.untrusted(&reason));
+        }
+        self.lost(reason)
+    }
+
+    /// Sees to it that it is tried again.
     fn lost(&mut self, reason: String) -> Result<(), Error> {
         let now = monotonic_now();
         let limit = self.spec.connect_limit_ns;
@@ -222,13 +231,7 @@ impl<'a> Client<'a> {
             match happened {
                 Happened::Answered(0) => self.connected()?,
                 Happened::Answered(code) => self.refused(code)?,
-                Happened::Ended(code) => {
-                    let reason = self.session.reason(code);
-                    if code == ffi::TLS && !self.joined {
-                        return Err(self.untrusted(&reason));
-                    }
-                    self.lost(reason)?;
-                }
+                Happened::Ended(code) => self.ended(code)?,
                 Happened::Subscribed(levels) => self.subscription(&levels)?,
                 Happened::Acknowledged { mid, reason, at } => self.confirmed(mid, reason, at),
                 Happened::Message { payload, at } => self.arrived(&payload, at),

@@ -144,8 +144,8 @@ impl Session {
     /// Begins to connect.
     ///
     /// # Errors
-    /// The reason, when that failed at once.
-    pub fn connect(&mut self) -> Result<(), String> {
+    /// The code of the reason, when that failed at once.
+    pub fn connect(&mut self) -> Result<(), c_int> {
         // SAFETY: the text lives over the call, which copies it.
         let code = unsafe {
             ffi::mosquitto_connect_async(
@@ -155,7 +155,7 @@ impl Session {
                 self.keep_alive,
             )
         };
-        if code == ffi::SUCCESS { Ok(()) } else { Err(self.reason(code)) }
+        if code == ffi::SUCCESS { Ok(()) } else { Err(code) }
     }
 
     /// Says goodbye, if there is a connection.
