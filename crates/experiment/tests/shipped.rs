@@ -75,6 +75,24 @@ fn the_small_comparison_takes_under_two_minutes_of_sending() {
 }
 
 #[test]
+fn the_mqtt_validation_is_the_papers() {
+    for (name, seconds) in [("mqtt.yaml", 900.0), ("mqtt-quick.yaml", 20.0)] {
+        let experiment = read(name);
+        let cells = experiment.cells(&Only::all()).unwrap();
+        assert_eq!(cells.len(), 6);
+        for cell in cells {
+            let plan = experiment.plan(&cell, 0, 7).unwrap();
+            let Workload::Mqtt(mqtt) = &plan.workloads[0] else { panic!() };
+            assert_eq!((mqtt.clients().len(), mqtt.payload_bytes), (350, 717), "{cell}");
+            let steady = (mqtt.lasts().as_ns() - mqtt.duration.as_ns()) as f64 / 1e9;
+            let schedule = mqtt.schedule(7, 0);
+            let late = schedule.iter().filter(|m| m.at.as_ns() as f64 / 1e9 >= steady);
+            assert_eq!(late.count() as f64, 100.0 * seconds, "{cell}");
+        }
+    }
+}
+
+#[test]
 fn the_reference_speaks_of_cells_and_figures_that_there_are() {
     let experiment = read("multi-protocol.yaml");
     let path = experiment.reference.as_ref().unwrap();

@@ -211,26 +211,35 @@ impl Session {
 
     /// Reads what has come.
     pub fn read(&mut self) {
-        // SAFETY: the client is ours. What goes wrong ends the connection, which is
-        // told by its callback.
-        unsafe {
-            ffi::mosquitto_loop_read(self.client, 1);
-        }
+        // SAFETY: the client is ours.
+        let code = unsafe { ffi::mosquitto_loop_read(self.client, 1) };
+        self.went(code);
     }
 
     /// Writes what waits.
     pub fn write(&mut self) {
-        // SAFETY: as for `read`.
-        unsafe {
-            ffi::mosquitto_loop_write(self.client, 1);
-        }
+        // SAFETY: the client is ours.
+        let code = unsafe { ffi::mosquitto_loop_write(self.client, 1) };
+        self.went(code);
     }
 
     /// Sends a sign of life if it is time; to be called now and then.
     pub fn tend(&mut self) {
-        // SAFETY: as for `read`.
-        unsafe {
-            ffi::mosquitto_loop_misc(self.client);
+        // SAFETY: the client is ours.
+        let code = unsafe { ffi::mosquitto_loop_misc(self.client) };
+        if self.descriptor().is_none() {
+            self.went(code);
+        }
+    }
+
+    /// Notes the end of a connection that no callback has told of: one that ended
+    /// before it was whole, in the handshake of TLS say.
+    fn went(&mut self, code: c_int) {
+        // SAFETY: no callback runs but within a call of the library.
+        let happened = unsafe { &mut (*self.inbox).happened };
+        let told = happened.iter().any(|happened| matches!(happened, Happened::Ended(_)));
+        if code != ffi::SUCCESS && !told {
+            happened.push(Happened::Ended(code));
         }
     }
 
