@@ -9,6 +9,7 @@ mod frames;
 mod load;
 mod nodes;
 mod release;
+mod timer;
 
 use std::process::ExitCode;
 

@@ -1,0 +1,48 @@
+//! The machine's own limit for frames that leave in time: a thread that does nothing
+//! but sleep until a time, and looks how late it woke.
+
+use crate::load::{Cpu, keep_to};
+use std::time::Duration;
+
+/// How late a sleeper woke, in us.
+pub struct Lateness {
+    pub p50: f64,
+    pub p99: f64,
+}
+
+/// Sleeps to absolute times, `rate` of them a second, for `lasts`, on the first
+/// processor and ahead of ordinary threads where that is allowed.
+pub fn sleep(rate: u32, lasts: Duration) -> Lateness {
+    let work = move || {
+        keep_to(Cpu::First);
+        let param = libc::sched_param { sched_priority: 10 };
+        // SAFETY: the parameter lives over the call; 0 is the calling thread.
+        unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) };
+        let step = 1_000_000_000 / u64::from(rate);
+        let begin = medium::monotonic_now();
+        let times = (1..=lasts.as_nanos() as u64 / step).map(|n| begin + n * step);
+        let mut late: Vec<f64> = times
+            .map(|until| {
+                let time = libc::timespec {
+                    tv_sec: (until / 1_000_000_000) as libc::time_t,
+                    tv_nsec: (until % 1_000_000_000) as libc::c_long,
+                };
+                let flags = libc::TIMER_ABSTIME;
+                // SAFETY: the time lives over the call, and nothing is written back.
+                unsafe {
+                    libc::clock_nanosleep(
+                        libc::CLOCK_MONOTONIC,
+                        flags,
+                        &raw const time,
+                        std::ptr::null_mut(),
+                    )
+                };
+                medium::monotonic_now().saturating_sub(until) as f64 / 1e3
+            })
+            .collect();
+        late.sort_by(f64::total_cmp);
+        let at = |share: f64| late[((late.len() - 1) as f64 * share) as usize];
+        Lateness { p50: at(0.5), p99: at(0.99) }
+    };
+    std::thread::spawn(work).join().unwrap_or(Lateness { p50: f64::NAN, p99: f64::NAN })
+}
