@@ -1,9 +1,11 @@
-//! TCP through TAPs that give super-frames: a bare forwarder that splits them in
-//! thought, draws a loss for each segment and joins what is left.
+//! TCP through TAPs, plain and with super-frames: by a bare forwarder that splits
+//! these in thought, draws a loss for each segment and joins what is left, and by the
+//! medium with all that it counts.
 
-use crate::{load, nodes};
-use lab::Link;
-use medium::{SuperFrame, VNET_HEADER, VnetHeader};
+use crate::{frames, load, median, nodes};
+use lab::{Lab, Link};
+use measure::Accounting;
+use medium::{Carrier, Endpoint, Impairment, SuperFrame, Tap, VNET_HEADER, VnetHeader};
 use std::error::Error;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -11,73 +13,143 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 3;
-const ROUND: Duration = Duration::from_secs(3);
+const WARM_UP: Duration = Duration::from_millis(500);
+const ROUND: Duration = Duration::from_secs(2);
 
 /// What a forwarder has seen.
 #[derive(Default)]
 struct Seen {
-    bytes: AtomicU64,
     frames: AtomicU64,
     segments: AtomicU64,
     lost: AtomicU64,
     refused: AtomicU64,
 }
 
-/// Prints Gbit/s of TCP between two nodes, and what was lost, at MTU 1500.
+/// What one round gave.
+#[derive(Clone, Copy)]
+struct Rate {
+    gbit_s: f64,
+    /// Processor time of the forwarder for a thousand bytes.
+    ns_kb: f64,
+}
+
+/// What one forwarder saw in one round: segments a frame, the share of losses in
+/// percent, frames refused.
+type Counts = [f64; 3];
+
+/// Prints Gbit/s of TCP between two nodes as the receiver's kernel counts it, and what
+/// was lost, at MTU 1500. Medians, taken in turns. The time on the processor holds on a
+/// machine that others use, too, and the ratio is by it.
 pub fn bench() -> Result<(), Box<dyn Error>> {
     println!(
-        "\nbulk: one TCP stream between two nodes, MTU 1500\n{:>14} {:>8} {:>8} {:>9} {:>13} {:>9} {:>8}",
-        "TAP", "control", "loss %", "Gbit/s", "segments/frame", "lost %", "refused"
+        "\nbulk: one TCP stream between two nodes, MTU 1500\n{:>12} {:>6} {:>6} {:>11} {:>6} {:>13} {:>6} {:>6} {:>9} {:>7} {:>7}",
+        "TAP",
+        "TCP",
+        "loss %",
+        "bare Gbit/s",
+        "ns/kB",
+        "medium Gbit/s",
+        "ns/kB",
+        "ratio",
+        "segments",
+        "lost %",
+        "refused"
     );
-    for link in [Link::Tap, Link::TapWithSuperFrames] {
+    for uncut in [false, true] {
         for control in ["cubic", "bbr"] {
-            for loss in [0.0, 0.001, 0.01] {
-                let mut rounds = Vec::new();
-                for _ in 0..ROUNDS {
-                    rounds.push(round(link, control, loss)?);
-                }
-                let [rate, share, lost, refused] = [0, 1, 2, 3]
-                    .map(|i| crate::median(rounds.iter().map(|round| round[i]).collect()));
-                println!(
-                    "{:>14} {control:>8} {:>8} {rate:>9.2} {share:>13.1} {lost:>9.3} {refused:>8}",
-                    if link == Link::Tap { "plain" } else { "super-frames" },
-                    loss * 100.0,
-                );
+            for loss in [0.0, 0.1, 1.0] {
+                row(uncut, control, loss)?;
             }
         }
     }
     Ok(())
 }
 
-fn round(link: Link, control: &str, loss: f64) -> Result<[f64; 4], Box<dyn Error>> {
-    let (lab, taps) = nodes::up(2, |i| vec![1 - i], link)?;
-    let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Seen::default()));
-    let (its_stop, its_seen) = (stop.clone(), seen.clone());
-    let thread = std::thread::spawn(move || {
-        load::keep_to(load::Cpu::First);
-        forward(&taps, link == Link::TapWithSuperFrames, loss, &its_stop, &its_seen);
-        drop(medium::Taps::new(taps));
-    });
-    load::start(&lab, 1, &[load::DRAIN])?;
-    load::start(&lab, 0, &[load::POUR, &nodes::address(1).to_string(), control])?;
-    while seen.segments.load(Relaxed) < 100 {
+fn row(uncut: bool, control: &str, loss: f64) -> Result<(), Box<dyn Error>> {
+    let (mut bare, mut medium, mut counts) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        bare.push(bare_round(uncut, control, loss)?.0);
+        let (rate, count) = medium_round(uncut, control, loss)?;
+        medium.push(rate);
+        counts.push(count);
+    }
+    let rate = |all: &[Rate]| median(all.iter().map(|rate| rate.gbit_s).collect());
+    let cost = |all: &[Rate]| median(all.iter().map(|rate| rate.ns_kb).collect());
+    let [share, lost, refused] =
+        [0, 1, 2].map(|i| median(counts.iter().map(|count| count[i]).collect()));
+    println!(
+        "{:>12} {control:>6} {loss:>6} {:>11.2} {:>6.0} {:>13.2} {:>6.0} {:>6.2} {share:>9.1} {lost:>7.3} {refused:>7}",
+        if uncut { "super-frames" } else { "plain" },
+        rate(&bare),
+        cost(&bare),
+        rate(&medium),
+        cost(&medium),
+        cost(&bare) / cost(&medium),
+    );
+    Ok(())
+}
+
+/// Pours from node 0 to node 1, which drains.
+fn pour(lab: &Lab, control: &str) -> Result<Rate, Box<dyn Error>> {
+    load::start(lab, 1, &[load::DRAIN])?;
+    load::start(lab, 0, &[load::POUR, &nodes::address(1).to_string(), control])?;
+    let pid = *lab.pids().get(1).ok_or("no second node")?;
+    let received = || lab::counters(pid, "eth0").map_or(0, |counters| counters.rx_bytes);
+    while received() < 1_000_000 {
         std::thread::sleep(Duration::from_millis(10));
     }
-    std::thread::sleep(Duration::from_millis(300));
-    let (before, begin) = (seen.bytes.load(Relaxed), Instant::now());
+    std::thread::sleep(WARM_UP);
+    let (before, cpu, begin) = (received(), frames::medium_cpu_ns(), Instant::now());
     std::thread::sleep(ROUND);
-    let bytes = (seen.bytes.load(Relaxed) - before) as f64;
-    let rate = bytes * 8.0 / begin.elapsed().as_secs_f64() / 1e9;
+    let (bytes, cpu) = ((received() - before) as f64, frames::medium_cpu_ns() - cpu);
+    let gbit_s = bytes * 8.0 / begin.elapsed().as_secs_f64() / 1e9;
+    Ok(Rate { gbit_s, ns_kb: cpu as f64 / bytes * 1e3 })
+}
+
+fn medium_round(uncut: bool, control: &str, loss: f64) -> Result<(Rate, Counts), Box<dyn Error>> {
+    let (lab, taps) = nodes::up_with(2, |i| vec![1 - i], Link::Tap, uncut)?;
+    let taps = taps.into_iter().map(|fd| Tap { fd, uncut }).collect();
+    let (carrier, _) = Carrier::over_taps(taps, lab::FIRST_INTERFACE, false)?;
+    let (mut spec, places) = frames::switch(2, &Endpoint::default());
+    let up = Impairment { loss: format!("{loss} %").parse()?, ..Impairment::default() };
+    spec.endpoints[0].up = up;
+    let accounting = Accounting::new(vec![vec![0, 1]], Vec::new(), None);
+    let engine = frames::start(carrier, vec![spec], places, accounting, 0)?;
+    let rate = pour(&lab, control)?;
+    drop(lab);
+    let outcome = engine.stop()?;
+    let [sender, receiver] = outcome.observer.nodes() else { return Err("not two nodes".into()) };
+    let [up, _] = outcome.totals[0][0];
+    Ok((
+        rate,
+        [
+            sender.all_tx[0] as f64 / (sender.all_tx[0] - sender.uncut[0]) as f64,
+            100.0 * up.lost as f64 / up.frames as f64,
+            receiver.refused as f64,
+        ],
+    ))
+}
+
+fn bare_round(uncut: bool, control: &str, loss: f64) -> Result<(Rate, Counts), Box<dyn Error>> {
+    let (lab, taps) = nodes::up_with(2, |i| vec![1 - i], Link::Tap, uncut)?;
+    let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Seen::default()));
+    let (its_stop, its_seen) = (stop.clone(), seen.clone());
+    // Under the medium's name, so that its time is found as the medium's is, and with
+    // as much right to the processor.
+    let thread = std::thread::Builder::new().name("medium".into()).spawn(move || {
+        load::keep_to(load::Cpu::First);
+        // SAFETY: setpriority with integer arguments; 0 is this thread.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
+        forward(&taps, uncut, loss / 100.0, &its_stop, &its_seen);
+        drop(medium::Taps::new(taps));
+    })?;
+    let rate = pour(&lab, control)?;
     stop.store(true, Relaxed);
     drop(lab);
     thread.join().map_err(|_| "the forwarder panicked")?;
     let of = |count: &AtomicU64| count.load(Relaxed) as f64;
-    Ok([
-        rate,
-        of(&seen.segments) / of(&seen.frames),
-        100.0 * of(&seen.lost) / of(&seen.segments),
-        of(&seen.refused),
-    ])
+    let segments = of(&seen.segments);
+    Ok((rate, [segments / of(&seen.frames), 100.0 * of(&seen.lost) / segments, of(&seen.refused)]))
 }
 
 /// Forwards between two TAPs; what node 0 sends is counted, and lost at times.
@@ -149,10 +221,7 @@ fn pass(
             // SAFETY: both parts are readable for their lengths.
             let written = unsafe { libc::writev(to.as_raw_fd(), parts.as_ptr(), 2) };
             if let Some(seen) = seen {
-                match written > 0 {
-                    true => seen.bytes.fetch_add(run.payload.len() as u64, Relaxed),
-                    false => seen.refused.fetch_add(1, Relaxed),
-                };
+                seen.refused.fetch_add(u64::from(written <= 0), Relaxed);
             }
         }
         begin = end + 1;

@@ -24,6 +24,16 @@ pub fn up(
     knows: impl Fn(usize) -> Vec<usize>,
     link: Link,
 ) -> Result<(Lab, Vec<OwnedFd>), Box<dyn Error>> {
+    up_with(count, knows, link, false)
+}
+
+/// The same, with TAPs that give super-frames where it says so.
+pub fn up_with(
+    count: usize,
+    knows: impl Fn(usize) -> Vec<usize>,
+    link: Link,
+    super_frames: bool,
+) -> Result<(Lab, Vec<OwnedFd>), Box<dyn Error>> {
     let member = |i: usize| {
         let interface = Interface {
             name: "eth0".into(),
@@ -31,6 +41,7 @@ pub fn up(
             address: address(i),
             prefix: 16,
             mtu: 1500,
+            super_frames,
             neighbours: knows(i).into_iter().map(|j| (address(j), mac(j))).collect(),
         };
         let spec = NodeSpec {
@@ -57,6 +68,7 @@ pub fn up_by(
     if link == Link::Veth {
         return Ok((lab, Carrier::over_packets(ends)?));
     }
+    let ends = ends.into_iter().map(medium::Tap::from).collect();
     match Carrier::over_taps(ends, FIRST_INTERFACE, path == FramePath::Tap)? {
         (carrier, _) if carrier.path() == path => Ok((lab, carrier)),
         (_, why) => Err(why.map_or("not this path".into(), Into::into)),

@@ -246,6 +246,9 @@ pub struct PlannedNetwork {
     pub prefix: u8,
     /// The largest IP packet.
     pub mtu: Bytes,
+    /// Whether its nodes leave the cutting of TCP into segments to their interfaces.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub offload: bool,
     /// What changes while it runs, in the order of its times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timetable: Vec<PlannedChange>,

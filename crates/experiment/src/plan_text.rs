@@ -29,7 +29,8 @@ impl fmt::Display for Plan {
             };
             let (name, subnet, mtu) = (&network.name, network.subnet, network.mtu);
             let by = if network.backend == Backend::Netem { ", impaired by netem" } else { "" };
-            writeln!(f, "\nnetwork {name}: {subnet}, MTU {mtu}, {channel}{by}")?;
+            let offload = if network.offload { ", segmentation offload" } else { "" };
+            writeln!(f, "\nnetwork {name}: {subnet}, MTU {mtu}, {channel}{offload}{by}")?;
             for nodes in &groups {
                 write_links(f, name, nodes)?;
             }

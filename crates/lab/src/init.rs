@@ -7,10 +7,7 @@ use crate::nat;
 use crate::program::{self, Start};
 use crate::root::{self, Home};
 use crate::veth::{self, Veth};
-use crate::wire::{
-    Exit, Failure, FromInit, Link, NodeSpec, SUPER_FRAMES_FROM, ToInit, UPLINK, Usage, receive,
-    send,
-};
+use crate::wire::{Exit, Failure, FromInit, Link, NodeSpec, ToInit, UPLINK, Usage, receive, send};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -118,10 +115,7 @@ fn set_up(
     interface::loopback()?;
     let made = spec.interfaces.iter().zip(first..);
     made.map(|(spec, number)| match wire {
-        None => {
-            let uncut = link == Link::TapWithSuperFrames && spec.mtu >= SUPER_FRAMES_FROM;
-            interface::make_tap(spec, number, uncut)
-        }
+        None => interface::make_tap(spec, number, spec.gives_super_frames(link)),
         Some(wire) => veth::make_veth(spec, number, wire.as_fd()),
     })
     .collect()

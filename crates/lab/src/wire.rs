@@ -23,6 +23,10 @@ pub struct Interface {
     pub prefix: u8,
     /// The largest IP packet in bytes; 68 or more.
     pub mtu: u32,
+    /// Whether TCP is to come out of its TAP, and may go in, uncut and without
+    /// checksums, behind a header that says so (`struct virtio_net_hdr`). Not where
+    /// the MTU is below [`SUPER_FRAMES_FROM`], and not of a veth pair.
+    pub super_frames: bool,
     /// Permanent neighbour entries: no address resolution passes the network
     /// for these.
     pub neighbours: Vec<(Ipv4Addr, [u8; 6])>,
@@ -33,10 +37,6 @@ pub struct Interface {
 pub enum Link {
     /// A TAP; the lab gives its descriptor.
     Tap,
-    /// The same, but TCP comes out of it, and may go in, uncut and without
-    /// checksums, behind a header that says so (`struct virtio_net_hdr`). Where the
-    /// MTU is below [`SUPER_FRAMES_FROM`], it is a plain TAP.
-    TapWithSuperFrames,
     /// A veth pair, for those who may not open `/dev/net/tun`; the lab gives a
     /// packet socket at its other end.
     Veth,
@@ -45,6 +45,13 @@ pub enum Link {
 /// The least MTU of networks whose TAPs may give super-frames: on smaller ones
 /// frames are to be seen as the wire has them.
 pub const SUPER_FRAMES_FROM: u32 = 1280;
+
+impl Interface {
+    /// Whether super-frames come out of it if it is made as `link`.
+    pub fn gives_super_frames(&self, link: Link) -> bool {
+        self.super_frames && link == Link::Tap && self.mtu >= SUPER_FRAMES_FROM
+    }
+}
 
 impl Link {
     /// TAPs if this user may have them.

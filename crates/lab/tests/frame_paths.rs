@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{address, arguments, ended, helper, mac, up};
+use common::{address, arguments, ended, helper, mac, up, up_uncut};
 use lab::{Event, Exit, FIRST_INTERFACE, Lab, Link};
 use medium::{
     Carrier, Delivery, Drop, Endpoint, Engine, FrameIo, FramePath, Observer, Place, Received, Ring,
-    SegmentSpec, monotonic_now,
+    SegmentSpec, Segments, Tap, monotonic_now,
 };
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// The ring, or nothing where this machine does not let us have one.
 fn ring(taps: Vec<OwnedFd>) -> Option<Ring> {
-    match Ring::new(taps, FIRST_INTERFACE) {
+    match Ring::new(plain(taps), FIRST_INTERFACE) {
         Ok(ring) => Some(ring),
         Err((_, error)) => {
             eprintln!("NOT RUN: no ring here: {error}");
@@ -171,13 +171,21 @@ struct Wire {
     longest: usize,
     wrong: u64,
     late_times: u64,
+    /// Frames beyond the first of each super-frame.
+    uncut: u64,
+    sent_by: [u64; 2],
 }
 
 impl Observer for Wire {
     fn begin(&mut self, _at: u64) {}
     fn end(&mut self, _at: u64) {}
-    fn sent(&mut self, _from: Place, frame: &[u8], at: u64) {
+    fn sent_segments(&mut self, from: Place, segments: &Segments, at: u64) {
+        self.uncut += segments.count() as u64 - 1;
+        segments.each().for_each(|one| self.sent(from, &one.first(), at));
+    }
+    fn sent(&mut self, from: Place, frame: &[u8], at: u64) {
         self.frames += 1;
+        self.sent_by[from.endpoint] += 1;
         self.longest = self.longest.max(frame.len());
         self.late_times += u64::from(at > monotonic_now());
         // IPv4 without options, TCP: the sum over segment and pseudo-header is 0.
@@ -199,13 +207,17 @@ impl Observer for Wire {
     fn refused(&mut self, _to: Place, _at: u64) {}
 }
 
+fn plain(ends: Vec<OwnedFd>) -> Vec<Tap> {
+    ends.into_iter().map(Tap::from).collect()
+}
+
 /// The carrier of a path, or nothing where this machine does not let us have it.
 fn carrier(path: FramePath, count: usize, mtu: u32) -> Option<(Lab, Carrier)> {
     let link = if path == FramePath::Packet { Link::Veth } else { Link::Tap };
     let (lab, ends) = up(count, mtu, link);
     let carrier = match path {
         FramePath::Ring => Carrier::Ring(Box::new(ring(ends)?)),
-        FramePath::Tap => Carrier::over_taps(ends, FIRST_INTERFACE, true).unwrap().0,
+        FramePath::Tap => Carrier::over_taps(plain(ends), FIRST_INTERFACE, true).unwrap().0,
         FramePath::Packet => Carrier::over_packets(ends).unwrap(),
     };
     assert_eq!(carrier.path(), path);
@@ -250,6 +262,38 @@ fn by_each_path_frames_are_those_of_a_wire() {
             assert_eq!((sent, dropped), (wire.frames as i64, 0), "{name}: the kernel's counts");
         }
     }
+}
+
+#[test]
+fn super_frames_are_frames_of_a_wire_to_whoever_looks_on() {
+    const BYTES: u64 = 6_000_000;
+    let (lab, ends) = up_uncut(2, 1500);
+    let taps = ends.into_iter().map(|fd| Tap { fd, uncut: true }).collect();
+    let (carrier, _) = Carrier::over_taps(taps, FIRST_INTERFACE, false).unwrap();
+    let waker = carrier.waker();
+    let mut endpoints = vec![Endpoint::default(); 2];
+    endpoints[1].up.corrupt = "0.5 %".parse().unwrap();
+    endpoints[1].up.loss = "0.5 %".parse().unwrap();
+    let spec = SegmentSpec { endpoints, impaired: true, ..SegmentSpec::switch(1) };
+    let places = [0, 1].map(|endpoint| Place { segment: 0, endpoint }).to_vec();
+    let engine = Engine::start(carrier, waker, vec![spec], places, Wire::default()).unwrap();
+    helper(&lab, 0, 0, "serve", &BYTES.to_string());
+    helper(&lab, 1, 1, "fetch", &BYTES.to_string());
+    ended(&lab, vec![0, 1]);
+    std::thread::sleep(Duration::from_millis(200));
+    let counters = [0, 1].map(|node| lab::counters(lab.pids()[node], "eth0").unwrap());
+    drop(lab);
+    let outcome = engine.stop().unwrap();
+    let wire = outcome.observer;
+    assert_eq!((wire.longest, wire.wrong), (1514, 0), "cut, and their checksums finished");
+    // The kernel counts super-frames.
+    let kernel: u64 = counters.iter().map(|c| c.tx_frames).sum();
+    assert_eq!(kernel, wire.frames - wire.uncut);
+    assert!(wire.uncut > 1_000, "{} frames were cut off others", wire.uncut);
+    let [up, _] = outcome.totals[0][1];
+    assert!(up.corrupted > 0 && up.lost > 0, "{up:?}");
+    assert_eq!(up.frames, wire.sent_by[1]);
+    assert_eq!(counters.iter().map(|c| c.tx_dropped).sum::<u64>(), 0);
 }
 
 #[test]

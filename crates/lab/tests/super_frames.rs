@@ -2,8 +2,7 @@
 
 mod common;
 
-use common::{ended, helper, up};
-use lab::Link;
+use common::{ended, helper, up_uncut};
 use medium::{SuperFrame, VNET_HEADER, VnetHeader};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -75,7 +74,7 @@ fn carry(
 #[test]
 fn tcp_gets_through_with_a_fate_for_each_segment() {
     const BYTES: usize = 6_000_000;
-    let (lab, taps) = up(2, 1500, Link::TapWithSuperFrames);
+    let (lab, taps) = up_uncut(2, 1500);
     let [zero, one] = <[OwnedFd; 2]>::try_from(taps).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
     let (zero_too, one_too) = (zero.try_clone().unwrap(), one.try_clone().unwrap());
@@ -109,7 +108,7 @@ fn poke() {
 
 #[test]
 fn small_networks_see_frames_as_the_wire_has_them() {
-    let (lab, mut taps) = up(2, 1279, Link::TapWithSuperFrames);
+    let (lab, mut taps) = up_uncut(2, 1279);
     helper(&lab, 1, 0, "poke", "");
     ended(&lab, vec![0]);
     let mut tap = File::from(taps.remove(1));

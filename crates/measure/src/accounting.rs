@@ -4,7 +4,7 @@ use crate::capture::Capture;
 use crate::decisions::Decisions;
 use crate::latency::Latency;
 use crate::traffic::{Classifier, Traffic};
-use medium::{Decided, Delivery, Drop, Instant, Observer, Place};
+use medium::{Decided, Delivery, Drop, Frame, Instant, Observer, Place, Segments};
 
 /// What one node sent and received on all its interfaces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -18,6 +18,9 @@ pub struct NodeTraffic {
     pub all_tx: [u64; 2],
     /// The same received.
     pub all_rx: [u64; 2],
+    /// Of these, sent and received, how many more there were than the kernel counts,
+    /// which takes a super-frame for one.
+    pub uncut: [u64; 2],
     /// Frames that the kernel would not take for this node.
     pub refused: u64,
 }
@@ -130,27 +133,52 @@ impl Observer for Accounting {
         }
     }
 
+    fn sent_segments(&mut self, from: Place, segments: &Segments, at: Instant) {
+        let node = &mut self.nodes[self.owners[from.segment][from.endpoint]];
+        let traffic = self.classifier.classify_segments(segments);
+        node.all_tx[0] += traffic.frames;
+        node.all_tx[1] += traffic.bytes;
+        node.uncut[0] += traffic.frames - 1;
+        if self.measuring {
+            node.tx += traffic;
+        }
+        if let Some(capture) = &mut self.capture {
+            segments.each().for_each(|one| capture.frame(from, false, &one.first(), at));
+        }
+    }
+
     fn delivered(&mut self, segment: usize, delivery: &Delivery, at: Instant) {
         let place = Place { segment, endpoint: delivery.endpoint };
         let node = &mut self.nodes[self.owners[segment][delivery.endpoint]];
-        node.all_rx[0] += 1;
-        node.all_rx[1] += delivery.frame.len() as u64;
-        if let Some(capture) = &mut self.capture {
-            capture.frame(place, true, &delivery.frame, at);
-        }
-        let kind = self.arriving.classify(&delivery.frame);
+        let traffic = match &delivery.frame {
+            Frame::Whole(frame) => {
+                if let Some(capture) = &mut self.capture {
+                    capture.frame(place, true, frame, at);
+                }
+                self.arriving.classify(frame).traffic()
+            }
+            Frame::Segments(segments) => {
+                if let Some(capture) = &mut self.capture {
+                    segments.each().for_each(|one| capture.frame(place, true, &one.first(), at));
+                }
+                self.arriving.classify_segments(segments)
+            }
+        };
+        node.all_rx[0] += traffic.frames;
+        node.all_rx[1] += traffic.bytes;
+        node.uncut[1] += traffic.frames - 1;
         if !self.measuring {
             return;
         }
-        node.rx += kind.traffic();
+        node.rx += traffic;
         let late = at.saturating_sub(delivery.intended);
         match delivery.intended > delivery.arrived {
-            true => self.held.record_ns(late),
-            false => self.passed.record_ns(late),
+            true => self.held.record_n_ns(late, traffic.frames),
+            false => self.passed.record_n_ns(late, traffic.frames),
         }
         let [sum, frames] = &mut self.late_at[segment][delivery.endpoint];
-        *sum += late;
-        *frames += 1;
+        *sum += late * traffic.frames;
+        *frames += traffic.frames;
     }
 
     fn dropped(&mut self, _segment: usize, _drop: Drop, _at: Instant) {

@@ -44,8 +44,13 @@ impl Latency {
 
     /// Adds a time.
     pub fn record_ns(&mut self, ns: u64) {
-        self.histogram.saturating_record(ns);
-        self.sum_ns += u128::from(ns);
+        self.record_n_ns(ns, 1);
+    }
+
+    /// Adds a time so many times.
+    pub fn record_n_ns(&mut self, ns: u64, times: u64) {
+        self.histogram.saturating_record_n(ns, times);
+        self.sum_ns += u128::from(ns) * u128::from(times);
         self.max_ns = self.max_ns.max(ns);
     }
 

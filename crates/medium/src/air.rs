@@ -2,8 +2,8 @@
 
 use crate::channel::Said;
 use crate::csma::{Arrival, Csma, CsmaSpec, Ending, Usage};
-use crate::direction::{Carried, Cause};
 use crate::queue::Queue;
+use crate::step::{Carried, Cause};
 use crate::{Impairment, Instant};
 use units::{Draw, Purpose};
 
@@ -53,8 +53,8 @@ impl Air {
         if self.heads[link].is_none() {
             self.contend(link, frame, now);
         } else {
-            let own = self.heads[link].as_ref().map(|head| head.frame.len());
-            let (len, place) = (frame.frame.len(), (self.draws[link], frame.index));
+            let own = self.heads[link].as_ref().map(|head| head.frame.size());
+            let (len, place) = (frame.frame.size(), (self.draws[link], frame.index));
             if self.queues[link].push(frame, len, now, place, own).is_err() {
                 said.push(Said::Drop(link, Cause::Overflow));
             }
@@ -87,10 +87,10 @@ impl Air {
     }
 
     fn contend(&mut self, link: usize, frame: Carried, now: Instant) {
-        let len = frame.frame.len();
+        let len = frame.frame.size();
         // The lowest bit of an Ethernet address's first byte says that it is a
         // group's.
-        match frame.frame.first().is_some_and(|first| first & 1 == 1) {
+        match frame.frame.head().first().is_some_and(|first| first & 1 == 1) {
             true => self.csma.ready_for_all(link, len, now),
             false => self.csma.ready(link, len, now),
         }

@@ -1,8 +1,8 @@
 //! What happens when, in order.
 
-use crate::Instant;
 use crate::change::{Change, Way};
-use crate::direction::Carried;
+use crate::step::Carried;
+use crate::{Frame, Instant, Segments};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
@@ -12,9 +12,9 @@ use std::rc::Rc;
 pub(crate) enum What {
     /// A frame (when it came into the segment) has come to the end of this link's
     /// direction.
-    Land(Rc<[u8]>, Instant, u32, Way),
+    Land(Frame, Instant, u32, Way),
     /// The same, and it waits for a slot.
-    Gather(Rc<[u8]>, Instant, u32, Way),
+    Gather(Frame, Instant, u32, Way),
     /// A frame wants the channel.
     Offer(u32, Way, Box<Carried>),
     /// A direction can send what waits.
@@ -25,12 +25,13 @@ pub(crate) enum What {
     Change(Box<Change>),
 }
 
-/// A frame under way. With its bytes there may be millions of these, so it is
-/// kept small: 40 bytes here and 16 before the frame.
+/// A frame under way, or segments that fly together. With the bytes of frames there
+/// may be millions of these, so they are kept small: 40 bytes here and 16 before the
+/// frame. That is why there are two kinds, and not one of either.
 #[derive(Debug)]
-struct Flying {
+struct Flying<F> {
     at: Instant,
-    frame: Rc<[u8]>,
+    frame: F,
     arrived: Instant,
     /// When it was added, to keep the order of what happens at one time. It wraps,
     /// after which two of one nanosecond may change places.
@@ -48,33 +49,51 @@ struct Entry {
 }
 
 macro_rules! ordered {
-    ($($kind:ty),*) => {$(
-        impl PartialEq for $kind {
+    ($($kind:ident $(<$of:ident>)?),*) => {$(
+        impl $(<$of>)? PartialEq for $kind $(<$of>)? {
             fn eq(&self, other: &Self) -> bool {
                 (self.at, self.order) == (other.at, other.order)
             }
         }
-        impl Eq for $kind {}
-        impl PartialOrd for $kind {
+        impl $(<$of>)? Eq for $kind $(<$of>)? {}
+        impl $(<$of>)? PartialOrd for $kind $(<$of>)? {
             fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
                 Some(self.cmp(other))
             }
         }
-        impl Ord for $kind {
+        impl $(<$of>)? Ord for $kind $(<$of>)? {
             fn cmp(&self, other: &Self) -> std::cmp::Ordering {
                 (self.at, self.order).cmp(&(other.at, other.order))
             }
         }
     )*};
 }
-ordered!(Flying, Entry);
+ordered!(Flying<F>, Entry);
+
+impl<F: Into<Frame>> Flying<F> {
+    fn what(self) -> (Instant, What) {
+        let Self { at, frame, arrived, place, .. } = self;
+        let (frame, link) = (frame.into(), place >> 2);
+        let way = if place & 1 == 1 { Way::Down } else { Way::Up };
+        match place & 2 == 2 {
+            true => (at, What::Gather(frame, arrived, link, way)),
+            false => (at, What::Land(frame, arrived, link, way)),
+        }
+    }
+}
+
+/// A heap of what flies, the earliest first.
+type Sky<F> = BinaryHeap<Reverse<Flying<F>>>;
 
 /// What is to happen.
 #[derive(Debug, Default)]
 pub(crate) struct Calendar {
-    flying: BinaryHeap<Reverse<Flying>>,
+    frames: Sky<Rc<[u8]>>,
+    segments: Sky<Segments>,
     entries: BinaryHeap<Reverse<Entry>>,
     order: u32,
+    /// Frames that fly as segments.
+    uncut: usize,
     /// Entries that somebody waits for: all but changes.
     awaited: usize,
 }
@@ -91,54 +110,85 @@ impl Calendar {
                 return self.entries.push(Reverse(Entry { at, order, what }));
             }
         };
-        if self.flying.len() == self.flying.capacity() {
-            // An eighth more and not twice as much: most of what is held is held here.
-            self.flying.reserve_exact((self.flying.len() / 8).max(64));
+        match frame {
+            Frame::Whole(frame) => {
+                push(&mut self.frames, Flying { at, frame, arrived, order, place });
+            }
+            Frame::Segments(frame) => {
+                self.uncut += frame.count();
+                push(&mut self.segments, Flying { at, frame, arrived, order, place });
+            }
         }
-        self.flying.push(Reverse(Flying { at, frame, arrived, order, place }));
     }
 
     /// When something happens next.
     pub fn next(&self) -> Option<Instant> {
-        let flying = self.flying.peek().map(|Reverse(flying)| flying.at);
-        let entry = self.entries.peek().map(|Reverse(entry)| entry.at);
-        [flying, entry].into_iter().flatten().min()
+        self.first().map(|((at, _), _)| at)
+    }
+
+    /// When what comes first of all happens, and what kind it is.
+    fn first(&self) -> Option<((Instant, u32), Kind)> {
+        // Straight on, for this is asked for each frame several times.
+        let mut first = self.frames.peek().map(|Reverse(f)| ((f.at, f.order), Kind::Frame));
+        let before = |when, first: &Option<((Instant, u32), Kind)>| match first {
+            Some((known, _)) => when < *known,
+            None => true,
+        };
+        if let Some(Reverse(flying)) = self.segments.peek() {
+            let when = (flying.at, flying.order);
+            if before(when, &first) {
+                first = Some((when, Kind::Segments));
+            }
+        }
+        if let Some(Reverse(entry)) = self.entries.peek() {
+            let when = (entry.at, entry.order);
+            if before(when, &first) {
+                first = Some((when, Kind::Entry));
+            }
+        }
+        first
     }
 
     /// The next that happens at `now` or before, and when.
     pub fn take(&mut self, now: Instant) -> Option<(Instant, What)> {
-        let flying = self.flying.peek().map(|Reverse(flying)| (flying.at, flying.order));
-        let entry = self.entries.peek().map(|Reverse(entry)| (entry.at, entry.order));
-        let (at, is_frame) = match (flying, entry) {
-            (Some(flying), Some(entry)) => (flying.min(entry).0, flying < entry),
-            (Some((at, _)), None) => (at, true),
-            (None, Some((at, _))) => (at, false),
-            (None, None) => return None,
-        };
+        let ((at, _), kind) = self.first()?;
         if at > now {
             return None;
         }
-        if !is_frame {
-            let Reverse(Entry { what, .. }) = self.entries.pop()?;
-            self.awaited -= usize::from(!matches!(what, What::Change(_)));
-            return Some((at, what));
+        match kind {
+            Kind::Frame => self.frames.pop().map(|Reverse(flying)| flying.what()),
+            Kind::Segments => {
+                let Reverse(flying) = self.segments.pop()?;
+                self.uncut -= flying.frame.count();
+                Some(flying.what())
+            }
+            Kind::Entry => {
+                let Reverse(Entry { what, .. }) = self.entries.pop()?;
+                self.awaited -= usize::from(!matches!(what, What::Change(_)));
+                Some((at, what))
+            }
         }
-        let Reverse(Flying { frame, arrived, place, .. }) = self.flying.pop()?;
-        let (link, way) = (place >> 2, if place & 1 == 1 { Way::Down } else { Way::Up });
-        let gathers = place & 2 == 2;
-        Some((
-            at,
-            match gathers {
-                true => What::Gather(frame, arrived, link, way),
-                false => What::Land(frame, arrived, link, way),
-            },
-        ))
     }
 
     /// How many frames are under way. Turns count as one: somebody waits for them.
     pub fn frames(&self) -> usize {
-        self.flying.len() + self.awaited
+        self.frames.len() + self.uncut + self.awaited
     }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Frame,
+    Segments,
+    Entry,
+}
+
+fn push<F>(sky: &mut Sky<F>, flying: Flying<F>) {
+    if sky.len() == sky.capacity() {
+        // An eighth more and not twice as much: most of what is held is held here.
+        sky.reserve_exact((sky.len() / 8).max(64));
+    }
+    sky.push(Reverse(flying));
 }
 
 fn place(link: u32, way: Way, gathers: bool) -> u32 {
@@ -152,7 +202,7 @@ mod tests {
     #[test]
     fn what_happens_at_one_time_happens_in_the_order_it_was_added() {
         let mut calendar = Calendar::default();
-        let frame: Rc<[u8]> = [0; 60].into();
+        let frame = Frame::from(&[0; 60][..]);
         calendar.add(5, What::Land(frame.clone(), 1, 7, Way::Down));
         calendar.add(5, What::Turn(1, Way::Up));
         calendar.add(5, What::Gather(frame.clone(), 2, 9, Way::Up));
@@ -176,11 +226,12 @@ mod tests {
     #[test]
     fn a_frame_under_way_costs_its_bytes_and_at_most_64() {
         // An eighth more than is used, and two counters before the bytes.
-        let each = size_of::<Reverse<Flying>>() as f64 * 1.125 + 16.0;
+        let each = size_of::<Reverse<Flying<Rc<[u8]>>>>() as f64 * 1.125 + 16.0;
         assert!(each <= 64.0, "{each}");
+        assert_eq!(size_of::<Flying<Segments>>(), size_of::<Flying<Rc<[u8]>>>());
         let mut calendar = Calendar::default();
-        let frame: Rc<[u8]> = [0; 60].into();
+        let frame = Frame::from(&[0; 60][..]);
         (0..100_000).for_each(|at| calendar.add(at, What::Land(frame.clone(), 0, 0, Way::Up)));
-        assert!(calendar.flying.capacity() <= 112_600, "{}", calendar.flying.capacity());
+        assert!(calendar.frames.capacity() <= 112_600, "{}", calendar.frames.capacity());
     }
 }

@@ -1,7 +1,7 @@
 //! What links share: a channel that one frame at a time passes.
 
-use crate::direction::{Carried, Cause};
 use crate::queue::Queue;
+use crate::step::{Carried, Cause};
 use crate::{CsmaSpec, Endpoint, Impairment, Instant, Serialiser};
 use std::collections::VecDeque;
 use units::{Bytes, Draw, Rate};
@@ -101,7 +101,7 @@ impl Line {
             return self.serve(link, frame, now, said);
         }
         let own = (busy && self.sending.0 == link).then_some(self.sending.1);
-        let (len, place) = (frame.frame.len(), (draw, frame.index));
+        let (len, place) = (frame.frame.size(), (draw, frame.index));
         let first = self.queues[link].is_empty();
         match self.queues[link].push(frame, len, now, place, own) {
             Ok(()) if first || !self.fair => self.turns.push_back(link as u32),
@@ -129,7 +129,7 @@ impl Line {
     }
 
     fn serve(&mut self, link: usize, frame: Carried, now: Instant, said: &mut Vec<Said>) {
-        let len = frame.frame.len();
+        let len = frame.frame.size();
         let left = self.sender.send(self.asked[link].framing().on_wire(len), now);
         (self.busy_until, self.sending) = (left, (link, len));
         said.push(Said::Left(link, frame, left));

@@ -1,62 +1,18 @@
 //! One direction of one link: from a frame and a time to the frame's fate.
 
+mod sending;
+
 use crate::ahead::Ahead;
 use crate::fates::{Decision, Fates, Replay};
 use crate::outage::Gate;
 use crate::queue::Queue;
 use crate::server::Server;
 use crate::slot::Slots;
+use crate::step::{self, Carried, Cause, Step};
 use crate::totals::{Record, Totals};
-use crate::{Impairment, Instant, States, Way};
-use std::rc::Rc;
+use crate::{Frame, Impairment, Instant, States, Way};
 use std::sync::Arc;
 use units::Draw;
-
-/// A frame on its way over a direction.
-#[derive(Debug, Clone)]
-pub(crate) struct Carried {
-    /// The frame, link header included.
-    pub frame: Rc<[u8]>,
-    /// When it came into the segment.
-    pub arrived: Instant,
-    /// Its place in the direction that it is on now, and what chance decided
-    /// there.
-    pub index: u64,
-    pub decision: Decision,
-}
-
-/// Why a frame went no further.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
-    /// The link lost it.
-    Lost,
-    /// It found the queue full, or the queue's discipline dropped it.
-    Overflow,
-    /// The link was down.
-    Outage,
-    /// A channel that all share did not let it through.
-    Denied,
-    /// Sender and receiver were parted.
-    Parted,
-    /// It is no frame of this link: too short, too long, or with the source
-    /// address of another.
-    Rejected,
-}
-
-/// What happens next with frames of a direction.
-#[derive(Debug, Clone)]
-pub(crate) enum Step {
-    /// It goes out at this time.
-    Release(Carried, Instant),
-    /// It has left the link's own sender at this time and wants the channel.
-    Offer(Carried, Instant),
-    /// It goes no further.
-    Drop(Cause),
-    /// Chance has decided this about the frame at this place.
-    Decided(u64, Decision),
-    /// The direction wants to be called again, to send what waits.
-    Turn(Instant),
-}
 
 /// The state of one direction of a link.
 #[derive(Debug, Clone)]
@@ -165,15 +121,15 @@ impl Direction {
         self.record.end_interval(&self.asked, self.ramp.is_some(), now);
     }
 
-    /// Counts a frame that was delivered so much later than meant.
-    pub(crate) fn released(&mut self, late: u64) {
-        self.record.totals.released += 1;
-        self.record.totals.late_sum += late;
+    /// Counts frames that were delivered so much later than meant.
+    pub(crate) fn released(&mut self, frames: u64, late: u64) {
+        self.record.totals.released += frames;
+        self.record.totals.late_sum += frames * late;
     }
 
-    /// Counts what came and was no frame of this link.
-    pub(crate) fn rejected(&mut self) {
-        self.record.totals.rejected += 1;
+    /// Counts frames that came and were none of this link.
+    pub(crate) fn rejected(&mut self, frames: u64) {
+        self.record.totals.rejected += frames;
     }
 
     /// Counts a frame that went no further on a channel behind this direction.
@@ -187,20 +143,41 @@ impl Direction {
 
     /// Takes `frame` (link header included), which came into the segment at
     /// `arrived` and to this direction at `now`. With a
-    /// `channel` it is then offered to that. Times must not decrease between
+    /// `channel` it is then offered to that. Segments of a super-frame come as one
+    /// frame each, all at `now`. Times must not decrease between
     /// calls of this and [`Self::turn`].
     pub(crate) fn admit(
         &mut self,
-        frame: Rc<[u8]>,
+        frame: Frame,
         arrived: Instant,
         now: Instant,
         (channel, mut radio): (bool, Radio<'_>),
         steps: &mut Vec<Step>,
     ) {
         self.follow_ramp(now);
+        if !channel && radio.is_none() && self.treats_alike() {
+            return self.pass(frame, arrived, now, steps);
+        }
+        let Frame::Segments(segments) = &frame else {
+            return self.admit_one(frame, arrived, now, (channel, &mut radio), steps);
+        };
+        for segment in segments.each() {
+            let frame = Frame::Segments(segment);
+            self.admit_one(frame, arrived, now, (channel, &mut radio), steps);
+        }
+    }
+
+    fn admit_one(
+        &mut self,
+        frame: Frame,
+        arrived: Instant,
+        now: Instant,
+        (channel, radio): (bool, &mut Radio<'_>),
+        steps: &mut Vec<Step>,
+    ) {
         let index = self.record.totals.frames;
         self.record.totals.frames += 1;
-        self.record.totals.bytes += frame.len() as u64;
+        self.record.totals.bytes += frame.size() as u64;
         let decision = match self.replay.as_mut().and_then(|replay| replay.take(index)) {
             Some(recorded) => recorded,
             None => self.fates.decide(&self.asked, index, &frame, now),
@@ -213,116 +190,34 @@ impl Direction {
             Carried { frame: frame.clone(), arrived, index, decision }
         });
         let frame = Carried { frame, arrived, index, decision };
-        self.enter(frame, now, channel, &mut radio, steps);
+        self.enter(frame, now, channel, radio, steps);
         if let Some(copy) = copy {
             self.record.totals.duplicated += 1;
-            self.enter(copy, now, channel, &mut radio, steps);
+            self.enter(copy, now, channel, radio, steps);
         }
     }
 
-    /// Sends what waits, as asked for by [`Step::Turn`].
-    pub(crate) fn turn(&mut self, now: Instant, channel: bool, steps: &mut Vec<Step>) {
-        self.turn_asked = false;
-        self.follow_ramp(now);
-        let next = self.queue.pop(now, &mut self.dropped);
-        self.record.totals.overflow += self.dropped.len() as u64;
-        steps.extend(self.dropped.drain(..).map(|_| Step::Drop(Cause::Overflow)));
-        if let Some(next) = next {
-            self.serve(next, now, channel, steps);
-        }
-        self.ask_for_turn(steps);
+    /// Whether all frames that come now meet the same fate: chance decides nothing,
+    /// and none has to wait for another.
+    fn treats_alike(&self) -> bool {
+        self.server.is_none()
+            && self.queue.is_empty()
+            && self.gates.is_empty()
+            && !self.down
+            && self.replay.is_none()
+            && self.fates.are_certain()
+            && !self.asked.is_chancy()
     }
 
-    fn enter(
-        &mut self,
-        frame: Carried,
-        now: Instant,
-        channel: bool,
-        radio: &mut Radio<'_>,
-        steps: &mut Vec<Step>,
-    ) {
-        if radio.is_some() || self.server.as_ref().is_some_and(Server::looks_ahead) {
-            return self.look_ahead(frame, now, channel, radio, steps);
-        }
-        if self.server.is_none() && self.queue.is_empty() {
-            return match channel {
-                true => steps.push(Step::Offer(frame, now)),
-                false => self.depart(frame, now, steps),
-            };
-        }
-        let busy = self.busy_until > now;
-        if !busy && self.queue.is_empty() {
-            return self.serve(frame, now, channel, steps);
-        }
-        let (len, place) = (frame.frame.len(), (self.draw, frame.index));
-        match self.queue.push(frame, len, now, place, busy.then_some(self.sending)) {
-            Ok(()) => self.ask_for_turn(steps),
-            Err(_) => {
-                self.record.totals.overflow += 1;
-                steps.push(Step::Drop(Cause::Overflow));
-            }
-        }
-    }
-
-    /// Gives a frame its time to leave at once: through the radio's states, then
-    /// by the link's own means.
-    fn look_ahead(
-        &mut self,
-        frame: Carried,
-        now: Instant,
-        channel: bool,
-        radio: &mut Radio<'_>,
-        steps: &mut Vec<Step>,
-    ) {
-        let len = frame.frame.len();
-        if !self.ahead.has_room(len, self.asked.queue, now) {
-            self.record.totals.overflow += 1;
-            return steps.push(Step::Drop(Cause::Overflow));
-        }
-        let on_wire = self.asked.framing().on_wire(len);
-        let (server, epoch) = (&mut self.server, self.epoch);
-        let mut onward = |len: usize, at: Instant| match server {
-            Some(server) => server.send(len, on_wire, at, epoch),
-            None => at,
-        };
-        let left = match radio {
-            // A radio's time begins with the impairments.
-            Some((states, way)) => {
-                let mut since = |len: usize, at: Instant| onward(len, at + epoch) - epoch;
-                epoch + states.send(*way, len, now.saturating_sub(epoch), &mut since)
-            }
-            None => onward(len, now),
-        };
-        self.record.totals.wire_bytes += on_wire;
-        self.record.totals.busy += left.saturating_sub(self.busy_until.max(now));
-        self.busy_until = self.busy_until.max(left);
-        self.ahead.add(len, left);
-        match channel {
-            true => steps.push(Step::Offer(frame, left)),
-            false => self.depart(frame, left, steps),
-        }
-    }
-
-    fn ask_for_turn(&mut self, steps: &mut Vec<Step>) {
-        if !self.turn_asked && !self.queue.is_empty() {
-            self.turn_asked = true;
-            steps.push(Step::Turn(self.busy_until));
-        }
-    }
-
-    fn serve(&mut self, frame: Carried, now: Instant, channel: bool, steps: &mut Vec<Step>) {
-        let bytes = self.asked.framing().on_wire(frame.frame.len());
-        let left = match &mut self.server {
-            Some(server) => server.send(frame.frame.len(), bytes, now, self.epoch),
-            None => now,
-        };
-        self.record.totals.wire_bytes += bytes;
-        self.record.totals.busy += left.saturating_sub(self.busy_until.max(now));
-        (self.busy_until, self.sending) = (left, frame.frame.len());
-        match channel {
-            true => steps.push(Step::Offer(frame, left)),
-            false => self.depart(frame, left, steps),
-        }
+    /// Takes a frame, or segments that all meet the same fate.
+    fn pass(&mut self, frame: Frame, arrived: Instant, now: Instant, steps: &mut Vec<Step>) {
+        let (index, count) = (self.record.totals.frames, frame.count() as u64);
+        let decision = Decision { delay: self.asked.delay.as_ns(), ..Decision::default() };
+        self.record.totals.frames += count;
+        self.record.totals.bytes += frame.size() as u64;
+        let release = self.release_time(&decision, now);
+        self.delayed(count, release - now);
+        step::release(Carried { frame, arrived, index, decision }, release, steps);
     }
 
     /// Decides on a frame whose last bit has left at `left`.
@@ -341,17 +236,28 @@ impl Direction {
         }
         if let Some(place) = decision.corrupt {
             self.record.totals.corrupted += 1;
-            frame.frame = turned_over(&frame.frame, place);
+            frame.frame = frame.frame.turned_over(place);
         }
         self.record.totals.reordered += u64::from(decision.overtakes);
+        let release = self.release_time(&decision, left);
+        self.delayed(1, release - left);
+        step::release(frame, release, steps);
+    }
+
+    /// When what has left at `left` goes out.
+    fn release_time(&mut self, decision: &Decision, left: Instant) -> Instant {
         let mut release = left + decision.delay;
         if self.asked.keep_order && !decision.overtakes {
             release = release.max(self.last_release);
             self.last_release = release;
         }
-        self.record.totals.delay_sum += release - left;
-        self.record.totals.delay_max = self.record.totals.delay_max.max(release - left);
-        steps.push(Step::Release(frame, release));
+        release
+    }
+
+    /// Counts frames that were given this delay each.
+    fn delayed(&mut self, frames: u64, delay: u64) {
+        self.record.totals.delay_sum += frames * delay;
+        self.record.totals.delay_max = self.record.totals.delay_max.max(delay);
     }
 
     fn follow_ramp(&mut self, now: Instant) {
@@ -370,16 +276,6 @@ impl Direction {
 fn gates(asked: &Impairment, draw: Draw) -> Vec<Gate> {
     let outages = asked.outages.iter().enumerate();
     outages.map(|(number, outage)| Gate::new(*outage, draw, number as u64)).collect()
-}
-
-/// The frame with one bit turned over, at `place` of 2^32 parts of its length.
-fn turned_over(frame: &[u8], place: u32) -> Rc<[u8]> {
-    let mut bytes = frame.to_vec();
-    let bit = (u64::from(place) * (8 * frame.len() as u64)) >> 32;
-    if let Some(byte) = bytes.get_mut((bit / 8) as usize) {
-        *byte ^= 1 << (bit % 8);
-    }
-    bytes.into()
 }
 
 #[cfg(test)]

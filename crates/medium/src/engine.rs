@@ -1,45 +1,15 @@
 //! The engine: waits for frames and times, and lets the segments decide.
 
 use crate::io::{FrameIo, Waker};
+use crate::observer::{Observer, Place};
 use crate::priority::{Governor, Priority};
 use crate::remote::{Remote, Wishes};
 use crate::stalls::{Stalls, Watch};
-use crate::{Decided, Delivery, Drop, Instant, Interval, Segment, SegmentSpec, Totals};
+use crate::{Came, Frame, Instant, Intake, Interval, Segment, SegmentSpec, Totals};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
-
-/// Where a port is attached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    /// The segment's index.
-    pub segment: usize,
-    /// The endpoint's index within it.
-    pub endpoint: usize,
-}
-
-/// Whoever wants to know what the medium does. All calls come from the
-/// engine's thread, between frames: be quick.
-pub trait Observer: Send + 'static {
-    /// Measuring begins now; what came before was setting up.
-    fn begin(&mut self, at: Instant);
-    /// Measuring ends now; what comes after is tearing down.
-    fn end(&mut self, at: Instant);
-    /// A node sent `frame`.
-    fn sent(&mut self, from: Place, frame: &[u8], at: Instant);
-    /// A node was given a frame, at `at`; it should have been at
-    /// `delivery.intended`.
-    fn delivered(&mut self, segment: usize, delivery: &Delivery, at: Instant);
-    /// A frame went no further.
-    fn dropped(&mut self, segment: usize, drop: Drop, at: Instant);
-    /// Chance has decided about a frame.
-    fn decided(&mut self, segment: usize, decided: Decided) {
-        let _ = (segment, decided);
-    }
-    /// The kernel would not take a frame for a node.
-    fn refused(&mut self, to: Place, at: Instant);
-}
 
 #[derive(Debug, Default)]
 struct Control {
@@ -205,10 +175,8 @@ const INTERVAL: Instant = 10_000_000_000;
 
 type Measured = (Vec<Vec<[Totals; 2]>>, Vec<Vec<[Vec<Interval>; 2]>>);
 
-/// A frame of jumbo size and its header; larger ones do not come off a TAP
-/// without offload.
-const BUFFER: usize = 65_536 + 18;
-/// Frames taken in before due ones are looked after again.
+/// Frames taken in before due ones are looked after again; segments of super-frames
+/// count as frames.
 const BATCH: usize = 64;
 /// How long a frame that is due may wait for older ones that have come and are
 /// still to be taken in. Later, it goes, and their time is reckoned from then.
@@ -237,7 +205,7 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
     fn run(mut self) -> io::Result<Outcome<O>> {
         let mut now = monotonic_now();
         let mut governor = Governor::raise(now);
-        let mut buffer = vec![0; BUFFER];
+        let mut intake = Intake::default();
         let mut begun = false;
         let mut measured = None;
         let mut interval = 0;
@@ -261,7 +229,7 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
                 self.segments.iter_mut().for_each(|segment| segment.end_interval(now));
                 interval = now + INTERVAL;
             }
-            let (taken, reached) = self.take_in(&mut buffer, now);
+            let (taken, reached) = self.take_in(&mut intake, now);
             for segment in 0..self.segments.len() {
                 self.deliver(segment, reached);
             }
@@ -272,7 +240,7 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
             now = monotonic_now();
             self.watch.worked(now);
             let due = until.is_some_and(|until| until <= now + self.spin);
-            if taken == BATCH || due {
+            if taken >= BATCH || due {
                 governor.waited(now, now);
                 continue;
             }
@@ -298,13 +266,12 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
     /// Takes frames in, older ones first, and passes on those that are due by
     /// then. How many, and up to when all that came has been taken in, if `now`
     /// is the present.
-    fn take_in(&mut self, buffer: &mut [u8], now: Instant) -> (usize, Instant) {
+    fn take_in(&mut self, intake: &mut Intake, now: Instant) -> (usize, Instant) {
         let mut taken = 0;
         let mut last = now;
         while taken < BATCH {
-            let Some(received) = self.io.receive(buffer) else { return (taken, now) };
+            let Some(received) = self.io.receive(intake.room()) else { return (taken, now) };
             let place = self.places[received.port];
-            let frame = &buffer[..received.len];
             let at = match received.arrived {
                 Some(arrived) => {
                     self.watch.took(arrived);
@@ -312,16 +279,41 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
                 }
                 None => monotonic_now(),
             };
-            self.observer.sent(place, frame, at);
             last = self.clocks[place.segment].max(at);
             if last > at {
                 self.watch.behind(last - at);
             }
-            self.segments[place.segment].send(place.endpoint, frame, last);
+            let came = match received.has_header {
+                true => intake.behind_header(received.len),
+                false => Came::Frame(intake.frame(received.len)),
+            };
+            taken += self.take(place, came, at, last);
             self.deliver(place.segment, last);
-            taken += 1;
         }
         (taken, if last + PATIENCE < now { now } else { last.min(now) })
+    }
+
+    /// Gives to its segment what came at `at`, which counts as `now` there. How many
+    /// frames it was.
+    fn take(&mut self, place: Place, came: Came<'_>, at: Instant, now: Instant) -> usize {
+        let segment = &mut self.segments[place.segment];
+        match came {
+            Came::Frame(frame) => {
+                self.observer.sent(place, frame, at);
+                segment.send(place.endpoint, frame, now);
+                1
+            }
+            Came::Segments(segments) => {
+                let count = segments.count();
+                self.observer.sent_segments(place, &segments, at);
+                segment.send_segments(place.endpoint, segments, now);
+                count
+            }
+            Came::Nonsense => {
+                segment.reject(place.endpoint, now);
+                1
+            }
+        }
     }
 
     /// Passes on what is due at `now`, or was due when time was last told.
@@ -330,16 +322,20 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         self.clocks[segment] = now;
         while let Some(delivery) = self.segments[segment].due(now) {
             let port = self.ports[segment][delivery.endpoint];
-            let sent = self.io.send(port, &delivery.frame);
+            let sent = match &delivery.frame {
+                Frame::Whole(frame) => self.io.send(port, frame),
+                Frame::Segments(segments) => self.io.send_segments(port, segments),
+            };
+            let frames = delivery.frame.count();
             let at = monotonic_now();
             self.watch.worked(at);
             if sent {
                 let late = at.saturating_sub(delivery.intended);
-                self.segments[segment].delivered(delivery.endpoint, late);
+                self.segments[segment].delivered(delivery.endpoint, frames, late);
                 self.observer.delivered(segment, &delivery, at);
             } else {
                 let to = Place { segment, endpoint: delivery.endpoint };
-                self.observer.refused(to, at);
+                (0..frames).for_each(|_| self.observer.refused(to, at));
             }
         }
         for decided in self.segments[segment].decided() {

@@ -2,7 +2,7 @@
 
 use crate::correlated::Correlated;
 use crate::loss::{Loss, LossUnit};
-use crate::{Impairment, Instant, Trains, Way};
+use crate::{Frame, Impairment, Instant, Trains, Way};
 use std::collections::VecDeque;
 use units::{Draw, Purpose, Ratio};
 
@@ -129,16 +129,22 @@ impl Fates {
         }
     }
 
+    /// Whether nothing is remembered from frame to frame but what draws leave.
+    pub fn are_certain(&self) -> bool {
+        self.trains.is_none() && self.loss.is_random()
+    }
+
     /// The decision on `frame`, the `index`th of its direction, that came at
     /// `now`.
     pub fn decide(
         &mut self,
         asked: &Impairment,
         index: u64,
-        frame: &[u8],
+        frame: &Frame,
         now: Instant,
     ) -> Decision {
-        let unit = self.trains.as_mut().map_or(index, |trains| trains.number(frame, now));
+        let trains = self.trains.as_mut();
+        let unit = trains.map_or(index, |trains| trains.number(&frame.first(), now));
         let draw = self.draw;
         let overtakes = self.overtakes(asked, index);
         Decision {
@@ -218,7 +224,8 @@ mod tests {
         let mut asked = Impairment::default();
         change(&mut asked);
         let mut fates = Fates::new(&asked, Draw::new(7, 1, 0));
-        (0..100_000).map(|i| fates.decide(&asked, i, &FRAME, i * 1_000_000_000)).collect()
+        let frame = Frame::from(&FRAME[..]);
+        (0..100_000).map(|i| fates.decide(&asked, i, &frame, i * 1_000_000_000)).collect()
     }
 
     fn jittered(distribution: Distribution) -> Vec<f64> {

@@ -14,14 +14,17 @@ mod codel;
 mod correlated;
 mod csma;
 mod direction;
+mod directory;
 mod distribution;
 mod engine;
 mod fates;
+mod frame;
 mod grant;
 mod groups;
 mod impairment;
 mod io;
 mod loss;
+mod observer;
 mod outage;
 mod priority;
 mod queue;
@@ -34,27 +37,32 @@ mod slot;
 mod spec;
 mod stalls;
 mod states;
+mod step;
 mod totals;
 mod trace;
 mod train;
 
-pub use bulk::{Offload, Run, SuperFrame, VNET_HEADER, VnetHeader, finish_checksum};
+pub use bulk::{
+    Came, Intake, Offload, Run, Segments, SuperFrame, VNET_HEADER, VnetHeader, finish_checksum,
+};
 pub use change::{Change, Overlay, Way};
 pub use channel::Channel;
 pub use codel::Codel;
 pub use csma::{Arrival, Attempt, Csma, CsmaSpec, Ending, Usage};
-pub use direction::{Cause, Direction};
+pub use direction::Direction;
 pub use distribution::{Distribution, Table, TableError};
-pub use engine::{Engine, Observer, Outcome, Place, monotonic_now};
+pub use engine::{Engine, Outcome, monotonic_now};
 pub use fates::{Decided, Decision, Replay};
+pub use frame::Frame;
 pub use grant::{Grant, GrantSpec};
 pub use groups::Groups;
 pub use impairment::Impairment;
 pub use io::{
     Carrier, Corrections, FrameIo, FramePath, Overruns, Packet, Received, Ring, Tallies, Tally,
-    Taps, Waker,
+    Tap, Taps, Waker,
 };
 pub use loss::{GilbertElliott, LossUnit, Markov};
+pub use observer::{Observer, Place};
 pub use outage::Outage;
 pub use priority::Priority;
 pub use queue::Limit;
@@ -66,6 +74,7 @@ pub use slot::Slot;
 pub use spec::{Delivery, Drop, Endpoint, SegmentSpec};
 pub use stalls::Stalls;
 pub use states::{Promotion, Service, Slow, State, States, StatesSpec};
+pub use step::Cause;
 pub use totals::{Interval, Totals};
 pub use trace::{Trace, TraceError};
 pub use train::Trains;

@@ -132,6 +132,11 @@ impl Loss {
         Self::Markov { asked, state: 1 }
     }
 
+    /// Whether it has no states that go on while nothing is lost.
+    pub fn is_random(&self) -> bool {
+        matches!(self, Self::Random { .. })
+    }
+
     /// Whether the frame is lost that is the `index`th of its link and belongs
     /// to the loss unit `unit`. Frames come in order.
     pub fn takes(&mut self, draw: Draw, index: u64, unit: u64) -> bool {

@@ -4,17 +4,19 @@
 //! from its sender and down to each receiver; the second is decided only when
 //! the first has let the frame go, so each direction sees its frames in order.
 
+mod passage;
+
 use crate::air::Air;
 use crate::calendar::{Calendar, What};
 use crate::change::{Change, Ramp, Way};
 use crate::channel::{Channel, Line, Said};
-use crate::direction::{Cause, Direction, Step};
+use crate::direction::Direction;
+use crate::directory::{Directory, addresses};
 use crate::fates::Decided;
-use crate::groups::{Groups, group_of};
 use crate::spec::{Delivery, Drop, SegmentSpec};
-use crate::{Impairment, Instant, Interval, States, Totals};
-use std::collections::{HashMap, VecDeque};
-use std::rc::Rc;
+use crate::step::{Cause, Step};
+use crate::{Frame, Impairment, Instant, Interval, Segments, States, Totals};
+use std::collections::VecDeque;
 use units::{Draw, Span};
 
 /// A running segment.
@@ -27,11 +29,9 @@ pub struct Segment {
     air: Option<Air>,
     radios: Vec<Option<States>>,
     longest: usize,
-    places: HashMap<[u8; 6], usize>,
-    groups: Groups,
+    directory: Directory,
     calendar: Calendar,
     timetable: Vec<(Span, Change)>,
-    parts: Option<Vec<u32>>,
     /// Bytes under way on each direction.
     held: Vec<[u64; 2]>,
     /// What is due and not yet taken.
@@ -46,11 +46,6 @@ pub struct Segment {
     steps: Vec<Step>,
     said: Vec<Said>,
 }
-
-/// Bytes that may be under way on one direction, which a delay without a rate does
-/// not bound: 64 ms of 8 Gbit/s, or 5 s of 100 Mbit/s. More is dropped as by a full
-/// queue.
-const MOST_HELD: u64 = 64 << 20;
 
 impl Segment {
     /// An idle segment. While impairments wait, no link draws: the first measured
@@ -79,11 +74,9 @@ impl Segment {
             draws,
             lines: Line::of(&spec.channel, &spec.endpoints),
             longest: spec.longest.unwrap_or(usize::MAX),
-            places: HashMap::new(),
-            groups: Groups::default(),
+            directory: Directory::new(spec.endpoints.len()),
             calendar: Calendar::default(),
             timetable: spec.timetable.clone(),
-            parts: None,
             held: vec![[0; 2]; spec.endpoints.len()],
             ready: VecDeque::new(),
             drops: Vec::new(),
@@ -164,33 +157,71 @@ impl Segment {
     /// When `endpoint` is not one of the segment's.
     pub fn send(&mut self, endpoint: usize, frame: &[u8], now: Instant) {
         self.advance(now);
-        let now = self.clock;
+        match self.accepts(endpoint, frame, frame.len()) {
+            true => self.begin(endpoint, frame.into()),
+            false => self.refuse(endpoint, 1),
+        }
+    }
+
+    /// Takes segments that `endpoint` left uncut: as many frames, all at `now`.
+    ///
+    /// # Panics
+    /// When `endpoint` is not one of the segment's.
+    pub fn send_segments(&mut self, endpoint: usize, segments: Segments, now: Instant) {
+        self.advance(now);
+        match self.accepts(endpoint, segments.super_frame(), segments.first_size()) {
+            true => self.begin(endpoint, segments.into()),
+            false => self.refuse(endpoint, segments.count()),
+        }
+    }
+
+    /// Counts something that `endpoint` sent at `now` and that is no frame at all.
+    ///
+    /// # Panics
+    /// When `endpoint` is not one of the segment's.
+    pub fn reject(&mut self, endpoint: usize, now: Instant) {
+        self.advance(now);
+        self.refuse(endpoint, 1);
+    }
+
+    /// Whether a frame with this head and length may come from `endpoint`, which is
+    /// then where its source is.
+    fn accepts(&mut self, endpoint: usize, head: &[u8], len: usize) -> bool {
         let own = |source: [u8; 6]| self.macs[endpoint].is_none_or(|mac| mac == source);
-        let source = addresses(frame).map(|(_, source)| source);
-        let Some(source) = source.filter(|s| own(*s) && frame.len() <= self.longest) else {
-            self.links[endpoint][Way::Up as usize].rejected();
-            return self.drop(endpoint, Way::Up, Cause::Rejected);
+        let source = addresses(head).map(|(_, source)| source);
+        let Some(source) = source.filter(|source| own(*source) && len <= self.longest) else {
+            return false;
         };
-        self.places.insert(source, endpoint);
+        self.directory.learn(source, endpoint);
+        true
+    }
+
+    fn refuse(&mut self, endpoint: usize, frames: usize) {
+        self.links[endpoint][Way::Up as usize].rejected(frames as u64);
+        (0..frames).for_each(|_| self.drop(endpoint, Way::Up, Cause::Rejected));
+    }
+
+    fn begin(&mut self, endpoint: usize, frame: Frame) {
+        let now = self.clock;
         match self.impaired {
-            true => self.enter(endpoint, Way::Up, frame.into(), now, now),
+            true => self.enter(endpoint, Way::Up, frame, now, now),
             false => {
-                let what = What::Land(frame.into(), now, endpoint as u32, Way::Up);
+                let what = What::Land(frame, now, endpoint as u32, Way::Up);
                 self.calendar.add(now, what);
             }
         }
     }
 
-    /// Counts a delivery that was made so much later than meant, in ns.
-    pub fn delivered(&mut self, endpoint: usize, late: u64) {
+    /// Counts that so many frames were delivered so much later than meant, in ns.
+    pub fn delivered(&mut self, endpoint: usize, frames: usize, late: u64) {
         if self.impaired {
-            self.links[endpoint][Way::Down as usize].released(late);
+            self.links[endpoint][Way::Down as usize].released(frames as u64, late);
         }
     }
 
     /// How many frames are under way.
     pub fn waiting(&self) -> usize {
-        self.calendar.frames() + self.ready.len()
+        self.calendar.frames() + self.ready.iter().map(|ready| ready.frame.count()).sum::<usize>()
     }
 
     /// When something is next due, if anything waits.
@@ -216,176 +247,13 @@ impl Segment {
         self.drops.drain(..)
     }
 
-    /// Lets everything happen that does until `now`.
-    fn advance(&mut self, now: Instant) {
-        while let Some((at, what)) = self.calendar.take(now) {
-            self.clock = self.clock.max(at);
-            match what {
-                What::Land(frame, arrived, link, way) => {
-                    self.land((frame, arrived), link as usize, way, at);
-                }
-                What::Gather(frame, arrived, link, way) => {
-                    self.gather((frame, arrived), link as usize, way, at);
-                }
-                What::Offer(link, way, frame) => self.offer(link as usize, way, *frame, at),
-                What::Turn(link, way) => {
-                    let mut steps = std::mem::take(&mut self.steps);
-                    let (link, channel) = (link as usize, self.has_channel(way));
-                    self.links[link][way as usize].turn(at, channel, &mut steps);
-                    self.carry_out(link, way, steps, at);
-                }
-                What::LineTurn(way) => {
-                    let mut said = std::mem::take(&mut self.said);
-                    if let Some(line) = &mut self.lines[way as usize] {
-                        line.turn(at, &mut said);
-                    } else if let Some(air) = &mut self.air {
-                        air.turn(at, &mut said);
-                    }
-                    self.heed(way, said, at);
-                }
-                What::Change(change) => self.make(*change, at),
-            }
-        }
-        self.clock = self.clock.max(now);
-    }
-
-    fn enter(&mut self, link: usize, way: Way, frame: Rc<[u8]>, arrived: Instant, now: Instant) {
-        let mut steps = std::mem::take(&mut self.steps);
-        let channel = self.has_channel(way);
-        let radio = self.radios[link].as_mut().map(|radio| (radio, way));
-        let direction = &mut self.links[link][way as usize];
-        direction.admit(frame, arrived, now, (channel, radio), &mut steps);
-        self.carry_out(link, way, steps, now);
-    }
-
-    /// Whether frames that go this way have to pass a channel.
-    fn has_channel(&self, way: Way) -> bool {
-        self.lines[way as usize].is_some() || (way == Way::Up && self.air.is_some())
-    }
-
-    fn carry_out(&mut self, link: usize, way: Way, mut steps: Vec<Step>, now: Instant) {
-        for step in steps.drain(..) {
-            match step {
-                Step::Release(frame, at) => {
-                    let gathers = self.links[link][way as usize].slots.is_some();
-                    let (frame, arrived) = (frame.frame, frame.arrived);
-                    let held = &mut self.held[link][way as usize];
-                    if *held + frame.len() as u64 > MOST_HELD {
-                        self.links[link][way as usize].stopped(Cause::Overflow);
-                        self.drop(link, way, Cause::Overflow);
-                        continue;
-                    }
-                    *held += frame.len() as u64;
-                    let what = match gathers {
-                        true => What::Gather(frame, arrived, link as u32, way),
-                        false => What::Land(frame, arrived, link as u32, way),
-                    };
-                    self.calendar.add(at, what);
-                }
-                Step::Offer(frame, at) if at <= now => self.offer(link, way, frame, now),
-                Step::Offer(frame, at) => {
-                    self.calendar.add(at, What::Offer(link as u32, way, Box::new(frame)));
-                }
-                Step::Drop(cause) => self.drop(link, way, cause),
-                Step::Decided(index, decision) => {
-                    self.decided.push(Decided { endpoint: link as u32, way, index, decision });
-                }
-                Step::Turn(at) => self.calendar.add(at, What::Turn(link as u32, way)),
-            }
-        }
-        self.steps = steps;
-    }
-
-    fn offer(&mut self, link: usize, way: Way, frame: crate::direction::Carried, now: Instant) {
-        let mut said = std::mem::take(&mut self.said);
-        let draw = self.draws[link][way as usize];
-        if let Some(line) = &mut self.lines[way as usize] {
-            line.offer(link, frame, now, draw, &mut said);
-        } else if let Some(air) = &mut self.air {
-            air.offer(link, frame, now, &mut said);
-        }
-        self.heed(way, said, now);
-    }
-
-    fn heed(&mut self, way: Way, mut said: Vec<Said>, now: Instant) {
-        for word in said.drain(..) {
-            match word {
-                Said::Left(link, frame, at) => {
-                    let mut steps = Vec::new();
-                    self.links[link][way as usize].depart(frame, at, &mut steps);
-                    self.carry_out(link, way, steps, now);
-                }
-                Said::Drop(link, cause) => {
-                    self.links[link][way as usize].stopped(cause);
-                    self.drop(link, way, cause);
-                }
-                Said::Turn(at) => self.calendar.add(at, What::LineTurn(way)),
-            }
-        }
-        self.said = said;
-    }
-
-    /// A frame waits for the slot in which it leaves.
-    fn gather(
-        &mut self,
-        (frame, arrived): (Rc<[u8]>, Instant),
-        link: usize,
-        way: Way,
-        now: Instant,
-    ) {
-        let slots = &mut self.links[link][way as usize].slots;
-        let at = slots.as_mut().map_or(now, |slots| slots.send(frame.len() as u64, now));
-        self.calendar.add(at, What::Land(frame, arrived, link as u32, way));
-    }
-
-    /// A frame has come to the end of a direction.
-    fn land(&mut self, (frame, arrived): (Rc<[u8]>, Instant), link: usize, way: Way, at: Instant) {
-        let held = &mut self.held[link][way as usize];
-        *held = held.saturating_sub(frame.len() as u64);
-        if way == Way::Down {
-            return self.ready.push_back(Delivery { endpoint: link, frame, arrived, intended: at });
-        }
-        if self.groups.learn(&frame, link) {
-            return;
-        }
-        for endpoint in self.receivers(&frame, link) {
-            if self.parts.as_ref().is_some_and(|part| part[link] != part[endpoint]) {
-                self.drop(endpoint, Way::Down, Cause::Parted);
-            } else if self.impaired {
-                self.enter(endpoint, Way::Down, frame.clone(), arrived, at);
-            } else {
-                let frame = frame.clone();
-                self.ready.push_back(Delivery { endpoint, frame, arrived, intended: at });
-            }
-        }
-    }
-
-    /// Who gets `frame` from `from`: the place of its address, the members of
-    /// its group, or all. In order of index, so that a seed repeats a run.
-    fn receivers(&self, frame: &[u8], from: usize) -> Vec<usize> {
-        let Some((target, _)) = addresses(frame) else { return Vec::new() };
-        if let Some(place) = self.places.get(&target) {
-            return if *place == from { Vec::new() } else { vec![*place] };
-        }
-        match group_of(frame) {
-            // 224.0.0.0/24 is link-local and always flooded (RFC 4541, 2.1.2).
-            Some(group) if group[..3] != [224, 0, 0] => {
-                let mut members: Vec<_> =
-                    self.groups.members(group).filter(|member| *member != from).collect();
-                members.sort_unstable();
-                members
-            }
-            _ => (0..self.links.len()).filter(|other| *other != from).collect(),
-        }
-    }
-
     fn drop(&mut self, endpoint: usize, way: Way, cause: Cause) {
         self.drops.push(Drop { endpoint, way, cause });
     }
 
     fn make(&mut self, change: Change, now: Instant) {
         match change {
-            Change::Partition(parts) => self.parts = parts,
+            Change::Partition(parts) => self.directory.part(parts),
             Change::Down { links, down } => {
                 for (link, way) in links {
                     self.links[link][way as usize].end_interval(now);
@@ -420,16 +288,10 @@ impl Segment {
     }
 }
 
-/// Destination and source of an Ethernet frame.
-fn addresses(frame: &[u8]) -> Option<([u8; 6], [u8; 6])> {
-    if frame.len() < 14 {
-        return None;
-    }
-    let target = frame.first_chunk::<6>()?;
-    let source = frame.get(6..)?.first_chunk::<6>()?;
-    Some((*target, *source))
-}
-
 #[cfg(test)]
 #[path = "segment_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "segment/uncut_tests.rs"]
+mod uncut_tests;

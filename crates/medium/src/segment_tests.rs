@@ -154,7 +154,7 @@ fn links_with_frames_share_a_cell_evenly() {
     let mut got = [0; 4];
     while let Some(next) = cell.next().filter(|at| *at < 1_451_000_000) {
         while let Some(delivery) = cell.due(next) {
-            got[usize::from(delivery.frame[11])] += 1;
+            got[usize::from(delivery.frame.head()[11])] += 1;
         }
     }
     assert_eq!(got, [150, 150, 150, 0], "450 ms of 1 ms each");

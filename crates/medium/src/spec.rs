@@ -2,10 +2,9 @@
 
 use crate::change::{Change, Way};
 use crate::channel::Channel;
-use crate::direction::Cause;
 use crate::fates::Replay;
-use crate::{Impairment, Instant, StatesSpec};
-use std::rc::Rc;
+use crate::step::Cause;
+use crate::{Frame, Impairment, Instant, StatesSpec};
 use units::Span;
 
 /// One attachment to a segment, with what is asked of it each way.
@@ -57,13 +56,14 @@ impl SegmentSpec {
     }
 }
 
-/// A frame on its way out of the segment.
+/// A frame on its way out of the segment, or segments of a super-frame that go out
+/// together.
 #[derive(Debug, Clone)]
 pub struct Delivery {
     /// Who gets it.
     pub endpoint: usize,
     /// The frame, link header included.
-    pub frame: Rc<[u8]>,
+    pub frame: Frame,
     /// When it came in.
     pub arrived: Instant,
     /// When it should go out.

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use lab::Link;
-use medium::{Carrier, FramePath};
+use medium::{Carrier, FramePath, Tap};
 use std::os::fd::OwnedFd;
 
 /// What nodes' interfaces are to be made of: what `asked` needs, else the best. With
@@ -16,10 +16,12 @@ pub(crate) fn link(asked: Option<FramePath>, netem: bool) -> Link {
     }
 }
 
-/// Takes over what the lab gave: by the way asked for, else by the fastest that
+/// Takes over what the lab gave, where `uncut` says which links were to have
+/// super-frames: by the way asked for, else by the fastest that
 /// works. If that is not the fastest of all, also why.
 pub(crate) fn carrier(
     ends: Vec<OwnedFd>,
+    uncut: &[bool],
     link: Link,
     asked: Option<FramePath>,
     netem: bool,
@@ -33,10 +35,10 @@ pub(crate) fn carrier(
             });
             (Carrier::over_packets(ends).map_err(failed)?, Some(why))
         }
-        // Super-frames are not asked for above: the medium does not split them yet.
-        Link::Tap | Link::TapWithSuperFrames => {
+        Link::Tap => {
             let plain = asked == Some(FramePath::Tap);
-            Carrier::over_taps(ends, lab::FIRST_INTERFACE, plain).map_err(failed)?
+            let taps = ends.into_iter().zip(uncut).map(|(fd, uncut)| Tap { fd, uncut: *uncut });
+            Carrier::over_taps(taps.collect(), lab::FIRST_INTERFACE, plain).map_err(failed)?
         }
     };
     match (asked, why) {

@@ -213,10 +213,18 @@ fn run_json(results: &Results<'_>) -> Value {
         "decisions_missed": results.decisions_missed,
         "frame_path": results.frame_path,
         "frame_path_reason": results.why_path,
+        "offload": offload(results),
         "stalls": results.stalls,
         "started": humantime::format_rfc3339_millis(results.started).to_string(),
         "phases": phases,
         "interrupted": results.options.interrupted.load(Relaxed),
         "verdict": results.verdict,
     })
+}
+
+/// The networks whose nodes left TCP uncut.
+fn offload<'a>(results: &'a Results<'_>) -> Vec<&'a str> {
+    let had = results.frame_path != FramePath::Packet;
+    let networks = results.plan.networks.iter().filter(|network| had && network.offload);
+    networks.map(|network| network.name.as_str()).collect()
 }

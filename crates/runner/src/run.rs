@@ -97,7 +97,8 @@ pub fn run(
     let ends: Vec<_> = ends.into_iter().flatten().collect();
     let impairments = Impairments::of(plan, &topology.places, &ends)
         .map_err(Error::io("keep the ends of links"))?;
-    let (carrier, why_path) = carry::carrier(ends, link, options.frame_path, netem)?;
+    let (carrier, why_path) =
+        carry::carrier(ends, &topology.uncut, link, options.frame_path, netem)?;
     let frame_path = carrier.path();
     let corrections =
         carrier.corrections().map_err(Error::io("count what nodes' interfaces drop"))?;

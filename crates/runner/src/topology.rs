@@ -20,6 +20,8 @@ pub(crate) struct Topology {
     pub places: Vec<Place>,
     /// The node at each segment's endpoints.
     pub owners: Vec<Vec<usize>>,
+    /// Whether each of these links is to have super-frames.
+    pub uncut: Vec<bool>,
     /// `node:interface` at each segment's endpoints.
     pub names: Vec<Vec<String>>,
 }
@@ -49,6 +51,7 @@ impl Topology {
                 })
                 .collect(),
             places: Vec::new(),
+            uncut: Vec::new(),
             owners: vec![Vec::new(); plan.networks.len()],
             names: vec![Vec::new(); plan.networks.len()],
         };
@@ -67,10 +70,12 @@ impl Topology {
                     },
                     prefix: network.prefix,
                     mtu: network.mtu.get() as u32,
+                    super_frames: network.offload,
                     neighbours: neighbours.remove(&(node, segment)).unwrap_or_default(),
                 });
                 let endpoint = topology.owners[segment].len();
                 topology.places.push(Place { segment, endpoint });
+                topology.uncut.push(network.offload);
                 topology.owners[segment].push(node);
                 topology.names[segment].push(format!("{}:{}", planned.name, link.interface));
                 // What the kernel does to frames the medium leaves alone.

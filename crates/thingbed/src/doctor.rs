@@ -147,10 +147,8 @@ fn frame_path() -> Finding {
     let what = "frame path";
     let ring = Ring::try_out();
     match (Link::best(), ring) {
-        (Link::Tap | Link::TapWithSuperFrames, Ok(())) => {
-            Finding::good(what, "ring: frames come through a BPF ring")
-        }
-        (Link::Tap | Link::TapWithSuperFrames, Err(error)) => Finding::bad(
+        (Link::Tap, Ok(())) => Finding::good(what, "ring: frames come through a BPF ring"),
+        (Link::Tap, Err(error)) => Finding::bad(
             what,
             Grade::Lacking,
             format!("tap: frames are read one by one, because: {error}"),
@@ -176,6 +174,7 @@ fn node() -> Finding {
         address: Ipv4Addr::new(10, 0, 0, 1),
         prefix: 24,
         mtu: 1500,
+        super_frames: false,
         neighbours: Vec::new(),
     };
     let spec = NodeSpec {

@@ -25,6 +25,10 @@ pub(crate) struct Network {
     pub subnet: Option<At<Subnet>>,
     /// The largest IP packet; 1500 B unless given.
     pub mtu: Option<At<Bytes>>,
+    /// Whether nodes leave the cutting of TCP into segments to their interfaces, as
+    /// fast machines do: TCP is carried faster, and everything else slower. Not with
+    /// an MTU below 1280 B, nor on a `csma` channel.
+    pub offload: Option<At<bool>>,
     /// What it does to frames: a name from `profiles`. Without one, and without
     /// `channel` and `links` of its own, nothing.
     pub profile: Option<At<String>>,
@@ -52,6 +56,7 @@ impl Read for Network {
             attach: fields.optional("attach"),
             subnet: fields.required("subnet"),
             mtu: fields.optional("mtu"),
+            offload: fields.optional("offload"),
             profile: fields.optional("profile"),
             backend: fields.optional("backend"),
             channel: fields.optional("channel"),

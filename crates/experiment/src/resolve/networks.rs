@@ -21,6 +21,8 @@ use units::{Bytes, Rate};
 /// The least that IPv4 allows, and the most that an IP packet can be.
 const LEAST_MTU: u64 = 68;
 const MOST_MTU: u64 = 65_535;
+/// The least MTU of networks on which TCP may be left uncut.
+const LEAST_OFFLOADED: Bytes = Bytes::new(1280);
 const USUAL_MTU: Bytes = Bytes::new(1500);
 /// Multicast on a network without a rate of its own.
 const MULTICAST: u64 = 100_000_000;
@@ -31,6 +33,7 @@ pub(super) struct Resolved<'f> {
     pub(super) subnet: Subnet,
     mtu: Bytes,
     backend: Backend,
+    offload: bool,
     channel: Option<Channel>,
     /// Each group's links: up and down.
     links: Vec<(&'f str, [medium::Impairment; 2], Option<StatesSpec>)>,
@@ -84,6 +87,7 @@ impl<'f> Networks<'f> {
             subnet: network.subnet,
             prefix: network.subnet.prefix(),
             mtu: network.mtu,
+            offload: network.offload,
             timetable: network.timetable.clone(),
         });
         planned.collect()
@@ -236,6 +240,7 @@ fn resolve<'f>(
     if backend == Backend::Netem {
         netem::check((name, network), placed.as_ref(), links, sink);
     }
+    let offload = check_offload(network, mtu, channel, sink);
     let timetable = timetable::of((name, network), links, &members, nodes, channel, sink);
     // What is wrong with files has been said where the links stand.
     let quiet = &mut Sink::default();
@@ -249,8 +254,18 @@ fn resolve<'f>(
     });
     let links = links.collect();
     let channel = channel.cloned();
-    let subnet = subnet.value;
-    Some(Resolved { name, subnet, mtu, backend, channel, links, timetable, members, services })
+    Some(Resolved {
+        name,
+        subnet: subnet.value,
+        mtu,
+        backend,
+        offload,
+        channel,
+        links,
+        timetable,
+        members,
+        services,
+    })
 }
 
 fn profiles_of(file: &File) -> Option<&Named<Profile>> {
@@ -268,6 +283,32 @@ fn check_mtu(network: &Network, sink: &mut Sink) -> Option<Bytes> {
     let problem = Problem::new(format!("an MTU of {bytes} B {wrong}")).at(mtu.place);
     sink.add(problem.label("the MTU counts the IP packet, without the Ethernet header"));
     None
+}
+
+/// Whether TCP is to come uncut. Frames on small networks and on air are what is
+/// looked at there, so nothing may blur them.
+fn check_offload(
+    network: &Network,
+    mtu: Bytes,
+    channel: Option<&Channel>,
+    sink: &mut Sink,
+) -> bool {
+    let Some(offload) = network.offload.as_ref().filter(|offload| offload.value) else {
+        return false;
+    };
+    let wrong = match channel {
+        Some(Channel::Csma(_)) => "no `offload` on a channel that links contend for".to_owned(),
+        _ if mtu < LEAST_OFFLOADED => {
+            format!("no `offload` with an MTU of {mtu}, which is below {LEAST_OFFLOADED}")
+        }
+        _ if network.backend.as_ref().is_some_and(|at| at.value == Backend::Netem) => {
+            "no `offload` with netem, which needs veth pairs".to_owned()
+        }
+        _ => return true,
+    };
+    let problem = Problem::new(wrong).at(offload.place);
+    sink.add(problem.label("leave it out: frames are then cut by the nodes' kernels"));
+    false
 }
 
 /// Groups that links are given for must be groups, even in a profile that nobody

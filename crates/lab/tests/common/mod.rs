@@ -18,6 +18,15 @@ pub fn mac(i: usize) -> [u8; 6] {
 }
 
 pub fn up(count: usize, mtu: u32, link: Link) -> (Lab, Vec<OwnedFd>) {
+    up_with(count, mtu, link, false)
+}
+
+/// The same, with TAPs that give super-frames.
+pub fn up_uncut(count: usize, mtu: u32) -> (Lab, Vec<OwnedFd>) {
+    up_with(count, mtu, Link::Tap, true)
+}
+
+fn up_with(count: usize, mtu: u32, link: Link, super_frames: bool) -> (Lab, Vec<OwnedFd>) {
     let member = |i: usize| {
         let interface = Interface {
             name: "eth0".into(),
@@ -25,6 +34,7 @@ pub fn up(count: usize, mtu: u32, link: Link) -> (Lab, Vec<OwnedFd>) {
             address: address(i),
             prefix: 24,
             mtu,
+            super_frames,
             neighbours: (0..count).map(|j| (address(j), mac(j))).collect(),
         };
         let spec = NodeSpec {

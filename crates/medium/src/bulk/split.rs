@@ -15,17 +15,29 @@ const CWR: u8 = 0x80;
 /// Ethernet with a tag, IPv6, the longest TCP header, and options of IP.
 const LONGEST: usize = 192;
 
-/// A frame and what its sender left to be done: one segment or many.
+/// Where the parts of a super-frame are, and what its sender left to be done.
 #[derive(Debug, Clone, Copy)]
-pub struct SuperFrame<'a> {
+pub(super) struct Layout {
     header: VnetHeader,
-    bytes: &'a [u8],
     ip: usize,
     tcp: usize,
     payload: usize,
     /// Payload bytes of each segment but the last.
     segment: usize,
     version_6: bool,
+}
+
+impl Layout {
+    pub fn header(&self) -> VnetHeader {
+        self.header
+    }
+}
+
+/// A frame and what its sender left to be done: one segment or many.
+#[derive(Debug, Clone, Copy)]
+pub struct SuperFrame<'a> {
+    layout: Layout,
+    bytes: &'a [u8],
 }
 
 /// Neighbouring segments as they are written to a TAP: the beginning, then a piece
@@ -44,6 +56,11 @@ impl Run<'_> {
         &self.before[..self.len]
     }
 
+    /// The frame's own headers.
+    pub fn headers(&self) -> &[u8] {
+        &self.before[VNET_HEADER..self.len]
+    }
+
     /// The frame without the TAP's header, in one piece.
     pub fn frame(&self) -> Vec<u8> {
         [&self.before[VNET_HEADER..self.len], self.payload].concat()
@@ -54,17 +71,10 @@ impl<'a> SuperFrame<'a> {
     /// Takes a frame apart; nothing when it is not what its header says, which is
     /// then to be dropped as an interface would.
     pub fn new(header: VnetHeader, bytes: &'a [u8]) -> Option<Self> {
-        let whole = Self {
-            header,
-            bytes,
-            ip: 0,
-            tcp: 0,
-            payload: 0,
-            segment: usize::MAX,
-            version_6: false,
-        };
+        let layout =
+            Layout { header, ip: 0, tcp: 0, payload: 0, segment: usize::MAX, version_6: false };
         let version_6 = match header.offload() {
-            Offload::None => return Some(whole),
+            Offload::None => return Some(Self { layout, bytes }),
             Offload::TcpV4 => false,
             Offload::TcpV6 => true,
             Offload::Unknown => return None,
@@ -81,12 +91,26 @@ impl<'a> SuperFrame<'a> {
             return None;
         }
         let segment = usize::from(header.segment);
-        Some(Self { ip, tcp, payload, segment, version_6, ..whole })
+        Some(Self { layout: Layout { ip, tcp, payload, segment, version_6, ..layout }, bytes })
+    }
+
+    /// The one that was taken apart before.
+    pub(super) fn of(layout: Layout, bytes: &'a [u8]) -> Self {
+        Self { layout, bytes }
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Bytes of the headers before the payload; 0 of a frame that is no super-frame.
+    pub(super) fn headers(&self) -> usize {
+        self.layout.payload
     }
 
     /// How many segments it is; 1 of a frame that is none.
     pub fn segments(&self) -> usize {
-        (self.bytes.len() - self.payload).div_ceil(self.segment).max(1)
+        (self.bytes.len() - self.layout.payload).div_ceil(self.layout.segment).max(1)
     }
 
     /// The length of a segment on the wire, link header included.
@@ -94,14 +118,14 @@ impl<'a> SuperFrame<'a> {
     /// # Panics
     /// When there is no such segment.
     pub fn wire_len(&self, segment: usize) -> usize {
-        self.payload + self.part(&(segment..segment + 1)).len()
+        self.layout.payload + self.part(&(segment..segment + 1)).len()
     }
 
     fn part(&self, run: &Range<usize>) -> &'a [u8] {
         assert!(run.start < run.end && run.end <= self.segments(), "{run:?}");
-        let payload = &self.bytes[self.payload..];
-        let from = self.segment.saturating_mul(run.start);
-        let to = self.segment.saturating_mul(run.end).min(payload.len());
+        let payload = &self.bytes[self.layout.payload..];
+        let from = self.layout.segment.saturating_mul(run.start);
+        let to = self.layout.segment.saturating_mul(run.end).min(payload.len());
         &payload[from..to]
     }
 
@@ -112,11 +136,11 @@ impl<'a> SuperFrame<'a> {
     pub fn join(&self, run: Range<usize>) -> Run<'a> {
         let payload = self.part(&run);
         let mut before = [0; VNET_HEADER + LONGEST];
-        let header = if run.len() == 1 { self.header.of_one() } else { self.header };
+        let header = if run.len() == 1 { self.layout.header.of_one() } else { self.layout.header };
         before[..VNET_HEADER].copy_from_slice(&header.bytes());
-        let len = VNET_HEADER + self.payload;
-        before[VNET_HEADER..len].copy_from_slice(&self.bytes[..self.payload]);
-        if self.payload > 0 {
+        let len = VNET_HEADER + self.layout.payload;
+        before[VNET_HEADER..len].copy_from_slice(&self.bytes[..self.layout.payload]);
+        if self.layout.payload > 0 {
             self.retell(&mut before[VNET_HEADER..len], &run, payload.len());
         }
         Run { before, len, payload }
@@ -124,14 +148,14 @@ impl<'a> SuperFrame<'a> {
 
     /// Makes the headers those of the segments of `run`.
     fn retell(&self, headers: &mut [u8], run: &Range<usize>, payload: usize) {
-        let (ip, tcp) = (self.ip, self.tcp);
+        let (ip, tcp) = (self.layout.ip, self.layout.tcp);
         let add = |field: &mut [u8], more: u64| {
             let old = field.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
             let new = old.wrapping_add(more).to_be_bytes();
             field.copy_from_slice(&new[8 - field.len()..]);
         };
         let below = headers.len() - tcp + payload;
-        let pseudo = match self.version_6 {
+        let pseudo = match self.layout.version_6 {
             true => {
                 let len = (headers.len() - ip - 40 + payload) as u16;
                 headers[ip + 4..ip + 6].copy_from_slice(&len.to_be_bytes());
@@ -147,7 +171,7 @@ impl<'a> SuperFrame<'a> {
                 sum(0, &headers[ip + 12..ip + 20])
             }
         };
-        let skipped = (self.segment * run.start) as u64;
+        let skipped = (self.layout.segment * run.start) as u64;
         add(&mut headers[tcp + TCP_SEQUENCE..tcp + TCP_SEQUENCE + 4], skipped);
         if run.end < self.segments() {
             headers[tcp + TCP_FLAGS] &= !FIN_AND_PUSH;
@@ -169,19 +193,19 @@ impl<'a> SuperFrame<'a> {
     /// When there is no such segment.
     pub fn wire(&self, segment: usize) -> Option<Vec<u8>> {
         let mut frame = self.join(segment..segment + 1).frame();
-        super::finish_checksum(&self.header, &mut frame).then_some(frame)
+        super::finish_checksum(&self.layout.header, &mut frame).then_some(frame)
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 
-    const SEGMENT: usize = 1448;
+    pub const SEGMENT: usize = 1448;
 
     /// A super-frame of so many payload bytes, as a kernel would hand it over.
-    fn build(version_6: bool, bytes: usize) -> (VnetHeader, Vec<u8>) {
+    pub fn build(version_6: bool, bytes: usize) -> (VnetHeader, Vec<u8>) {
         let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
         let builder = match version_6 {
             true => builder.ipv6([1; 16], [2; 16], 64),
@@ -244,8 +268,8 @@ mod tests {
                 assert_eq!(flags, [i == 10; 2]);
                 payload.extend(bytes);
             }
-            assert_eq!(whole.wire_len(10), whole.payload + 77);
-            assert_eq!(payload, frame[whole.payload..]);
+            assert_eq!(whole.wire_len(10), whole.headers() + 77);
+            assert_eq!(payload, frame[whole.headers()..]);
         }
     }
 

@@ -2,8 +2,8 @@
 
 use super::packet::Overruns;
 use super::ring::Tally;
-use super::{FrameIo, Packet, Received, Ring, Tallies, Taps, Waker};
-use crate::Instant;
+use super::{FrameIo, Packet, Received, Ring, Tallies, Tap, Taps, Waker};
+use crate::{Instant, Segments};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -58,17 +58,17 @@ impl Carrier {
     /// # Errors
     /// When the TAPs cannot be taken over at all.
     pub fn over_taps(
-        taps: Vec<OwnedFd>,
+        taps: Vec<Tap>,
         first: u32,
         plain: bool,
     ) -> io::Result<(Self, Option<io::Error>)> {
         if plain {
-            return Ok((Self::Taps(Taps::new(taps)?), None));
+            return Ok((Self::Taps(Taps::of(taps)?), None));
         }
         match Ring::new(taps, first) {
             Ok(ring) => Ok((Self::Ring(Box::new(ring)), None)),
             Err((taps, error)) if taps.is_empty() => Err(error),
-            Err((taps, error)) => Ok((Self::Taps(Taps::new(taps)?), Some(error))),
+            Err((taps, error)) => Ok((Self::Taps(Taps::of(taps)?), Some(error))),
         }
     }
 
@@ -162,6 +162,14 @@ impl FrameIo for Carrier {
             Self::Ring(ring) => ring.send(port, frame),
             Self::Taps(taps) => taps.send(port, frame),
             Self::Packet(packet) => packet.send(port, frame),
+        }
+    }
+
+    fn send_segments(&mut self, port: usize, segments: &Segments) -> bool {
+        match self {
+            Self::Ring(ring) => ring.send_segments(port, segments),
+            Self::Taps(taps) => taps.send_segments(port, segments),
+            Self::Packet(packet) => packet.send_segments(port, segments),
         }
     }
 }

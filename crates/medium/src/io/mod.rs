@@ -13,9 +13,9 @@ mod taps;
 pub use carrier::{Carrier, Corrections, FramePath};
 pub use packet::{Overruns, Packet};
 pub use ring::{Ring, Tallies, Tally};
-pub use taps::Taps;
+pub use taps::{Tap, Taps};
 
-use crate::Instant;
+use crate::{Instant, Segments};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -30,6 +30,9 @@ pub struct Received {
     /// When the kernel had it from the node (CLOCK_MONOTONIC), if the path
     /// tells.
     pub arrived: Option<Instant>,
+    /// Whether it begins with the header of a TAP that gives super-frames, and may be
+    /// one: see [`crate::Intake`].
+    pub has_header: bool,
 }
 
 /// Frame I/O over a set of ports. A port's place in the set is its number.
@@ -45,6 +48,11 @@ pub trait FrameIo: Send {
     fn receive(&mut self, buffer: &mut [u8]) -> Option<Received>;
     /// Sends `frame` to `port`; false when the kernel would not take it.
     fn send(&mut self, port: usize, frame: &[u8]) -> bool;
+    /// Sends segments to `port`, as one where it takes that and as a frame each where
+    /// not; false when the kernel would not take all.
+    fn send_segments(&mut self, port: usize, segments: &Segments) -> bool {
+        segments.each().filter(|one| !self.send(port, &one.first())).count() == 0
+    }
 }
 
 /// How many frames one port may give before others get their turn.

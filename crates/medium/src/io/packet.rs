@@ -225,7 +225,7 @@ impl FrameIo for Packet {
                 Some((0, _)) => {}
                 Some((len, at)) => {
                     let arrived = Some(at.saturating_sub(self.ahead).min(crate::monotonic_now()));
-                    return Some(Received { port, len, arrived });
+                    return Some(Received { port, len, arrived, has_header: false });
                 }
                 None => drop(self.ready.pop()),
             }

@@ -5,8 +5,8 @@ use super::bpf::{self, MapKind, Mapping};
 use super::lanes::{Lanes, Turn};
 use super::program::{self, FRAME, HEADER, Maps, PortState};
 use super::ring_buffer::RingBuffer;
-use super::{FrameIo, Received, Taps, Waker};
-use crate::Instant;
+use super::{FrameIo, Received, TURN, Tap, Taps, Waker};
+use crate::{Instant, Segments};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -95,6 +95,10 @@ pub struct Ring {
     untold: Vec<Untold>,
     untold_ports: Vec<u32>,
     shared: Arc<Shared>,
+    /// Whether some TAPs give super-frames, and so are read and not in the ring.
+    reads: bool,
+    /// Frames out of the ring since those were looked after.
+    since: u32,
     /// Held so that the ring lives; the TAPs hold the program.
     _maps: Maps,
 }
@@ -102,11 +106,12 @@ pub struct Ring {
 impl Ring {
     /// Takes over TAP descriptors and puts a program before them. The interface
     /// of the first has the number `first` (its ifindex) in its node, those of the
-    /// others follow in order.
+    /// others follow in order. TAPs that give super-frames are read: the program would
+    /// see frames without the headers that say what they are.
     ///
     /// # Errors
     /// The TAPs, and why this path cannot be had: the kernel or this user may not.
-    pub fn new(taps: Vec<OwnedFd>, first: u32) -> Result<Self, (Vec<OwnedFd>, io::Error)> {
+    pub fn new(taps: Vec<Tap>, first: u32) -> Result<Self, (Vec<Tap>, io::Error)> {
         let [largest, smaller @ ..] = SIZES;
         let mut made = Self::prepare(taps.len(), first, largest);
         for size in smaller {
@@ -116,15 +121,15 @@ impl Ring {
             Ok(made) => made,
             Err(error) => return Err((taps, error)),
         };
-        for tap in &taps {
-            if let Err(error) = program::attach(tap.as_fd(), program.as_fd()) {
-                taps.iter().for_each(|tap| program::detach(tap.as_fd()));
+        for tap in taps.iter().filter(|tap| !tap.uncut) {
+            if let Err(error) = program::attach(tap.fd.as_fd(), program.as_fd()) {
+                taps.iter().for_each(|tap| program::detach(tap.fd.as_fd()));
                 return Err((taps, error));
             }
         }
-        let count = taps.len();
+        let (count, reads) = (taps.len(), taps.iter().any(|tap| tap.uncut));
         // Nothing else can be tried with descriptors that cannot be waited for.
-        let taps = Taps::new(taps).map_err(|error| (Vec::new(), error))?;
+        let taps = Taps::of(taps).map_err(|error| (Vec::new(), error))?;
         taps.watch(maps.ring.as_raw_fd()).map_err(|error| (Vec::new(), error))?;
         Ok(Self {
             taps,
@@ -133,6 +138,8 @@ impl Ring {
             untold: vec![Untold::default(); count],
             untold_ports: Vec::with_capacity(count),
             shared,
+            reads,
+            since: 0,
             _maps: maps,
         })
     }
@@ -187,7 +194,8 @@ impl Ring {
         self.count(port, len);
         let released = self.lanes.released();
         self.ring.release(released);
-        Some(Received { port, len, arrived: Some(arrived) })
+        self.since += 1;
+        Some(Received { port, len, arrived: Some(arrived), has_header: false })
     }
 
     fn count(&mut self, port: usize, len: usize) {
@@ -249,6 +257,14 @@ impl FrameIo for Ring {
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> Option<Received> {
+        if self.reads && self.since >= TURN {
+            // A ring that is never empty is not to keep the others waiting.
+            if let Some(received) = self.taps.receive(buffer) {
+                return Some(received);
+            }
+            self.since = 0;
+            self.taps.look();
+        }
         loop {
             while self.lanes.looks_ahead() {
                 let Some((record, bytes)) = self.ring.next() else { break };
@@ -274,6 +290,10 @@ impl FrameIo for Ring {
 
     fn send(&mut self, port: usize, frame: &[u8]) -> bool {
         self.taps.send(port, frame)
+    }
+
+    fn send_segments(&mut self, port: usize, segments: &Segments) -> bool {
+        self.taps.send_segments(port, segments)
     }
 }
 

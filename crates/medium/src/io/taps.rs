@@ -1,28 +1,67 @@
 //! TAP devices, one a port, read and written one frame a call: the path that
-//! works wherever nodes have TAPs.
+//! works wherever nodes have TAPs, and the one of those that give super-frames.
 
 use super::{FrameIo, Poll, Received, TURN, Waker, check};
-use crate::Instant;
+use crate::{Instant, Segments, VNET_HEADER, VnetHeader};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+/// A TAP's descriptor.
+#[derive(Debug)]
+pub struct Tap {
+    /// The descriptor.
+    pub fd: OwnedFd,
+    /// Whether TCP comes out of it, and may go in, uncut, and all frames behind a
+    /// header that says so (`IFF_VNET_HDR`).
+    pub uncut: bool,
+}
+
+impl From<OwnedFd> for Tap {
+    /// A plain one.
+    fn from(fd: OwnedFd) -> Self {
+        Self { fd, uncut: false }
+    }
+}
+
+impl Tap {
+    /// Writes the parts as one frame.
+    fn write(&self, parts: [&[u8]; 2]) -> bool {
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        let parts = parts.map(|part| libc::iovec {
+            iov_base: part.as_ptr().cast_mut().cast(),
+            iov_len: part.len(),
+        });
+        // SAFETY: both parts are readable for their whole lengths, and not written to.
+        let n = unsafe { libc::writev(self.fd.as_raw_fd(), parts.as_ptr(), 2) };
+        n == len as isize
+    }
+}
 
 /// TAP devices, one a port.
 #[derive(Debug)]
 pub struct Taps {
     poll: Poll,
-    taps: Vec<OwnedFd>,
+    taps: Vec<Tap>,
     ready: Vec<(usize, u32)>,
 }
 
 impl Taps {
-    /// Takes over TAP descriptors; they are made non-blocking.
+    /// Takes over plain TAPs; they are made non-blocking.
     ///
     /// # Errors
     /// When there are too many open files.
     pub fn new(taps: Vec<OwnedFd>) -> io::Result<Self> {
+        Self::of(taps.into_iter().map(Tap::from).collect())
+    }
+
+    /// The same of TAPs of both kinds.
+    ///
+    /// # Errors
+    /// When there are too many open files.
+    pub fn of(taps: Vec<Tap>) -> io::Result<Self> {
         let poll = Poll::new()?;
         for (port, tap) in taps.iter().enumerate() {
-            let fd = tap.as_raw_fd();
+            let fd = tap.fd.as_raw_fd();
             // SAFETY: fcntl on an owned descriptor with integer arguments.
             unsafe {
                 let flags = check(libc::fcntl(fd, libc::F_GETFL))?;
@@ -36,6 +75,12 @@ impl Taps {
     /// A handle that ends a wait from another thread.
     pub fn waker(&self) -> Waker {
         self.poll.waker.clone()
+    }
+
+    /// Looks which ports have something, without waiting. For when none has its turn.
+    pub(super) fn look(&mut self) {
+        // What cannot be looked at now is seen at the next wait, which tells.
+        let _ = self.wait(0, Some(0));
     }
 
     /// Also waits for `fd`, which is no port.
@@ -62,11 +107,17 @@ impl FrameIo for Taps {
             }
             *turn -= 1;
             let port = *port;
-            let fd = self.taps[port].as_raw_fd();
+            let Tap { fd, uncut } = &self.taps[port];
+            let (fd, has_header) = (fd.as_raw_fd(), *uncut);
             // SAFETY: the buffer is writable for its whole length.
             let n = unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) };
             if n > 0 {
-                return Some(Received { port, len: n as usize, arrived: None });
+                let len = n as usize;
+                if has_header {
+                    // Its segments are frames of its turn, too.
+                    *turn = turn.saturating_sub(segments(&buffer[..len]) as u32);
+                }
+                return Some(Received { port, len, arrived: None, has_header });
             }
             self.ready.pop();
         }
@@ -74,11 +125,29 @@ impl FrameIo for Taps {
     }
 
     fn send(&mut self, port: usize, frame: &[u8]) -> bool {
-        let fd = self.taps[port].as_raw_fd();
+        let tap = &self.taps[port];
+        if tap.uncut {
+            return tap.write([&[0; VNET_HEADER], frame]);
+        }
+        let fd = tap.fd.as_raw_fd();
         // SAFETY: the frame is readable for its whole length.
         let n = unsafe { libc::write(fd, frame.as_ptr().cast(), frame.len()) };
         n == frame.len() as isize
     }
+
+    fn send_segments(&mut self, port: usize, segments: &Segments) -> bool {
+        if self.taps[port].uncut {
+            let run = segments.joined();
+            return self.taps[port].write([run.before(), run.payload]);
+        }
+        segments.each().filter(|one| !self.send(port, &one.first())).count() == 0
+    }
+}
+
+/// About how many segments there are behind a TAP's header.
+fn segments(bytes: &[u8]) -> usize {
+    let segment = VnetHeader::split(bytes).map_or(0, |(header, _)| usize::from(header.segment));
+    bytes.len().checked_div(segment).unwrap_or(0)
 }
 
 impl Drop for Taps {
@@ -90,7 +159,7 @@ impl Drop for Taps {
 }
 
 /// Closes descriptors that take their time, many at once.
-fn close(mut descriptors: Vec<OwnedFd>) {
+fn close(mut descriptors: Vec<Tap>) {
     let share = descriptors.len().div_ceil(64).max(1);
     std::thread::scope(|scope| {
         while !descriptors.is_empty() {

@@ -53,7 +53,7 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
     let ends: Vec<_> = ends.into_iter().flatten().collect();
     let impairments = Impairments::of(plan, &topology.places, &ends)
         .map_err(Error::io("keep the ends of links"))?;
-    let (carrier, _) = carry::carrier(ends, link, frame_path, netem)?;
+    let (carrier, _) = carry::carrier(ends, &topology.uncut, link, frame_path, netem)?;
     let waker = carrier.waker();
     let accounting = Accounting::new(topology.owners.clone(), Vec::new(), None);
     let places = topology.places.clone();

@@ -1,0 +1,148 @@
+//! Where frames are read into, and what came.
+
+use super::segments::Spare;
+use super::{Offload, Segments, VNET_HEADER, VnetHeader, finish_checksum};
+use std::rc::Rc;
+
+/// The largest frame, its link header and a tag, and what a TAP puts before it.
+const ROOM: usize = VNET_HEADER + 65_536 + 18;
+/// A super-frame stays in the room that it was read into if that wastes no more than
+/// this for each of its segments; else it is copied.
+const WASTE: usize = 40;
+
+/// A room that frames are read into.
+#[derive(Debug)]
+pub struct Intake {
+    room: Box<[u8]>,
+    spare: Rc<Spare>,
+}
+
+/// What has come behind a header of a TAP.
+#[derive(Debug)]
+pub enum Came<'a> {
+    /// A frame as a wire has it, whose checksum is finished now.
+    Frame(&'a [u8]),
+    /// A super-frame.
+    Segments(Segments),
+    /// Something that is not what its header says.
+    Nonsense,
+}
+
+impl Default for Intake {
+    fn default() -> Self {
+        Self { room: room(), spare: Rc::default() }
+    }
+}
+
+fn room() -> Box<[u8]> {
+    vec![0; ROOM].into()
+}
+
+impl Intake {
+    /// The room, for the next frame.
+    pub fn room(&mut self) -> &mut [u8] {
+        &mut self.room
+    }
+
+    /// The frame that fills the first `len` bytes of the room.
+    pub fn frame(&self, len: usize) -> &[u8] {
+        &self.room[..len.min(ROOM)]
+    }
+
+    /// What the first `len` bytes of the room are, which begin with a TAP's header.
+    pub fn behind_header(&mut self, len: usize) -> Came<'_> {
+        let len = len.min(ROOM);
+        let Some((header, frame)) = VnetHeader::split(&self.room[..len]) else {
+            return Came::Nonsense;
+        };
+        if header.offload() == Offload::None {
+            let frame = &mut self.room[VNET_HEADER..len];
+            return match finish_checksum(&header, frame) {
+                true => Came::Frame(frame),
+                false => Came::Nonsense,
+            };
+        }
+        let segments = frame.len() / usize::from(header.segment.max(1));
+        if ROOM - len > WASTE * segments {
+            return Segments::new(header, frame).map_or(Came::Nonsense, Came::Segments);
+        }
+        let next = self.spare.take().unwrap_or_else(room);
+        let full = std::mem::replace(&mut self.room, next);
+        match Segments::in_room(header, full, (VNET_HEADER, len), &self.spare) {
+            Ok(segments) => Came::Segments(segments),
+            Err(full) => {
+                self.room = full;
+                Came::Nonsense
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::split::tests::{SEGMENT, build};
+    use super::*;
+
+    fn read<'a>(intake: &'a mut Intake, header: VnetHeader, frame: &[u8]) -> Came<'a> {
+        let bytes = [&header.bytes()[..], frame].concat();
+        intake.room()[..bytes.len()].copy_from_slice(&bytes);
+        intake.behind_header(bytes.len())
+    }
+
+    #[test]
+    fn full_rooms_are_kept_and_come_back() {
+        let mut intake = Intake::default();
+        let (header, frame) = build(false, 45 * SEGMENT);
+        let first = intake.room().as_ptr();
+        let Came::Segments(held) = read(&mut intake, header, &frame) else { panic!("segments") };
+        assert_eq!((held.count(), held.super_frame()), (45, &frame[..]));
+        assert_eq!(held.super_frame().as_ptr(), first.wrapping_add(VNET_HEADER), "not copied");
+        let last = held.each().last();
+        drop(held);
+        assert!(intake.spare.take().is_none(), "one of them is still under way");
+        drop(last);
+        assert_eq!(intake.spare.take().map(|room| room.as_ptr()), Some(first));
+    }
+
+    #[test]
+    fn small_super_frames_hold_no_more_than_their_bytes() {
+        let mut intake = Intake::default();
+        let (header, frame) = build(false, 2 * SEGMENT);
+        let first = intake.room().as_ptr();
+        let Came::Segments(held) = read(&mut intake, header, &frame) else { panic!("segments") };
+        assert_eq!(held.super_frame(), frame);
+        assert_eq!(intake.room().as_ptr(), first);
+    }
+
+    #[test]
+    fn a_plain_frame_gets_its_checksum() {
+        let mut intake = Intake::default();
+        let (header, frame) = build(false, 3 * SEGMENT);
+        let all = Segments::new(header, &frame).unwrap();
+        let one = all.each().nth(1).unwrap();
+        let joined = one.joined();
+        let (header, _) = VnetHeader::split(joined.before()).unwrap();
+        let Came::Frame(got) = read(&mut intake, header, &joined.frame()) else { panic!("one") };
+        assert_eq!(got, one.first());
+    }
+
+    #[test]
+    fn nonsense_is_told_and_borne() {
+        let mut intake = Intake::default();
+        let (header, frame) = build(false, 45 * SEGMENT);
+        assert!(matches!(intake.behind_header(9), Came::Nonsense));
+        let bad = [
+            VnetHeader { segment: 0, ..header },
+            VnetHeader { segment: 1, ..header },
+            VnetHeader { checksum_start: 10, ..header },
+            VnetHeader { kind: 3, ..header },
+            VnetHeader { kind: 0, checksum_start: u16::MAX, ..header },
+        ];
+        for header in bad {
+            let came = read(&mut intake, header, &frame);
+            let many = matches!(&came, Came::Segments(s) if s.count() > 65_000);
+            assert!(many || matches!(came, Came::Nonsense), "{header:?} {came:?}");
+        }
+        assert_eq!(intake.room().len(), ROOM);
+    }
+}

@@ -1,0 +1,180 @@
+//! A super-frame that is held once, and the runs of its segments that are under way.
+
+use super::split::{Layout, Run, SuperFrame};
+use super::{VnetHeader, finish_checksum};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Rooms that are kept for the next super-frames: 4 MB.
+const KEPT: usize = 64;
+
+/// Rooms that super-frames were read into and are done with, to be read into again:
+/// making one anew costs as much as reading it.
+#[derive(Debug, Default)]
+pub(super) struct Spare(RefCell<Vec<Box<[u8]>>>);
+
+impl Spare {
+    pub fn take(&self) -> Option<Box<[u8]>> {
+        self.0.borrow_mut().pop()
+    }
+}
+
+/// A super-frame in memory, which all its segments share.
+#[derive(Debug)]
+struct Uncut {
+    bytes: Box<[u8]>,
+    /// Where in `bytes` the frame lies.
+    from: usize,
+    to: usize,
+    layout: Layout,
+    /// Where the room goes back to, if it was lent.
+    spare: Option<Rc<Spare>>,
+}
+
+impl Drop for Uncut {
+    fn drop(&mut self) {
+        let Some(spare) = &self.spare else { return };
+        let mut rooms = spare.0.borrow_mut();
+        if rooms.len() < KEPT {
+            rooms.push(std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
+/// Segments of one super-frame that follow each other and go the same way together.
+#[derive(Debug, Clone)]
+pub struct Segments {
+    of: Rc<Uncut>,
+    from: u16,
+    to: u16,
+}
+
+impl Segments {
+    /// All segments of a super-frame, whose bytes are copied; nothing when it is none,
+    /// or not what its header says.
+    pub fn new(header: VnetHeader, frame: &[u8]) -> Option<Self> {
+        let layout = segmented(header, frame)?;
+        Some(Self::of(frame.into(), (0, frame.len()), layout, None))
+    }
+
+    /// The same of bytes that lie in a room from `from` to `to`, which are kept
+    /// there; the room goes to `spare` after the last segment has gone. Without a
+    /// super-frame in it, the room comes back.
+    pub(super) fn in_room(
+        header: VnetHeader,
+        room: Box<[u8]>,
+        (from, to): (usize, usize),
+        spare: &Rc<Spare>,
+    ) -> Result<Self, Box<[u8]>> {
+        match room.get(from..to).and_then(|frame| segmented(header, frame)) {
+            Some(layout) => Ok(Self::of(room, (from, to), layout, Some(spare.clone()))),
+            None => Err(room),
+        }
+    }
+
+    fn of(
+        bytes: Box<[u8]>,
+        (from, to): (usize, usize),
+        (layout, count): (Layout, u16),
+        spare: Option<Rc<Spare>>,
+    ) -> Self {
+        Self { of: Rc::new(Uncut { bytes, from, to, layout, spare }), from: 0, to: count }
+    }
+
+    /// How many there are; at least one.
+    pub fn count(&self) -> usize {
+        usize::from(self.to - self.from)
+    }
+
+    /// Their bytes on the wire, each with the headers of its own.
+    pub fn size(&self) -> usize {
+        let whole = self.whole();
+        // All but the last of a super-frame have one length.
+        (self.count() - 1) * whole.wire_len(usize::from(self.from))
+            + whole.wire_len(usize::from(self.to) - 1)
+    }
+
+    /// The length of the first on the wire; that of all but the last.
+    pub fn first_size(&self) -> usize {
+        self.whole().wire_len(usize::from(self.from))
+    }
+
+    /// The super-frame that they are of: its addresses are theirs.
+    pub fn super_frame(&self) -> &[u8] {
+        &self.of.bytes[self.of.from..self.of.to]
+    }
+
+    /// All of them as one frame.
+    pub fn joined(&self) -> Run<'_> {
+        self.whole().join(usize::from(self.from)..usize::from(self.to))
+    }
+
+    /// The first as a wire has it, with its checksum.
+    pub fn first(&self) -> Vec<u8> {
+        let from = usize::from(self.from);
+        let mut frame = self.whole().join(from..from + 1).frame();
+        // It fits: that was seen when the super-frame was taken apart.
+        finish_checksum(&self.of.layout.header(), &mut frame);
+        frame
+    }
+
+    /// Each by itself, in order.
+    pub fn each(&self) -> impl Iterator<Item = Self> + use<> {
+        let of = self.of.clone();
+        (self.from..self.to).map(move |from| Self { of: of.clone(), from, to: from + 1 })
+    }
+
+    /// Takes `next` to these if it follows them in their super-frame.
+    pub(crate) fn extend(&mut self, next: &Self) -> bool {
+        let follows = self.to == next.from && Rc::ptr_eq(&self.of, &next.of);
+        if follows {
+            self.to = next.to;
+        }
+        follows
+    }
+
+    fn whole(&self) -> SuperFrame<'_> {
+        SuperFrame::of(self.of.layout, self.super_frame())
+    }
+}
+
+/// Where the parts of a super-frame are, and how many segments it has; nothing when it
+/// is none, or has so many that nobody means it.
+fn segmented(header: VnetHeader, frame: &[u8]) -> Option<(Layout, u16)> {
+    let whole = SuperFrame::new(header, frame).filter(|whole| whole.headers() > 0)?;
+    Some((whole.layout(), u16::try_from(whole.segments()).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::split::tests::{SEGMENT, build};
+    use super::*;
+
+    #[test]
+    fn segments_are_those_of_the_super_frame() {
+        let (header, frame) = build(false, 4 * SEGMENT + 9);
+        let all = Segments::new(header, &frame).unwrap();
+        let whole = SuperFrame::new(header, &frame).unwrap();
+        assert_eq!((all.count(), all.super_frame()), (5, &frame[..]));
+        for (i, one) in all.each().enumerate() {
+            assert_eq!((one.count(), one.size()), (1, whole.wire_len(i)));
+            assert_eq!(Some(one.first()), whole.wire(i));
+        }
+        assert_eq!(all.size(), all.each().map(|one| one.size()).sum::<usize>());
+        assert_eq!(all.joined().frame(), frame);
+        assert!(Segments::new(VnetHeader::default(), &frame).is_none(), "a plain frame");
+    }
+
+    #[test]
+    fn those_that_follow_each_other_join_again() {
+        let (header, frame) = build(false, 4 * SEGMENT);
+        let [mut a, b, c, d] =
+            <[_; 4]>::try_from(Segments::new(header, &frame).unwrap().each().collect::<Vec<_>>())
+                .unwrap();
+        assert!(a.extend(&b) && !a.extend(&d) && a.extend(&c));
+        let whole = SuperFrame::new(header, &frame).unwrap();
+        assert_eq!((a.count(), a.joined().frame()), (3, whole.join(0..3).frame()));
+        let other = Segments::new(header, &frame).unwrap().each().last().unwrap();
+        assert!(!a.extend(&other), "of another super-frame");
+    }
+}

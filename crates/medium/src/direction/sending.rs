@@ -1,0 +1,114 @@
+//! How frames of a direction get their time to leave: at once, in a queue before a
+//! rate, or by what is granted ahead.
+
+use super::{Direction, Radio};
+use crate::Instant;
+use crate::server::Server;
+use crate::step::{Carried, Cause, Step};
+
+impl Direction {
+    /// Sends what waits, as asked for by [`Step::Turn`].
+    pub(crate) fn turn(&mut self, now: Instant, channel: bool, steps: &mut Vec<Step>) {
+        self.turn_asked = false;
+        self.follow_ramp(now);
+        let next = self.queue.pop(now, &mut self.dropped);
+        self.record.totals.overflow += self.dropped.len() as u64;
+        steps.extend(self.dropped.drain(..).map(|_| Step::Drop(Cause::Overflow)));
+        if let Some(next) = next {
+            self.serve(next, now, channel, steps);
+        }
+        self.ask_for_turn(steps);
+    }
+
+    pub(super) fn enter(
+        &mut self,
+        frame: Carried,
+        now: Instant,
+        channel: bool,
+        radio: &mut Radio<'_>,
+        steps: &mut Vec<Step>,
+    ) {
+        if radio.is_some() || self.server.as_ref().is_some_and(Server::looks_ahead) {
+            return self.look_ahead(frame, now, channel, radio, steps);
+        }
+        if self.server.is_none() && self.queue.is_empty() {
+            return match channel {
+                true => steps.push(Step::Offer(frame, now)),
+                false => self.depart(frame, now, steps),
+            };
+        }
+        let busy = self.busy_until > now;
+        if !busy && self.queue.is_empty() {
+            return self.serve(frame, now, channel, steps);
+        }
+        let (len, place) = (frame.frame.size(), (self.draw, frame.index));
+        match self.queue.push(frame, len, now, place, busy.then_some(self.sending)) {
+            Ok(()) => self.ask_for_turn(steps),
+            Err(_) => {
+                self.record.totals.overflow += 1;
+                steps.push(Step::Drop(Cause::Overflow));
+            }
+        }
+    }
+
+    /// Gives a frame its time to leave at once: through the radio's states, then
+    /// by the link's own means.
+    fn look_ahead(
+        &mut self,
+        frame: Carried,
+        now: Instant,
+        channel: bool,
+        radio: &mut Radio<'_>,
+        steps: &mut Vec<Step>,
+    ) {
+        let len = frame.frame.size();
+        if !self.ahead.has_room(len, self.asked.queue, now) {
+            self.record.totals.overflow += 1;
+            return steps.push(Step::Drop(Cause::Overflow));
+        }
+        let on_wire = self.asked.framing().on_wire(len);
+        let (server, epoch) = (&mut self.server, self.epoch);
+        let mut onward = |len: usize, at: Instant| match server {
+            Some(server) => server.send(len, on_wire, at, epoch),
+            None => at,
+        };
+        let left = match radio {
+            // A radio's time begins with the impairments.
+            Some((states, way)) => {
+                let mut since = |len: usize, at: Instant| onward(len, at + epoch) - epoch;
+                epoch + states.send(*way, len, now.saturating_sub(epoch), &mut since)
+            }
+            None => onward(len, now),
+        };
+        self.record.totals.wire_bytes += on_wire;
+        self.record.totals.busy += left.saturating_sub(self.busy_until.max(now));
+        self.busy_until = self.busy_until.max(left);
+        self.ahead.add(len, left);
+        match channel {
+            true => steps.push(Step::Offer(frame, left)),
+            false => self.depart(frame, left, steps),
+        }
+    }
+
+    fn ask_for_turn(&mut self, steps: &mut Vec<Step>) {
+        if !self.turn_asked && !self.queue.is_empty() {
+            self.turn_asked = true;
+            steps.push(Step::Turn(self.busy_until));
+        }
+    }
+
+    fn serve(&mut self, frame: Carried, now: Instant, channel: bool, steps: &mut Vec<Step>) {
+        let bytes = self.asked.framing().on_wire(frame.frame.size());
+        let left = match &mut self.server {
+            Some(server) => server.send(frame.frame.size(), bytes, now, self.epoch),
+            None => now,
+        };
+        self.record.totals.wire_bytes += bytes;
+        self.record.totals.busy += left.saturating_sub(self.busy_until.max(now));
+        (self.busy_until, self.sending) = (left, frame.frame.size());
+        match channel {
+            true => steps.push(Step::Offer(frame, left)),
+            false => self.depart(frame, left, steps),
+        }
+    }
+}

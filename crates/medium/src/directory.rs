@@ -1,0 +1,69 @@
+//! Who is where on a segment: learnt addresses, members of groups, parts.
+
+use crate::groups::{Groups, group_of};
+use std::collections::HashMap;
+
+/// The places of addresses and groups.
+#[derive(Debug, Default)]
+pub(crate) struct Directory {
+    endpoints: usize,
+    places: HashMap<[u8; 6], usize>,
+    groups: Groups,
+    parts: Option<Vec<u32>>,
+}
+
+impl Directory {
+    /// A directory of so many endpoints that knows nobody's address.
+    pub fn new(endpoints: usize) -> Self {
+        Self { endpoints, ..Self::default() }
+    }
+
+    /// Takes note that `endpoint` has the address `source`.
+    pub fn learn(&mut self, source: [u8; 6], endpoint: usize) {
+        self.places.insert(source, endpoint);
+    }
+
+    /// Takes note of a group report, and says whether it was one.
+    pub fn learn_groups(&mut self, frame: &[u8], endpoint: usize) -> bool {
+        self.groups.learn(frame, endpoint)
+    }
+
+    /// Cuts the segment into parts, by endpoint; nothing makes it whole.
+    pub fn part(&mut self, parts: Option<Vec<u32>>) {
+        self.parts = parts;
+    }
+
+    /// Whether no frame passes between the two.
+    pub fn are_parted(&self, one: usize, other: usize) -> bool {
+        self.parts.as_ref().is_some_and(|part| part[one] != part[other])
+    }
+
+    /// Who gets `frame` from `from`: the place of its address, the members of
+    /// its group, or all. In order of index, so that a seed repeats a run.
+    pub fn receivers(&self, frame: &[u8], from: usize) -> Vec<usize> {
+        let Some((target, _)) = addresses(frame) else { return Vec::new() };
+        if let Some(place) = self.places.get(&target) {
+            return if *place == from { Vec::new() } else { vec![*place] };
+        }
+        match group_of(frame) {
+            // 224.0.0.0/24 is link-local and always flooded (RFC 4541, 2.1.2).
+            Some(group) if group[..3] != [224, 0, 0] => {
+                let mut members: Vec<_> =
+                    self.groups.members(group).filter(|member| *member != from).collect();
+                members.sort_unstable();
+                members
+            }
+            _ => (0..self.endpoints).filter(|other| *other != from).collect(),
+        }
+    }
+}
+
+/// Destination and source of an Ethernet frame.
+pub(crate) fn addresses(frame: &[u8]) -> Option<([u8; 6], [u8; 6])> {
+    if frame.len() < 14 {
+        return None;
+    }
+    let target = frame.first_chunk::<6>()?;
+    let source = frame.get(6..)?.first_chunk::<6>()?;
+    Some((*target, *source))
+}

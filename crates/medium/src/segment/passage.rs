@@ -1,0 +1,188 @@
+//! The way of frames through a segment: up, over what links share, down.
+
+use super::Segment;
+use crate::calendar::What;
+use crate::change::Way;
+use crate::channel::Said;
+use crate::step::{Carried, Cause, Step};
+use crate::{Decided, Delivery, Frame, Instant};
+
+/// Bytes that may be under way on one direction, which a delay without a rate does
+/// not bound: 64 ms of 8 Gbit/s, or 5 s of 100 Mbit/s. More is dropped as by a full
+/// queue.
+const MOST_HELD: u64 = 64 << 20;
+
+impl Segment {
+    /// Lets everything happen that does until `now`.
+    pub(super) fn advance(&mut self, now: Instant) {
+        while let Some((at, what)) = self.calendar.take(now) {
+            self.clock = self.clock.max(at);
+            match what {
+                What::Land(frame, arrived, link, way) => {
+                    self.land((frame, arrived), link as usize, way, at);
+                }
+                What::Gather(frame, arrived, link, way) => {
+                    self.gather((frame, arrived), link as usize, way, at);
+                }
+                What::Offer(link, way, frame) => self.offer(link as usize, way, *frame, at),
+                What::Turn(link, way) => {
+                    let mut steps = std::mem::take(&mut self.steps);
+                    let (link, channel) = (link as usize, self.has_channel(way));
+                    self.links[link][way as usize].turn(at, channel, &mut steps);
+                    self.carry_out(link, way, steps, at);
+                }
+                What::LineTurn(way) => {
+                    let mut said = std::mem::take(&mut self.said);
+                    if let Some(line) = &mut self.lines[way as usize] {
+                        line.turn(at, &mut said);
+                    } else if let Some(air) = &mut self.air {
+                        air.turn(at, &mut said);
+                    }
+                    self.heed(way, said, at);
+                }
+                What::Change(change) => self.make(*change, at),
+            }
+        }
+        self.clock = self.clock.max(now);
+    }
+
+    pub(super) fn enter(
+        &mut self,
+        link: usize,
+        way: Way,
+        frame: Frame,
+        arrived: Instant,
+        now: Instant,
+    ) {
+        let mut steps = std::mem::take(&mut self.steps);
+        let channel = self.has_channel(way);
+        let radio = self.radios[link].as_mut().map(|radio| (radio, way));
+        let direction = &mut self.links[link][way as usize];
+        direction.admit(frame, arrived, now, (channel, radio), &mut steps);
+        self.carry_out(link, way, steps, now);
+    }
+
+    /// Whether frames that go this way have to pass a channel.
+    fn has_channel(&self, way: Way) -> bool {
+        self.lines[way as usize].is_some() || (way == Way::Up && self.air.is_some())
+    }
+
+    fn carry_out(&mut self, link: usize, way: Way, mut steps: Vec<Step>, now: Instant) {
+        for step in steps.drain(..) {
+            match step {
+                Step::Release(frame, at) => {
+                    self.release((frame.frame, frame.arrived), link, way, at);
+                }
+                Step::Offer(frame, at) if at <= now => self.offer(link, way, frame, now),
+                Step::Offer(frame, at) => {
+                    self.calendar.add(at, What::Offer(link as u32, way, Box::new(frame)));
+                }
+                Step::Drop(cause) => self.drop(link, way, cause),
+                Step::Decided(index, decision) => {
+                    self.decided.push(Decided { endpoint: link as u32, way, index, decision });
+                }
+                Step::Turn(at) => self.calendar.add(at, What::Turn(link as u32, way)),
+            }
+        }
+        self.steps = steps;
+    }
+
+    /// A frame goes out at `at`, if there is room for it until then.
+    fn release(&mut self, (frame, arrived): (Frame, Instant), link: usize, way: Way, at: Instant) {
+        let size = frame.size() as u64;
+        if self.held[link][way as usize] + size > MOST_HELD {
+            if let Frame::Segments(segments) = &frame
+                && segments.count() > 1
+            {
+                let each = segments.each();
+                return each.for_each(|one| self.release((one.into(), arrived), link, way, at));
+            }
+            self.links[link][way as usize].stopped(Cause::Overflow);
+            return self.drop(link, way, Cause::Overflow);
+        }
+        self.held[link][way as usize] += size;
+        let what = match self.links[link][way as usize].slots.is_some() {
+            true => What::Gather(frame, arrived, link as u32, way),
+            false => What::Land(frame, arrived, link as u32, way),
+        };
+        self.calendar.add(at, what);
+    }
+
+    fn offer(&mut self, link: usize, way: Way, frame: Carried, now: Instant) {
+        let mut said = std::mem::take(&mut self.said);
+        let draw = self.draws[link][way as usize];
+        if let Some(line) = &mut self.lines[way as usize] {
+            line.offer(link, frame, now, draw, &mut said);
+        } else if let Some(air) = &mut self.air {
+            air.offer(link, frame, now, &mut said);
+        }
+        self.heed(way, said, now);
+    }
+
+    fn heed(&mut self, way: Way, mut said: Vec<Said>, now: Instant) {
+        for word in said.drain(..) {
+            match word {
+                Said::Left(link, frame, at) => {
+                    let mut steps = Vec::new();
+                    self.links[link][way as usize].depart(frame, at, &mut steps);
+                    self.carry_out(link, way, steps, now);
+                }
+                Said::Drop(link, cause) => {
+                    self.links[link][way as usize].stopped(cause);
+                    self.drop(link, way, cause);
+                }
+                Said::Turn(at) => self.calendar.add(at, What::LineTurn(way)),
+            }
+        }
+        self.said = said;
+    }
+
+    /// A frame waits for the slot in which it leaves.
+    fn gather(&mut self, (frame, arrived): (Frame, Instant), link: usize, way: Way, now: Instant) {
+        if let Frame::Segments(segments) = &frame
+            && segments.count() > 1
+        {
+            let each = segments.each();
+            return each.for_each(|one| self.gather((one.into(), arrived), link, way, now));
+        }
+        let slots = &mut self.links[link][way as usize].slots;
+        let at = slots.as_mut().map_or(now, |slots| slots.send(frame.size() as u64, now));
+        self.calendar.add(at, What::Land(frame, arrived, link as u32, way));
+    }
+
+    /// A frame has come to the end of a direction.
+    fn land(&mut self, (frame, arrived): (Frame, Instant), link: usize, way: Way, at: Instant) {
+        let held = &mut self.held[link][way as usize];
+        *held = held.saturating_sub(frame.size() as u64);
+        if way == Way::Down {
+            return self.get_ready(Delivery { endpoint: link, frame, arrived, intended: at });
+        }
+        if self.directory.learn_groups(frame.head(), link) {
+            return;
+        }
+        for endpoint in self.directory.receivers(frame.head(), link) {
+            if self.directory.are_parted(link, endpoint) {
+                (0..frame.count()).for_each(|_| self.drop(endpoint, Way::Down, Cause::Parted));
+            } else if self.impaired {
+                self.enter(endpoint, Way::Down, frame.clone(), arrived, at);
+            } else {
+                let frame = frame.clone();
+                self.get_ready(Delivery { endpoint, frame, arrived, intended: at });
+            }
+        }
+    }
+
+    /// A frame can be taken. Segments that follow each other and came to be due at
+    /// one time are taken together.
+    #[inline]
+    fn get_ready(&mut self, delivery: Delivery) {
+        if matches!(delivery.frame, Frame::Segments(_))
+            && let Some(last) = self.ready.back_mut()
+            && (last.endpoint, last.intended) == (delivery.endpoint, delivery.intended)
+            && last.frame.extend(&delivery.frame)
+        {
+            return;
+        }
+        self.ready.push_back(delivery);
+    }
+}
