@@ -1,5 +1,6 @@
 //! Thingbed's command line.
 
+mod analyze;
 mod arguments;
 mod calibrate;
 mod doctor;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Command::Plan(plan) => show::plan(&plan),
         Command::Report { folder, markdown: true, .. } => show::markdown(&folder),
         Command::Report { folder, html, .. } => show::report(&folder, html.as_deref()),
+        Command::Analyze(wanted) => analyze::analyze(&wanted),
         Command::Doctor { json } => doctor::doctor(json),
         Command::Calibrate { out, seconds } => calibrate::calibrate(&out, seconds),
         Command::Up(wanted) => told(live::up(&wanted)),

@@ -1,7 +1,9 @@
 //! What can be asked for on the command line.
 
+mod analyze;
 mod live;
 
+pub use analyze::Analyze;
 pub use live::{Cp, Exec, Lab, Link, Logs, Nodes, Ps, Set, Shell, Top, Up, Whose};
 
 use clap::{Args, Parser, Subcommand};
@@ -41,6 +43,8 @@ pub enum Command {
         #[arg(long, conflicts_with = "html")]
         markdown: bool,
     },
+    /// Say what is in a capture of packets, pcap or pcapng
+    Analyze(Analyze),
     /// Say what this machine has and lacks, and what that costs
     Doctor {
         /// Print JSON

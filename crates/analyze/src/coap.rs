@@ -1,0 +1,91 @@
+//! CoAP over UDP (RFC 7252, section 3).
+
+use crate::messages::Messages;
+use crate::parser::Shares;
+
+/// The types by their number.
+pub(crate) const TYPES: [&str; 4] = ["CON", "NON", "ACK", "RST"];
+
+/// A code as the standard writes it, with the names of the requests.
+pub(crate) fn code(code: u8) -> String {
+    let number = format!("{}.{:02}", code >> 5, code & 31);
+    let name = match code {
+        0 => "empty",
+        1 => "GET",
+        2 => "POST",
+        3 => "PUT",
+        4 => "DELETE",
+        5 => "FETCH",
+        6 => "PATCH",
+        7 => "iPATCH",
+        _ => return number,
+    };
+    format!("{number} {name}")
+}
+
+/// Counts the message that a datagram of `length` bytes is; what its bytes are,
+/// or nothing if it is none.
+pub(crate) fn take(data: &[u8], length: u32, messages: &mut Messages) -> Option<Shares> {
+    let [first, code, _, _, rest @ ..] = data else { return None };
+    let token = usize::from(first & 15);
+    if first >> 6 != 1 || token > 8 {
+        return None;
+    }
+    messages.coap_types[usize::from(first >> 4 & 3)] += 1;
+    messages.coap_codes[usize::from(*code)] += 1;
+    messages.all += 1;
+    let payload = rest.get(token..).and_then(payload).map_or(0, |at| {
+        // What the capture has cut off is of the payload too.
+        u64::from(length).saturating_sub((4 + token + at) as u64)
+    });
+    Some(Shares { messaging: u64::from(length) - payload, payload })
+}
+
+/// Where after the options the payload begins, if there is any (section 3.1).
+fn payload(options: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let head = *options.get(at)?;
+        at += 1;
+        if head == 0xff {
+            return Some(at);
+        }
+        let (delta, length) = (head >> 4, usize::from(head & 15));
+        at += extra(delta);
+        let extended = options.get(at..at + extra(head & 15))?;
+        at += extended.len();
+        at += match extended {
+            [] => length,
+            [one] => 13 + usize::from(*one),
+            [a, b, ..] => 269 + usize::from(u16::from_be_bytes([*a, *b])),
+        };
+    }
+}
+
+/// Bytes that extend a number of four bits.
+fn extra(nibble: u8) -> usize {
+    match nibble {
+        13 => 1,
+        14 => 2,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_and_what_is_none() {
+        let mut messages = Messages::default();
+        // A confirmable GET with a token of two bytes, one option, and a payload.
+        let message = b"\x42\x01\x12\x34ab\xb3abc\xffpay";
+        let shares = take(message, message.len() as u32, &mut messages);
+        assert_eq!(shares, Some(Shares { messaging: 11, payload: 3 }));
+        assert_eq!(take(b"\x40\x00\x12\x34", 4, &mut messages).unwrap().payload, 0);
+        assert_eq!(take(b"\x4f\x00\x12\x34", 4, &mut messages), None);
+        assert_eq!(take(b"\x40\x00", 2, &mut messages), None);
+        assert_eq!((messages.coap_types[0], messages.coap_codes[1]), (2, 1));
+        assert_eq!((code(0x45), code(1)), ("2.05".to_owned(), "0.01 GET".to_owned()));
+    }
+}

@@ -1,0 +1,370 @@
+//! A connection of TCP, or a pair of UDP ports, as one capture point sees it.
+
+use crate::dissect::{Address, Tcp};
+use crate::figures::{DirectionFigures, FlowFigures};
+use crate::kinds::{Kind, Kinds};
+use crate::messages::Messages;
+use crate::mqtt::Mqtt;
+use crate::opcua::OpcUa;
+use crate::options::Protocol;
+use crate::parser::{Grammar, Parser, Shares};
+use crate::sequence::{Connection, Verdict};
+use crate::stream::{Piece, Stream, Taker};
+use crate::times::Times;
+use crate::zmtp::Zmtp;
+use std::net::{Ipv6Addr, SocketAddr};
+
+/// Which flow a packet is of, whichever way it goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub point: u32,
+    pub udp: bool,
+    /// Address and port, the smaller first.
+    pub ends: [(Address, u16); 2],
+}
+
+impl Key {
+    /// The flow of a packet, and which of its ends sent it.
+    pub(crate) fn of(
+        point: usize,
+        udp: bool,
+        addresses: [Address; 2],
+        ports: [u16; 2],
+    ) -> (Self, usize) {
+        let ends = [(addresses[0], ports[0]), (addresses[1], ports[1])];
+        let point = point as u32;
+        match ends[0] <= ends[1] {
+            true => (Self { point, udp, ends }, 0),
+            false => (Self { point, udp, ends: [ends[1], ends[0]] }, 1),
+        }
+    }
+}
+
+/// What reads a direction's messages.
+#[derive(Debug)]
+enum Reader {
+    /// Nothing has come yet.
+    Silent,
+    Mqtt(Parser<Mqtt>),
+    Zmtp(Parser<Zmtp>),
+    OpcUa(Parser<OpcUa>),
+    /// Bytes of nobody knows what.
+    Unknown,
+}
+
+/// One direction.
+#[derive(Debug)]
+pub(crate) struct Side {
+    pub packets: u64,
+    pub bytes: u64,
+    pub carried: u64,
+    pub messages: u64,
+    pub retransmissions: u64,
+    fast: u64,
+    spurious: u64,
+    out_of_order: u64,
+    duplicate_acks: u64,
+    lost_segments: u64,
+    pub gaps: u64,
+    pub rtt: Times,
+    /// Whether its beginning was seen.
+    begun: bool,
+    stream: Stream,
+    reader: Reader,
+}
+
+#[derive(Debug)]
+pub(crate) struct Flow {
+    pub key: Key,
+    pub first: u64,
+    pub last: u64,
+    /// The end that began.
+    starter: usize,
+    protocol: Option<Protocol>,
+    /// What was said in MQTT's CONNECT.
+    mqtt_version: Option<u8>,
+    pub connection: Connection,
+    pub sides: [Side; 2],
+}
+
+/// What all flows' packets are added up in.
+pub(crate) struct Sums<'a> {
+    pub kinds: &'a mut Kinds,
+    pub messages: &'a mut Messages,
+    /// Of packets that are counted elsewhere, or not at all.
+    pub aside: &'a mut Messages,
+}
+
+/// A packet's length and whether it counts, in one number.
+const COUNTS: u32 = 1 << 31;
+
+impl Flow {
+    pub(crate) fn new(key: Key, from: usize, at: u64, protocol: Option<Protocol>) -> Self {
+        Self {
+            key,
+            first: at,
+            last: at,
+            starter: from,
+            protocol,
+            mqtt_version: None,
+            connection: Connection::default(),
+            sides: [Side::new(), Side::new()],
+        }
+    }
+
+    /// The protocol of a datagram's message.
+    pub(crate) fn protocol(&self) -> Option<Protocol> {
+        self.protocol
+    }
+
+    /// Bytes of memory that depend on what the capture holds.
+    pub(crate) fn memory(&self) -> usize {
+        self.sides.iter().map(|side| side.stream.memory()).sum()
+    }
+
+    /// Counts a packet of `length` bytes from `from`.
+    pub(crate) fn count(&mut self, from: usize, at: u64, length: u32, carried: u32) {
+        self.last = self.last.max(at);
+        let side = &mut self.sides[from];
+        side.packets += 1;
+        side.bytes += u64::from(length);
+        side.carried += u64::from(carried);
+    }
+
+    /// Takes a segment from `from` and what the capture has of its `length` bytes.
+    #[expect(clippy::too_many_arguments, reason = "a segment, its packet, and where it counts")]
+    pub(crate) fn segment(
+        &mut self,
+        from: usize,
+        tcp: &Tcp,
+        (length, data): (u32, &[u8]),
+        at: u64,
+        (packet, counts): (u32, bool),
+        (remember, wait): (bool, bool),
+        sums: &mut Sums<'_>,
+    ) -> Verdict {
+        let said = self.connection.take(from, tcp, length, at, remember);
+        self.sides[from].note(&said);
+        if tcp.syn {
+            self.sides[from].begun = true;
+            self.sides[from].stream.begin(tcp.sequence);
+            if !tcp.ack {
+                self.starter = from;
+            }
+        }
+        if tcp.ack {
+            self.give(1 - from, sums, |stream, taker| stream.acknowledged(tcp.acknowledgement, taker));
+        }
+        if length > 0 {
+            let first = tcp.sequence.wrapping_add(u32::from(tcp.syn));
+            let token = packet.min(COUNTS - 1) | if counts { COUNTS } else { 0 };
+            self.give(from, sums, |stream, taker| {
+                stream.take((first, length), data, token, wait, taker)
+            });
+        } else if counts {
+            sums.kinds.kind(Kind::TcpControl, packet);
+        }
+        said
+    }
+
+    /// Has what still waits taken as it is.
+    pub(crate) fn end(&mut self, sums: &mut Sums<'_>) {
+        for from in 0..2 {
+            self.give(from, sums, |stream, taker| stream.end(taker));
+        }
+    }
+
+    fn give(
+        &mut self,
+        from: usize,
+        sums: &mut Sums<'_>,
+        work: impl FnOnce(&mut Stream, &mut Hearer<'_, '_>) -> u64,
+    ) {
+        let side = &mut self.sides[from];
+        let mut stream = std::mem::take(&mut side.stream);
+        let mut hearer = Hearer {
+            begun: side.begun,
+            reader: &mut side.reader,
+            protocol: &mut self.protocol,
+            version: &mut self.mqtt_version,
+            messages: 0,
+            shares: Shares::default(),
+            sums,
+        };
+        let gaps = work(&mut stream, &mut hearer);
+        side.messages += hearer.messages;
+        side.gaps += gaps;
+        side.stream = stream;
+    }
+
+    pub(crate) fn figures(&self, points: &[String], start: u64) -> FlowFigures {
+        let (a, b) = (self.starter, 1 - self.starter);
+        FlowFigures {
+            point: points[self.key.point as usize].clone(),
+            transport: if self.key.udp { "udp" } else { "tcp" },
+            protocol: self.protocol.map(Protocol::name),
+            a: end(self.key.ends[a]),
+            b: end(self.key.ends[b]),
+            start_s: self.first.saturating_sub(start) as f64 / 1e9,
+            duration_s: self.last.saturating_sub(self.first) as f64 / 1e9,
+            forward: self.sides[a].figures(),
+            back: self.sides[b].figures(),
+        }
+    }
+}
+
+impl Side {
+    fn new() -> Self {
+        Self {
+            packets: 0,
+            bytes: 0,
+            carried: 0,
+            messages: 0,
+            retransmissions: 0,
+            fast: 0,
+            spurious: 0,
+            out_of_order: 0,
+            duplicate_acks: 0,
+            lost_segments: 0,
+            gaps: 0,
+            rtt: Times::default(),
+            begun: false,
+            stream: Stream::default(),
+            reader: Reader::Silent,
+        }
+    }
+
+    fn note(&mut self, said: &Verdict) {
+        self.retransmissions += u64::from(said.again);
+        self.fast += u64::from(said.fast);
+        self.spurious += u64::from(said.spurious);
+        self.out_of_order += u64::from(said.out_of_order);
+        self.duplicate_acks += u64::from(said.duplicate_ack);
+        self.lost_segments += u64::from(said.gap_before);
+        if let Some(rtt) = said.rtt {
+            self.rtt.note(rtt);
+        }
+    }
+
+    fn figures(&self) -> DirectionFigures {
+        DirectionFigures {
+            packets: self.packets,
+            bytes: self.bytes,
+            carried_bytes: self.carried,
+            messages: self.messages,
+            retransmissions: self.retransmissions,
+            fast_retransmissions: self.fast,
+            spurious_retransmissions: self.spurious,
+            out_of_order: self.out_of_order,
+            duplicate_acks: self.duplicate_acks,
+            lost_segments: self.lost_segments,
+            gaps: self.gaps,
+            rtt_ms: self.rtt.figures(),
+        }
+    }
+
+    /// Adds another's counts, for a row that stands for many.
+    pub(crate) fn add(sum: &mut DirectionFigures, other: &Self) {
+        sum.packets += other.packets;
+        sum.bytes += other.bytes;
+        sum.carried_bytes += other.carried;
+        sum.messages += other.messages;
+        sum.retransmissions += other.retransmissions;
+        sum.fast_retransmissions += other.fast;
+        sum.spurious_retransmissions += other.spurious;
+        sum.out_of_order += other.out_of_order;
+        sum.duplicate_acks += other.duplicate_acks;
+        sum.lost_segments += other.lost_segments;
+        sum.gaps += other.gaps;
+    }
+}
+
+/// Reads messages out of a direction, as its pieces come in order.
+struct Hearer<'a, 'b> {
+    begun: bool,
+    reader: &'a mut Reader,
+    protocol: &'a mut Option<Protocol>,
+    version: &'a mut Option<u8>,
+    messages: u64,
+    /// Of the packet that is being taken.
+    shares: Shares,
+    sums: &'a mut Sums<'b>,
+}
+
+impl Taker for Hearer<'_, '_> {
+    fn take(&mut self, packet: Option<u32>, piece: Piece<'_>) {
+        if let (Reader::Silent, Piece::Bytes(bytes)) = (&self.reader, &piece) {
+            *self.reader = self.begin(bytes);
+        }
+        let counts = packet.is_none_or(|packet| packet & COUNTS != 0);
+        let messages = if counts { &mut *self.sums.messages } else { &mut *self.sums.aside };
+        let before = messages.all;
+        let length = match &piece {
+            Piece::Bytes(bytes) => bytes.len() as u64,
+            Piece::Missing(count) => *count,
+        };
+        let shares = match self.reader {
+            Reader::Mqtt(parser) => {
+                // The broker's side learns the version from the client's.
+                parser.grammar.version = parser.grammar.version.or(*self.version);
+                let shares = parser.take(piece, messages);
+                *self.version = parser.grammar.version;
+                shares
+            }
+            Reader::Zmtp(parser) => parser.take(piece, messages),
+            Reader::OpcUa(parser) => parser.take(piece, messages),
+            Reader::Silent | Reader::Unknown => Shares { messaging: 0, payload: length },
+        };
+        self.messages += messages.all - before;
+        if packet.is_some() {
+            self.shares.messaging += shares.messaging;
+            self.shares.payload += shares.payload;
+        }
+    }
+
+    fn done(&mut self, packet: u32) {
+        let shares = std::mem::take(&mut self.shares);
+        if packet & COUNTS == 0 {
+            return;
+        }
+        let known = matches!(self.reader, Reader::Mqtt(_) | Reader::Zmtp(_) | Reader::OpcUa(_));
+        let kind = match (*self.protocol, shares.messaging + shares.payload) {
+            (_, 0) => Kind::TcpRepeated,
+            (Some(protocol), _) if known => Kind::of(protocol, shares.payload > 0),
+            _ => Kind::TcpData,
+        };
+        self.sums.kinds.kind(kind, packet & !COUNTS);
+        self.sums.kinds.messaging += shares.messaging;
+        self.sums.kinds.payload += shares.payload;
+    }
+}
+
+impl Hearer<'_, '_> {
+    /// Who is to read a direction that begins with these bytes.
+    fn begin(&mut self, bytes: &[u8]) -> Reader {
+        if self.begun && self.protocol.is_none() {
+            *self.protocol = match bytes {
+                bytes if Mqtt::begins(bytes) => Some(Protocol::Mqtt),
+                bytes if Zmtp::begins(bytes) => Some(Protocol::Zmtp),
+                bytes if OpcUa::begins(bytes) => Some(Protocol::OpcUa),
+                _ => None,
+            };
+        }
+        match self.protocol {
+            Some(Protocol::Mqtt) => Reader::Mqtt(self.parser(Mqtt::new(), Mqtt::FIRST)),
+            Some(Protocol::Zmtp) => Reader::Zmtp(self.parser(Zmtp::new(), Zmtp::FIRST)),
+            Some(Protocol::OpcUa) => Reader::OpcUa(self.parser(OpcUa::new(), OpcUa::FIRST)),
+            Some(Protocol::Coap) | None => Reader::Unknown,
+        }
+    }
+
+    fn parser<G: Grammar>(&self, grammar: G, first: crate::parser::Want) -> Parser<G> {
+        // In the middle of a stream a message's beginning has to be found first.
+        Parser::new(grammar, if self.begun { first } else { crate::parser::Want::Lost })
+    }
+}
+
+/// An end of a flow as people write it.
+fn end((address, port): (Address, u16)) -> String {
+    SocketAddr::new(Ipv6Addr::from(address).to_canonical(), port).to_string()
+}

@@ -1,0 +1,233 @@
+//! MQTT's control packets (OASIS, MQTT 3.1.1 and 5.0, section 2).
+
+use crate::messages::Messages;
+use crate::parser::{Grammar, Want};
+
+/// The types by their number.
+pub(crate) const NAMES: [&str; 16] = [
+    "reserved", "CONNECT", "CONNACK", "PUBLISH", "PUBACK", "PUBREC", "PUBREL", "PUBCOMP",
+    "SUBSCRIBE", "SUBACK", "UNSUBSCRIBE", "UNSUBACK", "PINGREQ", "PINGRESP", "DISCONNECT", "AUTH",
+];
+
+const CONNECT: u8 = 1;
+const PUBLISH: u8 = 3;
+/// From version 5 a PUBLISH has properties.
+const WITH_PROPERTIES: u8 = 5;
+/// What of a CONNECT is looked at: the protocol's name and its version.
+const CONNECT_HEAD: usize = 9;
+/// Beyond this a message in the middle of a stream is not believed.
+const BELIEVED: u64 = 1 << 20;
+
+/// Where in a control packet the stream is.
+#[derive(Debug, Clone, Copy)]
+enum At {
+    Fixed,
+    ConnectHead { kind: u8, left: u64 },
+    Topic { first: u8, left: u64 },
+    Identifier { left: u64 },
+    Properties { left: u64 },
+    /// To the end of the packet of this type.
+    Rest { kind: u8 },
+    /// Up to the identifier of a PUBLISH.
+    TopicBody { first: u8, left: u64 },
+    PropertiesBody { left: u64 },
+}
+
+#[derive(Debug)]
+pub(crate) struct Mqtt {
+    at: At,
+    /// The version, once a CONNECT has said it.
+    pub version: Option<u8>,
+}
+
+impl Mqtt {
+    pub(crate) const FIRST: Want = Want::Header(2);
+
+    pub(crate) fn new() -> Self {
+        Self { at: At::Fixed, version: None }
+    }
+
+    /// Whether a connection begins like this: with a CONNECT of some version.
+    pub(crate) fn begins(bytes: &[u8]) -> bool {
+        let Some((length, size)) = bytes.get(1..).and_then(variable) else { return false };
+        let body = &bytes[1 + size..];
+        bytes[0] == CONNECT << 4
+            && length >= 10
+            && (body.starts_with(b"\0\x04MQTT") || body.starts_with(b"\0\x06MQIsdp"))
+    }
+
+    fn rest(&mut self, kind: u8, left: u64) -> Want {
+        self.at = At::Rest { kind };
+        if kind == PUBLISH { Want::Payload(left) } else { Want::Pass(left) }
+    }
+
+    fn publish_tail(&mut self, left: u64) -> Want {
+        if self.version >= Some(WITH_PROPERTIES) && left > 0 {
+            self.at = At::Properties { left };
+            return Want::Header(1);
+        }
+        self.rest(PUBLISH, left)
+    }
+
+    fn fixed(&mut self, header: &[u8]) -> Want {
+        if !known(header[0]) {
+            return Want::Lost;
+        }
+        let Some((left, _)) = variable(&header[1..]) else {
+            return if header.len() < 5 { Want::More } else { Want::Lost };
+        };
+        let kind = header[0] >> 4;
+        if kind == PUBLISH {
+            if left < 2 {
+                return Want::Lost;
+            }
+            self.at = At::Topic { first: header[0], left: left - 2 };
+            return Want::Header(2);
+        }
+        if kind == CONNECT && left >= CONNECT_HEAD as u64 {
+            self.at = At::ConnectHead { kind, left: left - CONNECT_HEAD as u64 };
+            return Want::Header(CONNECT_HEAD);
+        }
+        self.rest(kind, left)
+    }
+}
+
+impl Grammar for Mqtt {
+    const LONGEST: usize = CONNECT_HEAD;
+
+    fn next(&mut self, header: &[u8], messages: &mut Messages) -> Want {
+        match self.at {
+            At::Fixed => self.fixed(header),
+            At::ConnectHead { kind, left } => {
+                // `MQTT`, or `MQIsdp` of 3.1, and the number after it.
+                let version = if header[1] == 4 { header[6] } else { header[8] };
+                self.version = Some(version);
+                self.rest(kind, left)
+            }
+            At::Topic { first, left } => {
+                let topic = u64::from(u16::from_be_bytes([header[0], header[1]]));
+                if topic > left {
+                    return Want::Lost;
+                }
+                self.at = At::TopicBody { first, left: left - topic };
+                Want::Pass(topic)
+            }
+            At::TopicBody { first, left } if first & 6 == 0 => self.publish_tail(left),
+            At::TopicBody { left, .. } if left >= 2 => {
+                self.at = At::Identifier { left: left - 2 };
+                Want::Header(2)
+            }
+            At::TopicBody { .. } => Want::Lost,
+            At::Identifier { left } => self.publish_tail(left),
+            At::Properties { left } => match variable(header) {
+                Some((length, size)) if length + size as u64 <= left => {
+                    self.at = At::PropertiesBody { left: left - length - size as u64 };
+                    Want::Pass(length)
+                }
+                None if header.len() < 4 => Want::More,
+                _ => Want::Lost,
+            },
+            At::PropertiesBody { left } => self.rest(PUBLISH, left),
+            At::Rest { kind } => {
+                messages.mqtt[usize::from(kind)] += 1;
+                messages.all += 1;
+                self.restart()
+            }
+        }
+    }
+
+    fn restart(&mut self) -> Want {
+        self.at = At::Fixed;
+        Self::FIRST
+    }
+
+    fn plausible(&self, bytes: &[u8]) -> bool {
+        let Some((left, size)) = bytes.get(1..).and_then(variable) else { return false };
+        let topic = bytes.get(1 + size..3 + size).map(|t| u16::from_be_bytes([t[0], t[1]]));
+        known(bytes[0])
+            && left <= BELIEVED
+            && match bytes[0] >> 4 {
+                PUBLISH => topic.is_some_and(|topic| u64::from(topic) + 2 <= left),
+                // All others are small, and a segment mostly ends with one.
+                _ => bytes.len() as u64 >= 1 + size as u64 + left,
+            }
+    }
+}
+
+/// Whether a first byte has a type and the flags that go with it.
+fn known(first: u8) -> bool {
+    match first >> 4 {
+        0 => false,
+        PUBLISH => first & 6 != 6,
+        6 | 8 | 10 => first & 15 == 2,
+        _ => first & 15 == 0,
+    }
+}
+
+/// A number of one to four bytes, and how many (section 1.5.5 of version 5).
+fn variable(bytes: &[u8]) -> Option<(u64, usize)> {
+    let mut value = 0;
+    for (place, byte) in bytes.iter().take(4).enumerate() {
+        value |= u64::from(byte & 0x7f) << (7 * place);
+        if byte & 0x80 == 0 {
+            return Some((value, place + 1));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parser::{Parser, Shares};
+    use crate::stream::Piece;
+
+    /// CONNECT of version 5, a PUBLISH of QoS 1 with properties, PINGREQ.
+    fn stream() -> Vec<u8> {
+        let mut all = b"\x10\x0d\0\x04MQTT\x05\x02\0\x3c\0\0\0".to_vec();
+        all.extend(b"\x32\x0f\0\x01a\0\x07\x02\x01\x01payload");
+        all.extend(b"\xc0\0");
+        all
+    }
+
+    fn take(pieces: &[&[u8]]) -> (Messages, Shares) {
+        let mut parser = Parser::new(Mqtt::new(), Mqtt::FIRST);
+        let (mut messages, mut shares) = (Messages::default(), Shares::default());
+        for piece in pieces {
+            let more = parser.take(Piece::Bytes(piece), &mut messages);
+            shares.messaging += more.messaging;
+            shares.payload += more.payload;
+        }
+        (messages, shares)
+    }
+
+    #[test]
+    fn however_the_stream_was_cut() {
+        let all = stream();
+        assert!(Mqtt::begins(&all));
+        for cut in 0..all.len() {
+            for second in cut..all.len() {
+                let (messages, shares) = take(&[&all[..cut], &all[cut..second], &all[second..]]);
+                assert_eq!((messages.mqtt[1], messages.mqtt[3], messages.mqtt[12]), (1, 1, 1));
+                assert_eq!((shares.payload, messages.resyncs), (7, 0));
+                assert_eq!(shares.messaging as usize, all.len() - 7);
+            }
+        }
+    }
+
+    #[test]
+    fn a_hole_in_a_body_does_no_harm_and_one_in_a_header_is_passed() {
+        let all = stream();
+        let mut parser = Parser::new(Mqtt::new(), Mqtt::FIRST);
+        let mut messages = Messages::default();
+        let (hole, tail) = (all.len() - 7, all.len() - 4);
+        parser.take(Piece::Bytes(&all[..hole]), &mut messages);
+        parser.take(Piece::Missing(3), &mut messages);
+        parser.take(Piece::Bytes(&all[tail..]), &mut messages);
+        assert_eq!((messages.all, messages.resyncs), (3, 0));
+        parser.take(Piece::Missing(40), &mut messages);
+        parser.take(Piece::Bytes(b"\xff\xff\xff\xff\xff"), &mut messages);
+        parser.take(Piece::Bytes(b"\xd0\0"), &mut messages);
+        assert_eq!((messages.mqtt[13], messages.resyncs, messages.skipped), (1, 1, 45));
+    }
+}

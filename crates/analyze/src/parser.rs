@@ -1,0 +1,155 @@
+//! What all parsers of streams have in common: headers are gathered, bodies are
+//! passed over, so that a stream of any length takes a few bytes of memory and a
+//! hole in a body does no harm.
+
+use crate::messages::Messages;
+use crate::stream::Piece;
+
+/// What the bytes of a piece were.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Shares {
+    /// The messaging protocol's own.
+    pub messaging: u64,
+    /// The application's.
+    pub payload: u64,
+}
+
+/// What a parser wants next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// So many bytes of a header, all of them together.
+    Header(usize),
+    /// One more byte of the same header.
+    More,
+    /// To pass over so many bytes of the protocol's.
+    Pass(u64),
+    /// To pass over so many bytes of the application's.
+    Payload(u64),
+    /// It makes no sense: to look for a place to begin again.
+    Lost,
+}
+
+/// A protocol's grammar.
+pub(crate) trait Grammar {
+    /// The longest header that it ever wants.
+    const LONGEST: usize;
+    /// What it wants, given the header or the end of what was to be passed over
+    /// (with nothing in `header`), and counts what is complete.
+    fn next(&mut self, header: &[u8], messages: &mut Messages) -> Want;
+    /// Begins anew at a message's beginning.
+    fn restart(&mut self) -> Want;
+    /// Whether these bytes, the first of a segment, may begin a message.
+    fn plausible(&self, bytes: &[u8]) -> bool;
+}
+
+/// A parser of one direction of a stream.
+#[derive(Debug)]
+pub(crate) struct Parser<G> {
+    pub grammar: G,
+    want: Want,
+    /// What of a header is there.
+    header: Vec<u8>,
+}
+
+impl<G: Grammar> Parser<G> {
+    pub(crate) fn new(grammar: G, first: Want) -> Self {
+        Self { grammar, want: first, header: Vec::new() }
+    }
+
+    /// Takes the next piece of the stream.
+    pub(crate) fn take(&mut self, piece: Piece<'_>, messages: &mut Messages) -> Shares {
+        let mut shares = Shares::default();
+        match piece {
+            Piece::Bytes(bytes) => self.bytes(bytes, messages, &mut shares),
+            Piece::Missing(count) => self.missing(count, messages, &mut shares),
+        }
+        shares
+    }
+
+    fn bytes(&mut self, mut bytes: &[u8], messages: &mut Messages, shares: &mut Shares) {
+        if self.want == Want::Lost {
+            if !self.grammar.plausible(bytes) {
+                messages.skipped += bytes.len() as u64;
+                shares.payload += bytes.len() as u64;
+                return;
+            }
+            messages.resyncs += 1;
+            self.want = self.grammar.restart();
+        }
+        while !bytes.is_empty() {
+            let taken = match self.want {
+                Want::Header(length) => {
+                    let taken = length.saturating_sub(self.header.len()).min(bytes.len());
+                    self.header.extend_from_slice(&bytes[..taken]);
+                    shares.messaging += taken as u64;
+                    taken
+                }
+                Want::Pass(left) | Want::Payload(left) => {
+                    self.pass(left, bytes.len() as u64, shares) as usize
+                }
+                Want::More | Want::Lost => {
+                    messages.skipped += bytes.len() as u64;
+                    shares.payload += bytes.len() as u64;
+                    return;
+                }
+            };
+            bytes = &bytes[taken..];
+            self.go_on(messages);
+        }
+    }
+
+    fn missing(&mut self, mut count: u64, messages: &mut Messages, shares: &mut Shares) {
+        while count > 0 {
+            match self.want {
+                Want::Pass(left) | Want::Payload(left) => {
+                    count -= self.pass(left, count, shares);
+                    self.go_on(messages);
+                }
+                // A hole where a header is: nothing tells how long the message was.
+                Want::Header(_) | Want::More | Want::Lost => {
+                    self.want = Want::Lost;
+                    self.header.clear();
+                    messages.skipped += count;
+                    shares.payload += count;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn pass(&mut self, left: u64, there: u64, shares: &mut Shares) -> u64 {
+        let taken = left.min(there);
+        if matches!(self.want, Want::Payload(_)) {
+            shares.payload += taken;
+            self.want = Want::Payload(left - taken);
+        } else {
+            shares.messaging += taken;
+            self.want = Want::Pass(left - taken);
+        }
+        taken
+    }
+
+    /// Has the grammar say what it wants for as long as it has what it wanted.
+    fn go_on(&mut self, messages: &mut Messages) {
+        loop {
+            self.want = match self.want {
+                Want::Header(length) if self.header.len() >= length => {
+                    match self.grammar.next(&self.header, messages) {
+                        Want::More => Want::Header(self.header.len() + 1),
+                        want => {
+                            self.header.clear();
+                            want
+                        }
+                    }
+                }
+                Want::Pass(0) | Want::Payload(0) => self.grammar.next(&[], messages),
+                _ => return,
+            };
+            if let Want::Header(length) = self.want {
+                if length == 0 || length > G::LONGEST {
+                    self.want = Want::Lost;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Packets that were seen at one capture point and again at another: what was
+//! lost between, and how long it took.
+
+use crate::figures::PathFigures;
+use crate::kinds::percent;
+use crate::reader::Way;
+use crate::times::Times;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+/// A packet as it was seen.
+pub(crate) struct Seen<'a> {
+    pub point: usize,
+    pub at: u64,
+    pub way: Way,
+    pub data: &'a [u8],
+    /// Where its IP packet begins, if it has one.
+    pub start: usize,
+    /// Source and destination, by link address.
+    pub macs: Option<[[u8; 6]; 2]>,
+    /// Source and destination, by IP address.
+    pub addresses: Option<[u128; 2]>,
+}
+
+/// Who a packet is for: everybody, an interface, or a pair of addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Target {
+    All,
+    Mac([u8; 6]),
+    Pair([u128; 2]),
+}
+
+#[derive(Debug)]
+struct Sent {
+    at: u64,
+    from: usize,
+    target: Target,
+}
+
+#[derive(Debug, Default)]
+struct Path {
+    delivered: Times,
+    lost: u64,
+    under_way: u64,
+}
+
+/// What is under way, and what came of the rest.
+#[derive(Debug)]
+pub(crate) struct Paths {
+    /// The two points that were asked for; else the packets' directions say it.
+    asked: Option<(usize, usize)>,
+    /// Whether two points were asked for that the capture has not named yet.
+    waits: bool,
+    within: u64,
+    hasher: RandomState,
+    pending: HashMap<u64, VecDeque<Sent>>,
+    /// Packets of the other way, by their contents.
+    opposite: HashMap<u64, u64>,
+    queue: VecDeque<(u64, u64)>,
+    paths: HashMap<(usize, usize), Path>,
+    /// What did not arrive, by sender and target.
+    missing: HashMap<(usize, Target), [u64; 2]>,
+    /// The points that send from a link address.
+    owners: HashMap<[u8; 6], usize>,
+    arrived: HashSet<Target>,
+    /// Packets of which no sending was seen.
+    pub strangers: u64,
+    now: u64,
+}
+
+/// Packets that may be under way at once.
+const UNDER_WAY: usize = 1 << 19;
+/// Targets that are told apart.
+const TARGETS: usize = 1 << 18;
+
+impl Paths {
+    /// Paths on which a packet takes no longer than `within` ns: between two points
+    /// that are named later, if `asked`.
+    pub(crate) fn new(within: u64, asked: bool) -> Self {
+        Self {
+            asked: None,
+            waits: asked,
+            within,
+            hasher: RandomState::new(),
+            pending: HashMap::new(),
+            opposite: HashMap::new(),
+            queue: VecDeque::new(),
+            paths: HashMap::new(),
+            missing: HashMap::new(),
+            owners: HashMap::new(),
+            arrived: HashSet::new(),
+            strangers: 0,
+            now: 0,
+        }
+    }
+
+    /// Has the way from point `from` to point `to` looked at, and no other.
+    pub(crate) fn ask(&mut self, from: usize, to: usize) {
+        self.asked = Some((from, to));
+        self.waits = false;
+    }
+
+    /// Whether this is the first sight of a packet: not one that arrives from a
+    /// point of this capture.
+    pub(crate) fn is_first_sight(&mut self, seen: &Seen<'_>) -> bool {
+        let Some([from, _]) = seen.macs else { return true };
+        match seen.way {
+            Way::Unknown => true,
+            Way::Out => {
+                if self.owners.len() < TARGETS && self.owners.get(&from) != Some(&seen.point) {
+                    self.owners.insert(from, seen.point);
+                }
+                true
+            }
+            Way::In => self.owners.get(&from).is_none_or(|owner| *owner == seen.point),
+        }
+    }
+
+    pub(crate) fn see(&mut self, seen: &Seen<'_>) {
+        if self.waits {
+            return;
+        }
+        self.now = self.now.max(seen.at);
+        self.expire();
+        match (self.asked, seen.way) {
+            (Some((from, to)), _) => {
+                let Some(pair) = seen.addresses else { return };
+                let target = Target::Pair(pair);
+                let key = self.contents(seen.data, seen.start, true);
+                if seen.point == from && self.opposite.remove(&key).is_none() {
+                    self.send(key, seen, target);
+                } else if seen.point == to && !self.arrive(key, seen) {
+                    self.opposite.insert(key, seen.at);
+                    self.queue.push_back((seen.at, key));
+                }
+            }
+            (None, Way::Out) => {
+                let target = match seen.macs {
+                    Some([_, to]) if to[0] & 1 == 0 => Target::Mac(to),
+                    _ => Target::All,
+                };
+                let key = self.contents(seen.data, 0, false);
+                self.send(key, seen, target);
+            }
+            (None, Way::In) => {
+                let key = self.contents(seen.data, 0, false);
+                if !self.arrive(key, seen) {
+                    self.strangers += 1;
+                }
+            }
+            (None, Way::Unknown) => {}
+        }
+    }
+
+    fn send(&mut self, key: u64, seen: &Seen<'_>, target: Target) {
+        let sent = Sent { at: seen.at, from: seen.point, target };
+        self.pending.entry(key).or_default().push_back(sent);
+        self.queue.push_back((seen.at, key));
+    }
+
+    fn arrive(&mut self, key: u64, seen: &Seen<'_>) -> bool {
+        let Some(sent) = self.pending.get_mut(&key) else { return false };
+        let Some(place) = sent.iter().position(|sent| sent.from != seen.point) else {
+            return false;
+        };
+        let Sent { at, from, target } = sent[place];
+        if target != Target::All {
+            sent.remove(place);
+            if sent.is_empty() {
+                self.pending.remove(&key);
+            }
+            if self.arrived.len() < TARGETS {
+                self.arrived.insert(target);
+            }
+        }
+        let path = self.paths.entry((from, seen.point)).or_default();
+        path.delivered.note(seen.at.wrapping_sub(at) as i64);
+        true
+    }
+
+    /// Gives up what has been under way for too long.
+    fn expire(&mut self) {
+        while let Some(&(at, key)) = self.queue.front() {
+            if self.now - at.min(self.now) <= self.within && self.queue.len() <= UNDER_WAY {
+                return;
+            }
+            self.queue.pop_front();
+            self.opposite.remove(&key);
+            let Some(sent) = self.pending.get_mut(&key) else { continue };
+            let old = sent.front().is_some_and(|first| first.at <= at);
+            let lost = if old { sent.pop_front() } else { None };
+            if sent.is_empty() {
+                self.pending.remove(&key);
+            }
+            if let Some(lost) = lost {
+                self.miss(&lost, 0);
+            }
+        }
+    }
+
+    fn miss(&mut self, sent: &Sent, what: usize) {
+        if sent.target != Target::All && self.missing.len() < TARGETS {
+            self.missing.entry((sent.from, sent.target)).or_default()[what] += 1;
+        }
+    }
+
+    /// What came of all packets; `recent` ns before the end they may be under way still.
+    pub(crate) fn finish(mut self, names: &[String], recent: u64) -> (Vec<PathFigures>, u64) {
+        let pending: Vec<Sent> = self.pending.drain().flat_map(|(_, sent)| sent).collect();
+        for sent in pending {
+            let young = self.now.saturating_sub(sent.at) < recent;
+            self.miss(&sent, usize::from(young));
+        }
+        let mut elsewhere = 0;
+        for ((from, target), [lost, under_way]) in std::mem::take(&mut self.missing) {
+            let to = match target {
+                Target::Mac(mac) => self.owners.get(&mac).copied(),
+                Target::Pair(_) if self.arrived.contains(&target) => self.asked.map(|(_, to)| to),
+                _ => None,
+            };
+            let Some(to) = to else {
+                elsewhere += lost + under_way;
+                continue;
+            };
+            let path = self.paths.entry((from, to)).or_default();
+            path.lost += lost;
+            path.under_way += under_way;
+        }
+        let mut rows: Vec<_> = self.paths.into_iter().collect();
+        rows.sort_by_key(|(ends, _)| *ends);
+        let rows = rows.into_iter().map(|((from, to), path)| PathFigures {
+            from: names[from].clone(),
+            to: names[to].clone(),
+            delivered: path.delivered.count,
+            lost: path.lost,
+            under_way: path.under_way,
+            loss_pct: percent(path.lost, path.lost + path.delivered.count),
+            latency_ms: path.delivered.figures(),
+        });
+        (rows.collect(), elsewhere)
+    }
+
+    /// A number for what a packet holds. From one network to another the time to
+    /// live and the checksum of IPv4's header change, so `routed` leaves them out.
+    fn contents(&self, data: &[u8], start: usize, routed: bool) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        let ip = data.get(start..).unwrap_or_default();
+        match ip {
+            [version, ..] if routed && version >> 4 == 4 && ip.len() >= 20 => {
+                hasher.write(&ip[..8]);
+                hasher.write(&ip[9..10]);
+                let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
+                hasher.write(&ip[12..total.clamp(12, ip.len())]);
+            }
+            [version, ..] if routed && version >> 4 == 6 && ip.len() >= 40 => {
+                hasher.write(&ip[..7]);
+                hasher.write(&ip[8..]);
+            }
+            _ => hasher.write(ip),
+        }
+        hasher.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(point: usize, at: u64, way: Way, data: &[u8]) -> Seen<'_> {
+        let macs = if data[0] == 1 { [[2; 6], [4; 6]] } else { [[4; 6], [2; 6]] };
+        Seen { point, at, way, data, start: 0, macs: Some(macs), addresses: Some([1, 2]) }
+    }
+
+    #[test]
+    fn lost_and_late_by_the_packets_directions() {
+        let mut paths = Paths::new(1_000_000_000, false);
+        let (a, b) = ([1, 2, 3], [1, 2, 4]);
+        for (n, data) in [&a, &b, &a].into_iter().enumerate() {
+            let out = seen(0, n as u64, Way::Out, data);
+            assert!(paths.is_first_sight(&out));
+            paths.see(&out);
+        }
+        // An answer, from which it is known where those packets were to go.
+        assert!(paths.is_first_sight(&seen(1, 4, Way::Out, &[0, 0])));
+        let arrival = seen(1, 2_000_000, Way::In, &a);
+        assert!(!paths.is_first_sight(&arrival));
+        paths.see(&arrival);
+        paths.see(&seen(1, 9_000_000, Way::In, &[1, 9]));
+        assert_eq!(paths.strangers, 1);
+        let (rows, elsewhere) = paths.finish(&["a".to_owned(), "b".to_owned()], 0);
+        assert_eq!((rows.len(), rows[0].delivered, rows[0].lost, elsewhere), (1, 1, 2, 0));
+        assert_eq!(rows[0].latency_ms.unwrap().mean, 2.0);
+    }
+
+    #[test]
+    fn between_two_points_of_which_nothing_is_known() {
+        let mut paths = Paths::new(1_000, true);
+        paths.ask(0, 1);
+        paths.see(&seen(0, 1, Way::Unknown, &[1, 1]));
+        paths.see(&seen(1, 3, Way::Unknown, &[1, 1]));
+        // The other way, which was not asked for.
+        paths.see(&seen(1, 4, Way::Unknown, &[1, 2]));
+        paths.see(&seen(0, 5, Way::Unknown, &[1, 2]));
+        paths.see(&seen(0, 6, Way::Unknown, &[1, 3]));
+        let (rows, _) = paths.finish(&["a".to_owned(), "b".to_owned()], 0);
+        assert_eq!((rows[0].delivered, rows[0].lost), (1, 1));
+        assert_eq!(rows[0].latency_ms.unwrap().count, 1);
+    }
+}

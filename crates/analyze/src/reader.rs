@@ -1,0 +1,234 @@
+//! Packets out of pcap and pcapng, one at a time.
+
+use crate::error::Error;
+use pcap_parser::traits::PcapNGPacketBlock;
+use pcap_parser::{Block, OptionCode, PcapBlockOwned, PcapError, PcapNGOption, create_reader};
+use std::io::{self, Read};
+
+/// A packet as the capture has it.
+pub(crate) struct Packet<'a> {
+    /// The capture point, in the order in which the capture names them.
+    pub point: usize,
+    /// When, in ns since 1970.
+    pub at: u64,
+    /// Length on the wire; `data` may be shorter.
+    pub length: u32,
+    pub data: &'a [u8],
+    pub way: Way,
+}
+
+/// Which way a packet went at its point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Unknown,
+    In,
+    Out,
+}
+
+/// Who is told what is read.
+pub(crate) trait Listener {
+    /// A capture point, and what its packets begin with (a number of tcpdump.org's
+    /// list of link types).
+    fn point(&mut self, name: Option<&str>, link: i32) -> usize;
+    /// A packet.
+    fn packet(&mut self, packet: Packet<'_>);
+}
+
+/// The room for one block, at first; a quarter of a second of reading.
+const ROOM: usize = 1 << 20;
+/// No block may be longer: a packet has 64 KiB, and a list of names a few times that.
+const LONGEST: usize = 16 << 20;
+/// Capture points in one capture, beyond which it is taken for damaged.
+const POINTS: usize = 65_536;
+
+/// A capture point as packets are read.
+struct Point {
+    number: usize,
+    /// Units of time in a second.
+    resolution: u64,
+    /// Seconds to add.
+    offset: i64,
+}
+
+/// Reads all of `source`; why it ended early, if it did.
+///
+/// # Errors
+/// When nothing can be had of it.
+pub(crate) fn read(
+    source: impl Read + Send,
+    listener: &mut impl Listener,
+) -> Result<Option<String>, Error> {
+    let mut failure = None;
+    let source = Whole { source, failure: &mut failure };
+    let ended = read_all(source, listener);
+    match (failure, ended) {
+        (Some(error), Err(_)) => Err(Error::Read(error)),
+        (Some(error), Ok(_)) => Ok(Some(format!("it could not be read to its end: {error}"))),
+        (None, ended) => ended,
+    }
+}
+
+fn read_all(
+    source: impl Read + Send,
+    listener: &mut impl Listener,
+) -> Result<Option<String>, Error> {
+    let mut reader = create_reader(ROOM, source).map_err(|error| match error {
+        PcapError::Eof => Error::Empty,
+        _ => Error::Unknown,
+    })?;
+    let mut points: Vec<Point> = Vec::new();
+    let (mut room, mut all) = (ROOM, 0);
+    loop {
+        let consumed = match reader.next() {
+            Ok((length, block)) => {
+                if let Err(why) = take(block, &mut points, &mut all, listener) {
+                    return Ok(Some(at(why, reader.consumed())));
+                }
+                length
+            }
+            Err(PcapError::Eof) => return Ok(None),
+            Err(PcapError::Incomplete(_)) => {
+                let before = reader.data().len();
+                if reader.refill().is_err() {
+                    return Ok(Some(at("it cannot be read further", reader.consumed())));
+                }
+                if reader.data().len() == before && !reader.reader_exhausted() {
+                    room *= 2;
+                    if room > LONGEST || !reader.grow(room) {
+                        return Ok(Some(at("a block is too long", reader.consumed())));
+                    }
+                }
+                continue;
+            }
+            Err(PcapError::BufferTooSmall) => {
+                room *= 2;
+                if room > LONGEST || !reader.grow(room) {
+                    return Ok(Some(at("a block is too long", reader.consumed())));
+                }
+                continue;
+            }
+            Err(PcapError::UnexpectedEof) => {
+                return Ok(Some(at("it ends in the middle of a block", reader.consumed())));
+            }
+            Err(_) => {
+                return Ok(Some(at("it is damaged: no block can be read", reader.consumed())));
+            }
+        };
+        reader.consume(consumed);
+    }
+}
+
+fn at(why: &str, offset: usize) -> String {
+    format!("{why}, at byte {offset}")
+}
+
+/// Takes one block; why nothing after it can be understood, if so.
+fn take(
+    block: PcapBlockOwned<'_>,
+    points: &mut Vec<Point>,
+    all: &mut usize,
+    listener: &mut impl Listener,
+) -> Result<(), &'static str> {
+    match block {
+        PcapBlockOwned::LegacyHeader(header) => {
+            let number = listener.point(None, header.network.0);
+            let resolution = if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
+            points.push(Point { number, resolution, offset: 0 });
+        }
+        PcapBlockOwned::Legacy(packet) => {
+            let Some(point) = points.first() else { return Err("it has no header") };
+            let fraction = u64::from(packet.ts_usec) * (1_000_000_000 / point.resolution);
+            let at = u64::from(packet.ts_sec) * 1_000_000_000 + fraction;
+            let data = &packet.data[..packet.data.len().min(packet.caplen as usize)];
+            let length = packet.origlen.max(data.len() as u32);
+            listener.packet(Packet { point: point.number, at, length, data, way: Way::Unknown });
+        }
+        PcapBlockOwned::NG(Block::SectionHeader(_)) => points.clear(),
+        PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
+            *all += 1;
+            if *all > POINTS {
+                return Err("it names too many interfaces");
+            }
+            let name = interface.if_name().and_then(Result::ok);
+            let number = listener.point(name, interface.linktype.0);
+            let resolution = interface.ts_resolution().unwrap_or(1_000_000).max(1);
+            points.push(Point { number, resolution, offset: interface.ts_offset() });
+        }
+        PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
+            let Some(point) = points.get(packet.if_id as usize) else {
+                return Err("a packet is of an interface that was not described");
+            };
+            let ticks = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
+            let data = packet.packet_data();
+            let way = packet.options.iter().find_map(|option| way(option, packet.big_endian()));
+            listener.packet(Packet {
+                point: point.number,
+                at: point.ns(ticks),
+                length: packet.orig_len().max(data.len() as u32),
+                data,
+                way: way.unwrap_or(Way::Unknown),
+            });
+        }
+        PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
+            let Some(point) = points.first() else {
+                return Err("a packet is of an interface that was not described");
+            };
+            let data = packet.packet_data();
+            let length = packet.origlen.max(data.len() as u32);
+            listener.packet(Packet { point: point.number, at: 0, length, data, way: Way::Unknown });
+        }
+        // Statistics, names, secrets and what others have invented.
+        PcapBlockOwned::NG(_) => {}
+    }
+    Ok(())
+}
+
+/// The direction in a packet's flags (pcapng, section 4.3.1).
+fn way(option: &PcapNGOption<'_>, big_endian: bool) -> Option<Way> {
+    let bytes: [u8; 4] = option.value().get(..4)?.try_into().ok()?;
+    if option.code != OptionCode(2) {
+        return None;
+    }
+    let flags = if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) };
+    match flags & 3 {
+        1 => Some(Way::In),
+        2 => Some(Way::Out),
+        _ => None,
+    }
+}
+
+impl Point {
+    fn ns(&self, ticks: u64) -> u64 {
+        let ns = match self.resolution {
+            1_000_000_000 => ticks,
+            1_000_000 => ticks.saturating_mul(1_000),
+            other => (u128::from(ticks) * 1_000_000_000 / u128::from(other)) as u64,
+        };
+        ns.saturating_add_signed(self.offset.saturating_mul(1_000_000_000))
+    }
+}
+
+/// A source that fills what it is given, as files do and pipes do not, and keeps
+/// the error that the parser would not pass on.
+struct Whole<'a, R> {
+    source: R,
+    failure: &'a mut Option<io::Error>,
+}
+
+impl<R: Read> Read for Whole<'_, R> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < room.len() {
+            match self.source.read(&mut room[filled..]) {
+                Ok(0) => break,
+                Ok(n) => filled += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    *self.failure = Some(error);
+                    break;
+                }
+            }
+        }
+        Ok(filled)
+    }
+}

@@ -1,0 +1,234 @@
+//! One direction of a TCP connection put back into order, in bounded memory.
+
+use std::collections::VecDeque;
+
+/// A part of the stream, in order.
+pub(crate) enum Piece<'a> {
+    Bytes(&'a [u8]),
+    /// So many bytes that the capture has not.
+    Missing(u64),
+}
+
+/// Who takes the stream.
+pub(crate) trait Taker {
+    /// A part of what the packet `packet` carried, or of what none did.
+    fn take(&mut self, packet: Option<u32>, piece: Piece<'_>);
+    /// No more will come of this packet, of this length on the wire.
+    fn done(&mut self, packet: u32);
+}
+
+#[derive(Debug)]
+struct Waiting {
+    from: u32,
+    length: u32,
+    /// The packet's length on the wire.
+    packet: u32,
+    data: Box<[u8]>,
+}
+
+/// What waits for a segment before it.
+#[derive(Debug, Default)]
+pub(crate) struct Stream {
+    /// The number of the byte that comes next.
+    next: Option<u32>,
+    waiting: VecDeque<Waiting>,
+    /// Bytes that wait.
+    held: usize,
+}
+
+/// Bytes of one direction that may wait for a missing segment: more than windows are.
+const LONGEST: usize = 4 << 20;
+/// Segments that may, and what each costs besides its bytes.
+const MOST: usize = 8_192;
+const COST: usize = 64;
+
+fn ahead(a: u32, b: u32) -> i32 {
+    a.wrapping_sub(b) as i32
+}
+
+impl Stream {
+    /// Bytes of memory that it takes beyond itself.
+    pub(crate) fn memory(&self) -> usize {
+        self.held + self.waiting.len() * COST
+    }
+
+    /// The first number after a SYN.
+    pub(crate) fn begin(&mut self, syn: u32) {
+        self.next.get_or_insert(syn.wrapping_add(1));
+    }
+
+    /// Takes a segment of `length` bytes from number `from`, of which the capture
+    /// has `data`. With `spare` it may wait. Gaps that were given up: 0 or 1.
+    pub(crate) fn take(
+        &mut self,
+        (from, length): (u32, u32),
+        data: &[u8],
+        packet: u32,
+        spare: bool,
+        taker: &mut impl Taker,
+    ) -> u64 {
+        let next = *self.next.get_or_insert(from);
+        if ahead(from, next) <= 0 {
+            self.deliver(from, length, data, packet, taker);
+            self.go_on(taker);
+            return 0;
+        }
+        if spare && self.held + data.len() <= LONGEST && self.waiting.len() < MOST {
+            self.wait(from, length, data, packet);
+            return 0;
+        }
+        // What is missing will not come any more, or there is no room to wait for it.
+        let gaps = self.skip_to(from, taker);
+        self.deliver(from, length, data, packet, taker);
+        self.go_on(taker);
+        gaps
+    }
+
+    fn wait(&mut self, from: u32, length: u32, data: &[u8], packet: u32) {
+        let place = self.waiting.partition_point(|old| ahead(old.from, from) <= 0);
+        self.held += data.len();
+        self.waiting.insert(place, Waiting { from, length, packet, data: data.into() });
+    }
+
+    /// The receiver has all up to `ack`: what is missing before it will not come.
+    pub(crate) fn acknowledged(&mut self, ack: u32, taker: &mut impl Taker) -> u64 {
+        let Some(first) = self.waiting.front() else { return 0 };
+        if ahead(ack, first.from) < 0 {
+            return 0;
+        }
+        let from = first.from;
+        let gaps = self.skip_to(from, taker);
+        self.go_on(taker);
+        gaps
+    }
+
+    /// Gives out all that waits.
+    pub(crate) fn end(&mut self, taker: &mut impl Taker) -> u64 {
+        let mut gaps = 0;
+        while let Some(from) = self.waiting.front().map(|first| first.from) {
+            gaps += self.skip_to(from, taker);
+            self.go_on(taker);
+        }
+        gaps
+    }
+
+    /// Gives out what waits before `from`, with its gaps, and the gap up to it.
+    fn skip_to(&mut self, from: u32, taker: &mut impl Taker) -> u64 {
+        let mut gaps = 0;
+        while let Some(next) = self.next {
+            let first = self.waiting.front().map(|first| first.from);
+            let target = first.filter(|first| ahead(*first, from) < 0).unwrap_or(from);
+            let missing = ahead(target, next);
+            if missing > 0 {
+                taker.take(None, Piece::Missing(missing as u64));
+                self.next = Some(target);
+                gaps += 1;
+            }
+            if target == from {
+                break;
+            }
+            self.go_on(taker);
+        }
+        gaps
+    }
+
+    fn go_on(&mut self, taker: &mut impl Taker) {
+        while let Some(next) = self.next {
+            match self.waiting.front() {
+                Some(first) if ahead(first.from, next) <= 0 => {}
+                _ => return,
+            }
+            let Some(Waiting { from, length, packet, data }) = self.waiting.pop_front() else {
+                return;
+            };
+            self.held -= data.len();
+            self.deliver(from, length, &data, packet, taker);
+        }
+    }
+
+    /// Gives out what of a segment is new.
+    fn deliver(
+        &mut self,
+        from: u32,
+        length: u32,
+        data: &[u8],
+        packet: u32,
+        taker: &mut impl Taker,
+    ) {
+        let next = self.next.unwrap_or(from);
+        let old = (ahead(next, from).max(0) as u32).min(length);
+        if old < length {
+            let new = data.get(old as usize..).unwrap_or_default();
+            if !new.is_empty() {
+                taker.take(Some(packet), Piece::Bytes(new));
+            }
+            let cut = u64::from(length - old) - new.len() as u64;
+            if cut > 0 {
+                taker.take(Some(packet), Piece::Missing(cut));
+            }
+            self.next = Some(from.wrapping_add(length));
+        }
+        taker.done(packet);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Heard(Vec<u8>, u64, usize);
+
+    impl Taker for Heard {
+        fn take(&mut self, _: Option<u32>, piece: Piece<'_>) {
+            match piece {
+                Piece::Bytes(bytes) => self.0.extend(bytes),
+                Piece::Missing(n) => self.1 += n,
+            }
+        }
+        fn done(&mut self, _: u32) {
+            self.2 += 1;
+        }
+    }
+
+    fn hear(segments: &[(u32, &[u8])]) -> (Stream, Heard, u64) {
+        let (mut stream, mut heard, mut gaps) = (Stream::default(), Heard::default(), 0);
+        stream.begin(u32::MAX - 3);
+        for (from, data) in segments {
+            let from = from.wrapping_sub(3);
+            gaps += stream.take((from, data.len() as u32), data, 60, true, &mut heard);
+        }
+        (stream, heard, gaps)
+    }
+
+    #[test]
+    fn in_order_again_over_the_wrap_of_numbers() {
+        let (stream, heard, gaps) =
+            hear(&[(0, b"ab"), (4, b"ef"), (6, b"g"), (2, b"cd"), (0, b"abc"), (5, b"fgh")]);
+        assert_eq!((heard.0.as_slice(), heard.1, heard.2, gaps), (&b"abcdefgh"[..], 0, 6, 0));
+        assert_eq!(stream.memory(), 0);
+    }
+
+    #[test]
+    fn what_was_acknowledged_is_not_waited_for() {
+        let (mut stream, mut heard, _) = hear(&[(0, b"ab"), (4, b"ef"), (9, b"xy")]);
+        assert_eq!(stream.acknowledged(0_u32.wrapping_sub(1), &mut heard), 0);
+        assert_eq!(stream.acknowledged(6_u32.wrapping_sub(3), &mut heard), 1);
+        assert_eq!((heard.0.as_slice(), heard.1), (&b"abef"[..], 2));
+        assert_eq!(stream.end(&mut heard), 1);
+        assert_eq!((heard.0.as_slice(), heard.1), (&b"abefxy"[..], 5));
+    }
+
+    #[test]
+    fn no_more_than_so_much_waits() {
+        let (mut stream, mut heard) = (Stream::default(), Heard::default());
+        stream.begin(0);
+        let mut gaps = 0;
+        for n in 0..20_000_u32 {
+            gaps += stream.take((10 + n * 20, 10), &[7; 10], 60, true, &mut heard);
+            assert!(stream.memory() <= LONGEST + MOST * COST);
+        }
+        gaps += stream.end(&mut heard);
+        assert_eq!((heard.0.len(), gaps, heard.2), (200_000, 20_000, 20_000));
+    }
+}

@@ -1,0 +1,497 @@
+//! The way through a capture, packet by packet.
+
+use crate::coap;
+use crate::dissect::{Address, Parts, Tcp, What, dissect};
+use crate::error::Error;
+use crate::figures::{
+    Analysis, DirectionFigures, FlowFigures, Goodput, NodeFigures, PointFigures, StreamFigures,
+    TcpFigures,
+};
+use crate::flow::{Flow, Key, Side, Sums};
+use crate::kinds::{Kind, Kinds, percent};
+use crate::messages::Messages;
+use crate::options::{Options, Protocol};
+use crate::paths::{Paths, Seen};
+use crate::reader::{Listener, Packet, Way, read};
+use crate::sequence::Verdict;
+use crate::times::Distribution;
+use std::collections::HashMap;
+use std::io::Read;
+use std::net::Ipv6Addr;
+
+/// Reads a capture to its end, or to where it is damaged, and says what is in it.
+///
+/// Memory is bounded by `options`, whatever the capture holds.
+///
+/// # Errors
+/// When nothing can be had of it, or a point that `options` names is not there.
+pub fn analyze(source: impl Read + Send, options: &Options) -> Result<Analysis, Error> {
+    let mut survey = Survey::new(options);
+    let ended = read(source, &mut survey)?;
+    survey.finish(ended)
+}
+
+/// Segments of all flows that are remembered until they are acknowledged.
+const REMEMBERED: usize = 1 << 20;
+/// What was sent so shortly before the capture's end may have been under way, in ns.
+const RECENT: u64 = 1_000_000_000;
+
+/// Who sends and receives: a node of a lab, or an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Who {
+    /// By the first of its points.
+    Node(usize),
+    Address(Address),
+}
+
+struct Survey<'a> {
+    options: &'a Options,
+    points: Vec<PointFigures>,
+    names: Vec<String>,
+    links: Vec<i32>,
+    /// Whether a point was asked for.
+    wanted: Vec<bool>,
+    /// Each point's node: the first point of the same node.
+    node_of: Vec<Option<usize>>,
+    by_name: HashMap<String, usize>,
+    by_node: HashMap<String, usize>,
+    flows: Vec<Flow>,
+    current: HashMap<Key, usize>,
+    folded: Option<(u64, FlowFigures)>,
+    nodes: HashMap<Who, NodeFigures>,
+    others: NodeFigures,
+    kinds: Kinds,
+    messages: Messages,
+    aside: Messages,
+    tcp: TcpFigures,
+    rtt: Distribution,
+    gaps: u64,
+    paths: Paths,
+    waiting: usize,
+    remembered: usize,
+    cut: u64,
+    start: Option<u64>,
+    end: u64,
+    refused: u64,
+}
+
+impl Listener for Survey<'_> {
+    fn point(&mut self, name: Option<&str>, link: i32) -> usize {
+        let number = self.points.len();
+        let name = name.map_or_else(|| format!("interface {number}"), str::to_owned);
+        if let Some(known) = self.by_name.get(&name).filter(|known| self.links[**known] == link) {
+            return *known;
+        }
+        let node = name.split_once(':').map(|(node, _)| node.to_owned());
+        self.node_of.push(node.map(|node| *self.by_node.entry(node).or_insert(number)));
+        let asked = &self.options.points;
+        let between = self.options.between.as_ref();
+        let ends = between.is_some_and(|(from, to)| [from, to].contains(&&name));
+        self.wanted.push(if asked.is_empty() { true } else { asked.contains(&name) || ends });
+        self.links.push(link);
+        self.by_name.insert(name.clone(), number);
+        self.names.push(name.clone());
+        self.points.push(PointFigures { name, packets: 0, bytes: 0 });
+        if let Some((from, to)) = between {
+            let found = |name| self.by_name.get(name).copied();
+            if let (Some(from), Some(to)) = (found(from), found(to)) {
+                self.paths.ask(from, to);
+            }
+        }
+        number
+    }
+
+    fn packet(&mut self, packet: Packet<'_>) {
+        if !self.wanted[packet.point] {
+            return;
+        }
+        let length = packet.length;
+        self.start = Some(self.start.unwrap_or(packet.at).min(packet.at));
+        self.end = self.end.max(packet.at);
+        self.points[packet.point].packets += 1;
+        self.points[packet.point].bytes += u64::from(length);
+        self.cut += u64::from((packet.data.len() as u32) < length);
+        let parts = dissect(self.links[packet.point], packet.data, length);
+        let seen = Seen {
+            point: packet.point,
+            at: packet.at,
+            way: packet.way,
+            data: packet.data,
+            start: parts.start,
+            macs: parts.macs,
+            addresses: parts.addresses,
+        };
+        let counts = self.paths.is_first_sight(&seen);
+        if self.points.len() > 1 {
+            self.paths.see(&seen);
+        }
+        if counts {
+            self.layers(&parts, length);
+        }
+        let (messages, again) = match (&parts.what, parts.addresses) {
+            (What::Tcp(tcp), Some(addresses)) => {
+                self.segment(&packet, &parts, tcp, addresses, counts)
+            }
+            (What::Udp(ports), Some(addresses)) => {
+                (self.datagram(&packet, &parts, *ports, addresses, counts), false)
+            }
+            (what, _) => {
+                if counts {
+                    self.kinds.kind(kind(what), length);
+                    self.kinds.payload += u64::from(parts.carried);
+                }
+                (0, false)
+            }
+        };
+        self.node(&packet, &parts, messages, again);
+    }
+}
+
+fn kind(what: &What) -> Kind {
+    match what {
+        What::Arp => Kind::Arp,
+        What::Icmp => Kind::Icmp,
+        What::Igmp => Kind::Igmp,
+        What::Pgm => Kind::Pgm,
+        What::Fragment => Kind::Fragment,
+        What::Tcp(_) => Kind::TcpData,
+        What::Udp(_) => Kind::UdpData,
+        What::Other => Kind::Other,
+    }
+}
+
+impl<'a> Survey<'a> {
+    fn new(options: &'a Options) -> Self {
+        Self {
+            options,
+            points: Vec::new(),
+            names: Vec::new(),
+            links: Vec::new(),
+            wanted: Vec::new(),
+            node_of: Vec::new(),
+            by_name: HashMap::new(),
+            by_node: HashMap::new(),
+            flows: Vec::new(),
+            current: HashMap::new(),
+            folded: None,
+            nodes: HashMap::new(),
+            others: NodeFigures { node: "others".to_owned(), ..NodeFigures::default() },
+            kinds: Kinds::default(),
+            messages: Messages::default(),
+            aside: Messages::default(),
+            tcp: TcpFigures::default(),
+            rtt: Distribution::new(),
+            gaps: 0,
+            paths: Paths::new(options.within.as_nanos() as u64, options.between.is_some()),
+            waiting: 0,
+            remembered: 0,
+            cut: 0,
+            start: None,
+            end: 0,
+            refused: 0,
+        }
+    }
+
+    fn layers(&mut self, parts: &Parts<'_>, length: u32) {
+        self.kinds.size(length);
+        self.kinds.link += u64::from(parts.link);
+        self.kinds.network += u64::from(parts.network);
+        self.kinds.transport += u64::from(parts.transport);
+        self.kinds.carried += u64::from(parts.carried);
+        self.kinds.carrying += u64::from(parts.carried > 0);
+    }
+
+    /// The flow of a packet; a new one where there is none, or where `another`
+    /// says that it has begun anew.
+    fn flow(&mut self, key: Key, from: usize, at: u64, another: Option<&Tcp>) -> usize {
+        if let Some(&place) = self.current.get(&key) {
+            let anew = another.is_some_and(|tcp| self.flows[place].connection.is_another(from, tcp));
+            if !anew {
+                return place;
+            }
+        }
+        if self.flows.len() >= self.options.flows.max(2) {
+            self.fold();
+        }
+        let ports = [key.ends[0].1, key.ends[1].1];
+        let protocol = self.options.protocol(ports, key.udp);
+        self.flows.push(Flow::new(key, from, at, protocol));
+        self.tcp.connections += u64::from(!key.udp);
+        self.current.insert(key, self.flows.len() - 1);
+        self.flows.len() - 1
+    }
+
+    /// Adds up the half of all flows that has been silent for longer.
+    fn fold(&mut self) {
+        let mut lasts: Vec<u64> = self.flows.iter().map(|flow| flow.last).collect();
+        let middle = lasts.len() / 2;
+        let (_, middle, _) = lasts.select_nth_unstable(middle);
+        let middle = *middle;
+        let mut room = self.options.flows.max(2) / 2;
+        let (count, row) = self.folded.get_or_insert_with(|| {
+            let row = FlowFigures { a: "others".to_owned(), ..FlowFigures::default() };
+            (0, row)
+        });
+        let mut sums = Sums {
+            kinds: &mut self.kinds,
+            messages: &mut self.messages,
+            aside: &mut self.aside,
+        };
+        let flows = std::mem::take(&mut self.flows);
+        for mut flow in flows {
+            // Of many that ended at the same time, some stay.
+            if flow.last >= middle && room > 0 {
+                room -= 1;
+                self.flows.push(flow);
+                continue;
+            }
+            self.waiting -= flow.memory();
+            self.remembered -= flow.connection.remembered();
+            flow.end(&mut sums);
+            *count += 1;
+            let gaps: u64 = flow.sides.iter().map(|side| side.gaps).sum();
+            self.gaps += gaps;
+            Side::add(&mut row.forward, &flow.sides[0]);
+            Side::add(&mut row.back, &flow.sides[1]);
+        }
+        self.current =
+            self.flows.iter().enumerate().map(|(place, flow)| (flow.key, place)).collect();
+    }
+
+    fn segment(
+        &mut self,
+        packet: &Packet<'_>,
+        parts: &Parts<'_>,
+        tcp: &Tcp,
+        addresses: [Address; 2],
+        counts: bool,
+    ) -> (u64, bool) {
+        let (key, from) = Key::of(packet.point, false, addresses, tcp.ports);
+        let place = self.flow(key, from, packet.at, Some(tcp));
+        let flow = &mut self.flows[place];
+        flow.count(from, packet.at, packet.length, parts.carried);
+        let before = (flow.memory(), flow.connection.remembered(), flow.sides[from].messages);
+        let mut sums = Sums {
+            kinds: &mut self.kinds,
+            messages: &mut self.messages,
+            aside: &mut self.aside,
+        };
+        let said = flow.segment(
+            from,
+            tcp,
+            (parts.carried, parts.data),
+            packet.at,
+            (packet.length, counts),
+            (self.remembered < REMEMBERED, self.waiting < self.options.waiting),
+            &mut sums,
+        );
+        self.refused += u64::from(self.remembered >= REMEMBERED);
+        self.waiting = (self.waiting + flow.memory()).saturating_sub(before.0);
+        self.remembered =
+            (self.remembered + flow.connection.remembered()).saturating_sub(before.1);
+        let messages = flow.sides[from].messages - before.2;
+        if counts {
+            self.say(&said);
+        }
+        // Where a node sends its acknowledgements, nothing of the network is in them.
+        if let Some(rtt) = said.rtt.filter(|_| packet.way != Way::Out) {
+            self.rtt.note(rtt);
+        }
+        (messages, said.again)
+    }
+
+    fn say(&mut self, said: &Verdict) {
+        self.tcp.packets += 1;
+        self.tcp.retransmissions += u64::from(said.again);
+        self.tcp.fast_retransmissions += u64::from(said.fast);
+        self.tcp.spurious_retransmissions += u64::from(said.spurious);
+        self.tcp.out_of_order += u64::from(said.out_of_order);
+        self.tcp.duplicate_acks += u64::from(said.duplicate_ack);
+        self.tcp.lost_segments += u64::from(said.gap_before);
+        self.tcp.ack_lost_segments += u64::from(said.acks_unseen);
+        self.tcp.keep_alives += u64::from(said.keep_alive);
+        self.tcp.zero_windows += u64::from(said.zero_window);
+    }
+
+    fn datagram(
+        &mut self,
+        packet: &Packet<'_>,
+        parts: &Parts<'_>,
+        ports: [u16; 2],
+        addresses: [Address; 2],
+        counts: bool,
+    ) -> u64 {
+        let (key, from) = Key::of(packet.point, true, addresses, ports);
+        let place = self.flow(key, from, packet.at, None);
+        let flow = &mut self.flows[place];
+        flow.count(from, packet.at, packet.length, parts.carried);
+        let messages = if counts { &mut self.messages } else { &mut self.aside };
+        let taken = (flow.protocol() == Some(Protocol::Coap))
+            .then(|| coap::take(parts.data, parts.carried, messages))
+            .flatten();
+        flow.sides[from].messages += u64::from(taken.is_some());
+        if counts {
+            let of_coap = |shares: crate::parser::Shares| Kind::of(Protocol::Coap, shares.payload > 0);
+            self.kinds.kind(taken.map_or(Kind::UdpData, of_coap), packet.length);
+            self.kinds.messaging += taken.map_or(0, |shares| shares.messaging);
+            self.kinds.payload += taken.map_or(u64::from(parts.carried), |shares| shares.payload);
+        }
+        u64::from(taken.is_some())
+    }
+
+    fn node(&mut self, packet: &Packet<'_>, parts: &Parts<'_>, messages: u64, again: bool) {
+        let sent = |who: Who, room: &mut Self| {
+            let row = room.row(who);
+            row.tx_packets += 1;
+            row.tx_bytes += u64::from(packet.length);
+            row.messages += messages;
+            row.retransmissions += u64::from(again);
+        };
+        let received = |who: Who, room: &mut Self| {
+            let row = room.row(who);
+            row.rx_packets += 1;
+            row.rx_bytes += u64::from(packet.length);
+        };
+        match (self.node_of[packet.point], packet.way, parts.addresses) {
+            (Some(node), Way::Out, _) => sent(Who::Node(node), self),
+            (Some(node), Way::In, _) => received(Who::Node(node), self),
+            (_, _, Some([from, to])) => {
+                sent(Who::Address(from), self);
+                received(Who::Address(to), self);
+            }
+            _ => {}
+        }
+    }
+
+    fn row(&mut self, who: Who) -> &mut NodeFigures {
+        if self.nodes.len() >= self.options.flows && !self.nodes.contains_key(&who) {
+            return &mut self.others;
+        }
+        self.nodes.entry(who).or_default()
+    }
+
+    fn finish(mut self, ended: Option<String>) -> Result<Analysis, Error> {
+        let ends = self.options.between.iter().flat_map(|(from, to)| [from, to]);
+        let mut asked = self.options.points.iter().chain(ends);
+        if let Some(asked) = asked.find(|asked| !self.by_name.contains_key(*asked)) {
+            return Err(Error::NoPoint { asked: asked.clone(), there: self.names });
+        }
+        let mut flows = std::mem::take(&mut self.flows);
+        let mut sums = Sums {
+            kinds: &mut self.kinds,
+            messages: &mut self.messages,
+            aside: &mut self.aside,
+        };
+        for flow in &mut flows {
+            flow.end(&mut sums);
+            self.gaps += flow.sides.iter().map(|side| side.gaps).sum::<u64>();
+        }
+        let start = self.start.unwrap_or(0);
+        let mut rows: Vec<FlowFigures> =
+            flows.iter().map(|flow| flow.figures(&self.names, start)).collect();
+        let bytes = |way: &DirectionFigures| way.bytes;
+        rows.sort_by_key(|row| std::cmp::Reverse(bytes(&row.forward) + bytes(&row.back)));
+        let complete = ended.is_none();
+        let mut notes: Vec<String> = ended.into_iter().map(|why| why_partial(&why)).collect();
+        if let Some((count, row)) = self.folded.take() {
+            notes.push(format!(
+                "{count} flows that had been silent for longest are one row, `others`: \
+                 more than {} are not kept apart",
+                self.options.flows
+            ));
+            rows.push(row);
+        }
+        if self.cut > 0 {
+            notes.push(format!(
+                "{} packets were cut short when they were captured: messages whose headers \
+                 were cut off are not counted",
+                self.cut
+            ));
+        }
+        if self.refused > 0 {
+            notes.push(format!(
+                "round trips of {} segments were not measured: too many were unacknowledged",
+                self.refused
+            ));
+        }
+        let strangers = self.paths.strangers;
+        let (paths, elsewhere) = self.paths.finish(&self.names, RECENT);
+        if strangers > 0 {
+            notes.push(format!(
+                "{strangers} packets arrived that no point of this capture had sent like that"
+            ));
+        }
+        if elsewhere > 0 {
+            notes.push(format!(
+                "{elsewhere} packets were sent to where this capture has no point, or where \
+                 nothing ever arrived: they are not counted as lost"
+            ));
+        }
+        let seconds = self.end.saturating_sub(start) as f64 / 1e9;
+        let kinds = &self.kinds;
+        let carried = kinds.messaging + kinds.payload;
+        let rate = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
+        self.tcp.rtt_ms = self.rtt.figures();
+        Ok(Analysis {
+            form: 1,
+            complete,
+            notes,
+            packets: kinds.packets,
+            bytes: kinds.bytes,
+            cut: self.cut,
+            duration_s: seconds,
+            start_s: start as f64 / 1e9,
+            sizes: kinds.sizes(),
+            layers: kinds.layers(),
+            kinds: kinds.kinds(),
+            goodput: Goodput {
+                carried_bytes: carried,
+                payload_bytes: kinds.payload,
+                carried_pct: percent(carried, kinds.bytes),
+                payload_pct: percent(kinds.payload, kinds.bytes),
+                carrying_packets_pct: percent(kinds.carrying, kinds.packets),
+                carried_bit_s: rate(carried),
+                payload_bit_s: rate(kinds.payload),
+            },
+            tcp: self.tcp,
+            messages: self.messages.counts(),
+            streams: StreamFigures {
+                gaps: self.gaps,
+                resyncs: self.messages.resyncs,
+                skipped_bytes: self.messages.skipped,
+            },
+            paths,
+            nodes: nodes(self.nodes, self.others, &self.names),
+            flows: rows,
+            points: self.points,
+        })
+    }
+}
+
+fn why_partial(why: &str) -> String {
+    format!("these figures are of the part of the capture that could be read: {why}")
+}
+
+fn nodes(
+    nodes: HashMap<Who, NodeFigures>,
+    others: NodeFigures,
+    names: &[String],
+) -> Vec<NodeFigures> {
+    let named = nodes.into_iter().map(|(who, row)| {
+        let node = match who {
+            Who::Node(point) => {
+                names[point].split_once(':').map_or(&names[point][..], |(node, _)| node).to_owned()
+            }
+            Who::Address(address) => Ipv6Addr::from(address).to_canonical().to_string(),
+        };
+        NodeFigures { node, ..row }
+    });
+    let mut rows: Vec<NodeFigures> = named.collect();
+    rows.sort_by(|a, b| {
+        (b.tx_bytes + b.rx_bytes).cmp(&(a.tx_bytes + a.rx_bytes)).then(a.node.cmp(&b.node))
+    });
+    if others.tx_packets + others.rx_packets > 0 {
+        rows.push(others);
+    }
+    rows
+}

@@ -1,0 +1,60 @@
+//! Times that were measured: few bytes for each flow, a distribution for all.
+
+use crate::figures::{RttFigures, TimeFigures};
+use hdrhistogram::Histogram;
+
+/// The least that says something of a time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Times {
+    pub count: u64,
+    sum: i128,
+    min: i64,
+    max: i64,
+}
+
+impl Times {
+    /// Notes a time in ns.
+    pub(crate) fn note(&mut self, ns: i64) {
+        self.min = if self.count == 0 { ns } else { self.min.min(ns) };
+        self.max = self.max.max(ns);
+        self.sum += i128::from(ns);
+        self.count += 1;
+    }
+
+    pub(crate) fn figures(&self) -> Option<TimeFigures> {
+        (self.count > 0).then(|| TimeFigures {
+            count: self.count,
+            mean: self.sum as f64 / self.count as f64 / 1e6,
+            min: self.min as f64 / 1e6,
+            max: self.max as f64 / 1e6,
+        })
+    }
+}
+
+/// Times of which the distribution is wanted, too.
+#[derive(Debug)]
+pub(crate) struct Distribution {
+    times: Times,
+    histogram: Histogram<u64>,
+}
+
+/// An hour: what takes longer is noted as this long, in the distribution.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+impl Distribution {
+    pub(crate) fn new() -> Self {
+        let histogram = Histogram::new_with_bounds(1, LONGEST_NS, 3);
+        Self { times: Times::default(), histogram: histogram.expect("these bounds are good") }
+    }
+
+    pub(crate) fn note(&mut self, ns: i64) {
+        self.times.note(ns);
+        self.histogram.saturating_record(ns.clamp(1, LONGEST_NS as i64) as u64);
+    }
+
+    pub(crate) fn figures(&self) -> Option<RttFigures> {
+        let TimeFigures { count, mean, min, max } = self.times.figures()?;
+        let at = |quantile| self.histogram.value_at_quantile(quantile) as f64 / 1e6;
+        Some(RttFigures { count, mean, min, p50: at(0.5), p95: at(0.95), p99: at(0.99), max })
+    }
+}
