@@ -1,5 +1,5 @@
 # The two commands of the README: `make run` and `make test`.
-.PHONY: run test lint lint-python build bench evidence evidence-mqtt evidence-programs evidence-netem deny
+.PHONY: run test lint lint-python build bench evidence evidence-mqtt evidence-programs evidence-analyze evidence-netem deny
 
 BIN := target/release/thingbed
 PYTHON := target/python/bin
@@ -48,6 +48,10 @@ evidence-mqtt: build
 # Programs that nobody here wrote, across links; ten minutes. Needs iperf3 and ping.
 evidence-programs: build
 	evidence/programs.py
+
+# Packets a second of `analyze` beside tshark's, on a million packets; a few minutes.
+evidence-analyze: build
+	evidence/analyze.py
 
 # The medium beside the kernel's own netem, in a guest; a quarter of an hour.
 evidence-netem:

@@ -15,23 +15,23 @@ need() { # what it is for, a test that it is there, package by package manager
 
 if command -v apt-get >/dev/null; then
     mqtt=libmosquitto-dev broker=mosquitto
-    zmq=libzmq3-dev tshark=tshark ping=iputils-ping cc=gcc busybox=busybox-static dnsmasq=dnsmasq-base
+    zmq=libzmq3-dev pcap=libpcap-dev tshark=tshark ping=iputils-ping cc=gcc busybox=busybox-static dnsmasq=dnsmasq-base
     install() { DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y --no-install-recommends "$@"; }
     refresh() { $sudo apt-get update; }
 elif command -v dnf >/dev/null; then
     mqtt=mosquitto-devel broker=mosquitto
-    zmq=zeromq-devel tshark=wireshark-cli ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
+    zmq=zeromq-devel pcap=libpcap-devel tshark=wireshark-cli ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
     install() { $sudo dnf install -y "$@"; }
     refresh() { :; }
 elif command -v pacman >/dev/null; then
     mqtt=mosquitto broker=mosquitto
-    zmq=zeromq tshark=wireshark-cli ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
+    zmq=zeromq pcap=libpcap tshark=wireshark-cli ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
     install() { $sudo pacman -S --noconfirm --needed "$@"; }
     refresh() { :; }
 else
-    echo "no apt-get, dnf or pacman here: install libzmq with its headers (built with PGM) and libmosquitto by hand"
+    echo "no apt-get, dnf or pacman here: install libzmq (built with PGM), libmosquitto and libpcap with their headers by hand"
     mqtt=libmosquitto broker=mosquitto
-    zmq=libzmq tshark=tshark ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
+    zmq=libzmq pcap=libpcap tshark=tshark ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
     install() { return 1; }
     refresh() { :; }
 fi
@@ -42,10 +42,16 @@ linkable() { echo 'int main(void){return 0;}' | cc -x c - -o /dev/null "$@"; }
 need "links programs" "command -v cc" "$cc"
 need "ZeroMQ with PGM, for the interaction models" "linkable -lzmq" "$zmq"
 need "MQTT clients" "linkable -lmosquitto" "$mqtt"
+need "filters of captures" "linkable -lpcap" "$pcap"
 if [ "${1:-}" = test ]; then
     need "an independent look at captures, in tests" "command -v tshark" "$tshark"
     need "an MQTT broker, in tests" "command -v mosquitto" "$broker"
     need "a program that nobody here wrote, in tests" "command -v ping" "$ping"
+    if command -v apt-get >/dev/null; then
+        need "clients of MQTT, in tests" "command -v mosquitto_sub" mosquitto-clients
+        need "CoAP, in tests" "command -v coap-client-notls" libcoap3-bin
+    fi
+    need "bulk TCP, in tests" "command -v iperf3" iperf3
     need "a small system for nodes with a root of their own, in tests" "command -v busybox" "$busybox"
     need "addresses and names for nodes, in tests" "command -v dnsmasq || test -x /usr/sbin/dnsmasq" "$dnsmasq"
     need "a way out of the lab, in tests" "command -v slirp4netns" "slirp4netns"

@@ -153,7 +153,9 @@ impl Flow {
             }
         }
         if tcp.ack {
-            self.give(1 - from, sums, |stream, taker| stream.acknowledged(tcp.acknowledgement, taker));
+            self.give(1 - from, sums, |stream, taker| {
+                stream.acknowledged(tcp.acknowledgement, taker)
+            });
         }
         if length > 0 {
             let first = tcp.sequence.wrapping_add(u32::from(tcp.syn));

@@ -5,8 +5,22 @@ use crate::parser::{Grammar, Want};
 
 /// The types by their number.
 pub(crate) const NAMES: [&str; 16] = [
-    "reserved", "CONNECT", "CONNACK", "PUBLISH", "PUBACK", "PUBREC", "PUBREL", "PUBCOMP",
-    "SUBSCRIBE", "SUBACK", "UNSUBSCRIBE", "UNSUBACK", "PINGREQ", "PINGRESP", "DISCONNECT", "AUTH",
+    "reserved",
+    "CONNECT",
+    "CONNACK",
+    "PUBLISH",
+    "PUBACK",
+    "PUBREC",
+    "PUBREL",
+    "PUBCOMP",
+    "SUBSCRIBE",
+    "SUBACK",
+    "UNSUBSCRIBE",
+    "UNSUBACK",
+    "PINGREQ",
+    "PINGRESP",
+    "DISCONNECT",
+    "AUTH",
 ];
 
 const CONNECT: u8 = 1;
@@ -22,15 +36,32 @@ const BELIEVED: u64 = 1 << 20;
 #[derive(Debug, Clone, Copy)]
 enum At {
     Fixed,
-    ConnectHead { kind: u8, left: u64 },
-    Topic { first: u8, left: u64 },
-    Identifier { left: u64 },
-    Properties { left: u64 },
+    ConnectHead {
+        kind: u8,
+        left: u64,
+    },
+    Topic {
+        first: u8,
+        left: u64,
+    },
+    Identifier {
+        left: u64,
+    },
+    Properties {
+        left: u64,
+    },
     /// To the end of the packet of this type.
-    Rest { kind: u8 },
+    Rest {
+        kind: u8,
+    },
     /// Up to the identifier of a PUBLISH.
-    TopicBody { first: u8, left: u64 },
-    PropertiesBody { left: u64 },
+    TopicBody {
+        first: u8,
+        left: u64,
+    },
+    PropertiesBody {
+        left: u64,
+    },
 }
 
 #[derive(Debug)]

@@ -145,10 +145,10 @@ impl<G: Grammar> Parser<G> {
                 Want::Pass(0) | Want::Payload(0) => self.grammar.next(&[], messages),
                 _ => return,
             };
-            if let Want::Header(length) = self.want {
-                if length == 0 || length > G::LONGEST {
-                    self.want = Want::Lost;
-                }
+            if let Want::Header(length) = self.want
+                && (length == 0 || length > G::LONGEST)
+            {
+                self.want = Want::Lost;
             }
         }
     }

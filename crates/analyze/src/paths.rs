@@ -144,7 +144,8 @@ impl Paths {
             }
             (None, Way::In) => {
                 let key = self.contents(seen.data, 0, false);
-                if !self.arrive(key, seen) {
+                let known = seen.macs.is_some_and(|[from, _]| self.owners.contains_key(&from));
+                if !self.arrive(key, seen) && known {
                     self.strangers += 1;
                 }
             }
@@ -286,7 +287,7 @@ mod tests {
         assert!(!paths.is_first_sight(&arrival));
         paths.see(&arrival);
         paths.see(&seen(1, 9_000_000, Way::In, &[1, 9]));
-        assert_eq!(paths.strangers, 1);
+        assert_eq!(paths.strangers, 1, "damaged on its way");
         let (rows, elsewhere) = paths.finish(&["a".to_owned(), "b".to_owned()], 0);
         assert_eq!((rows.len(), rows[0].delivered, rows[0].lost, elsewhere), (1, 1, 2, 0));
         assert_eq!(rows[0].latency_ms.unwrap().mean, 2.0);

@@ -132,7 +132,8 @@ fn take(
     match block {
         PcapBlockOwned::LegacyHeader(header) => {
             let number = listener.point(None, header.network.0);
-            let resolution = if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
+            let resolution =
+                if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
             points.push(Point { number, resolution, offset: 0 });
         }
         PcapBlockOwned::Legacy(packet) => {

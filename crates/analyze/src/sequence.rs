@@ -101,10 +101,12 @@ impl Connection {
         segment.remember(own, tcp, spare);
         said.rtt = if tcp.ack { segment.acknowledge(other) } else { None };
         // The handshake's third segment.
-        if first_rtt.is_none() && tcp.ack && !tcp.syn && sequence == 1 && ack == 1 {
-            if let (Some(syn), Some(_)) = (own.syn_at, other.syn_at) {
-                self.first_rtt = Some(at.saturating_sub(syn));
-            }
+        let third = tcp.ack && !tcp.syn && sequence == 1 && ack == 1;
+        if first_rtt.is_none()
+            && third
+            && let (Some(syn), Some(_)) = (own.syn_at, other.syn_at)
+        {
+            self.first_rtt = Some(at.saturating_sub(syn));
         }
         said
     }
@@ -195,14 +197,7 @@ impl Segment {
     }
 
     /// Whether what it carries was sent before, and why it comes again.
-    fn repeated(
-        &self,
-        own: &Side,
-        other: &Side,
-        tcp: &Tcp,
-        rtt: Option<u64>,
-        said: &mut Verdict,
-    ) {
+    fn repeated(&self, own: &Side, other: &Side, tcp: &Tcp, rtt: Option<u64>, said: &mut Verdict) {
         let end = self.sequence.wrapping_add(self.length);
         if self.length > 0 && other.last_ack != 0 && !after(end, other.last_ack) {
             (said.again, said.spurious) = (true, true);

@@ -205,7 +205,8 @@ impl<'a> Survey<'a> {
     /// says that it has begun anew.
     fn flow(&mut self, key: Key, from: usize, at: u64, another: Option<&Tcp>) -> usize {
         if let Some(&place) = self.current.get(&key) {
-            let anew = another.is_some_and(|tcp| self.flows[place].connection.is_another(from, tcp));
+            let anew =
+                another.is_some_and(|tcp| self.flows[place].connection.is_another(from, tcp));
             if !anew {
                 return place;
             }
@@ -232,11 +233,8 @@ impl<'a> Survey<'a> {
             let row = FlowFigures { a: "others".to_owned(), ..FlowFigures::default() };
             (0, row)
         });
-        let mut sums = Sums {
-            kinds: &mut self.kinds,
-            messages: &mut self.messages,
-            aside: &mut self.aside,
-        };
+        let mut sums =
+            Sums { kinds: &mut self.kinds, messages: &mut self.messages, aside: &mut self.aside };
         let flows = std::mem::take(&mut self.flows);
         for mut flow in flows {
             // Of many that ended at the same time, some stay.
@@ -271,11 +269,8 @@ impl<'a> Survey<'a> {
         let flow = &mut self.flows[place];
         flow.count(from, packet.at, packet.length, parts.carried);
         let before = (flow.memory(), flow.connection.remembered(), flow.sides[from].messages);
-        let mut sums = Sums {
-            kinds: &mut self.kinds,
-            messages: &mut self.messages,
-            aside: &mut self.aside,
-        };
+        let mut sums =
+            Sums { kinds: &mut self.kinds, messages: &mut self.messages, aside: &mut self.aside };
         let said = flow.segment(
             from,
             tcp,
@@ -287,8 +282,7 @@ impl<'a> Survey<'a> {
         );
         self.refused += u64::from(self.remembered >= REMEMBERED);
         self.waiting = (self.waiting + flow.memory()).saturating_sub(before.0);
-        self.remembered =
-            (self.remembered + flow.connection.remembered()).saturating_sub(before.1);
+        self.remembered = (self.remembered + flow.connection.remembered()).saturating_sub(before.1);
         let messages = flow.sides[from].messages - before.2;
         if counts {
             self.say(&said);
@@ -331,7 +325,8 @@ impl<'a> Survey<'a> {
             .flatten();
         flow.sides[from].messages += u64::from(taken.is_some());
         if counts {
-            let of_coap = |shares: crate::parser::Shares| Kind::of(Protocol::Coap, shares.payload > 0);
+            let of_coap =
+                |shares: crate::parser::Shares| Kind::of(Protocol::Coap, shares.payload > 0);
             self.kinds.kind(taken.map_or(Kind::UdpData, of_coap), packet.length);
             self.kinds.messaging += taken.map_or(0, |shares| shares.messaging);
             self.kinds.payload += taken.map_or(u64::from(parts.carried), |shares| shares.payload);
@@ -377,11 +372,8 @@ impl<'a> Survey<'a> {
             return Err(Error::NoPoint { asked: asked.clone(), there: self.names });
         }
         let mut flows = std::mem::take(&mut self.flows);
-        let mut sums = Sums {
-            kinds: &mut self.kinds,
-            messages: &mut self.messages,
-            aside: &mut self.aside,
-        };
+        let mut sums =
+            Sums { kinds: &mut self.kinds, messages: &mut self.messages, aside: &mut self.aside };
         for flow in &mut flows {
             flow.end(&mut sums);
             self.gaps += flow.sides.iter().map(|side| side.gaps).sum::<u64>();
@@ -421,7 +413,7 @@ impl<'a> Survey<'a> {
                 "{strangers} packets arrived that no point of this capture had sent like that"
             ));
         }
-        if elsewhere > 0 {
+        if elsewhere > 0 && !paths.is_empty() {
             notes.push(format!(
                 "{elsewhere} packets were sent to where this capture has no point, or where \
                  nothing ever arrived: they are not counted as lost"

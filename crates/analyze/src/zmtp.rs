@@ -5,8 +5,20 @@ use crate::parser::{Grammar, Want};
 
 /// What is counted. A message is all frames up to the one that says it is the last.
 pub(crate) const NAMES: [&str; 14] = [
-    "greeting", "message", "frame", "READY", "ERROR", "SUBSCRIBE", "CANCEL", "PING", "PONG",
-    "HELLO", "WELCOME", "INITIATE", "MESSAGE", "other command",
+    "greeting",
+    "message",
+    "frame",
+    "READY",
+    "ERROR",
+    "SUBSCRIBE",
+    "CANCEL",
+    "PING",
+    "PONG",
+    "HELLO",
+    "WELCOME",
+    "INITIATE",
+    "MESSAGE",
+    "other command",
 ];
 const GREETING: usize = 0;
 const MESSAGE: usize = 1;

@@ -41,9 +41,9 @@ pub use only::Only;
 pub use outcome::{Outcome, Status, evaluate};
 pub use pattern::InteractionPattern;
 pub use plan::{
-    Backend, Command, Interaction, Plan, PlannedChange, PlannedChannel, PlannedFault,
-    PlannedFaultKind, PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode, PlannedRoot,
-    PlannedServices, PlannedWhat, Program, Ready, Workload,
+    Backend, Command, Interaction, Plan, PlannedCapture, PlannedChange, PlannedChannel,
+    PlannedFault, PlannedFaultKind, PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode,
+    PlannedRoot, PlannedServices, PlannedWhat, Program, Ready, Workload,
 };
 pub use problem::{Errors, Problem};
 pub use schema::schema;

@@ -33,6 +33,9 @@ pub struct Plan {
     /// What befalls nodes' programs, in the order of its times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<PlannedFault>,
+    /// Which frames are kept; none if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<PlannedCapture>,
     /// How long messages are sent.
     pub duration: Span,
     /// How long to wait after that for what is still on its way.
@@ -58,6 +61,23 @@ impl Plan {
         // An odd constant far from small numbers: seed 7 repeat 1 is not seed 8.
         self.seed.wrapping_add(u64::from(self.repeat).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
+}
+
+/// Which frames of a run are kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedCapture {
+    /// The nodes whose frames; all if none is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+    /// The networks whose frames; all if none is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub networks: Vec<String>,
+    /// Which frames, in libpcap's language; all if none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
+    /// How much of each frame; all if none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snap: Option<Bytes>,
 }
 
 /// One emulated device.

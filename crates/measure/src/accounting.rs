@@ -105,10 +105,10 @@ impl Accounting {
 }
 
 impl Observer for Accounting {
-    fn begin(&mut self, _at: Instant) {
+    fn begin(&mut self, at: Instant) {
         self.measuring = true;
         if let Some(capture) = &mut self.capture {
-            capture.event("measuring begins");
+            capture.measuring(at);
         }
     }
 

@@ -1,5 +1,9 @@
 //! Frames on file, as pcapng: one interface a link, seen from the node.
 
+mod filter;
+
+pub use filter::{Filter, FilterError};
+
 use medium::{Instant, Place};
 use pcap_file::DataLink;
 use pcap_file::pcapng::PcapNgWriter;
@@ -9,9 +13,9 @@ use pcap_file::pcapng::blocks::interface_description::{
 };
 use pcap_file::pcapng::blocks::opt_common::CommonOption;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -25,12 +29,41 @@ pub struct CaptureError {
 
 /// What waits to be written.
 enum Record {
-    Frame { interface: u32, inbound: bool, at: Instant, frame: Vec<u8> },
-    Event(String),
+    Frame {
+        interface: u32,
+        inbound: bool,
+        at: Instant,
+        length: u32,
+        frame: Vec<u8>,
+    },
+    /// Text, and from when on it holds.
+    Event(Instant, String),
+}
+
+/// What of a run is captured; all of it unless something is asked.
+#[derive(Debug, Default)]
+pub struct Selection {
+    /// The links, by segment and endpoint; all if none.
+    pub links: Option<Vec<Vec<bool>>>,
+    /// The frames.
+    pub filter: Option<Filter>,
+    /// The bytes of each frame, from its first; all if none.
+    pub snap: Option<usize>,
+}
+
+impl Selection {
+    fn has(&self, place: Place) -> bool {
+        let link = |links: &Vec<Vec<bool>>| {
+            links.get(place.segment).and_then(|ends| ends.get(place.endpoint)).copied()
+        };
+        self.links.as_ref().is_none_or(|links| link(links).unwrap_or(false))
+    }
 }
 
 /// Frames that may wait for the disk: 8 MB of the smallest interesting ones.
 const QUEUE: usize = 65_536;
+/// Bytes that go to a file at once.
+const ROOM: usize = 64 * 1024;
 
 /// A capture that is being written, by a thread of its own so that the medium
 /// never waits for a disk.
@@ -39,6 +72,9 @@ pub struct Capture {
     sender: Option<SyncSender<Record>>,
     writer: Option<JoinHandle<Result<(), CaptureError>>>,
     interfaces: Vec<Vec<u32>>,
+    selection: Selection,
+    /// What is to be noted so long after measuring begins.
+    planned: Vec<(u64, String)>,
     missed: u64,
 }
 
@@ -48,45 +84,96 @@ impl Capture {
     ///
     /// # Errors
     /// When the file cannot be made.
-    pub fn begin(path: &Path, names: &[Vec<String>]) -> Result<Self, CaptureError> {
-        let failed = |why: String| CaptureError { path: path.to_owned(), why };
-        let file = File::create(path).map_err(|error| failed(error.to_string()))?;
-        let mut writer =
-            PcapNgWriter::new(BufWriter::new(file)).map_err(|error| failed(error.to_string()))?;
+    pub fn begin(
+        path: &Path,
+        names: &[Vec<String>],
+        selection: Selection,
+    ) -> Result<Self, CaptureError> {
+        let failed =
+            |error: io::Error| CaptureError { path: path.to_owned(), why: error.to_string() };
+        let file = File::create(path).map_err(failed)?;
+        Self::to(BufWriter::with_capacity(ROOM, file), path, names, selection)
+    }
+
+    /// Begins a capture that goes to `sink`, which errors call `label`: a file, or
+    /// a pipe to somebody who looks at it live. What waits is written out as soon
+    /// as nothing more comes. When the sink will take no more, see [`Self::is_over`].
+    ///
+    /// # Errors
+    /// When the sink does not even take the names of the links.
+    pub fn to(
+        sink: impl Write + Send + 'static,
+        label: &Path,
+        names: &[Vec<String>],
+        selection: Selection,
+    ) -> Result<Self, CaptureError> {
+        let failed = |why: String| CaptureError { path: label.to_owned(), why };
+        let mut writer = PcapNgWriter::new(sink).map_err(|error| failed(error.to_string()))?;
         let mut interfaces = Vec::new();
-        let mut count = 0..;
-        for segment in names {
-            for name in segment {
-                let description = InterfaceDescriptionBlock {
-                    linktype: DataLink::ETHERNET,
-                    snaplen: 0,
-                    options: vec![
-                        InterfaceDescriptionOption::IfName(name.into()),
-                        InterfaceDescriptionOption::IfTsResol(InterfaceTsResolution::NANO),
-                    ],
-                };
-                let written = writer.write_pcapng_block(description);
+        let mut count = 0;
+        for (segment, names) in names.iter().enumerate() {
+            let mut numbers = Vec::new();
+            for (endpoint, name) in names.iter().enumerate() {
+                numbers.push(count);
+                if !selection.has(Place { segment, endpoint }) {
+                    continue;
+                }
+                let written = writer.write_pcapng_block(describe(name, selection.snap));
                 written.map_err(|error| failed(error.to_string()))?;
+                count += 1;
             }
-            interfaces.push(count.by_ref().take(segment.len()).collect());
+            interfaces.push(numbers);
         }
         let (sender, records) = sync_channel(QUEUE);
-        let path = path.to_owned();
+        let path = label.to_owned();
         let thread = std::thread::Builder::new().name("capture".into());
         let work = move || write(writer, &records).map_err(|why| CaptureError { path, why });
         let writer = thread.spawn(work).map_err(|error| failed(error.to_string()))?;
-        Ok(Self { sender: Some(sender), writer: Some(writer), interfaces, missed: 0 })
+        let (sender, writer) = (Some(sender), Some(writer));
+        Ok(Self { sender, writer, interfaces, selection, planned: Vec::new(), missed: 0 })
     }
 
-    /// Adds a frame that the node at `place` sent, or received if `inbound`.
-    pub(crate) fn frame(&mut self, place: Place, inbound: bool, frame: &[u8], at: Instant) {
+    /// Adds a frame that the node at `place` sent, or received if `inbound`, unless
+    /// the selection leaves it out.
+    pub fn frame(&mut self, place: Place, inbound: bool, frame: &[u8], at: Instant) {
+        if !self.selection.has(place)
+            || self.selection.filter.as_ref().is_some_and(|f| !f.keeps(frame))
+        {
+            return;
+        }
         let interface = self.interfaces[place.segment][place.endpoint];
-        self.put(Record::Frame { interface, inbound, at, frame: frame.to_vec() });
+        let kept = frame.len().min(self.selection.snap.unwrap_or(usize::MAX));
+        let (length, frame) = (frame.len() as u32, frame[..kept].to_vec());
+        self.put(Record::Frame { interface, inbound, at, length, frame });
     }
 
     /// Writes `text` as a comment on the next frame.
     pub fn event(&mut self, text: impl Into<String>) {
-        self.put(Record::Event(text.into()));
+        self.put(Record::Event(0, text.into()));
+    }
+
+    /// Writes `text` as a comment on the first frame from `at` on.
+    pub fn event_at(&mut self, at: Instant, text: impl Into<String>) {
+        self.put(Record::Event(at, text.into()));
+    }
+
+    /// Has `text` written as a comment on the first frame from `after` ns after
+    /// measuring begins.
+    pub fn plan(&mut self, after: u64, text: impl Into<String>) {
+        self.planned.push((after, text.into()));
+    }
+
+    /// Measuring begins at `at`.
+    pub(crate) fn measuring(&mut self, at: Instant) {
+        self.event("measuring begins");
+        for (after, text) in std::mem::take(&mut self.planned) {
+            self.event_at(at.saturating_add(after), text);
+        }
+    }
+
+    /// Whether nothing more is written: whoever read it has gone, or the disk is full.
+    pub fn is_over(&self) -> bool {
+        self.writer.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     fn put(&mut self, record: Record) {
@@ -115,24 +202,38 @@ impl Capture {
 const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 
-fn write(
-    mut writer: PcapNgWriter<BufWriter<File>>,
-    records: &Receiver<Record>,
-) -> Result<(), String> {
+/// One interface.
+fn describe(name: &str, snap: Option<usize>) -> InterfaceDescriptionBlock<'_> {
+    InterfaceDescriptionBlock {
+        linktype: DataLink::ETHERNET,
+        snaplen: snap.unwrap_or(0) as u32,
+        options: vec![
+            InterfaceDescriptionOption::IfName(name.into()),
+            InterfaceDescriptionOption::IfTsResol(InterfaceTsResolution::NANO),
+        ],
+    }
+}
+
+fn write(mut writer: PcapNgWriter<impl Write>, records: &Receiver<Record>) -> Result<(), String> {
     let epoch = wall_minus_monotonic();
-    let mut events = Vec::new();
-    for record in records {
+    // By their time, the last first.
+    let mut events: Vec<(Instant, String)> = Vec::new();
+    while let Some(record) = next(&mut writer, records)? {
         match record {
-            Record::Event(text) => events.push(text),
-            Record::Frame { interface, inbound, at, frame } => {
+            Record::Event(from, text) => {
+                let place = events.partition_point(|(other, _)| *other > from);
+                events.insert(place, (from, text));
+            }
+            Record::Frame { interface, inbound, at, length, frame } => {
                 let flags = if inbound { INBOUND } else { OUTBOUND };
-                let comments = events.drain(..).map(|text: String| {
+                let begun = events.partition_point(|(from, _)| *from > at);
+                let comments = events.split_off(begun).into_iter().rev().map(|(_, text)| {
                     EnhancedPacketOption::Common(CommonOption::Comment(text.into()))
                 });
                 let block = EnhancedPacketBlock {
                     interface_id: interface,
                     timestamp: epoch + Duration::from_nanos(at),
-                    original_len: frame.len() as u32,
+                    original_len: length,
                     options: std::iter::once(EnhancedPacketOption::Flags(flags))
                         .chain(comments)
                         .collect(),
@@ -143,6 +244,22 @@ fn write(
         }
     }
     writer.get_mut().flush().map_err(|error| error.to_string())
+}
+
+/// The next record. Before it waits for one, what was written goes out, so that
+/// whoever looks on sees it.
+fn next(
+    writer: &mut PcapNgWriter<impl Write>,
+    records: &Receiver<Record>,
+) -> Result<Option<Record>, String> {
+    match records.try_recv() {
+        Ok(record) => Ok(Some(record)),
+        Err(TryRecvError::Disconnected) => Ok(None),
+        Err(TryRecvError::Empty) => {
+            writer.get_mut().flush().map_err(|error| error.to_string())?;
+            Ok(records.recv().ok())
+        }
+    }
 }
 
 /// What the wall clock showed when the monotonic one was at 0; one value for
@@ -156,13 +273,14 @@ fn wall_minus_monotonic() -> Duration {
 mod tests {
     use super::*;
     use pcap_file::pcapng::{Block, PcapNgReader};
+    use std::sync::{Arc, Mutex};
 
     #[test]
     fn what_is_written_reads_back() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("capture.pcapng");
         let names = vec![vec!["a:eth0".to_owned(), "b:eth0".to_owned()]];
-        let mut capture = Capture::begin(&path, &names).unwrap();
+        let mut capture = Capture::begin(&path, &names, Selection::default()).unwrap();
         capture.event("measuring begins");
         capture.frame(Place { segment: 0, endpoint: 1 }, true, &[7; 60], 5);
         assert_eq!(capture.end().unwrap(), 0);
@@ -188,9 +306,71 @@ mod tests {
         assert_eq!(frames, [(1, 60, 2)]);
     }
 
+    /// A sink that others can look at, and that ends when it is told to.
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<(Vec<u8>, bool)>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let mut held = self.0.lock().unwrap();
+            if held.1 {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            held.0.extend(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn until(holds: impl Fn() -> bool) {
+        while !holds() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn only_what_was_selected_and_live() {
+        let sink = Shared::default();
+        let names = vec![vec!["a:eth0".to_owned(), "b:eth0".to_owned()]];
+        let selection = Selection {
+            links: Some(vec![vec![false, true]]),
+            filter: Some(Filter::compile("ether[0] = 7").unwrap()),
+            snap: Some(20),
+        };
+        let label = Path::new("a pipe");
+        let mut capture = Capture::to(sink.clone(), label, &names, selection).unwrap();
+        capture.event_at(6, "later");
+        for (endpoint, byte, at) in [(0, 7, 4), (1, 9, 5), (1, 7, 5), (1, 7, 6)] {
+            capture.frame(Place { segment: 0, endpoint }, false, &[byte; 60], at);
+        }
+        // It comes without being closed.
+        let frames = || {
+            let bytes = sink.0.lock().unwrap().0.clone();
+            let mut reader = PcapNgReader::new(&bytes[..]).unwrap();
+            let mut found = Vec::new();
+            while let Some(Ok((block, _))) = reader.next_block() {
+                if let Block::EnhancedPacket(packet) = block {
+                    let kept = (packet.interface_id, packet.data.len(), packet.original_len);
+                    found.push((kept, packet.options.len()));
+                }
+            }
+            found
+        };
+        until(|| frames().len() == 2);
+        assert_eq!(frames(), [((0, 20, 60), 1), ((0, 20, 60), 2)]);
+        assert!(!capture.is_over());
+        sink.0.lock().unwrap().1 = true;
+        capture.frame(Place { segment: 0, endpoint: 1 }, false, &[7; 60], 7);
+        until(|| capture.is_over());
+        assert!(capture.end().unwrap_err().to_string().contains("a pipe"));
+    }
+
     #[test]
     fn a_folder_that_is_not_there_is_an_error_with_its_name() {
-        let error = Capture::begin(Path::new("/no/such/c.pcapng"), &[]).unwrap_err();
+        let error =
+            Capture::begin(Path::new("/no/such/c.pcapng"), &[], Selection::default()).unwrap_err();
         assert!(error.to_string().contains("/no/such/c.pcapng"));
     }
 }

@@ -18,7 +18,7 @@ mod traffic;
 mod verdict;
 
 pub use accounting::{Accounting, NodeTraffic};
-pub use capture::{Capture, CaptureError};
+pub use capture::{Capture, CaptureError, Filter, FilterError, Selection};
 pub use clients::{ClientRow, write_clients};
 pub use decisions::{Decisions, ReplayError, read_decisions};
 pub use facts::{Broken, Facts};

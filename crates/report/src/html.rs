@@ -5,6 +5,7 @@
 //! files goes through [`escape`] or into that JSON, never into the page as it is.
 
 mod beside;
+mod capture;
 mod chart;
 mod clients;
 mod delay;
@@ -19,7 +20,7 @@ mod verdict;
 mod wire;
 
 use crate::panels::Panels;
-use crate::{CellRuns, Error, Sweep};
+use crate::{Capture, CellRuns, Error, Sweep};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -34,6 +35,15 @@ const CHARTS: &str = include_str!("../assets/echarts.simple.min.js");
 /// the page; only failing to write it is an error.
 pub fn write_html(sweep: &Sweep, path: &Path) -> Result<(), Error> {
     std::fs::write(path, page(sweep))
+        .map_err(|source| Error::Write { path: path.to_owned(), source })
+}
+
+/// Draws what is in a capture and writes it as one file.
+///
+/// # Errors
+/// When the page cannot be written.
+pub fn write_capture_html(capture: &Capture, title: &str, path: &Path) -> Result<(), Error> {
+    std::fs::write(path, capture::page(capture, title))
         .map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
@@ -68,7 +78,9 @@ fn page(sweep: &Sweep) -> String {
     links::section(&mut page, &view);
     topology::section(&mut page, &view);
     runs::section(&mut page, &view);
-    page.finish(sweep)
+    let banner = verdict::banner(sweep);
+    let facts = runs::headline(sweep);
+    page.finish(sweep.experiment(), &facts, &banner, "the run folder")
 }
 
 impl Page {
@@ -144,16 +156,15 @@ impl Page {
         }
     }
 
-    fn finish(mut self, sweep: &Sweep) -> String {
+    /// The whole page; `facts` and `banner` are HTML.
+    fn finish(mut self, title: &str, facts: &str, banner: &str, from: &str) -> String {
         self.body += "</section>\n";
-        let title = escape(sweep.experiment());
+        let title = escape(title);
         let contents: String = self
             .contents
             .iter()
             .map(|(id, title)| format!("<a href=\"#{id}\">{title}</a>"))
             .collect();
-        let facts = runs::headline(sweep);
-        let banner = verdict::banner(sweep);
         let notes = notes(&self.notes);
         let body = &self.body;
         let charts = json_in_page(&Value::Array(self.charts));
@@ -164,8 +175,8 @@ impl Page {
              <title>{title} · Thingbed report</title>\n<style>{STYLE}</style>\
              <noscript><style>.plot,.key{{display:none}}</style></noscript></head>\n<body>\
              <header><h1>{title}</h1><p class=\"facts\">{facts}</p></header>\n{banner}{notes}\
-             <nav>{contents}</nav>\n<main>\n{body}</main>\n<footer>Drawn by Thingbed from the run \
-             folder alone. Charts by Apache ECharts, Copyright 2017-2024 The Apache Software \
+             <nav>{contents}</nav>\n<main>\n{body}</main>\n<footer>Drawn by Thingbed from {from} \
+             alone. Charts by Apache ECharts, Copyright 2017-2024 The Apache Software \
              Foundation, Apache License 2.0.</footer>\n\
              <script type=\"application/json\" id=\"charts\">{charts}</script>\n\
              <script>{CHARTS}</script>\n<script>{SCRIPT}</script>\n</body></html>\n"

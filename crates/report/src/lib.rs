@@ -6,6 +6,8 @@
 //! A file that is missing or damaged costs its own figures and leaves a note,
 //! not the report.
 
+mod capture;
+mod capture_text;
 mod cell;
 mod check;
 mod clients;
@@ -29,11 +31,13 @@ mod terminal;
 mod usage;
 mod verdict;
 
+pub use capture::Capture;
+pub use capture_text::capture_terminal;
 pub use cell::Cell;
 pub use check::{Check, CheckStatus};
 pub use clients::ClientRow;
 pub use error::Error;
-pub use html::write_html;
+pub use html::{write_capture_html, write_html};
 pub use intervals::IntervalRow;
 pub use links::LinkRow;
 pub use markdown::markdown;

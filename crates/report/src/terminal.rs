@@ -26,9 +26,10 @@ pub fn terminal(sweep: &Sweep, width: u16, colour: bool) -> String {
     parts.join("\n")
 }
 
-struct Page {
-    width: u16,
-    colour: bool,
+/// How wide the terminal is, and whether it has colours.
+pub(crate) struct Page {
+    pub(crate) width: u16,
+    pub(crate) colour: bool,
 }
 
 fn colour_of(status: Status) -> (&'static str, Color) {
@@ -58,7 +59,8 @@ impl Page {
         text
     }
 
-    fn table(&self, heads: Vec<(String, bool)>) -> Table {
+    /// An empty table with these heads; `true` for numbers.
+    pub(crate) fn table(&self, heads: Vec<(String, bool)>) -> Table {
         let mut table = Table::new();
         table.load_style(presets::UTF8_HORIZONTAL_ONLY).force_no_tty();
         table.style_mut().row_separator = LineStyle::none();
@@ -190,7 +192,7 @@ impl Page {
     }
 
     /// Text from others, broken to the width, its further lines set in.
-    fn wrap(&self, text: &str, indent: usize) -> String {
+    pub(crate) fn wrap(&self, text: &str, indent: usize) -> String {
         let width = usize::from(self.width).saturating_sub(indent).max(20);
         textwrap::wrap(&format::plain(text), width).join(&format!("\n{}", " ".repeat(indent)))
     }

@@ -51,6 +51,9 @@ pub enum Error {
     /// The decisions of an earlier run could not be had.
     #[error("{0}\n  --replay takes the folder of one run of the same experiment and cell")]
     Replay(#[from] measure::ReplayError),
+    /// The frames to be captured are not understood.
+    #[error(transparent)]
+    Filter(#[from] measure::FilterError),
     /// The capture could not be written.
     #[error(transparent)]
     Capture(#[from] measure::CaptureError),

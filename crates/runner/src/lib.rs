@@ -3,6 +3,7 @@
 //! The one room that knows both experiments and labs; nothing is measured or
 //! judged here, and nothing reads what is written but `report`.
 
+mod capture;
 mod carry;
 mod collect;
 mod conduct;

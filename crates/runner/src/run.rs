@@ -1,5 +1,6 @@
 //! One run, from a plan to its folder.
 
+use crate::capture;
 use crate::carry;
 use crate::conduct::{Conduct, Phase, Watch};
 use crate::error::Error;
@@ -16,7 +17,7 @@ use crate::topology::Topology;
 use crate::uplink::Uplink;
 use experiment::{Backend, Interaction, InteractionPattern, Plan, Workload};
 use lab::Lab;
-use measure::{Accounting, Broken, Capture, Decisions, Facts, Sampler, Verdict};
+use measure::{Accounting, Broken, Decisions, Facts, Sampler, Verdict};
 use medium::{Engine, FramePath};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -33,7 +34,8 @@ pub struct Options<'a> {
     pub home: &'a Path,
     /// How frames are to be carried; the best that works where nothing is asked.
     pub frame_path: Option<FramePath>,
-    /// Whether all frames are kept in `capture.pcapng`.
+    /// Whether frames are kept in `capture.pcapng` whatever the plan says: those that
+    /// it asks for, or all.
     pub capture: bool,
     /// The folder of a run whose decisions on frames are made again.
     pub replay: Option<&'a Path>,
@@ -87,10 +89,7 @@ pub fn run(
             segment.replay = Some(replay);
         }
     }
-    let capture = match options.capture {
-        true => Some(Capture::begin(&folder.path().join("capture.pcapng"), &topology.names)?),
-        false => None,
-    };
+    let capture = capture::begin(plan, options, &topology, folder)?;
     let netem = netem::is_wanted(plan);
     let link = carry::link(options.frame_path, netem);
     let (mut lab, ends) = Lab::up(options.tool, &topology.members, &topology.hosts, link)?;

@@ -113,7 +113,7 @@ pub fn cells(
 }
 
 /// The terminal's width in columns; 160 where there is none, as in a log.
-fn width() -> u16 {
+pub fn width() -> u16 {
     // SAFETY: an all-zero window size is valid, and lives over the call.
     let columns = unsafe {
         let mut size: libc::winsize = std::mem::zeroed();

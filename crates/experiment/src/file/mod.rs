@@ -1,5 +1,6 @@
 //! The file as typed, one cell of it: `${axis}` replaced, nothing resolved.
 
+mod capture;
 mod fault;
 mod foreign;
 mod group;
@@ -10,6 +11,7 @@ mod network;
 mod timetable;
 mod workload;
 
+pub(crate) use capture::Capture;
 pub(crate) use fault::Fault;
 pub(crate) use foreign::{Foreign, Model as ForeignModel};
 #[cfg(test)]
@@ -73,6 +75,8 @@ pub(crate) struct File {
     pub drain: Option<At<Span>>,
     /// How long the programs may take until all are ready; 60 s unless given.
     pub setup_limit: Option<At<Span>>,
+    /// Which frames are kept in `capture.pcapng`; none unless given.
+    pub capture: Option<Capture>,
     /// A file of reference figures to compare with, relative to this file.
     pub reference: Option<Fixed<String>>,
     /// What should hold of the results; checked after the runs.
@@ -98,6 +102,7 @@ impl Read for File {
             duration: fields.optional("duration"),
             drain: fields.optional("drain"),
             setup_limit: fields.optional("setup_limit"),
+            capture: fields.optional("capture"),
             reference: fields.optional("reference"),
             expect: fields.optional("expect"),
         };

@@ -1,5 +1,6 @@
 //! From a file as typed to the plan of one cell, with every check on the way.
 
+mod capture;
 mod checks;
 mod faults;
 mod impairments;
@@ -52,6 +53,7 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
         nodes: nodes.planned(&networks),
         workloads,
         faults: faults::of(file, &nodes, sink),
+        capture: capture::of(file, &nodes, sink),
         duration: said.unwrap_or(Span::ZERO).max(lasts.sending),
         // The longest that any interaction asks for; the experiment's counts
         // for those that do not say.

@@ -1,0 +1,41 @@
+//! What of a run's frames is kept.
+
+use crate::file::File;
+use crate::nearest::advice;
+use crate::plan::PlannedCapture;
+use crate::problem::Problem;
+use crate::read::{Named, Sink};
+use crate::resolve::nodes::Nodes;
+
+/// Less than an Ethernet header says nothing.
+const LEAST: u64 = 14;
+
+/// The capture that a file asks for, if it does.
+pub(super) fn of(file: &File, nodes: &Nodes<'_>, sink: &mut Sink) -> Option<PlannedCapture> {
+    let capture = file.capture.as_ref()?;
+    let known = file.networks.as_ref();
+    let mut networks = Vec::new();
+    for name in capture.networks.iter().flat_map(|names| &names.value.0) {
+        if known.is_some_and(|known| known.has(&name.value)) {
+            networks.push(name.value.clone());
+        } else {
+            let problem = Problem::new(format!("unknown network `{}`", name.value));
+            let names: Vec<&String> = known.into_iter().flat_map(Named::names).collect();
+            let label = advice(&name.value, names.iter().map(|name| name.as_str()));
+            sink.add(problem.at(name.place).label(label));
+        }
+    }
+    if let Some(snap) = capture.snap.as_ref().filter(|snap| snap.value.get() < LEAST) {
+        let problem = Problem::new(format!("frames cannot be cut to {}", snap.value));
+        sink.add(problem.at(snap.place).label("14 B, an Ethernet header, or more"));
+    }
+    Some(PlannedCapture {
+        nodes: capture
+            .nodes
+            .as_ref()
+            .map_or(Vec::new(), |names| nodes.find_all(&names.value, sink).0),
+        networks,
+        filter: capture.filter.as_ref().map(|filter| filter.value.clone()),
+        snap: capture.snap.as_ref().map(|snap| snap.value),
+    })
+}

@@ -1,0 +1,71 @@
+//! The capture of a run: what of it is kept, and what is noted in it.
+
+use crate::error::Error;
+use crate::folder::Folder;
+use crate::run::Options;
+use crate::topology::Topology;
+use experiment::{Plan, PlannedCapture, PlannedWhat};
+use measure::{Capture, Filter, Selection};
+
+/// The capture that the plan or the user asks for.
+pub(crate) fn begin(
+    plan: &Plan,
+    options: &Options<'_>,
+    topology: &Topology,
+    folder: &Folder,
+) -> Result<Option<Capture>, Error> {
+    if plan.capture.is_none() && !options.capture {
+        return Ok(None);
+    }
+    let wanted = plan.capture.clone().unwrap_or_default();
+    let selection = select(plan, &wanted, &topology.owners)?;
+    let path = folder.path().join("capture.pcapng");
+    let mut capture = Capture::begin(&path, &topology.names, selection)?;
+    for network in &plan.networks {
+        for change in &network.timetable {
+            capture.plan(change.at.as_ns(), said(&network.name, &change.what));
+        }
+    }
+    Ok(Some(capture))
+}
+
+/// A change of a network in a few words.
+fn said(network: &str, what: &PlannedWhat) -> String {
+    match what {
+        PlannedWhat::Set { nodes, .. } => format!("{network}: links of {} change", some(nodes)),
+        PlannedWhat::Down { nodes, down: true } => format!("{network}: {} down", some(nodes)),
+        PlannedWhat::Down { nodes, down: false } => format!("{network}: {} up", some(nodes)),
+        PlannedWhat::Partition { parts } if parts.is_empty() => format!("{network}: whole again"),
+        PlannedWhat::Partition { parts } => format!("{network}: {} parts", parts.len() + 1),
+    }
+}
+
+fn some(nodes: &[String]) -> String {
+    match nodes {
+        [one, two, _, rest @ ..] => format!("{one}, {two} and {} more", rest.len() + 1),
+        few => few.join(", "),
+    }
+}
+
+/// What is captured where `owners` has the node at each segment's endpoints.
+///
+/// # Errors
+/// When the filter is none.
+pub fn select(
+    plan: &Plan,
+    wanted: &PlannedCapture,
+    owners: &[Vec<usize>],
+) -> Result<Selection, measure::FilterError> {
+    let all = wanted.nodes.is_empty() && wanted.networks.is_empty();
+    let named = |names: &[String], name: &String| names.is_empty() || names.contains(name);
+    let links = owners.iter().enumerate().map(|(segment, nodes)| {
+        let network = named(&wanted.networks, &plan.networks[segment].name);
+        let node = |node: &usize| network && named(&wanted.nodes, &plan.nodes[*node].name);
+        nodes.iter().map(node).collect()
+    });
+    Ok(Selection {
+        links: (!all).then(|| links.collect()),
+        filter: wanted.filter.as_deref().map(Filter::compile).transpose()?,
+        snap: wanted.snap.map(|snap| snap.get() as usize),
+    })
+}

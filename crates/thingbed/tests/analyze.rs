@@ -1,0 +1,343 @@
+//! What `analyze` says of a capture, against what tshark says of the same file.
+
+mod common;
+
+use common::{Bed, figure, has};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Brokers, servers and clients that nobody here wrote, over links that lose,
+/// delay and repeat.
+const PROGRAMS: &str = "experiment: programs
+nodes:
+  server: {}
+  client: {count: 3}
+networks:
+  field:
+    attach: [server, client]
+    subnet: 10.0.0.0/24
+    links:
+      client:
+        up: {delay: 8 ms, jitter: 5 ms, loss: 3 %, rate: 20 Mbit/s}
+        down: {delay: 8 ms, jitter: 2 ms, loss: 2 %, duplicate: 1 %}
+workloads:
+  - command: {on: server, run: [/usr/sbin/mosquitto, -c, mosquitto.conf], background: true}
+  - command: {on: server, run: [coap-server-notls, -A, 10.0.0.1], background: true}
+  - command: {on: server, run: [iperf3, -s], background: true}
+  - command: {on: client-1, run: [sh, -c, \"sleep 0.5; exec mosquitto_sub -h 10.0.0.1 -t a -q 2 -C 10 -W 4\"]}
+  - command: {on: client-2, run: [sh, -c, \"sleep 1; for i in 1 2 3 4 5; do mosquitto_pub -V 5 -h 10.0.0.1 -t a -q 2 -m hello; mosquitto_pub -h 10.0.0.1 -t a -q 1 -f payload.xml; done\"]}
+  - command: {on: client-3, run: [sh, -c, \"sleep 0.5; iperf3 -c 10.0.0.1 -t 1; iperf3 -c 10.0.0.1 -R -t 1; for i in 1 2 3; do coap-client-notls -B 2 -m get coap://10.0.0.1/time; done\"]}
+duration: 5 s
+drain: 1 s
+";
+
+/// What tshark is asked of each packet, in this order.
+const FIELDS: [&str; 17] = [
+    "frame.len",
+    "tcp.analysis.ack_rtt",
+    "mqtt.msgtype",
+    "coap.type",
+    "coap.code",
+    "tcp.analysis.retransmission",
+    "tcp.analysis.fast_retransmission",
+    "tcp.analysis.spurious_retransmission",
+    "tcp.analysis.out_of_order",
+    "tcp.analysis.duplicate_ack",
+    "tcp.analysis.lost_segment",
+    "tcp.analysis.ack_lost_segment",
+    "tcp.analysis.keep_alive",
+    "tcp.stream",
+    "ip.src",
+    "tcp.srcport",
+    "tcp.len",
+];
+
+/// Ours of those that are of segments, from the sixth on.
+const OURS: [&str; 8] = [
+    "retransmissions",
+    "fast_retransmissions",
+    "spurious_retransmissions",
+    "out_of_order",
+    "duplicate_acks",
+    "lost_segments",
+    "ack_lost_segments",
+    "keep_alives",
+];
+
+fn tshark(args: &[&str], capture: &Path) -> String {
+    // Streams of which a segment comes late are put together, as we do.
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-o", "tcp.reassemble_out_of_order:TRUE", "-r"]).arg(capture).args(args);
+    let out = command.output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+fn analysis(bed: &Bed, capture: &Path, more: &[&str]) -> Value {
+    let capture = capture.to_str().unwrap();
+    let said = bed.thingbed(&[&["analyze", capture, "--json"], more].concat()).expect(0, &[]);
+    serde_json::from_str(&said.out).unwrap()
+}
+
+/// What one point saw, as a capture of its own.
+fn seen_at(bed: &Bed, capture: &Path, point: &str) -> PathBuf {
+    let one = bed.path().join(format!("{}.pcapng", point.replace(':', "-")));
+    let only = format!("frame.interface_name == \"{point}\"");
+    tshark(&["-Y", &only, "-w", one.to_str().unwrap()], capture);
+    one
+}
+
+/// Numbers of a field's values, where one packet may have several.
+fn counted(rows: &[Vec<&str>], field: &str) -> BTreeMap<u64, u64> {
+    let column = FIELDS.iter().position(|name| *name == field).unwrap();
+    let mut counts = BTreeMap::new();
+    let values = rows.iter().flat_map(|row| row[column].split(','));
+    for value in values.filter_map(|value| value.parse().ok()) {
+        *counts.entry(value).or_default() += 1;
+    }
+    counts
+}
+
+fn times(analysis: &Value) -> (u64, f64) {
+    let flows = analysis["flows"].as_array().unwrap().iter();
+    let ways = flows.flat_map(|flow| [&flow["forward"]["rtt_ms"], &flow["back"]["rtt_ms"]]);
+    ways.filter(|times| !times.is_null()).fold((0, 0.0), |(count, sum), times| {
+        let (n, mean) = (times["count"].as_u64().unwrap(), times["mean"].as_f64().unwrap());
+        (count + n, sum + mean * n as f64)
+    })
+}
+
+/// Compares all that both say of a capture that one point made.
+fn agree(bed: &Bed, capture: &Path) -> Value {
+    let fields: Vec<&str> = FIELDS.iter().flat_map(|field| ["-e", field]).collect();
+    let text = tshark(&[&["-T", "fields"], &fields[..]].concat(), capture);
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
+    let ours = analysis(bed, capture, &[]);
+    let of = |column: usize| rows.iter().map(move |row| row[column]);
+
+    assert_eq!(figure(&ours, ".packets"), rows.len() as f64);
+    let sizes: Vec<u64> = of(0).map(|length| length.parse().unwrap()).collect();
+    assert_eq!(figure(&ours, ".bytes"), sizes.iter().sum::<u64>() as f64);
+    for bin in ours["sizes"].as_array().unwrap() {
+        let from = bin["from"].as_u64().unwrap();
+        let to = bin["to"].as_u64().unwrap_or(u64::MAX);
+        let theirs = sizes.iter().filter(|size| (from..=to).contains(size)).count();
+        assert_eq!(bin["packets"], theirs, "{bin}");
+    }
+    for (column, key) in (5..).zip(OURS) {
+        let theirs = of(column).filter(|value| !value.is_empty()).count();
+        assert_eq!(ours["tcp"][key], theirs, "{key} of {}", capture.display());
+    }
+    let theirs: Vec<f64> = of(1).filter_map(|value| value.parse().ok()).collect();
+    let (count, sum) = times(&ours);
+    assert_eq!(count, theirs.len() as u64, "round trips of {}", capture.display());
+    assert!((sum - theirs.iter().sum::<f64>() * 1e3).abs() < 0.01, "{sum} ms");
+    conversations(&ours, &rows);
+    messages(&ours, &rows);
+    ours
+}
+
+/// Packets, bytes and payload of each connection, each way.
+fn conversations(ours: &Value, rows: &[Vec<&str>]) {
+    let mut theirs: BTreeMap<(&str, String), [u64; 3]> = BTreeMap::new();
+    for row in rows.iter().filter(|row| !row[13].is_empty()) {
+        let sums = theirs.entry((row[13], format!("{}:{}", row[14], row[15]))).or_default();
+        sums[0] += 1;
+        sums[1] += row[0].parse::<u64>().unwrap();
+        sums[2] += row[16].parse::<u64>().unwrap();
+    }
+    let mut theirs: Vec<(String, [u64; 3])> =
+        theirs.into_iter().map(|((_, from), sums)| (from, sums)).collect();
+    let flows = ours["flows"].as_array().unwrap().iter().filter(|flow| flow["transport"] == "tcp");
+    let ways = flows.flat_map(|flow| [(&flow["a"], &flow["forward"]), (&flow["b"], &flow["back"])]);
+    let keys = ["packets", "bytes", "carried_bytes"];
+    let mut own: Vec<(String, [u64; 3])> = ways
+        .map(|(end, way)| {
+            (end.as_str().unwrap().to_owned(), keys.map(|key| way[key].as_u64().unwrap()))
+        })
+        .filter(|(_, sums)| sums[0] > 0)
+        .collect();
+    own.sort();
+    theirs.sort();
+    assert_eq!(own, theirs, "connections");
+}
+
+fn messages(ours: &Value, rows: &[Vec<&str>]) {
+    let names = [
+        "",
+        "CONNECT",
+        "CONNACK",
+        "PUBLISH",
+        "PUBACK",
+        "PUBREC",
+        "PUBREL",
+        "PUBCOMP",
+        "SUBSCRIBE",
+        "SUBACK",
+        "UNSUBSCRIBE",
+        "UNSUBACK",
+        "PINGREQ",
+        "PINGRESP",
+        "DISCONNECT",
+        "AUTH",
+    ];
+    let own = |protocol: &str, name: &str| ours["messages"][protocol][name].as_u64().unwrap_or(0);
+    let theirs = counted(rows, "mqtt.msgtype");
+    for (kind, name) in names.iter().enumerate() {
+        assert_eq!(own("mqtt", name), theirs.get(&(kind as u64)).copied().unwrap_or(0), "{name}");
+    }
+    let theirs = counted(rows, "coap.type");
+    for (kind, name) in ["CON", "NON", "ACK", "RST"].iter().enumerate() {
+        assert_eq!(own("coap", name), theirs.get(&(kind as u64)).copied().unwrap_or(0), "{name}");
+    }
+    let theirs = counted(rows, "coap.code");
+    for (code, name) in [(1, "0.01 GET"), (69, "2.05")] {
+        assert_eq!(own("coap", name), theirs.get(&code).copied().unwrap_or(0), "{name}");
+    }
+}
+
+#[test]
+fn tshark_says_the_same_of_real_programs_on_bad_links() {
+    let needed = ["tshark", "mosquitto_sub", "coap-client-notls", "iperf3"];
+    if !needed.iter().all(|program| has(program)) {
+        return;
+    }
+    let bed = Bed::new();
+    bed.write("mosquitto.conf", "listener 1883 0.0.0.0\nallow_anonymous true\n");
+    bed.write("e.yaml", PROGRAMS);
+    // What programs make of such links is not the point: a run that ends is enough.
+    let _ = bed.thingbed(&["run", "e.yaml", "-q", "--capture"]);
+    let capture = bed.sweep("programs").join("capture.pcapng");
+    let mut seen = 0.0;
+    let mut mqtt = 0;
+    for point in ["server:eth0", "client-1:eth0", "client-2:eth0", "client-3:eth0"] {
+        let one = agree(&bed, &seen_at(&bed, &capture, point));
+        // The same of the whole capture, when asked for one point of it.
+        let chosen = analysis(&bed, &capture, &["--point", point]);
+        for part in ["packets", "bytes", "tcp", "messages", "kinds", "layers", "flows"] {
+            assert_eq!(chosen[part], one[part], "{part} at {point}");
+        }
+        seen += figure(&one, ".tcp.retransmissions") + figure(&one, ".tcp.duplicate_acks");
+        mqtt += one["messages"]["mqtt"]["PUBLISH"].as_u64().unwrap_or(0);
+    }
+    assert!(seen > 20.0 && mqtt > 10, "the links were bad: {seen} {mqtt}");
+    whole(&bed, &capture);
+}
+
+/// Of all points together: each packet once, and the ways between them.
+fn whole(bed: &Bed, capture: &Path) {
+    let all = analysis(bed, capture, &["--html", "page.html"]);
+    let layers: u64 =
+        all["layers"].as_object().unwrap().values().map(|b| b.as_u64().unwrap()).sum();
+    assert_eq!(all["bytes"], layers);
+    let kinds = all["kinds"].as_array().unwrap().iter();
+    let kinds: u64 = kinds.map(|kind| kind["packets"].as_u64().unwrap()).sum();
+    assert_eq!(all["packets"], kinds);
+    let sent = tshark(&["-Y", "frame.packet_flags_direction == 2"], capture).lines().count();
+    assert_eq!(all["packets"], sent, "each packet where it was sent");
+    let summary = common::json(&bed.sweep("programs").join("summary.json"));
+    let paths = all["paths"].as_array().unwrap();
+    let path = |from: &str, to: &str| {
+        let found = paths.iter().find(|path| path["from"] == from && path["to"] == to);
+        found.unwrap_or_else(|| panic!("no path from {from} to {to} in {paths:#?}"))
+    };
+    let up = path("client-3:eth0", "server:eth0");
+    let down = path("server:eth0", "client-3:eth0");
+    for way in [up, down] {
+        assert!(figure(way, ".latency_ms.min") >= 3.0 && figure(way, ".latency_ms.mean") >= 6.0);
+        assert!(figure(way, ".loss_pct") > 0.0 && figure(way, ".loss_pct") < 10.0, "{way}");
+    }
+    let lost: f64 = paths.iter().map(|path| figure(path, ".lost")).sum();
+    assert!(lost > 0.0 && figure(&summary, ".links.loss_got_pct") > 0.0);
+    let page = std::fs::read_to_string(bed.path().join("page.html")).unwrap();
+    assert!(page.contains("tcp control") && page.contains("PUBLISH"));
+    let table = bed.thingbed(&["analyze", capture.to_str().unwrap()]).expect(0, &["mqtt payload"]);
+    assert!(table.out.contains("server:eth0"), "{}", table.out);
+}
+
+#[test]
+fn messages_of_zeromq_are_those_that_the_run_counted() {
+    let bed = Bed::new();
+    bed.write("e.yaml", &common::comparison("zmq", 2, "tcp-rd", "ideal", "repeats: 1"));
+    bed.thingbed(&["run", "e.yaml", "-q", "--capture"]).ran(&[]);
+    let folder = bed.sweep("zmq");
+    let capture = match folder.join("capture.pcapng") {
+        file if file.exists() => file,
+        _ => folder.join("tcp-rd-ideal-0/capture.pcapng"),
+    };
+    let ours = analysis(&bed, &capture, &[]);
+    let summary = common::json(&capture.with_file_name("summary.json"));
+    let messages = figure(&summary, ".messages.delivered") + figure(&summary, ".messages.replies");
+    let zmtp = &ours["messages"]["zmtp"];
+    // Besides them, those by which the two programs find each other.
+    assert!(zmtp["message"].as_f64().unwrap() >= messages, "{zmtp} {messages}");
+    assert_eq!(zmtp["greeting"], zmtp["READY"]);
+    assert_eq!(ours["streams"]["resyncs"], 0);
+    let payload = figure(&ours, ".goodput.payload_bytes");
+    let sent = figure(&summary, ".groups.all.payload_bytes");
+    assert!(payload >= sent && payload < sent * 1.2, "{payload} of {sent}");
+}
+
+#[test]
+fn a_capture_holds_what_the_experiment_asks_for() {
+    let bed = Bed::new();
+    let more = "capture: {nodes: consumer-1, networks: field, filter: udp, snap: 64 B}\nrepeats: 1";
+    let comparison = common::comparison("part", 2, "udp-rr", "ideal", more);
+    let timetable = "    timetable:\n      - {at: 1 s, down: consumer-2, lasts: 0.5 s}\nprofiles:";
+    bed.write("e.yaml", &comparison.replace("profiles:", timetable));
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
+    let folder = bed.sweep("part");
+    let capture = match folder.join("capture.pcapng") {
+        file if file.exists() => file,
+        _ => folder.join("udp-rr-ideal-0/capture.pcapng"),
+    };
+    let ours = analysis(&bed, &capture, &[]);
+    let points = ours["points"].as_array().unwrap();
+    assert_eq!((points.len(), &points[0]["name"]), (1, &"consumer-1:eth0".into()));
+    // Frames of 127 B of which 64 were kept.
+    let packets = figure(&ours, ".packets");
+    assert!(packets > 40.0, "{packets}");
+    assert!(figure(&ours, ".cut") > packets / 2.0);
+    let kinds: Vec<&str> = ours["kinds"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|kind| kind["kind"].as_str().unwrap())
+        .collect();
+    assert!(!kinds.contains(&"arp") && !kinds.contains(&"tcp control"), "{kinds:?}");
+    if has("tshark") {
+        let comments = tshark(&["-T", "fields", "-e", "frame.comment"], &capture);
+        for comment in ["measuring begins", "field: consumer-2 down", "field: consumer-2 up"] {
+            assert!(comments.contains(comment), "no `{comment}`");
+        }
+    }
+    bed.write("bad.yaml", &comparison.replace("filter: udp", "filter: udp prot 5"));
+    bed.thingbed(&["run", "bad.yaml", "-q"]).expect(1, &["udp prot 5", "no capture filter"]);
+    bed.write("none.yaml", &comparison.replace("networks: field", "networks: feild"));
+    bed.thingbed(&["check", "none.yaml"]).expect(2, &["unknown network `feild`"]);
+}
+
+#[test]
+fn damaged_and_foreign_files() {
+    let bed = Bed::new();
+    bed.write("note.txt", "not a capture at all, but long enough to hold a header");
+    bed.write("none.pcapng", "");
+    bed.thingbed(&["analyze", "note.txt"]).expect(1, &["note.txt", "no capture"]);
+    bed.thingbed(&["analyze", "none.pcapng"]).expect(1, &["empty"]);
+    bed.thingbed(&["analyze", "gone.pcapng"]).expect(1, &["gone.pcapng"]);
+    bed.thingbed(&["analyze", "note.txt", "--port", "smtp=25"]).expect(2, &["smtp", "mqtt"]);
+    // A capture of one packet of 60 bytes, cut in the middle of it.
+    let mut pcap = b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\0\0\x04\0\x01\0\0\0".to_vec();
+    pcap.extend(b"\x01\0\0\0\0\0\0\0\x3c\0\0\0\x3c\0\0\0");
+    pcap.extend([7; 60]);
+    std::fs::write(bed.path().join("whole.pcap"), &pcap).unwrap();
+    bed.thingbed(&["analyze", "whole.pcap"]).expect(0, &["1 packets"]);
+    pcap.extend(b"\x01\0\0\0\0\0\0\0\x3c\0\0\0\x3c\0\0\0\x07");
+    std::fs::write(bed.path().join("cut.pcap"), &pcap).unwrap();
+    let said = bed.thingbed(&["analyze", "cut.pcap", "--json"]).expect(1, &["in the middle"]);
+    let partial: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!((&partial["complete"], &partial["packets"]), (&false.into(), &1.into()));
+    bed.thingbed(&["analyze", "whole.pcap", "--point", "x"]).expect(1, &["`x`", "interface 0"]);
+}
