@@ -92,14 +92,17 @@ impl Connection {
         let [a, b] = &mut self.sides;
         let (own, other) = if from == 0 { (a, b) } else { (b, a) };
         let sequence = own.relative(tcp);
-        let ack = if tcp.ack { other.acknowledged(tcp) } else { 0 };
+        let field = other.acknowledged(tcp);
+        let ack = if tcp.ack { field } else { 0 };
         if tcp.syn {
             own.syn_at = Some(at);
         }
         let segment = Segment { sequence, ack, length, at };
         let mut said = segment.judge(own, other, tcp, first_rtt);
         segment.remember(own, tcp, spare);
-        said.rtt = if tcp.ack { segment.acknowledge(other) } else { None };
+        // Of a segment without ACK, too: Wireshark takes a SYN that comes again for an
+        // acknowledgement of whatever its field says.
+        said.rtt = segment.acknowledge(field, other);
         // The handshake's third segment.
         let third = tcp.ack && !tcp.syn && sequence == 1 && ack == 1;
         if first_rtt.is_none()
@@ -127,8 +130,10 @@ impl Side {
 
     /// The same of what the other side acknowledges of this one.
     fn acknowledged(&mut self, tcp: &Tcp) -> u32 {
-        let guess = tcp.acknowledgement.wrapping_sub(1);
-        tcp.acknowledgement.wrapping_sub(*self.base.get_or_insert(guess))
+        if tcp.ack {
+            self.base.get_or_insert(tcp.acknowledgement.wrapping_sub(1));
+        }
+        tcp.acknowledgement.wrapping_sub(self.base.unwrap_or(0))
     }
 }
 
@@ -247,9 +252,8 @@ impl Segment {
 
     /// Forgets what this acknowledges; how long ago the segment that it ends with
     /// was sent, the first time if it was sent more than once.
-    fn acknowledge(&self, other: &mut Side) -> Option<i64> {
+    fn acknowledge(&self, ack: u32, other: &mut Side) -> Option<i64> {
         let mut rtt = None;
-        let ack = self.ack;
         other.unacked.retain(|old| {
             if ack == old.next {
                 rtt = rtt.or(Some(self.at.wrapping_sub(old.at) as i64));
