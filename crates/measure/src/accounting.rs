@@ -40,6 +40,8 @@ pub struct Accounting {
     late_at: Vec<Vec<[u64; 2]>>,
     measuring: bool,
     capture: Option<Capture>,
+    /// Captures of those who look on, for as long as they do.
+    watching: Vec<Capture>,
     decisions: Option<Decisions>,
 }
 
@@ -58,6 +60,7 @@ impl Accounting {
             passed: Latency::new(),
             measuring: false,
             capture,
+            watching: Vec::new(),
             decisions: None,
         }
     }
@@ -98,6 +101,20 @@ impl Accounting {
         self.decisions.take()
     }
 
+    /// Has frames written to `capture`, too, from now on until whoever reads it has
+    /// gone: for somebody who looks on while it runs.
+    pub fn watch(&mut self, capture: Capture) {
+        self.watching.push(capture);
+    }
+
+    /// The captures that frames go to; those whose readers have gone are let go.
+    fn captures(&mut self) -> impl Iterator<Item = &mut Capture> {
+        if !self.watching.is_empty() {
+            self.watching.retain(|capture| !capture.is_over());
+        }
+        self.capture.iter_mut().chain(&mut self.watching)
+    }
+
     /// Takes the capture out, to be closed.
     pub fn take_capture(&mut self) -> Option<Capture> {
         self.capture.take()
@@ -107,16 +124,12 @@ impl Accounting {
 impl Observer for Accounting {
     fn begin(&mut self, at: Instant) {
         self.measuring = true;
-        if let Some(capture) = &mut self.capture {
-            capture.measuring(at);
-        }
+        self.captures().for_each(|capture| capture.measuring(at));
     }
 
     fn end(&mut self, _at: Instant) {
         self.measuring = false;
-        if let Some(capture) = &mut self.capture {
-            capture.event("measuring ends");
-        }
+        self.captures().for_each(|capture| capture.event("measuring ends"));
     }
 
     fn sent(&mut self, from: Place, frame: &[u8], at: Instant) {
@@ -128,7 +141,7 @@ impl Observer for Accounting {
         if self.measuring {
             node.tx += kind.traffic();
         }
-        if let Some(capture) = &mut self.capture {
+        for capture in self.captures() {
             capture.frame(from, false, frame, at);
         }
     }
@@ -142,27 +155,25 @@ impl Observer for Accounting {
         if self.measuring {
             node.tx += traffic;
         }
-        if let Some(capture) = &mut self.capture {
+        for capture in self.captures() {
             segments.each().for_each(|one| capture.frame(from, false, &one.first(), at));
         }
     }
 
     fn delivered(&mut self, segment: usize, delivery: &Delivery, at: Instant) {
         let place = Place { segment, endpoint: delivery.endpoint };
-        let node = &mut self.nodes[self.owners[segment][delivery.endpoint]];
-        let traffic = match &delivery.frame {
-            Frame::Whole(frame) => {
-                if let Some(capture) = &mut self.capture {
-                    capture.frame(place, true, frame, at);
-                }
-                self.arriving.classify(frame).traffic()
-            }
-            Frame::Segments(segments) => {
-                if let Some(capture) = &mut self.capture {
+        for capture in self.captures() {
+            match &delivery.frame {
+                Frame::Whole(frame) => capture.frame(place, true, frame, at),
+                Frame::Segments(segments) => {
                     segments.each().for_each(|one| capture.frame(place, true, &one.first(), at));
                 }
-                self.arriving.classify_segments(segments)
             }
+        }
+        let node = &mut self.nodes[self.owners[segment][delivery.endpoint]];
+        let traffic = match &delivery.frame {
+            Frame::Whole(frame) => self.arriving.classify(frame).traffic(),
+            Frame::Segments(segments) => self.arriving.classify_segments(segments),
         };
         node.all_rx[0] += traffic.frames;
         node.all_rx[1] += traffic.bytes;

@@ -324,7 +324,7 @@ mod tests {
         }
     }
 
-    fn until(holds: impl Fn() -> bool) {
+    fn until(mut holds: impl FnMut() -> bool) {
         while !holds() {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -365,6 +365,28 @@ mod tests {
         capture.frame(Place { segment: 0, endpoint: 1 }, false, &[7; 60], 7);
         until(|| capture.is_over());
         assert!(capture.end().unwrap_err().to_string().contains("a pipe"));
+    }
+
+    #[test]
+    fn one_who_looks_on_is_let_go_when_gone() {
+        use crate::Accounting;
+        use medium::Observer;
+        let names = vec![vec!["a:eth0".to_owned()]];
+        let mut accounting = Accounting::new(vec![vec![0]], Vec::new(), None);
+        let sink = Shared::default();
+        let begun = Capture::to(sink.clone(), Path::new("-"), &names, Selection::default());
+        accounting.watch(begun.unwrap());
+        let before = sink.0.lock().unwrap().0.len();
+        let place = Place { segment: 0, endpoint: 0 };
+        accounting.sent(place, &[7; 60], 1);
+        until(|| sink.0.lock().unwrap().0.len() > before);
+        sink.0.lock().unwrap().1 = true;
+        // The accounting goes on, and lets go of what only it holds.
+        until(|| {
+            accounting.sent(place, &[7; 60], 2);
+            Arc::strong_count(&sink.0) == 1
+        });
+        assert!(accounting.nodes()[0].all_tx[0] > 1);
     }
 
     #[test]

@@ -51,7 +51,7 @@ fn some(nodes: &[String]) -> String {
 ///
 /// # Errors
 /// When the filter is none.
-pub fn select(
+pub(crate) fn select(
     plan: &Plan,
     wanted: &PlannedCapture,
     owners: &[Vec<usize>],
