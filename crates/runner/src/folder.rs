@@ -209,6 +209,7 @@ fn run_json(results: &Results<'_>) -> Value {
         "memory_bytes": machine.memory_bytes,
         "tcp_congestion": machine.tcp_congestion,
         "medium_priority": results.priority,
+        "spin": results.options.spin,
         "replay": results.options.replay,
         "decisions_missed": results.decisions_missed,
         "frame_path": results.frame_path,

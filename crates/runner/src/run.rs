@@ -34,6 +34,8 @@ pub struct Options<'a> {
     pub home: &'a Path,
     /// How frames are to be carried; the best that works where nothing is asked.
     pub frame_path: Option<FramePath>,
+    /// Whether the medium stays awake shortly before frames are due.
+    pub spin: bool,
     /// Whether frames are kept in `capture.pcapng` whatever the plan says: those that
     /// it asks for, or all.
     pub capture: bool,
@@ -59,6 +61,9 @@ pub struct Finished {
     /// Whether the user ended it.
     pub interrupted: bool,
 }
+
+/// As long before a frame is due as a timer may be late.
+const SPIN_NS: u64 = 60_000;
 
 /// A phase of a run: its name, and when it began.
 pub(crate) type Begun = (&'static str, u64);
@@ -104,12 +109,13 @@ pub fn run(
     let waker = carrier.waker();
     let mut accounting = Accounting::new(topology.owners.clone(), pgm_ports(plan), capture);
     accounting.keep_decisions(Decisions::begin(&folder.path().join("decisions.parquet"))?);
-    let engine = Engine::start(
+    let engine = Engine::start_spinning(
         carrier,
         waker,
         topology.segments.clone(),
         topology.places.clone(),
         accounting,
+        if options.spin { SPIN_NS } else { 0 },
     )
     .map_err(Error::io("start the medium"))?;
 

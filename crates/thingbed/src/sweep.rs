@@ -195,6 +195,7 @@ impl Sweep<'_> {
             tool: &tool,
             workload: &workload,
             home: home.parent().unwrap_or(Path::new("/")),
+            spin: self.arguments.spin,
             capture: self.arguments.capture,
             replay: self.arguments.replay.as_deref(),
             interrupted: &self.interrupted,

@@ -52,6 +52,15 @@ fn each_path_carries_and_counts_the_same() {
 }
 
 #[test]
+fn a_medium_that_spins_carries_the_same_and_the_run_says_so() {
+    let bed = Bed::new();
+    bed.write("e.yaml", &comparison("spin", 4, MODELS, "slow", "repeats: 1"));
+    let command = bed.command(&["run", "e.yaml", "--quiet", "--spin"]);
+    assert!(paths(&bed, "spin", command).is_some());
+    assert_eq!(json(&bed.sweep("spin").join("udp-rr-slow-0/run.json"))["spin"], true);
+}
+
+#[test]
 fn an_unknown_path_is_an_error_that_names_those_there_are() {
     let bed = Bed::new();
     bed.write("e.yaml", &comparison("tin", 2, MODELS, "slow", ""));
