@@ -115,6 +115,7 @@ fn medium_round(uncut: bool, control: &str, loss: f64) -> Result<(Rate, Counts),
     spec.endpoints[0].up = up;
     let accounting = Accounting::new(vec![vec![0, 1]], Vec::new(), None);
     let engine = frames::start(carrier, vec![spec], places, accounting, 0)?;
+    engine.begin();
     let rate = pour(&lab, control)?;
     drop(lab);
     let outcome = engine.stop()?;

@@ -91,9 +91,7 @@ pub fn start(
     let waker = carrier.waker();
     let engine = Engine::start_spinning(carrier, waker, segments, places, accounting, spin_ns);
     load::keep_to(load::Cpu::Any);
-    let engine = engine?;
-    engine.begin();
-    Ok(engine)
+    engine
 }
 
 /// Neighbours in pairs: 0 and 1, 2 and 3.
@@ -171,6 +169,7 @@ fn medium_round(path: FramePath, count: usize) -> Result<[f64; 2], Box<dyn Error
     let (spec, places) = switch(count, &impaired()?);
     let accounting = Accounting::new(vec![(0..count).collect()], Vec::new(), None);
     let engine = start(carrier, vec![spec], places, accounting, 0)?;
+    engine.begin();
     floods(&lab, count, || engine.frames())?;
     let rate = rate(|| engine.frames());
     drop(lab);
@@ -198,6 +197,7 @@ fn multicast_round(path: FramePath, members: usize) -> Result<f64, Box<dyn Error
     let (spec, places) = switch(count, &impaired()?);
     let accounting = Accounting::new(vec![(0..count).collect()], Vec::new(), None);
     let engine = start(carrier, vec![spec], places, accounting, 0)?;
+    engine.begin();
     for node in 1..count {
         load::start(&lab, node, &[load::JOIN, &load::GROUP.to_string()])?;
     }
@@ -229,6 +229,7 @@ pub fn many() -> Result<(), Box<dyn Error>> {
         let (spec, places) = switch(NODES, &impaired()?);
         let accounting = Accounting::new(vec![(0..NODES).collect()], Vec::new(), None);
         let engine = start(carrier, vec![spec], places, accounting, 0)?;
+        engine.begin();
         let begin = Instant::now();
         for node in 0..NODES {
             let to = nodes::address(node ^ 1).to_string();

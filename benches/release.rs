@@ -101,6 +101,7 @@ fn round(case: &Case) -> Result<[f64; 8], Box<dyn Error>> {
             heard = (engine.frames(), std::time::Instant::now());
         }
     }
+    engine.begin();
     let begin = std::time::Instant::now();
     let rate = f64::from(case.rate) / (count / 2) as f64;
     for node in (0..count).step_by(2) {

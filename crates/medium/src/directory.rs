@@ -1,13 +1,15 @@
 //! Who is where on a segment: learnt addresses, members of groups, parts.
 
 use crate::groups::{Groups, group_of};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// The places of addresses and groups.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
     endpoints: usize,
-    places: HashMap<[u8; 6], usize>,
+    /// Asked twice for each frame. Who floods it with made-up addresses slows
+    /// nobody: a link accepts its own alone.
+    places: FxHashMap<[u8; 6], usize>,
     groups: Groups,
     parts: Option<Vec<u32>>,
 }
@@ -40,11 +42,15 @@ impl Directory {
 
     /// Who gets `frame` from `from`: the place of its address, the members of
     /// its group, or all. In order of index, so that a seed repeats a run.
-    pub fn receivers(&self, frame: &[u8], from: usize) -> Vec<usize> {
-        let Some((target, _)) = addresses(frame) else { return Vec::new() };
+    pub fn receivers(&self, frame: &[u8], from: usize) -> Receivers {
+        let Some((target, _)) = addresses(frame) else { return Receivers::One(None) };
         if let Some(place) = self.places.get(&target) {
-            return if *place == from { Vec::new() } else { vec![*place] };
+            return Receivers::One((*place != from).then_some(*place));
         }
+        Receivers::Many(self.others(frame, from).into_iter())
+    }
+
+    fn others(&self, frame: &[u8], from: usize) -> Vec<usize> {
         match group_of(frame) {
             // 224.0.0.0/24 is link-local and always flooded (RFC 4541, 2.1.2).
             Some(group) if group[..3] != [224, 0, 0] => {
@@ -54,6 +60,24 @@ impl Directory {
                 members
             }
             _ => (0..self.endpoints).filter(|other| *other != from).collect(),
+        }
+    }
+}
+
+/// Who gets a frame: mostly one, and then nothing is allocated.
+#[derive(Debug)]
+pub(crate) enum Receivers {
+    One(Option<usize>),
+    Many(std::vec::IntoIter<usize>),
+}
+
+impl Iterator for Receivers {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        match self {
+            Self::One(one) => one.take(),
+            Self::Many(many) => many.next(),
         }
     }
 }
