@@ -1,24 +1,48 @@
-//! CPU and memory limits, by cgroup v1 or v2, whichever the host has.
+//! The control groups of a lab's nodes: in them what nodes use is counted, limited and
+//! reserved, by cgroup v1 or v2, whichever the host has.
 
+use crate::hierarchy::{CONTROLLERS, Hierarchy, hands_down};
 use crate::ledger::Page;
-use nix::unistd::AccessFlags;
+use crate::meter::Source;
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use units::Bytes;
 
-/// What a node may use.
+/// What a node may use, and what is kept for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Limits {
-    /// CPUs' worth of time, e.g. 0.5; above 0.
+    /// CPUs' worth of time that it may use, e.g. 0.5; above 0.
     pub cpus: Option<f64>,
-    /// Memory in bytes.
+    /// Memory that it may use, in bytes.
     pub memory: Option<u64>,
+    /// CPUs' worth of time that other nodes leave it when all want theirs; above 0.
+    pub reserved_cpus: Option<f64>,
+    /// Memory in bytes that is not taken from it while others have more than theirs.
+    pub reserved_memory: Option<u64>,
 }
 
 impl Limits {
-    /// Whether nothing is limited.
+    /// Whether nothing is limited or reserved.
     pub fn is_none(&self) -> bool {
-        self.cpus.is_none() && self.memory.is_none()
+        *self == Self::default()
+    }
+}
+
+/// What killed a program: the want of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutOfMemory {
+    /// The node's limit in bytes; none when the whole machine had no more.
+    pub limit: Option<u64>,
+}
+
+impl std::fmt::Display for OutOfMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.limit {
+            Some(limit) => write!(f, "out of memory, limit {}", Bytes::new(limit)),
+            None => write!(f, "out of memory, of which the whole machine had no more"),
+        }
     }
 }
 
@@ -26,21 +50,13 @@ impl Limits {
 /// microseconds; the kernel's default.
 const PERIOD_US: f64 = 100_000.0;
 
-/// Where groups are made and how they are written to.
-#[derive(Debug)]
-enum Hierarchy {
-    /// One tree a controller: that of `cpu`, that of `memory`.
-    V1 { cpu: Option<PathBuf>, memory: Option<PathBuf> },
-    /// One tree for all.
-    V2(PathBuf),
-}
-
 /// The groups of one lab. Dropping it removes them.
 #[derive(Debug)]
 pub(crate) struct Groups {
     hierarchy: Hierarchy,
     roots: Vec<PathBuf>,
     made: Vec<PathBuf>,
+    known: HashSet<PathBuf>,
     /// The group that this process left to make room, and where it went; in
     /// version 2 alone.
     left: Option<(PathBuf, PathBuf)>,
@@ -50,16 +66,9 @@ impl Groups {
     /// Finds where this process may make groups, and names the folders that the
     /// lab's will lie in; nothing is made yet.
     pub(crate) fn find(name: &str) -> Result<Self, String> {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let hierarchy = find(&mounts, &own)?;
-        let roots = match &hierarchy {
-            Hierarchy::V1 { cpu, memory } => {
-                cpu.iter().chain(memory).map(|dir| dir.join(name)).collect()
-            }
-            Hierarchy::V2(dir) => vec![dir.join(name), dir.join(format!("{name}-tool"))],
-        };
-        Ok(Self { hierarchy, roots, made: Vec::new(), left: None })
+        let hierarchy = Hierarchy::here()?;
+        let roots = hierarchy.roots(name);
+        Ok(Self { hierarchy, roots, made: Vec::new(), known: HashSet::new(), left: None })
     }
 
     /// The folders that hold all of the lab's groups.
@@ -67,12 +76,29 @@ impl Groups {
         &self.roots
     }
 
+    /// Which version of control groups they are of.
+    pub(crate) fn source(&self) -> Source {
+        match self.hierarchy {
+            Hierarchy::V1 { .. } => Source::CgroupV1,
+            Hierarchy::V2(_) => Source::CgroupV2,
+        }
+    }
+
+    /// Has the nodes together weigh so much against the host's other programs that it
+    /// is their own weights that count.
+    pub(crate) fn outweigh(&self) {
+        for (file, most) in [("cpu.shares", "262144"), ("cpu.weight", "10000")] {
+            for file in self.roots.iter().map(|root| root.join(file)).filter(|f| f.exists()) {
+                let _ = fs::write(file, most);
+            }
+        }
+    }
+
     /// Makes the folders of [`Self::roots`].
     pub(crate) fn begin(&mut self) -> Result<(), String> {
         let Hierarchy::V2(parent) = &self.hierarchy else {
-            for root in &self.roots {
-                make(root)?;
-                self.made.push(root.clone());
+            for root in self.roots.clone() {
+                self.make(&root)?;
             }
             return Ok(());
         };
@@ -86,9 +112,11 @@ impl Groups {
                 write(&control, CONTROLLERS)?;
             }
         }
-        make(&self.roots[0])?;
-        self.made.push(self.roots[0].clone());
-        write(&self.roots[0].join("cgroup.subtree_control"), CONTROLLERS)
+        let root = self.roots[0].clone();
+        self.make(&root)?;
+        // Time is counted without the controller `cpu`, which would also change how
+        // it is shared.
+        write(&root.join("cgroup.subtree_control"), "+memory")
     }
 
     /// Moves this process into a group of its own below `parent`.
@@ -100,6 +128,24 @@ impl Groups {
         moved
     }
 
+    /// Puts the process `pid`, and all that it will start, into groups that count.
+    pub(crate) fn enrol(&mut self, node: &str, pid: i32) -> Result<(), String> {
+        let dirs: Vec<PathBuf> = match &self.hierarchy {
+            Hierarchy::V1 { .. } => {
+                let usage = self.root_with("cpuacct.usage")?;
+                let memory = self.root_with("memory.usage_in_bytes").ok();
+                let memory = memory.filter(|memory| *memory != usage);
+                memory.into_iter().chain([usage]).map(|root| root.join(node)).collect()
+            }
+            Hierarchy::V2(_) => vec![self.roots[0].join(node)],
+        };
+        for dir in dirs {
+            self.make(&dir)?;
+            write(&dir.join("cgroup.procs"), &pid.to_string())?;
+        }
+        Ok(())
+    }
+
     /// Puts the processes `pids`, and all that they will start, under `limits`.
     pub(crate) fn limit(
         &mut self,
@@ -107,41 +153,9 @@ impl Groups {
         pids: &[i32],
         limits: &Limits,
     ) -> Result<(), String> {
-        let quota_us = limits.cpus.map(|cpus| (cpus * PERIOD_US).round().max(1000.0) as u64);
-        let mut settings: Vec<(PathBuf, String)> = Vec::new();
-        match &self.hierarchy {
-            Hierarchy::V1 { .. } => {
-                let find = |controller: &str| {
-                    let known = self.roots.iter().find(|root| controls(root, controller));
-                    known.map(|root| root.join(node)).ok_or(format!(
-                        "this host has no cgroup hierarchy with the controller {controller}"
-                    ))
-                };
-                if let Some(quota) = quota_us {
-                    settings.push((find("cpu")?.join("cpu.cfs_quota_us"), quota.to_string()));
-                }
-                if let Some(bytes) = limits.memory {
-                    let file = find("memory")?.join("memory.limit_in_bytes");
-                    settings.push((file, bytes.to_string()));
-                }
-            }
-            Hierarchy::V2(_) => {
-                let dir = self.roots[0].join(node);
-                if let Some(quota) = quota_us {
-                    let text = format!("{quota} {}", PERIOD_US as u64);
-                    settings.push((dir.join("cpu.max"), text));
-                }
-                if let Some(bytes) = limits.memory {
-                    settings.push((dir.join("memory.max"), bytes.to_string()));
-                }
-            }
-        }
-        for (file, value) in settings {
+        for (file, value) in self.settings(node, limits)? {
             let dir = file.parent().unwrap_or(&file).to_path_buf();
-            if !self.made.contains(&dir) {
-                make(&dir)?;
-                self.made.push(dir.clone());
-            }
+            self.make(&dir)?;
             write(&file, &value)?;
             let (first, rest) = pids.split_first().ok_or("no process to limit")?;
             write(&dir.join("cgroup.procs"), &first.to_string())?;
@@ -152,6 +166,96 @@ impl Groups {
         }
         Ok(())
     }
+
+    /// What is to be written to which file for `limits` to hold.
+    fn settings(&self, node: &str, limits: &Limits) -> Result<Vec<(PathBuf, String)>, String> {
+        let quota = limits.cpus.map(|cpus| (cpus * PERIOD_US).round().max(1000.0) as u64);
+        let v1 = matches!(self.hierarchy, Hierarchy::V1 { .. });
+        let root = |file: &str| if v1 { self.root_with(file) } else { Ok(self.roots[0].clone()) };
+        let mut settings = Vec::new();
+        let mut set = |v1_file: &str, v2_file: &str, value: String| -> Result<(), String> {
+            let file = if v1 { v1_file } else { v2_file };
+            settings.push((root(v1_file)?.join(node).join(file), value));
+            Ok(())
+        };
+        if (limits.cpus.is_some() || limits.reserved_cpus.is_some()) && !v1 {
+            write(&self.roots[0].join("cgroup.subtree_control"), "+cpu")?;
+        }
+        if let Some(quota) = quota {
+            let value = if v1 { quota.to_string() } else { format!("{quota} {PERIOD_US}") };
+            set("cpu.cfs_quota_us", "cpu.max", value)?;
+        }
+        if let Some(cpus) = limits.reserved_cpus {
+            let (shares, weight) = (share(cpus, 2.0, 262_144.0), share(cpus, 1.0, 10_000.0));
+            let value = if v1 { shares } else { weight };
+            set("cpu.shares", "cpu.weight", value.to_string())?;
+        }
+        if let Some(bytes) = limits.memory {
+            set("memory.limit_in_bytes", "memory.max", bytes.to_string())?;
+        }
+        if let Some(bytes) = limits.reserved_memory {
+            set("memory.soft_limit_in_bytes", "memory.low", bytes.to_string())?;
+        }
+        Ok(settings)
+    }
+
+    /// The lab's root in version 1 whose groups have this file.
+    fn root_with(&self, file: &str) -> Result<PathBuf, String> {
+        // The top of a tree lacks some of its files; ours are below it.
+        let known = self.roots.iter().find(|root| root.join(file).exists());
+        let controller = file.split('.').next().unwrap_or(file);
+        known.cloned().ok_or_else(|| {
+            format!("this host has no cgroup hierarchy with the controller {controller}")
+        })
+    }
+
+    /// The folders of a node's groups: where time, memory and throttling are counted.
+    pub(crate) fn dirs(&self, node: &str) -> [Option<PathBuf>; 3] {
+        match &self.hierarchy {
+            Hierarchy::V1 { .. } => ["cpuacct.usage", "memory.usage_in_bytes", "cpu.cfs_quota_us"]
+                .map(|file| self.root_with(file).ok().map(|root| root.join(node))),
+            Hierarchy::V2(_) => [(); 3].map(|()| Some(self.roots[0].join(node))),
+        }
+    }
+
+    /// How many processes of a node were killed for want of memory so far.
+    pub(crate) fn memory_kills(&self, node: &str) -> u64 {
+        let [_, Some(dir), _] = self.dirs(node) else { return 0 };
+        let file = match self.hierarchy {
+            Hierarchy::V1 { .. } => "memory.oom_control",
+            Hierarchy::V2(_) => "memory.events",
+        };
+        let text = fs::read_to_string(dir.join(file)).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+    }
+
+    /// The limit on a node's memory, in bytes, if it has one.
+    pub(crate) fn memory_limit(&self, node: &str) -> Option<u64> {
+        let [_, Some(dir), _] = self.dirs(node) else { return None };
+        let file = match self.hierarchy {
+            Hierarchy::V1 { .. } => "memory.limit_in_bytes",
+            Hierarchy::V2(_) => "memory.max",
+        };
+        let limit: u64 = fs::read_to_string(dir.join(file)).ok()?.trim().parse().ok()?;
+        // Version 1 says "none" by a number of pages that no machine has.
+        (limit < 1 << 60).then_some(limit)
+    }
+
+    fn make(&mut self, dir: &Path) -> Result<(), String> {
+        if self.known.insert(dir.to_path_buf()) {
+            make(dir)?;
+            self.made.push(dir.to_path_buf());
+        }
+        Ok(())
+    }
+}
+
+/// The weight of `cpus`: what one CPU weighs is the most by the CPUs of this machine, so
+/// that weights are to each other as what is reserved.
+fn share(cpus: f64, least: f64, most: f64) -> u64 {
+    let here = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
+    (cpus / here * most).round().clamp(least, most) as u64
 }
 
 impl Drop for Groups {
@@ -167,15 +271,6 @@ impl Drop for Groups {
     }
 }
 
-/// What a group of version 2 hands down to those below it.
-const CONTROLLERS: &str = "+cpu +memory";
-
-/// Whether `dir` hands the controllers down already.
-fn hands_down(dir: &Path) -> bool {
-    let given = fs::read_to_string(dir.join("cgroup.subtree_control")).unwrap_or_default();
-    ["cpu", "memory"].iter().all(|c| given.split_whitespace().any(|have| have == *c))
-}
-
 /// Whether nodes can be limited here; what stands in the way if not.
 ///
 /// # Errors
@@ -185,18 +280,27 @@ pub fn can_limit() -> Result<&'static str, String> {
     let mut groups = Groups::find(&name)?;
     let _page = Page::write(&name, groups.roots()).map_err(|error| format!("write: {error}"))?;
     groups.begin()?;
-    Ok(match &groups.hierarchy {
-        Hierarchy::V1 { .. } => "cgroup v1",
-        Hierarchy::V2(_) => "cgroup v2",
-    })
+    Ok(groups.source().name())
 }
 
-/// Moves this process into the groups of the process `pid`, as far as they limit.
+/// Moves this process into the groups of the process `pid`. One that nothing limits is
+/// left where it is if it may not: what it uses is then not counted as the node's.
 pub(crate) fn join(pid: i32) -> io::Result<()> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let theirs = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
     let ours = fs::read_to_string("/proc/self/cgroup")?;
-    let dirs: Vec<PathBuf> = match find(&mounts, &theirs) {
+    for dir in groups_of(&mounts, &theirs, &ours) {
+        match fs::write(dir.join("cgroup.procs"), "0") {
+            Err(error) if is_limited(&dir) => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The folders of the groups of a process, as far as they are not ours too.
+fn groups_of(mounts: &str, theirs: &str, ours: &str) -> Vec<PathBuf> {
+    match crate::hierarchy::find(mounts, theirs) {
         Ok(Hierarchy::V1 { .. }) => {
             let group = |controller: &str| {
                 let line = theirs.lines().find(|line| {
@@ -214,7 +318,7 @@ pub(crate) fn join(pid: i32) -> io::Result<()> {
                 let path = line.splitn(3, ':').nth(2)?.trim_start_matches('/');
                 (!known).then(|| Path::new(mount).join(path))
             };
-            ["cpu", "memory"].into_iter().filter_map(group).collect()
+            ["cpu", "cpuacct", "memory"].into_iter().filter_map(group).collect()
         }
         Ok(Hierarchy::V2(_)) => {
             let path =
@@ -223,16 +327,26 @@ pub(crate) fn join(pid: i32) -> io::Result<()> {
                 let (left, _) = mount.split_once(" - cgroup2 ")?;
                 left.split(' ').nth(4)
             });
-            match (path(&theirs), mount) {
-                (Some(theirs), Some(mount)) if path(&ours) != Some(theirs.clone()) => {
+            match (path(theirs), mount) {
+                (Some(theirs), Some(mount)) if path(ours) != Some(theirs.clone()) => {
                     vec![Path::new(mount).join(theirs.trim_start_matches('/'))]
                 }
                 _ => Vec::new(),
             }
         }
         Err(_) => Vec::new(),
-    };
-    dirs.iter().try_for_each(|dir| fs::write(dir.join("cgroup.procs"), "0"))
+    }
+}
+
+/// Whether a group limits what is in it.
+fn is_limited(dir: &Path) -> bool {
+    let read = |file: &str| fs::read_to_string(dir.join(file)).unwrap_or_default();
+    let number = |file: &str| read(file).trim().parse::<i64>().ok();
+    let quota = number("cpu.cfs_quota_us").is_some_and(|quota| quota > 0);
+    let memory = number("memory.limit_in_bytes").is_some_and(|most| most < 1 << 60);
+    let unified = |file: &str| Some(read(file)).filter(|text| !text.is_empty());
+    let max = |file: &str| unified(file).is_some_and(|text| !text.starts_with("max"));
+    quota || memory || max("cpu.max") || max("memory.max")
 }
 
 /// Removes a group; its processes may still be on their way out.
@@ -245,61 +359,6 @@ pub(crate) fn remove(dir: &Path) {
             _ => return,
         }
     }
-}
-
-/// Picks the hierarchy from the process's mounts and its own groups.
-fn find(mounts: &str, own: &str) -> Result<Hierarchy, String> {
-    let mount = |kind: &str, option: &str| {
-        mounts.lines().find_map(|line| {
-            let (left, right) = line.split_once(" - ")?;
-            let mut right = right.split(' ');
-            let (fs, options) = (right.next()?, right.nth(1)?);
-            let fits = fs == kind && (option.is_empty() || options.split(',').any(|o| o == option));
-            fits.then(|| left.split(' ').nth(4).map(PathBuf::from)).flatten()
-        })
-    };
-    let group = |controller: &str| {
-        own.lines().find_map(|line| {
-            let mut parts = line.splitn(3, ':').skip(1);
-            let fits = parts.next()?.split(',').any(|c| c == controller);
-            fits.then(|| parts.next()).flatten()
-        })
-    };
-    let within = |mount: PathBuf, group: Option<&str>| {
-        let dir = mount.join(group.unwrap_or("/").trim_start_matches('/'));
-        // In a container the path may be the host's, and not be seen from here.
-        if dir.is_dir() { dir } else { mount }
-    };
-    // Root's own group is full of others' processes, as a login's is; that at the
-    // top may have groups and processes both.
-    let may_write = |dir: &Path| nix::unistd::access(dir, AccessFlags::W_OK).is_ok();
-    let top = |dir: PathBuf| match hands_down(&dir) && may_write(&dir) {
-        true => dir,
-        false => within(dir, group("")),
-    };
-    if let Some(dir) = mount("cgroup2", "").map(top) {
-        let controllers = fs::read_to_string(dir.join("cgroup.controllers")).unwrap_or_default();
-        if ["cpu", "memory"].iter().all(|c| controllers.split_whitespace().any(|have| have == *c)) {
-            return Ok(Hierarchy::V2(dir));
-        }
-    }
-    let v1 =
-        |controller: &str| mount("cgroup", controller).map(|dir| within(dir, group(controller)));
-    match (v1("cpu"), v1("memory")) {
-        (None, None) => Err("neither cgroup v2 with the controllers cpu and memory nor \
-                             cgroup v1 is mounted here"
-            .to_owned()),
-        (cpu, memory) => Ok(Hierarchy::V1 { cpu, memory }),
-    }
-}
-
-/// Whether the group that was made at `root` has the controller's files.
-fn controls(root: &Path, controller: &str) -> bool {
-    let file = match controller {
-        "cpu" => "cpu.cfs_quota_us",
-        _ => "memory.limit_in_bytes",
-    };
-    root.join(file).exists()
 }
 
 fn make(dir: &Path) -> Result<(), String> {
@@ -320,42 +379,31 @@ fn write(file: &Path, value: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    const V1: &str = "33 31 0:30 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n\
-                      35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
-
     #[test]
-    fn finds_version_1() {
-        let own = "4:memory:/not/seen/here\n1:cpu,cpuacct:/\n0::/\n";
-        let Ok(Hierarchy::V1 { cpu: Some(cpu), memory: Some(memory) }) = find(V1, own) else {
-            panic!("two controllers")
-        };
-        assert_eq!(cpu, Path::new("/sys/fs/cgroup/cpu/"));
-        assert_eq!(memory, Path::new("/sys/fs/cgroup/memory"));
+    fn a_program_killed_for_memory_is_told_its_limit() {
+        let killed = |limit| OutOfMemory { limit }.to_string();
+        assert_eq!(killed(Some(64 << 20)), "out of memory, limit 64 MiB");
+        assert!(killed(None).contains("the whole machine"));
     }
 
     #[test]
-    fn finds_version_2_where_it_has_controllers() {
-        let root = tempfile::tempdir().unwrap();
-        fs::write(root.path().join("cgroup.controllers"), "cpuset cpu io memory\n").unwrap();
-        let mounts =
-            format!("{V1}41 31 0:38 / {} rw - cgroup2 cgroup2 rw\n", root.path().display());
-        assert!(matches!(find(&mounts, "0::/\n"), Ok(Hierarchy::V2(_))));
-        // Below a top that hands nothing down, in the process's own group.
-        let own = root.path().join("user");
-        fs::create_dir(&own).unwrap();
-        fs::write(own.join("cgroup.controllers"), "cpu memory\n").unwrap();
-        let Ok(Hierarchy::V2(dir)) = find(&mounts, "0::/user\n") else { panic!("version 2") };
-        assert_eq!(dir, own);
-        fs::write(root.path().join("cgroup.subtree_control"), "cpu io memory\n").unwrap();
-        let Ok(Hierarchy::V2(dir)) = find(&mounts, "0::/user\n") else { panic!("version 2") };
-        assert_eq!(dir, root.path());
-        fs::remove_file(root.path().join("cgroup.subtree_control")).unwrap();
-        fs::write(root.path().join("cgroup.controllers"), "\n").unwrap();
-        assert!(matches!(find(&mounts, "0::/\n"), Ok(Hierarchy::V1 { .. })));
+    fn weights_are_to_each_other_as_what_is_reserved() {
+        let here = std::thread::available_parallelism().unwrap().get() as f64;
+        assert_eq!(share(here, 1.0, 10_000.0), 10_000);
+        assert_eq!(share(here / 4.0, 1.0, 10_000.0), 2_500);
+        assert_eq!(share(1e-9, 2.0, 262_144.0), 2);
     }
 
     #[test]
-    fn none_is_an_error_that_says_so() {
-        assert!(find("", "").unwrap_err().contains("neither"));
+    fn a_group_limits_what_is_in_it_by_any_of_its_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |file: &str, text: &str| fs::write(dir.path().join(file), text).unwrap();
+        assert!(!is_limited(dir.path()));
+        put("cpu.max", "max 100000\n");
+        put("memory.limit_in_bytes", "9223372036854771712\n");
+        put("cpu.cfs_quota_us", "-1\n");
+        assert!(!is_limited(dir.path()));
+        put("cpu.max", "50000 100000\n");
+        assert!(is_limited(dir.path()));
     }
 }

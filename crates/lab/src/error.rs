@@ -62,6 +62,16 @@ pub enum Error {
         /// The hard limit.
         limit: u64,
     },
+    /// An interface of the host's could not be had for the lab.
+    #[error("the interface {interface} cannot be had for the lab: {why}\n  {mend}")]
+    Hardware {
+        /// Its name.
+        interface: String,
+        /// What is in the way.
+        why: String,
+        /// What helps.
+        mend: String,
+    },
     /// CPU or memory limits were asked for and cannot be had.
     #[error("could not limit node {node}: {why}\n  {mend}")]
     Limits {
@@ -146,6 +156,16 @@ fn hint(failure: &Failure) -> &'static str {
         }
         tried if tried.starts_with("bind the node's own file over /etc/resolv.conf") => {
             "\n  `dns` puts a file over the host's, which has none: touch /etc/resolv.conf"
+        }
+        "make a time namespace" => {
+            "\n  `clock_offset` needs time namespaces: Linux 5.6 or later with CONFIG_TIME_NS, and \
+             a /proc that is not masked; or take it out of the experiment"
+        }
+        tried if tried.ends_with("on, which is no device with characters") => {
+            "\n  `device` takes serial ports and the like: see ls -l, the first letter is a c"
+        }
+        tried if tried.starts_with("pass the device") => {
+            "\n  is it plugged in, and its driver there? see dmesg | tail"
         }
         tried if tried.starts_with("mount an overlay") => {
             "\n  a root of a node's own needs overlayfs: modprobe overlay; without root, \

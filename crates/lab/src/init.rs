@@ -2,10 +2,13 @@
 //! runs programs in it and reaps them; when it ends, the kernel ends all else
 //! in the node.
 
+use crate::clock::Clock;
 use crate::interface;
 use crate::nat;
-use crate::program::{self, Start};
-use crate::root::{self, Home};
+use crate::nursery::Shared;
+use crate::program::{self, Own, Start};
+use crate::root;
+use crate::sysfs;
 use crate::veth::{self, Veth};
 use crate::wire::{Exit, Failure, FromInit, Link, NodeSpec, ToInit, UPLINK, Usage, receive, send};
 use nix::errno::Errno;
@@ -18,13 +21,12 @@ use nix::sys::socket::MsgFlags;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-/// Lives the life of an init. With `wire`, its interfaces are veth pairs with the
-/// other ends in that network namespace.
-pub(crate) fn init(socket: &OwnedFd, wire: Option<&OwnedFd>) -> ! {
+/// Lives the life of an init.
+pub(crate) fn init(socket: &OwnedFd, shared: &Shared) -> ! {
     // The socket's end of file says the same; this also holds when the nursery
     // alone is killed.
     let _ = set_pdeathsig(Signal::SIGKILL);
-    let status = match live(socket, wire) {
+    let status = match live(socket, shared) {
         Ok(()) => 0,
         Err(failure) => {
             let _ = send(socket, &FromInit::Failed(failure), &[]);
@@ -36,7 +38,8 @@ pub(crate) fn init(socket: &OwnedFd, wire: Option<&OwnedFd>) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-fn live(socket: &OwnedFd, wire: Option<&OwnedFd>) -> Result<(), Failure> {
+fn live(socket: &OwnedFd, shared: &Shared) -> Result<(), Failure> {
+    let wire = shared.wire.as_ref();
     let failed = |error: std::io::Error| {
         let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
         Failure::of("hear from the tool", errno)
@@ -47,6 +50,7 @@ fn live(socket: &OwnedFd, wire: Option<&OwnedFd>) -> Result<(), Failure> {
         return Ok(());
     };
     let taps = set_up(&spec, first, link, wire)?;
+    sysfs::mount_own(&shared.mounted);
     if let Some(gateway) = spec.setting.gateway {
         interface::default_route(gateway)?;
     }
@@ -59,10 +63,19 @@ fn live(socket: &OwnedFd, wire: Option<&OwnedFd>) -> Result<(), Failure> {
     let home = match &spec.setting.root {
         Some(root) => Some(root::enter(&spec, root)?),
         None => {
+            // It sees the host's devices already; those that it needs must be there.
+            for device in &spec.setting.devices {
+                root::device(device)?;
+            }
             spec.setting.resolver.map_or(Ok(()), root::ask_server)?;
             None
         }
     };
+    let clock = match spec.setting.clock_ahead {
+        0 => None,
+        ahead => Some(Clock::ahead(ahead)?),
+    };
+    let own = Own { home, clock };
     let raw: Vec<_> = taps.iter().map(AsRawFd::as_raw_fd).collect();
     send(socket, &FromInit::Up, &raw).map_err(failed)?;
     drop(taps);
@@ -92,7 +105,7 @@ fn live(socket: &OwnedFd, wire: Option<&OwnedFd>) -> Result<(), Failure> {
             match receive(socket, MsgFlags::empty()).map_err(failed)? {
                 Some((message, fds)) => match links.obey(&message, &fds) {
                     true => {}
-                    false => obey(socket, message, fds, &mut programs, home.as_ref()),
+                    false => obey(socket, message, fds, &mut programs, &own),
                 },
                 None => return Ok(()),
             }
@@ -164,12 +177,12 @@ fn obey(
     message: ToInit,
     fds: Vec<OwnedFd>,
     programs: &mut HashMap<i32, u64>,
-    home: Option<&Home>,
+    own: &Own,
 ) {
     match message {
         ToInit::SetUp { .. } | ToInit::Impair { .. } | ToInit::Passed { .. } => {}
         ToInit::Run { id, argv, env, cwd, control } => {
-            let answer = match program::start(Start { argv, env, cwd, fds, control }, home) {
+            let answer = match program::start(Start { argv, env, cwd, fds, control }, own) {
                 Ok(pid) => {
                     programs.insert(pid, id);
                     FromInit::Started { id }
@@ -183,6 +196,12 @@ fn obey(
                 // SAFETY: a plain system call; the group is one that we made,
                 // and its leader is not reaped yet, so the number is its own.
                 unsafe { libc::kill(-pid, signal) };
+            }
+        }
+        // The others see the nursery's. Who has spoiled /etc has no names of newcomers.
+        ToInit::Hosts { hosts } => {
+            if own.home.is_some() {
+                let _ = root::supply("hosts", hosts.as_bytes());
             }
         }
         // SAFETY: a plain system call; from an init it reaches all of its namespace

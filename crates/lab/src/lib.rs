@@ -6,12 +6,16 @@
 //! the tool ends, however it ends: what they hold on to is a socket to it.
 
 mod cgroup;
+mod clock;
 mod enter;
 mod error;
+mod hardware;
+mod hierarchy;
 mod impair;
 mod init;
 mod interface;
 mod ledger;
+mod meter;
 mod nat;
 mod netem;
 mod netlink;
@@ -19,16 +23,20 @@ mod nodes;
 mod nursery;
 mod program;
 mod root;
+mod switches;
+mod sysfs;
 mod usage;
 mod user;
 mod veth;
 mod wire;
 
-pub use cgroup::{Limits, can_limit};
+pub use cgroup::{Limits, OutOfMemory, can_limit};
 pub use enter::{enter, enter_files, set_host_name, set_mtu};
 pub use error::Error;
+pub use hardware::attach;
 pub use impair::try_netem;
 pub use ledger::{Leftover, collect, ledger_dir, own_dir};
+pub use meter::{Meter, Reading, Source};
 pub use netem::{
     Chance, DISTRIBUTION_MOST, DISTRIBUTION_SCALE, JITTER_MOST, Loss, Netem, Passed, Slot,
 };

@@ -109,21 +109,37 @@ pub(crate) fn ask(request: &[u8]) -> Result<Vec<u8>, Errno> {
 /// Sends a request to a part of the kernel and hears what comes of it: nothing but
 /// that it was done, or what was asked for, without the message's header.
 pub(crate) fn exchange(family: libc::c_int, request: &[u8]) -> Result<Vec<u8>, Errno> {
-    // SAFETY: a plain system call; a valid descriptor is owned at once.
-    let socket = unsafe {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        let fd = libc::socket(libc::AF_NETLINK, kind, family);
-        OwnedFd::from_raw_fd(Errno::result(fd)?)
-    };
-    setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(PATIENCE_S, 0))?;
-    let fd = socket.as_raw_fd();
-    // SAFETY: the request is readable for its whole length.
-    Errno::result(unsafe { libc::send(fd, request.as_ptr().cast(), request.len(), 0) })?;
-    // An error has the request behind it, which may not fit and is not looked at.
-    let mut answer = [0u8; 8192];
-    // SAFETY: the answer is writable for its whole length.
-    let n = unsafe { libc::recv(fd, answer.as_mut_ptr().cast(), answer.len(), 0) };
-    heard(&answer[..Errno::result(n)? as usize])
+    Socket::open(family)?.exchange(request)
+}
+
+/// A way to talk to a part of the kernel.
+#[derive(Debug)]
+pub(crate) struct Socket(OwnedFd);
+
+impl Socket {
+    /// One to the part `family` (`NETLINK_...`).
+    pub fn open(family: libc::c_int) -> Result<Self, Errno> {
+        // SAFETY: a plain system call; a valid descriptor is owned at once.
+        let socket = unsafe {
+            let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+            let fd = libc::socket(libc::AF_NETLINK, kind, family);
+            OwnedFd::from_raw_fd(Errno::result(fd)?)
+        };
+        setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(PATIENCE_S, 0))?;
+        Ok(Self(socket))
+    }
+
+    /// As [`exchange`].
+    pub fn exchange(&self, request: &[u8]) -> Result<Vec<u8>, Errno> {
+        let fd = self.0.as_raw_fd();
+        // SAFETY: the request is readable for its whole length.
+        Errno::result(unsafe { libc::send(fd, request.as_ptr().cast(), request.len(), 0) })?;
+        // An error has the request behind it, which may not fit and is not looked at.
+        let mut answer = [0u8; 8192];
+        // SAFETY: the answer is writable for its whole length.
+        let n = unsafe { libc::recv(fd, answer.as_mut_ptr().cast(), answer.len(), 0) };
+        heard(&answer[..Errno::result(n)? as usize])
+    }
 }
 
 /// What a message from the kernel says.

@@ -1,21 +1,23 @@
 //! The lab itself: nodes brought up, programs run in them, all of it taken down.
 
-use crate::cgroup::{Groups, Limits};
+mod arrivals;
+
+use crate::cgroup::{Groups, Limits, OutOfMemory};
 use crate::error::Error;
 use crate::ledger::Page;
+use crate::meter::Meter;
 use crate::nursery::{CONTROL, NURSERY};
 use crate::wire::{
-    Exit, Failure, FromInit, FromNursery, Link, NodeSpec, ToInit, ToNursery, Usage, pair, receive,
-    send,
+    Exit, Failure, FromNursery, Link, NodeSpec, ToInit, ToNursery, Usage, pair, receive, send,
 };
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{MsgFlags, Shutdown, shutdown};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -86,20 +88,35 @@ pub const FIRST_INTERFACE: u32 = 1_000;
 /// Descriptors that the tool needs beside two a node: its own files, and a
 /// program's output and control socket on their way.
 const SPARE_FILES: u64 = 256;
+/// Files that a meter keeps open for each node.
+const METERED: u64 = 10;
 
 /// A lab that is up. Dropping it takes it down.
 #[derive(Debug)]
 pub struct Lab {
-    pub(crate) sockets: Arc<Vec<OwnedFd>>,
+    pub(crate) sockets: Vec<Arc<OwnedFd>>,
     pids: Vec<i32>,
     pub(crate) names: Vec<String>,
     /// Nodes that were destroyed.
     gone: Vec<bool>,
+    /// Nodes with a root of their own.
+    rooted: Vec<bool>,
     events: Receiver<Event>,
-    reader: Option<JoinHandle<()>>,
+    sender: Sender<Event>,
+    /// One for those nodes that came together.
+    readers: Vec<JoinHandle<()>>,
+    link: Link,
+    /// The number of the next interface.
+    next: u32,
     nursery: Child,
     control: Option<OwnedFd>,
     groups: Option<(Groups, Page)>,
+    /// Why nodes are in no groups that count, if they are not.
+    uncounted: Option<String>,
+    /// Whether a node was ever limited.
+    limited: Vec<Arc<AtomicBool>>,
+    /// Processes of nodes that were killed for want of memory, as far as that was told.
+    memory_kills: Vec<u64>,
 }
 
 impl Lab {
@@ -117,53 +134,38 @@ impl Lab {
         link: Link,
     ) -> Result<(Self, Vec<Vec<OwnedFd>>), Error> {
         raise_files(members.len())?;
-        let mut groups = limits(members)?;
+        let limits = shares(members)?;
+        let limited = members.iter().find(|member| !member.limits.is_none());
+        let (groups, uncounted) = match (make_groups(), limited) {
+            (Ok(groups), _) => (Some(groups), None),
+            (Err(why), Some(limited)) => return Err(no_limits(&limited.spec.name, why)),
+            (Err(why), None) => (None, Some(why)),
+        };
         let (nursery, control) = nursery(tool)?;
         // From here on the nursery ends when `control` is closed, by any return.
-        let (_events, events) = channel();
+        let (sender, events) = channel();
         let mut lab = Self {
-            sockets: Arc::new(Vec::new()),
+            sockets: Vec::with_capacity(members.len()),
             pids: Vec::with_capacity(members.len()),
-            gone: vec![false; members.len()],
-            names: members.iter().map(|member| member.spec.name.clone()).collect(),
+            gone: Vec::new(),
+            rooted: Vec::new(),
+            names: Vec::new(),
             events,
-            reader: None,
+            sender,
+            readers: Vec::new(),
+            link,
+            next: FIRST_INTERFACE,
             nursery,
             control: Some(control),
-            groups: None,
+            groups,
+            uncounted,
+            limited: Vec::new(),
+            memory_kills: Vec::new(),
         };
+        let must = limited.is_some();
         lab.ask(&ToNursery::Prepare { hosts: hosts.to_owned(), link }, &[])?;
-        let mut sockets = Vec::with_capacity(members.len());
-        let mut first = FIRST_INTERFACE;
-        for member in members {
-            let (ours, theirs) = pair().map_err(Error::io("make a node's socket"))?;
-            let pid = match lab.ask(&ToNursery::Spawn, &[theirs.as_raw_fd()])? {
-                FromNursery::Spawned(pid) => pid,
-                _ => return Err(Error::Gone { who: "the nursery".to_owned() }),
-            };
-            lab.pids.push(pid);
-            if let Some((groups, _)) = groups.as_mut().filter(|_| !member.limits.is_none()) {
-                let limited = groups.limit(&member.spec.name, &[pid], &member.limits);
-                limited.map_err(|why| no_limits(&member.spec.name, why))?;
-            }
-            send(&ours, &ToInit::SetUp { spec: member.spec.clone(), first, link }, &[])
-                .map_err(Error::io("tell an init what its node is"))?;
-            first += member.spec.interfaces.len() as u32;
-            sockets.push(ours);
-        }
-        let mut taps = Vec::with_capacity(members.len());
-        for (socket, member) in sockets.iter().zip(members) {
-            taps.push(await_up(socket, &member.spec.name)?);
-        }
-        lab.groups = groups;
-        lab.sockets = Arc::new(sockets);
-        let (sender, events) = channel();
-        lab.events = events;
-        let shared = lab.sockets.clone();
-        let reader = std::thread::Builder::new().name("lab".into());
-        let reader = reader.spawn(move || read(&shared, &sender));
-        lab.reader = Some(reader.map_err(Error::io("start the lab's thread"))?);
-        Ok((lab, taps))
+        let ends = lab.settle(members, &limits, must)?;
+        Ok((lab, ends))
     }
 
     /// The inits' process ids, as seen from here, in the order of the members.
@@ -220,11 +222,42 @@ impl Lab {
     pub fn limit(&mut self, node: usize, limits: &Limits) -> Result<(), Error> {
         let name = &self.names[node];
         if self.groups.is_none() {
-            self.groups = Some(make_groups(name)?);
+            self.groups = Some(make_groups().map_err(|why| no_limits(name, why))?);
         }
         let Some((groups, _)) = &mut self.groups else { return Ok(()) };
         let pids = crate::usage::members(self.pids[node]);
-        groups.limit(name, &pids, limits).map_err(|why| no_limits(name, why))
+        groups.limit(name, &pids, limits).map_err(|why| no_limits(name, why))?;
+        self.limited[node].store(true, Relaxed);
+        Ok(())
+    }
+
+    /// Something that reads what nodes use: from their control groups, or from `/proc`
+    /// where there are none. It may be read on any thread, and outlive the lab.
+    pub fn meter(&self) -> Meter {
+        let Some((groups, _)) = self.groups.as_ref().filter(|_| self.uncounted.is_none()) else {
+            return Meter::of_processes(&self.pids);
+        };
+        let source = groups.source();
+        let dirs = self.names.iter().map(|name| groups.dirs(name)).collect();
+        Meter::of_groups(source, &self.pids, dirs, &self.limited)
+    }
+
+    /// Why [`Self::meter`] has no control groups to read, if it has none.
+    pub fn uncounted(&self) -> Option<&str> {
+        self.uncounted.as_deref()
+    }
+
+    /// Whether something in a node was killed for want of memory since this was last
+    /// asked. Nobody knows where there are no control groups.
+    ///
+    /// # Panics
+    /// When there is no such node.
+    pub fn out_of_memory(&mut self, node: usize) -> Option<OutOfMemory> {
+        let (groups, _) = self.groups.as_ref()?;
+        let name = &self.names[node];
+        let kills = groups.memory_kills(name);
+        let told = std::mem::replace(&mut self.memory_kills[node], kills);
+        (kills > told).then(|| OutOfMemory { limit: groups.memory_limit(name) })
     }
 
     /// Ends a node, and with it all that runs in it.
@@ -271,7 +304,7 @@ impl Drop for Lab {
         drop(self.control.take());
         // The nursery ends when the last of its nodes has.
         let _ = self.nursery.wait();
-        if let Some(reader) = self.reader.take() {
+        for reader in self.readers.drain(..) {
             let _ = reader.join();
         }
     }
@@ -300,82 +333,55 @@ fn nursery(tool: &Path) -> Result<(Child, OwnedFd), Error> {
     Ok((nursery, ours))
 }
 
-fn await_up(socket: &OwnedFd, node: &str) -> Result<Vec<OwnedFd>, Error> {
-    match receive(socket, MsgFlags::empty()).map_err(Error::io("hear from an init"))? {
-        Some((FromInit::Up, taps)) => Ok(taps),
-        Some((FromInit::Failed(failure), _)) => Err(Error::Node { node: node.to_owned(), failure }),
-        Some(_) | None => Err(Error::Gone { who: format!("the init of {node}") }),
-    }
-}
-
-/// Reads what inits say until all of them are gone.
-fn read(sockets: &[OwnedFd], events: &Sender<Event>) {
-    let mut alive: Vec<usize> = (0..sockets.len()).collect();
-    while !alive.is_empty() {
-        let mut ready: Vec<_> = alive
-            .iter()
-            .map(|node| PollFd::new(sockets[*node].as_fd(), PollFlags::POLLIN))
-            .collect();
-        if poll(&mut ready, PollTimeout::NONE).is_err() {
-            continue;
-        }
-        let spoken: Vec<bool> = ready.iter().map(|fd| fd.any().unwrap_or(true)).collect();
-        let mut spoken = spoken.into_iter();
-        alive.retain(|node| {
-            if !spoken.next().unwrap_or(false) {
-                return true;
-            }
-            let (event, alive) = match receive(&sockets[*node], MsgFlags::MSG_DONTWAIT) {
-                Ok(Some((FromInit::Started { id }, _))) => (Some(Event::Started { id }), true),
-                Ok(Some((FromInit::NotStarted { id, failure }, _))) => {
-                    (Some(Event::NotStarted { id, failure }), true)
-                }
-                Ok(Some((FromInit::Ended { id, exit, usage }, _))) => {
-                    (Some(Event::Ended { id, exit, usage }), true)
-                }
-                Ok(Some(_)) => (None, true),
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => (None, true),
-                Ok(None) | Err(_) => (Some(Event::NodeGone { node: *node }), false),
-            };
-            if let Some(event) = event {
-                // Nobody listens any more while the lab is taken down.
-                let _ = events.send(event);
-            }
-            alive
-        });
-    }
-}
-
-fn limits(members: &[Member]) -> Result<Option<(Groups, Page)>, Error> {
-    let Some(first) = members.iter().find(|member| !member.limits.is_none()) else {
-        return Ok(None);
+/// The limits of all nodes. Where some have CPUs reserved, the others share those that
+/// are left: all weigh what they are to have.
+fn shares(members: &[Member]) -> Result<Vec<Limits>, Error> {
+    let mut limits: Vec<Limits> = members.iter().map(|member| member.limits).collect();
+    let reserved: Vec<f64> = limits.iter().filter_map(|limits| limits.reserved_cpus).collect();
+    let Some(first) = members.iter().find(|member| member.limits.reserved_cpus.is_some()) else {
+        return Ok(limits);
     };
-    make_groups(&first.spec.name).map(Some)
+    let here = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
+    let (all, others) = (reserved.iter().sum::<f64>(), limits.len() - reserved.len());
+    let left = here - all;
+    if left < 0.0 || (left == 0.0 && others > 0) {
+        let why = format!("{all} CPUs are reserved in all, and this machine has {here}");
+        let mend = "reserve less, and something for nodes without a reservation";
+        return Err(Error::Limits { node: first.spec.name.clone(), why, mend });
+    }
+    for limits in limits.iter_mut().filter(|limits| limits.reserved_cpus.is_none()) {
+        limits.reserved_cpus = Some(left / others as f64);
+    }
+    Ok(limits)
 }
 
-/// Groups for a lab, of which `first` is the first node to be limited.
-fn make_groups(first: &str) -> Result<(Groups, Page), Error> {
+/// Groups for a lab, none made yet but those that hold them all.
+fn make_groups() -> Result<(Groups, Page), String> {
     static LABS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-    let lab = LABS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let lab = LABS.fetch_add(1, Relaxed);
     let name = format!("thingbed-{}-{lab}", std::process::id());
-    let mut groups = Groups::find(&name).map_err(|why| no_limits(first, why))?;
-    let page = Page::write(&name, groups.roots()).map_err(Error::io("write the ledger"))?;
-    groups.begin().map_err(|why| no_limits(first, why))?;
+    let mut groups = Groups::find(&name)?;
+    let page = Page::write(&name, groups.roots());
+    let page = page.map_err(|error| format!("write the ledger: {error}"))?;
+    groups.begin()?;
     Ok((groups, page))
 }
 
 fn no_limits(node: &str, why: String) -> Error {
     let mend = match nix::unistd::geteuid().is_root() {
-        true => "mount cgroup v2 with the controllers cpu and memory, or take `limits` out",
+        true => {
+            "mount cgroup v2 with the controllers cpu and memory, or take `limits` and `reserve` out"
+        }
         false => {
             "run as root, or have a group delegated (systemd-run --user --scope -p Delegate=yes), \
-             or take `limits` out of the experiment"
+             or take `limits` and `reserve` out of the experiment"
         }
     };
     Error::Limits { node: node.to_owned(), why, mend }
 }
 
-/// Two descriptors a node are needed, and the soft limit is made for less.
+/// Two descriptors a node are needed, as many as that again on the way, and some more
+/// by a meter if they can be had; the soft limit is made for less.
 fn raise_files(nodes: usize) -> Result<(), Error> {
     let failed =
         |errno: nix::errno::Errno| Error::io("raise the limit on open files")(errno.into());
@@ -384,7 +390,7 @@ fn raise_files(nodes: usize) -> Result<(), Error> {
     if needed > hard {
         return Err(Error::Files { nodes, needed, limit: hard });
     }
-    if needed > soft {
+    if needed + METERED * nodes as u64 > soft && soft < hard {
         setrlimit(Resource::RLIMIT_NOFILE, hard, hard).map_err(failed)?;
     }
     Ok(())

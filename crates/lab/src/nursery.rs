@@ -4,6 +4,7 @@
 //! thread, and because pages shared with one small parent keep a node cheap.
 
 use crate::init;
+use crate::sysfs;
 use crate::wire::{Failure, FromNursery, Link, ToNursery, receive, send};
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -13,7 +14,7 @@ use nix::sys::socket::MsgFlags;
 use nix::sys::wait::waitpid;
 use nix::unistd::{Pid, getegid, geteuid};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The hidden command that turns a process into a nursery, its first argument.
 pub const NURSERY: &str = "__nursery";
@@ -45,20 +46,24 @@ pub fn nursery() -> std::process::ExitCode {
 }
 
 fn serve(socket: &OwnedFd, children: &mut Vec<Pid>) {
-    let mut wire = None;
+    let mut shared = Shared::default();
     while let Ok(Some((message, fds))) = receive::<ToNursery>(socket, MsgFlags::empty()) {
         let answer = match message {
             ToNursery::Prepare { hosts, link } => prepare(&hosts, link).map(|made| {
-                wire = made;
+                shared = made;
                 FromNursery::Ready
             }),
             ToNursery::Spawn => match fds.into_iter().next() {
-                Some(control) => spawn(socket, control, wire.as_ref()).map(|pid| {
+                Some(control) => spawn(socket, control, &shared).map(|pid| {
                     children.push(pid);
                     FromNursery::Spawned(pid.as_raw())
                 }),
                 None => Err(Failure::of("take over an init's socket", Errno::EBADF)),
             },
+            // Nodes have the same file bound over their own.
+            ToNursery::Hosts { hosts } => {
+                write_hosts(Path::new("/etc/hosts"), &hosts).map(|()| FromNursery::Ready)
+            }
         };
         let answer = answer.unwrap_or_else(FromNursery::Failed);
         if send(socket, &answer, &[]).is_err() {
@@ -67,10 +72,18 @@ fn serve(socket: &OwnedFd, children: &mut Vec<Pid>) {
     }
 }
 
+/// What all nodes have in common.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    /// With veth pairs, the network namespace that the medium's ends are in.
+    pub wire: Option<OwnedFd>,
+    /// What is mounted below the host's `/sys`.
+    pub mounted: Vec<PathBuf>,
+}
+
 /// Makes the mount namespace that all nodes copy: private, with the lab's hosts
-/// file over the host's. With veth pairs also the network namespace, given back,
-/// that the medium's ends are in.
-fn prepare(hosts: &str, link: Link) -> Result<Option<OwnedFd>, Failure> {
+/// file over the host's.
+fn prepare(hosts: &str, link: Link) -> Result<Shared, Failure> {
     if !geteuid().is_root() {
         user_namespace()?;
     }
@@ -87,14 +100,13 @@ fn prepare(hosts: &str, link: Link) -> Result<Option<OwnedFd>, Failure> {
     mount(Some("hosts"), "/tmp", Some("tmpfs"), MsFlags::empty(), Some("mode=755,size=16m"))
         .map_err(tried("mount a tmpfs"))?;
     let file = Path::new("/tmp/hosts");
-    std::fs::write(file, hosts).map_err(|error| {
-        Failure::of("write the hosts file", Errno::from_raw(error.raw_os_error().unwrap_or(5)))
-    })?;
+    write_hosts(file, hosts)?;
     mount(Some(file), "/etc/hosts", none, MsFlags::MS_BIND, none)
         .map_err(tried("bind the lab's hosts file over /etc/hosts"))?;
     umount2("/tmp", MntFlags::MNT_DETACH).map_err(tried("detach the tmpfs"))?;
+    let mounted = sysfs::mounted();
     if link != Link::Veth {
-        return Ok(None);
+        return Ok(Shared { wire: None, mounted });
     }
     unshare(CloneFlags::CLONE_NEWNET)
         .map_err(tried("make a network namespace for the medium's ends"))?;
@@ -102,7 +114,14 @@ fn prepare(hosts: &str, link: Link) -> Result<Option<OwnedFd>, Failure> {
         let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
         Failure::of("open the network namespace of the medium's ends", errno)
     })?;
-    Ok(Some(wire.into()))
+    Ok(Shared { wire: Some(wire.into()), mounted })
+}
+
+fn write_hosts(file: &Path, hosts: &str) -> Result<(), Failure> {
+    std::fs::write(file, hosts).map_err(|error| {
+        let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
+        Failure::of("write the hosts file", errno)
+    })
 }
 
 /// Becomes root of a user namespace of its own.
@@ -123,7 +142,7 @@ fn user_namespace() -> Result<(), Failure> {
 }
 
 /// Clones an init into namespaces of its own.
-fn spawn(socket: &OwnedFd, control: OwnedFd, wire: Option<&OwnedFd>) -> Result<Pid, Failure> {
+fn spawn(socket: &OwnedFd, control: OwnedFd, shared: &Shared) -> Result<Pid, Failure> {
     let namespaces = libc::CLONE_NEWNET
         | libc::CLONE_NEWNS
         | libc::CLONE_NEWPID
@@ -142,7 +161,7 @@ fn spawn(socket: &OwnedFd, control: OwnedFd, wire: Option<&OwnedFd>) -> Result<P
     if pid == 0 {
         // SAFETY: the child's own copy of a descriptor that it does not need.
         unsafe { libc::close(socket.as_raw_fd()) };
-        init::init(&control, wire);
+        init::init(&control, shared);
     }
     Ok(Pid::from_raw(pid as i32))
 }

@@ -1,5 +1,6 @@
 //! Starting a program in a node, and saying why one cannot be started.
 
+use crate::clock::Clock;
 use crate::root::Home;
 use crate::wire::Failure;
 use nix::errno::Errno;
@@ -27,9 +28,18 @@ pub(crate) struct Start {
     pub control: bool,
 }
 
+/// What a node has of its own, seen by what runs in it.
+#[derive(Debug)]
+pub(crate) struct Own {
+    pub home: Option<Home>,
+    pub clock: Option<Clock>,
+}
+
 /// Starts it; gives its process id. In a node with a root of its own, programs see
-/// that and nothing else, but for the tool's own, which need the host's libraries.
-pub(crate) fn start(start: Start, home: Option<&Home>) -> Result<i32, Failure> {
+/// that and nothing else, but for the tool's own, which need the host's libraries; and
+/// these measure by the machine's clock.
+pub(crate) fn start(start: Start, own: &Own) -> Result<i32, Failure> {
+    let home = own.home.as_ref();
     let Start { argv, env, cwd, fds, control } = start;
     let mut fds = fds.into_iter();
     let (Some(program), Some(stdout), Some(stderr)) = (argv.first(), fds.next(), fds.next()) else {
@@ -38,6 +48,9 @@ pub(crate) fn start(start: Start, home: Option<&Home>) -> Result<i32, Failure> {
     let control = if control { fds.next() } else { None };
     let mut command = Command::new(program);
     command.args(&argv[1..]).process_group(0);
+    if let (Some(clock), None) = (&own.clock, &control) {
+        clock.give(&mut command);
+    }
     let mut folder = cwd;
     match home {
         None => drop(command.current_dir(&folder)),

@@ -14,7 +14,7 @@ use nix::unistd::{chdir, pivot_root};
 use std::fs;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// A node whose root is its own, seen from its init.
@@ -43,8 +43,11 @@ pub(crate) fn enter(spec: &NodeSpec, root: &Root) -> Result<Home, Failure> {
     let hosts = fs::read("/etc/hosts").unwrap_or_default();
     let common = DEVICES.iter().map(|name| Path::new("/dev").join(name));
     let mut devices = Vec::new();
-    for path in common.chain(spec.setting.devices.iter().cloned()) {
+    for path in common {
         devices.push((path_to(&path, OFlag::O_PATH)?, path));
+    }
+    for path in &spec.setting.devices {
+        devices.push((device(path)?, path.clone()));
     }
     overlay(&below, mode).map_err(|failure| named(failure, root))?;
     drop(below);
@@ -91,6 +94,17 @@ pub(crate) fn ask_server(server: Ipv4Addr) -> Result<(), Failure> {
     mount(Some("/tmp/resolv.conf"), over, NONE, MsFlags::MS_BIND, NONE)
         .map_err(of(format!("bind the node's own file over {over}")))?;
     umount2("/tmp", MntFlags::MNT_DETACH).map_err(of("detach the tmpfs"))
+}
+
+/// Opens a way to a character device of the host's.
+pub(crate) fn device(path: &Path) -> Result<OwnedFd, Failure> {
+    let shown = path.display();
+    let kind = fs::metadata(path).map_err(io(format!("pass the device {shown} on")))?.file_type();
+    if !kind.is_char_device() {
+        let tried = format!("pass {shown} on, which is no device with characters");
+        return Err(Failure::of(tried, Errno::ENODEV));
+    }
+    path_to(path, OFlag::O_PATH)
 }
 
 /// Mounts the overlay at `/tmp/root`, on a tmpfs that is seen for a moment.
@@ -160,7 +174,7 @@ fn link(to: &str, name: &str) -> Result<(), Failure> {
 
 /// Puts a file of ours into the node's `/etc`. One that is there may be a link that
 /// leads anywhere.
-fn supply(name: &str, text: &[u8]) -> Result<(), Failure> {
+pub(crate) fn supply(name: &str, text: &[u8]) -> Result<(), Failure> {
     let path = Path::new("/etc").join(name);
     let _ = fs::remove_file(&path);
     fs::write(&path, text).map_err(io(format!("write {}", path.display())))

@@ -41,21 +41,34 @@ struct Process {
 /// The usage of the nodes with these inits, in their order. One pass over
 /// `/proc` for all of them; a node that is gone has used nothing.
 pub fn sample(inits: &[i32]) -> Vec<Sample> {
+    tree(inits).into_iter().map(|tree| tree.sample).collect()
+}
+
+/// What the processes of a node have used, and which they are.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tree {
+    pub sample: Sample,
+    pub members: Vec<i32>,
+}
+
+/// As [`sample`], with the processes.
+pub(crate) fn tree(inits: &[i32]) -> Vec<Tree> {
     let processes = processes();
     let place: HashMap<i32, usize> = inits.iter().enumerate().map(|(i, pid)| (*pid, i)).collect();
-    let mut samples = vec![Sample::default(); inits.len()];
+    let mut trees = vec![Tree::default(); inits.len()];
     // SAFETY: asking for a constant of the system.
     let (tick, page) =
         unsafe { (libc::sysconf(libc::_SC_CLK_TCK), libc::sysconf(libc::_SC_PAGESIZE)) };
     let (tick_ms, page) = (1000.0 / tick.max(1) as f64, page.max(1) as u64);
     for (pid, process) in &processes {
         let Some(node) = owner(*pid, &processes, &place) else { continue };
-        let sample = &mut samples[node];
+        trees[node].members.push(*pid);
+        let sample = &mut trees[node].sample;
         sample.user_ms += process.ticks[0] as f64 * tick_ms;
         sample.system_ms += process.ticks[1] as f64 * tick_ms;
         sample.rss_bytes += process.pages * page;
     }
-    samples
+    trees
 }
 
 /// The CPU time in ns that the processes of the nodes with these inits have had so

@@ -83,7 +83,7 @@ fn sending_end<T>(veth: &Veth<'_>, way: Way, work: impl FnOnce(&str, u32) -> Ste
     }
 }
 
-fn index(socket: &OwnedFd, name: &str) -> Step<u32> {
+pub(crate) fn index(socket: &OwnedFd, name: &str) -> Step<u32> {
     let mut index = request(name)?;
     set(socket, libc::SIOCGIFINDEX, &mut index, || format!("find {name}"))?;
     // SAFETY: the call above has filled the number in.
@@ -96,8 +96,13 @@ fn packet_socket(spec: &Interface, peer: &str) -> Step<OwnedFd> {
     mtu(&ioctls, peer, spec.mtu)?;
     quiet_ipv6(peer);
     up(&ioctls, peer)?;
-    let index = index(&ioctls, peer)?;
-    let failed = |errno| Failure::of(format!("open a packet socket at {peer}"), errno);
+    packets_at(peer, index(&ioctls, peer)?)
+}
+
+/// A packet socket at the interface `name` with this number, of this process's network
+/// namespace.
+pub(crate) fn packets_at(name: &str, index: u32) -> Step<OwnedFd> {
+    let failed = |errno| Failure::of(format!("open a packet socket at {name}"), errno);
     // SAFETY: plain system calls; a valid descriptor is owned at once, the option
     // and the address live over their calls, and an all-zero address is valid.
     unsafe {

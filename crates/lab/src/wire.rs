@@ -89,9 +89,12 @@ pub struct NodeSpec {
 pub struct Setting {
     /// Its root file system, in place of the host's.
     pub root: Option<Root>,
-    /// Character devices of the host's that a node with a root of its own sees too,
-    /// at the same paths below `/dev`.
+    /// Character devices of the host's that must be there, below `/dev`; a node with a
+    /// root of its own sees them at the same paths, and no others.
     pub devices: Vec<PathBuf>,
+    /// What its CLOCK_MONOTONIC and CLOCK_BOOTTIME are ahead of the machine's, in ns.
+    #[serde(default)]
+    pub clock_ahead: u64,
     /// The name server that it asks, in place of the host's.
     pub resolver: Option<Ipv4Addr>,
     /// Where it sends what is for nobody near.
@@ -125,12 +128,14 @@ pub(crate) enum ToNursery {
     Prepare { hosts: String, link: Link },
     /// Make a node; the init's control socket comes beside it.
     Spawn,
+    /// Another text for the hosts file.
+    Hosts { hosts: String },
 }
 
 /// From the nursery to the tool, one for each message.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromNursery {
-    /// The mount namespace is ready.
+    /// The mount namespace, or its hosts file, is ready.
     Ready,
     /// The init's process id, as the tool sees it.
     Spawned(i32),
@@ -172,6 +177,8 @@ pub(crate) enum ToInit {
     Impair { interface: usize, way: Way, netem: Box<Netem> },
     /// Say what that has done; likewise.
     Passed { interface: usize, way: Way },
+    /// Another text for the node's own hosts file, if it has one.
+    Hosts { hosts: String },
     /// Send a signal to a program's process group.
     Signal { id: u64, signal: i32 },
     /// Send a signal to every process of the node but the init.

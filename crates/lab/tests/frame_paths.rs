@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{address, arguments, ended, helper, mac, up, up_uncut};
+use common::{address, arguments, ended, helper, mac, member, up, up_uncut};
 use lab::{Event, Exit, FIRST_INTERFACE, Lab, Link};
 use medium::{
     Carrier, Delivery, Drop, Endpoint, Engine, FrameIo, FramePath, Observer, Place, Received, Ring,
@@ -72,6 +72,46 @@ fn the_ring_brings_frames_of_all_sizes_whole_with_port_and_time() {
     }
     let tally = ring.tallies().read()[1];
     assert_eq!((tally.taken, tally.refused), (24, 0));
+}
+
+/// Nodes that come later: one for which the ring has room, one that is read.
+#[test]
+fn newcomers_are_carried_by_the_ring_and_beyond_it() {
+    let (mut lab, taps) = up(1, 1500, Link::Tap);
+    let mut ring = match Ring::with_room(plain(taps), FIRST_INTERFACE, 1) {
+        Ok(ring) => ring,
+        Err((_, error)) => return eprintln!("NOT RUN: no ring here: {error}"),
+    };
+    let members: Vec<_> = (1..3).map(|i| member(i, 3, 1500, false)).collect();
+    let ends = lab.add(&members).unwrap();
+    for (port, end) in (1..).zip(plain(ends.into_iter().flatten().collect())) {
+        assert_eq!(ring.attach(end).unwrap(), port);
+    }
+    let mut buffer = vec![0; 2_000];
+    for (node, in_ring) in [(1, true), (2, false), (1, true)] {
+        helper(&lab, node, node as u64, "send", "200 100 0");
+        for number in 0..200u64 {
+            let got = next(&mut ring, &mut buffer).expect("a frame");
+            assert_eq!((got.port, got.len), (node, 100 + UDP_HEADERS));
+            assert_eq!(got.arrived.is_some(), in_ring);
+            assert_eq!(buffer[..12], [mac(0), mac(node)].concat());
+            assert_eq!(buffer[UDP_HEADERS..UDP_HEADERS + 8], number.to_be_bytes());
+        }
+        ended(&lab, vec![node as u64]);
+    }
+    // They are given frames, too.
+    let before = lab::counters(lab.pids()[2], "eth0").unwrap().rx_frames;
+    let frame = [&mac(2)[..], &mac(0), &[0x88, 0xb5], &[0; 50]].concat();
+    assert!(ring.send(2, &frame));
+    assert_eq!(lab::counters(lab.pids()[2], "eth0").unwrap().rx_frames, before + 1);
+    // What fails leaves the lab as it was, and the next has the numbers.
+    let mut wrong = member(3, 4, 1500, false);
+    wrong.spec.interfaces[0].name = "a name that is too long".into();
+    assert!(lab.add(&[member(4, 4, 1500, false), wrong]).is_err());
+    assert_eq!(lab.pids().len(), 3);
+    let _ends = lab.add(&[member(3, 4, 1500, false)]).unwrap();
+    helper(&lab, 3, 9, "send", "1 100 0");
+    ended(&lab, vec![9]);
 }
 
 #[test]

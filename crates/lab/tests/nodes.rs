@@ -158,9 +158,9 @@ fn a_node_that_dies_is_told_of() {
 #[test]
 fn limits_hold_or_are_refused() {
     let mut limited = member(1);
-    limited.limits = Limits { cpus: Some(0.25), memory: Some(64 << 20) };
+    limited.limits = Limits { cpus: Some(0.25), memory: Some(64 << 20), ..Limits::default() };
     let can = lab::can_limit();
-    let (lab, _taps) = match (up(&[limited]), can) {
+    let (mut lab, _taps) = match (up(&[limited]), can) {
         (Ok(up), Ok(_)) => up,
         (Err(error @ lab::Error::Limits { .. }), Err(_)) => {
             assert!(error.to_string().contains("meter-1"));
@@ -177,8 +177,14 @@ fn limits_hold_or_are_refused() {
          echo $(( ($1 + $2) * 10000000 * 100 / (e - s) ))",
     );
     assert!(share.parse::<u32>().unwrap() <= 50, "used {share} % of a CPU");
+    let reading = lab.meter().read().next().unwrap();
+    assert!(reading.throttled_ns > 100_000_000, "{reading:?}");
+    assert_eq!(lab.out_of_memory(0), None);
     let (exit, _, _) = shell(&lab, 0, "x=$(head -c 80000000 /dev/zero | tr '\\0' x); echo ${#x}");
     assert_ne!(exit, Exit::Status(0));
+    let killed = lab.out_of_memory(0).expect("killed by the kernel");
+    assert_eq!(killed.to_string(), "out of memory, limit 64 MiB");
+    assert_eq!(lab.out_of_memory(0), None, "told once");
     let pid = std::process::id();
     drop(lab);
     let left: HashMap<_, _> =
@@ -190,4 +196,63 @@ fn limits_hold_or_are_refused() {
         });
         assert_eq!(ours.count(), 0, "in {dir}");
     }
+}
+
+#[test]
+fn what_nodes_use_is_counted_by_their_groups() {
+    let (lab, _taps) = up(&[member(1), member(2)]).unwrap();
+    let mut meter = lab.meter();
+    let groups = lab::can_limit();
+    assert_eq!(lab.uncounted().is_none(), groups.is_ok(), "{:?}", lab.uncounted());
+    assert_eq!(meter.source().name(), *groups.as_ref().unwrap_or(&"/proc"));
+    let before: Vec<_> = meter.read().collect();
+    let (_, usage, _) = shell(
+        &lab,
+        0,
+        "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; head -c 3000000 /dev/zero > /tmp/f$$; \
+         sleep 0.01; rm /tmp/f$$",
+    );
+    let after: Vec<_> = meter.read().collect();
+    let used = |node: usize| {
+        let ns = |reading: &lab::Reading| reading.user_ns + reading.system_ns;
+        (ns(&after[node]) - ns(&before[node])) / 1000
+    };
+    // What the kernel told of the program itself, and the init's own beside it.
+    let told = usage.user_us + usage.system_us;
+    let by_tick = if groups.is_ok() { 0 } else { 20_000 };
+    assert!(used(0) + by_tick >= told && used(0) < told + 50_000, "{} us, {told}", used(0));
+    assert!(used(1) < told / 10 + by_tick, "the other node did nothing: {} us", used(1));
+    assert!(after[0].memory > 0 && after[0].memory_peak >= after[0].memory);
+    assert!(after[0].voluntary > before[0].voluntary);
+    assert_eq!(after[1].disk_written, before[1].disk_written);
+}
+
+#[test]
+fn reservations_weigh_and_cannot_be_more_than_there_is() {
+    if lab::can_limit().is_err() {
+        return;
+    }
+    let mut greedy = member(1);
+    greedy.limits = Limits { reserved_cpus: Some(1e3), ..Limits::default() };
+    let error = up(&[greedy.clone(), member(2)]).unwrap_err().to_string();
+    assert!(error.contains("1000 CPUs are reserved in all"), "{error}");
+    greedy.limits.reserved_cpus = Some(0.5);
+    greedy.limits.reserved_memory = Some(8 << 20);
+    let (lab, _taps) = up(&[greedy, member(2)]).unwrap();
+    let weight = |node: usize| -> f64 {
+        let group = says(&lab, node, "cat /proc/self/cgroup");
+        let find = |file: &str, tree: &str, controller: &str| {
+            let line = group.lines().find(|line| line.contains(controller))?;
+            let path = line.splitn(3, ':').nth(2)?;
+            let file = format!("/sys/fs/cgroup{tree}{path}/{file}");
+            std::fs::read_to_string(file).ok()?.trim().parse().ok()
+        };
+        let v1 = || find("cpu.shares", "/cpu", ":cpu:");
+        v1().or_else(|| find("cpu.shares", "/cpu,cpuacct", ":cpu,cpuacct:"))
+            .or_else(|| find("cpu.weight", "", "0::"))
+            .unwrap()
+    };
+    let here = std::thread::available_parallelism().unwrap().get() as f64;
+    let (has, should) = (weight(0) / weight(1), 0.5 / (here - 0.5));
+    assert!((has / should - 1.0).abs() < 0.05, "{has} to one, not {should}");
 }

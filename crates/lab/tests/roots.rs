@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{Read, Seek};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -187,4 +187,32 @@ fn a_program_that_a_root_lacks_is_named() {
 fn a_root_that_is_not_there_is_named() {
     let text = up(vec![setting(Path::new("/no/such/root"), "")]).unwrap_err().to_string();
     assert!(text.contains("node-0") && text.contains("/no/such/root"), "{text}");
+}
+
+#[test]
+fn a_device_is_passed_on_and_no_other() {
+    let Some(system) = system() else { return };
+    let pty = nix::pty::openpty(None, None).unwrap();
+    let path = nix::unistd::ttyname(&pty.slave).unwrap();
+    let with = |devices: Vec<PathBuf>| Setting { devices, ..setting(system.path(), "") };
+    let lab = up(vec![with(vec![path.clone()]), setting(system.path(), "")]).unwrap();
+    assert_eq!(
+        says(&lab, 0, &format!("echo hello > {0}; ls {0}", path.display())),
+        path.display().to_string()
+    );
+    let mut heard = [0; 7];
+    File::from(pty.master).read_exact(&mut heard).unwrap();
+    assert_eq!(&heard, b"hello\r\n", "what a terminal makes of it");
+    let line = format!("ls {} 2>&1 | head -n 1", path.display());
+    assert!(says(&lab, 1, &line).contains("No such file"), "another node has none");
+    drop(lab);
+
+    for (device, why) in [("/dev/no-such-port", "is it plugged in"), ("/dev/shm", "ls -l")] {
+        let plain = Setting { devices: vec![device.into()], ..Setting::default() };
+        for setting in [with(vec![device.into()]), plain] {
+            let text = up(vec![setting]).unwrap_err().to_string();
+            assert!(text.contains("node-0") && text.contains(device), "{text}");
+            assert!(text.contains(why), "{text}");
+        }
+    }
 }

@@ -37,6 +37,15 @@ impl Air {
         }
     }
 
+    /// One more link, of which this is asked on the way up.
+    pub fn attach(&mut self, asked: &Impairment, draw: Draw) {
+        self.csma.attach();
+        self.queues.push(Queue::new(asked.queue, asked.codel, asked.red));
+        self.heads.push(None);
+        self.losses.push(asked.mean_loss());
+        self.draws.push(draw);
+    }
+
     /// Goes on with what is asked of `link` now.
     pub fn change(&mut self, link: usize, asked: &Impairment) {
         self.queues[link].change(asked.queue, asked.codel, asked.red);

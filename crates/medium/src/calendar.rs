@@ -1,6 +1,7 @@
 //! What happens when, in order.
 
 use crate::change::{Change, Way};
+use crate::sky::{Flying, Sky, place};
 use crate::step::Carried;
 use crate::{Frame, Instant, Segments};
 use std::cmp::Reverse;
@@ -25,21 +26,6 @@ pub(crate) enum What {
     Change(Box<Change>),
 }
 
-/// A frame under way, or segments that fly together. With the bytes of frames there
-/// may be millions of these, so they are kept small: 40 bytes here and 16 before the
-/// frame. That is why there are two kinds, and not one of either.
-#[derive(Debug)]
-struct Flying<F> {
-    at: Instant,
-    frame: F,
-    arrived: Instant,
-    /// When it was added, to keep the order of what happens at one time. It wraps,
-    /// after which two of one nanosecond may change places.
-    order: u32,
-    /// Link, way and whether it waits for a slot: see [`place`].
-    place: u32,
-}
-
 /// Anything else.
 #[derive(Debug)]
 struct Entry {
@@ -48,42 +34,22 @@ struct Entry {
     what: What,
 }
 
-macro_rules! ordered {
-    ($($kind:ident $(<$of:ident>)?),*) => {$(
-        impl $(<$of>)? PartialEq for $kind $(<$of>)? {
-            fn eq(&self, other: &Self) -> bool {
-                (self.at, self.order) == (other.at, other.order)
-            }
-        }
-        impl $(<$of>)? Eq for $kind $(<$of>)? {}
-        impl $(<$of>)? PartialOrd for $kind $(<$of>)? {
-            fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-                Some(self.cmp(other))
-            }
-        }
-        impl $(<$of>)? Ord for $kind $(<$of>)? {
-            fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-                (self.at, self.order).cmp(&(other.at, other.order))
-            }
-        }
-    )*};
-}
-ordered!(Flying<F>, Entry);
-
-impl<F: Into<Frame>> Flying<F> {
-    fn what(self) -> (Instant, What) {
-        let Self { at, frame, arrived, place, .. } = self;
-        let (frame, link) = (frame.into(), place >> 2);
-        let way = if place & 1 == 1 { Way::Down } else { Way::Up };
-        match place & 2 == 2 {
-            true => (at, What::Gather(frame, arrived, link, way)),
-            false => (at, What::Land(frame, arrived, link, way)),
-        }
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.order) == (other.at, other.order)
     }
 }
-
-/// A heap of what flies, the earliest first.
-type Sky<F> = BinaryHeap<Reverse<Flying<F>>>;
+impl Eq for Entry {}
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
 
 /// What is to happen.
 #[derive(Debug, Default)]
@@ -112,11 +78,11 @@ impl Calendar {
         };
         match frame {
             Frame::Whole(frame) => {
-                push(&mut self.frames, Flying { at, frame, arrived, order, place });
+                self.frames.push(Flying { at, frame, arrived, order, place });
             }
             Frame::Segments(frame) => {
                 self.uncut += frame.count();
-                push(&mut self.segments, Flying { at, frame, arrived, order, place });
+                self.segments.push(Flying { at, frame, arrived, order, place });
             }
         }
     }
@@ -129,16 +95,15 @@ impl Calendar {
     /// When what comes first of all happens, and what kind it is.
     fn first(&self) -> Option<((Instant, u32), Kind)> {
         // Straight on, for this is asked for each frame several times.
-        let mut first = self.frames.peek().map(|Reverse(f)| ((f.at, f.order), Kind::Frame));
+        let mut first = self.frames.first().map(|when| (when, Kind::Frame));
         let before = |when, first: &Option<((Instant, u32), Kind)>| match first {
             Some((known, _)) => when < *known,
             None => true,
         };
-        if let Some(Reverse(flying)) = self.segments.peek() {
-            let when = (flying.at, flying.order);
-            if before(when, &first) {
-                first = Some((when, Kind::Segments));
-            }
+        if let Some(when) = self.segments.first()
+            && before(when, &first)
+        {
+            first = Some((when, Kind::Segments));
         }
         if let Some(Reverse(entry)) = self.entries.peek() {
             let when = (entry.at, entry.order);
@@ -156,9 +121,9 @@ impl Calendar {
             return None;
         }
         match kind {
-            Kind::Frame => self.frames.pop().map(|Reverse(flying)| flying.what()),
+            Kind::Frame => self.frames.pop().map(Flying::what),
             Kind::Segments => {
-                let Reverse(flying) = self.segments.pop()?;
+                let flying = self.segments.pop()?;
                 self.uncut -= flying.frame.count();
                 Some(flying.what())
             }
@@ -181,18 +146,6 @@ enum Kind {
     Frame,
     Segments,
     Entry,
-}
-
-fn push<F>(sky: &mut Sky<F>, flying: Flying<F>) {
-    if sky.len() == sky.capacity() {
-        // An eighth more and not twice as much: most of what is held is held here.
-        sky.reserve_exact((sky.len() / 8).max(64));
-    }
-    sky.push(Reverse(flying));
-}
-
-fn place(link: u32, way: Way, gathers: bool) -> u32 {
-    link << 2 | u32::from(gathers) << 1 | way as u32
 }
 
 #[cfg(test)]
@@ -221,17 +174,5 @@ mod tests {
             .collect();
         assert_eq!(said, ["4 line", "5 land 1 7 Down", "5 turn", "5 gather 2 9 Up"]);
         assert_eq!((calendar.next(), calendar.frames()), (None, 0));
-    }
-
-    #[test]
-    fn a_frame_under_way_costs_its_bytes_and_at_most_64() {
-        // An eighth more than is used, and two counters before the bytes.
-        let each = size_of::<Reverse<Flying<Rc<[u8]>>>>() as f64 * 1.125 + 16.0;
-        assert!(each <= 64.0, "{each}");
-        assert_eq!(size_of::<Flying<Segments>>(), size_of::<Flying<Rc<[u8]>>>());
-        let mut calendar = Calendar::default();
-        let frame = Frame::from(&[0; 60][..]);
-        (0..100_000).for_each(|at| calendar.add(at, What::Land(frame.clone(), 0, 0, Way::Up)));
-        assert!(calendar.frames.capacity() <= 112_600, "{}", calendar.frames.capacity());
     }
 }

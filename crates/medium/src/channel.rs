@@ -81,6 +81,12 @@ impl Line {
         }
     }
 
+    /// One more link, of which this is asked.
+    pub fn attach(&mut self, asked: &Impairment) {
+        self.queues.push(Queue::new(asked.queue, asked.codel, asked.red));
+        self.asked.push(asked.clone());
+    }
+
     /// Goes on with what is asked of `link` now.
     pub fn change(&mut self, link: usize, asked: &Impairment) {
         self.queues[link].change(asked.queue, asked.codel, asked.red);

@@ -100,6 +100,11 @@ impl Csma {
         }
     }
 
+    /// One more link, numbered after the others.
+    pub fn attach(&mut self) {
+        self.links.push(Link::default());
+    }
+
     /// Lets the frame at the head of a link's queue contend, `len` bytes long,
     /// link header included. It does so from `now`, or from the end of the
     /// interframe space after the link's last one, and ends in one [`Attempt`].

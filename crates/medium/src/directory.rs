@@ -20,6 +20,12 @@ impl Directory {
         Self { endpoints, ..Self::default() }
     }
 
+    /// One more endpoint, in the part of those that were in none by name.
+    pub fn attach(&mut self) {
+        self.endpoints += 1;
+        self.parts.iter_mut().for_each(|parts| parts.push(0));
+    }
+
     /// Takes note that `endpoint` has the address `source`.
     pub fn learn(&mut self, source: [u8; 6], endpoint: usize) {
         self.places.insert(source, endpoint);
@@ -30,9 +36,13 @@ impl Directory {
         self.groups.learn(frame, endpoint)
     }
 
-    /// Cuts the segment into parts, by endpoint; nothing makes it whole.
+    /// Cuts the segment into parts, by endpoint; nothing makes it whole. Endpoints
+    /// that came after the parts were drawn are in part 0.
     pub fn part(&mut self, parts: Option<Vec<u32>>) {
-        self.parts = parts;
+        self.parts = parts.map(|mut parts| {
+            parts.resize(self.endpoints.max(parts.len()), 0);
+            parts
+        });
     }
 
     /// Whether no frame passes between the two.

@@ -1,5 +1,7 @@
 //! The engine: waits for frames and times, and lets the segments decide.
 
+mod wishes;
+
 use crate::io::{FrameIo, Waker};
 use crate::observer::{Observer, Place};
 use crate::priority::{Governor, Priority};
@@ -24,7 +26,7 @@ struct Control {
 /// An engine at work on a thread of its own.
 pub struct Engine<O> {
     control: Arc<Control>,
-    wishes: Arc<Wishes>,
+    wishes: Arc<Wishes<O>>,
     waker: Waker,
     /// Nothing once it has been stopped.
     thread: Option<JoinHandle<io::Result<Outcome<O>>>>,
@@ -102,7 +104,7 @@ impl<O: Observer> Engine<O> {
     }
 
     /// A hold on it for other threads, to change links while it runs.
-    pub fn remote(&self) -> Remote {
+    pub fn remote(&self) -> Remote<O> {
         Remote { wishes: self.wishes.clone(), waker: self.waker.clone() }
     }
 
@@ -164,7 +166,7 @@ struct Work<Io, O> {
     ports: Vec<Vec<usize>>,
     observer: O,
     control: Arc<Control>,
-    wishes: Arc<Wishes>,
+    wishes: Arc<Wishes<O>>,
     watch: Watch,
     spin: Instant,
 }
@@ -190,7 +192,7 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         segments: Vec<Segment>,
         places: Vec<Place>,
         observer: O,
-        (control, wishes): (Arc<Control>, Arc<Wishes>),
+        (control, wishes): (Arc<Control>, Arc<Wishes<O>>),
         spin: Instant,
     ) -> Self {
         let mut ports: Vec<_> = segments.iter().map(|s| vec![0; s.endpoints()]).collect();
@@ -224,7 +226,7 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
                 self.watch.measure(false);
                 self.control.ended.store(true, Relaxed);
             }
-            self.wishes.fulfil(&mut self.segments, now);
+            self.fulfil(now);
             if begun && measured.is_none() && now >= interval {
                 self.segments.iter_mut().for_each(|segment| segment.end_interval(now));
                 interval = now + INTERVAL;

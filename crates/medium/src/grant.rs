@@ -15,10 +15,10 @@
 //! 3. A sender without a grant asks when a frame comes, and is granted `cycle`
 //!    later, or at the next multiple of `request_period` and `delay` after. It
 //!    sends from the first block that begins then.
-//! 4. This first grant is for `initial` bytes. If more is queued the rest waits:
-//!    the demand for it is known when the last block of the first grant ends, and
-//!    is granted `cycle`, or `delay`, after; without limit, for the network now
-//!    knows the queue.
+//! 4. This first grant is for `initial` bytes. A frame that exceeds what is left of
+//!    them waits, with all behind it, for a second grant, which comes `cycle`, or
+//!    `delay`, after the first, or after the frame if that came later; without
+//!    limit, for the network now knows the queue.
 //! 5. With the queue empty the sender stays granted, without limit, for `hold`
 //!    after the end of its last block. Frames that come by then need no cycle.
 //!
@@ -30,8 +30,6 @@
 
 mod spec;
 
-#[cfg(test)]
-mod calibration;
 #[cfg(test)]
 mod tests;
 
@@ -54,6 +52,8 @@ pub struct Grant {
     left: u64,
     /// Thousandths of a byte that the first grant still covers, while it holds.
     limit: Option<u64>,
+    /// When the first grant came.
+    granted: Instant,
 }
 
 impl Grant {
@@ -62,7 +62,7 @@ impl Grant {
     pub fn new(spec: GrantSpec) -> Self {
         // So that a spec nobody checked stands still instead of dividing by 0.
         let capacity = spec.capacity().max(1);
-        Self { spec, capacity, block: None, left: 0, limit: None }
+        Self { spec, capacity, block: None, left: 0, limit: None, granted: 0 }
     }
 
     /// When a frame of `len` bytes, link header included, that comes at `now`
@@ -81,16 +81,12 @@ impl Grant {
             }
             last => self.begin(last.map(|block| block.saturating_add(tti)), now),
         };
-        let covered = self.limit.unwrap_or(u64::MAX).min(bytes);
-        block = self.fill(block, covered);
-        self.limit = self.limit.map(|limit| limit - covered);
-        if covered < bytes {
-            self.limit = None;
-            self.left = self.capacity;
-            let asked = block.saturating_add(tti);
-            block = self.boundary(asked.saturating_add(self.answer()));
-            block = self.fill(block, bytes - covered);
+        match self.limit {
+            Some(limit) if bytes <= limit => self.limit = Some(limit - bytes),
+            Some(_) => block = self.second(block, now),
+            None => {}
         }
+        block = self.fill(block, bytes);
         self.block = Some(block);
         block.saturating_add(tti)
     }
@@ -107,7 +103,21 @@ impl Grant {
         }
         self.limit = self.spec.initial.map(|initial| initial.get().saturating_mul(1_000));
         let asked = self.spec.request_period.map_or(now, |period| self.next(now, period.as_ns()));
-        self.boundary(asked.saturating_add(self.answer()))
+        self.granted = asked.saturating_add(self.answer());
+        self.boundary(self.granted)
+    }
+
+    /// Where a frame of `now` goes that the first grant has no room for; `block` is
+    /// the last of that grant which is used.
+    fn second(&mut self, block: Instant, now: Instant) -> Instant {
+        self.limit = None;
+        let granted = self.granted.max(now).saturating_add(self.answer());
+        let second = self.boundary(granted);
+        if second <= block {
+            return block;
+        }
+        self.left = self.capacity;
+        second
     }
 
     /// From a request to its grant.

@@ -33,6 +33,7 @@ mod remote;
 mod segment;
 mod serialiser;
 mod server;
+mod sky;
 mod slot;
 mod spec;
 mod stalls;

@@ -1,6 +1,7 @@
 //! What others want of a running engine.
 
-use crate::{Change, Impairment, Instant, Segment, Waker, Way};
+use crate::{Change, Endpoint, Impairment, Instant, Place, Segment, Tap, Waker, Way};
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,60 +10,79 @@ use std::time::Duration;
 /// What is asked of each link, by segment and endpoint: up, then down.
 pub type Asked = Vec<Vec<[Impairment; 2]>>;
 
-enum Wish {
+/// Told when a link is there, or why it is not.
+type Met<O> = Box<dyn FnOnce(&mut O, io::Result<Place>) + Send>;
+
+/// One more link.
+pub(crate) struct Newcomer<O> {
+    pub segment: usize,
+    pub link: Endpoint,
+    pub end: Tap,
+    pub met: Met<O>,
+}
+
+pub(crate) enum Wish<O> {
     Change(usize, Change),
     Tell(SyncSender<Asked>),
+    Observer(Box<dyn FnOnce(&mut O) + Send>),
+    Attach(Box<Newcomer<O>>),
 }
 
 /// Wishes that wait for the engine.
-#[derive(Default)]
-pub(crate) struct Wishes {
-    wishes: Mutex<Vec<Wish>>,
+pub(crate) struct Wishes<O> {
+    wishes: Mutex<Vec<Wish<O>>>,
     any: AtomicBool,
 }
 
-impl std::fmt::Debug for Wishes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Wishes")
+impl<O> Default for Wishes<O> {
+    fn default() -> Self {
+        Self { wishes: Mutex::default(), any: AtomicBool::new(false) }
     }
 }
 
-impl Wishes {
-    /// Fulfils what waits; costs a look at a flag when nothing does.
-    pub fn fulfil(&self, segments: &mut [Segment], now: Instant) {
+impl<O> Wishes<O> {
+    /// Takes what waits; costs a look at a flag when nothing does.
+    pub fn take(&self) -> Vec<Wish<O>> {
         if !self.any.swap(false, Relaxed) {
-            return;
+            return Vec::new();
         }
-        let mut wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
-        for wish in wishes.drain(..) {
-            match wish {
-                Wish::Change(segment, change) => {
-                    if let Some(segment) = segments.get_mut(segment) {
-                        segment.change(change, now);
-                    }
-                }
-                Wish::Tell(to) => {
-                    let ends = |segment: &Segment| {
-                        let ends = 0..segment.endpoints();
-                        let asked = |end, way| segment.asked(end, way).clone();
-                        ends.map(|end| [Way::Up, Way::Down].map(|way| asked(end, way))).collect()
-                    };
-                    // Who asked may have gone.
-                    let _ = to.try_send(segments.iter().map(ends).collect());
-                }
-            }
-        }
+        std::mem::take(&mut self.wishes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What is asked of all links of `segments` now.
+pub(crate) fn asked(segments: &[Segment]) -> Asked {
+    let ends = |segment: &Segment| {
+        let ends = 0..segment.endpoints();
+        let asked = |end, way| segment.asked(end, way).clone();
+        ends.map(|end| [Way::Up, Way::Down].map(|way| asked(end, way))).collect()
+    };
+    segments.iter().map(ends).collect()
+}
+
+/// Makes a change of a segment, if there is such a one.
+pub(crate) fn change(segments: &mut [Segment], segment: usize, change: Change, now: Instant) {
+    if let Some(segment) = segments.get_mut(segment) {
+        segment.change(change, now);
     }
 }
 
 /// A hold on a running engine, for other threads.
-#[derive(Debug, Clone)]
-pub struct Remote {
-    pub(crate) wishes: Arc<Wishes>,
+pub struct Remote<O> {
+    pub(crate) wishes: Arc<Wishes<O>>,
     pub(crate) waker: Waker,
 }
 
-impl Remote {
+impl<O> Clone for Remote<O> {
+    fn clone(&self) -> Self {
+        Self { wishes: self.wishes.clone(), waker: self.waker.clone() }
+    }
+}
+
+/// How long the engine may take over a wish.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl<O> Remote<O> {
     /// Makes a change of a segment, as soon as the engine comes to it.
     pub fn change(&self, segment: usize, change: Change) {
         self.wish(Wish::Change(segment, change));
@@ -73,10 +93,42 @@ impl Remote {
     pub fn asked(&self) -> Option<Asked> {
         let (to, from) = sync_channel(1);
         self.wish(Wish::Tell(to));
-        from.recv_timeout(Duration::from_secs(1)).ok()
+        from.recv_timeout(PATIENCE).ok()
     }
 
-    fn wish(&self, wish: Wish) {
+    /// Does something to the observer, between two frames.
+    pub fn with_observer(&self, what: impl FnOnce(&mut O) + Send + 'static) {
+        self.wish(Wish::Observer(Box::new(what)));
+    }
+
+    /// Attaches one more link to a segment, with `end` for its frames: its place
+    /// there. `met` tells the observer of it, before the first frame.
+    ///
+    /// # Errors
+    /// When frames cannot be carried to it, there is no such segment, or the engine
+    /// does not answer within a second.
+    pub fn attach(
+        &self,
+        segment: usize,
+        link: Endpoint,
+        end: Tap,
+        met: impl FnOnce(&mut O, Place) + Send + 'static,
+    ) -> io::Result<Place> {
+        let (to, from) = sync_channel(1);
+        let told = move |observer: &mut O, place: io::Result<Place>| {
+            if let Ok(place) = &place {
+                met(observer, *place);
+            }
+            // Who asked may have gone.
+            let _ = to.try_send(place);
+        };
+        let newcomer = Newcomer { segment, link, end, met: Box::new(told) };
+        self.wish(Wish::Attach(Box::new(newcomer)));
+        let answer = from.recv_timeout(PATIENCE);
+        answer.unwrap_or_else(|_| Err(io::Error::other("the medium does not answer")))
+    }
+
+    fn wish(&self, wish: Wish<O>) {
         self.wishes.wishes.lock().unwrap_or_else(PoisonError::into_inner).push(wish);
         self.wishes.any.store(true, Relaxed);
         self.waker.wake();

@@ -13,7 +13,7 @@ use crate::channel::{Channel, Line, Said};
 use crate::direction::Direction;
 use crate::directory::{Directory, addresses};
 use crate::fates::Decided;
-use crate::spec::{Delivery, Drop, SegmentSpec};
+use crate::spec::{Delivery, Drop, Endpoint, SegmentSpec};
 use crate::step::{Cause, Step};
 use crate::{Frame, Impairment, Instant, Interval, Segments, States, Totals};
 use std::collections::VecDeque;
@@ -29,6 +29,7 @@ pub struct Segment {
     air: Option<Air>,
     radios: Vec<Option<States>>,
     longest: usize,
+    seed: u64,
     directory: Directory,
     calendar: Calendar,
     timetable: Vec<(Span, Change)>,
@@ -38,6 +39,8 @@ pub struct Segment {
     ready: VecDeque<Delivery>,
     drops: Vec<Drop>,
     impaired: bool,
+    /// When impairments began.
+    epoch: Instant,
     /// The latest time that was given.
     clock: Instant,
     decided: Vec<Decided>,
@@ -74,6 +77,7 @@ impl Segment {
             draws,
             lines: Line::of(&spec.channel, &spec.endpoints),
             longest: spec.longest.unwrap_or(usize::MAX),
+            seed: spec.seed,
             directory: Directory::new(spec.endpoints.len()),
             calendar: Calendar::default(),
             timetable: spec.timetable.clone(),
@@ -81,6 +85,7 @@ impl Segment {
             ready: VecDeque::new(),
             drops: Vec::new(),
             impaired: spec.impaired,
+            epoch: 0,
             clock: 0,
             decided: Vec::new(),
             refused: Vec::new(),
@@ -97,11 +102,35 @@ impl Segment {
 
     /// Puts impairments into effect and starts the timetable.
     pub fn impair(&mut self, now: Instant) {
-        self.impaired = true;
+        (self.impaired, self.epoch) = (true, now);
         self.links.iter_mut().flatten().for_each(|direction| direction.begin(now));
         for (after, change) in std::mem::take(&mut self.timetable) {
             self.calendar.add(now + after.as_ns(), What::Change(Box::new(change)));
         }
+    }
+
+    /// Attaches one more endpoint at `now`; its index. What is asked of its link holds
+    /// as of those that were there from the start: outages and traces go on where
+    /// theirs are.
+    pub fn attach(&mut self, end: Endpoint, now: Instant) -> usize {
+        self.advance(now);
+        let link = self.links.len();
+        let draws = [0, 1].map(|way| Draw::new(self.seed, link as u64, way));
+        for (line, asked) in self.lines.iter_mut().zip([&end.up, &end.down]) {
+            line.iter_mut().for_each(|line| line.attach(asked));
+        }
+        self.air.iter_mut().for_each(|air| air.attach(&end.up, draws[0]));
+        let mut ways = [Direction::new(end.up, draws[0]), Direction::new(end.down, draws[1])];
+        if self.impaired {
+            ways.iter_mut().for_each(|direction| direction.begin(self.epoch));
+        }
+        self.links.push(ways);
+        self.draws.push(draws);
+        self.macs.push(end.mac);
+        self.radios.push(end.states.map(States::new));
+        self.held.push([0; 2]);
+        self.directory.attach();
+        link
     }
 
     /// Makes a change now.
@@ -291,6 +320,10 @@ impl Segment {
 #[cfg(test)]
 #[path = "segment_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "segment/attach_tests.rs"]
+mod attach_tests;
 
 #[cfg(test)]
 #[path = "segment/uncut_tests.rs"]

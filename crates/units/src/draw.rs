@@ -36,6 +36,20 @@ pub enum Purpose {
     Retry = 17,
     /// Which of many clients sends a message.
     Publisher = 32,
+    /// In which order things are done.
+    Order = 33,
+    /// How long after the last request the next one comes.
+    Arrival = 48,
+    /// How long a request takes to serve.
+    Service = 49,
+    /// Which of a device's resources, or which device, a request is for.
+    Choice = 50,
+    /// A request's method.
+    Method = 51,
+    /// How much data a request carries.
+    Size = 52,
+    /// Whether an answer is spoiled on purpose, and how.
+    Mischief = 53,
 }
 
 /// The draws of one link in one direction.

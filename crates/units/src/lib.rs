@@ -5,9 +5,11 @@
 //! sentence that says what to write.
 
 mod draw;
+mod electric;
 mod parse;
 mod quantity;
 
 pub use draw::{Draw, Purpose};
+pub use electric::{Charge, Current, Frequency, Voltage};
 pub use parse::ParseError;
 pub use quantity::{Bytes, Rate, Ratio, Span};

@@ -26,25 +26,27 @@ pub fn up_uncut(count: usize, mtu: u32) -> (Lab, Vec<OwnedFd>) {
     up_with(count, mtu, Link::Tap, true)
 }
 
-fn up_with(count: usize, mtu: u32, link: Link, super_frames: bool) -> (Lab, Vec<OwnedFd>) {
-    let member = |i: usize| {
-        let interface = Interface {
-            name: "eth0".into(),
-            mac: mac(i),
-            address: address(i),
-            prefix: 24,
-            mtu,
-            super_frames,
-            neighbours: (0..count).map(|j| (address(j), mac(j))).collect(),
-        };
-        let spec = NodeSpec {
-            name: format!("node-{i}"),
-            interfaces: vec![interface],
-            setting: Setting::default(),
-        };
-        Member { spec, limits: Limits::default() }
+/// The node number `i`, which knows `count` of them.
+pub fn member(i: usize, count: usize, mtu: u32, super_frames: bool) -> Member {
+    let interface = Interface {
+        name: "eth0".into(),
+        mac: mac(i),
+        address: address(i),
+        prefix: 24,
+        mtu,
+        super_frames,
+        neighbours: (0..count).map(|j| (address(j), mac(j))).collect(),
     };
-    let members: Vec<_> = (0..count).map(member).collect();
+    let spec = NodeSpec {
+        name: format!("node-{i}"),
+        interfaces: vec![interface],
+        setting: Setting::default(),
+    };
+    Member { spec, limits: Limits::default() }
+}
+
+fn up_with(count: usize, mtu: u32, link: Link, super_frames: bool) -> (Lab, Vec<OwnedFd>) {
+    let members: Vec<_> = (0..count).map(|i| member(i, count, mtu, super_frames)).collect();
     let nursery = Path::new(env!("CARGO_BIN_EXE_thingbed-nursery"));
     let (lab, taps) = Lab::up(nursery, &members, "127.0.0.1 localhost\n", link).unwrap();
     (lab, taps.into_iter().flatten().collect())

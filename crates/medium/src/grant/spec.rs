@@ -37,8 +37,8 @@ pub struct GrantSpec {
     /// From the request to the grant; default 0.
     #[serde(default)]
     pub delay: Option<Span>,
-    /// Bytes of the first grant after idling, overhead included; what exceeds
-    /// them waits for a second, which has no end. Default: the first has none.
+    /// Bytes of the first grant after idling, overhead included; frames that exceed
+    /// them wait for a second, which has no end. Default: the first has none.
     #[serde(default)]
     pub initial: Option<Bytes>,
     /// How long the sender stays granted after its last block; default 0.
@@ -70,6 +70,11 @@ impl GrantSpec {
     /// Whether the sender has to ask for grants.
     pub fn asks(&self) -> bool {
         self.cycle.is_some() || self.request_period.is_some() || self.delay.is_some()
+    }
+
+    /// The most that is carried, in bit/s, with each packet's `overhead`.
+    pub fn bit_s(&self) -> f64 {
+        self.capacity() as f64 * 8e6 / self.tti.as_ns().max(1) as f64
     }
 
     /// Thousandths of a byte that one block carries; 0 only in a spec that

@@ -91,11 +91,9 @@ fn what_exceeds_the_first_grant_waits_for_a_second() {
         spec.initial = Some(Bytes::new(150));
         spec.hold = Some(span("100 ms"));
     });
-    // Blocks from 40 and 50 ms carry 150 B; asked again at 60, granted at 95,
-    // the other 250 B in blocks from 100 ms on.
-    assert_eq!(link.send(414, 0), 130 * MS);
-    // 50 B of the last are free, but it has begun.
-    assert_eq!(link.send(64, 121 * MS), 140 * MS);
+    // Granted at 35 ms and again at 70; 400 B in blocks from then on.
+    assert_eq!(link.send(414, 0), 110 * MS);
+    assert_eq!(link.send(64, 111 * MS), 130 * MS);
     // After hold it begins anew, and 150 B do not need the second.
     assert_eq!(link.send(164, 1_000 * MS), 1_060 * MS);
     // And are granted without limit then.
@@ -104,13 +102,26 @@ fn what_exceeds_the_first_grant_waits_for_a_second() {
 
 #[test]
 fn a_frame_behind_a_used_up_first_grant_waits_for_the_second() {
+    let link = || {
+        let mut link = asking(|spec| spec.initial = Some(Bytes::new(100)));
+        assert_eq!(link.send(114, 0), 50 * MS);
+        link
+    };
+    // Queued before the first grant came: the second comes at 70 ms.
+    assert_eq!(link().send(54, 20 * MS), 80 * MS);
+    // Queued while it is used: it is asked for then.
+    assert_eq!(link().send(54, 45 * MS), 90 * MS);
+    // And what is behind it does not go before, though it would fit.
     let mut link = asking(|spec| spec.initial = Some(Bytes::new(100)));
-    assert_eq!(link.send(114, 0), 50 * MS);
-    // Queued before the first grant came, or while it is used.
-    assert_eq!(link.send(54, 20 * MS), 100 * MS);
-    let mut link = asking(|spec| spec.initial = Some(Bytes::new(100)));
-    link.send(114, 0);
-    assert_eq!(link.send(54, 45 * MS), 100 * MS);
+    assert_eq!([link.send(214, 0), link.send(24, 0)], [90 * MS, 100 * MS]);
+}
+
+#[test]
+fn a_second_grant_that_comes_while_the_first_is_used_makes_no_gap() {
+    let mut link = asking(|spec| spec.initial = Some(Bytes::new(1_000)));
+    // 950 B in ten blocks from 40 ms; the second grant came at 70.
+    assert_eq!(link.send(964, 0), 140 * MS);
+    assert_eq!(link.send(114, 0), 150 * MS);
 }
 
 #[test]
@@ -125,8 +136,8 @@ fn requests_wait_for_their_opportunity() {
     };
     assert_eq!(link().send(54, MS), 29 * MS);
     assert_eq!(link().send(54, 20 * MS), 29 * MS);
-    // The second request rides on the data: 29 + 8, and a block.
-    assert_eq!(link().send(55, MS), 38 * MS);
+    // The second is 8 ms behind the first.
+    assert_eq!(link().send(55, MS), 37 * MS);
 }
 
 #[test]

@@ -172,6 +172,14 @@ impl FrameIo for Carrier {
             Self::Packet(packet) => packet.send_segments(port, segments),
         }
     }
+
+    fn attach(&mut self, end: Tap) -> io::Result<usize> {
+        match self {
+            Self::Ring(ring) => ring.attach(end),
+            Self::Taps(taps) => taps.attach(end),
+            Self::Packet(packet) => packet.attach(end),
+        }
+    }
 }
 
 #[cfg(test)]

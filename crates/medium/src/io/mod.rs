@@ -53,6 +53,14 @@ pub trait FrameIo: Send {
     fn send_segments(&mut self, port: usize, segments: &Segments) -> bool {
         segments.each().filter(|one| !self.send(port, &one.first())).count() == 0
     }
+    /// Takes one more port over; its number, which is that of ports until then.
+    ///
+    /// # Errors
+    /// When this way of carrying frames cannot, or there are too many open files.
+    fn attach(&mut self, end: Tap) -> io::Result<usize> {
+        drop(end);
+        Err(io::Error::other("no port can be added here"))
+    }
 }
 
 /// How many frames one port may give before others get their turn.
@@ -87,6 +95,8 @@ impl Waker {
 }
 
 const WAKER: u64 = u64::MAX;
+/// What is waited for and is no port.
+const OTHER: u64 = u64::MAX - 1;
 const EVENTS: usize = 64;
 
 /// Waits for many descriptors, or for a time, in one call.

@@ -3,7 +3,7 @@
 
 use super::bpf::Mapping;
 use super::ring::Tally;
-use super::{FrameIo, Poll, Received, TURN, Waker, check};
+use super::{FrameIo, Poll, Received, TURN, Tap, Waker, check};
 use crate::Instant;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -238,6 +238,15 @@ impl FrameIo for Packet {
         // SAFETY: the frame is readable for its whole length.
         let n = unsafe { libc::send(fd, frame.as_ptr().cast(), frame.len(), libc::MSG_DONTWAIT) };
         n == frame.len() as isize
+    }
+
+    fn attach(&mut self, end: Tap) -> io::Result<usize> {
+        let port = self.ports.len();
+        let share = (MEMORY / (port + 1)).clamp(LEAST, MOST);
+        let slots = Slots::new(end.fd, share)?;
+        self.poll.add(slots.socket.as_raw_fd(), port as u64)?;
+        self.ports.push(slots);
+        Ok(port)
     }
 }
 

@@ -22,6 +22,9 @@ const TELL: u32 = 32;
 /// taken away, and nobody says when it is back.
 const WRITING: Instant = 20_000;
 
+/// Ports that may be added beside those of the start; more are read as TAPs are.
+const SPARE: usize = 1_024;
+
 /// What the program counted at one port.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -38,7 +41,7 @@ pub struct Tallies {
 }
 
 impl Tallies {
-    /// The counts of each port.
+    /// The counts of each port that there is or can be.
     pub fn read(&self) -> Vec<Tally> {
         (0..self.shared.count)
             .map(|port| {
@@ -58,6 +61,7 @@ impl Tallies {
 struct Shared {
     ports: Mapping,
     sleeping: Mapping,
+    /// Ports that it has room for.
     count: usize,
     /// Frames of each port that have been told to the program as taken out.
     received: Vec<AtomicU64>,
@@ -95,8 +99,10 @@ pub struct Ring {
     untold: Vec<Untold>,
     untold_ports: Vec<u32>,
     shared: Arc<Shared>,
-    /// Whether some TAPs give super-frames, and so are read and not in the ring.
+    /// Whether some TAPs give super-frames, or found no room, and so are read and not
+    /// in the ring.
     reads: bool,
+    program: OwnedFd,
     /// Frames out of the ring since those were looked after.
     since: u32,
     /// Held so that the ring lives; the TAPs hold the program.
@@ -112,10 +118,23 @@ impl Ring {
     /// # Errors
     /// The TAPs, and why this path cannot be had: the kernel or this user may not.
     pub fn new(taps: Vec<Tap>, first: u32) -> Result<Self, (Vec<Tap>, io::Error)> {
+        Self::with_room(taps, first, SPARE)
+    }
+
+    /// The same, with room for so many ports more.
+    ///
+    /// # Errors
+    /// See [`Self::new`].
+    pub fn with_room(
+        taps: Vec<Tap>,
+        first: u32,
+        spare: usize,
+    ) -> Result<Self, (Vec<Tap>, io::Error)> {
         let [largest, smaller @ ..] = SIZES;
-        let mut made = Self::prepare(taps.len(), first, largest);
+        let room = taps.len() + spare;
+        let mut made = Self::prepare(room, first, largest);
         for size in smaller {
-            made = made.or_else(|_| Self::prepare(taps.len(), first, size));
+            made = made.or_else(|_| Self::prepare(room, first, size));
         }
         let (maps, ring, shared, program) = match made {
             Ok(made) => made,
@@ -127,7 +146,7 @@ impl Ring {
                 return Err((taps, error));
             }
         }
-        let (count, reads) = (taps.len(), taps.iter().any(|tap| tap.uncut));
+        let (count, reads) = (room.max(1), taps.iter().any(|tap| tap.uncut));
         // Nothing else can be tried with descriptors that cannot be waited for.
         let taps = Taps::of(taps).map_err(|error| (Vec::new(), error))?;
         taps.watch(maps.ring.as_raw_fd()).map_err(|error| (Vec::new(), error))?;
@@ -139,6 +158,7 @@ impl Ring {
             untold_ports: Vec::with_capacity(count),
             shared,
             reads,
+            program,
             since: 0,
             _maps: maps,
         })
@@ -149,7 +169,8 @@ impl Ring {
         first: u32,
         size: u32,
     ) -> io::Result<(Maps, RingBuffer, Arc<Shared>, OwnedFd)> {
-        let entries = u32::try_from(ports.max(1)).map_err(io::Error::other)?;
+        let ports = ports.max(1);
+        let entries = u32::try_from(ports).map_err(io::Error::other)?;
         let state = size_of::<PortState>();
         let maps = Maps {
             ring: bpf::map(MapKind::RingBuffer, 0, size)?,
@@ -159,7 +180,7 @@ impl Ring {
         };
         let program = program::load(&maps, first)?;
         let shared = Shared {
-            ports: Mapping::new(maps.ports.as_fd(), 0, ports.max(1) * state, true)?,
+            ports: Mapping::new(maps.ports.as_fd(), 0, ports * state, true)?,
             sleeping: Mapping::new(maps.sleeping.as_fd(), 0, 8, true)?,
             count: ports,
             received: (0..ports).map(|_| AtomicU64::new(0)).collect(),
@@ -294,6 +315,18 @@ impl FrameIo for Ring {
 
     fn send_segments(&mut self, port: usize, segments: &Segments) -> bool {
         self.taps.send_segments(port, segments)
+    }
+
+    /// The interface's number follows on those of the ports that are there.
+    fn attach(&mut self, end: Tap) -> io::Result<usize> {
+        let uncut = end.uncut;
+        let port = self.taps.attach(end)?;
+        let fits = !uncut && port < self.shared.count;
+        // What the program does not take is read.
+        if !fits || program::attach(self.taps.end(port), self.program.as_fd()).is_err() {
+            self.reads = true;
+        }
+        Ok(port)
     }
 }
 

@@ -1,10 +1,10 @@
 //! TAP devices, one a port, read and written one frame a call: the path that
 //! works wherever nodes have TAPs, and the one of those that give super-frames.
 
-use super::{FrameIo, Poll, Received, TURN, Waker, check};
+use super::{FrameIo, OTHER, Poll, Received, TURN, Waker, check};
 use crate::{Instant, Segments, VNET_HEADER, VnetHeader};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// A TAP's descriptor.
 #[derive(Debug)]
@@ -24,6 +24,17 @@ impl From<OwnedFd> for Tap {
 }
 
 impl Tap {
+    /// Makes it non-blocking, and waits for what it gives as `port`.
+    fn join(&self, poll: &Poll, port: usize) -> io::Result<()> {
+        let fd = self.fd.as_raw_fd();
+        // SAFETY: fcntl on an owned descriptor with integer arguments.
+        unsafe {
+            let flags = check(libc::fcntl(fd, libc::F_GETFL))?;
+            check(libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK))?;
+        }
+        poll.add(fd, port as u64)
+    }
+
     /// Writes the parts as one frame.
     fn write(&self, parts: [&[u8]; 2]) -> bool {
         let len: usize = parts.iter().map(|part| part.len()).sum();
@@ -61,15 +72,14 @@ impl Taps {
     pub fn of(taps: Vec<Tap>) -> io::Result<Self> {
         let poll = Poll::new()?;
         for (port, tap) in taps.iter().enumerate() {
-            let fd = tap.fd.as_raw_fd();
-            // SAFETY: fcntl on an owned descriptor with integer arguments.
-            unsafe {
-                let flags = check(libc::fcntl(fd, libc::F_GETFL))?;
-                check(libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK))?;
-            }
-            poll.add(fd, port as u64)?;
+            tap.join(&poll, port)?;
         }
         Ok(Self { poll, taps, ready: Vec::new() })
+    }
+
+    /// The port's descriptor.
+    pub(super) fn end(&self, port: usize) -> BorrowedFd<'_> {
+        self.taps[port].fd.as_fd()
     }
 
     /// A handle that ends a wait from another thread.
@@ -85,7 +95,7 @@ impl Taps {
 
     /// Also waits for `fd`, which is no port.
     pub(super) fn watch(&self, fd: RawFd) -> io::Result<()> {
-        self.poll.add(fd, self.taps.len() as u64)
+        self.poll.add(fd, OTHER)
     }
 }
 
@@ -141,6 +151,13 @@ impl FrameIo for Taps {
             return self.taps[port].write([run.before(), run.payload]);
         }
         segments.each().filter(|one| !self.send(port, &one.first())).count() == 0
+    }
+
+    fn attach(&mut self, end: Tap) -> io::Result<usize> {
+        let port = self.taps.len();
+        end.join(&self.poll, port)?;
+        self.taps.push(end);
+        Ok(port)
     }
 }
 

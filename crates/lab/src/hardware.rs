@@ -1,0 +1,113 @@
+//! Real hardware behind an interface of the host's, for a network of the lab.
+//!
+//! The interface stays where it is, and nothing of it is changed but that it hears all
+//! frames while the socket is open, which the kernel undoes with it. What is not
+//! changed needs no giving back, however the tool ends.
+
+use crate::error::Error;
+use crate::interface::{request, set, socket};
+use crate::veth::{index, packets_at};
+use crate::wire::Failure;
+use nix::errno::Errno;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// A packet socket at the host's interface `name`, which gives and takes all frames
+/// of the hardware behind it.
+///
+/// # Errors
+/// When there is no such interface, it is down, the host itself uses it, it joins
+/// frames to longer ones, or this user may not have it.
+pub fn attach(name: &str) -> Result<OwnedFd, Error> {
+    let wrong =
+        |why: String, mend: String| Error::Hardware { interface: name.to_owned(), why, mend };
+    let failed = |failure: Failure| {
+        let mend = match failure.errno {
+            libc::EPERM | libc::EACCES => "run as root: hardware is nobody else's to take",
+            libc::ENODEV => "",
+            _ => "see `dmesg | tail` for what its driver says",
+        };
+        match failure.errno {
+            libc::ENODEV => wrong("there is no such interface here".to_owned(), there_are()),
+            _ => wrong(failure.to_string(), mend.to_owned()),
+        }
+    };
+    let ioctls = socket().map_err(failed)?;
+    let number = index(&ioctls, name).map_err(failed)?;
+    let flags = flags(&ioctls, name).map_err(failed)?;
+    if flags & libc::IFF_LOOPBACK != 0 {
+        return Err(wrong("no hardware is behind it".to_owned(), there_are()));
+    }
+    if flags & libc::IFF_UP == 0 {
+        return Err(wrong("it is down".to_owned(), format!("ip link set {name} up")));
+    }
+    if let Some(address) = address(&ioctls, name) {
+        let why = format!("the host uses it and has the address {address} there");
+        let mend = format!("the host would answer, too; to give it up: ip addr flush dev {name}");
+        return Err(wrong(why, mend));
+    }
+    if joins_frames(&ioctls, name) {
+        let why = "it joins frames of TCP to longer ones, which the network would not carry";
+        return Err(wrong(why.to_owned(), format!("ethtool -K {name} gro off lro off")));
+    }
+    let packets = packets_at(name, number).map_err(failed)?;
+    hear_all(&packets, number).map_err(|errno| failed(Failure::of("hear all frames", errno)))?;
+    Ok(packets)
+}
+
+fn there_are() -> String {
+    let names = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let mut names: Vec<_> =
+        names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    format!("there are: {}", names.join(", "))
+}
+
+fn flags(ioctls: &OwnedFd, name: &str) -> Result<libc::c_int, Failure> {
+    let mut flags = request(name)?;
+    set(ioctls, libc::SIOCGIFFLAGS, &mut flags, || format!("read the flags of {name}"))?;
+    // SAFETY: the call above has filled the flags in.
+    Ok(libc::c_int::from(unsafe { flags.ifr_ifru.ifru_flags }))
+}
+
+/// The host's IPv4 address there, if it has one.
+fn address(ioctls: &OwnedFd, name: &str) -> Option<Ipv4Addr> {
+    let mut address = request(name).ok()?;
+    set(ioctls, libc::SIOCGIFADDR, &mut address, String::new).ok()?;
+    // SAFETY: the call above has filled an address in; the type has all IPv4 has.
+    let bytes = unsafe { address.ifr_ifru.ifru_addr.sa_data };
+    Some(Ipv4Addr::new(bytes[2] as u8, bytes[3] as u8, bytes[4] as u8, bytes[5] as u8))
+}
+
+/// Whether generic receive offload is on. A driver that knows nothing of it has none.
+fn joins_frames(ioctls: &OwnedFd, name: &str) -> bool {
+    #[repr(C)]
+    struct Value {
+        command: u32,
+        data: u32,
+    }
+    const GET_JOINING: u32 = 0x2b;
+    let mut value = Value { command: GET_JOINING, data: 0 };
+    let Ok(mut asked) = request(name) else { return false };
+    asked.ifr_ifru.ifru_data = (&raw mut value).cast();
+    let said = set(ioctls, libc::SIOCETHTOOL as libc::Ioctl, &mut asked, String::new);
+    said.is_ok() && value.data != 0
+}
+
+/// Frames for others, too, as long as the socket is open.
+fn hear_all(packets: &OwnedFd, number: u32) -> Result<(), Errno> {
+    // SAFETY: an all-zero request is valid, and it lives over the call.
+    unsafe {
+        let mut asked: libc::packet_mreq = std::mem::zeroed();
+        asked.mr_ifindex = number as i32;
+        asked.mr_type = libc::PACKET_MR_PROMISC as libc::c_ushort;
+        let set = libc::setsockopt(
+            packets.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_ADD_MEMBERSHIP,
+            (&raw const asked).cast(),
+            size_of::<libc::packet_mreq>() as u32,
+        );
+        Errno::result(set).map(drop)
+    }
+}

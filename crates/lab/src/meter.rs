@@ -1,0 +1,398 @@
+//! What nodes use, read second by second at little cost: one short file a figure and
+//! node, all of them open, and of a node that has done nothing only one.
+
+use crate::switches::{self, Switches};
+use crate::usage::{Tree, tree};
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Where figures come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// Control groups of version 1: CPU time to the nanosecond.
+    CgroupV1,
+    /// Control groups of version 2: CPU time to the microsecond.
+    CgroupV2,
+    /// `/proc`: CPU time in steps of the kernel's tick, and dearer.
+    Proc,
+}
+
+impl Source {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CgroupV1 => "cgroup v1",
+            Self::CgroupV2 => "cgroup v2",
+            Self::Proc => "/proc",
+        }
+    }
+}
+
+/// What a node has used up to now, its init included. All but `memory` only grow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// CPU time in user mode, in ns.
+    pub user_ns: u64,
+    /// CPU time in the kernel, in ns.
+    pub system_ns: u64,
+    /// Memory now, in bytes: what the node's group holds, pages of files that it was
+    /// the first to read included; by `/proc` what its processes have resident.
+    pub memory: u64,
+    /// The most memory so far, in bytes.
+    pub memory_peak: u64,
+    /// How often its threads gave the CPU up by themselves, and how often it was
+    /// taken from them. What a process did between the last look and its end is
+    /// missing.
+    pub voluntary: u64,
+    /// See `voluntary`.
+    pub involuntary: u64,
+    /// Time in which a limit kept it from a CPU that it wanted, in ns.
+    pub throttled_ns: u64,
+    /// Bytes read from and written to disks, caches not counted when reading;
+    /// a write counts when the program makes it.
+    pub disk_read: u64,
+    /// See `disk_read`.
+    pub disk_written: u64,
+}
+
+/// Reads what nodes use.
+#[derive(Debug)]
+pub struct Meter {
+    source: Source,
+    inits: Vec<i32>,
+    nodes: Vec<Node>,
+    switches: Option<Switches>,
+    text: Text,
+}
+
+/// One node's files, and what was last read.
+#[derive(Debug, Default)]
+struct Node {
+    usage: Counter,
+    split: Counter,
+    memory: Counter,
+    peak: Counter,
+    members: Counter,
+    throttled: Counter,
+    /// Whether `throttled` is there: groups that limit may be made later.
+    limited: Arc<AtomicBool>,
+    /// What `usage` last said: the same means that nothing has run.
+    last: u64,
+    processes: Processes,
+    reading: Reading,
+}
+
+impl Meter {
+    /// One of nodes with these inits, by `/proc` alone.
+    pub fn of_processes(inits: &[i32]) -> Self {
+        Self::new(Source::Proc, inits, inits.iter().map(|_| Node::default()).collect())
+    }
+
+    /// One of nodes with these inits, whose groups that count time, memory and
+    /// throttling are in `dirs`.
+    pub(crate) fn of_groups(
+        source: Source,
+        inits: &[i32],
+        dirs: Vec<[Option<PathBuf>; 3]>,
+        limited: &[Arc<AtomicBool>],
+    ) -> Self {
+        let files: [&str; 6] = match source {
+            Source::CgroupV2 => {
+                ["cpu.stat", "", "memory.current", "memory.peak", "cgroup.procs", ""]
+            }
+            _ => [
+                "cpuacct.usage",
+                "cpuacct.usage_all",
+                "memory.usage_in_bytes",
+                "memory.max_usage_in_bytes",
+                "cgroup.procs",
+                "cpu.stat",
+            ],
+        };
+        let nodes = dirs.into_iter().zip(limited).map(|([time, memory, cpu], limited)| Node {
+            usage: Counter::of(&time, files[0]),
+            split: Counter::of(&time, files[1]),
+            memory: Counter::of(&memory, files[2]),
+            peak: Counter::of(&memory, files[3]),
+            members: Counter::of(&time, files[4]),
+            throttled: Counter::of(&cpu, files[5]),
+            limited: limited.clone(),
+            ..Node::default()
+        });
+        Self::new(source, inits, nodes.collect())
+    }
+
+    fn new(source: Source, inits: &[i32], nodes: Vec<Node>) -> Self {
+        let (inits, switches) = (inits.to_vec(), Switches::open());
+        Self { source, inits, nodes, switches, text: Text::default() }
+    }
+
+    /// Where figures come from.
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
+    /// What each node has used, in the order of the nodes. Of one that is gone, what
+    /// it was when last seen, but for its memory.
+    pub fn read(&mut self) -> impl Iterator<Item = Reading> {
+        match self.source {
+            Source::CgroupV1 => self.nodes.iter_mut().for_each(|node| {
+                node.read_v1(&mut self.text, self.switches.as_ref());
+            }),
+            Source::CgroupV2 => self.nodes.iter_mut().for_each(|node| {
+                node.read_v2(&mut self.text, self.switches.as_ref());
+            }),
+            Source::Proc => self.read_processes(),
+        }
+        self.nodes.iter().map(|node| node.reading)
+    }
+
+    fn read_processes(&mut self) {
+        let trees = tree(&self.inits);
+        for (node, Tree { sample, members }) in self.nodes.iter_mut().zip(trees) {
+            let reading = &mut node.reading;
+            let ns = |ms: f64| (ms * 1e6) as u64;
+            let used = (ns(sample.user_ms), ns(sample.system_ms));
+            let has_run = used != (reading.user_ns, reading.system_ns);
+            // A process that ends unwaited takes its time along.
+            reading.user_ns = reading.user_ns.max(used.0);
+            reading.system_ns = reading.system_ns.max(used.1);
+            reading.memory = sample.rss_bytes;
+            reading.memory_peak = reading.memory_peak.max(reading.memory);
+            if has_run {
+                node.processes.look(&members, self.switches.as_ref(), &mut self.text, reading);
+            }
+        }
+    }
+}
+
+impl Node {
+    fn read_v1(&mut self, text: &mut Text, switches: Option<&Switches>) {
+        let total: Option<u64> = self.usage.read(text).and_then(|all| all.trim().parse().ok());
+        let Some(total) = total else {
+            self.reading.memory = 0;
+            return;
+        };
+        // Memory may change without the node's doing, but not its peak.
+        self.reading.memory = self.memory.number(text);
+        if total == self.last {
+            return;
+        }
+        self.last = total;
+        let ticks = self.split.read(text).map_or([0; 2], parse_split);
+        self.reading.split(total, ticks);
+        self.finish(text, switches);
+        if self.limited.load(Relaxed) {
+            let stat = self.throttled.read(text).unwrap_or_default();
+            self.reading.throttled_ns = value(stat, "throttled_time").unwrap_or(0);
+        }
+    }
+
+    fn read_v2(&mut self, text: &mut Text, switches: Option<&Switches>) {
+        let stat = self.usage.read(text).unwrap_or_default();
+        let us = |key: &str| value(stat, key).unwrap_or(0);
+        let Some(total) = value(stat, "usage_usec") else {
+            self.reading.memory = 0;
+            return;
+        };
+        let (user, system) = (us("user_usec"), us("system_usec"));
+        self.reading.throttled_ns = us("throttled_usec") * 1000;
+        self.reading.memory = self.memory.number(text);
+        if total == self.last {
+            return;
+        }
+        self.last = total;
+        self.reading.user_ns = user * 1000;
+        self.reading.system_ns = system * 1000;
+        self.finish(text, switches);
+    }
+
+    /// What has changed only if the node has run.
+    fn finish(&mut self, text: &mut Text, switches: Option<&Switches>) {
+        let reading = &mut self.reading;
+        // Older kernels of version 2 keep no peak.
+        let peak = self.peak.number(text).max(reading.memory);
+        reading.memory_peak = reading.memory_peak.max(peak);
+        let members = self.members.read(text).unwrap_or_default();
+        let members: Vec<i32> = members.lines().filter_map(|pid| pid.parse().ok()).collect();
+        self.processes.look(&members, switches, text, reading);
+    }
+}
+
+impl Reading {
+    /// Cuts `total_ns` into user and kernel by the ticks that fell into each: the sum
+    /// is exact, and neither part ever shrinks (as the kernel does it itself for
+    /// processes, cputime_adjust).
+    fn split(&mut self, total_ns: u64, [user, system]: [u64; 2]) {
+        let ticks = u128::from(user) + u128::from(system);
+        let exact = match ticks {
+            0 => 0,
+            ticks => (u128::from(total_ns) * u128::from(system) / ticks) as u64,
+        };
+        let most = total_ns.saturating_sub(self.user_ns);
+        self.system_ns = exact.min(most).max(self.system_ns);
+        self.user_ns = total_ns.saturating_sub(self.system_ns).max(self.user_ns);
+    }
+}
+
+/// Reads `cpuacct.usage_all`: a line a CPU with its number, user and kernel time.
+fn parse_split(text: &str) -> [u64; 2] {
+    let mut sum = [0; 2];
+    for line in text.lines().skip(1) {
+        let mut values = line.split_ascii_whitespace().skip(1).map(str::parse);
+        for part in &mut sum {
+            *part += values.next().and_then(Result::ok).unwrap_or(0);
+        }
+    }
+    sum
+}
+
+/// The number behind a key at the beginning of a line.
+fn value(text: &str, key: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix([' ', ':']))?;
+    rest.trim().parse().ok()
+}
+
+/// The processes of a node, as far as they are known.
+#[derive(Debug, Default)]
+struct Processes {
+    alive: HashMap<i32, Process>,
+    /// Switches of those that have ended.
+    ended: [u64; 2],
+}
+
+#[derive(Debug, Default)]
+struct Process {
+    io: Counter,
+    switches: [u64; 2],
+}
+
+impl Processes {
+    fn look(
+        &mut self,
+        members: &[i32],
+        switches: Option<&Switches>,
+        text: &mut Text,
+        reading: &mut Reading,
+    ) {
+        let ended = &mut self.ended;
+        self.alive.retain(|pid, process| {
+            let alive = members.contains(pid);
+            if !alive {
+                *ended = [0, 1].map(|i| ended[i] + process.switches[i]);
+            }
+            alive
+        });
+        let mut sum = self.ended;
+        let mut io = [0; 2];
+        for pid in members {
+            let process = self.alive.entry(*pid).or_insert_with(|| {
+                let path = PathBuf::from(format!("/proc/{pid}"));
+                Process { io: Counter::of(&Some(path), "io"), switches: [0; 2] }
+            });
+            let now = match switches {
+                Some(switches) => switches.of(*pid),
+                None => switches::from_status(*pid),
+            };
+            // Threads that have ended take theirs along.
+            let now = now.unwrap_or_default();
+            process.switches = [0, 1].map(|i| process.switches[i].max(now[i]));
+            sum = [0, 1].map(|i| sum[i] + process.switches[i]);
+            // A process has with its own what its children had that it waited for.
+            let text = process.io.read(text).unwrap_or_default();
+            io[0] += value(text, "read_bytes").unwrap_or(0);
+            io[1] += value(text, "write_bytes").unwrap_or(0);
+        }
+        [reading.voluntary, reading.involuntary] = sum;
+        reading.disk_read = reading.disk_read.max(io[0]);
+        reading.disk_written = reading.disk_written.max(io[1]);
+    }
+}
+
+/// Where files are read to.
+#[derive(Debug)]
+struct Text(Box<[u8; 16384]>);
+
+impl Default for Text {
+    fn default() -> Self {
+        Self(Box::new([0; 16384]))
+    }
+}
+
+/// A short file that is read again and again.
+#[derive(Debug, Default)]
+struct Counter {
+    path: Option<PathBuf>,
+    file: Option<File>,
+}
+
+impl Counter {
+    fn of(dir: &Option<PathBuf>, file: &str) -> Self {
+        let path = dir.as_ref().filter(|_| !file.is_empty()).map(|dir| dir.join(file));
+        Self { path, file: None }
+    }
+
+    /// What is in it; none when it cannot be read.
+    fn read<'t>(&mut self, text: &'t mut Text) -> Option<&'t str> {
+        if self.file.is_none() {
+            // Should descriptors run out, it is opened each time that there is one.
+            self.file = File::open(self.path.as_ref()?).ok();
+        }
+        let n = self.file.as_ref()?.read_at(&mut text.0[..], 0).ok()?;
+        std::str::from_utf8(&text.0[..n]).ok()
+    }
+
+    fn number(&mut self, text: &mut Text) -> u64 {
+        self.read(text).and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_cpu_time_add_up_and_never_shrink() {
+        let mut reading = Reading::default();
+        reading.split(1_000_001, [0, 0]);
+        assert_eq!((reading.user_ns, reading.system_ns), (1_000_001, 0));
+        // By the ticks, less would have been in user mode than was said before.
+        reading.split(2_000_000, [1, 9]);
+        assert_eq!((reading.user_ns, reading.system_ns), (1_000_001, 999_999));
+        reading.split(10_000_000, [3, 7]);
+        assert_eq!((reading.user_ns, reading.system_ns), (3_000_000, 7_000_000));
+        reading.split(10_000_000, [9, 1]);
+        assert_eq!((reading.user_ns, reading.system_ns), (3_000_000, 7_000_000));
+    }
+
+    #[test]
+    fn files_of_the_kernel_are_read() {
+        let all = "cpu user system\n0 10 5\n1 16 300\n";
+        assert_eq!(parse_split(all), [26, 305]);
+        assert_eq!(parse_split("cpu user system\n0 ten"), [0, 0]);
+        assert_eq!(value("usage_usec 5\nuser_usec 7\n", "user_usec"), Some(7));
+        assert_eq!(value("rchar: 3\nread_bytes: 94208\n", "read_bytes"), Some(94208));
+        assert_eq!(value("read_bytes_more: 1\n", "read_bytes"), None);
+    }
+
+    #[test]
+    fn a_process_is_metered_by_proc() {
+        let me = std::process::id() as i32;
+        let mut meter = Meter::of_processes(&[me, i32::MAX]);
+        let path = std::env::temp_dir().join(format!("thingbed-meter-{me}"));
+        // Some ticks of work, so that there is something to see.
+        let begin = std::time::Instant::now();
+        while begin.elapsed().as_millis() < 60 {
+            let _ = std::fs::write(&path, [0; 8192]);
+        }
+        let _ = std::fs::remove_file(&path);
+        let readings: Vec<_> = meter.read().collect();
+        assert!(readings[0].user_ns + readings[0].system_ns > 0 && readings[0].memory > 0);
+        assert!(readings[0].voluntary + readings[0].involuntary > 0);
+        assert_eq!(readings[1], Reading::default());
+    }
+}

@@ -1,0 +1,187 @@
+//! Nodes that come up: at the start of a lab, and later.
+
+use super::{Event, Lab, Member, make_groups, no_limits, raise_files};
+use crate::cgroup::{Groups, Limits};
+use crate::error::Error;
+use crate::wire::{FromInit, FromNursery, ToInit, ToNursery, pair, receive, send};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::MsgFlags;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::Sender;
+
+impl Lab {
+    /// Brings more members up in a lab that is up, numbered after those that are there,
+    /// and gives what [`Self::up`] does.
+    ///
+    /// # Errors
+    /// What could not be had; the lab is as it was then.
+    pub fn add(&mut self, members: &[Member]) -> Result<Vec<Vec<OwnedFd>>, Error> {
+        raise_files(self.pids.len() + members.len())?;
+        let (before, next) = (self.pids.len(), self.next);
+        let limits: Vec<_> = members.iter().map(|member| member.limits).collect();
+        let limited = members.iter().find(|member| !member.limits.is_none());
+        if let (Some(limited), None) = (limited, &self.groups) {
+            let made = make_groups().map_err(|why| no_limits(&limited.spec.name, why))?;
+            self.groups = Some(made);
+        }
+        let ends = self.settle(members, &limits, limited.is_some());
+        if ends.is_err() {
+            // An init whose socket is closed ends.
+            self.sockets.truncate(before);
+            self.pids.truncate(before);
+            self.gone.truncate(before);
+            self.rooted.truncate(before);
+            self.names.truncate(before);
+            self.limited.truncate(before);
+            self.memory_kills.truncate(before);
+            self.next = next;
+        }
+        ends
+    }
+
+    /// Brings members up, which the lab holds from then on.
+    pub(super) fn settle(
+        &mut self,
+        members: &[Member],
+        limits: &[Limits],
+        must: bool,
+    ) -> Result<Vec<Vec<OwnedFd>>, Error> {
+        let before = self.pids.len();
+        let mut groups = self.groups.take();
+        let spawned = members.iter().zip(limits).try_for_each(|(member, limits)| {
+            self.spawn(member, limits, must, groups.as_mut().map(|(groups, _)| groups))
+        });
+        self.groups = groups;
+        spawned?;
+        let mut ends = Vec::with_capacity(members.len());
+        for (socket, member) in self.sockets[before..].iter().zip(members) {
+            ends.push(await_up(socket, &member.spec.name)?);
+        }
+        let (sockets, sender) = (self.sockets[before..].to_vec(), self.sender.clone());
+        let reader = std::thread::Builder::new().name("lab".into());
+        let reader = reader.spawn(move || read(&sockets, before, &sender));
+        self.readers.push(reader.map_err(Error::io("start the lab's thread"))?);
+        Ok(ends)
+    }
+
+    /// Has the nursery clone an init, and tells it what its node is.
+    fn spawn(
+        &mut self,
+        member: &Member,
+        limits: &Limits,
+        must: bool,
+        groups: Option<&mut Groups>,
+    ) -> Result<(), Error> {
+        let (ours, theirs) = pair().map_err(Error::io("make a node's socket"))?;
+        let pid = match self.ask(&ToNursery::Spawn, &[theirs.as_raw_fd()])? {
+            FromNursery::Spawned(pid) => pid,
+            _ => return Err(Error::Gone { who: "the nursery".to_owned() }),
+        };
+        let node = self.pids.len();
+        self.pids.push(pid);
+        self.gone.push(false);
+        self.rooted.push(member.spec.setting.root.is_some());
+        self.names.push(member.spec.name.clone());
+        self.limited.push(Arc::default());
+        self.memory_kills.push(0);
+        self.sockets.push(Arc::new(ours));
+        if let Some(groups) = groups {
+            self.put_into(groups, (node, pid), limits, must)?;
+        }
+        let (spec, first, link) = (member.spec.clone(), self.next, self.link);
+        send(&self.sockets[node], &ToInit::SetUp { spec, first, link }, &[])
+            .map_err(Error::io("tell an init what its node is"))?;
+        self.next += member.spec.interfaces.len() as u32;
+        Ok(())
+    }
+
+    /// Gives all nodes another hosts file.
+    ///
+    /// # Errors
+    /// When the nursery is gone.
+    pub fn set_hosts(&mut self, hosts: &str) -> Result<(), Error> {
+        self.ask(&ToNursery::Hosts { hosts: hosts.to_owned() }, &[])?;
+        for node in (0..self.sockets.len()).filter(|n| self.rooted[*n] && !self.gone[*n]) {
+            // One that has just gone needs none.
+            let _ = send(&self.sockets[node], &ToInit::Hosts { hosts: hosts.to_owned() }, &[]);
+        }
+        Ok(())
+    }
+
+    /// Puts the init of `node` into groups that count, and under its limits. Who can
+    /// have neither is an error only where some node `must` be limited.
+    fn put_into(
+        &mut self,
+        groups: &mut Groups,
+        (node, pid): (usize, i32),
+        limits: &Limits,
+        must: bool,
+    ) -> Result<(), Error> {
+        let name = &self.names[node];
+        if self.uncounted.is_none()
+            && let Err(why) = groups.enrol(name, pid)
+        {
+            if must {
+                return Err(no_limits(name, why));
+            }
+            self.uncounted = Some(why);
+        }
+        if limits.is_none() {
+            return Ok(());
+        }
+        groups.limit(name, &[pid], limits).map_err(|why| no_limits(name, why))?;
+        if limits.reserved_cpus.is_some() {
+            groups.outweigh();
+        }
+        self.limited[node].store(limits.cpus.is_some(), Relaxed);
+        Ok(())
+    }
+}
+
+fn await_up(socket: &OwnedFd, node: &str) -> Result<Vec<OwnedFd>, Error> {
+    match receive(socket, MsgFlags::empty()).map_err(Error::io("hear from an init"))? {
+        Some((FromInit::Up, taps)) => Ok(taps),
+        Some((FromInit::Failed(failure), _)) => Err(Error::Node { node: node.to_owned(), failure }),
+        Some(_) | None => Err(Error::Gone { who: format!("the init of {node}") }),
+    }
+}
+
+/// Reads what inits say, of nodes from `first` on, until all of them are gone.
+fn read(sockets: &[Arc<OwnedFd>], first: usize, events: &Sender<Event>) {
+    let mut alive: Vec<usize> = (0..sockets.len()).collect();
+    while !alive.is_empty() {
+        let mut ready: Vec<_> = alive
+            .iter()
+            .map(|node| PollFd::new(sockets[*node].as_fd(), PollFlags::POLLIN))
+            .collect();
+        if poll(&mut ready, PollTimeout::NONE).is_err() {
+            continue;
+        }
+        let spoken: Vec<bool> = ready.iter().map(|fd| fd.any().unwrap_or(true)).collect();
+        let mut spoken = spoken.into_iter();
+        alive.retain(|node| {
+            if !spoken.next().unwrap_or(false) {
+                return true;
+            }
+            let (event, alive) = match receive(&sockets[*node], MsgFlags::MSG_DONTWAIT) {
+                Ok(Some((FromInit::Started { id }, _))) => (Some(Event::Started { id }), true),
+                Ok(Some((FromInit::NotStarted { id, failure }, _))) => {
+                    (Some(Event::NotStarted { id, failure }), true)
+                }
+                Ok(Some((FromInit::Ended { id, exit, usage }, _))) => {
+                    (Some(Event::Ended { id, exit, usage }), true)
+                }
+                Ok(Some(_)) => (None, true),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => (None, true),
+                Ok(None) | Err(_) => (Some(Event::NodeGone { node: first + *node }), false),
+            };
+            if let Some(event) = event {
+                // Nobody listens any more while the lab is taken down.
+                let _ = events.send(event);
+            }
+            alive
+        });
+    }
+}

@@ -1,0 +1,96 @@
+//! How often processes were switched, by the kernel's task statistics (taskstats).
+
+use crate::netlink::{Message, Socket, find};
+
+/// `linux/genetlink.h` and `linux/taskstats.h`.
+const CONTROL: u16 = 16;
+const GET_FAMILY: u8 = 3;
+const FAMILY_NAME: u16 = 2;
+const FAMILY_ID: u16 = 1;
+const GET: u8 = 1;
+const BY_PROCESS: u16 = 2;
+const OF_PROCESS: u16 = 5;
+const STATS: u16 = 3;
+/// Where `nvcsw` is in `struct taskstats`; `nivcsw` follows.
+const SWITCHES: usize = 272;
+
+/// Tells how often processes were switched. One question a process, of all its
+/// threads, which costs a quarter of reading `/proc/PID/status` of each.
+#[derive(Debug)]
+pub(crate) struct Switches {
+    socket: Socket,
+    family: u16,
+}
+
+impl Switches {
+    /// A way to ask; none where the kernel has no task statistics or tells them to
+    /// root alone.
+    pub fn open() -> Option<Self> {
+        let socket = Socket::open(libc::NETLINK_GENERIC).ok()?;
+        let mut request = Message::new(CONTROL, 0, &[GET_FAMILY, 1, 0, 0]);
+        request.text(FAMILY_NAME, "TASKSTATS");
+        let answer = socket.exchange(&request.finish()).ok()?;
+        let family = find(answer.get(4..)?, FAMILY_ID)?;
+        let switches = Self { socket, family: u16::from_ne_bytes(*family.first_chunk()?) };
+        switches.of(std::process::id() as i32).map(|_| switches)
+    }
+
+    /// How often the threads of a process gave the CPU up by themselves, and how
+    /// often it was taken from them; of those that live.
+    pub fn of(&self, pid: i32) -> Option<[u64; 2]> {
+        let mut request = Message::new(self.family, 0, &[GET, 1, 0, 0]);
+        request.bytes(BY_PROCESS, &pid.to_ne_bytes());
+        let answer = self.socket.exchange(&request.finish()).ok()?;
+        let stats = find(find(answer.get(4..)?, OF_PROCESS)?, STATS)?;
+        let at = |place: usize| stats.get(place..)?.first_chunk().map(|n| u64::from_ne_bytes(*n));
+        Some([at(SWITCHES)?, at(SWITCHES + 8)?])
+    }
+}
+
+/// The same from `/proc/PID/task/*/status` (proc_pid_status(5)), for whoever may not
+/// ask.
+pub(crate) fn from_status(pid: i32) -> Option<[u64; 2]> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let mut sum = [0; 2];
+    for task in tasks.flatten() {
+        let text = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
+        for line in text.lines().rev().take(4) {
+            let Some((key, value)) = line.split_once(':') else { continue };
+            let which = match key {
+                "voluntary_ctxt_switches" => 0,
+                "nonvoluntary_ctxt_switches" => 1,
+                _ => continue,
+            };
+            sum[which] += value.trim().parse::<u64>().unwrap_or(0);
+        }
+    }
+    Some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleeping_is_a_switch_and_both_ways_count_it() {
+        let me = std::process::id() as i32;
+        let before = from_status(me).unwrap();
+        for _ in 0..20 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let after = from_status(me).unwrap();
+        // Other tests' threads may have ended, and taken theirs along.
+        assert!(after[0] > 0 && before[0] > 0);
+        if let Some(switches) = Switches::open() {
+            let mut child = std::process::Command::new("sleep").arg("5").spawn().unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            let pid = child.id() as i32;
+            let asked = switches.of(pid).unwrap();
+            assert_eq!(Some(asked), from_status(pid), "it sleeps, so nothing moves");
+            assert!(asked[0] > 0);
+            let _ = child.kill();
+            let _ = child.wait();
+            assert_eq!(switches.of(pid), None);
+        }
+    }
+}

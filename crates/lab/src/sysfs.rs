@@ -1,0 +1,130 @@
+//! A node's own `/sys`, which shows its network devices and not the host's.
+//!
+//! What is mounted below the host's `/sys`, such as control groups, stays there.
+
+use nix::errno::Errno;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use std::ffi::{CString, OsStr, OsString};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// The mounts below `/sys` that are below no other, in this mount namespace.
+pub(crate) fn mounted() -> Vec<PathBuf> {
+    outermost(&std::fs::read("/proc/self/mountinfo").unwrap_or_default())
+}
+
+fn outermost(mountinfo: &[u8]) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    for line in mountinfo.split(|byte| *byte == b'\n') {
+        // The fifth field is where it is (proc_pid_mountinfo(5)).
+        let Some(place) = line.split(|byte| *byte == b' ').nth(4) else { continue };
+        let place = PathBuf::from(unescape(place));
+        if place.strip_prefix("/sys").is_ok_and(|rest| rest != Path::new("")) {
+            found.push(place);
+        }
+    }
+    found.sort();
+    let mut outer: Vec<PathBuf> = Vec::new();
+    for place in found {
+        if outer.last().is_none_or(|last| !place.starts_with(last)) {
+            outer.push(place);
+        }
+    }
+    outer
+}
+
+/// Blanks and the like stand there as `\040`.
+fn unescape(field: &[u8]) -> OsString {
+    let mut text = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, after)) = rest.split_first() {
+        let digits = std::str::from_utf8(after.get(..3).unwrap_or_default()).unwrap_or_default();
+        match u8::from_str_radix(digits, 8) {
+            Ok(byte) if *first == b'\\' => {
+                text.push(byte);
+                rest = &after[3..];
+            }
+            _ => {
+                text.push(*first);
+                rest = after;
+            }
+        }
+    }
+    OsString::from_vec(text)
+}
+
+/// Mounts a `/sys` of this network namespace, read-only, with `kept` of the old one in
+/// it. Whoever may not, as users in a container that masks parts of the host's, goes
+/// on with the old one.
+pub(crate) fn mount_own(kept: &[PathBuf]) {
+    // Before they are hidden.
+    let trees: Vec<_> = kept.iter().map(|place| (place, tree(place))).collect();
+    if mount_sysfs().is_err() {
+        return;
+    }
+    // Nothing is to lie below that is seen in lists of mounts alone. Users may not take
+    // the old one away: then it stays there.
+    let _ = umount2("/sys", MntFlags::MNT_DETACH);
+    let _ = umount2("/sys", MntFlags::MNT_DETACH);
+    let _ = mount_sysfs();
+    for (place, tree) in trees {
+        // What the kernel has no place for any more is not missed.
+        let _ = tree.and_then(|tree| put(&tree, place));
+    }
+}
+
+fn mount_sysfs() -> Result<(), Errno> {
+    let none: Option<&str> = None;
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC | MsFlags::MS_RDONLY;
+    mount(Some("sysfs"), "/sys", Some("sysfs"), flags, none)
+}
+
+fn path(path: &Path) -> Result<CString, Errno> {
+    CString::new(OsStr::as_bytes(path.as_os_str())).map_err(|_| Errno::EINVAL)
+}
+
+/// A copy of the mounts at and below `place`, attached nowhere (open_tree(2)).
+fn tree(place: &Path) -> Result<OwnedFd, Errno> {
+    let place = path(place)?;
+    let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_RECURSIVE as u32;
+    // SAFETY: the path lives over the call; a valid descriptor is owned at once.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, place.as_ptr(), flags);
+        Ok(OwnedFd::from_raw_fd(Errno::result(fd)? as i32))
+    }
+}
+
+/// Attaches such a copy (move_mount(2)).
+fn put(tree: &OwnedFd, place: &Path) -> Result<(), Errno> {
+    let place = path(place)?;
+    // SAFETY: both paths live over the call.
+    let moved = unsafe {
+        libc::syscall(
+            libc::SYS_move_mount,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_FDCWD,
+            place.as_ptr(),
+            libc::MOVE_MOUNT_F_EMPTY_PATH,
+        )
+    };
+    Errno::result(moved).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_are_found_once_and_by_their_names() {
+        let text = b"22 1 0:21 / /sys rw - sysfs sysfs rw\n\
+            30 22 0:26 / /sys/fs/cgroup ro - tmpfs tmpfs ro\n\
+            31 30 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw\n\
+            32 22 0:28 / /sys/kernel/a\\040b rw - tmpfs x rw\n\
+            33 22 0:28 / /sysfs rw - tmpfs x rw\n";
+        let expected = ["/sys/fs/cgroup", "/sys/kernel/a b"].map(PathBuf::from);
+        assert_eq!(outermost(text), expected);
+        assert_eq!(outermost(b"nonsense\n\\9"), Vec::<PathBuf>::new());
+    }
+}
