@@ -6,6 +6,7 @@ use crate::matrix::{Cell, Matrix};
 use crate::only::Only;
 use crate::plan::Plan;
 use crate::problem::{Errors, Problem};
+use crate::profile;
 use crate::read::{Read, Sink};
 use crate::resolve::resolve;
 use crate::source::Source;
@@ -137,6 +138,24 @@ impl Experiment {
         only.pick(&self.matrix).map_err(Errors::bare)
     }
 
+    /// The same experiment with `value` as the only one of `axis`, whether the file has
+    /// that value or not. Nothing is expected of its results.
+    ///
+    /// # Errors
+    /// When there is no such axis, or what is wrong with the cells of that value.
+    pub fn with_value(&self, axis: &str, value: &str) -> Result<Self, Errors> {
+        let matrix = self.matrix.with_value(axis, value).map_err(Errors::bare)?;
+        let (used, mut problems) = (&mut HashSet::new(), Vec::new());
+        for cell in matrix.cells() {
+            let (.., mut sink) = resolve_cell(&self.tree, &matrix, &cell, &self.base, used);
+            problems.append(&mut sink.problems);
+        }
+        match distinct(problems) {
+            none if none.is_empty() => Ok(Self { matrix, expect: Vec::new(), ..self.clone() }),
+            problems => Err(Errors::new(self.source.clone(), problems)),
+        }
+    }
+
     /// The plan of one run. It fails only if a file that was there when the
     /// experiment was read has gone, or the cell is not of this experiment.
     pub fn plan(&self, cell: &Cell, repeat: u32, seed: u64) -> Result<Plan, Errors> {
@@ -170,6 +189,7 @@ fn resolve_cell(
         replaced: substitution.replaced,
         cell: cell.to_string(),
     };
+    let tree = profile::expand(&tree, base, &mut sink);
     let file = File::read(&tree, &mut sink);
     let plan = file.as_ref().map(|file| resolve(file, cell, base, &mut sink));
     (file, plan, sink)

@@ -1,6 +1,6 @@
 //! What a link does, for people to read.
 
-use medium::{Distribution, Impairment, Limit, LossUnit, Outage};
+use medium::{Distribution, GrantSpec, Impairment, Limit, LossUnit, Outage};
 use units::{Bytes, Ratio, Span};
 
 /// What a direction does, in the words of the file and the order of a wire.
@@ -34,9 +34,7 @@ pub fn impairment(asked: &Impairment) -> String {
 
 fn rate(asked: &Impairment) -> Option<String> {
     let mut text = match (&asked.grant, &asked.trace, asked.rate) {
-        (Some(grant), ..) => {
-            format!("granted {} B each {}", grant.transport_block.get(), time(grant.tti))
-        }
+        (Some(grant), ..) => granted(grant),
         (None, Some(trace), _) => {
             format!("trace {} ({:.0} kbit/s)", trace.file.display(), trace.mean_bit_s() / 1e3)
         }
@@ -63,6 +61,30 @@ fn rate(asked: &Impairment) -> Option<String> {
         text += " (RED)";
     }
     Some(text)
+}
+
+/// Blocks, and what it takes to have them.
+fn granted(grant: &GrantSpec) -> String {
+    let mut text = format!("granted {} B each {}", grant.transport_block.get(), time(grant.tti));
+    if grant.efficiency.fraction() < 1.0 {
+        text += &format!(" at {}", grant.efficiency);
+    }
+    let mut terms = Vec::new();
+    terms.extend(grant.cycle.map(|cycle| format!("after {}", time(cycle))));
+    terms.extend(grant.request_period.map(|period| format!("asked for each {}", time(period))));
+    terms.extend(grant.delay.map(|delay| format!("{} later", time(delay))));
+    terms.extend(grant.initial.map(|bytes| format!("{} B at first", bytes.get())));
+    terms.extend(grant.hold.map(|hold| format!("held for {}", time(hold))));
+    if grant.overhead != Bytes::ZERO {
+        terms.push(format!("{} B more a packet", grant.overhead.get()));
+    }
+    if grant.offset != Span::ZERO {
+        terms.push(format!("blocks from {} on", time(grant.offset)));
+    }
+    if !terms.is_empty() {
+        text += &format!(" ({})", terms.join(", "));
+    }
+    text
 }
 
 fn delay(asked: &Impairment) -> Option<String> {

@@ -7,6 +7,8 @@
 //! collected, and shown at its line. Nothing here starts a process or opens a
 //! socket; payload files are looked for, and that is all the I/O there is.
 
+mod board;
+mod exchange;
 mod expect;
 mod experiment;
 mod file;
@@ -22,15 +24,23 @@ mod pattern;
 mod plan;
 mod plan_text;
 mod problem;
+mod profile;
 mod read;
 mod resolve;
 mod scalar;
 mod schema;
 mod source;
+mod stacks;
 mod subnet;
 mod substitute;
+mod target;
 mod tree;
+mod twin;
 
+pub use board::{Board, Radio};
+pub use exchange::{
+    Coap, CoapTransport, Connection, Exchange, ExchangeProtocol, Method, MqttChoice, Pair,
+};
 pub use expect::Expect;
 pub use experiment::Experiment;
 pub use impairment_text::impairment as describe;
@@ -41,10 +51,13 @@ pub use only::Only;
 pub use outcome::{Outcome, Status, evaluate};
 pub use pattern::InteractionPattern;
 pub use plan::{
-    Backend, Command, Interaction, Plan, PlannedCapture, PlannedChange, PlannedChannel,
+    Backend, Command, Interaction, Plan, PlannedCapture, PlannedChange, PlannedChannel, PlannedCpu,
     PlannedFault, PlannedFaultKind, PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode,
-    PlannedRoot, PlannedServices, PlannedWhat, Program, Ready, Workload,
+    PlannedProfile, PlannedRoot, PlannedServices, PlannedWhat, Program, Ready, Workload,
 };
 pub use problem::{Errors, Problem};
+pub use profile::{LinkProfile, Quality, Value};
 pub use schema::schema;
+pub use stacks::{Http, HttpMethod, Opcua, Quic, Timestamps};
 pub use subnet::Subnet;
+pub use target::Target;

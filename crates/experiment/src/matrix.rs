@@ -29,6 +29,11 @@ impl Cell {
         self.0.iter().map(|(axis, value)| (axis.as_str(), value.as_str()))
     }
 
+    /// The same without `axis`.
+    pub fn without(&self, axis: &str) -> Self {
+        self.iter().filter(|(other, _)| *other != axis).collect()
+    }
+
     /// Whether there are no axes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -170,6 +175,16 @@ impl Matrix {
                 .collect();
         }
         cells
+    }
+
+    /// The same with `value` as the only one of `axis`.
+    pub fn with_value(&self, axis: &str, value: &str) -> Result<Self, Problem> {
+        self.check(axis, None)?;
+        let mut with = self.clone();
+        if let Some((_, values)) = with.axes.get_mut(axis) {
+            *values = vec![value.to_owned()];
+        }
+        Ok(with)
     }
 
     /// Checks that `axis` and `value` are there.

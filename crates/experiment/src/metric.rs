@@ -30,8 +30,32 @@ const LINKS: [&str; 7] = [
     "loss_got_pct",
     "overflow_frames",
 ];
+/// Of a workload of exchanges; of one of its sizes; of a section there.
+const EXCHANGES: [&str; 4] = ["exchanges", "failed", "late", "undelivered"];
+const EXCHANGE: [&str; 9] = [
+    "exchanges",
+    "failed",
+    "time_ms",
+    "time_low_ms",
+    "time_high_ms",
+    "received_ms",
+    "bytes",
+    "bytes_low",
+    "bytes_high",
+];
+const SECTION: [&str; 9] = [
+    "exchanges",
+    "time_ms",
+    "time_low_ms",
+    "time_high_ms",
+    "bytes",
+    "bytes_low",
+    "bytes_high",
+    "out_bytes",
+    "in_bytes",
+];
 /// Figures of each group of nodes; the group `*` is all of them.
-const GROUP: [&str; 21] = [
+const GROUP: [&str; 25] = [
     "nodes",
     "tx_bytes",
     "rx_bytes",
@@ -52,6 +76,10 @@ const GROUP: [&str; 21] = [
     "rx_control_frames",
     "rx_control_bytes",
     "cpu_ms",
+    "cpu_us_per_message",
+    "energy_j",
+    "energy_j_per_message",
+    "battery_days",
     "rss_max_bytes",
 ];
 
@@ -73,7 +101,29 @@ pub(crate) fn check<'a>(
         known.extend(GROUP.iter().map(|name| format!("groups.{group}.{name}")));
     }
     known.extend(GROUP.iter().map(|name| format!("groups.*.{name}")));
+    if let Some(rest) = metric.strip_prefix("exchanges.") {
+        return exchange(rest);
+    }
     if known.iter().any(|name| name == metric) { Ok(()) } else { Err(advice(metric, &known)) }
+}
+
+/// Whether exchanges have a figure: `NAME.failed`, `NAME.sizes.2500.time_ms`,
+/// `NAME.sizes.2500.sections.payload_1.bytes` and so on.
+fn exchange(rest: &str) -> Result<(), String> {
+    let advise = |word: &str, known: &[&str]| match known.contains(&word) {
+        true => Ok(()),
+        false => Err(advice(word, known)),
+    };
+    match rest.split('.').collect::<Vec<_>>()[..] {
+        [_, figure] => advise(figure, &EXCHANGES),
+        [_, "sizes", size, figure] if size.parse::<u64>().is_ok() => advise(figure, &EXCHANGE),
+        [_, "sizes", size, "sections", _, figure] if size.parse::<u64>().is_ok() => {
+            advise(figure, &SECTION)
+        }
+        _ => Err("write for example `exchanges.NAME.sizes.2500.time_ms`, or \
+                  `exchanges.NAME.sizes.2500.sections.payload.bytes`"
+            .to_owned()),
+    }
 }
 
 /// The number that `metric` has in `summary`; `*` sums over all groups.
@@ -100,6 +150,21 @@ mod tests {
         assert_eq!(check("groups.utility.tx_bytes", &groups), Ok(()));
         let near = check("groups.utilty.tx_byte", &groups).unwrap_err();
         assert_eq!(near, "did you mean `groups.utility.tx_bytes`?");
+    }
+
+    #[test]
+    fn figures_of_exchanges_are_known_by_their_form() {
+        let groups: [String; 0] = [];
+        for good in [
+            "exchanges.coap.failed",
+            "exchanges.coap.sizes.2500.time_ms",
+            "exchanges.coap.sizes.2500.sections.payload_1.bytes",
+        ] {
+            assert_eq!(check(good, &groups), Ok(()), "{good}");
+        }
+        let near = check("exchanges.coap.sizes.2500.time", &groups).unwrap_err();
+        assert!(near.contains("time_ms"), "{near}");
+        assert!(check("exchanges.coap.sizes.2500", &groups).is_err());
     }
 
     #[test]

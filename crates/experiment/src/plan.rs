@@ -1,9 +1,12 @@
 //! The experiment resolved for one run: every node, address, link and schedule.
 
+use crate::board::Board;
+use crate::exchange::Exchange;
 use crate::mac::Mac;
 use crate::matrix::Cell;
 use crate::mqtt::Mqtt;
 use crate::pattern::InteractionPattern;
+use crate::profile::LinkProfile;
 use crate::subnet::Subnet;
 use indexmap::IndexMap;
 use medium::{CsmaSpec, Impairment, Overlay, StatesSpec, Way};
@@ -11,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use units::{Bytes, Rate, Span};
+use units::{Bytes, Frequency, Rate, Span};
 
 /// What one run is made of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -91,6 +94,18 @@ pub struct PlannedNode {
     pub links: Vec<PlannedLink>,
     /// What it may use of the machine.
     pub limits: PlannedLimits,
+    /// The board that it stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub board: Option<Board>,
+    /// The host's interface behind which it is, as real hardware; nothing runs on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external: Option<String>,
+    /// Character devices of the host's that it has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<PathBuf>,
+    /// How far its monotonic clock is ahead of the machine's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_offset: Option<Span>,
     /// What it does for a network, if it is there for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub services: Option<PlannedServices>,
@@ -223,8 +238,36 @@ pub struct PlannedRoot {
 pub struct PlannedLimits {
     /// CPUs' worth of time.
     pub cpus: Option<f64>,
+    /// The same by what a CPU does: who brings the node up makes CPUs of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<PlannedCpu>,
     /// Memory of all its processes.
     pub memory: Option<Bytes>,
+    /// CPUs' worth of time that other nodes leave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved_cpus: Option<f64>,
+    /// Memory that is taken from it last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved_memory: Option<Bytes>,
+}
+
+/// A share of CPU time, by what a CPU does in it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlannedCpu {
+    /// So many cycles a second of the host's clock.
+    Clock(Frequency),
+    /// So many iterations a second of CoreMark.
+    Coremark(f64),
+}
+
+impl fmt::Display for PlannedCpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Clock(clock) => write!(f, "{clock} of the host's clock"),
+            Self::Coremark(score) => write!(f, "{score:.1} CoreMark"),
+        }
+    }
 }
 
 /// The attachment of a node to a network.
@@ -241,6 +284,9 @@ pub struct PlannedLink {
     pub by_dhcp: bool,
     /// The interface's hardware address.
     pub mac: Mac,
+    /// The profile that its values are from, where they are not the experiment's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<PlannedProfile>,
     /// From the node into the network.
     pub up: Impairment,
     /// From the network to the node.
@@ -248,6 +294,22 @@ pub struct PlannedLink {
     /// The states of the node's radio, which both ways go through.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub states: Option<StatesSpec>,
+}
+
+/// The profile of a link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlannedProfile {
+    /// Its name.
+    pub name: String,
+    /// How good its values are, such as `9 fitted, 6 standard`.
+    pub quality: String,
+}
+
+impl PlannedProfile {
+    /// What a plan says of `profile`.
+    pub fn of(profile: &LinkProfile) -> Self {
+        Self { name: profile.name.clone(), quality: profile.quality() }
+    }
 }
 
 /// A segment that nodes attach to.
@@ -369,6 +431,8 @@ pub enum Workload {
     Interaction(Interaction),
     /// Messages that clients publish by a broker to those who subscribe.
     Mqtt(Mqtt),
+    /// Payloads that go from sources to sinks, each exchange by itself.
+    Exchange(Exchange),
     /// A program, unmodified.
     Command(Command),
 }
@@ -379,6 +443,7 @@ impl Workload {
         match self {
             Self::Interaction(interaction) => &interaction.name,
             Self::Mqtt(mqtt) => &mqtt.name,
+            Self::Exchange(exchange) => &exchange.name,
             Self::Command(command) => &command.name,
         }
     }

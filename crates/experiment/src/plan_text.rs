@@ -1,5 +1,6 @@
 //! A plan for people to read.
 
+use crate::exchange::{Connection, Exchange, ExchangeProtocol};
 use crate::impairment_text::{impairment, time};
 use crate::mqtt::Mqtt;
 use crate::plan::{
@@ -40,6 +41,7 @@ impl fmt::Display for Plan {
             match workload {
                 Workload::Interaction(interaction) => write_interaction(f, interaction)?,
                 Workload::Mqtt(mqtt) => write_mqtt(f, mqtt, self.weather(), number)?,
+                Workload::Exchange(exchange) => write_exchange(f, exchange)?,
                 Workload::Command(command) => {
                     writeln!(f, "\n{}: {}", command.name, command.run.join(" "))?;
                     let ends = if command.background { ", not waited for" } else { "" };
@@ -74,8 +76,30 @@ fn write_group(f: &mut fmt::Formatter<'_>, nodes: &[PlannedNode]) -> fmt::Result
     if let Some(cpus) = first.limits.cpus {
         write!(f, ", {cpus} CPU each")?;
     }
+    if let Some(cpu) = first.limits.cpu {
+        write!(f, ", {cpu} each")?;
+    }
     if let Some(memory) = first.limits.memory {
         write!(f, ", {memory} of memory each")?;
+    }
+    if let Some(cpus) = first.limits.reserved_cpus {
+        write!(f, ", {cpus} CPU reserved")?;
+    }
+    if let Some(memory) = first.limits.reserved_memory {
+        write!(f, ", {memory} of memory reserved")?;
+    }
+    if let Some(board) = &first.board {
+        let name = if board.name.is_empty() { "of its own" } else { &board.name };
+        write!(f, ", board {name}")?;
+    }
+    if let Some(interface) = &first.external {
+        write!(f, ", hardware behind {interface}")?;
+    }
+    for device in &first.devices {
+        write!(f, ", {}", device.display())?;
+    }
+    if let Some(offset) = first.clock_offset {
+        write!(f, ", clock ahead by {}", time(offset))?;
     }
     if let Some(services) = first.services {
         let has = [(services.nat, "gateway"), (services.dhcp, "DHCP"), (services.dns, "DNS")];
@@ -113,6 +137,9 @@ fn write_links(f: &mut fmt::Formatter<'_>, network: &str, nodes: &[PlannedNode])
         write!(f, " .. {}", last.address)?;
     }
     writeln!(f, "{}", if first.by_dhcp { ", by DHCP" } else { "" })?;
+    if let Some(profile) = &first.profile {
+        writeln!(f, "    profile {}: {}", profile.name, profile.quality)?;
+    }
     writeln!(f, "    up:   {}", impairment(&first.up))?;
     writeln!(f, "    down: {}", impairment(&first.down))?;
     if let Some(radio) = &first.states {
@@ -153,6 +180,56 @@ fn write_mqtt(f: &mut fmt::Formatter<'_>, mqtt: &Mqtt, seed: u64, number: usize)
     }
     let (messages, every) = (mqtt.schedule(seed, number).len(), time(mqtt.every));
     writeln!(f, "  {messages} messages, one in {every} once all have joined")
+}
+
+fn write_exchange(f: &mut fmt::Formatter<'_>, it: &Exchange) -> fmt::Result {
+    write!(f, "\n{}: exchanges by {}", it.name, it.protocol.name())?;
+    match &it.protocol {
+        ExchangeProtocol::Udp | ExchangeProtocol::Tcp => {}
+        ExchangeProtocol::Coap(coap) => {
+            let text = |value: serde_json::Value| plain(&value);
+            let transport = text(serde_json::to_value(coap.transport).unwrap_or_default());
+            let method = text(serde_json::to_value(coap.method).unwrap_or_default());
+            write!(f, " over {transport}, {method}, blocks of {} B", coap.block)?;
+            let confirmed = if coap.confirmable { "confirmable" } else { "not confirmable" };
+            write!(f, ", {confirmed}")?;
+            for (is, what) in
+                [(coap.observe, "observed"), (coap.group, "to a group"), (coap.q_block, "Q-Block")]
+            {
+                write!(f, "{}{}", if is { ", " } else { "" }, if is { what } else { "" })?;
+            }
+        }
+        ExchangeProtocol::Mqtt(mqtt) => {
+            write!(f, " {}, QoS {}", mqtt.version.text(), mqtt.qos)?;
+        }
+        ExchangeProtocol::Opcua(opcua) => {
+            let variables = if opcua.variables == 1 { "variable" } else { "variables" };
+            write!(f, ", {} {variables} a Read", opcua.variables)?;
+        }
+        ExchangeProtocol::Http(http) => {
+            let method = plain(&serde_json::to_value(http.method).unwrap_or_default());
+            write!(f, "/1.1, {method}")?;
+        }
+        ExchangeProtocol::Quic(quic) => {
+            write!(f, "{}", if quic.early_data { ", with early data" } else { "" })?;
+        }
+    }
+    let tls = if it.tls.is_some() { ", TLS" } else { "" };
+    let connection = match it.connection {
+        Connection::New => "a new connection each",
+        Connection::Kept => "connections kept",
+    };
+    writeln!(f, "{tls}, {connection}")?;
+    let (sources, sinks) = (ends_of(&it.sources), ends_of(&it.sinks));
+    writeln!(f, "  {sources} to {sinks}, port {}, over {}", it.port, it.network)?;
+    if !it.brokers.is_empty() {
+        writeln!(f, "  broker: {}", ends_of(&it.brokers))?;
+    }
+    let sizes: Vec<String> = it.sizes.iter().map(|size| format!("{size} B")).collect();
+    let (exchanges, pairs) = (it.exchanges(), it.pairs().len());
+    writeln!(f, "  payload: {}; {} of each", ends_of(&sizes), it.repetitions)?;
+    let (every, timeout) = (time(it.every), time(it.timeout));
+    writeln!(f, "  {exchanges} exchanges by {pairs} pairs, one in {every}, {timeout} at most each")
 }
 
 /// `consumer-1 .. consumer-300 (300)`.

@@ -65,6 +65,13 @@ impl<T: Read, const AXIS: bool> Read for At<T, AXIS> {
     }
 }
 
+/// What is read later, or by somebody else.
+impl Read for Node {
+    fn read(node: &Node, _: &mut Sink) -> Option<Self> {
+        Some(node.clone())
+    }
+}
+
 impl<T: Read> Read for Vec<T> {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
         match &node.content {

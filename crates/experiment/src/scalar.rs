@@ -6,7 +6,7 @@ use crate::read::{Read, Sink};
 use crate::subnet::Subnet;
 use crate::tree::{Content, Node};
 use medium::Limit;
-use units::{Bytes, Rate, Ratio, Span};
+use units::{Bytes, Charge, Current, Rate, Ratio, Span, Voltage};
 
 /// The text of a scalar; anything else is reported as not being `what`.
 fn text<'n>(node: &'n Node, what: &str, sink: &mut Sink) -> Option<&'n str> {
@@ -87,7 +87,10 @@ quantities!(
     Span: "a time such as `20 ms`",
     Bytes: "a size such as `127 B`",
     Rate: "a data rate such as `250 kbit/s`",
-    Ratio: "a share such as `30 %`"
+    Ratio: "a share such as `30 %`",
+    Current: "a current such as `4.6 mA`",
+    Voltage: "a voltage such as `3.3 V`",
+    Charge: "a charge such as `220 mAh`"
 );
 
 /// How often something happens, such as `100/s`.

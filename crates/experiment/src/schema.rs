@@ -1,9 +1,11 @@
 //! The published schema of the file format, so that editors complete it.
 
+use crate::exchange::{CoapTransport, Connection, Method};
 use crate::expect::Comparison;
 use crate::file::{
-    Addressing, Cell, Cells, Channel, Codel, File, Foreign, ForeignModel, Gilbert, Markov, Outage,
-    Ready, Red, Shape, Slot, Tls, TlsFiles, Ways,
+    Addressing, Board, BoardCpu, BoardRadio, Cell, Cells, Channel, CoapKeys, Codel, Cpu, File,
+    Foreign, ForeignModel, Gilbert, HttpKeys, Markov, MqttKeys, OpcuaKeys, Outage, Payload,
+    Protocol, QuicKeys, Ready, Red, Shape, Slot, Sweep, Tls, TlsFiles, Ways,
 };
 use crate::matrix::Matrix;
 use crate::mqtt::{MqttPattern, MqttVersion};
@@ -11,13 +13,14 @@ use crate::pattern::InteractionPattern;
 use crate::plan::Backend;
 use crate::read::{At, Named, OneOrMore};
 use crate::scalar::{Frequency, Signed, Word};
+use crate::stacks::{HttpMethod, Timestamps};
 use crate::subnet::Subnet;
 use medium::{Limit, LossUnit};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 use std::borrow::Cow;
-use units::{Bytes, Rate, Ratio, Span};
+use units::{Bytes, Charge, Current, Rate, Ratio, Span, Voltage};
 
 /// The JSON Schema (2020-12) of the experiment file.
 pub fn schema() -> Value {
@@ -71,7 +74,10 @@ quantities!(
     Span: "ns|us|ms|s|min|h", "20 ms",
     Bytes: "B|kB|MB|GB|KiB|MiB|GiB", "127 B",
     Rate: "bit/s|kbit/s|Mbit/s|Gbit/s|Tbit/s", "250 kbit/s",
-    Ratio: "%", "30 %"
+    Ratio: "%", "30 %",
+    Current: "nA|uA|mA|A", "4.6 mA",
+    Voltage: "mV|V", "3.3 V",
+    Charge: "mAh|Ah", "220 mAh"
 );
 
 /// One of a few words.
@@ -86,7 +92,7 @@ macro_rules! words {
     )*};
 }
 words!(Addressing, Backend, InteractionPattern, LossUnit, Comparison, Ways);
-words!(MqttPattern);
+words!(MqttPattern, CoapTransport, Connection, Method, HttpMethod, Timestamps);
 
 impl Describe for MqttVersion {
     /// YAML reads `5` as a number; here it is a text all the same.
@@ -109,6 +115,36 @@ impl Describe for Tls {
     }
 }
 
+impl Describe for Payload {
+    fn describe(generator: &mut SchemaGenerator) -> Schema {
+        let (one, sweep) =
+            (<At<Bytes>>::json_schema(generator), generator.subschema_for::<Sweep>());
+        json_schema!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }, sweep] })
+    }
+}
+
+impl Describe for Protocol {
+    fn describe(generator: &mut SchemaGenerator) -> Schema {
+        let coap = generator.subschema_for::<CoapKeys>();
+        let mqtt = generator.subschema_for::<MqttKeys>();
+        let (opcua, http, quic) = (
+            generator.subschema_for::<OpcuaKeys>(),
+            generator.subschema_for::<HttpKeys>(),
+            generator.subschema_for::<QuicKeys>(),
+        );
+        let nothing = json_schema!({ "type": ["object", "null"], "maxProperties": 0 });
+        let chosen = json_schema!({
+            "type": "object",
+            "properties": { "udp": nothing, "tcp": nothing, "coap": coap, "mqtt": mqtt,
+                "opcua": opcua, "http": http, "quic": quic },
+            "additionalProperties": false,
+            "minProperties": 1,
+            "maxProperties": 1,
+        });
+        json_schema!({ "anyOf": [{ "enum": Protocol::WORDS }, chosen] })
+    }
+}
+
 /// What schemars describes itself.
 macro_rules! derived {
     ($($kind:ty),*) => {$(
@@ -120,6 +156,7 @@ macro_rules! derived {
     )*};
 }
 derived!(bool, f64, u32, u64, Channel, Cell, Shape);
+derived!(Board, BoardCpu, BoardRadio);
 derived!(Gilbert, Markov, Cells, Codel, Red, Slot, Outage, Ready);
 
 impl<T: ForeignModel> Describe for Foreign<T> {
@@ -127,6 +164,13 @@ impl<T: ForeignModel> Describe for Foreign<T> {
         let keys: serde_json::Map<_, _> =
             T::KEYS.iter().map(|key| ((*key).to_owned(), true.into())).collect();
         json_schema!({ "type": "object", "properties": keys, "additionalProperties": false })
+    }
+}
+
+impl Describe for Cpu {
+    fn describe(_: &mut SchemaGenerator) -> Schema {
+        let pattern = r"^\s*\+?[0-9.]+\s*((Hz|kHz|MHz|GHz)\s*|%\s* of .+)$";
+        json_schema!({ "type": "string", "pattern": pattern, "examples": ["200 MHz", "5 % of esp32"] })
     }
 }
 
@@ -251,6 +295,8 @@ mod tests {
         same!(file::Entry, file::Fault, Gilbert, Markov, Cells, Codel, Red, Slot, Outage, Ready);
         same!(file::Impairment, file::Model, file::Interaction, file::Command, Expect);
         same!(file::Mqtt, file::Reconnect, file::TlsFiles);
+        same!(file::Exchange, CoapKeys, MqttKeys, Sweep);
+        same!(file::OpcuaKeys, file::HttpKeys, file::QuicKeys);
     }
 
     #[test]

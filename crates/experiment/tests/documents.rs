@@ -1,6 +1,6 @@
 //! The examples in the documents are experiments.
 
-use experiment::{Experiment, Only};
+use experiment::{Experiment, LinkProfile, Only};
 use std::fs;
 use std::path::Path;
 
@@ -32,7 +32,9 @@ fn check(text: &str) {
 
 #[test]
 fn whole_examples_are_good() {
-    let whole = ["README.md", "docs/experiment-file.md", "docs/lab.md"].map(blocks).concat();
+    let whole = ["README.md", "docs/experiment-file.md", "docs/lab.md", "docs/profiles.md"]
+        .map(blocks)
+        .concat();
     let whole: Vec<_> = whole.iter().filter(|text| text.contains("experiment: ")).collect();
     assert!(whole.len() >= 3);
     whole.into_iter().for_each(|text| check(text));
@@ -44,4 +46,23 @@ fn the_references_parts_make_one_experiment() {
     let parts: Vec<_> = parts.into_iter().filter(|text| !text.contains("experiment: ")).collect();
     assert!(parts.len() >= 7);
     check(&format!("experiment: parts\nduration: 10 s\n{}", parts.concat()));
+}
+
+#[test]
+fn the_page_of_profiles_lists_those_that_there_are() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/profiles.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let rows: String = LinkProfile::known()
+        .map(|name| LinkProfile::find(name, Path::new("")).unwrap_or_else(|e| panic!("{e}")))
+        .map(|p| format!("| `{}` | {} | {} |\n", p.name, p.technology, p.quality()))
+        .collect();
+    let head = "| name | what | values |\n| --- | --- | --- |\n";
+    let (before, after) = page.split_once(head).unwrap();
+    let rest = after.split_once("\n## ").unwrap().1;
+    let wanted = format!("{before}{head}{rows}\n## {rest}");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, &wanted).unwrap();
+    }
+    let page = fs::read_to_string(&path).unwrap();
+    assert!(page == wanted, "write it anew: UPDATE_GOLDEN=1 cargo test -p experiment");
 }

@@ -109,3 +109,47 @@ fn the_reference_speaks_of_cells_and_figures_that_there_are() {
         }
     }
 }
+
+#[test]
+fn the_cellular_sweep_is_the_papers() {
+    let experiment = read("cellular.yaml");
+    let cells = experiment.cells(&Only::all()).unwrap();
+    assert_eq!(cells.len(), 9);
+    for cell in cells {
+        let plan = experiment.plan(&cell, 0, 7).unwrap();
+        let Workload::Exchange(exchange) = &plan.workloads[0] else { panic!() };
+        assert_eq!(exchange.exchanges(), 101 * 100, "{cell}");
+        let last = exchange.sizes.last().copied();
+        assert_eq!((exchange.sizes[0], last), (0, Some(10_000)), "{cell}");
+    }
+    let path = experiment.reference.as_ref().unwrap();
+    let reference: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let figures = reference["figures"].as_array().unwrap();
+    assert_eq!(figures.len(), 22);
+    // Those of a table add up to its sums, as printed.
+    let sum = |unit: &str, section: &str| -> f64 {
+        let own = figures.iter().filter(|figure| {
+            let metric = figure["metric"].as_str().unwrap();
+            figure["unit"] == unit && metric.contains(section)
+        });
+        own.map(|figure| figure["values"][0]["value"].as_f64().unwrap()).sum()
+    };
+    assert_eq!((sum("ms", ".payload_"), sum("B", ".payload_")), (1_775.0, 2_839.0));
+}
+
+#[test]
+fn the_other_cellular_sweeps_resolve() {
+    let count = |name: &str| read(name).cells(&Only::all()).unwrap().len();
+    assert_eq!(count("cellular-quick.yaml"), 9);
+    assert_eq!(count("cellular-loss.yaml"), 36);
+    assert_eq!(count("cellular-new.yaml"), 30);
+    assert_eq!(count("cellular-shared.yaml"), 20);
+    assert_eq!(count("cellular-pairs.yaml"), 12);
+    let loss = read("cellular-loss.yaml");
+    for cell in loss.cells(&Only::parse("loss=5 %").unwrap()).unwrap() {
+        let plan = loss.plan(&cell, 0, 7).unwrap();
+        let link = &plan.nodes[0].links[0];
+        assert_eq!((link.up.loss.percent(), link.down.loss.percent()), (5.0, 5.0), "{cell}");
+        assert!(link.up.grant.is_some());
+    }
+}

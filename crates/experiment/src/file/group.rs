@@ -1,11 +1,12 @@
 //! Groups of nodes, as typed.
 
+use crate::file::{Board, Cpu};
 use crate::problem::Problem;
-use crate::read::{At, Fields, Fixed, Named, Read, Sink};
+use crate::read::{At, Fields, Fixed, Named, OneOrMore, Read, Sink};
 use crate::scalar::{Word, word};
 use crate::tree::Node;
 use schemars::JsonSchema;
-use units::Bytes;
+use units::{Bytes, Span};
 
 /// Nodes that are alike.
 #[derive(Debug, JsonSchema)]
@@ -15,6 +16,17 @@ pub(crate) struct Group {
     pub count: Option<At<u32>>,
     /// What each of them may use.
     pub limits: Option<Limits>,
+    /// What is kept for each of them, from other nodes.
+    pub reserve: Option<Reserve>,
+    /// The board that it stands for: one by name, or its figures. Gives joules a
+    /// message and days of battery.
+    pub board: Option<At<Board>>,
+    /// The host's interface behind which it is, as real hardware.
+    pub external: Option<At<String>>,
+    /// Character devices of the host's that it has, such as `/dev/ttyUSB0`.
+    pub device: Option<At<OneOrMore<At<String>>>>,
+    /// How far its monotonic clock is ahead of the machine's.
+    pub clock_offset: Option<At<Span>>,
     /// How it gets its addresses: `planned`, or `dhcp` on networks that have it.
     pub address: Option<At<Addressing>>,
     /// Its root file system in place of the host's: a folder, or an image, which is
@@ -37,6 +49,11 @@ impl Read for Group {
         let group = Self {
             count: fields.optional("count"),
             limits: fields.optional("limits"),
+            reserve: fields.optional("reserve"),
+            board: fields.optional("board"),
+            external: fields.optional("external"),
+            device: fields.optional("device"),
+            clock_offset: fields.optional("clock_offset"),
             address: fields.optional("address"),
             root: fields.optional("root"),
             image: fields.optional("image"),
@@ -113,14 +130,40 @@ impl Read for Ready {
 pub(crate) struct Limits {
     /// CPUs' worth of time, such as `0.5`.
     pub cpus: Option<At<f64>>,
+    /// The same as a clock frequency, such as `200 MHz` of the host's, or in shares of
+    /// a board, such as `5 % of esp32`.
+    pub cpu: Option<At<Cpu>>,
     /// Memory of all its processes.
     pub memory: Option<At<Bytes>>,
+}
+
+/// What is kept for a node.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Reserve {
+    /// CPUs' worth of time that other nodes leave it when all want theirs.
+    pub cpus: Option<At<f64>>,
+    /// Memory that is taken from it last.
+    pub memory: Option<At<Bytes>>,
+}
+
+impl Read for Reserve {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        let mut fields = Fields::of(node, "reserve", sink)?;
+        let reserve = Self { cpus: fields.optional("cpus"), memory: fields.optional("memory") };
+        fields.finish();
+        Some(reserve)
+    }
 }
 
 impl Read for Limits {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
         let mut fields = Fields::of(node, "limits", sink)?;
-        let limits = Self { cpus: fields.optional("cpus"), memory: fields.optional("memory") };
+        let limits = Self {
+            cpus: fields.optional("cpus"),
+            cpu: fields.optional("cpu"),
+            memory: fields.optional("memory"),
+        };
         fields.finish();
         Some(limits)
     }

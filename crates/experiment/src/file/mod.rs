@@ -1,6 +1,8 @@
 //! The file as typed, one cell of it: `${axis}` replaced, nothing resolved.
 
+mod board;
 mod capture;
+mod exchange;
 mod fault;
 mod foreign;
 mod group;
@@ -8,10 +10,13 @@ mod impairment;
 mod models;
 mod mqtt;
 mod network;
+mod stacks;
 mod timetable;
 mod workload;
 
+pub(crate) use board::{Board, BoardCpu, BoardProfile, BoardRadio, Cpu};
 pub(crate) use capture::Capture;
+pub(crate) use exchange::{CoapKeys, Exchange, MqttKeys, Payload, Protocol, Sweep};
 pub(crate) use fault::Fault;
 pub(crate) use foreign::{Foreign, Model as ForeignModel};
 #[cfg(test)]
@@ -23,6 +28,7 @@ pub(crate) use models::{Cells, Codel, Gilbert, Markov, Outage, Red, Shape, Slot}
 pub(crate) use mqtt::Reconnect;
 pub(crate) use mqtt::{Mqtt, Tls, TlsFiles};
 pub(crate) use network::{Cell, Channel, Link, Network, Profile};
+pub(crate) use stacks::{HttpKeys, OpcuaKeys, QuicKeys};
 pub(crate) use timetable::{Entry, Ways};
 pub(crate) use workload::{Command, Interaction, Model, Workload};
 

@@ -83,6 +83,8 @@ macro_rules! model {
     };
 }
 
+pub(crate) use model;
+
 model! {
     /// Loss in a good and a bad state, with tc-netem's letters and defaults.
     Gilbert, "a model of Gilbert and Elliott",

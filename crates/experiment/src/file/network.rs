@@ -29,15 +29,17 @@ pub(crate) struct Network {
     /// fast machines do: TCP is carried faster, and everything else slower. Not with
     /// an MTU below 1280 B, nor on a `csma` channel.
     pub offload: Option<At<bool>>,
-    /// What it does to frames: a name from `profiles`. Without one, and without
-    /// `channel` and `links` of its own, nothing.
+    /// What it does to frames: a name from `profiles`, or a profile of links, by its
+    /// name (`thingbed profiles`) or the path of its file; then `channel`, `links` and
+    /// `mtu` say what is otherwise. Without one, and without `channel` and `links` of
+    /// its own, nothing.
     pub profile: Option<At<String>>,
     /// Who makes the impairments: the `medium` (unless given), or the kernel's
     /// `netem`.
     pub backend: Option<At<Backend>>,
-    /// How its links share it, in place of a profile's; `switch` unless given.
+    /// How its links share it; `switch` unless given.
     pub channel: Option<At<Channel>>,
-    /// Impairments by group, in place of a profile's.
+    /// Impairments by group.
     pub links: Option<Named<Link>>,
     /// Whether a gateway on it leads to the outside, by NAT; false unless given.
     pub nat: Option<At<bool>>,
@@ -190,6 +192,10 @@ pub(crate) struct Link {
     pub down: Option<Impairment>,
     /// The states of the node's radio, which both ways go through.
     pub states: Option<At<Foreign<StatesSpec>>>,
+    /// A profile of links, by its name (`thingbed profiles`) or the path of its file;
+    /// `up`, `down` and `states` say what is otherwise. `none` where the network has
+    /// one and this group has not.
+    pub profile: Option<At<String>>,
 }
 
 impl Read for Link {
@@ -199,6 +205,8 @@ impl Read for Link {
             up: fields.optional("up"),
             down: fields.optional("down"),
             states: fields.optional("states"),
+            // Its values stand beside it already.
+            profile: fields.optional("profile"),
         };
         fields.finish();
         Some(link)

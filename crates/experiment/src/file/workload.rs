@@ -1,6 +1,6 @@
 //! What nodes do, as typed.
 
-use crate::file::Mqtt;
+use crate::file::{Exchange, Mqtt};
 use crate::pattern::InteractionPattern;
 use crate::problem::Problem;
 use crate::read::{At, Fields, Fixed, Named, OneOrMore, Read, Sink};
@@ -58,13 +58,15 @@ pub(crate) enum Workload {
     Interaction(Box<Interaction>),
     /// Messages that clients publish by a broker to those who subscribe.
     Mqtt(Box<Mqtt>),
+    /// Payloads that go from sources to sinks, each exchange by itself.
+    Exchange(Box<Exchange>),
     /// A program, unmodified, from the start of the run.
     Command(Box<Command>),
 }
 
 impl Read for Workload {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
-        const WHAT: &str = "`interaction:`, `mqtt:` or `command:`";
+        const WHAT: &str = "`interaction:`, `mqtt:`, `exchange:` or `command:`";
         match &node.content {
             Content::Map(entries) if entries.len() == 1 => {
                 let mut fields = Fields::of(node, "a workload", sink)?;
@@ -72,12 +74,13 @@ impl Read for Workload {
                     fields.optional("interaction").map(|typed| Self::Interaction(Box::new(typed)));
                 let workload = interaction
                     .or(fields.optional("mqtt").map(|typed| Self::Mqtt(Box::new(typed))))
+                    .or(fields.optional("exchange").map(|typed| Self::Exchange(Box::new(typed))))
                     .or(fields.optional("command").map(|typed| Self::Command(Box::new(typed))));
                 fields.finish();
                 workload
             }
             Content::Map(entries) if !entries.is_empty() => {
-                let known = ["interaction", "mqtt", "command"];
+                let known = ["interaction", "mqtt", "exchange", "command"];
                 let stranger = entries.iter().find(|(key, _)| !known.contains(&&*key.text));
                 let (key, _) = stranger.unwrap_or(&entries[1]);
                 let text = format!("a workload is one of {WHAT}, found `{}` too", key.text);

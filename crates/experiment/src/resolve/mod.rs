@@ -1,8 +1,11 @@
 //! From a file as typed to the plan of one cell, with every check on the way.
 
+mod board;
 mod capture;
 mod checks;
+mod exchange;
 mod faults;
+mod hardware;
 mod impairments;
 mod mqtt;
 mod netem;
@@ -11,10 +14,11 @@ mod nodes;
 mod payload;
 mod root;
 mod services;
+mod stacks;
 mod timetable;
 mod workloads;
 
-use crate::file::File;
+use crate::file::{Channel, File, Impairment};
 use crate::matrix::Cell;
 use crate::plan::Plan;
 use crate::problem::Problem;
@@ -33,6 +37,7 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
     let nodes = Nodes::of(file, base, sink);
     let networks = Networks::of(file, &nodes, base, sink);
     services::check(file, &networks, sink);
+    hardware::check(file, &nodes, &networks, sink);
     let said = positive(&file.duration, "duration", sink);
     let span = |at: &Option<At<Span>>, other| at.as_ref().map_or(other, |at| at.value);
     let drain = span(&file.drain, DRAIN);
@@ -60,6 +65,18 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
         drain: lasts.drain.into_iter().map(|own| own.unwrap_or(drain)).max().unwrap_or(drain),
         setup_limit: span(&file.setup_limit, SETUP_LIMIT),
     }
+}
+
+/// What one way of a link on `channel` does, checked, in the medium's terms.
+pub(crate) fn way(
+    asked: &Impairment,
+    channel: Option<&Channel>,
+    up: bool,
+    base: &Path,
+    sink: &mut Sink,
+) -> medium::Impairment {
+    checks::check(asked, networks::waits(channel, up), sink);
+    impairments::resolve(asked, base, sink)
 }
 
 /// A span that must not be nothing.

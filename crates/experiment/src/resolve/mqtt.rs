@@ -137,7 +137,7 @@ impl Context<'_, '_> {
         self.said
     }
 
-    fn tls(&self, tls: &At<Tls>, sink: &mut Sink) -> Option<MqttTls> {
+    pub(super) fn tls(&self, tls: &At<Tls>, sink: &mut Sink) -> Option<MqttTls> {
         let files = match &tls.value {
             Tls::Generated => return Some(MqttTls::Generated),
             Tls::Files(files) => files,
@@ -220,11 +220,16 @@ fn mqtt_every(typed: &file::Mqtt, sink: &mut Sink) -> Option<Span> {
 
 fn port(typed: &file::Mqtt, sink: &mut Sink) -> Option<u16> {
     let usual = if typed.tls.is_some() { 8883 } else { 1883 };
-    let Some(port) = &typed.port else { return Some(usual) };
+    port_or(&typed.port, usual, sink)
+}
+
+/// The port that is given, or the usual one.
+pub(super) fn port_or(port: &Option<At<u32>>, usual: u16, sink: &mut Sink) -> Option<u16> {
+    let Some(port) = port else { return Some(usual) };
     let value = u16::try_from(port.value).ok().filter(|port| *port > 0);
     if value.is_none() {
         let text = format!("there is no port {}", port.value);
-        say(sink, port.place, text, "1 to 65535; brokers mostly listen on 1883");
+        say(sink, port.place, text, &format!("1 to 65535; the usual one is {usual}"));
     }
     value
 }

@@ -3,9 +3,11 @@
 use crate::file::{Channel, File, Impairment, Link, Network, Profile};
 use crate::mac::Mac;
 use crate::plan::{
-    Backend, PlannedChange, PlannedChannel, PlannedLink, PlannedNetwork, PlannedServices,
+    Backend, PlannedChange, PlannedChannel, PlannedLink, PlannedNetwork, PlannedProfile,
+    PlannedServices,
 };
 use crate::problem::Problem;
+use crate::profile::LinkProfile;
 use crate::read::{At, Named, Sink};
 use crate::resolve::checks::{self, Waits};
 use crate::resolve::impairments;
@@ -32,15 +34,24 @@ pub(super) struct Resolved<'f> {
     pub(super) name: &'f str,
     pub(super) subnet: Subnet,
     mtu: Bytes,
-    backend: Backend,
+    pub(super) backend: Backend,
     offload: bool,
     channel: Option<Channel>,
     /// Each group's links: up and down.
-    links: Vec<(&'f str, [medium::Impairment; 2], Option<StatesSpec>)>,
+    links: Vec<(&'f str, Planned)>,
     timetable: Vec<PlannedChange>,
     /// Groups in the order of their addresses, and the index of their first.
     members: Vec<(&'f str, u64)>,
     pub(super) services: PlannedServices,
+}
+
+/// What a group's links do.
+#[derive(Debug, Clone, Default)]
+struct Planned {
+    up: medium::Impairment,
+    down: medium::Impairment,
+    states: Option<StatesSpec>,
+    profile: Option<PlannedProfile>,
 }
 
 /// The networks of a file.
@@ -102,14 +113,25 @@ impl<'f> Networks<'f> {
         });
         on.enumerate()
             .map(|(number, (network, address))| {
-                let (up, down, states) = network.impairments(group);
+                let Planned { up, down, states, profile } = network.impairments(group);
                 let interface = format!("eth{number}");
                 let mac = Mac::from(address);
                 let by_dhcp = by_dhcp && network.services.dhcp;
                 let network = network.name.to_owned();
-                PlannedLink { network, interface, address, by_dhcp, mac, up, down, states }
+                PlannedLink { network, interface, address, by_dhcp, mac, profile, up, down, states }
             })
             .collect()
+    }
+
+    /// Whether nodes on a network leave TCP uncut.
+    pub fn is_uncut(&self, name: &str) -> bool {
+        self.networks.iter().any(|network| network.name == name && network.offload)
+    }
+
+    /// The largest IP packet of a network.
+    pub fn mtu(&self, name: &str) -> Option<u64> {
+        let network = self.networks.iter().find(|network| network.name == name)?;
+        Some(network.mtu.get())
     }
 
     /// The names of the networks that all `groups` are on.
@@ -142,13 +164,9 @@ impl Resolved<'_> {
         }
     }
 
-    fn impairments(
-        &self,
-        group: &str,
-    ) -> (medium::Impairment, medium::Impairment, Option<StatesSpec>) {
-        let found = self.links.iter().find(|(name, ..)| *name == group);
-        let (_, [up, down], states) = found.cloned().unwrap_or_default();
-        (up, down, states)
+    fn impairments(&self, group: &str) -> Planned {
+        let found = self.links.iter().find(|(name, _)| *name == group);
+        found.map(|(_, planned)| planned.clone()).unwrap_or_default()
     }
 
     /// Its shared rate, else the rate of its slowest link.
@@ -160,7 +178,7 @@ impl Resolved<'_> {
             PlannedChannel::Switch => {}
         }
         let ways = self.members.iter().flat_map(|(group, _)| {
-            let (up, down, _) = self.impairments(group);
+            let Planned { up, down, .. } = self.impairments(group);
             [up.rate, down.rate]
         });
         ways.flatten().min()
@@ -250,7 +268,10 @@ fn resolve<'f>(
     let links = links.into_iter().flat_map(Named::iter);
     let links = links.map(|(group, _, link)| {
         let states = link.states.as_ref().map(|at| at.value.0.clone());
-        (group, [way(link.up.as_ref()), way(link.down.as_ref())], states)
+        let profile = link.profile.as_ref().and_then(|at| LinkProfile::find(&at.value, base).ok());
+        let profile = profile.map(|profile| PlannedProfile::of(&profile));
+        let (up, down) = (way(link.up.as_ref()), way(link.down.as_ref()));
+        (group, Planned { up, down, states, profile })
     });
     let links = links.collect();
     let channel = channel.cloned();

@@ -1,12 +1,13 @@
 //! Groups, and the nodes that they stand for.
 
+use crate::board::Board;
 use crate::file::{Addressing, File, Group};
 use crate::nearest::advice;
-use crate::plan::{PlannedLimits, PlannedNode, PlannedRoot, Program, Ready};
+use crate::plan::{PlannedCpu, PlannedLimits, PlannedNode, PlannedRoot, Program, Ready};
 use crate::problem::Problem;
 use crate::read::{At, Named, OneOrMore, Sink};
 use crate::resolve::networks::Networks;
-use crate::resolve::{root, services};
+use crate::resolve::{board, hardware, root, services};
 use crate::source::Place;
 use indexmap::IndexMap;
 use std::collections::{HashMap, HashSet};
@@ -20,12 +21,20 @@ pub(super) struct Nodes<'f> {
     groups: Option<&'f Named<Group>>,
     counts: IndexMap<&'f str, u32>,
     roots: HashMap<&'f str, PlannedRoot>,
+    boards: HashMap<&'f str, Board>,
+    cpus: HashMap<&'f str, PlannedCpu>,
 }
 
 impl<'f> Nodes<'f> {
     pub fn of(file: &'f File, base: &Path, sink: &mut Sink) -> Self {
         let groups = file.nodes.as_ref();
-        let mut nodes = Self { groups, counts: IndexMap::new(), roots: HashMap::new() };
+        let mut nodes = Self {
+            groups,
+            counts: IndexMap::new(),
+            roots: HashMap::new(),
+            boards: HashMap::new(),
+            cpus: HashMap::new(),
+        };
         let mut all = 0;
         for (name, place, group) in groups.into_iter().flat_map(Named::iter) {
             let count = group.count.as_ref().map_or(1, |count| count.value);
@@ -33,6 +42,8 @@ impl<'f> Nodes<'f> {
             check_host_name(name, place, count, sink);
             check_limits(group, sink);
             check_program(group, sink);
+            nodes.boards.extend(board::of(group, sink).map(|board| (name, board)));
+            nodes.cpus.extend(board::cpu(group, sink).map(|cpu| (name, cpu)));
             nodes.roots.extend(root::of(group, base, sink).map(|root| (name, root)));
             if count == 0 {
                 let problem = Problem::new(format!("the group `{name}` has no nodes"));
@@ -139,24 +150,27 @@ impl<'f> Nodes<'f> {
     pub fn planned(&self, networks: &Networks<'_>) -> Vec<PlannedNode> {
         let mut planned = Vec::new();
         for group in self.counts.keys() {
-            let limits = self.groups.and_then(|groups| groups.get(group)?.limits.as_ref());
-            let limits = limits.map_or(PlannedLimits::default(), |limits| PlannedLimits {
-                cpus: limits.cpus.as_ref().map(|cpus| cpus.value),
-                memory: limits.memory.as_ref().map(|memory| memory.value),
-            });
+            let typed = self.groups.and_then(|groups| groups.get(group));
+            let limits = PlannedLimits { cpu: self.cpus.get(group).copied(), ..limits(typed) };
             let program = self.groups.and_then(|groups| program(groups.get(group)?));
-            let typed = self.groups.and_then(|groups| groups.get(group)?.address.as_ref());
-            let by_dhcp = typed.is_some_and(|at| at.value == Addressing::Dhcp);
+            let typed = self.groups.and_then(|groups| groups.get(group));
+            let asked = typed.and_then(|typed| typed.address.as_ref());
+            let by_dhcp = asked.is_some_and(|at| at.value == Addressing::Dhcp);
             let (gateway, resolver) = services::of(group, by_dhcp, networks);
             for (index, name) in self.names(group).into_iter().enumerate() {
                 let links = networks.links(group, index as u64, by_dhcp);
                 let root = self.roots.get(group).cloned();
+                let board = self.boards.get(group).cloned();
                 let (group, program) = ((*group).to_owned(), program.clone());
                 planned.push(PlannedNode {
                     name,
                     group,
                     links,
                     limits,
+                    board,
+                    external: typed.and_then(|group| Some(group.external.as_ref()?.value.clone())),
+                    devices: typed.map(hardware::devices).unwrap_or_default(),
+                    clock_offset: typed.and_then(|group| Some(group.clock_offset.as_ref()?.value)),
                     services: None,
                     gateway,
                     resolver,
@@ -180,6 +194,19 @@ fn check_host_name(name: &str, place: Place, count: u32, sink: &mut Sink) {
     } else if name == "localhost" {
         let problem = Problem::new("a node cannot be called `localhost`").at(place);
         sink.add(problem.label("every node has one already"));
+    }
+}
+
+/// What a group's nodes may use, and what is kept for them.
+fn limits(group: Option<&Group>) -> PlannedLimits {
+    let limits = group.and_then(|group| group.limits.as_ref());
+    let reserve = group.and_then(|group| group.reserve.as_ref());
+    PlannedLimits {
+        cpus: limits.and_then(|limits| Some(limits.cpus.as_ref()?.value)),
+        cpu: None,
+        memory: limits.and_then(|limits| Some(limits.memory.as_ref()?.value)),
+        reserved_cpus: reserve.and_then(|reserve| Some(reserve.cpus.as_ref()?.value)),
+        reserved_memory: reserve.and_then(|reserve| Some(reserve.memory.as_ref()?.value)),
     }
 }
 
@@ -221,6 +248,12 @@ fn check_program(group: &Group, sink: &mut Sink) {
 }
 
 fn check_limits(group: &Group, sink: &mut Sink) {
+    if let Some(cpus) = group.reserve.as_ref().and_then(|reserve| reserve.cpus.as_ref())
+        && cpus.value < 0.01
+    {
+        let problem = Problem::new(format!("a reservation of {} CPUs", cpus.value));
+        sink.add(problem.at(cpus.place).label("0.01 or more; 0.5 is half of one CPU's time"));
+    }
     let Some(limits) = &group.limits else { return };
     if let Some(cpus) = limits.cpus.as_ref().filter(|cpus| cpus.value < 0.01) {
         let problem = Problem::new(format!("a limit of {} CPUs", cpus.value)).at(cpus.place);

@@ -67,6 +67,7 @@ pub(super) fn of<'f>(
         let (kind, name) = match workload {
             Workload::Interaction(interaction) => ("interaction", &interaction.name),
             Workload::Mqtt(mqtt) => ("mqtt", &mqtt.name),
+            Workload::Exchange(exchange) => ("exchange", &exchange.name),
             Workload::Command(command) => ("command", &command.name),
         };
         let number = numbers.entry(kind).or_default();
@@ -94,6 +95,13 @@ pub(super) fn of<'f>(
                     lasts.sending = lasts.sending.max(mqtt.lasts());
                     lasts.drain.push(typed.drain.as_ref().map(|drain| drain.value));
                     planned.push(plan::Workload::Mqtt(mqtt));
+                }
+            }
+            Workload::Exchange(typed) => {
+                if let Some(exchange) = context.exchange(called, typed, sink) {
+                    lasts.sending = lasts.sending.max(exchange.lasts());
+                    lasts.drain.push(Some(exchange.may_be_late()));
+                    planned.push(plan::Workload::Exchange(exchange));
                 }
             }
             Workload::Command(command) => {

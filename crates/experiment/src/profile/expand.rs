@@ -1,0 +1,197 @@
+//! Puts profiles of links into an experiment's tree, below what it says itself.
+
+use super::overlay::overlay;
+use super::{LinkProfile, moved};
+use crate::nearest::advice;
+use crate::problem::Problem;
+use crate::read::Sink;
+use crate::tree::{Content, Key, Node};
+use std::path::Path;
+
+/// The word for no profile.
+const NONE: &str = "none";
+
+/// The experiment `root` with what its networks and links have from profiles.
+/// Those under its own `profiles` are left to the reader, and go before others.
+pub(crate) fn expand(root: &Node, base: &Path, sink: &mut Sink) -> Node {
+    let own = root.get("profiles").map(keys).unwrap_or_default();
+    let mut expansion = Expansion { own, base, sink };
+    with(root, |key, node| match key {
+        "networks" => with(node, |_, network| expansion.network(network)),
+        "profiles" => with(node, |_, profile| expansion.links(profile)),
+        _ => node.clone(),
+    })
+}
+
+struct Expansion<'e> {
+    /// The names of the experiment's own profiles.
+    own: Vec<String>,
+    base: &'e Path,
+    sink: &'e mut Sink,
+}
+
+impl Expansion<'_> {
+    /// A network: its profile is its channel's and that of all links which name no
+    /// other.
+    fn network(&mut self, network: &Node) -> Node {
+        let named = network.get("profile").and_then(scalar);
+        let Some((name, at)) =
+            named.filter(|(name, _)| !self.own.iter().any(|own| own.as_str() == *name))
+        else {
+            return self.links(network);
+        };
+        let without = keep(network, |key| key != "profile");
+        let Some(profile) = self.find(name, at).filter(|_| name != NONE) else {
+            return self.links(&without);
+        };
+        let nothing = Node { place: at.place, content: Content::Map(Vec::new()) };
+        let given = without.get("links").unwrap_or(&nothing);
+        let mut links = match &given.content {
+            Content::Map(entries) => entries.clone(),
+            // The reader says what is wrong with it.
+            _ => return without.clone(),
+        };
+        for group in network.get("attach").map(scalars).unwrap_or_default() {
+            if !links.iter().any(|(key, _)| key.text == group) {
+                links.push((Key { text: group, place: at.place }, nothing.clone()));
+            }
+        }
+        for (_, link) in &mut links {
+            if link.get("profile").is_none() {
+                *link = self.link(&profile, at, link);
+            }
+        }
+        let links = Node { place: given.place, content: Content::Map(links) };
+        let mut whole = put(&without, "links", links);
+        let typed = [("channel", &profile.typed.channel), ("mtu", &profile.typed.mtu)];
+        for (key, of_profile) in typed {
+            let Some(of_profile) = of_profile else { continue };
+            let of_profile = moved(of_profile, at.place);
+            let value = match whole.get(key) {
+                Some(said) => overlay(&of_profile, said, name, self.sink),
+                None => of_profile,
+            };
+            whole = put(&whole, key, value);
+        }
+        self.links(&whole)
+    }
+
+    /// Something with `links`, of which some name a profile each.
+    fn links(&mut self, of: &Node) -> Node {
+        with(of, |key, node| match key {
+            "links" => with(node, |_, link| self.named(link)),
+            _ => node.clone(),
+        })
+    }
+
+    fn named(&mut self, link: &Node) -> Node {
+        let Some((name, at)) = link.get("profile").and_then(scalar) else { return link.clone() };
+        if link.get(DONE).is_some() {
+            return keep(link, |key| key != DONE);
+        }
+        let without = keep(link, |key| key != "profile");
+        if name == NONE {
+            return without;
+        }
+        let Some(profile) = self.find(name, at) else { return without };
+        let parts = [("channel", &profile.typed.channel), ("mtu", &profile.typed.mtu)];
+        if let Some((part, _)) = parts.iter().find(|(_, part)| part.is_some()) {
+            let text = format!("the profile `{name}` is one of whole networks: it has a `{part}`");
+            let problem = Problem::new(text).at(at.place);
+            self.sink.add(problem.label("give it to the network, beside `links`"));
+            return without;
+        }
+        let whole = self.link(&profile, at, &without);
+        keep(&whole, |key| key != DONE)
+    }
+
+    /// A link with the profile that is named at `at` below what `said` says.
+    fn link(&mut self, profile: &LinkProfile, at: &Node, said: &Node) -> Node {
+        let below = moved(&profile.typed.link, at.place);
+        let whole = overlay(&below, said, &profile.name, self.sink);
+        if !matches!(whole.content, Content::Map(_)) {
+            // The reader says what is wrong with it.
+            return whole;
+        }
+        put(&put(&whole, "profile", at.clone()), DONE, at.clone())
+    }
+
+    fn find(&mut self, name: &str, at: &Node) -> Option<LinkProfile> {
+        if name == NONE {
+            return None;
+        }
+        if !LinkProfile::is_path(name) && !LinkProfile::known().any(|known| known == name) {
+            let problem = Problem::new(format!("unknown profile `{name}`")).at(at.place);
+            let others = LinkProfile::known().map(str::to_owned);
+            let known: Vec<String> = self.own.iter().cloned().chain(others).collect();
+            self.sink.add(problem.label(advice(name, &known)));
+            return None;
+        }
+        match LinkProfile::find(name, self.base) {
+            Ok(profile) => Some(profile),
+            Err(errors) => {
+                let mut problem = Problem::new(format!("the profile `{name}` cannot be had"));
+                for wrong in errors.problems() {
+                    problem = problem.note(match errors.position(wrong) {
+                        Some((line, column)) => {
+                            format!("{name}:{line}:{column}: {}", wrong.message())
+                        }
+                        None => wrong.message().to_owned(),
+                    });
+                }
+                self.sink.add(
+                    problem.at(at.place).label("`thingbed profiles show` says all that is wrong"),
+                );
+                None
+            }
+        }
+    }
+}
+
+/// Marks a link whose profile stands below it already.
+const DONE: &str = "(profile is there)";
+
+/// A map with each value changed; anything else as it is.
+fn with(node: &Node, mut change: impl FnMut(&str, &Node) -> Node) -> Node {
+    let Content::Map(entries) = &node.content else { return node.clone() };
+    let entries = entries.iter().map(|(key, value)| (key.clone(), change(&key.text, value)));
+    Node { place: node.place, content: Content::Map(entries.collect()) }
+}
+
+fn keep(node: &Node, wanted: impl Fn(&str) -> bool) -> Node {
+    let Content::Map(entries) = &node.content else { return node.clone() };
+    let entries = entries.iter().filter(|(key, _)| wanted(&key.text)).cloned();
+    Node { place: node.place, content: Content::Map(entries.collect()) }
+}
+
+/// A map with `value` at `key`.
+fn put(node: &Node, key: &str, value: Node) -> Node {
+    let mut entries = match keep(node, |other| other != key).content {
+        Content::Map(entries) => entries,
+        _ => Vec::new(),
+    };
+    entries.push((Key { text: key.to_owned(), place: value.place }, value));
+    Node { place: node.place, content: Content::Map(entries) }
+}
+
+fn keys(node: &Node) -> Vec<String> {
+    match &node.content {
+        Content::Map(entries) => entries.iter().map(|(key, _)| key.text.clone()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn scalar(node: &Node) -> Option<(&str, &Node)> {
+    match &node.content {
+        Content::Scalar(text) => Some((text, node)),
+        _ => None,
+    }
+}
+
+/// A text, or all in a list.
+fn scalars(node: &Node) -> Vec<String> {
+    match &node.content {
+        Content::List(items) => items.iter().flat_map(scalars).collect(),
+        _ => scalar(node).map(|(text, _)| text.to_owned()).into_iter().collect(),
+    }
+}

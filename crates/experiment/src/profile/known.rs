@@ -1,0 +1,22 @@
+//! The profiles that come with the tool.
+
+/// Their names and texts, relatives together.
+pub(super) const KNOWN: [(&str, &str); 17] = [
+    ("edge-lab", include_str!("../../../../profiles/edge-lab.yaml")),
+    ("edge-field", include_str!("../../../../profiles/edge-field.yaml")),
+    ("umts-lab", include_str!("../../../../profiles/umts-lab.yaml")),
+    ("umts-field", include_str!("../../../../profiles/umts-field.yaml")),
+    ("lte-lab", include_str!("../../../../profiles/lte-lab.yaml")),
+    ("lte-5mhz", include_str!("../../../../profiles/lte-5mhz.yaml")),
+    ("lte-m", include_str!("../../../../profiles/lte-m.yaml")),
+    ("nb-iot", include_str!("../../../../profiles/nb-iot.yaml")),
+    ("nr-tdd", include_str!("../../../../profiles/nr-tdd.yaml")),
+    ("ieee802154", include_str!("../../../../profiles/ieee802154.yaml")),
+    ("lora-eu868", include_str!("../../../../profiles/lora-eu868.yaml")),
+    ("g3-plc", include_str!("../../../../profiles/g3-plc.yaml")),
+    ("prime", include_str!("../../../../profiles/prime.yaml")),
+    ("geo", include_str!("../../../../profiles/geo.yaml")),
+    ("leo", include_str!("../../../../profiles/leo.yaml")),
+    ("dsl", include_str!("../../../../profiles/dsl.yaml")),
+    ("wifi", include_str!("../../../../profiles/wifi.yaml")),
+];

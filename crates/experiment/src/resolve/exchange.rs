@@ -1,0 +1,317 @@
+//! Exchanges: their pairs, payloads and times.
+
+use super::workloads::{Context, MOST_ROWS};
+use super::{positive, stacks};
+use crate::exchange::{Coap, CoapTransport, Exchange, ExchangeProtocol, Method, MqttChoice};
+use crate::file::{self, CoapKeys, Payload, Protocol};
+use crate::mqtt::{MqttTls, MqttVersion};
+use crate::problem::Problem;
+use crate::read::{At, OneOrMore, Sink};
+use crate::source::Place;
+use units::Span;
+
+const TIMEOUT: Span = Span::from_ns(60_000_000_000);
+const LEISURE: Span = Span::from_ns(5_000_000_000);
+const ACK_TIMEOUT: Span = Span::from_ns(2_000_000_000);
+const MAX_RETRANSMIT: u32 = 4;
+/// Sizes of one workload, and the largest: what is counted between two looks must
+/// find room.
+const MOST_SIZES: u64 = 100_000;
+const LARGEST: u64 = 1_000_000;
+/// A datagram's room for payload, behind what tells its number.
+const LARGEST_UDP: u64 = 65_503;
+/// Blocks of RFC 7959.
+const BLOCKS: std::ops::RangeInclusive<u64> = 16..=1024;
+
+/// What libcoap takes as leisure and as time for an acknowledgement, in ns.
+const TIMES: std::ops::RangeInclusive<u64> = 1_000_000_000..=65_535_000_000_000;
+
+/// Sources, sinks, brokers and the network between them.
+type Ends = (Vec<String>, Vec<String>, Vec<String>, String);
+
+/// Adds a problem at `place`.
+fn say(sink: &mut Sink, at: Place, text: impl Into<String>, label: &str) {
+    sink.add(Problem::new(text).at(at).label(label));
+}
+
+impl Context<'_, '_> {
+    /// The workload; nothing if the sink has been told why.
+    pub(super) fn exchange(
+        &self,
+        name: String,
+        typed: &file::Exchange,
+        sink: &mut Sink,
+    ) -> Option<Exchange> {
+        let protocol = typed.protocol.as_ref().and_then(|at| protocol(at, sink));
+        let ends = self.exchange_ends(typed, sink);
+        let sizes = typed.payload.as_ref().and_then(|at| sizes(at, sink));
+        let every = positive(&typed.every, "every", sink);
+        let repetitions = repetitions(typed, sink);
+        let timeout = match &typed.timeout {
+            Some(_) => positive(&typed.timeout, "timeout", sink),
+            None => Some(TIMEOUT),
+        };
+        let tls = match &typed.tls {
+            Some(tls) => Some(self.tls(tls, sink)?),
+            None => None,
+        };
+        let protocol = protocol?;
+        // There is no QUIC without.
+        let tls = match &protocol {
+            ExchangeProtocol::Quic(_) => tls.or(Some(MqttTls::Generated)),
+            _ => tls,
+        };
+        let usual = protocol.usual_port(tls.is_some());
+        let port = super::mqtt::port_or(&typed.port, usual, sink)?;
+        let (sources, sinks, brokers, network) = ends?;
+        let connection = typed.connection.as_ref().map(|at| at.value);
+        // So that one workload may have its protocol from an axis.
+        let brokers = match protocol {
+            ExchangeProtocol::Mqtt(_) => brokers,
+            _ => Vec::new(),
+        };
+        let exchange = Exchange {
+            name,
+            sources,
+            sinks,
+            brokers,
+            connection: connection.unwrap_or(protocol.usual_connection()),
+            protocol,
+            sizes: sizes?,
+            repetitions: repetitions?,
+            every: every?,
+            pause: typed.pause.as_ref().map_or(Span::ZERO, |pause| pause.value),
+            timeout: timeout?,
+            port,
+            tls,
+            tcp_timestamps: typed.tcp_timestamps.as_ref().map(|at| at.value),
+            network,
+        };
+        self.check_exchange(typed, &exchange, sink).then_some(exchange)
+    }
+
+    /// The ends of the pairs and what they share.
+    fn exchange_ends(&self, typed: &file::Exchange, sink: &mut Sink) -> Option<Ends> {
+        let mut groups: Vec<String> = Vec::new();
+        let mut find = |list: &Option<At<OneOrMore<At<String>>>>, text: &str, sink: &mut Sink| {
+            let list = list.as_ref()?;
+            self.nonempty(list, text, sink);
+            let (nodes, more) = self.nodes.find_all(&list.value, sink);
+            groups.extend(more);
+            (!nodes.is_empty()).then_some(nodes)
+        };
+        let sources = find(&typed.sources, "`sources` names nobody", sink);
+        let sinks = find(&typed.sinks, "`sinks` names nobody", sink);
+        let brokers = match typed.broker {
+            Some(_) => find(&typed.broker, "`broker` names nobody", sink)?,
+            None => Vec::new(),
+        };
+        let (sources, sinks) = (sources?, sinks?);
+        let lists = [(&typed.sinks, &sinks), (&typed.broker, &brokers)];
+        for (at, nodes) in lists {
+            let twice = nodes.iter().find(|node| sources.contains(node));
+            if let (Some(at), Some(node)) = (at, twice) {
+                let text = format!("`{node}` is a source, and here too");
+                say(sink, at.place, text, "what stays in a node passes no network");
+                return None;
+            }
+        }
+        groups.sort();
+        groups.dedup();
+        let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+        let shared = self.networks.shared_by(&groups);
+        let network = self.network(&typed.network, typed.place, &shared, &groups, sink)?;
+        Some((sources, sinks, brokers, network))
+    }
+
+    /// Whether its parts fit each other.
+    fn check_exchange(&self, typed: &file::Exchange, it: &Exchange, sink: &mut Sink) -> bool {
+        let place =
+            |at: &Option<At<OneOrMore<At<String>>>>| at.as_ref().map_or(typed.place, |at| at.place);
+        let (sources, sinks) = (it.sources.len(), it.sinks.len());
+        let (drivers, servers) = match it.protocol.pulls() {
+            true => (sinks, sources),
+            false => (sources, sinks),
+        };
+        let protocol = typed.protocol.as_ref().map_or(typed.place, |at| at.place);
+        if it.protocol.is_to_all() {
+            if drivers != 1 {
+                let text = format!("{drivers} nodes would each ask the whole group");
+                say(
+                    sink,
+                    protocol,
+                    text,
+                    "with `group`, one asks: one sink, or with `put` and `post` one source",
+                );
+                return false;
+            }
+        } else if servers != 1 && servers != drivers || drivers == 0 {
+            let text = format!("{sources} sources and {sinks} sinks");
+            let label = match it.protocol.pulls() {
+                true => "a sink that asks has a source of its own: as many of both",
+                false => "as many sinks as sources, or one for all",
+            };
+            say(sink, place(&typed.sinks), text, label);
+            return false;
+        } else if it.protocol.pulls() && servers != drivers {
+            let text = format!("{drivers} sinks would ask one source");
+            say(sink, place(&typed.sources), text, "name as many sources as sinks");
+            return false;
+        }
+        let wants_broker = matches!(it.protocol, ExchangeProtocol::Mqtt(_));
+        if wants_broker && it.brokers.is_empty() {
+            say(sink, protocol, "MQTT without a `broker`", "name a node whose `run` is the broker");
+            return false;
+        }
+        if it.brokers.len() > 1 && it.brokers.len() != sources {
+            let text = format!("{} brokers for {sources} sources", it.brokers.len());
+            say(sink, place(&typed.broker), text, "one for all, or as many as sources");
+            return false;
+        }
+        let mtu = self.networks.mtu(&it.network);
+        stacks::check(it, mtu, protocol, sink)
+            && self.check_sizes(typed, it, sink)
+            && self.check_network(typed, it, sink)
+    }
+
+    fn check_sizes(&self, typed: &file::Exchange, it: &Exchange, sink: &mut Sink) -> bool {
+        let place = typed.payload.as_ref().map_or(typed.place, |at| at.place);
+        let largest = it.sizes.iter().copied().max().unwrap_or(0);
+        let most = match &it.protocol {
+            ExchangeProtocol::Udp => LARGEST_UDP,
+            ExchangeProtocol::Coap(coap) if coap.method == Method::Delete => 0,
+            // One datagram to all; blocks are for two.
+            ExchangeProtocol::Coap(coap) if coap.group => u64::from(coap.block),
+            _ => LARGEST,
+        };
+        if largest > most {
+            let text = format!("a payload of {largest} B");
+            say(sink, place, text, &format!("{most} B at most here"));
+            return false;
+        }
+        if it.exchanges() > MOST_ROWS {
+            let text = format!("{} exchanges to keep, a row each", it.exchanges());
+            say(sink, place, text, &format!("{MOST_ROWS} at most: fewer sizes or repetitions"));
+            return false;
+        }
+        true
+    }
+
+    fn check_network(&self, typed: &file::Exchange, it: &Exchange, sink: &mut Sink) -> bool {
+        if self.networks.is_uncut(&it.network) {
+            let text = format!("exchanges on `{}`, which has `offload`", it.network);
+            let label = "their bytes are counted by frame: leave `offload` out";
+            say(sink, typed.place, text, label);
+            return false;
+        }
+        true
+    }
+}
+
+fn repetitions(typed: &file::Exchange, sink: &mut Sink) -> Option<u64> {
+    let Some(at) = &typed.repetitions else { return Some(1) };
+    if at.value == 0 {
+        say(sink, at.place, "`repetitions` is 0, so nothing would be sent", "1 or more");
+        return None;
+    }
+    Some(at.value)
+}
+
+/// All sizes, in the order of the file, each once.
+fn sizes(at: &At<Payload>, sink: &mut Sink) -> Option<Vec<u64>> {
+    let mut sizes: Vec<u64> = match &at.value {
+        Payload::Sizes(sizes) => sizes.iter().map(|size| size.value.get()).collect(),
+        Payload::Sweep(sweep) => {
+            let of = |key: &Option<At<units::Bytes>>| key.as_ref().map(|at| at.value.get());
+            let (from, to, step) = (of(&sweep.from)?, of(&sweep.to)?, of(&sweep.step)?);
+            if step == 0 || to < from || (to - from) / step >= MOST_SIZES {
+                let text = format!("sizes from {from} B to {to} B in steps of {step} B");
+                let label = "`to` not below `from`, `step` above 0, and 100000 sizes at most";
+                say(sink, at.place, text, label);
+                return None;
+            }
+            (from..=to).step_by(step as usize).collect()
+        }
+    };
+    let mut seen = std::collections::HashSet::new();
+    sizes.retain(|size| seen.insert(*size));
+    if sizes.is_empty() {
+        say(sink, at.place, "`payload` names no size", "write for example `100 B`");
+        return None;
+    }
+    Some(sizes)
+}
+
+fn protocol(at: &At<Protocol>, sink: &mut Sink) -> Option<ExchangeProtocol> {
+    Some(match &at.value {
+        Protocol::Udp => ExchangeProtocol::Udp,
+        Protocol::Opcua(keys) => ExchangeProtocol::Opcua(stacks::opcua(keys, sink)?),
+        Protocol::Http(keys) => ExchangeProtocol::Http(stacks::http(keys)),
+        Protocol::Quic(keys) => ExchangeProtocol::Quic(stacks::quic(keys)),
+        Protocol::Tcp => ExchangeProtocol::Tcp,
+        Protocol::Coap(keys) => ExchangeProtocol::Coap(coap(keys, at.place, sink)?),
+        Protocol::Mqtt(keys) => {
+            let qos = keys.qos.as_ref().map_or(0, |qos| qos.value);
+            if let Some(at) = keys.qos.as_ref().filter(|qos| qos.value > 2) {
+                let text = format!("a quality of service of {qos}");
+                say(sink, at.place, text, "MQTT has 0, 1 and 2");
+                return None;
+            }
+            let version = keys.version.as_ref().map_or(MqttVersion::V311, |at| at.value);
+            ExchangeProtocol::Mqtt(MqttChoice { qos: qos as u8, version })
+        }
+    })
+}
+
+fn coap(keys: &CoapKeys, place: Place, sink: &mut Sink) -> Option<Coap> {
+    let is = |key: &Option<At<bool>>, other| key.as_ref().map_or(other, |at| at.value);
+    let block = keys.block.as_ref().map_or(1024, |at| at.value.get());
+    if let Some(at) =
+        keys.block.as_ref().filter(|_| !BLOCKS.contains(&block) || !block.is_power_of_two())
+    {
+        let text = format!("a block of {block} B");
+        say(sink, at.place, text, "16 B, 32 B, 64 B, 128 B, 256 B, 512 B or 1024 B");
+        return None;
+    }
+    for (at, what) in [(&keys.leisure, "leisure"), (&keys.ack_timeout, "ack_timeout")] {
+        if let Some(at) = at.as_ref().filter(|at| !TIMES.contains(&at.value.as_ns())) {
+            say(
+                sink,
+                at.place,
+                format!("`{what}` is {}", at.value),
+                "1 s to 65535 s: libcoap takes no other",
+            );
+            return None;
+        }
+    }
+    let span = |key: &Option<At<Span>>, other| key.as_ref().map_or(other, |at| at.value);
+    let coap = Coap {
+        method: keys.method.as_ref().map_or(Method::Get, |at| at.value),
+        confirmable: is(&keys.confirmable, true),
+        block: block as u32,
+        transport: keys.transport.as_ref().map_or(CoapTransport::Udp, |at| at.value),
+        observe: is(&keys.observe, false),
+        group: is(&keys.group, false),
+        q_block: is(&keys.q_block, false),
+        leisure: span(&keys.leisure, LEISURE),
+        ack_timeout: span(&keys.ack_timeout, ACK_TIMEOUT),
+        max_retransmit: keys.max_retransmit.as_ref().map_or(MAX_RETRANSMIT, |at| at.value),
+    };
+    let wrong = if coap.observe && coap.method != Method::Get {
+        Some(("`observe` is of a `get`", "leave `method` out"))
+    } else if coap.group && coap.observe {
+        Some(("`group` with `observe`", "one or the other"))
+    } else if coap.group && coap.transport != CoapTransport::Udp {
+        Some(("multicast over something else than UDP", "leave `transport` out"))
+    } else if coap.group && coap.confirmable && keys.confirmable.is_some() {
+        Some(("confirmable multicast", "RFC 7252 has none: `confirmable: false`"))
+    } else {
+        None
+    };
+    if let Some((text, label)) = wrong {
+        say(sink, place, text, label);
+        return None;
+    }
+    let confirmable = coap.confirmable && !coap.group;
+    Some(Coap { confirmable, ..coap })
+}

@@ -1,0 +1,110 @@
+//! Nodes that are real hardware, and the devices that others have of it.
+
+use crate::file::{File, Group, Workload};
+use crate::plan::Backend;
+use crate::problem::Problem;
+use crate::read::{At, Named, Sink};
+use crate::resolve::networks::Networks;
+use crate::resolve::nodes::Nodes;
+use crate::source::Place;
+use std::path::{Component, Path, PathBuf};
+
+/// The devices of a group's nodes.
+pub(super) fn devices(group: &Group) -> Vec<PathBuf> {
+    let devices = group.device.iter().flat_map(|devices| &devices.value.0);
+    devices.map(|device| PathBuf::from(&device.value)).collect()
+}
+
+/// Checks groups that are hardware or have some.
+pub(super) fn check(file: &File, nodes: &Nodes<'_>, networks: &Networks<'_>, sink: &mut Sink) {
+    for (name, _, group) in file.nodes.iter().flat_map(Named::iter) {
+        for device in group.device.iter().flat_map(|devices| &devices.value.0) {
+            if !is_device(&device.value) {
+                let text = format!("`{}` is no path of a device", device.value);
+                sink.add(Problem::new(text).at(device.place).label("such as `/dev/ttyUSB0`"));
+            }
+        }
+        if let Some(interface) = &group.external {
+            check_external(name, group, interface, networks, sink);
+        }
+    }
+    for name in file.workloads.iter().flatten().flat_map(runs_on) {
+        let quiet = &mut Sink::default();
+        let group = nodes.find(name, quiet).map(|(group, _)| group.to_owned());
+        let group = group.and_then(|group| file.nodes.as_ref()?.get(&group));
+        if group.is_some_and(|group| group.external.is_some()) {
+            let problem = Problem::new(format!("nothing can be run on `{}`", name.value));
+            sink.add(problem.at(name.place).label("it is real hardware: `external`"));
+        }
+    }
+}
+
+/// A path below /dev that leads nowhere else.
+fn is_device(path: &str) -> bool {
+    let path = Path::new(path);
+    let plain = path.components().all(|p| matches!(p, Component::RootDir | Component::Normal(_)));
+    path.starts_with("/dev") && path != Path::new("/dev") && plain
+}
+
+fn check_external(
+    name: &str,
+    group: &Group,
+    interface: &At<String>,
+    networks: &Networks<'_>,
+    sink: &mut Sink,
+) {
+    let text = &interface.value;
+    let fits = |c: char| c.is_ascii_graphic() && c != '/' && c != ':';
+    if text.is_empty() || text.len() > 15 || !text.chars().all(fits) {
+        let problem = Problem::new(format!("`{text}` is no name of an interface"));
+        sink.add(problem.at(interface.place).label("one of the host's, such as `eth1`"));
+    }
+    let own: [(&str, Option<Place>); 8] = [
+        ("count", group.count.as_ref().filter(|count| count.value > 1).map(|at| at.place)),
+        ("run", group.run.as_ref().map(|at| at.place)),
+        ("root", group.root.as_ref().map(|at| at.place)),
+        ("clock_offset", group.clock_offset.as_ref().map(|at| at.place)),
+        ("address", group.address.as_ref().map(|at| at.place)),
+        ("ready", group.ready.as_ref().map(|at| at.place)),
+        ("limits", group.limits.as_ref().map(|_| interface.place)),
+        ("device", group.device.as_ref().map(|at| at.place)),
+    ];
+    for (key, place) in own.into_iter().filter_map(|(key, place)| Some((key, place?))) {
+        let problem = Problem::new(format!("`{key}` of a node that is real hardware")).at(place);
+        sink.add(problem.label("one interface is one node, and it is what it is"));
+    }
+    let on: Vec<_> = networks.networks.iter().filter(|network| network.has(name)).collect();
+    if networks.whole && on.len() != 1 {
+        let text = format!("`{name}` is on {} networks", on.len());
+        let problem = Problem::new(text).at(interface.place);
+        sink.add(problem.label("one interface leads to one network: attach it to one"));
+    }
+    if on.iter().any(|network| network.backend == Backend::Netem) {
+        let problem = Problem::new(format!("`{name}` is on a network with `backend: netem`"));
+        sink.add(
+            problem.at(interface.place).label("hardware needs the medium: leave `backend` out"),
+        );
+    }
+}
+
+/// The names that a workload says of where it runs.
+fn runs_on(workload: &Workload) -> Vec<&At<String>> {
+    let mut names = Vec::new();
+    if let Workload::Interaction(interaction) = workload {
+        names.extend(&interaction.source);
+        names.extend(interaction.sinks.iter().flat_map(|sinks| &sinks.value.0));
+    }
+    if let Workload::Mqtt(mqtt) = workload {
+        // The broker may be hardware: what runs there is not ours.
+        let clients = [&mqtt.publishers, &mqtt.subscribers].into_iter().flatten();
+        names.extend(clients.flat_map(|clients| &clients.value.0));
+    }
+    if let Workload::Exchange(exchange) = workload {
+        let sides = [&exchange.sources, &exchange.sinks].into_iter().flatten();
+        names.extend(sides.flat_map(|side| &side.value.0));
+    }
+    if let Workload::Command(command) = workload {
+        names.extend(command.on.iter().flat_map(|on| &on.value.0));
+    }
+    names
+}

@@ -1,0 +1,58 @@
+//! OPC UA, HTTP and QUIC of exchanges: what is chosen, and what of it cannot be.
+
+use crate::exchange::{Connection, Exchange, ExchangeProtocol};
+use crate::file::{HttpKeys, OpcuaKeys, QuicKeys};
+use crate::problem::Problem;
+use crate::read::{At, Sink};
+use crate::source::Place;
+use crate::stacks::{Http, HttpMethod, Opcua, Quic, Timestamps};
+
+/// Variables of one Read.
+const VARIABLES: std::ops::RangeInclusive<u32> = 1..=10;
+/// RFC 9000 (section 14) wants paths for 1200 B of UDP payload; this is what IPv6
+/// gives every path, and so what QUIC is made for.
+const LEAST_MTU: u64 = 1280;
+
+pub(super) fn opcua(keys: &OpcuaKeys, sink: &mut Sink) -> Option<Opcua> {
+    let variables = keys.variables.as_ref().map_or(1, |at| at.value);
+    if let Some(at) = keys.variables.as_ref().filter(|_| !VARIABLES.contains(&variables)) {
+        let problem = Problem::new(format!("a Read of {variables} variables")).at(at.place);
+        sink.add(problem.label("from 1 to 10"));
+        return None;
+    }
+    let timestamps = keys.timestamps.as_ref().map_or(Timestamps::Source, |at| at.value);
+    Some(Opcua { variables, timestamps })
+}
+
+pub(super) fn http(keys: &HttpKeys) -> Http {
+    Http { method: keys.method.as_ref().map_or(HttpMethod::Get, |at| at.value) }
+}
+
+pub(super) fn quic(keys: &QuicKeys) -> Quic {
+    let is = |key: &Option<At<bool>>| key.as_ref().is_some_and(|at| at.value);
+    Quic { early_data: is(&keys.early_data), mtu_discovery: is(&keys.mtu_discovery) }
+}
+
+/// Whether what was chosen fits the workload that it is of, and its network.
+pub(super) fn check(it: &Exchange, mtu: Option<u64>, place: Place, sink: &mut Sink) -> bool {
+    let wrong = match &it.protocol {
+        ExchangeProtocol::Quic(quic) if quic.early_data && it.connection == Connection::Kept => {
+            Some((
+                "`early_data` of a connection that is kept".to_owned(),
+                "of new ones alone: `connection: new`",
+            ))
+        }
+        ExchangeProtocol::Quic(_) => mtu.filter(|mtu| *mtu < LEAST_MTU).map(|mtu| {
+            let text = format!("QUIC on `{}`, whose MTU is {mtu} B", it.network);
+            (text, "QUIC needs an MTU of 1280 B or more")
+        }),
+        ExchangeProtocol::Opcua(_) | ExchangeProtocol::Http(_) if it.tls.is_some() => Some((
+            format!("`tls` with {}", it.protocol.name()),
+            "it goes unencrypted here: leave `tls` out",
+        )),
+        _ => None,
+    };
+    let Some((text, label)) = wrong else { return true };
+    sink.add(Problem::new(text).at(place).label(label));
+    false
+}

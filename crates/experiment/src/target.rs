@@ -1,0 +1,147 @@
+//! A target that results meet or miss, as typed on the command line.
+
+use crate::metric;
+use crate::plan::Plan;
+use crate::problem::{Errors, Problem};
+use serde::Serialize;
+use serde_json::Value;
+use std::fmt;
+use std::str::FromStr;
+use units::{Ratio, Span};
+
+/// Short names of figures that targets are often about.
+const SHORT: [(&str, &str); 6] = [
+    ("mean", "messages.rtd_ms.mean"),
+    ("p50", "messages.rtd_ms.p50"),
+    ("p95", "messages.rtd_ms.p95"),
+    ("p99", "messages.rtd_ms.p99"),
+    ("max", "messages.rtd_ms.max"),
+    ("loss", "messages.loss_pct"),
+];
+
+/// A figure and its limit, such as `p99 < 200 ms`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Target {
+    text: String,
+    metric: String,
+    above: bool,
+    /// In the figure's own unit.
+    limit: f64,
+}
+
+impl Target {
+    /// The figure of `summary.json` that it is about.
+    pub fn metric(&self) -> &str {
+        &self.metric
+    }
+
+    /// The figure in a run's summary; none where the run has no such figure.
+    pub fn figure(&self, summary: &Value) -> Option<f64> {
+        metric::value(&self.metric, summary)
+    }
+
+    /// Whether a figure meets it.
+    pub fn is_met_by(&self, figure: f64) -> bool {
+        if self.above { figure > self.limit } else { figure < self.limit }
+    }
+
+    /// Whether runs of `plan` have the figure.
+    ///
+    /// # Errors
+    /// What is nearest to it.
+    pub fn check(&self, plan: &Plan) -> Result<(), Errors> {
+        let groups: Vec<String> = plan.nodes.iter().map(|node| node.group.clone()).collect();
+        metric::check(&self.metric, &groups).map_err(|advice| {
+            let problem = Problem::new(format!("no summary has `{}`", self.metric));
+            Errors::bare(problem.label(advice))
+        })
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for Target {
+    type Err = Errors;
+
+    /// Reads `FIGURE < VALUE` or `FIGURE > VALUE`. A value has the unit of the figure
+    /// unless it says its own: a time for `..._ms`, a share for `..._pct`.
+    fn from_str(text: &str) -> Result<Self, Errors> {
+        let wrong = |why: String| {
+            let problem = Problem::new(format!("`{text}` is no target: {why}"));
+            Errors::bare(problem.label(
+                "write a figure and its limit, such as `p99 < 200 ms`, `loss < 1 %` or \
+                 `messages.down_ms.p95 < 50 ms`",
+            ))
+        };
+        let sign = text.find(['<', '>']).ok_or_else(|| wrong("it has no `<` or `>`".into()))?;
+        let (name, rest) = (text[..sign].trim(), &text[sign + 1..]);
+        let above = text[sign..].starts_with('>');
+        let value = rest.strip_prefix('=').unwrap_or(rest).trim();
+        let known = SHORT.iter().find(|(short, _)| *short == name);
+        let metric = known.map_or(name, |(_, metric)| metric).to_owned();
+        let limit = limit(&metric, value)
+            .filter(|limit| limit.is_finite())
+            .ok_or_else(|| wrong(format!("`{value}` is not a value of {metric}")))?;
+        let sign = if above { '>' } else { '<' };
+        Ok(Self { text: format!("{name} {sign} {value}"), metric, above, limit })
+    }
+}
+
+/// A value in the unit that the figure's name tells.
+fn limit(metric: &str, value: &str) -> Option<f64> {
+    let number = || value.parse::<f64>().ok();
+    let time = || value.parse::<Span>().ok().map(|span| span.as_ns() as f64);
+    let is = |unit: &str| metric.split('.').any(|part| part.ends_with(unit));
+    match () {
+        () if is("_ms") => number().or_else(|| Some(time()? / 1e6)),
+        () if is("_us") => number().or_else(|| Some(time()? / 1e3)),
+        () if is("_pct") => {
+            number().or_else(|| Some(value.parse::<Ratio>().ok()?.fraction() * 100.0))
+        }
+        () => number(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn figures_limits_and_units() {
+        let summary = json!({"messages": {"rtd_ms": {"p99": 150.0}, "loss_pct": 0.5, "sent": 7}});
+        for (text, met, figure) in [
+            ("p99 < 200 ms", true, 150.0),
+            ("p99<0.1 s", false, 150.0),
+            ("p99 <= 160", true, 150.0),
+            ("loss < 1 %", true, 0.5),
+            ("loss < 0.4 %", false, 0.5),
+            ("messages.sent > 7", false, 7.0),
+            ("messages.sent > 6", true, 7.0),
+        ] {
+            let target: Target = text.parse().unwrap();
+            assert_eq!(target.figure(&summary), Some(figure), "{text}");
+            assert_eq!(target.is_met_by(figure), met, "{text}");
+        }
+        let target: Target = "p50 < 1 ms".parse().unwrap();
+        assert_eq!(target.figure(&summary), None);
+        assert_eq!(target.to_string(), "p50 < 1 ms");
+    }
+
+    #[test]
+    fn what_is_no_target_says_how_to_write_one() {
+        for (text, word) in [
+            ("p99", "no `<` or `>`"),
+            ("p99 < soon", "`soon` is not a value of messages.rtd_ms.p99"),
+            ("loss < 3 ms", "not a value of messages.loss_pct"),
+            ("p99 < NaN", "not a value"),
+        ] {
+            let error = text.parse::<Target>().unwrap_err().to_string();
+            assert!(error.contains(word) && error.contains("p99 < 200 ms"), "{error}");
+        }
+    }
+}

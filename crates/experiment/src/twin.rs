@@ -1,0 +1,148 @@
+//! Nodes like one that is there, for a lab that grows while it is up.
+
+use crate::mac::Mac;
+use crate::plan::{Backend, Plan, PlannedLink, PlannedNode};
+use std::collections::HashSet;
+use std::net::Ipv4Addr;
+
+impl Plan {
+    /// `count` nodes like the one at `node`, by the next free numbers of its group,
+    /// with the next free addresses of its networks. The plan stays as it is. The lab
+    /// sets the addresses, also where the original asks for its own.
+    ///
+    /// # Errors
+    /// Why there can be none.
+    pub fn twins(&self, node: usize, count: usize) -> Result<Vec<PlannedNode>, String> {
+        let Some(original) = self.nodes.get(node) else {
+            return Err(format!("there is no node {node}"));
+        };
+        self.check_twin(original)?;
+        let mut names: HashSet<String> = self.nodes.iter().map(|node| node.name.clone()).collect();
+        let links = self.nodes.iter().flat_map(|node| &node.links);
+        let mut taken: HashSet<Ipv4Addr> = links.map(|link| link.address).collect();
+        let mut number = self.highest(&original.group);
+        let mut twins = Vec::with_capacity(count);
+        while twins.len() < count {
+            number += 1;
+            let name = format!("{}-{number}", original.group);
+            if !names.insert(name.clone()) {
+                continue;
+            }
+            let links = original.links.iter().map(|link| self.twin_of(link, &mut taken));
+            let links = links.collect::<Result<_, _>>()?;
+            let gateway = original.gateway.or_else(|| self.gateway_of(original));
+            twins.push(PlannedNode { name, links, gateway, ..original.clone() });
+        }
+        Ok(twins)
+    }
+
+    fn check_twin(&self, original: &PlannedNode) -> Result<(), String> {
+        let name = &original.name;
+        if let Some(interface) = &original.external {
+            return Err(format!("`{name}` is the hardware behind {interface}; that there is once"));
+        }
+        if original.services.is_some() {
+            return Err(format!(
+                "`{name}` is there for its network's services, which has one such"
+            ));
+        }
+        let by_netem = |link: &&PlannedLink| {
+            self.network(&link.network).is_some_and(|own| own.backend == Backend::Netem)
+        };
+        match original.links.iter().find(by_netem) {
+            Some(link) => Err(format!(
+                "`{name}` is on `{}`, whose links are netem's (`backend: netem`) and are all \
+                 made at the start",
+                link.network
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// The highest number of a group's nodes; a node alone is number 1.
+    fn highest(&self, group: &str) -> u64 {
+        let own = self.nodes.iter().filter(|node| node.group == group);
+        let number = |node: &PlannedNode| {
+            node.name.strip_prefix(group)?.strip_prefix('-')?.parse::<u64>().ok()
+        };
+        let numbers = own.map(|node| match node.name == group {
+            true => 1,
+            false => number(node).unwrap_or(0),
+        });
+        numbers.max().unwrap_or(0)
+    }
+
+    fn twin_of(
+        &self,
+        link: &PlannedLink,
+        taken: &mut HashSet<Ipv4Addr>,
+    ) -> Result<PlannedLink, String> {
+        let network = self.network(&link.network);
+        let subnet = network.map(|network| network.subnet);
+        let free = subnet.and_then(|subnet| {
+            let all = (0..subnet.room()).map_while(|index| subnet.address(index));
+            all.into_iter().find(|address| !taken.contains(address))
+        });
+        let Some(address) = free else {
+            let subnet = subnet.map_or(String::new(), |subnet| format!(", {subnet},"));
+            return Err(format!("the network `{}`{subnet} has no address left", link.network));
+        };
+        taken.insert(address);
+        Ok(PlannedLink { address, mac: Mac::from(address), by_dhcp: false, ..link.clone() })
+    }
+
+    /// The gateway that a node would have learnt of with its address.
+    fn gateway_of(&self, node: &PlannedNode) -> Option<Ipv4Addr> {
+        let asks = node.links.iter().filter(|link| link.by_dhcp);
+        asks.map(|link| &link.network).find_map(|network| {
+            let gateways = self.nodes.iter().filter(|node| node.services.is_some_and(|s| s.nat));
+            let mut links = gateways.flat_map(|gateway| &gateway.links);
+            links.find(|link| link.network == *network).map(|link| link.address)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Experiment;
+
+    fn plan(networks: &str) -> crate::Plan {
+        let text = format!(
+            "experiment: twins\nnodes:\n  server: {{run: [sleep, '9']}}\n  meter: {{count: 3}}\n  meter-5: {{}}\n\
+             networks:\n  lan: {{attach: [server, meter, meter-5], {networks}}}\nduration: 1 s\n"
+        );
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("e.yaml");
+        std::fs::write(&file, text).unwrap();
+        let experiment = Experiment::read(&file).unwrap();
+        let cells = experiment.cells(&crate::Only::all()).unwrap();
+        experiment.plan(&cells[0], 0, 1).unwrap()
+    }
+
+    #[test]
+    fn twins_have_the_next_names_and_addresses() {
+        let plan = plan("subnet: 10.1.0.0/24, links: {meter: {up: {delay: 5 ms}}}");
+        let twins = plan.twins(2, 3).unwrap();
+        let names: Vec<_> = twins.iter().map(|twin| twin.name.as_str()).collect();
+        // One of these was a group's already.
+        assert_eq!(names, ["meter-4", "meter-6", "meter-7"]);
+        let addresses: Vec<_> = twins.iter().map(|t| t.links[0].address.to_string()).collect();
+        assert_eq!(addresses, ["10.1.0.6", "10.1.0.7", "10.1.0.8"]);
+        for twin in &twins {
+            assert_eq!(twin.links[0].up, plan.nodes[2].links[0].up);
+            assert_ne!(twin.links[0].mac, plan.nodes[2].links[0].mac);
+        }
+        assert_eq!(plan.twins(0, 1).unwrap()[0].name, "server-2");
+    }
+
+    #[test]
+    fn what_there_is_once_has_no_twin() {
+        assert!(plan("subnet: 10.1.0.0/29").twins(1, 2).unwrap_err().contains("no address left"));
+        let served = plan("subnet: 10.1.0.0/24, dns: true");
+        let services = served.nodes.len() - 1;
+        assert!(served.twins(services, 1).unwrap_err().contains("services"));
+        let netem = plan("subnet: 10.1.0.0/24, backend: netem");
+        assert!(netem.twins(1, 1).unwrap_err().contains("backend: netem"));
+        assert!(netem.twins(99, 1).is_err());
+    }
+}
