@@ -212,6 +212,42 @@ fn what_is_damaged_is_named_with_its_place() {
 }
 
 #[test]
+fn damage_anywhere_is_an_error_or_no_harm() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("damaged.tar");
+    // A fixed sequence (xorshift), so that what fails once fails again.
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut draw = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    let mut errors = 0;
+    for round in 0..600 {
+        let pack = [Pack::Plain, Pack::Gzip, Pack::Zstd][round % 3];
+        let image = two_layers(pack);
+        write_tar(&path, &if round % 2 == 0 { image.saved() } else { image.layout() });
+        let mut bytes = fs::read(&path).unwrap();
+        for _ in 0..=draw(4) {
+            let at = draw(bytes.len());
+            bytes[at] = draw(256) as u8;
+        }
+        if draw(4) == 0 {
+            bytes.truncate(draw(bytes.len()));
+        }
+        fs::write(&path, bytes).unwrap();
+        let around = tempfile::tempdir_in(dir.path()).unwrap();
+        let root = around.path().join("root");
+        fs::create_dir(&root).unwrap();
+        let unpacked = Archive::open(&path, None).and_then(|archive| archive.unpack(&root));
+        errors += usize::from(unpacked.is_err());
+        assert_eq!(fs::read_dir(around.path()).unwrap().count(), 1, "something is beside the root");
+    }
+    assert!((100..600).contains(&errors), "{errors} of 600 were errors");
+}
+
+#[test]
 fn another_machines_image_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("other.tar");

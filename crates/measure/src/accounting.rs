@@ -1,10 +1,12 @@
 //! What the medium did, frame by frame: the observer of a run.
 
 use crate::capture::Capture;
+use crate::counts::{Counts, Tally};
 use crate::decisions::Decisions;
 use crate::latency::Latency;
 use crate::traffic::{Classifier, Traffic};
 use medium::{Decided, Delivery, Drop, Frame, Instant, Observer, Place, Segments};
+use std::sync::Arc;
 
 /// What one node sent and received on all its interfaces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,6 +33,9 @@ pub struct Accounting {
     /// The node at each segment's endpoints.
     owners: Vec<Vec<usize>>,
     nodes: Vec<NodeTraffic>,
+    counts: Arc<Counts>,
+    /// Each node's own of them.
+    tallies: Vec<Arc<Tally>>,
     classifier: Classifier,
     arriving: Classifier,
     /// Lateness of frames that were to be held back, and of those that were not.
@@ -50,10 +55,13 @@ impl Accounting {
     /// UDP on `pgm_ports` is taken for PGM.
     pub fn new(owners: Vec<Vec<usize>>, pgm_ports: Vec<u16>, capture: Option<Capture>) -> Self {
         let count = owners.iter().flatten().max().map_or(0, |last| last + 1);
+        let counts = Arc::<Counts>::default();
         Self {
             late_at: owners.iter().map(|ends| vec![[0; 2]; ends.len()]).collect(),
             owners,
             nodes: vec![NodeTraffic::default(); count],
+            tallies: (0..count).map(|_| counts.add()).collect(),
+            counts,
             classifier: Classifier::new(pgm_ports.clone()),
             arriving: Classifier::new(pgm_ports),
             held: Latency::new(),
@@ -65,9 +73,28 @@ impl Accounting {
         }
     }
 
+    /// A link of `node` has come, at a place that follows on those of its segment. The
+    /// node may be new, too; its number follows on the others'.
+    ///
+    /// # Panics
+    /// When there is no such segment.
+    pub fn attach(&mut self, place: Place, node: usize) {
+        self.owners[place.segment].push(node);
+        self.late_at[place.segment].push([0; 2]);
+        while self.nodes.len() <= node {
+            self.nodes.push(NodeTraffic::default());
+            self.tallies.push(self.counts.add());
+        }
+    }
+
     /// What each node sent and received.
     pub fn nodes(&self) -> &[NodeTraffic] {
         &self.nodes
+    }
+
+    /// What each node has sent and received so far, to be looked at while it goes on.
+    pub fn counts(&self) -> Arc<Counts> {
+        self.counts.clone()
     }
 
     /// How much later than meant frames left the medium.
@@ -107,6 +134,11 @@ impl Accounting {
         self.watching.push(capture);
     }
 
+    /// Has `text` written as a comment on the next frame of all captures.
+    pub fn note(&mut self, text: &str) {
+        self.captures().for_each(|capture| capture.event(text));
+    }
+
     /// The captures that frames go to; those whose readers have gone are let go.
     fn captures(&mut self) -> impl Iterator<Item = &mut Capture> {
         if !self.watching.is_empty() {
@@ -129,13 +161,15 @@ impl Observer for Accounting {
 
     fn end(&mut self, _at: Instant) {
         self.measuring = false;
-        self.captures().for_each(|capture| capture.event("measuring ends"));
+        self.captures().for_each(Capture::measured);
     }
 
     fn sent(&mut self, from: Place, frame: &[u8], at: Instant) {
-        let node = &mut self.nodes[self.owners[from.segment][from.endpoint]];
+        let owner = self.owners[from.segment][from.endpoint];
+        let node = &mut self.nodes[owner];
         node.all_tx[0] += 1;
         node.all_tx[1] += frame.len() as u64;
+        self.tallies[owner].sent(node.all_tx);
         // Flows are followed from their first frame, before measuring begins.
         let kind = self.classifier.classify(frame);
         if self.measuring {
@@ -147,11 +181,13 @@ impl Observer for Accounting {
     }
 
     fn sent_segments(&mut self, from: Place, segments: &Segments, at: Instant) {
-        let node = &mut self.nodes[self.owners[from.segment][from.endpoint]];
+        let owner = self.owners[from.segment][from.endpoint];
+        let node = &mut self.nodes[owner];
         let traffic = self.classifier.classify_segments(segments);
         node.all_tx[0] += traffic.frames;
         node.all_tx[1] += traffic.bytes;
         node.uncut[0] += traffic.frames - 1;
+        self.tallies[owner].sent(node.all_tx);
         if self.measuring {
             node.tx += traffic;
         }
@@ -170,7 +206,8 @@ impl Observer for Accounting {
                 }
             }
         }
-        let node = &mut self.nodes[self.owners[segment][delivery.endpoint]];
+        let owner = self.owners[segment][delivery.endpoint];
+        let node = &mut self.nodes[owner];
         let traffic = match &delivery.frame {
             Frame::Whole(frame) => self.arriving.classify(frame).traffic(),
             Frame::Segments(segments) => self.arriving.classify_segments(segments),
@@ -178,6 +215,7 @@ impl Observer for Accounting {
         node.all_rx[0] += traffic.frames;
         node.all_rx[1] += traffic.bytes;
         node.uncut[1] += traffic.frames - 1;
+        self.tallies[owner].received(node.all_rx);
         if !self.measuring {
             return;
         }

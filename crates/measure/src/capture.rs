@@ -15,7 +15,9 @@ use pcap_file::pcapng::blocks::opt_common::CommonOption;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel,
+};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -60,8 +62,28 @@ impl Selection {
     }
 }
 
+/// Bytes of frames that were written while it was measured, whole frames however much
+/// of them was kept, by interface: sent, and received.
+type Bytes = Vec<[u64; 2]>;
+
+/// What a capture holds when it is over.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Frames that it lacks because the disk was too slow.
+    pub missed: u64,
+    /// Bytes of the frames that it holds of while it was measured, sent and received, by
+    /// segment and endpoint; nothing of links that were not captured whole.
+    pub bytes: Vec<Vec<Option<[u64; 2]>>>,
+}
+
+/// Comments that say when measuring begins and ends.
+const BEGINS: &str = "measuring begins";
+const ENDS: &str = "measuring ends";
+
 /// Frames that may wait for the disk: 8 MB of the smallest interesting ones.
 const QUEUE: usize = 65_536;
+/// How long a sink is left alone while nothing comes.
+const IDLE: Duration = Duration::from_secs(1);
 /// Bytes that go to a file at once.
 const ROOM: usize = 64 * 1024;
 
@@ -70,12 +92,14 @@ const ROOM: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct Capture {
     sender: Option<SyncSender<Record>>,
-    writer: Option<JoinHandle<Result<(), CaptureError>>>,
+    writer: Option<JoinHandle<Result<Bytes, CaptureError>>>,
     interfaces: Vec<Vec<u32>>,
     selection: Selection,
     /// What is to be noted so long after measuring begins.
     planned: Vec<(u64, String)>,
     missed: u64,
+    /// Of these, how many a comment tells of.
+    told: u64,
 }
 
 impl Capture {
@@ -130,7 +154,7 @@ impl Capture {
         let work = move || write(writer, &records).map_err(|why| CaptureError { path, why });
         let writer = thread.spawn(work).map_err(|error| failed(error.to_string()))?;
         let (sender, writer) = (Some(sender), Some(writer));
-        Ok(Self { sender, writer, interfaces, selection, planned: Vec::new(), missed: 0 })
+        Ok(Self { sender, writer, interfaces, selection, planned: Vec::new(), missed: 0, told: 0 })
     }
 
     /// Adds a frame that the node at `place` sent, or received if `inbound`, unless
@@ -141,7 +165,11 @@ impl Capture {
         {
             return;
         }
-        let interface = self.interfaces[place.segment][place.endpoint];
+        let ends = self.interfaces.get(place.segment);
+        // Nothing was said of links that have come since.
+        let Some(interface) = ends.and_then(|ends| ends.get(place.endpoint)).copied() else {
+            return;
+        };
         let kept = frame.len().min(self.selection.snap.unwrap_or(usize::MAX));
         let (length, frame) = (frame.len() as u32, frame[..kept].to_vec());
         self.put(Record::Frame { interface, inbound, at, length, frame });
@@ -165,10 +193,15 @@ impl Capture {
 
     /// Measuring begins at `at`.
     pub(crate) fn measuring(&mut self, at: Instant) {
-        self.event("measuring begins");
+        self.event(BEGINS);
         for (after, text) in std::mem::take(&mut self.planned) {
             self.event_at(at.saturating_add(after), text);
         }
+    }
+
+    /// Measuring ends.
+    pub(crate) fn measured(&mut self) {
+        self.event(ENDS);
     }
 
     /// Whether nothing more is written: whoever read it has gone, or the disk is full.
@@ -178,23 +211,39 @@ impl Capture {
 
     fn put(&mut self, record: Record) {
         let Some(sender) = &self.sender else { return };
+        if self.missed > self.told {
+            let text = format!("{} frames before this one are missing", self.missed - self.told);
+            if sender.try_send(Record::Event(0, text)).is_ok() {
+                self.told = self.missed;
+            }
+        }
         if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = sender.try_send(record)
         {
             self.missed += 1;
         }
     }
 
-    /// Writes what waits and closes the file; how many frames it lacks because
-    /// the disk was too slow.
+    /// Writes what waits and closes the file; what it holds.
     ///
     /// # Errors
     /// When writing failed at any time.
-    pub fn end(mut self) -> Result<u64, CaptureError> {
+    pub fn end(mut self) -> Result<Written, CaptureError> {
         drop(self.sender.take());
-        match self.writer.take().map(JoinHandle::join) {
-            Some(Ok(written)) => written.map(|()| self.missed),
-            _ => Ok(self.missed),
-        }
+        let bytes = match self.writer.take().map(JoinHandle::join) {
+            Some(Ok(written)) => written?,
+            _ => Bytes::new(),
+        };
+        let whole = |segment, endpoint| {
+            self.selection.filter.is_none() && self.selection.has(Place { segment, endpoint })
+        };
+        let links = self.interfaces.iter().enumerate().map(|(segment, numbers)| {
+            let of = |(endpoint, number): (usize, &u32)| {
+                let bytes = bytes.get(*number as usize).copied().unwrap_or_default();
+                whole(segment, endpoint).then_some(bytes)
+            };
+            numbers.iter().enumerate().map(of).collect()
+        });
+        Ok(Written { missed: self.missed, bytes: links.collect() })
     }
 }
 
@@ -214,13 +263,18 @@ fn describe(name: &str, snap: Option<usize>) -> InterfaceDescriptionBlock<'_> {
     }
 }
 
-fn write(mut writer: PcapNgWriter<impl Write>, records: &Receiver<Record>) -> Result<(), String> {
+fn write(
+    mut writer: PcapNgWriter<impl Write>,
+    records: &Receiver<Record>,
+) -> Result<Bytes, String> {
+    let (mut written, mut measuring) = (Bytes::new(), false);
     let epoch = wall_minus_monotonic();
     // By their time, the last first.
     let mut events: Vec<(Instant, String)> = Vec::new();
     while let Some(record) = next(&mut writer, records)? {
         match record {
             Record::Event(from, text) => {
+                measuring = (measuring || text == BEGINS) && text != ENDS;
                 let place = events.partition_point(|(other, _)| *other > from);
                 events.insert(place, (from, text));
             }
@@ -240,10 +294,16 @@ fn write(mut writer: PcapNgWriter<impl Write>, records: &Receiver<Record>) -> Re
                     data: frame.into(),
                 };
                 writer.write_pcapng_block(block).map_err(|error| error.to_string())?;
+                if measuring {
+                    let place = interface as usize;
+                    written.resize(written.len().max(place + 1), [0; 2]);
+                    written[place][usize::from(inbound)] += u64::from(length);
+                }
             }
         }
     }
-    writer.get_mut().flush().map_err(|error| error.to_string())
+    writer.get_mut().flush().map_err(|error| error.to_string())?;
+    Ok(written)
 }
 
 /// The next record. Before it waits for one, what was written goes out, so that
@@ -255,10 +315,15 @@ fn next(
     match records.try_recv() {
         Ok(record) => Ok(Some(record)),
         Err(TryRecvError::Disconnected) => Ok(None),
-        Err(TryRecvError::Empty) => {
+        Err(TryRecvError::Empty) => loop {
             writer.get_mut().flush().map_err(|error| error.to_string())?;
-            Ok(records.recv().ok())
-        }
+            match records.recv_timeout(IDLE) {
+                Ok(record) => return Ok(Some(record)),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                // A sink may notice that nobody reads any more.
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        },
     }
 }
 
@@ -281,9 +346,14 @@ mod tests {
         let path = dir.path().join("capture.pcapng");
         let names = vec![vec!["a:eth0".to_owned(), "b:eth0".to_owned()]];
         let mut capture = Capture::begin(&path, &names, Selection::default()).unwrap();
-        capture.event("measuring begins");
-        capture.frame(Place { segment: 0, endpoint: 1 }, true, &[7; 60], 5);
-        assert_eq!(capture.end().unwrap(), 0);
+        let place = Place { segment: 0, endpoint: 1 };
+        capture.frame(place, false, &[7; 90], 3);
+        capture.measuring(4);
+        capture.frame(place, true, &[7; 60], 5);
+        capture.measured();
+        capture.frame(place, true, &[7; 70], 6);
+        let bytes = vec![vec![Some([0, 0]), Some([0, 60])]];
+        assert_eq!(capture.end().unwrap(), Written { missed: 0, bytes });
 
         let mut reader = PcapNgReader::new(File::open(&path).unwrap()).unwrap();
         let mut names = Vec::new();
@@ -303,7 +373,7 @@ mod tests {
             }
         }
         assert_eq!(names, ["a:eth0", "b:eth0"]);
-        assert_eq!(frames, [(1, 60, 2)]);
+        assert_eq!(frames, [(1, 90, 1), (1, 60, 2), (1, 70, 2)]);
     }
 
     /// A sink that others can look at, and that ends when it is told to.

@@ -1,7 +1,7 @@
 //! The pieces of evidence that a verdict rests on, drawn from a run's facts.
 
 use crate::busy;
-use crate::facts::{Broken, Facts};
+use crate::facts::{Broken, Count, Facts};
 use crate::host::HostUse;
 use crate::verdict::{Evidence, Status};
 
@@ -9,7 +9,7 @@ use crate::verdict::{Evidence, Status};
 /// lateness is held against what the reader looks at, the median round trip; and
 /// against a local network's 20 ms where that is shorter, on which a millisecond
 /// (5 %) is noticed and 10 ms (50 %) are not local any more.
-const LOCAL_NS: f64 = 20_000_000.0;
+pub(crate) const LOCAL_NS: f64 = 20_000_000.0;
 /// Schedules are held to this share of a typical figure of 10 ms.
 const SLIP_SUSPECT_MS: f64 = 1.0;
 const SLIP_INVALID_MS: f64 = 10.0;
@@ -25,6 +25,7 @@ pub(crate) fn evidence(facts: &Facts) -> Vec<Evidence> {
     found.processors(facts);
     found.drops(facts);
     found.links(facts);
+    found.counts(facts);
     found.look(
         "frames missing in the capture",
         facts.capture_missed as f64,
@@ -47,6 +48,18 @@ fn held_us(facts: &Facts) -> f64 {
         0 => at_once_us(facts),
         delay => delay as f64 / 1e3,
     }
+}
+
+/// The two begin and end to count within some ms of each other, in which an
+/// acknowledgement or two may pass: bytes that are forgiven, each way.
+const AT_THE_ENDS: u64 = 200;
+
+/// How far apart two counts are, in percent of the medium's.
+fn apart_pct(count: &Count) -> f64 {
+    let other = |bytes: u64| bytes.abs_diff(count.medium);
+    let apart = other(count.kernel).max(count.capture.map_or(0, other));
+    let bytes = apart.saturating_sub(AT_THE_ENDS);
+    100.0 * bytes as f64 / count.medium.max(1) as f64
 }
 
 /// What was found so far.
@@ -214,6 +227,26 @@ impl Found {
             Some((0.0, f64::INFINITY)),
             "a program did not read or the kernel did not send in time: on a faster machine it \
              might",
+        );
+    }
+
+    /// Whether endpoints and medium agree on what passed.
+    fn counts(&mut self, facts: &Facts) {
+        let worst = facts.counts.iter().max_by(|a, b| apart_pct(a).total_cmp(&apart_pct(b)));
+        let Some(worst) = worst else { return };
+        let Count { node, way, kernel, medium, capture } = worst;
+        let captured = capture.map_or(String::new(), |bytes| format!(" and the capture {bytes} B"));
+        self.look(
+            "bytes counted by endpoints beside the medium's",
+            apart_pct(worst),
+            "%",
+            Some((0.5, 2.0)),
+            &format!(
+                "how far the bytes of frames that the kernels of nodes with exchanges counted, and \
+                 the capture if there is one, are from those that the medium counted, \
+                 {AT_THE_ENDS} B forgiven; the worst: {node} \
+                 {way} {kernel} B, of which the medium saw {medium} B{captured}"
+            ),
         );
     }
 

@@ -36,10 +36,28 @@ pub struct Facts {
     pub broken: Vec<Broken>,
     /// Directions of links that netem impaired, whose delays nobody measured.
     pub unmeasured: usize,
+    /// What nodes counted of their own frames in exchanges, and the medium of theirs.
+    pub counts: Vec<Count>,
     /// Intervals of links in which frames came.
     pub intervals: usize,
     /// What went wrong with the run itself, e.g. a program that died.
     pub failures: Vec<String>,
+}
+
+/// What several have counted of the same frames: a node's kernel, the medium, the
+/// capture.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Count {
+    /// The node.
+    pub node: String,
+    /// `sent` or `received`.
+    pub way: &'static str,
+    /// Bytes by the node's kernel, link header included.
+    pub kernel: u64,
+    /// Bytes by the medium.
+    pub medium: u64,
+    /// Bytes of the frames in the capture, where it holds all of the node's.
+    pub capture: Option<u64>,
 }
 
 /// An interval of a link in which what was asked was not given.

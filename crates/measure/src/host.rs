@@ -1,6 +1,7 @@
 //! What the host and its nodes use, second by second.
 
-use lab::Sample;
+use crate::counts::{Carried, Counts};
+use lab::{Meter, Reading, Source};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -14,12 +15,10 @@ pub struct UsageRow {
     pub node: Arc<str>,
     /// The second since sampling began, from 0.
     pub second: u32,
-    /// CPU time in user mode in it, in ms.
-    pub user_ms: f64,
-    /// CPU time in the kernel in it, in ms.
-    pub system_ms: f64,
-    /// Resident memory at its end.
-    pub rss_bytes: u64,
+    /// What it used in it; of `memory` and `memory_peak` what they were at its end.
+    pub used: Reading,
+    /// What it sent and received in it.
+    pub carried: Carried,
 }
 
 /// The host's use in one interval.
@@ -45,6 +44,32 @@ pub struct Usage {
     pub nodes: Vec<UsageRow>,
     /// By interval.
     pub host: Vec<HostUse>,
+    /// What the looking itself cost.
+    pub cost: Cost,
+}
+
+/// What sampling costs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cost {
+    /// Where figures of nodes came from.
+    pub source: Source,
+    /// CPU time of the sampler's thread, in ns.
+    pub cpu_ns: u64,
+    /// How long it sampled, in ns.
+    pub wall_ns: u64,
+}
+
+impl Default for Cost {
+    fn default() -> Self {
+        Self { source: Source::Proc, cpu_ns: 0, wall_ns: 0 }
+    }
+}
+
+impl Cost {
+    /// The share of one core that it took, in percent.
+    pub fn cpu_pct(&self) -> f64 {
+        100.0 * self.cpu_ns as f64 / self.wall_ns.max(1) as f64
+    }
 }
 
 /// Samples usage on a thread of its own.
@@ -60,15 +85,16 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const NODES_EVERY: u32 = 10;
 
 impl Sampler {
-    /// Begins to sample the nodes with these names and inits.
+    /// Begins to sample the nodes with these names by `meter`, with what the medium
+    /// counts of them.
     ///
     /// # Errors
     /// When the thread cannot be made.
-    pub fn begin(nodes: Vec<(String, i32)>) -> std::io::Result<Self> {
+    pub fn begin(names: Vec<String>, meter: Meter, counts: Arc<Counts>) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let shared = stop.clone();
         let thread = std::thread::Builder::new().name("sampler".into());
-        let thread = thread.spawn(move || work(&nodes, &shared))?;
+        let thread = thread.spawn(move || work(&names, meter, &counts, &shared))?;
         Ok(Self { stop, thread: Some(thread) })
     }
 
@@ -100,12 +126,30 @@ fn step_back() {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const param) };
 }
 
-fn work(nodes: &[(String, i32)], stop: &AtomicBool) -> Usage {
+/// CPU time of this thread, in ns.
+fn own_ns() -> u64 {
+    // SAFETY: an all-zero timespec is valid, and lives over the call.
+    unsafe {
+        let mut time: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time);
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    }
+}
+
+/// What a node has used and carried so far.
+type Seen = (Reading, Carried);
+
+fn look(meter: &mut Meter, counts: &Counts) -> Vec<Seen> {
+    meter.read().enumerate().map(|(node, reading)| (reading, counts.at(node))).collect()
+}
+
+fn work(names: &[String], mut meter: Meter, counts: &Counts, stop: &AtomicBool) -> Usage {
     step_back();
-    let names: Vec<Arc<str>> = nodes.iter().map(|(name, _)| name.as_str().into()).collect();
-    let inits: Vec<i32> = nodes.iter().map(|(_, pid)| *pid).collect();
+    let names: Vec<Arc<str>> = names.iter().map(|name| name.as_str().into()).collect();
     let mut usage = Usage::default();
-    let mut nodes_before = lab::sample(&inits);
+    let mut nodes_before = look(&mut meter, counts);
+    // Opening files is done once; what it costs from here on goes on.
+    let cost_before = own_ns();
     let mut host_before = Host::read();
     let begin = Instant::now();
     let mut looked = begin;
@@ -127,7 +171,7 @@ fn work(nodes: &[(String, i32)], stop: &AtomicBool) -> Usage {
         host_before = host;
         if round % NODES_EVERY == 0 || last {
             let second = (round - 1) / NODES_EVERY;
-            let nodes_now = lab::sample(&inits);
+            let nodes_now = look(&mut meter, counts);
             for ((name, now), before) in names.iter().zip(&nodes_now).zip(&nodes_before) {
                 usage.nodes.push(row(name.clone(), second, now, before));
             }
@@ -137,17 +181,32 @@ fn work(nodes: &[(String, i32)], stop: &AtomicBool) -> Usage {
             break;
         }
     }
+    usage.cost = Cost {
+        source: meter.source(),
+        cpu_ns: own_ns() - cost_before,
+        wall_ns: begin.elapsed().as_nanos() as u64,
+    };
     usage
 }
 
-fn row(node: Arc<str>, second: u32, now: &Sample, before: &Sample) -> UsageRow {
+fn row(node: Arc<str>, second: u32, now: &Seen, before: &Seen) -> UsageRow {
+    let ((now, sent), (before, had)) = (now, before);
+    let two = |now: [u64; 2], before: [u64; 2]| [0, 1].map(|i| now[i].saturating_sub(before[i]));
     UsageRow {
         node,
         second,
-        // A process that ends unwaited takes its time along: never less than 0.
-        user_ms: (now.user_ms - before.user_ms).max(0.0),
-        system_ms: (now.system_ms - before.system_ms).max(0.0),
-        rss_bytes: now.rss_bytes,
+        used: Reading {
+            user_ns: now.user_ns.saturating_sub(before.user_ns),
+            system_ns: now.system_ns.saturating_sub(before.system_ns),
+            memory: now.memory,
+            memory_peak: now.memory_peak,
+            voluntary: now.voluntary.saturating_sub(before.voluntary),
+            involuntary: now.involuntary.saturating_sub(before.involuntary),
+            throttled_ns: now.throttled_ns.saturating_sub(before.throttled_ns),
+            disk_read: now.disk_read.saturating_sub(before.disk_read),
+            disk_written: now.disk_written.saturating_sub(before.disk_written),
+        },
+        carried: Carried { tx: two(sent.tx, had.tx), rx: two(sent.rx, had.rx) },
     }
 }
 
@@ -222,10 +281,25 @@ mod tests {
 
     #[test]
     fn samples_this_process() {
-        let sampler = Sampler::begin(vec![("me".into(), std::process::id() as i32)]).unwrap();
+        let meter = Meter::of_processes(&[std::process::id() as i32]);
+        let counts = Arc::<Counts>::default();
+        counts.add().sent([1, 60]);
+        let sampler = Sampler::begin(vec!["me".into()], meter, counts).unwrap();
         let usage = sampler.end();
         assert_eq!(usage.nodes.len(), 1);
-        assert!(usage.nodes[0].rss_bytes > 0);
+        assert!(usage.nodes[0].used.memory > 0);
         assert!(!usage.host.is_empty());
+        assert!(usage.cost.cpu_ns > 0 && usage.cost.cpu_pct() > 0.0);
+    }
+
+    #[test]
+    fn a_second_has_what_came_since_the_one_before() {
+        let at = |n: u64| {
+            let used = Reading { user_ns: 10 * n, memory: 5, voluntary: n, ..Reading::default() };
+            (used, Carried { tx: [n, 60 * n], rx: [2 * n, 0] })
+        };
+        let row = row("a".into(), 3, &at(5), &at(2));
+        assert_eq!((row.used.user_ns, row.used.memory, row.used.voluntary), (30, 5, 3));
+        assert_eq!(row.carried, Carried { tx: [3, 180], rx: [6, 0] });
     }
 }

@@ -36,6 +36,9 @@ const DEVIATIONS: f64 = 5.0;
 /// The share of the delay asked for by which the medium's lateness may change it:
 /// the verdict's first limit.
 const LATENESS: f64 = 0.05;
+/// How late the verdict lets a single frame be on a link without a delay, in ms, before
+/// it calls the run suspect; with one it is that delay.
+const ONE_MS: f64 = crate::evidence::LOCAL_NS / 1e6;
 /// Rates are kept by arithmetic; what is off is rounding to nanoseconds.
 const RATE: f64 = 0.001;
 
@@ -69,8 +72,12 @@ impl LinkRow {
         let moved = (asked.reorder.fraction() * (1.0 - asked.reorder.fraction())).sqrt();
         let spread = jitter.hypot(moved * asked.delay.as_ms());
         let spread = spread * self.spread(asked.correlation.fraction());
-        // Half a millisecond is noticed on no link, whatever its delay.
-        DEVIATIONS * spread / passed.sqrt() + (LATENESS * asked.delay.as_ms()).max(0.5)
+        // Half a millisecond is noticed on no link, whatever its delay. Of few frames
+        // one that is late moves the mean, and how late one may be is judged by itself.
+        let one = if asked.delay.as_ms() > 0.0 { asked.delay.as_ms() } else { ONE_MS };
+        let one = (one / passed).min(self.lateness_ns() / 1e6);
+        let late = (LATENESS * asked.delay.as_ms()).max(0.5).max(one);
+        DEVIATIONS * spread / passed.sqrt() + late
     }
 
     /// Whether delays are longer than their mean on purpose: where frames wait for
@@ -213,6 +220,22 @@ mod tests {
             late.broken().map(|(what, asked, got, ..)| (what, asked, got)),
             Some(("delay", 30.0, 32.0))
         );
+    }
+
+    #[test]
+    fn of_few_frames_one_may_be_as_late_as_one_may_be() {
+        let with = |frames: u64, delay_ms: f64, late_ms: f64| {
+            row(|asked, got| {
+                asked.delay = "10 ms".parse().unwrap();
+                (got.frames, got.released) = (frames, frames);
+                got.delay_sum = (frames as f64 * delay_ms * 1e6) as u64;
+                got.late_sum = (late_ms * 1e6) as u64;
+            })
+        };
+        assert!(with(4, 10.0, 9.0).is_kept(), "one frame by 9 ms");
+        assert!(!with(4, 10.0, 12.0).is_kept(), "by more than the delay, or two of them");
+        assert!(!with(40, 10.0, 24.0).is_kept(), "many are not one");
+        assert!(!with(4, 12.0, 0.0).is_kept(), "what was decided is no lateness");
     }
 
     #[test]

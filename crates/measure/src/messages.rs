@@ -30,10 +30,24 @@ pub struct Message {
     pub acknowledged_ns: Option<i64>,
     /// Whether its receiver answers it not, so that its receipt is all there is.
     pub one_way: bool,
+    /// Of an exchange: how much later than by its schedule it was meant to begin,
+    /// since the one before was still under way.
+    pub held_ns: i64,
+    /// Of an exchange that failed, why.
+    pub failed: Option<Box<Failed>>,
     /// How many times too often it or its answer came.
     pub duplicates: u32,
     /// Its length in bytes.
     pub bytes: u32,
+}
+
+/// Why an exchange failed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Failed {
+    /// What kind of thing went wrong, a word.
+    pub reason: String,
+    /// What exactly; may be empty.
+    pub detail: String,
 }
 
 /// The figures of a run's messages, as in `summary.json`; times in ms.

@@ -57,6 +57,9 @@ pub fn write_messages(path: &Path, rows: &[Message]) -> Result<(), TableError> {
         ("acknowledged_ns", maybe(|m| m.acknowledged_ns)),
         ("duplicates", Column::Short(rows.iter().map(|m| m.duplicates).collect())),
         ("bytes", Column::Short(rows.iter().map(|m| m.bytes).collect())),
+        ("held_ns", Column::Signed(rows.iter().map(|m| m.held_ns).collect())),
+        ("failure", text(|m| m.failed.as_ref().map_or("", |failed| &failed.reason))),
+        ("detail", text(|m| m.failed.as_ref().map_or("", |failed| &failed.detail))),
     ];
     write(path, columns)
 }
@@ -112,12 +115,26 @@ pub fn write_links(path: &Path, rows: &[LinkRow]) -> Result<(), TableError> {
 /// # Errors
 /// When the file cannot be written.
 pub fn write_nodes(path: &Path, rows: &[UsageRow]) -> Result<(), TableError> {
+    let ms = |of: fn(&UsageRow) -> u64| {
+        Column::Real(rows.iter().map(|row| of(row) as f64 / 1e6).collect())
+    };
+    let whole = |of: fn(&UsageRow) -> u64| Column::Whole(rows.iter().map(of).collect());
     let columns = vec![
         ("node", Column::Text(rows.iter().map(|r| r.node.to_string()).collect())),
         ("second", Column::Short(rows.iter().map(|r| r.second).collect())),
-        ("cpu_user_ms", Column::Real(rows.iter().map(|r| r.user_ms).collect())),
-        ("cpu_system_ms", Column::Real(rows.iter().map(|r| r.system_ms).collect())),
-        ("rss_bytes", Column::Whole(rows.iter().map(|r| r.rss_bytes).collect())),
+        ("cpu_user_ms", ms(|r| r.used.user_ns)),
+        ("cpu_system_ms", ms(|r| r.used.system_ns)),
+        ("throttled_ms", ms(|r| r.used.throttled_ns)),
+        ("memory_bytes", whole(|r| r.used.memory)),
+        ("memory_peak_bytes", whole(|r| r.used.memory_peak)),
+        ("voluntary_switches", whole(|r| r.used.voluntary)),
+        ("involuntary_switches", whole(|r| r.used.involuntary)),
+        ("tx_frames", whole(|r| r.carried.tx[0])),
+        ("tx_bytes", whole(|r| r.carried.tx[1])),
+        ("rx_frames", whole(|r| r.carried.rx[0])),
+        ("rx_bytes", whole(|r| r.carried.rx[1])),
+        ("disk_read_bytes", whole(|r| r.used.disk_read)),
+        ("disk_written_bytes", whole(|r| r.used.disk_written)),
     ];
     write(path, columns)
 }
@@ -243,7 +260,8 @@ mod tests {
             read[1].to_string(),
             "{message: 1, interaction: \"\", sender: \"\", peer: \"meter-2\", intended_ns: 0, \
              sent_ns: null, received_ns: null, reply_sent_ns: null, reply_received_ns: null, \
-             acknowledged_ns: null, duplicates: 0, bytes: 0}"
+             acknowledged_ns: null, duplicates: 0, bytes: 0, held_ns: 0, failure: \"\", \
+             detail: \"\"}"
         );
     }
 

@@ -129,10 +129,12 @@ impl Classifier {
                 ip.header()
             }
         };
-        let start = frame.len().min(14 + header.slice().len());
+        // 14, and 4 more for each tag of a virtual network.
+        let link = header.slice().as_ptr() as usize - frame.as_ptr() as usize;
+        let start = frame.len().min(link + header.slice().len());
         let lower = start as u64;
         // What lies between the IP packet's end and the frame's is padding.
-        let end = (14 + usize::from(header.total_len())).clamp(start, frame.len());
+        let end = (link + usize::from(header.total_len())).clamp(start, frame.len());
         let rest = &frame[start..end];
         let padding = (frame.len() - end) as u64;
         let split = |transport: usize, again: bool| Kind {
@@ -305,6 +307,15 @@ mod tests {
         let kind = Classifier::default().classify(&frame);
         assert_eq!(kind, Kind { lower: 34, transport: 8, carried: 85, again: false });
         assert_eq!(kind.traffic().bytes, 127);
+    }
+
+    #[test]
+    fn a_tag_and_padding_belong_to_the_lower_layers() {
+        let mut frame = udp(9, &[0; 10]);
+        frame.splice(12..12, [0x81, 0, 0, 5]);
+        frame.extend([0; 6]);
+        let kind = Classifier::default().classify(&frame);
+        assert_eq!(kind, Kind { lower: 38 + 6, transport: 8, carried: 10, again: false });
     }
 
     #[test]

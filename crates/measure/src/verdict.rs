@@ -76,7 +76,7 @@ pub fn judge(facts: &Facts) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::Broken;
+    use crate::facts::{Broken, Count};
     use crate::host::HostUse;
     use crate::latency::{Latency, Summary};
 
@@ -143,6 +143,18 @@ mod tests {
         };
         assert_eq!(spoilt(&|f| (f.broken, f.intervals) = (vec![broken()], 100)), Status::Suspect);
         assert_eq!(spoilt(&|f| (f.broken, f.intervals) = (vec![broken()], 5)), Status::Invalid);
+        let count = |medium| Count {
+            node: "meter-1".into(),
+            way: "sent",
+            kernel: 10_000,
+            medium,
+            capture: None,
+        };
+        assert_eq!(judge(&Facts { counts: vec![count(9_810)], ..calm() }).status, Status::Valid);
+        assert_eq!(spoilt(&|f| f.counts = vec![count(10_000), count(9_700)]), Status::Suspect);
+        assert_eq!(spoilt(&|f| f.counts = vec![count(9_000)]), Status::Invalid);
+        let lacking = Count { capture: Some(9_500), ..count(10_000) };
+        assert_eq!(spoilt(&|f| f.counts = vec![lacking.clone()]), Status::Invalid);
         assert_eq!(spoilt(&|f| f.failures.push("meter-1 died".into())), Status::Invalid);
     }
 

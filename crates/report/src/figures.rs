@@ -1,6 +1,6 @@
 //! The figures of a cell that stand in its row, on the terminal and in the page.
 
-use crate::{Spread, Summary, Sweep, format};
+use crate::{Run, Spread, Summary, Sweep, format};
 
 type Lookup = Box<dyn Fn(&Summary) -> Option<f64>>;
 
@@ -79,6 +79,20 @@ pub(crate) fn columns(sweep: &Sweep) -> Vec<Column> {
         path("retransmitted", "", "groups.*.retransmitted_bytes", format::bytes),
         path("CPU", "", "groups.*.cpu_ms", format::cpu),
     ]);
+    for group in sweep.groups() {
+        let has = |run: &Run| run.summary.group(group, "energy_j_per_message").is_some();
+        let energy = sweep.runs.iter().any(has);
+        if energy {
+            let name = group.to_owned();
+            columns.push(Column {
+                head: format!("{group} energy a message"),
+                unit: "",
+                messages: false,
+                figure: Box::new(move |summary| summary.group(&name, "energy_j_per_message")),
+                show: format::joules,
+            });
+        }
+    }
     for column in columns.iter_mut().skip(6) {
         column.messages = false;
     }

@@ -50,6 +50,21 @@ pub(crate) fn cpu(ms: f64) -> String {
     if ms >= 999.5 { format!("{} s", number(ms / 1e3)) } else { format!("{} ms", number(ms)) }
 }
 
+/// CPU time by message, given in microseconds.
+pub(crate) fn cpu_us(us: f64) -> String {
+    if us >= 999.5 { cpu(us / 1e3) } else { format!("{} us", number(us)) }
+}
+
+/// Energy, given in joules.
+pub(crate) fn joules(joules: f64) -> String {
+    let (unit, factor) = match joules {
+        j if j >= 0.9995 => ("J", 1.0),
+        j if j >= 0.9995e-3 => ("mJ", 1e-3),
+        _ => ("uJ", 1e-6),
+    };
+    format!("{} {unit}", number(joules / factor))
+}
+
 /// A number with its sign.
 pub(crate) fn signed(value: f64) -> String {
     format!("{}{}", if value > 0.0 { "+" } else { "" }, number(value))
@@ -72,6 +87,8 @@ mod tests {
         assert_eq!(bytes(1_424_574.0), "1.42 MB");
         assert_eq!(bytes(999.6), "1.00 kB");
         assert_eq!(cpu(1540.0), "1.54 s");
+        assert_eq!(cpu_us(1540.0), "1.54 ms");
+        assert_eq!((joules(0.00154), joules(2.0)), ("1.54 mJ".to_owned(), "2.00 J".to_owned()));
         assert_eq!(count(600.0), "600");
         assert_eq!(signed(-3.0), "−3.00");
     }

@@ -9,6 +9,7 @@ mod capture;
 mod chart;
 mod clients;
 mod delay;
+mod exchange;
 mod intervals;
 mod links;
 mod results;
@@ -72,6 +73,7 @@ fn page(sweep: &Sweep) -> String {
     verdict::checks(&mut page, &view);
     beside::section(&mut page, &view);
     delay::section(&mut page, &view);
+    exchange::section(&mut page, &view);
     wire::section(&mut page, &view);
     usage::section(&mut page, &view);
     clients::section(&mut page, &view);

@@ -82,7 +82,7 @@ fn with_range((median, range): (String, Option<String>)) -> String {
     range.map_or(median.clone(), |range| format!("{median} ({range})"))
 }
 
-fn table(heads: &[String], rows: impl Iterator<Item = Vec<String>>) -> String {
+pub(crate) fn table(heads: &[String], rows: impl Iterator<Item = Vec<String>>) -> String {
     let line = |places: &[String]| format!("| {} |\n", places.join(" | "));
     let rule = line(&heads.iter().map(|_| "---".to_owned()).collect::<Vec<_>>());
     let rows: String = rows.map(|row| line(&row)).collect();
@@ -90,7 +90,7 @@ fn table(heads: &[String], rows: impl Iterator<Item = Vec<String>>) -> String {
 }
 
 /// Text from others that stays within its place in a table and makes no markup.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let mut safe = String::new();
     for c in format::plain(text).chars() {
         if matches!(c, '|' | '*' | '_' | '<' | '>' | '`' | '[' | '\\') {

@@ -1,5 +1,6 @@
 //! A run's figures, looked up by their path.
 
+use crate::exchanges::{self, Exchanges};
 use crate::{Cell, Verdict};
 use serde::{Deserialize, de::Error};
 use serde_json::Value;
@@ -60,6 +61,21 @@ impl Summary {
     /// keys and gives their sum, as in `groups.*.overhead_bytes`.
     pub fn metric(&self, path: &str) -> Option<f64> {
         find(&self.figures, path)
+    }
+
+    /// The workloads of exchanges and the payload sizes of each.
+    pub fn exchanged_sizes(&self) -> Vec<(&str, u64)> {
+        let workloads = self.figures["exchanges"].as_object().into_iter().flatten();
+        let sizes = workloads.flat_map(|(name, workload)| {
+            let sizes = workload["sizes"].as_object().into_iter().flatten();
+            sizes.filter_map(|(size, _)| Some((name.as_str(), size.parse().ok()?)))
+        });
+        sizes.collect()
+    }
+
+    /// The figures of exchanges, workload by workload.
+    pub fn exchanges(&self) -> Vec<Exchanges> {
+        exchanges::read(&self.figures["exchanges"])
     }
 
     /// The names of the groups.

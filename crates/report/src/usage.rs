@@ -13,8 +13,8 @@ pub struct UsageRow {
     pub second: u32,
     /// CPU time in that second, in user mode and in the kernel together.
     pub cpu_ms: f64,
-    /// Memory in use.
-    pub rss_bytes: f64,
+    /// Memory in use at its end.
+    pub memory_bytes: f64,
 }
 
 /// Reads `nodes.parquet`.
@@ -24,15 +24,16 @@ pub(crate) fn read(path: &Path) -> Result<Vec<UsageRow>, Error> {
     let seconds = columns.numbers("second")?;
     let user = columns.numbers("cpu_user_ms")?;
     let system = columns.numbers("cpu_system_ms")?;
-    let rss = columns.numbers("rss_bytes")?;
-    let rows = nodes.into_iter().zip(seconds).zip(user.into_iter().zip(system)).zip(rss);
+    // Folders of earlier versions have resident memory.
+    let memory = columns.numbers("memory_bytes").or_else(|_| columns.numbers("rss_bytes"))?;
+    let rows = nodes.into_iter().zip(seconds).zip(user.into_iter().zip(system)).zip(memory);
     Ok(rows
-        .filter_map(|(((node, second), (user, system)), rss)| {
+        .filter_map(|(((node, second), (user, system)), memory)| {
             Some(UsageRow {
                 node,
                 second: second? as u32,
                 cpu_ms: user.unwrap_or(0.0) + system.unwrap_or(0.0),
-                rss_bytes: rss.unwrap_or(0.0),
+                memory_bytes: memory.unwrap_or(0.0),
             })
         })
         .collect())

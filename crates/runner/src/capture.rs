@@ -40,7 +40,8 @@ fn said(network: &str, what: &PlannedWhat) -> String {
     }
 }
 
-fn some(nodes: &[String]) -> String {
+/// A few nodes by name, the others by number.
+pub(crate) fn some(nodes: &[String]) -> String {
     match nodes {
         [one, two, _, rest @ ..] => format!("{one}, {two} and {} more", rest.len() + 1),
         few => few.join(", "),

@@ -1,15 +1,26 @@
 //! Which way frames go between nodes and medium in a run.
 
 use crate::error::Error;
+use experiment::Plan;
 use lab::Link;
 use medium::{Carrier, FramePath, Tap};
 use std::os::fd::OwnedFd;
 
-/// What nodes' interfaces are to be made of: what `asked` needs, else the best. With
-/// netem they are veth pairs, since frames to a node have no queue at a TAP.
-pub(crate) fn link(asked: Option<FramePath>, netem: bool) -> Link {
+/// Why frames of `plan` can only be carried by packet sockets, if so.
+pub(crate) fn needs_packets(plan: &Plan) -> Option<&'static str> {
+    if crate::netem::is_wanted(plan) {
+        // Frames to a node have no queue at a TAP.
+        return Some("a network has `backend: netem`, which needs veth pairs");
+    }
+    let hardware = crate::hardware::is_wanted(plan);
+    hardware.then_some("a node is real hardware, which a packet socket leads to")
+}
+
+/// What nodes' interfaces are to be made of: what `asked` needs, else the best; veth
+/// pairs where there are reasons for `packets`.
+pub(crate) fn link(asked: Option<FramePath>, packets: Option<&str>) -> Link {
     match asked {
-        _ if netem => Link::Veth,
+        _ if packets.is_some() => Link::Veth,
         Some(FramePath::Packet) => Link::Veth,
         Some(FramePath::Ring | FramePath::Tap) => Link::Tap,
         None => Link::best(),
@@ -24,15 +35,13 @@ pub(crate) fn carrier(
     uncut: &[bool],
     link: Link,
     asked: Option<FramePath>,
-    netem: bool,
+    packets: Option<&str>,
 ) -> Result<(Carrier, Option<String>), Error> {
     let failed = Error::io("take over the nodes' interfaces");
     let (carrier, why) = match link {
         Link::Veth => {
-            let why = std::io::Error::other(match netem {
-                true => "a network has `backend: netem`, which needs veth pairs",
-                false => "/dev/net/tun could not be opened",
-            });
+            let why = packets.unwrap_or("/dev/net/tun could not be opened");
+            let why = std::io::Error::other(why.to_owned());
             (Carrier::over_packets(ends).map_err(failed)?, Some(why))
         }
         Link::Tap => {

@@ -2,6 +2,7 @@
 
 use measure::Message;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -131,6 +132,11 @@ fn planned(schedule: &Schedule<'_>, source: &str) -> Vec<Message> {
 
 /// The lines of an events file; none where the file is missing.
 pub(crate) fn read(node: &str, path: &Path) -> Result<Vec<Line>, CollectError> {
+    lines(node, path)
+}
+
+/// The lines of such a file, of whatever kind they are.
+pub(crate) fn lines<T: DeserializeOwned>(node: &str, path: &Path) -> Result<Vec<T>, CollectError> {
     let failed = |why: String| CollectError { node: node.to_owned(), path: path.to_owned(), why };
     let text = match std::fs::read(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -7,13 +7,14 @@ use crate::jobs::{Job, Role, State};
 use crate::live::{Errand, Errands, Office};
 use crate::quiet::{Activity, Patience};
 use crate::ready::is_ready;
-use lab::{Event, Exit, Lab};
+use lab::{Event, Exit, Lab, OutOfMemory};
 use measure::Accounting;
 use medium::{Engine, monotonic_now};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 use units::Span;
 
 /// What a run is doing, for whoever watches.
@@ -65,6 +66,10 @@ impl Watch for () {
 
 /// The time between two looks at what has no descriptor to wait on.
 const TICK_MS: u16 = 100;
+/// A look at all programs takes a microsecond or so for each. What hundreds say in
+/// the same moment is heard together, so that looking stays a few per cent of a
+/// processor: time from the first word to the look, by program.
+const TOGETHER: Duration = Duration::from_micros(50);
 /// From the word to the start: time for it to reach hundreds of programs.
 const LEAD_NS: u64 = 500_000_000;
 /// How long programs may take to end when asked, and then when told.
@@ -267,22 +272,26 @@ impl Conduct<'_> {
     pub(crate) fn look(&mut self) -> Result<(), Error> {
         let visitors = self.visitors.as_ref();
         let visitors = visitors.map(|(errands, _)| PollFd::new(errands.as_fd(), PollFlags::POLLIN));
-        let talks = self.jobs.iter().filter_map(|job| job.conversation.as_ref());
-        let mut fds: Vec<_> = talks
-            .filter(|talk| talk.is_open())
-            .map(|talk| PollFd::new(talk.as_fd(), PollFlags::POLLIN))
-            .chain(visitors)
-            .collect();
+        let talks = self.jobs.iter().enumerate();
+        let talks = talks.filter_map(|(id, job)| Some((id, job.conversation.as_ref()?)));
+        let (ids, mut fds): (Vec<_>, Vec<_>) = talks
+            .filter(|(_, talk)| talk.is_open())
+            .map(|(id, talk)| (id, PollFd::new(talk.as_fd(), PollFlags::POLLIN)))
+            .unzip();
+        fds.extend(visitors);
         // An interrupted wait is as good as one that is over.
         let _ = poll(&mut fds, PollTimeout::from(TICK_MS));
+        std::thread::sleep(TOGETHER * ids.len() as u32);
+        let _ = poll(&mut fds, PollTimeout::ZERO);
+        let speaks = |fd: &PollFd<'_>| fd.revents().is_none_or(|events| !events.is_empty());
+        let speaking: Vec<_> =
+            ids.into_iter().zip(&fds).filter(|(_, fd)| speaks(fd)).map(|(id, _)| id).collect();
         drop(fds);
         self.receive();
-        for id in 0..self.jobs.len() {
+        for id in speaking {
             let Some(talk) = &mut self.jobs[id].conversation else { continue };
-            if talk.is_open() {
-                for said in talk.hear() {
-                    self.heard(id, said)?;
-                }
+            for said in talk.hear() {
+                self.heard(id, said)?;
             }
         }
         while let Ok(event) = self.lab.events().try_recv() {
@@ -370,7 +379,8 @@ impl Conduct<'_> {
                 if !begun || job.role != Role::Node {
                     return Err(failed);
                 }
-                job.state = State::Ended { exit: Exit::Status(127), usage: lab::Usage::default() };
+                let (exit, usage) = (Exit::Status(127), lab::Usage::default());
+                job.state = State::Ended { exit, usage, starved: None };
                 self.failures.push(failed.to_string());
             }
             Event::Ended { id, exit, usage } => {
@@ -381,12 +391,13 @@ impl Conduct<'_> {
                     self.heard(id as usize, said)?;
                 }
                 let job = &mut self.jobs[id as usize];
-                job.state = State::Ended { exit, usage };
-                let (node, own, asked) = (job.node, job.role == Role::Node, job.asked_to_end);
-                let how = match exit {
-                    Exit::Status(status) => format!("ended with status {status}"),
-                    Exit::Signal(signal) => format!("was killed by signal {signal}"),
+                let starved = match exit {
+                    Exit::Status(0) => None,
+                    _ => self.lab.out_of_memory(job.node),
                 };
+                job.state = State::Ended { exit, usage, starved };
+                let (node, own, asked) = (job.node, job.role == Role::Node, job.asked_to_end);
+                let how = how_ended(exit, starved);
                 let words = job.files.last_words();
                 if own && self.phase != Phase::Stop {
                     self.faults.ended(node, self.lab, &mut self.jobs)?;
@@ -408,24 +419,53 @@ impl Conduct<'_> {
                 }
             }
             Event::NodeGone { node } => {
+                let starved = self.lab.out_of_memory(node);
                 let jobs = self.jobs.iter_mut().filter(|job| job.node == node && job.is_alive());
                 for job in jobs {
                     let name = job.name.clone();
                     job.state = State::Ended {
                         exit: Exit::Signal(libc::SIGKILL),
                         usage: lab::Usage::default(),
+                        starved,
                     };
                     if job.asked_to_end {
                         continue;
                     }
-                    if !begun {
-                        return Err(Error::Lab(lab::Error::Gone { who: name }));
+                    match (begun, starved) {
+                        (false, None) => {
+                            return Err(Error::Lab(lab::Error::Gone { who: name }));
+                        }
+                        (false, Some(why)) => {
+                            let (how, words) = (format!("was killed: {why}"), String::new());
+                            return Err(Error::Died { node: name, how, words });
+                        }
+                        (true, None) => {
+                            self.failures.push(format!("node {name} is gone, killed from outside"));
+                        }
+                        (true, Some(why)) => {
+                            self.failures.push(format!("node {name} is gone, killed: {why}"));
+                        }
                     }
-                    self.failures.push(format!("node {name} is gone, killed from outside"));
                 }
             }
         }
         Ok(())
+    }
+}
+
+/// How a program ended, in words.
+fn how_ended(exit: Exit, starved: Option<OutOfMemory>) -> String {
+    match (exit, starved) {
+        (Exit::Signal(libc::SIGKILL), Some(why)) => format!("was killed: {why}"),
+        (Exit::Signal(signal), None) => format!("was killed by signal {signal}"),
+        (Exit::Status(status), None) => format!("ended with status {status}"),
+        // It had started what was killed.
+        (Exit::Status(status), Some(why)) => {
+            format!("ended with status {status} after the kernel had killed one: {why}")
+        }
+        (Exit::Signal(signal), Some(why)) => {
+            format!("was killed by signal {signal} after the kernel had killed one: {why}")
+        }
     }
 }
 

@@ -37,6 +37,16 @@ pub enum Error {
         /// The first such node.
         node: String,
     },
+    /// A limit by clock or benchmark means nothing on this host.
+    #[error("could not limit node {node} to {cpu}: {why}")]
+    HostCpu {
+        /// The first such node.
+        node: String,
+        /// What was asked for.
+        cpu: experiment::PlannedCpu,
+        /// What stands in the way, and what helps.
+        why: String,
+    },
     /// A file could not be written.
     #[error("could not write {path}: {source}{hint}", hint = disk_hint(.source))]
     Write {

@@ -1,7 +1,9 @@
 //! The run folder: what is written when a run is over.
 
 use crate::error::Error;
+use crate::exchange::sections;
 use crate::faults::Befallen;
+use crate::host_cpu::HostCpu;
 use crate::jobs::Job;
 use crate::live::Made;
 use crate::machine::Machine;
@@ -9,7 +11,7 @@ use crate::run::{Begun, Options};
 use crate::summary::summary;
 use crate::topology::Topology;
 use experiment::Plan;
-use measure::{Accounting, ClientRow, LinkRow, Message, Outcomes, Usage, Verdict};
+use measure::{Accounting, ClientRow, LinkRow, Message, Outcomes, SectionRow, Usage, Verdict};
 use medium::{FramePath, Priority, Stalls};
 use serde_json::{Value, json};
 use std::fs;
@@ -32,8 +34,14 @@ pub(crate) struct Results<'a> {
     pub jobs: &'a [Job],
     pub messages: &'a [Message],
     pub clients: &'a [ClientRow],
+    /// The sections of exchanges.
+    pub sections: &'a [SectionRow],
     pub outcomes: &'a Outcomes,
     pub usage: &'a Usage,
+    /// Why what nodes used is not from control groups, if it is not.
+    pub uncounted: Option<&'a str>,
+    /// What limits by clock or benchmark were reckoned with, if there are any.
+    pub host_cpu: Option<&'a HostCpu>,
     /// CPU time of each node's programs before measuring began.
     pub cpu_before_ns: &'a [u64],
     pub accounting: &'a Accounting,
@@ -114,6 +122,9 @@ impl Folder {
         if !results.clients.is_empty() {
             measure::write_clients(&self.0.join("clients.parquet"), results.clients)?;
         }
+        if !results.sections.is_empty() {
+            measure::write_sections(&self.0.join("sections.parquet"), results.sections)?;
+        }
         measure::write_nodes(&self.0.join("nodes.parquet"), &results.usage.nodes)?;
         measure::write_links(&self.0.join("links.parquet"), results.links)?;
         measure::write_links(&self.0.join("intervals.parquet"), results.intervals)?;
@@ -171,7 +182,7 @@ impl Folder {
         for job in jobs {
             let empty = |path: &Path| fs::metadata(path).is_ok_and(|file| file.len() == 0);
             let files = &job.files;
-            for path in [&files.spec, &files.events] {
+            for path in [&files.spec, &files.events, &sections(files)] {
                 let _ = fs::remove_file(path);
             }
             for path in [&files.out, &files.err].into_iter().filter(|path| empty(path)) {
@@ -216,6 +227,12 @@ fn run_json(results: &Results<'_>) -> Value {
         "frame_path_reason": results.why_path,
         "offload": offload(results),
         "stalls": results.stalls,
+        "host_cpu": results.host_cpu,
+        "accounting": {
+            "source": results.usage.cost.source.name(),
+            "reason": results.uncounted,
+            "cpu_pct": results.usage.cost.cpu_pct(),
+        },
         "started": humantime::format_rfc3339_millis(results.started).to_string(),
         "phases": phases,
         "interrupted": results.options.interrupted.load(Relaxed),

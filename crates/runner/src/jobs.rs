@@ -6,7 +6,7 @@ use crate::roots::Roots;
 use crate::services;
 use crate::tls;
 use experiment::{Interaction, InteractionPattern, Plan, Ready, Workload};
-use lab::{Exit, Lab, Program, Usage};
+use lab::{Exit, Lab, OutOfMemory, Program, Usage};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -45,7 +45,12 @@ pub(crate) enum State {
     /// A source whose schedule is over and answered.
     Done,
     /// Gone.
-    Ended { exit: Exit, usage: Usage },
+    Ended {
+        exit: Exit,
+        usage: Usage,
+        /// What the kernel killed it for, or something that it had started.
+        starved: Option<OutOfMemory>,
+    },
 }
 
 /// One program of a run.
@@ -197,6 +202,9 @@ pub(crate) fn jobs(
             }
             Workload::Mqtt(mqtt) => {
                 jobs.extend(crate::mqtt::jobs(plan, number, mqtt, workload, dir)?);
+            }
+            Workload::Exchange(exchange) => {
+                jobs.extend(crate::exchange::jobs(plan, number, exchange, workload, dir)?);
             }
             Workload::Command(command) => {
                 for name in &command.on {

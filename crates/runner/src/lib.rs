@@ -8,9 +8,16 @@ mod carry;
 mod collect;
 mod conduct;
 mod conversation;
+mod cost;
+mod energy;
 mod error;
+mod exchange;
+mod exchange_figures;
+mod exchange_rows;
 mod faults;
 mod folder;
+mod hardware;
+mod host_cpu;
 mod jobs;
 mod kernel_counts;
 mod link_rows;
@@ -33,7 +40,9 @@ mod uplink;
 pub use conduct::{Phase, Progress, Watch};
 pub use error::Error;
 pub use folder::{Folder, sweep_folder};
-pub use live::{LabShown, Links, NodeShown, Reply, Request, Shown, Up, ask, forget, labs, up};
+pub use live::{
+    LabShown, Links, NodeShown, Reply, Request, Shown, Up, ask, forget, labs, open, up,
+};
 pub use machine::Machine;
 pub use netem::check_backends;
 pub use run::{Finished, Options, run};

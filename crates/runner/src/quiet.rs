@@ -24,6 +24,17 @@ impl Patience {
         without_frames: Span::from_ns(130_000_000_000),
         without_messages: Span::from_ns(130_000_000_000),
     };
+
+    /// That of a transport that sends again, or a little more than `span` if that is
+    /// longer.
+    pub(crate) fn at_least(span: Span) -> Self {
+        let more = Span::from_ns(span.as_ns().saturating_add(10_000_000_000));
+        let Self { without_frames, without_messages } = Self::RELIABLE;
+        Self {
+            without_frames: without_frames.max(more),
+            without_messages: without_messages.max(more),
+        }
+    }
 }
 
 /// When something last happened.

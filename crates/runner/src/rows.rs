@@ -2,31 +2,47 @@
 
 use crate::collect::{Schedule, collect};
 use crate::error::Error;
+use crate::exchange_rows::Passed;
 use crate::jobs::{Job, Role};
 use experiment::{Interaction, Plan, Workload};
-use measure::{ClientRow, Message};
+use measure::{ClientRow, Message, SectionRow};
 
-/// The rows of all messages, workload by workload, and of all clients of brokers.
-pub(crate) fn rows(
-    plan: &Plan,
-    jobs: &[Job],
-    start_ns: u64,
-) -> Result<(Vec<Message>, Vec<ClientRow>), Error> {
-    let (mut rows, mut clients) = (Vec::new(), Vec::new());
+/// All that programs wrote down.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    /// All messages, workload by workload.
+    pub messages: Vec<Message>,
+    /// All clients of brokers.
+    pub clients: Vec<ClientRow>,
+    /// The sections of all exchanges.
+    pub sections: Vec<SectionRow>,
+    /// What passed the nodes that drove exchanges, by their own count.
+    pub passed: Vec<Passed>,
+}
+
+/// The rows of all workloads.
+pub(crate) fn rows(plan: &Plan, jobs: &[Job], start_ns: u64) -> Result<Rows, Error> {
+    let mut rows = Rows::default();
     for (number, workload) in plan.workloads.iter().enumerate() {
         match workload {
             Workload::Interaction(interaction) => {
-                rows.extend(answered(interaction, number, jobs, start_ns)?);
+                rows.messages.extend(answered(interaction, number, jobs, start_ns)?);
             }
             Workload::Mqtt(mqtt) => {
                 let (more, own) = crate::mqtt::collect(plan, number, mqtt, jobs, start_ns)?;
-                rows.extend(more);
-                clients.extend(own);
+                rows.messages.extend(more);
+                rows.clients.extend(own);
+            }
+            Workload::Exchange(exchange) => {
+                let found = crate::exchange_rows::collect(plan, number, exchange, jobs, start_ns)?;
+                rows.messages.extend(found.messages);
+                rows.sections.extend(found.sections);
+                rows.passed.extend(found.passed);
             }
             Workload::Command(_) => {}
         }
     }
-    Ok((rows, clients))
+    Ok(rows)
 }
 
 /// The rows of one interaction.

@@ -4,20 +4,24 @@ use crate::capture;
 use crate::carry;
 use crate::conduct::{Conduct, Phase, Watch};
 use crate::error::Error;
+use crate::exchange_rows::Passed;
 use crate::faults::Faults;
 use crate::folder::{Folder, Results};
+use crate::hardware;
+use crate::host_cpu::HostCpu;
 use crate::jobs::{Job, State, jobs, port_down};
 use crate::kernel_counts;
 use crate::link_rows::{link_rows, with_netem};
-use crate::live::{Door, Office};
+use crate::live::{Door, Office, Roll};
 use crate::netem::{self, Impairments};
 use crate::quiet::Patience;
 use crate::roots::Roots;
+use crate::rows::Rows;
 use crate::topology::Topology;
 use crate::uplink::Uplink;
 use experiment::{Backend, Interaction, InteractionPattern, Plan, Workload};
 use lab::Lab;
-use measure::{Accounting, Broken, Decisions, Facts, Sampler, Verdict};
+use measure::{Accounting, Broken, Count, Decisions, Facts, Sampler, Verdict, Written};
 use medium::{Engine, FramePath};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -86,6 +90,8 @@ pub fn run(
     crate::tls::make(plan, &programs)?;
     let jobs = jobs(plan, &roots, options.workload, options.home, &programs)?;
     let mut topology = Topology::of(plan, &roots);
+    let host_cpu = HostCpu::here();
+    let by_host = host_cpu.limit(plan, &mut topology.members)?;
     if let Some(recorded) = options.replay {
         refuse_netem(plan)?;
         let counts: Vec<usize> = topology.owners.iter().map(Vec::len).collect();
@@ -95,20 +101,23 @@ pub fn run(
         }
     }
     let capture = capture::begin(plan, options, &topology, folder)?;
-    let netem = netem::is_wanted(plan);
-    let link = carry::link(options.frame_path, netem);
-    let (mut lab, ends) = Lab::up(options.tool, &topology.members, &topology.hosts, link)?;
+    let packets = carry::needs_packets(plan);
+    let link = carry::link(options.frame_path, packets);
+    let (mut lab, mut ends) = Lab::up(options.tool, &topology.members, &topology.hosts, link)?;
+    hardware::attach(plan, &mut ends)?;
     let ends: Vec<_> = ends.into_iter().flatten().collect();
     let impairments = Impairments::of(plan, &topology.places, &ends)
         .map_err(Error::io("keep the ends of links"))?;
     let (carrier, why_path) =
-        carry::carrier(ends, &topology.uncut, link, options.frame_path, netem)?;
+        carry::carrier(ends, &topology.uncut, link, options.frame_path, packets)?;
     let frame_path = carrier.path();
     let corrections =
         carrier.corrections().map_err(Error::io("count what nodes' interfaces drop"))?;
     let waker = carrier.waker();
     let mut accounting = Accounting::new(topology.owners.clone(), pgm_ports(plan), capture);
     accounting.keep_decisions(Decisions::begin(&folder.path().join("decisions.parquet"))?);
+    let counts = accounting.counts();
+    let carried = counts.clone();
     let engine = Engine::start_spinning(
         carrier,
         waker,
@@ -121,13 +130,16 @@ pub fn run(
 
     let uplinks = Uplink::all(plan, &lab)?;
     // A machine that cannot have a door has its run all the same.
-    let (door, errands) = Door::open(plan, &topology, engine.remote()).ok().unzip();
+    let roll = Roll::of(plan, &topology);
+    let (door, errands) = Door::open(&roll, engine.remote()).ok().unzip();
     let office = Office {
-        plan,
+        roll,
         folder: folder.path().to_owned(),
         run: true,
         since: phases[0].1,
         interrupted: options.interrupted,
+        counts: carried,
+        growth: None,
     };
     let mut conduct = Conduct {
         lab: &mut lab,
@@ -144,9 +156,9 @@ pub fn run(
     };
     phases.push(("set-up", medium::monotonic_now()));
     conduct.set_up(plan.setup_limit, &programs)?;
-    let names = topology.members.iter().map(|m| m.spec.name.clone());
-    let sampler = Sampler::begin(names.zip(conduct.lab.pids().iter().copied()).collect())
-        .map_err(Error::io("start sampling"))?;
+    let names = topology.members.iter().map(|m| m.spec.name.clone()).collect();
+    let sampler =
+        Sampler::begin(names, conduct.lab.meter(), counts).map_err(Error::io("start sampling"))?;
     let cpu_before_ns = lab::run_ns(conduct.lab.pids());
     phases.push(("load", medium::monotonic_now()));
     impairments.begin(conduct.lab)?;
@@ -173,14 +185,15 @@ pub fn run(
     let socket_drops = lab.pids().iter().map(|pid| lab::socket_drops(*pid)).sum();
     let outcome = engine.stop().map_err(Error::io("carry frames"))?;
     drop(uplinks);
+    let uncounted = lab.uncounted().map(str::to_owned);
     drop(lab);
     let mut accounting = outcome.observer;
-    let capture_missed = match accounting.take_capture() {
+    let captured = match accounting.take_capture() {
         Some(capture) => capture.end().unwrap_or_else(|error| {
             failures.push(error.to_string());
-            0
+            Written::default()
         }),
-        None => 0,
+        None => Written::default(),
     };
 
     let decisions_missed = match accounting.take_decisions() {
@@ -188,7 +201,7 @@ pub fn run(
         None => 0,
     };
 
-    let (messages, clients) = crate::rows::rows(plan, &jobs, start_ns)?;
+    let Rows { messages, clients, sections, passed } = crate::rows::rows(plan, &jobs, start_ns)?;
     let schedule_ns = plan.duration.as_ns() as i64;
     let outcomes = measure::outcomes(&messages, schedule_ns);
     let absolute = |ns: i64| (start_ns as i64 + ns) as u64;
@@ -233,10 +246,11 @@ pub fn run(
         socket_drops: u64::saturating_sub(socket_drops, excused.sockets),
         stalls: outcome.stalls,
         frames,
-        capture_missed,
+        capture_missed: captured.missed,
         broken: broken.collect(),
         intervals: intervals.iter().filter(|row| row.got.frames > 0).count(),
         unmeasured: done.len(),
+        counts: counts_of(plan, &passed, &accounting, &topology, &captured),
         failures,
     });
     let results = Results {
@@ -249,8 +263,11 @@ pub fn run(
         jobs: &jobs,
         messages: &messages,
         clients: &clients,
+        sections: &sections,
         outcomes: &outcomes,
         usage: &usage,
+        uncounted: uncounted.as_deref(),
+        host_cpu: by_host.then_some(&host_cpu),
         cpu_before_ns: &cpu_before_ns,
         accounting: &accounting,
         links: &links,
@@ -270,6 +287,44 @@ pub fn run(
     Ok(Finished { folder: folder.path().to_owned(), summary, verdict, interrupted })
 }
 
+/// What nodes that drove exchanges counted of all their frames, beside the medium's and
+/// the capture's.
+/// A node on several networks counts on one of them only, and one on a network that
+/// netem impairs does so on the other side of it: these are left out.
+fn counts_of(
+    plan: &Plan,
+    passed: &[Passed],
+    accounting: &Accounting,
+    topology: &Topology,
+    captured: &Written,
+) -> Vec<Count> {
+    let mut counts = Vec::new();
+    for (node, out_bytes, in_bytes) in passed {
+        let (planned, Some(medium)) = (&plan.nodes[*node], accounting.nodes().get(*node)) else {
+            continue;
+        };
+        let by_netem = |link: &experiment::PlannedLink| {
+            plan.network(&link.network).is_some_and(|n| n.backend == Backend::Netem)
+        };
+        if planned.links.len() != 1 || planned.links.iter().any(by_netem) {
+            continue;
+        }
+        let own = |place: &&medium::Place| topology.owners[place.segment][place.endpoint] == *node;
+        let place = topology.places.iter().find(own);
+        let in_capture =
+            place.and_then(|place| *captured.bytes.get(place.segment)?.get(place.endpoint)?);
+        // Frames that the disk was too slow for are evidence of their own.
+        let in_capture = in_capture.filter(|_| captured.missed == 0);
+        for (number, way, kernel, medium) in
+            [(0, "sent", *out_bytes, medium.tx.bytes), (1, "received", *in_bytes, medium.rx.bytes)]
+        {
+            let capture = in_capture.map(|bytes| bytes[number]);
+            counts.push(Count { node: planned.name.clone(), way, kernel, medium, capture });
+        }
+    }
+    counts
+}
+
 /// The decisions of an earlier run say nothing of those that the kernel made.
 fn refuse_netem(plan: &Plan) -> Result<(), Error> {
     match plan.networks.iter().find(|network| network.backend == Backend::Netem) {
@@ -282,20 +337,27 @@ fn refuse_netem(plan: &Plan) -> Result<(), Error> {
 pub(crate) fn interactions(plan: &Plan) -> impl Iterator<Item = (usize, &Interaction)> {
     plan.workloads.iter().enumerate().filter_map(|(number, workload)| match workload {
         Workload::Interaction(interaction) => Some((number, interaction)),
-        Workload::Mqtt(_) | Workload::Command(_) => None,
+        Workload::Mqtt(_) | Workload::Exchange(_) | Workload::Command(_) => None,
     })
 }
 
 /// How many answers the schedules should bring.
 fn expected(plan: &Plan) -> u64 {
     let answers: u64 = interactions(plan).map(|(_, interaction)| interaction.replies()).sum();
-    answers + crate::mqtt::expected(plan)
+    answers + crate::mqtt::expected(plan) + crate::exchange::expected(plan)
 }
 
 fn patience(plan: &Plan) -> Patience {
     let unreliable = interactions(plan).all(|(_, i)| {
         [i.down, i.up].iter().all(|way| *way == InteractionPattern::UdpRequestResponse)
     });
+    // An exchange ends by itself, after its own time at the latest.
+    let longest = crate::exchange::workloads(plan)
+        .map(|(_, exchange)| exchange.timeout.as_ns() + exchange.pause.as_ns())
+        .max();
+    if let Some(longest) = longest {
+        return Patience::at_least(Span::from_ns(longest));
+    }
     // What waits in netem is not seen: no frame for a while says little.
     if unreliable && !netem::is_wanted(plan) { Patience::UNRELIABLE } else { Patience::RELIABLE }
 }

@@ -77,7 +77,7 @@ fn cpu_by_node(results: &Results<'_>, from: f64, to: f64) -> HashMap<String, f64
         let at = f64::from(row.second) + shift;
         if at >= from && at + 1.0 <= to {
             let sum = sums.entry(&row.node).or_default();
-            sum.0 += row.user_ms + row.system_ms;
+            sum.0 += (row.used.user_ns + row.used.system_ns) as f64 / 1e6;
             sum.1 += 1;
         }
     }

@@ -1,5 +1,8 @@
 //! The figures of a run: `summary.json`.
 
+use crate::cost::{each, handled};
+use crate::energy;
+use crate::exchange_figures::exchanges;
 use crate::folder::Results;
 use crate::mqtt;
 use crate::run::{interactions, used};
@@ -16,6 +19,7 @@ fn payload_sent(results: &Results<'_>, group: &str) -> u64 {
     let plan = results.plan;
     let in_group = |name: &str| plan.nodes.iter().any(|n| n.name == name && n.group == group);
     let mut bytes = passed_by_brokers(results, group);
+    bytes += exchanged(results, &in_group);
     for (_, interaction) in interactions(plan) {
         let of = |m: &&Message| *m.interaction == *interaction.name;
         let rows = || results.messages.iter().filter(of);
@@ -29,6 +33,21 @@ fn payload_sent(results: &Results<'_>, group: &str) -> u64 {
         }
         let answers = rows().filter(|m| m.reply_sent_ns.is_some() && in_group(&m.peer));
         bytes += answers.count() as u64 * interaction.reply_payload_bytes;
+    }
+    bytes
+}
+
+/// The payload of exchanges that their sources sent, and that brokers passed on, of
+/// what has come or was acknowledged.
+fn exchanged(results: &Results<'_>, in_group: &dyn Fn(&str) -> bool) -> u64 {
+    let mut bytes = 0;
+    for (_, exchange) in crate::exchange::workloads(results.plan) {
+        let passes = exchange.brokers.iter().any(|broker| in_group(broker));
+        for row in results.messages.iter().filter(|m| *m.interaction == *exchange.name) {
+            let came = row.received_ns.is_some();
+            let sent = (came || row.reply_received_ns.is_some()) && in_group(&row.sender);
+            bytes += (u64::from(sent) + u64::from(came && passes)) * u64::from(row.bytes);
+        }
     }
     bytes
 }
@@ -63,7 +82,7 @@ pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> Value {
     for name in names {
         let nodes: Vec<usize> =
             (0..plan.nodes.len()).filter(|i| plan.nodes[*i].group == name).collect();
-        let figures = group(results, name, &nodes);
+        let mut figures = group(results, name, &nodes);
         for (key, value) in figures.as_object().into_iter().flatten() {
             let sum = all.entry(key.clone()).or_insert(json!(0));
             *sum = match (sum.as_u64(), value.as_u64()) {
@@ -72,8 +91,19 @@ pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> Value {
                 _ => json!(sum.as_f64().unwrap_or(0.0) + value.as_f64().unwrap_or(0.0)),
             };
         }
+        let messages = handled(results, name);
+        by_message(&mut figures, messages);
+        if plan.nodes[nodes[0]].board.is_some() {
+            let spent = energy::of_group(results, links, &nodes);
+            figures["energy_j"] = json!(spent.map(|(joules, _)| joules));
+            let by_message = spent.map(|(joules, _)| each(joules, messages));
+            figures["energy_j_per_message"] = json!(by_message);
+            figures["battery_days"] = json!(spent.and_then(|(_, days)| days));
+        }
         groups.insert(name.to_owned(), figures);
     }
+    let mut all = Value::Object(all);
+    by_message(&mut all, results.outcomes.sent);
     let lateness = results.accounting.lateness().summary(1e3).unwrap_or_default();
     let offered: u64 = links.iter().map(|l| l.got.at_risk()).sum();
     let lossy = links.iter().filter(|l| l.loss_asked_pct() > 0.0 && !l.changing);
@@ -91,6 +121,7 @@ pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> Value {
         "verdict": {"status": results.verdict.status, "reasons": results.verdict.reasons},
         "messages": results.outcomes,
         "mqtt": steady(results),
+        "exchanges": exchanges(results),
         "groups": groups,
         "all": all,
         "links": {
@@ -105,6 +136,12 @@ pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> Value {
             "not_as_asked": results.intervals.iter().filter(|l| !l.is_kept()).count(),
         },
     })
+}
+
+/// Adds what a message cost, of `messages` that were handled.
+fn by_message(figures: &mut Value, messages: u64) {
+    let cpu_us = figures["cpu_ms"].as_f64().unwrap_or(0.0) * 1e3;
+    figures["cpu_us_per_message"] = each(cpu_us, messages);
 }
 
 fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> Value {

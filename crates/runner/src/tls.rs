@@ -1,4 +1,4 @@
-//! Certificates made for a run: of an authority, and of each broker.
+//! Certificates made for a run: of an authority, and of each broker and server.
 
 use crate::error::Error;
 use experiment::{MqttTls, Plan, PlannedNode};
@@ -18,15 +18,24 @@ pub(crate) fn folder(programs: &Path) -> PathBuf {
     programs.with_file_name("tls")
 }
 
-/// Whether a node has a broker with certificates made for the run.
+/// Whether a node has a broker or a server with certificates made for the run.
 pub(crate) fn has(plan: &Plan, node: &str) -> bool {
     brokers(plan).any(|broker| broker.name == node)
 }
 
 fn brokers(plan: &Plan) -> impl Iterator<Item = &PlannedNode> {
     plan.nodes.iter().filter(|node| {
-        crate::mqtt::workloads(plan)
-            .any(|(_, mqtt)| mqtt.broker == node.name && mqtt.tls == Some(MqttTls::Generated))
+        let has = |tls: &Option<MqttTls>| *tls == Some(MqttTls::Generated);
+        let brokers = crate::mqtt::workloads(plan)
+            .any(|(_, mqtt)| mqtt.broker == node.name && has(&mqtt.tls));
+        let serves = crate::exchange::workloads(plan).any(|(_, exchange)| {
+            let listens = match exchange.brokers.is_empty() {
+                true => exchange.pairs().iter().any(|pair| pair.servers.contains(&&*node.name)),
+                false => exchange.brokers.contains(&node.name),
+            };
+            has(&exchange.tls) && listens
+        });
+        brokers || serves
     })
 }
 

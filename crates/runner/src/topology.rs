@@ -1,7 +1,7 @@
 //! From a plan's nodes and networks to what the lab and the medium take.
 
 use crate::roots::Roots;
-use experiment::{Backend, Plan, PlannedWhat, Workload};
+use experiment::{Backend, Exchange, Plan, PlannedWhat, Workload};
 use lab::{Interface, Limits, Member, NodeSpec, Setting};
 use medium::{Change, Endpoint, Place, SegmentSpec, Way};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -61,7 +61,7 @@ impl Topology {
             for link in &planned.links {
                 let Some(&segment) = index.get(link.network.as_str()) else { continue };
                 let network = &plan.networks[segment];
-                interfaces.push(Interface {
+                let interface = Interface {
                     name: link.interface.clone(),
                     mac: link.mac.0,
                     address: match link.by_dhcp {
@@ -72,7 +72,9 @@ impl Topology {
                     mtu: network.mtu.get() as u32,
                     super_frames: network.offload,
                     neighbours: neighbours.remove(&(node, segment)).unwrap_or_default(),
-                });
+                };
+                // Hardware has its own; what stands for it in the lab has none.
+                interfaces.extend(planned.external.is_none().then_some(interface));
                 let endpoint = topology.owners[segment].len();
                 topology.places.push(Place { segment, endpoint });
                 topology.uncut.push(network.offload);
@@ -86,20 +88,23 @@ impl Topology {
                 topology.segments[segment].endpoints.push(Endpoint {
                     up,
                     down,
-                    mac: Some(link.mac.0),
+                    mac: planned.external.is_none().then_some(link.mac.0),
                     states: link.states.clone(),
                 });
             }
             let limits = Limits {
                 cpus: planned.limits.cpus,
                 memory: planned.limits.memory.map(units::Bytes::get),
+                reserved_cpus: planned.limits.reserved_cpus,
+                reserved_memory: planned.limits.reserved_memory.map(units::Bytes::get),
             };
             let setting = Setting {
                 root: roots.root(planned),
+                devices: planned.devices.clone(),
+                clock_ahead: planned.clock_offset.map_or(0, units::Span::as_ns),
                 resolver: planned.resolver,
                 gateway: planned.gateway,
                 forwards: planned.services.is_some_and(|services| services.nat),
-                ..Setting::default()
             };
             let spec = NodeSpec { name: planned.name.clone(), interfaces, setting };
             topology.members.push(Member { spec, limits });
@@ -148,7 +153,8 @@ impl Topology {
     }
 }
 
-fn hosts(plan: &Plan) -> String {
+/// The text of a hosts file with all nodes of `plan`.
+pub(crate) fn hosts(plan: &Plan) -> String {
     let mut hosts = String::from("127.0.0.1 localhost\n::1 localhost ip6-localhost\n");
     for node in &plan.nodes {
         for link in &node.links {
@@ -159,6 +165,20 @@ fn hosts(plan: &Plan) -> String {
 }
 
 type Neighbours = BTreeMap<(usize, usize), Vec<(std::net::Ipv4Addr, [u8; 6])>>;
+
+/// Who talks to whom in exchanges.
+fn acquainted(exchange: &Exchange) -> Vec<(&str, &str)> {
+    let mut both = Vec::new();
+    for pair in exchange.pairs() {
+        for server in pair.servers {
+            match pair.broker {
+                Some(broker) => both.extend([(pair.driver, broker), (server, broker)]),
+                None => both.push((pair.driver, server)),
+            }
+        }
+    }
+    both
+}
 
 /// Who needs to know whose link address, by node and network: the two ends of
 /// each interaction, brokers and their clients. Others find each other by ARP, over the network.
@@ -172,6 +192,18 @@ fn neighbours(plan: &Plan) -> Neighbours {
         Some((link.address, link.mac.0))
     };
     let mut known = Neighbours::new();
+    let mut know = |name: &str, one: &str, other: &str| {
+        let (Some(&network), Some(&one), Some(&other)) =
+            (segment.get(name), place.get(one), place.get(other))
+        else {
+            return;
+        };
+        for (one, other) in [(one, other), (other, one)] {
+            let entries = known.entry((one, network)).or_default();
+            let entry = link(other, name);
+            entries.extend(entry.filter(|entry| !entries.contains(entry)));
+        }
+    };
     for workload in &plan.workloads {
         let (network, source, others) = match workload {
             Workload::Interaction(i) => (&i.network, &i.source, i.sinks.iter().collect()),
@@ -180,17 +212,16 @@ fn neighbours(plan: &Plan) -> Neighbours {
                     m.publishers.iter().chain(&m.subscribers).collect();
                 (&m.network, &m.broker, clients.into_iter().collect::<Vec<_>>())
             }
+            Workload::Exchange(exchange) => {
+                for (one, other) in acquainted(exchange) {
+                    know(&exchange.network, one, other);
+                }
+                continue;
+            }
             Workload::Command(_) => continue,
         };
-        let name = network.as_str();
-        let Some(&network) = segment.get(name) else { continue };
-        let Some(&source) = place.get(source.as_str()) else { continue };
-        for sink in others.into_iter().filter_map(|name| place.get(name.as_str())) {
-            for (one, other) in [(source, *sink), (*sink, source)] {
-                let entries = known.entry((one, network)).or_default();
-                let entry = link(other, name);
-                entries.extend(entry.filter(|entry| !entries.contains(entry)));
-            }
+        for other in others {
+            know(network, source, other);
         }
     }
     known

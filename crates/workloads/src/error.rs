@@ -62,6 +62,14 @@ pub enum Error {
         /// The word of the broker or of the library on it, and the mend.
         why: String,
     },
+    /// A protocol of exchanges, or its stack, cannot do what was asked for.
+    #[error("could not {tried}: {why}")]
+    Protocol {
+        /// What was tried, where.
+        tried: String,
+        /// The stack's word on it, and the mend.
+        why: String,
+    },
     /// Anything else the kernel or libzmq refused.
     #[error("could not {tried}: {source}")]
     Io {
@@ -82,6 +90,11 @@ impl Error {
     /// What could not be done with a broker, and why.
     pub(crate) fn mqtt(tried: &str, why: impl std::fmt::Display) -> Self {
         Self::Mqtt { tried: tried.to_owned(), why: why.to_string() }
+    }
+
+    /// What could not be done by a protocol of exchanges, and why.
+    pub(crate) fn protocol(tried: &str, why: impl std::fmt::Display) -> Self {
+        Self::Protocol { tried: tried.to_owned(), why: why.to_string() }
     }
 
     /// For `map_err`: libzmq refused what was tried.

@@ -1,5 +1,5 @@
 //! Programs that run inside nodes and are measured: the interaction models, MQTT
-//! clients, and probes that measure the network itself.
+//! clients, the two sides of exchanges, and probes that measure the network itself.
 //!
 //! A program is the source or a sink of one interaction model, over real
 //! protocol stacks: kernel UDP, or libzmq over TCP and PGM. It knows nothing of
@@ -10,6 +10,7 @@ mod clock;
 mod control;
 mod error;
 mod events;
+mod exchange;
 mod link;
 mod mqtt;
 mod multicast;
@@ -31,6 +32,7 @@ pub use clock::{Nanos, monotonic_now};
 pub use control::{Control, Order, Said};
 pub use error::Error;
 pub use events::{Event, Events};
+pub use exchange::{ExchangeSpec, run as exchange};
 pub use mqtt::{MqttSpec, Tls, Version, run as mqtt};
 pub use payload::{MARKER, Template};
 pub use probe::{Probes, Returns, echo, ping, relay};

@@ -3,12 +3,14 @@
 use std::path::Path;
 use std::process::ExitCode;
 use workloads::{
-    Control, Error, MqttSpec, Probes, Said, Spec, echo, interaction, mqtt, ping, relay, zmq_info,
+    Control, Error, ExchangeSpec, MqttSpec, Probes, Said, Spec, echo, exchange, interaction, mqtt,
+    ping, relay, zmq_info,
 };
 
 const USAGE: &str = "usage: \
 thingbed-workload interaction SPEC.json            run a source or a sink
        thingbed-workload mqtt SPEC.json            run an MQTT client
+       thingbed-workload exchange SPEC.json        run a side of exchanges
        thingbed-workload ping HOST:PORT COUNT EVERY_US SIZE
                                                    time the return of datagrams; prints JSON
        thingbed-workload echo PORT                 return datagrams
@@ -25,6 +27,9 @@ fn main() -> ExitCode {
         ["mqtt", spec] => {
             run(|control| MqttSpec::read(Path::new(spec)).and_then(|spec| mqtt(&spec, control)))
         }
+        ["exchange", spec] => run(|control| {
+            ExchangeSpec::read(Path::new(spec)).and_then(|spec| exchange(&spec, control))
+        }),
         ["ping", to, count, every, size] => match probes(to, count, every, size) {
             Some(probes) => ended(ping(&probes).map(|returns| {
                 println!("{}", serde_json::to_string(&returns).unwrap_or_default());

@@ -4,6 +4,7 @@ use crate::clock::Nanos;
 use crate::error::Error;
 use crate::payload::LARGEST;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -102,18 +103,30 @@ pub struct Spec {
     pub messages: u64,
 }
 
+/// Reads a program's spec from its file, and has it checked.
+pub(crate) fn read<S: DeserializeOwned>(
+    path: &Path,
+    check: fn(&S) -> Result<(), String>,
+) -> Result<S, Error> {
+    let error = |why: String| Error::Spec { path: path.into(), why };
+    let text = std::fs::read_to_string(path).map_err(|source| error(source.to_string()))?;
+    parse(&text, check).map_err(error)
+}
+
+/// The same from its text.
+pub(crate) fn parse<S: DeserializeOwned>(
+    text: &str,
+    check: fn(&S) -> Result<(), String>,
+) -> Result<S, String> {
+    let spec = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    check(&spec)?;
+    Ok(spec)
+}
+
 impl Spec {
     /// Reads and checks a spec.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let error = |why: String| Error::Spec { path: path.into(), why };
-        let text = std::fs::read_to_string(path).map_err(|source| error(source.to_string()))?;
-        Self::parse(&text).map_err(error)
-    }
-
-    fn parse(text: &str) -> Result<Self, String> {
-        let spec: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        spec.check()?;
-        Ok(spec)
+        read(path, Self::check)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -205,12 +218,12 @@ pub(crate) mod tests {
     fn with(key: &str, value: Value) -> Result<Spec, String> {
         let mut spec = example();
         spec[key] = value;
-        Spec::parse(&spec.to_string())
+        parse(&spec.to_string(), Spec::check)
     }
 
     #[test]
     fn reads_what_the_runner_writes() {
-        let spec = Spec::parse(&example().to_string()).unwrap();
+        let spec = parse(&example().to_string(), Spec::check).unwrap();
         assert_eq!((spec.role, spec.down), (Role::Source, Down::PgmPublishSubscribe));
         assert_eq!(spec.peers[0].name, "consumer-1");
         assert!(spec.down.to_all());
@@ -239,7 +252,7 @@ pub(crate) mod tests {
         two["role"] = json!("sink");
         two["peers"] = json!([{"name": "a", "address": "10.0.0.2"},
                               {"name": "b", "address": "10.0.0.3"}]);
-        assert!(Spec::parse(&two.to_string()).unwrap_err().contains("one peer"));
-        assert!(Spec::parse("{").is_err());
+        assert!(parse(&two.to_string(), Spec::check).unwrap_err().contains("one peer"));
+        assert!(parse("{", Spec::check).is_err());
     }
 }

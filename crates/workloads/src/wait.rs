@@ -42,33 +42,39 @@ impl Waiter {
     /// is past only looks, none waits for ever. Says whether the control
     /// channel can be read.
     pub fn wait(&mut self, until: Option<Nanos>) -> Result<bool, Error> {
-        let timeout = until.map(|until| {
-            let gap = until.saturating_sub(monotonic_now());
-            libc::timespec {
-                tv_sec: (gap / SECOND) as libc::time_t,
-                tv_nsec: (gap % SECOND) as libc::c_long,
-            }
-        });
-        for entry in &mut self.set {
-            entry.revents = 0;
+        Ok(poll(&mut self.set, until).map_err(Error::io("wait for messages"))?
+            && self.set[0].revents != 0)
+    }
+}
+
+/// Waits until something of `set` has happened or `until` has come; a moment that is
+/// past only looks, none waits for ever. False after a signal, which is no news.
+pub fn poll(set: &mut [libc::pollfd], until: Option<Nanos>) -> io::Result<bool> {
+    let timeout = until.map(|until| {
+        let gap = until.saturating_sub(monotonic_now());
+        libc::timespec {
+            tv_sec: (gap / SECOND) as libc::time_t,
+            tv_nsec: (gap % SECOND) as libc::c_long,
         }
-        // SAFETY: the set is as long as said, the timeout lives over the call.
-        let n = unsafe {
-            libc::ppoll(
-                self.set.as_mut_ptr(),
-                self.set.len() as libc::nfds_t,
-                timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
-                std::ptr::null(),
-            )
-        };
-        if n < 0 {
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(Error::io("wait for messages")(error));
-            }
-            return Ok(false);
-        }
-        Ok(self.set[0].revents != 0)
+    });
+    for entry in &mut *set {
+        entry.revents = 0;
+    }
+    // SAFETY: the set is as long as said, the timeout lives over the call.
+    let n = unsafe {
+        libc::ppoll(
+            set.as_mut_ptr(),
+            set.len() as libc::nfds_t,
+            timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
+            std::ptr::null(),
+        )
+    };
+    if n >= 0 {
+        return Ok(true);
+    }
+    match io::Error::last_os_error() {
+        signal if signal.kind() == io::ErrorKind::Interrupted => Ok(false),
+        error => Err(error),
     }
 }
 

@@ -27,7 +27,11 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     };
     per_cell(page, view, "CPU", "s", "CPU time", total);
     page.heading("CPU and memory in numbers");
-    page.say("Memory is the most that one program of the group held at any time.");
+    page.say(
+        "Memory is the most that one program of the group held at any time. CPU and energy a message are over the \
+         messages that the group sent or received; energy and days of battery are of groups that name a device, \
+         by the model in docs/energy.md.",
+    );
     page.table(&numbers(view));
 }
 
@@ -125,7 +129,11 @@ fn numbers(view: &View<'_>) -> Table {
         .numbers("nodes", "")
         .numbers("CPU", "")
         .numbers("CPU a node", "")
-        .numbers("most memory", "");
+        .numbers("CPU a message", "")
+        .numbers("most memory", "")
+        .numbers("energy", "")
+        .numbers("energy a message", "")
+        .numbers("battery", "days");
     for cell in &view.cells {
         for group in view.sweep.groups() {
             let median = |key| cell.spread(|run| run.group(group, key)).map(|spread| spread.median);
@@ -140,7 +148,11 @@ fn numbers(view: &View<'_>) -> Table {
                 text(nodes, format::count),
                 text(cpu, format::cpu),
                 text(each, format::cpu),
+                text(median("cpu_us_per_message"), format::cpu_us),
                 text(median("rss_max_bytes"), format::bytes),
+                text(median("energy_j"), format::joules),
+                text(median("energy_j_per_message"), format::joules),
+                text(median("battery_days"), format::number),
             ]);
         }
     }

@@ -1,9 +1,9 @@
 //! The door of a running lab: a socket that its user alone may open.
 
 use super::links::Keeper;
+use super::roll::Shared;
 use super::{Made, Reply, Request};
-use crate::topology::Topology;
-use experiment::Plan;
+use measure::Accounting;
 use medium::Remote;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt};
@@ -68,11 +68,7 @@ fn path_of(dir: &Path, pid: u32) -> PathBuf {
 
 impl Door {
     /// Opens it.
-    pub(crate) fn open(
-        plan: &Plan,
-        topology: &Topology,
-        remote: Remote,
-    ) -> io::Result<(Self, Errands)> {
+    pub(crate) fn open(roll: &Shared, remote: Remote<Accounting>) -> io::Result<(Self, Errands)> {
         let path = path_of(&lab::own_dir()?, std::process::id());
         // A door of this number can only be that of a process that is gone.
         let _ = fs::remove_file(&path);
@@ -80,7 +76,7 @@ impl Door {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
         let (stop, made) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
-        let keeper = Keeper::new(plan, topology, remote, made.clone());
+        let keeper = Keeper::new(roll.clone(), remote, made.clone());
         let (ringer, bell) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         ringer.set_nonblocking(true)?;
@@ -141,6 +137,11 @@ fn serve(
             Request::Show { .. } | Request::Set { .. } | Request::Down { .. } => {
                 keeper.answer(request).unwrap_or_else(Reply::Refused)
             }
+            Request::Capture { .. } => match keeper.capture(&request, visitor) {
+                // It has been told, and has the frames for what follows.
+                Ok(()) => return Ok(()),
+                Err(why) => Reply::Refused(why),
+            },
             request => {
                 let (answer, replies) = channel();
                 let _ = errands.send(Errand { request, answer });
@@ -201,10 +202,18 @@ fn doors() -> io::Result<Vec<u32>> {
 /// # Errors
 /// When it cannot be reached or does not answer.
 pub fn ask(pid: u32, request: &Request) -> io::Result<Reply> {
+    Ok(open(pid, request)?.0)
+}
+
+/// The same, with what the lab says after its answer.
+///
+/// # Errors
+/// See [`ask`].
+pub fn open(pid: u32, request: &Request) -> io::Result<(Reply, BufReader<UnixStream>)> {
     let mut door = UnixStream::connect(path_of(&lab::ledger_dir(), pid))?;
     door.set_read_timeout(Some(ERRAND + 2 * PATIENCE))?;
     writeln!(door, "{}", serde_json::to_string(request)?)?;
-    let mut line = String::new();
-    BufReader::new(door).read_line(&mut line)?;
-    Ok(serde_json::from_str(&line)?)
+    let (mut line, mut rest) = (String::new(), BufReader::new(door));
+    rest.read_line(&mut line)?;
+    Ok((serde_json::from_str(&line)?, rest))
 }

@@ -1,12 +1,12 @@
 //! Links that are looked at and changed while a lab runs.
 
-use super::nodes::find;
+use super::roll::{Roll, Shared};
 use super::{Links, Reply, Request, Shown};
-use crate::topology::Topology;
-use experiment::{Backend, Plan};
-use medium::{Change, Impairment, Place, Remote, Way, monotonic_now};
+use crate::capture::some;
+use measure::Accounting;
+use medium::{Change, Remote, Way, monotonic_now};
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A change that was made, for the run's record.
@@ -19,48 +19,37 @@ pub(crate) struct Made {
 
 /// Who answers at the door.
 pub(super) struct Keeper {
-    plan: Plan,
-    /// Node, segment, endpoint.
-    links: Vec<(usize, usize, usize)>,
-    /// What is asked of links whose impairments are netem's and cannot change.
-    fixed: HashMap<(usize, usize), [Impairment; 2]>,
-    remote: Remote,
+    pub roll: Shared,
+    pub remote: Remote<Accounting>,
     made: Arc<Mutex<Vec<Made>>>,
 }
 
 impl Keeper {
     /// Who answers for this lab.
     pub(super) fn new(
-        plan: &Plan,
-        topology: &Topology,
-        remote: Remote,
+        roll: Shared,
+        remote: Remote<Accounting>,
         made: Arc<Mutex<Vec<Made>>>,
     ) -> Self {
-        let segments = topology.owners.iter().enumerate();
-        let links = segments
-            .flat_map(|(segment, owners)| {
-                let owners = owners.iter().enumerate();
-                owners.map(move |(endpoint, node)| (*node, segment, endpoint))
-            })
-            .collect();
-        Self { plan: plan.clone(), links, fixed: fixed(plan, topology), remote, made }
+        Self { roll, remote, made }
     }
 
     pub(super) fn answer(&self, request: Request) -> Result<Reply, String> {
+        let roll = self.roll.lock();
         let asked = || self.remote.asked().ok_or("the medium does not answer".to_owned());
         let nodes = match &request {
             Request::Show { nodes } => nodes.clone(),
             Request::Set { links, set, over } => {
                 let before = asked()?;
-                let found = self.find(links)?;
+                let found = find(&roll, links)?;
                 if let Some((segment, ..)) = found
                     .iter()
-                    .find(|(segment, end, _)| self.fixed.contains_key(&(*segment, *end)))
+                    .find(|(segment, end, _)| roll.fixed.contains_key(&(*segment, *end)))
                 {
                     return Err(format!(
                         "the network `{}` has `backend: netem`, which cannot change while it runs; \
                          name another with --network, or take the links down and up",
-                        self.plan.networks[*segment].name
+                        roll.plan.networks[*segment].name
                     ));
                 }
                 // All of them or none.
@@ -74,7 +63,7 @@ impl Keeper {
                 links.nodes.clone()
             }
             Request::Down { links, down } => {
-                for (segment, links) in by_segment(&self.find(links)?) {
+                for (segment, links) in by_segment(&find(&roll, links)?) {
                     self.remote.change(segment, Change::Down { links, down: *down });
                 }
                 links.nodes.clone()
@@ -82,70 +71,64 @@ impl Keeper {
             _ => return Err("not asked of links".to_owned()),
         };
         if !matches!(request, Request::Show { .. }) {
+            let does = match &request {
+                Request::Down { down: true, .. } => "down",
+                Request::Down { .. } => "up",
+                _ => "changed",
+            };
+            let text = format!("links of {} {does} by hand", some(&nodes));
+            self.remote.with_observer(move |accounting: &mut Accounting| accounting.note(&text));
             let made = Made { at_ns: monotonic_now(), request };
             self.made.lock().unwrap_or_else(PoisonError::into_inner).push(made);
         }
         let wanted = match nodes.is_empty() {
-            true => (0..self.plan.nodes.len()).collect(),
-            false => find(&self.plan, &nodes)?,
+            true => (0..roll.plan.nodes.len()).collect(),
+            false => roll.find(&nodes)?,
         };
         let all = asked()?;
-        let own = self.links.iter().filter(|(node, ..)| wanted.contains(node));
+        let own: Vec<_> = roll.links().filter(|(node, ..)| wanted.contains(node)).collect();
         let both = |(node, segment, end): &(usize, usize, usize)| {
             [Way::Up, Way::Down].map(|way| Shown {
-                node: self.plan.nodes[*node].name.clone(),
-                network: self.plan.networks[*segment].name.clone(),
+                node: roll.plan.nodes[*node].name.clone(),
+                network: roll.plan.networks[*segment].name.clone(),
                 way,
-                asked: match self.fixed.get(&(*segment, *end)) {
+                asked: match roll.fixed.get(&(*segment, *end)) {
                     Some(ways) => ways[way as usize].clone(),
                     None => all[*segment][*end][way as usize].clone(),
                 },
             })
         };
-        Ok(Reply::Links(own.flat_map(both).collect()))
-    }
-
-    /// The directions that are meant.
-    fn find(&self, wanted: &Links) -> Result<Vec<Direction>, String> {
-        let nodes = find(&self.plan, &wanted.nodes)?;
-        let on = |segment: usize| {
-            let network = &self.plan.networks[segment].name;
-            wanted.network.as_ref().is_none_or(|want| want == network)
-        };
-        let mut found = Vec::new();
-        for node in nodes {
-            let own = self.links.iter().filter(|(owner, ..)| *owner == node);
-            let (meant, others): (Vec<_>, Vec<_>) = own.partition(|(_, segment, _)| on(*segment));
-            if let (true, Some(network)) = (meant.is_empty(), &wanted.network) {
-                let others = others.iter().map(|(_, segment, _)| *segment);
-                let others: Vec<_> =
-                    others.map(|segment| self.plan.networks[segment].name.as_str()).collect();
-                let name = &self.plan.nodes[node].name;
-                return Err(format!(
-                    "`{name}` is not on a network `{network}`; it is on {}",
-                    if others.is_empty() { "none".to_owned() } else { others.join(", ") }
-                ));
-            }
-            for (_, segment, end) in meant {
-                let ways = [Way::Up, Way::Down].into_iter();
-                let ways = ways.filter(|way| wanted.way.is_none_or(|want| want == *way));
-                found.extend(ways.map(|way| (segment, end, way)));
-            }
-        }
-        Ok(found)
+        Ok(Reply::Links(own.iter().flat_map(both).collect()))
     }
 }
 
-/// What is asked of links whose impairments are netem's.
-fn fixed(plan: &Plan, topology: &Topology) -> HashMap<(usize, usize), [Impairment; 2]> {
-    let links = plan.nodes.iter().flat_map(|node| &node.links).zip(&topology.places);
-    let by_netem = |place: &Place| plan.networks[place.segment].backend == Backend::Netem;
-    links
-        .filter(|(_, place)| by_netem(place))
-        .map(|(link, place)| {
-            ((place.segment, place.endpoint), [link.up.clone(), link.down.clone()])
-        })
-        .collect()
+/// The directions that are meant.
+fn find(roll: &Roll, wanted: &Links) -> Result<Vec<Direction>, String> {
+    let on = |segment: usize| {
+        let network = &roll.plan.networks[segment].name;
+        wanted.network.as_ref().is_none_or(|want| want == network)
+    };
+    let mut found = Vec::new();
+    for node in roll.find(&wanted.nodes)? {
+        let own = roll.links().filter(|(owner, ..)| *owner == node);
+        let (meant, others): (Vec<_>, Vec<_>) = own.partition(|(_, segment, _)| on(*segment));
+        if let (true, Some(network)) = (meant.is_empty(), &wanted.network) {
+            let others = others.iter().map(|(_, segment, _)| *segment);
+            let others: Vec<_> =
+                others.map(|segment| roll.plan.networks[segment].name.as_str()).collect();
+            let name = &roll.plan.nodes[node].name;
+            return Err(format!(
+                "`{name}` is not on a network `{network}`; it is on {}",
+                if others.is_empty() { "none".to_owned() } else { others.join(", ") }
+            ));
+        }
+        for (_, segment, end) in meant {
+            let ways = [Way::Up, Way::Down].into_iter();
+            let ways = ways.filter(|way| wanted.way.is_none_or(|want| want == *way));
+            found.extend(ways.map(|way| (segment, end, way)));
+        }
+    }
+    Ok(found)
 }
 
 /// A direction: segment, endpoint, way.

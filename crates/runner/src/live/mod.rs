@@ -1,17 +1,22 @@
 //! A lab that others may look at and change while it runs.
 //!
-//! A door in front (`door`), answers about links (`links`) and about nodes
-//! (`nodes`), and a lab that does nothing but wait for visitors (`up`).
+//! A door in front (`door`), the roll of what there is (`roll`), answers about links
+//! (`links`) and about nodes (`nodes`), frames for those who look on (`watch`), nodes
+//! that come later (`growth`), and a lab that does nothing but wait for visitors (`up`).
 
 mod door;
+mod growth;
 mod links;
 mod nodes;
+mod roll;
 mod up;
+mod watch;
 
 pub(crate) use door::{Door, Errand, Errands};
-pub use door::{ask, forget, labs};
+pub use door::{ask, forget, labs, open};
 pub(crate) use links::Made;
 pub(crate) use nodes::Office;
+pub(crate) use roll::Roll;
 pub use up::{Up, up};
 
 use experiment::PlannedFaultKind;
@@ -19,7 +24,7 @@ use medium::{Impairment, Overlay, Way};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use units::Span;
+use units::{Bytes, Span};
 
 /// What is wanted of a running lab. Where `nodes` are named, each is a node, a
 /// group, or a pattern such as `meter-1*`.
@@ -75,6 +80,25 @@ pub enum Request {
         /// Which.
         nodes: Vec<String>,
     },
+    /// More nodes like one that there is.
+    Clone {
+        /// Which.
+        node: String,
+        /// How many.
+        count: usize,
+    },
+    /// Frames of nodes from now on, as pcapng behind the answer, until the visitor
+    /// goes.
+    Capture {
+        /// Whose; all if none.
+        nodes: Vec<String>,
+        /// On this network alone.
+        network: Option<String>,
+        /// Which, in libpcap's language.
+        filter: Option<String>,
+        /// How much of each.
+        snap: Option<Bytes>,
+    },
     /// The lab goes.
     End {},
 }
@@ -102,6 +126,11 @@ pub enum Reply {
     Nodes(Vec<NodeShown>),
     /// It is done, or being done.
     Done {},
+    /// Frames of so many links follow.
+    Frames {
+        /// How many.
+        links: usize,
+    },
     /// Why not.
     Refused(String),
 }
@@ -152,4 +181,8 @@ pub struct NodeShown {
     pub program: Option<(String, String)>,
     /// The folder in which its programs' logs lie, named after it.
     pub logs: PathBuf,
+    /// Frames and bytes that the medium has had from it.
+    pub sent: [u64; 2],
+    /// Frames and bytes that it was given.
+    pub received: [u64; 2],
 }

@@ -1,14 +1,17 @@
 //! A lab that is up for people to work in: nodes with their own programs, and
 //! nothing measured.
 
-use super::{Door, Office};
+use super::growth::Growth;
+use super::{Door, Office, Roll};
 use crate::carry;
 use crate::conduct::{Conduct, Phase};
 use crate::error::Error;
 use crate::faults::Faults;
 use crate::folder::Folder;
+use crate::hardware;
+use crate::host_cpu::HostCpu;
 use crate::jobs::own_programs;
-use crate::netem::{self, Impairments};
+use crate::netem::Impairments;
 use crate::roots::Roots;
 use crate::services;
 use crate::topology::Topology;
@@ -17,6 +20,7 @@ use experiment::Plan;
 use lab::Lab;
 use measure::Accounting;
 use medium::{Engine, FramePath, monotonic_now};
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -46,28 +50,43 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
     folder.write_plan(plan)?;
     let programs = folder.programs()?;
     let roots = Roots::of(plan)?;
-    let topology = Topology::of(plan, &roots);
-    let netem = netem::is_wanted(plan);
-    let link = carry::link(frame_path, netem);
-    let (mut lab, ends) = Lab::up(tool, &topology.members, &topology.hosts, link)?;
+    let mut topology = Topology::of(plan, &roots);
+    let host = HostCpu::here();
+    host.limit(plan, &mut topology.members)?;
+    let packets = carry::needs_packets(plan);
+    let link = carry::link(frame_path, packets);
+    let (mut lab, mut ends) = Lab::up(tool, &topology.members, &topology.hosts, link)?;
+    hardware::attach(plan, &mut ends)?;
     let ends: Vec<_> = ends.into_iter().flatten().collect();
     let impairments = Impairments::of(plan, &topology.places, &ends)
         .map_err(Error::io("keep the ends of links"))?;
-    let (carrier, _) = carry::carrier(ends, &topology.uncut, link, frame_path, netem)?;
+    let (carrier, _) = carry::carrier(ends, &topology.uncut, link, frame_path, packets)?;
     let waker = carrier.waker();
     let accounting = Accounting::new(topology.owners.clone(), Vec::new(), None);
+    let counts = accounting.counts();
     let places = topology.places.clone();
     let engine = Engine::start(carrier, waker, topology.segments.clone(), places, accounting)
         .map_err(Error::io("start the medium"))?;
     let uplinks = Uplink::all(plan, &lab)?;
+    let roll = Roll::of(plan, &topology);
     let (door, errands) =
-        Door::open(plan, &topology, engine.remote()).map_err(Error::io("open the lab's door"))?;
+        Door::open(&roll, engine.remote()).map_err(Error::io("open the lab's door"))?;
+    let growth = Growth {
+        roots: &roots,
+        host: &host,
+        home,
+        programs: programs.clone(),
+        remote: engine.remote(),
+        broken: Cell::new(false),
+    };
     let office = Office {
-        plan,
+        roll,
         folder: folder.path().to_owned(),
         run: false,
         since: monotonic_now(),
         interrupted,
+        counts,
+        growth: Some(growth),
     };
     let mut jobs = services::programs(plan, &programs)?;
     jobs.extend(own_programs(plan, &roots, home, &programs));

@@ -198,6 +198,7 @@ impl<'a> Client<'a> {
         }
         if writable && self.session.descriptor().is_some() {
             self.session.write();
+            self.session.shake_hands();
         }
     }
 
@@ -234,7 +235,7 @@ impl<'a> Client<'a> {
                 Happened::Ended(code) => self.ended(code)?,
                 Happened::Subscribed(levels) => self.subscription(&levels)?,
                 Happened::Acknowledged { mid, reason, at } => self.confirmed(mid, reason, at),
-                Happened::Message { payload, at } => self.arrived(&payload, at),
+                Happened::Message { payload, at, .. } => self.arrived(&payload, at),
             }
         }
         Ok(())
@@ -393,7 +394,7 @@ impl<'a> Client<'a> {
         for happened in self.session.take() {
             match happened {
                 Happened::Acknowledged { mid, reason, at } => self.confirmed(mid, reason, at),
-                Happened::Message { payload, at } => self.arrived(&payload, at),
+                Happened::Message { payload, at, .. } => self.arrived(&payload, at),
                 _ => {}
             }
         }

@@ -8,4 +8,10 @@ mod session;
 mod spec;
 
 pub use client::run;
+pub(crate) use session::{Happened, Session};
 pub use spec::{MqttSpec, Tls, Version};
+
+/// Whether the library's code says that TLS went wrong: a certificate mostly.
+pub(crate) fn is_tls(code: std::ffi::c_int) -> bool {
+    code == ffi::TLS
+}

@@ -22,7 +22,7 @@ pub enum Happened {
     /// The broker has acknowledged a message, with a reason from 128 if it refuses.
     Acknowledged { mid: c_int, reason: c_int, at: Nanos },
     /// A message has come.
-    Message { payload: Vec<u8>, at: Nanos },
+    Message { topic: String, payload: Vec<u8>, at: Nanos },
 }
 
 /// What callbacks write to; it outlives the client.
@@ -41,6 +41,7 @@ pub struct Session {
     port: c_int,
     keep_alive: c_int,
     version: Version,
+    secure: bool,
 }
 
 impl Session {
@@ -64,6 +65,7 @@ impl Session {
             port: c_int::from(spec.port),
             keep_alive: c_int::from(spec.keep_alive_s),
             version: spec.version,
+            secure: spec.tls.is_some(),
         };
         if client.is_null() {
             return Err(session.error("make a client", ffi::ERRNO));
@@ -223,6 +225,14 @@ impl Session {
         self.went(code);
     }
 
+    /// Goes on with TLS's handshake, which the library does when it reads: to be called
+    /// when the connection has room, since at first there is nothing to read.
+    pub fn shake_hands(&mut self) {
+        if self.secure && self.descriptor().is_some() {
+            self.read();
+        }
+    }
+
     /// Sends a sign of life if it is time; to be called now and then.
     pub fn tend(&mut self) {
         // SAFETY: the client is ours.
@@ -371,14 +381,15 @@ unsafe extern "C" fn on_message(
 ) {
     let at = monotonic_now();
     // SAFETY: called by the library with our pointer and a message, whose payload
-    // is as long as it says and null only if empty.
+    // is as long as it says and null only if empty; its topic is a text.
     unsafe {
         let (start, length) = ((*message).payload.cast::<u8>(), (*message).payloadlen);
         let payload = match start.is_null() {
             true => Vec::new(),
             false => std::slice::from_raw_parts(start, length.max(0) as usize).to_vec(),
         };
-        inbox(user).happened.push(Happened::Message { payload, at });
+        let topic = CStr::from_ptr((*message).topic).to_string_lossy().into_owned();
+        inbox(user).happened.push(Happened::Message { topic, payload, at });
     }
 }
 

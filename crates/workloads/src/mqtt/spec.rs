@@ -3,6 +3,7 @@
 use crate::clock::Nanos;
 use crate::error::Error;
 use crate::payload::LARGEST;
+use crate::spec::read;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -87,15 +88,7 @@ impl MqttSpec {
     /// # Errors
     /// When it cannot be read or contradicts itself.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let error = |why: String| Error::Spec { path: path.into(), why };
-        let text = std::fs::read_to_string(path).map_err(|source| error(source.to_string()))?;
-        Self::parse(&text).map_err(error)
-    }
-
-    fn parse(text: &str) -> Result<Self, String> {
-        let spec: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        spec.check()?;
-        Ok(spec)
+        read(path, Self::check)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -136,6 +129,7 @@ impl MqttSpec {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::spec::parse;
     use serde_json::{Value, json};
 
     fn example() -> Value {
@@ -148,7 +142,7 @@ pub(super) mod tests {
 
     #[test]
     fn reads_what_the_runner_writes() {
-        let spec = MqttSpec::parse(&example().to_string()).unwrap();
+        let spec = parse(&example().to_string(), MqttSpec::check).unwrap();
         assert_eq!((spec.version, spec.qos, spec.schedule[1]), (Version::V5, 2, (3, 10)));
         assert_eq!((spec.join_ns, spec.tls), (None, None));
     }
@@ -168,7 +162,7 @@ pub(super) mod tests {
         ] {
             let mut spec = example();
             spec[key] = value;
-            let error = MqttSpec::parse(&spec.to_string()).unwrap_err();
+            let error = parse(&spec.to_string(), MqttSpec::check).unwrap_err();
             assert!(error.contains(word), "{key}: {error}");
         }
     }

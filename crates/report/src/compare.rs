@@ -1,0 +1,341 @@
+//! Exchanges held against each other: which value of an axis is best, by how much, and
+//! at which payload sizes the order changes.
+
+use crate::format::number;
+use crate::markdown::{plain, table};
+use crate::{Cell, CellRuns, Spread, Sweep};
+
+/// Medians that are closer than this share of each other are taken as level, whatever
+/// their intervals: no application would notice.
+const LEVEL: f64 = 0.02;
+/// The sizes that the table of figures shows, where the sweep has them or one near.
+const SHOWN: [u64; 6] = [0, 100, 1_000, 2_500, 5_000, 10_000];
+
+/// Which figure of exchanges is compared; less is better of all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompareFigure {
+    /// How long an exchange takes.
+    Time,
+    /// How long the payload takes to come.
+    Received,
+    /// Bytes on the wire, at the driver's end.
+    Bytes,
+}
+
+impl CompareFigure {
+    /// The keys of the median and of the ends of its interval.
+    fn keys(self) -> [&'static str; 3] {
+        match self {
+            Self::Time => ["time_ms", "time_low_ms", "time_high_ms"],
+            Self::Received => ["received_ms", "received_low_ms", "received_high_ms"],
+            Self::Bytes => ["bytes", "bytes_low", "bytes_high"],
+        }
+    }
+
+    fn unit(self) -> &'static str {
+        if self == Self::Bytes { "B" } else { "ms" }
+    }
+}
+
+/// One value of the axis at one size.
+#[derive(Debug, Clone, PartialEq)]
+struct Entry {
+    name: String,
+    median: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Entry {
+    /// Whether it cannot be told from `other`, which takes as long or longer.
+    fn is_level_with(&self, other: &Self) -> bool {
+        other.low <= self.high || other.median <= self.median * (1.0 + LEVEL)
+    }
+}
+
+/// All values at one size, the best first.
+#[derive(Debug, Clone)]
+struct Ranking {
+    size: u64,
+    entries: Vec<Entry>,
+}
+
+impl Ranking {
+    /// `coap = opcua < mqtt`; those that are level in the order of their names, so
+    /// that chance makes no order.
+    fn order(&self) -> String {
+        let mut levels: Vec<Vec<&Entry>> = Vec::new();
+        for entry in &self.entries {
+            match levels.last_mut() {
+                Some(level) if level[0].is_level_with(entry) => level.push(entry),
+                _ => levels.push(vec![entry]),
+            }
+        }
+        let level = |mut level: Vec<&Entry>| {
+            level.sort_by(|a, b| a.name.cmp(&b.name));
+            level.iter().map(|entry| plain(&entry.name)).collect::<Vec<_>>().join(" = ")
+        };
+        levels.into_iter().map(level).collect::<Vec<_>>().join(" < ")
+    }
+
+    /// How many times the best one's figure that of `name` is.
+    fn times(&self, name: &str) -> Option<f64> {
+        let best = self.entries.first()?.median;
+        let own = self.entries.iter().find(|entry| entry.name == name)?.median;
+        (best > 0.0).then_some(own / best)
+    }
+}
+
+/// The exchanges of `sweep` by the values of `axis`, as Markdown: what is best from
+/// which size to which and by how much, then the medians with their intervals.
+///
+/// Fails where no run has the axis, or none has exchanges.
+pub fn compare(sweep: &Sweep, axis: &str, figure: CompareFigure) -> Result<String, String> {
+    let axes = sweep.axes();
+    if !axes.contains(&axis) {
+        return Err(format!("no axis `{axis}` in these runs; there is: {}", axes.join(", ")));
+    }
+    let others: Vec<&str> = axes.iter().copied().filter(|other| *other != axis).collect();
+    let mut orders = Vec::new();
+    let mut figures = Vec::new();
+    for (group, cells) in groups(sweep, axis) {
+        let place: Vec<String> =
+            others.iter().map(|other| plain(group.get(other).unwrap_or("–"))).collect();
+        let rankings = rankings(&cells, axis, figure);
+        for stretch in stretches(&rankings) {
+            let text = [stretch.sizes(), stretch.order.clone(), stretch.behind()];
+            orders.push(place.iter().cloned().chain(text).collect::<Vec<String>>());
+        }
+        figures.extend(cells.iter().filter_map(|cell| medians(cell, axis, &place, figure)));
+    }
+    if orders.is_empty() {
+        return Err("none of these runs has exchanges".to_owned());
+    }
+    let places: Vec<String> = others.iter().map(|other| plain(other)).collect();
+    let head = |more: &[&str]| -> Vec<String> {
+        places.iter().cloned().chain(more.iter().map(|head| (*head).to_owned())).collect()
+    };
+    let orders = table(&head(&["payload", "best first", "behind the best"]), orders.into_iter());
+    let mut sizes = vec![axis.to_owned()];
+    let unit = figure.unit();
+    sizes.extend(SHOWN.iter().map(|size| format!("{size} B, {unit}")));
+    sizes.push("failed".to_owned());
+    let sizes: Vec<&str> = sizes.iter().map(String::as_str).collect();
+    Ok(format!("{orders}\n{}", table(&head(&sizes), figures.into_iter())))
+}
+
+/// Cells that differ in the axis alone, in the order of the sweep.
+fn groups<'s>(sweep: &'s Sweep, axis: &str) -> Vec<(Cell, Vec<CellRuns<'s>>)> {
+    let mut groups: Vec<(Cell, Vec<CellRuns<'s>>)> = Vec::new();
+    for cell in sweep.cells() {
+        let rest = Cell::new(cell.cell.axes().filter(|(name, _)| *name != axis));
+        match groups.iter_mut().find(|(known, _)| *known == rest) {
+            Some((_, cells)) => cells.push(cell),
+            None => groups.push((rest, vec![cell])),
+        }
+    }
+    groups
+}
+
+/// The ranking at each size that more than one value has.
+fn rankings(cells: &[CellRuns<'_>], axis: &str, figure: CompareFigure) -> Vec<Ranking> {
+    let mut sizes: Vec<u64> = cells.iter().flat_map(sizes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let of = |size: u64| {
+        let mut entries: Vec<Entry> = cells
+            .iter()
+            .filter_map(|cell| {
+                let [median, low, high] = figure.keys().map(|key| at(cell, size, key));
+                let median = median?.median;
+                let name = cell.cell.get(axis)?.to_owned();
+                let end = |end: Option<Spread>| end.map_or(median, |spread| spread.median);
+                Some(Entry { name, median, low: end(low), high: end(high) })
+            })
+            .collect();
+        entries.sort_by(|a, b| a.median.total_cmp(&b.median));
+        Ranking { size, entries }
+    };
+    sizes.into_iter().map(of).filter(|ranking| ranking.entries.len() > 1).collect()
+}
+
+/// The sizes of a cell's exchanges.
+fn sizes(cell: &CellRuns<'_>) -> Vec<u64> {
+    cell.runs.iter().flat_map(|run| run.summary.exchanged_sizes()).map(|(_, size)| size).collect()
+}
+
+/// A figure of the exchanges of a size, over repeats and workloads.
+fn at(cell: &CellRuns<'_>, size: u64, key: &str) -> Option<Spread> {
+    cell.spread(|summary| {
+        let names = summary.exchanged_sizes().into_iter().filter(|(_, own)| *own == size);
+        let found = names.filter_map(|(name, _)| {
+            summary.metric(&format!("exchanges.{name}.sizes.{size}.{key}"))
+        });
+        Spread::of(found).map(|spread| spread.median)
+    })
+}
+
+/// Sizes in a row at which the order is the same.
+struct Stretch<'r> {
+    order: String,
+    rankings: Vec<&'r Ranking>,
+}
+
+impl Stretch<'_> {
+    fn sizes(&self) -> String {
+        let (first, last) = (self.rankings.first(), self.rankings.last());
+        match (first.map(|r| r.size), last.map(|r| r.size)) {
+            (Some(first), Some(last)) if first != last => format!("{first} to {last} B"),
+            (Some(first), _) => format!("{first} B"),
+            _ => String::new(),
+        }
+    }
+
+    /// How far each of the others is behind the best: from the least to the most.
+    fn behind(&self) -> String {
+        let Some(last) = self.rankings.last() else { return String::new() };
+        let names = last.entries.iter().map(|entry| entry.name.as_str());
+        let texts = names.filter_map(|name| {
+            let all = self.rankings.iter().filter_map(|ranking| ranking.times(name));
+            let spread = Spread::of(all)?;
+            let [min, max] = [spread.min, spread.max].map(|times| format!("{times:.2}"));
+            match (min == max, max == "1.00") {
+                (true, true) => None,
+                (true, false) => Some(format!("{} {min} times", plain(name))),
+                _ => Some(format!("{} {min} to {max} times", plain(name))),
+            }
+        });
+        texts.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The rankings cut where the order changes. One size alone between two stretches of
+/// one order is no change, but a spike: it belongs to them.
+fn stretches(rankings: &[Ranking]) -> Vec<Stretch<'_>> {
+    let mut orders: Vec<String> = rankings.iter().map(Ranking::order).collect();
+    for middle in 1..orders.len().saturating_sub(1) {
+        if orders[middle - 1] == orders[middle + 1] {
+            orders[middle] = orders[middle - 1].clone();
+        }
+    }
+    let mut stretches: Vec<Stretch<'_>> = Vec::new();
+    for (ranking, order) in rankings.iter().zip(orders) {
+        match stretches.last_mut() {
+            Some(stretch) if stretch.order == order => stretch.rankings.push(ranking),
+            _ => stretches.push(Stretch { order, rankings: vec![ranking] }),
+        }
+    }
+    stretches
+}
+
+/// A row of medians with their intervals at a few sizes.
+fn medians(
+    cell: &CellRuns<'_>,
+    axis: &str,
+    place: &[String],
+    figure: CompareFigure,
+) -> Option<Vec<String>> {
+    if sizes(cell).is_empty() {
+        return None;
+    }
+    let mut row = place.to_vec();
+    row.push(plain(cell.cell.get(axis).unwrap_or("–")));
+    for size in SHOWN {
+        let [median, low, high] = figure.keys().map(|key| at(cell, size, key));
+        row.push(match (median, low, high) {
+            (Some(median), Some(low), Some(high)) if low.median != high.median => format!(
+                "{} ({} to {})",
+                number(median.median),
+                number(low.median),
+                number(high.median)
+            ),
+            (Some(median), ..) => number(median.median),
+            _ => "–".to_owned(),
+        });
+    }
+    let sum = |key: &str| -> f64 {
+        let runs = cell.runs.iter();
+        runs.filter_map(|run| run.summary.metric(&format!("exchanges.*.{key}"))).sum()
+    };
+    row.push(format!("{} of {}", sum("failed"), sum("exchanges")));
+    Some(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Run, Summary};
+    use serde_json::{Value, json};
+
+    /// A run of `protocol` that takes `times` ms at 0 B, 100 B and so on.
+    fn run(protocol: &str, network: &str, times: &[f64]) -> Run {
+        let size = |(step, time): (usize, &f64)| {
+            let figures = json!({
+                "time_ms": time, "time_low_ms": time - 0.1, "time_high_ms": time + 0.1,
+                "bytes": 100, "bytes_low": 100, "bytes_high": 100,
+            });
+            ((step * 100).to_string(), figures)
+        };
+        let sizes: serde_json::Map<String, Value> = times.iter().enumerate().map(size).collect();
+        let summary = json!({
+            "experiment": "e", "seed": 1, "repeat": 0,
+            "cell": {"protocol": protocol, "network": network},
+            "verdict": {"status": "valid", "reasons": []},
+            "exchanges": {"transfer": {"exchanges": times.len(), "failed": 1, "sizes": sizes}},
+        });
+        Run { summary: Summary::from_json(&summary.to_string()).unwrap(), ..Run::default() }
+    }
+
+    fn compared(runs: Vec<Run>) -> String {
+        let sweep = Sweep { runs, ..Sweep::default() };
+        compare(&sweep, "protocol", CompareFigure::Time).unwrap()
+    }
+
+    #[test]
+    fn the_order_and_where_it_changes() {
+        let text = compared(vec![
+            run("coap", "edge", &[10.0, 10.0, 20.0, 20.0]),
+            run("opcua", "edge", &[10.1, 10.1, 15.0, 15.0]),
+            run("mqtt", "edge", &[30.0, 30.0, 30.0, 60.0]),
+        ]);
+        let rows = [
+            "| edge | 0 to 100 B | coap = opcua < mqtt | opcua 1.01 times, mqtt 3.00 times |",
+            "| edge | 200 to 300 B | opcua < coap < mqtt | coap 1.33 times, mqtt 2.00 to 4.00 times |",
+        ];
+        for row in rows {
+            assert!(text.contains(row), "{row}\n{text}");
+        }
+        assert!(text.contains("| edge | coap | 10.0 (9.90 to 10.1) |"), "{text}");
+        assert!(text.contains("| 1 of 4 |"), "{text}");
+    }
+
+    #[test]
+    fn one_spike_is_no_change_of_order() {
+        let times = |spike| [10.0, 10.0, spike, 10.0, 10.0];
+        let text = compared(vec![
+            run("a", "x", &times(10.0)),
+            run("b", "x", &[12.0, 12.0, 9.0, 12.0, 12.0]),
+        ]);
+        assert!(text.contains("| x | 0 to 400 B | a < b |"), "{text}");
+    }
+
+    #[test]
+    fn what_cannot_be_told_apart_is_level() {
+        let wide = |name, median: f64| Entry {
+            name: String::from(name),
+            median,
+            low: median - 2.0,
+            high: median + 2.0,
+        };
+        let ranking =
+            Ranking { size: 0, entries: vec![wide("b", 10.0), wide("a", 13.0), wide("c", 17.5)] };
+        assert_eq!(ranking.order(), "a = b < c");
+    }
+
+    #[test]
+    fn an_axis_that_is_not_there_is_said_so() {
+        let sweep = Sweep { runs: vec![run("a", "x", &[1.0])], ..Sweep::default() };
+        let error = compare(&sweep, "protocl", CompareFigure::Bytes).unwrap_err();
+        assert_eq!(error, "no axis `protocl` in these runs; there is: network, protocol");
+    }
+}

@@ -1,0 +1,179 @@
+//! Exchanges: time and bytes over the size of the payload, and the parts of one.
+
+use super::chart::{self, Axis, Line, colour};
+use super::table::{Place, Table};
+use super::{Page, View};
+use crate::exchanges::{Exchanges, Middle, OfSize};
+use crate::{CellRuns, format};
+
+/// So many sizes are shown section by section; the tables have them all.
+const SHOWN: usize = 6;
+
+/// One line of a chart: which cell, which workload there, its colour and its name.
+struct Series {
+    cell: usize,
+    workload: String,
+    colour: &'static str,
+    name: String,
+}
+
+/// Charts and tables; nothing where no run has exchanges.
+pub(super) fn section(page: &mut Page, view: &View<'_>) {
+    let exchanges: Vec<Vec<Exchanges>> = view.cells.iter().map(of_cell).collect();
+    if exchanges.iter().all(Vec::is_empty) {
+        return;
+    }
+    page.section("exchanges", "Exchanges");
+    let panels = panels(view, &exchanges);
+    page.heading("Time of an exchange over its payload");
+    page.say(
+        "Medians of the exchanges that went well, from the beginning to the end, connecting and \
+         closing included; dashed lines are the ends of the interval in which the median lies \
+         with 95 % confidence.",
+    );
+    let lines = |of: fn(&OfSize) -> Option<Middle>| (of, true);
+    charts(page, &exchanges, &panels, lines(|size| size.time_ms), ("time", "ms"));
+    page.heading("Bytes of an exchange over its payload");
+    page.say("Medians; frames both ways at the node that begins the exchange, Ethernet included.");
+    charts(page, &exchanges, &panels, (|size| size.bytes, false), ("bytes", "B"));
+    tables(page, view, &exchanges);
+}
+
+/// The exchanges of a cell's first run that has any.
+fn of_cell(cell: &CellRuns<'_>) -> Vec<Exchanges> {
+    let found = cell.runs.iter().map(|run| run.summary.exchanges());
+    found.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
+}
+
+/// The lines of each panel.
+fn panels(view: &View<'_>, exchanges: &[Vec<Exchanges>]) -> Vec<(String, Vec<Series>)> {
+    let mut names: Vec<String> = Vec::new();
+    let mut panels = Vec::new();
+    for panel in &view.panels.panels {
+        let mut all = Vec::new();
+        for (cell, series) in &panel.cells {
+            for workload in &exchanges[*cell] {
+                let series = &view.panels.series[*series];
+                let name = match (series.is_empty(), exchanges[*cell].len()) {
+                    (true, _) => workload.name.clone(),
+                    (false, 1) => series.clone(),
+                    (false, _) => format!("{series} · {}", workload.name),
+                };
+                let place = names.iter().position(|known| *known == name).unwrap_or_else(|| {
+                    names.push(name.clone());
+                    names.len() - 1
+                });
+                let workload = workload.name.clone();
+                all.push(Series { cell: *cell, workload, colour: colour(place), name });
+            }
+        }
+        panels.push((panel.name.clone(), all));
+    }
+    panels
+}
+
+fn charts(
+    page: &mut Page,
+    exchanges: &[Vec<Exchanges>],
+    panels: &[(String, Vec<Series>)],
+    (of, interval): (fn(&OfSize) -> Option<Middle>, bool),
+    (name, unit): (&str, &str),
+) {
+    let mut key: Vec<(String, &str)> = Vec::new();
+    let (mut least, mut most, mut widest) = (f64::INFINITY, 0.0_f64, 0.0_f64);
+    for series in panels.iter().flat_map(|(_, all)| all) {
+        if !key.iter().any(|(known, _)| *known == series.name) {
+            key.push((series.name.clone(), series.colour));
+        }
+        for size in sizes(exchanges, series) {
+            widest = widest.max(size.payload as f64);
+            let Some(middle) = of(size) else { continue };
+            (least, most) = (least.min(middle.median), most.max(middle.median));
+        }
+    }
+    page.begin_charts(&key);
+    for (panel, all) in panels {
+        let mut lines = Vec::new();
+        for series in all {
+            let mut line = |dashed: bool, value: fn(&Middle) -> f64| {
+                let points = sizes(exchanges, series)
+                    .filter_map(|size| Some((size.payload as f64, value(&of(size)?))));
+                lines.push(Line {
+                    name: series.name.clone(),
+                    colour: series.colour,
+                    dashed,
+                    steps: false,
+                    points: points.collect(),
+                });
+            };
+            line(false, |middle| middle.median);
+            if interval {
+                line(true, |middle| middle.low);
+                line(true, |middle| middle.high);
+            }
+        }
+        let x = Axis::linear("payload", "B").shared(0.0, widest);
+        let y = Axis::fitting(name, unit, &[least, most]);
+        let label = format!("{name} of an exchange over the size of its payload, {panel}");
+        page.chart(panel, chart::lines(&label, lines, x, y));
+    }
+    page.end_charts();
+}
+
+fn sizes<'a>(exchanges: &'a [Vec<Exchanges>], series: &Series) -> impl Iterator<Item = &'a OfSize> {
+    let own = exchanges[series.cell].iter().find(|own| own.name == series.workload);
+    own.into_iter().flat_map(|own| &own.sizes)
+}
+
+/// What failed, and the sections of some sizes.
+fn tables(page: &mut Page, view: &View<'_>, exchanges: &[Vec<Exchanges>]) {
+    let mut counts =
+        Table::default().text("cell").text("workload").text("protocol").numbers("exchanges", "");
+    counts = counts.numbers("failed", "").text("why");
+    let mut parts = Table::default().text("cell").text("workload").numbers("payload", "B");
+    parts = parts.text("section").numbers("time", "ms").numbers("bytes", "B");
+    for (cell, own) in view.cells.iter().zip(exchanges) {
+        for exchanges in own {
+            let cell = cell.cell.to_string();
+            let why = exchanges.failures.iter().map(|(reason, count)| format!("{reason} {count}"));
+            counts.row(vec![
+                cell.clone().into(),
+                exchanges.name.clone().into(),
+                exchanges.protocol.clone().into(),
+                Place::number(exchanges.count.to_string()),
+                Place::number(exchanges.failed.to_string()),
+                why.collect::<Vec<_>>().join(", ").into(),
+            ]);
+            for size in some(&exchanges.sizes) {
+                let mut row = |section: &str, time: Option<f64>, bytes: Option<f64>| {
+                    let number = |value: Option<f64>| {
+                        Place::number(value.map_or(format::NONE.to_owned(), format::number))
+                    };
+                    parts.row(vec![
+                        cell.clone().into(),
+                        exchanges.name.clone().into(),
+                        Place::number(size.payload.to_string()),
+                        section.into(),
+                        number(time),
+                        number(bytes),
+                    ]);
+                };
+                for (section, time, bytes) in &size.sections {
+                    row(section, *time, *bytes);
+                }
+                let median = |middle: Option<Middle>| middle.map(|middle| middle.median);
+                row("whole", median(size.time_ms), median(size.bytes));
+            }
+        }
+    }
+    page.table(&counts);
+    page.folded("Sections of an exchange, medians, of some sizes", &parts);
+}
+
+/// Some sizes, from the least to the greatest.
+fn some(sizes: &[OfSize]) -> Vec<&OfSize> {
+    if sizes.len() <= SHOWN {
+        return sizes.iter().collect();
+    }
+    (0..SHOWN).map(|k| &sizes[k * (sizes.len() - 1) / (SHOWN - 1)]).collect()
+}

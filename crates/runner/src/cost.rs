@@ -1,0 +1,41 @@
+//! What messages cost those who handled them.
+
+use crate::folder::Results;
+use serde_json::{Value, json};
+use std::collections::HashSet;
+
+/// The messages that a group handled: those that its nodes sent or received. A group
+/// that sends and receives none itself, such as a broker's, has handled all that were
+/// delivered.
+pub(crate) fn handled(results: &Results<'_>, group: &str) -> u64 {
+    let nodes = results.plan.nodes.iter().filter(|node| node.group == group);
+    let nodes: HashSet<&str> = nodes.map(|node| node.name.as_str()).collect();
+    let (mut messages, mut delivered, mut takes_part) = (0, 0, false);
+    for row in results.messages {
+        let (sends, receives) = (nodes.contains(&*row.sender), nodes.contains(&*row.peer));
+        takes_part |= sends || receives;
+        messages += u64::from(sends && row.sent_ns.is_some());
+        messages += u64::from(receives && row.received_ns.is_some());
+        delivered += u64::from(row.received_ns.is_some());
+    }
+    if takes_part { messages } else { delivered }
+}
+
+/// `amount` by message; null where there was none.
+pub(crate) fn each(amount: f64, messages: u64) -> Value {
+    match messages {
+        0 => Value::Null,
+        messages => json!(amount / messages as f64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_no_figure() {
+        assert_eq!(each(5.0, 0), Value::Null);
+        assert_eq!(each(5.0, 2), json!(2.5));
+    }
+}

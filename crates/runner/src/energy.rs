@@ -1,0 +1,164 @@
+//! What a board would draw from its battery for what a node did.
+
+use crate::folder::Results;
+use crate::run::used;
+use experiment::{Board, PlannedChannel};
+use measure::LinkRow;
+
+/// What a node did over some time, all in seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Work {
+    /// How long it was looked at.
+    pub seconds: f64,
+    /// CPU time on this host.
+    pub cpu: f64,
+    /// Time in which it sent.
+    pub sending: f64,
+    /// Time in which it received.
+    pub receiving: f64,
+}
+
+/// What that takes of a board's battery.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Spent {
+    /// Energy, in joules.
+    pub joules: f64,
+    /// How long the battery lasts if it goes on so, in days; none without a battery.
+    pub days: Option<f64>,
+}
+
+/// The charge that each state takes is its current by its time:
+///
+/// ```text
+/// Q = I_active t_cpu + I_idle (T - t_cpu)
+///   + I_transmit t_tx + I_receive t_rx
+///   + (I_listen d + I_sleep (1 - d)) (T - t_tx - t_rx)
+/// E = U Q,   days = Q_battery / (Q / T) / 86400
+/// ```
+///
+/// with the CPU time scaled to the board's and no state longer than the time T that
+/// there was, and the share d of the idle time in which the radio listens. This is the
+/// usual sum over states, as in the power sections of data sheets; changing from state
+/// to state takes nothing, and a battery gives all that it holds.
+pub(crate) fn spent(board: &Board, work: &Work) -> Spent {
+    let active = (work.cpu * board.scale).clamp(0.0, work.seconds);
+    let idle = work.seconds - active;
+    let mut coulombs = board.active.amperes() * active + board.idle.amperes() * idle;
+    if let Some(radio) = &board.radio {
+        let sending = work.sending.clamp(0.0, work.seconds);
+        let receiving = work.receiving.clamp(0.0, work.seconds - sending);
+        let rest = work.seconds - sending - receiving;
+        let duty = radio.listening.fraction();
+        let quiet = radio.listen.amperes() * duty + radio.sleep.amperes() * (1.0 - duty);
+        coulombs +=
+            radio.transmit.amperes() * sending + radio.receive.amperes() * receiving + quiet * rest;
+    }
+    let mean = coulombs / work.seconds;
+    let days = board.battery.filter(|_| mean > 0.0);
+    Spent {
+        joules: board.supply.volts() * coulombs,
+        days: days.map(|battery| battery.ampere_hours() / mean / 24.0),
+    }
+}
+
+/// What a group's boards have spent in all, and how long the battery of that which
+/// spends most lasts, in days. None of a group without a board, or with a radio over
+/// links without a rate.
+pub(crate) fn of_group(
+    results: &Results<'_>,
+    links: &[LinkRow],
+    nodes: &[usize],
+) -> Option<(f64, Option<f64>)> {
+    let at = |phase: &str| results.phases.iter().find(|(name, _)| *name == phase);
+    let seconds = (at("stop")?.1 as f64 - at("load")?.1 as f64) / 1e9;
+    let (mut joules, mut days) = (0.0, None);
+    for node in nodes {
+        let board = results.plan.nodes[*node].board.as_ref()?;
+        let spent = spent(board, &work(results, links, *node, board, seconds)?);
+        joules += spent.joules;
+        days = match (days, spent.days) {
+            (Some(least), Some(own)) => Some(f64::min(least, own)),
+            (least, own) => least.or(own),
+        };
+    }
+    Some((joules, days))
+}
+
+/// What a node did while it was measured.
+fn work(
+    results: &Results<'_>,
+    links: &[LinkRow],
+    node: usize,
+    board: &Board,
+    seconds: f64,
+) -> Option<Work> {
+    let jobs = results.jobs.iter().filter(|job| job.node == node).map(used);
+    let cpu_us: u64 = jobs.map(|usage| usage.user_us + usage.system_us).sum();
+    let cpu = cpu_us as f64 / 1e6 - results.cpu_before_ns[node] as f64 / 1e9;
+    let mut work = Work { seconds, cpu: cpu.max(0.0), ..Work::default() };
+    let Some(radio) = &board.radio else { return Some(work) };
+    let name = &results.plan.nodes[node].name;
+    for row in links.iter().filter(|row| row.node == *name && row.got.frames > 0) {
+        let channel = results.plan.network(&row.network).map(|network| &network.channel);
+        let rate = match channel {
+            Some(PlannedChannel::Shared(rate)) => Some(*rate),
+            Some(PlannedChannel::Csma(csma)) => Some(csma.rate),
+            _ => row.asked.rate.or(radio.rate),
+        };
+        let time = match (row.got.busy, rate) {
+            (0, rate) => row.got.bytes as f64 * 8.0 / rate?.bit_s() as f64,
+            (busy, _) => busy as f64 / 1e9,
+        };
+        match row.direction {
+            "up" => work.sending += time,
+            _ => work.receiving += time,
+        }
+    }
+    Some(work)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 10 mA and 1 mA of CPU, 20, 15, 5 and 0 mA of radio that listens half its time.
+    fn board(more: &str) -> Board {
+        let text = format!(
+            r#"{{"name": "", "source": "", "quality": "", "supply": "2 V", "battery": "24 mAh",
+                "active": "10 mA", "idle": "1 mA", "scale": 1.0, "coremark": null {more}}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    const RADIO: &str = r#", "radio": {"transmit": "20 mA", "receive": "15 mA", "listen": "5 mA",
+        "sleep": "0 A", "listening": "50 %", "rate": null}"#;
+
+    #[test]
+    fn each_state_takes_its_current_by_its_time() {
+        let work = Work { seconds: 100.0, cpu: 10.0, sending: 1.0, receiving: 2.0 };
+        let cpu = spent(&board(r#", "radio": null"#), &work);
+        // 0.1 As at work and 0.09 As idle, at 2 V.
+        assert!((cpu.joules - 0.38).abs() < 1e-12, "{cpu:?}");
+        // 24 mAh at 1.9 mA.
+        assert!((cpu.days.unwrap() - 24.0 / 1.9 / 24.0).abs() < 1e-9, "{cpu:?}");
+        let all = spent(&board(RADIO), &work);
+        // 0.02 As sending, 0.03 As receiving, 97 s at 2.5 mA.
+        assert!((all.joules - 2.0 * (0.19 + 0.02 + 0.03 + 0.2425)).abs() < 1e-12, "{all:?}");
+    }
+
+    #[test]
+    fn no_state_lasts_longer_than_there_was_time() {
+        let mut slow = board(RADIO);
+        slow.scale = 100.0;
+        let work = Work { seconds: 10.0, cpu: 5.0, sending: 8.0, receiving: 8.0 };
+        let all = spent(&slow, &work);
+        assert!((all.joules - 2.0 * (0.1 + 0.16 + 0.03)).abs() < 1e-12, "{all:?}");
+    }
+
+    #[test]
+    fn no_battery_has_no_days() {
+        let mut mains = board(r#", "radio": null"#);
+        mains.battery = None;
+        assert_eq!(spent(&mains, &Work { seconds: 1.0, ..Work::default() }).days, None);
+    }
+}

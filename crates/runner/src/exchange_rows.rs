@@ -1,0 +1,221 @@
+//! What became of exchanges: from what both sides wrote down to rows.
+
+use crate::collect::{CollectError, lines};
+use crate::exchange::sections;
+use crate::jobs::{Job, Role};
+use experiment::{Exchange, Plan};
+use measure::{Failed, Message, SectionRow};
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// An exchange as its driver wrote it down.
+#[derive(Debug, Deserialize)]
+struct Driven {
+    message: u64,
+    intended_ns: u64,
+    held_ns: u64,
+    begin_ns: u64,
+    end_ns: u64,
+    received_ns: Option<u64>,
+    failure: String,
+    detail: String,
+}
+
+/// A payload as a server wrote it down.
+#[derive(Debug, Clone, Deserialize)]
+struct Receipt {
+    peer: String,
+    message: Option<u64>,
+    bytes: u64,
+    time_ns: u64,
+    failure: String,
+    detail: String,
+}
+
+/// A section as a driver wrote it down; all together, where there is no message.
+#[derive(Debug, Deserialize)]
+struct Part {
+    message: Option<u64>,
+    section: String,
+    begin_ns: u64,
+    end_ns: u64,
+    out_bytes: u64,
+    in_bytes: u64,
+    out_frames: u64,
+    in_frames: u64,
+}
+
+/// All frames that passed a node that drove: node, bytes out and in.
+pub(crate) type Passed = (usize, u64, u64);
+
+/// What became of a workload's exchanges.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    pub messages: Vec<Message>,
+    pub sections: Vec<SectionRow>,
+    pub passed: Vec<Passed>,
+}
+
+/// A row for each exchange (and receiver) of the schedule and one for each section,
+/// with what both sides wrote down. What one that died has not written is missing.
+pub(crate) fn collect(
+    plan: &Plan,
+    number: usize,
+    exchange: &Exchange,
+    jobs: &[Job],
+    start_ns: u64,
+) -> Result<Collected, CollectError> {
+    let of = |role: Role| {
+        jobs.iter().filter(move |job| job.workload == Some(number) && job.role == role)
+    };
+    let since = |at: u64| at as i64 - start_ns as i64;
+    let name: Arc<str> = exchange.name.as_str().into();
+    let mut table = Table::planned(plan, number, exchange, &name);
+    let mut found = Collected::default();
+    for job in of(Role::Source) {
+        for line in lines::<Driven>(&job.name, &job.files.events)? {
+            table.driven(&line, &since);
+        }
+    }
+    for job in of(Role::Sink) {
+        for receipt in lines::<Receipt>(&job.name, &job.files.events)? {
+            table.received(&job.name, &receipt, since(receipt.time_ns));
+        }
+    }
+    for job in of(Role::Source) {
+        for part in lines::<Part>(&job.name, &sections(&job.files))? {
+            let Some(message) = part.message else {
+                found.passed.push((job.node, part.out_bytes, part.in_bytes));
+                continue;
+            };
+            let Some(row) = table.first(message) else { continue };
+            found.sections.push(SectionRow {
+                message,
+                interaction: name.clone(),
+                node: job.name.as_str().into(),
+                section: part.section.into(),
+                payload_bytes: row.bytes,
+                begin_ns: since(part.begin_ns),
+                end_ns: since(part.end_ns),
+                out_bytes: part.out_bytes,
+                in_bytes: part.in_bytes,
+                out_frames: part.out_frames,
+                in_frames: part.in_frames,
+                failed: row.failed.is_some(),
+            });
+        }
+    }
+    found.messages = table.rows;
+    Ok(found)
+}
+
+/// The rows of a workload, and where each exchange's are.
+struct Table {
+    rows: Vec<Message>,
+    /// Rows of one exchange: one for each receiver.
+    each: usize,
+    /// Exchanges by their driver, in the order of their times.
+    driven: HashMap<String, Vec<u64>>,
+    pulls: bool,
+}
+
+impl Table {
+    /// The rows before anything is known of them.
+    fn planned(plan: &Plan, number: usize, exchange: &Exchange, name: &Arc<str>) -> Self {
+        let pairs = exchange.pairs();
+        let pulls = exchange.protocol.pulls();
+        let each = pairs.iter().map(|pair| pair.servers.len()).max().unwrap_or(1).max(1);
+        let blank = Message { interaction: name.clone(), ..Message::default() };
+        let mut rows = vec![blank; exchange.exchanges() as usize * each];
+        let mut driven = HashMap::new();
+        for (place, own) in exchange.schedule(plan.weather(), number).iter().enumerate() {
+            let pair = &pairs[place];
+            let driver: Arc<str> = pair.driver.into();
+            driven.insert(pair.driver.to_owned(), own.iter().map(|(n, _)| *n).collect());
+            for (k, (message, size)) in own.iter().enumerate() {
+                let at = exchange.offset(place).as_ns() + exchange.every.as_ns() * k as u64;
+                for (server, peer) in pair.servers.iter().enumerate() {
+                    let row = &mut rows[*message as usize * each + server];
+                    let (from, to) = match pulls {
+                        true => (Arc::from(*peer), driver.clone()),
+                        false => (driver.clone(), Arc::from(*peer)),
+                    };
+                    (row.message, row.sender, row.peer) = (*message, from, to);
+                    (row.bytes, row.intended_ns) = (*size as u32, at as i64);
+                }
+            }
+        }
+        Self { rows, each, driven, pulls }
+    }
+
+    fn of(&mut self, message: u64) -> &mut [Message] {
+        let from = (message as usize).saturating_mul(self.each).min(self.rows.len());
+        let to = (from + self.each).min(self.rows.len());
+        &mut self.rows[from..to]
+    }
+
+    fn first(&mut self, message: u64) -> Option<&Message> {
+        self.of(message).first()
+    }
+
+    fn driven(&mut self, line: &Driven, since: &dyn Fn(u64) -> i64) {
+        for row in self.of(line.message) {
+            row.intended_ns = since(line.intended_ns);
+            row.held_ns = line.held_ns as i64;
+            row.sent_ns = Some(since(line.begin_ns));
+            row.received_ns = row.received_ns.or(line.received_ns.map(since));
+            if line.failure.is_empty() {
+                row.reply_received_ns = Some(since(line.end_ns));
+            } else {
+                let (reason, detail) = (line.failure.clone(), line.detail.clone());
+                row.failed = Some(Box::new(Failed { reason, detail }));
+            }
+        }
+    }
+
+    /// A payload has come: the one whose number it carries, or the one that its
+    /// driver had begun last by then.
+    fn received(&mut self, server: &str, receipt: &Receipt, at: i64) {
+        if self.pulls {
+            return;
+        }
+        if !receipt.failure.is_empty() {
+            self.refused(server, receipt);
+            return;
+        }
+        let message = receipt.message.or_else(|| self.under_way(&receipt.peer, at));
+        let Some(message) = message else { return };
+        let mut rows = self.of(message).iter_mut();
+        let fits = |row: &&mut Message| {
+            *row.peer == *server
+                && *row.sender == *receipt.peer
+                && u64::from(row.bytes) == receipt.bytes
+        };
+        if let Some(row) = rows.find(fits) {
+            match row.received_ns {
+                Some(_) => row.duplicates += 1,
+                None => row.received_ns = Some(at),
+            }
+        }
+    }
+
+    /// Nothing could come: what was sent has failed, whatever its sender says.
+    fn refused(&mut self, server: &str, receipt: &Receipt) {
+        let own = |row: &&mut Message| *row.peer == *server && *row.sender == *receipt.peer;
+        for row in self.rows.iter_mut().filter(own).filter(|row| row.received_ns.is_none()) {
+            let Receipt { failure, detail, .. } = receipt.clone();
+            row.failed.get_or_insert_with(|| Box::new(Failed { reason: failure, detail }));
+            row.reply_received_ns = None;
+        }
+    }
+
+    fn under_way(&self, driver: &str, at: i64) -> Option<u64> {
+        let own = self.driven.get(driver)?;
+        let begun = |message: &u64| {
+            let row = self.rows.get(*message as usize * self.each);
+            row.and_then(|row| row.sent_ns).is_some_and(|sent| sent <= at)
+        };
+        own.iter().rev().find(|message| begun(message)).copied()
+    }
+}

@@ -1,0 +1,112 @@
+//! This host's CPU, as limits speak of it: its clock, and what it can.
+
+use crate::error::Error;
+use experiment::{Plan, PlannedCpu};
+use lab::Member;
+use serde::Serialize;
+use std::fs;
+use units::Frequency;
+
+/// The variable that says what one core of this host scores in CoreMark.
+const COREMARK: &str = "THINGBED_COREMARK";
+
+/// What limits by clock or benchmark were reckoned with.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct HostCpu {
+    /// The clock of this host.
+    pub clock: Option<Frequency>,
+    /// Where that is from.
+    pub clock_from: &'static str,
+    /// What one core scores in CoreMark, iterations a second, as the user says.
+    pub coremark: Option<f64>,
+}
+
+impl HostCpu {
+    /// This host's.
+    pub fn here() -> Self {
+        let sheet = fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
+        let most = sheet.ok().and_then(|khz| khz.trim().parse::<f64>().ok());
+        let coremark = std::env::var(COREMARK).ok().and_then(|text| text.trim().parse().ok());
+        let coremark = coremark.filter(|score: &f64| score.is_finite() && *score > 0.0);
+        match most.and_then(|khz| Frequency::from_hertz(khz * 1e3)) {
+            Some(clock) => Self { clock: Some(clock), clock_from: "cpufreq, maximum", coremark },
+            None => {
+                let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+                Self { clock: clock_of(&info), clock_from: "/proc/cpuinfo", coremark }
+            }
+        }
+    }
+
+    /// The CPUs' worth of time that makes `cpu` here.
+    fn cpus(&self, cpu: PlannedCpu) -> Result<f64, String> {
+        let cpus = match cpu {
+            PlannedCpu::Clock(wanted) => {
+                let clock = self.clock.filter(|clock| clock.hertz() > 0.0);
+                let clock = clock.ok_or(
+                    "neither cpufreq nor /proc/cpuinfo tells the clock of this host\n  \
+                     limit it by `cpus` instead",
+                )?;
+                wanted.hertz() / clock.hertz()
+            }
+            PlannedCpu::Coremark(wanted) => {
+                let score = self.coremark.ok_or_else(|| {
+                    format!(
+                        "nobody has said what this host can\n  run CoreMark on one core of it and \
+                         say its iterations a second: {COREMARK}=30000 thingbed run ..."
+                    )
+                })?;
+                wanted / score
+            }
+        };
+        // The kernel's least quota is 1 ms of its period of 100 ms.
+        match cpus < 0.01 {
+            true => {
+                Err(format!("it would be {cpus:.5} CPUs here, and the kernel gives 0.01 at least"))
+            }
+            false => Ok(cpus),
+        }
+    }
+
+    /// Puts into `members` what the plan limits by clock or benchmark. Whether there was
+    /// any.
+    pub fn limit(&self, plan: &Plan, members: &mut [Member]) -> Result<bool, Error> {
+        let mut any = false;
+        for (node, member) in plan.nodes.iter().zip(members) {
+            let Some(cpu) = node.limits.cpu else { continue };
+            let cpus = self.cpus(cpu);
+            let cpus = cpus.map_err(|why| Error::HostCpu { node: node.name.clone(), cpu, why })?;
+            member.limits.cpus = Some(cpus);
+            any = true;
+        }
+        Ok(any)
+    }
+}
+
+/// The highest clock of any CPU in `/proc/cpuinfo`.
+fn clock_of(info: &str) -> Option<Frequency> {
+    let lines = info.lines().filter(|line| line.starts_with("cpu MHz"));
+    let clocks = lines.filter_map(|line| line.split_once(':')?.1.trim().parse::<f64>().ok());
+    Frequency::from_hertz(
+        clocks.fold(None, |most: Option<f64>, mhz| Some(most.map_or(mhz, |most| most.max(mhz))))?
+            * 1e6,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_and_a_benchmark_become_shares_of_this_host() {
+        let clock = clock_of("cpu MHz\t\t: 1000.0\nmodel name : X\ncpu MHz : 2000.0\n");
+        let host = HostCpu { clock, clock_from: "", coremark: Some(10_000.0) };
+        assert_eq!(host.cpus(PlannedCpu::Clock("200 MHz".parse().unwrap())), Ok(0.1));
+        assert_eq!(host.cpus(PlannedCpu::Coremark(500.0)), Ok(0.05));
+        let little = host.cpus(PlannedCpu::Coremark(50.0)).unwrap_err();
+        assert!(little.contains("0.00500 CPUs"), "{little}");
+        let unknown = HostCpu { clock: clock_of(""), clock_from: "", coremark: None };
+        let why = unknown.cpus(PlannedCpu::Coremark(500.0)).unwrap_err();
+        assert!(why.contains(COREMARK), "{why}");
+        assert!(unknown.cpus(PlannedCpu::Clock("1 GHz".parse().unwrap())).is_err());
+    }
+}

@@ -1,0 +1,126 @@
+//! A lab that gets more nodes while it is up.
+
+use super::roll::Roll;
+use crate::host_cpu::HostCpu;
+use crate::jobs::{Job, Role, State, own_programs};
+use crate::roots::Roots;
+use crate::topology::Topology;
+use experiment::{Plan, PlannedNode};
+use lab::Lab;
+use measure::Accounting;
+use medium::{Endpoint, Place, Remote, Tap};
+use std::cell::Cell;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// What it takes to have more nodes.
+pub(crate) struct Growth<'a> {
+    pub roots: &'a Roots,
+    pub host: &'a HostCpu,
+    /// Where programs start, and where their logs go.
+    pub home: &'a Path,
+    pub programs: PathBuf,
+    pub remote: Remote<Accounting>,
+    /// Set when a node came up that the medium would not have: ports and nodes have
+    /// different numbers from then on.
+    pub broken: Cell<bool>,
+}
+
+/// No machine bears more at once.
+const MOST: usize = 10_000;
+
+impl Growth<'_> {
+    /// Brings `count` nodes up that are like `node`; their names.
+    pub(super) fn grow(
+        &self,
+        roll: &mut Roll,
+        (node, count): (&str, usize),
+        lab: &mut Lab,
+        jobs: &mut Vec<Job>,
+    ) -> Result<Vec<String>, String> {
+        if self.broken.get() {
+            return Err("a clone failed half way before; take the lab down and up".to_owned());
+        }
+        if !(1..=MOST).contains(&count) {
+            return Err(format!("{count} clones; between 1 and {MOST} can be had at once"));
+        }
+        let original = match roll.find(&[node.to_owned()])?[..] {
+            [one] => one,
+            _ => return Err(format!("`{node}` is several nodes; name the one to be cloned")),
+        };
+        let mut plan = roll.plan.clone();
+        plan.nodes = roll.plan.twins(original, count)?;
+        self.ask_the_same(roll, original, &mut plan.nodes)?;
+        let mut topology = Topology::of(&plan, self.roots);
+        self.host.limit(&plan, &mut topology.members).map_err(|error| error.to_string())?;
+        let ends = lab.add(&topology.members).map_err(|error| error.to_string())?;
+        let first = roll.plan.nodes.len();
+        let names: Vec<String> = plan.nodes.iter().map(|node| node.name.clone()).collect();
+        roll.plan.nodes.append(&mut plan.nodes.clone());
+        self.attach(roll, &topology, first, ends)?;
+        self.tell_names(&roll.plan, lab, jobs)?;
+        for mut job in own_programs(&plan, self.roots, self.home, &self.programs) {
+            job.node += first;
+            job.state = State::Ready;
+            job.start(lab, jobs.len() as u64).map_err(|error| error.to_string())?;
+            jobs.push(job);
+        }
+        Ok(names)
+    }
+
+    /// Asks of the twins' links what is asked of the original's now.
+    fn ask_the_same(
+        &self,
+        roll: &Roll,
+        original: usize,
+        twins: &mut [PlannedNode],
+    ) -> Result<(), String> {
+        let asked = self.remote.asked().ok_or("the medium does not answer")?;
+        for (_, segment, endpoint) in roll.links().filter(|(node, ..)| *node == original) {
+            let network = &roll.plan.networks[segment].name;
+            let [up, down] = &asked[segment][endpoint];
+            let links = twins.iter_mut().flat_map(|twin| &mut twin.links);
+            for link in links.filter(|link| link.network == *network) {
+                (link.up, link.down) = (up.clone(), down.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the new nodes' ends to the medium.
+    fn attach(
+        &self,
+        roll: &mut Roll,
+        topology: &Topology,
+        first: usize,
+        ends: Vec<Vec<OwnedFd>>,
+    ) -> Result<(), String> {
+        let ends = ends.into_iter().flatten().zip(&topology.uncut).zip(&topology.places);
+        for ((fd, uncut), Place { segment, endpoint }) in ends {
+            let (segment, node) = (*segment, first + topology.owners[*segment][*endpoint]);
+            let link: Endpoint = topology.segments[segment].endpoints[*endpoint].clone();
+            let met = move |accounting: &mut Accounting, place| accounting.attach(place, node);
+            let end = Tap { fd, uncut: *uncut };
+            if let Err(error) = self.remote.attach(segment, link, end, met) {
+                self.broken.set(true);
+                let name = &topology.names[segment][*endpoint];
+                return Err(format!("the medium could not take {name} over: {error}"));
+            }
+            roll.owners[segment].push(node);
+            roll.names[segment].push(topology.names[segment][*endpoint].clone());
+        }
+        Ok(())
+    }
+
+    /// Lets all nodes know all names, by file and by name server.
+    fn tell_names(&self, plan: &Plan, lab: &mut Lab, jobs: &[Job]) -> Result<(), String> {
+        lab.set_hosts(&crate::topology::hosts(plan)).map_err(|error| error.to_string())?;
+        for (id, job) in jobs.iter().enumerate() {
+            if job.role == Role::Service && job.is_alive() {
+                // dnsmasq reads its hosts file again.
+                lab.signal(job.node, id as u64, libc::SIGHUP);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,210 @@
+//! What libcoap calls back with: what happened, and requests to answer.
+
+use super::block::Block;
+use super::ffi;
+use crate::clock::{Nanos, monotonic_now};
+use std::ffi::c_int;
+use std::net::SocketAddrV4;
+use std::ptr;
+
+/// What happened to a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Happened {
+    /// A response has come.
+    Response { from: SocketAddrV4, response: Response, at: Nanos },
+    /// A request could not be delivered, for a reason of the library's.
+    Nack(c_int),
+    /// Something befell a connection.
+    Event(c_int),
+}
+
+/// A response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Response {
+    pub token: Vec<u8>,
+    /// Its code, such as 0x45 for 2.05.
+    pub code: u8,
+    pub payload: Vec<u8>,
+    pub block1: Option<Block>,
+    pub block2: Option<Block>,
+    pub observe: bool,
+}
+
+/// A request, as a server sees it.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub from: SocketAddrV4,
+    /// 1 GET, 2 POST, 3 PUT, 4 DELETE.
+    pub method: u8,
+    /// The first part of the path.
+    pub path: String,
+    pub payload: Vec<u8>,
+    pub block1: Option<Block>,
+    pub block2: Option<Block>,
+}
+
+/// What a server answers.
+#[derive(Debug, Clone, Default)]
+pub struct Answer {
+    pub code: u8,
+    pub payload: Vec<u8>,
+    pub block1: Option<Block>,
+    pub block2: Option<Block>,
+}
+
+/// Who answers requests.
+pub type Respond = Box<dyn FnMut(&Request) -> Answer>;
+
+/// What callbacks write to and ask; it outlives the context.
+#[derive(Default)]
+pub(super) struct Inbox {
+    pub happened: Vec<Happened>,
+    pub respond: Option<Respond>,
+    /// Leisure, time for an acknowledgement, times sent again, of a server's sessions.
+    pub times: Option<(ffi::Fixed, ffi::Fixed, u16)>,
+}
+
+/// The address at a session's other end.
+///
+/// # Safety
+/// For a session of the library's that lives.
+unsafe fn remote(session: *const ffi::Session) -> SocketAddrV4 {
+    // SAFETY: the session lives, and its address with it.
+    let sin = unsafe { (*ffi::coap_session_get_addr_remote(session)).sin };
+    SocketAddrV4::new(u32::from_be(sin.sin_addr.s_addr).into(), u16::from_be(sin.sin_port))
+}
+
+/// The inbox behind a callback's session.
+///
+/// # Safety
+/// Within a callback alone.
+unsafe fn inbox<'a>(session: *const ffi::Session) -> &'a mut Inbox {
+    // SAFETY: the session has its context, and that the inbox that it was given, which
+    // nobody else uses now.
+    unsafe { &mut *ffi::coap_get_app_data(ffi::coap_session_get_context(session)).cast::<Inbox>() }
+}
+
+/// An option's value.
+///
+/// # Safety
+/// For a message of the library's that lives.
+unsafe fn option(pdu: *const ffi::Pdu, number: u16) -> Option<Vec<u8>> {
+    let mut room = ffi::Iterator([0; 16]);
+    // SAFETY: the message lives; the room is larger than what is written there; the
+    // value is as long as the library says.
+    unsafe {
+        let option = ffi::coap_check_option(pdu, number, &raw mut room);
+        if option.is_null() {
+            return None;
+        }
+        Some(copy(ffi::coap_opt_value(option), ffi::coap_opt_length(option) as usize))
+    }
+}
+
+/// # Safety
+/// The pointer is to as many bytes, or null.
+unsafe fn copy(start: *const u8, length: usize) -> Vec<u8> {
+    if start.is_null() || length == 0 {
+        return Vec::new();
+    }
+    // SAFETY: as many bytes as the caller says.
+    unsafe { std::slice::from_raw_parts(start, length).to_vec() }
+}
+
+/// # Safety
+/// For a message of the library's that lives.
+unsafe fn data(pdu: *const ffi::Pdu) -> Vec<u8> {
+    let (mut length, mut start) = (0, ptr::null());
+    // SAFETY: the message lives; both are ours.
+    unsafe {
+        match ffi::coap_get_data(pdu, &raw mut length, &raw mut start) {
+            0 => Vec::new(),
+            _ => copy(start, length),
+        }
+    }
+}
+
+pub(super) unsafe extern "C" fn on_response(
+    session: *mut ffi::Session,
+    _sent: *const ffi::Pdu,
+    received: *const ffi::Pdu,
+    _mid: c_int,
+) -> c_int {
+    let at = monotonic_now();
+    // SAFETY: called by the library with a session and a message that live.
+    unsafe {
+        let block = |number| option(received, number).map(|value| Block::of(&value));
+        let token = ffi::coap_pdu_get_token(received);
+        let response = Response {
+            token: copy(token.start, token.length),
+            code: ffi::coap_pdu_get_code(received) as u8,
+            payload: data(received),
+            block1: block(ffi::BLOCK1),
+            block2: block(ffi::BLOCK2),
+            observe: option(received, ffi::OBSERVE).is_some(),
+        };
+        let from = remote(session);
+        inbox(session).happened.push(Happened::Response { from, response, at });
+    }
+    ffi::RESPONSE_OK
+}
+
+pub(super) unsafe extern "C" fn on_nack(
+    session: *mut ffi::Session,
+    _sent: *const ffi::Pdu,
+    reason: c_int,
+    _mid: c_int,
+) {
+    // SAFETY: called by the library with a session that lives.
+    unsafe { inbox(session) }.happened.push(Happened::Nack(reason));
+}
+
+pub(super) unsafe extern "C" fn on_event(session: *mut ffi::Session, event: c_int) -> c_int {
+    // SAFETY: called by the library with a session that lives.
+    unsafe {
+        let inbox = inbox(session);
+        inbox.happened.push(Happened::Event(event));
+    }
+    0
+}
+
+pub(super) unsafe extern "C" fn on_request(
+    _resource: *mut ffi::Resource,
+    session: *mut ffi::Session,
+    request: *const ffi::Pdu,
+    _query: *const ffi::Text,
+    response: *mut ffi::Pdu,
+) {
+    // SAFETY: called by the library with a session and messages that live; what is
+    // pointed to lives over the calls, which copy it.
+    unsafe {
+        let block = |number| option(request, number).map(|value| Block::of(&value));
+        let path = option(request, ffi::URI_PATH).unwrap_or_default();
+        let asked = Request {
+            from: remote(session),
+            method: ffi::coap_pdu_get_code(request) as u8,
+            path: String::from_utf8_lossy(&path).into_owned(),
+            payload: data(request),
+            block1: block(ffi::BLOCK1),
+            block2: block(ffi::BLOCK2),
+        };
+        let inbox = inbox(session);
+        // Sessions of a server come with the library's own times.
+        if let Some((leisure, timeout, times)) = inbox.times {
+            ffi::coap_session_set_default_leisure(session, leisure);
+            ffi::coap_session_set_ack_timeout(session, timeout);
+            ffi::coap_session_set_max_retransmit(session, times);
+        }
+        let Some(respond) = &mut inbox.respond else { return };
+        let answer = respond(&asked);
+        ffi::coap_pdu_set_code(response, c_int::from(answer.code));
+        for (number, block) in [(ffi::BLOCK2, answer.block2), (ffi::BLOCK1, answer.block1)] {
+            if let Some(value) = block.map(Block::bytes) {
+                ffi::coap_add_option(response, number, value.len(), value.as_ptr());
+            }
+        }
+        if !answer.payload.is_empty() {
+            ffi::coap_add_data(response, answer.payload.len(), answer.payload.as_ptr());
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! The side that asks: a request and its response, block by block.
+
+use super::block::Block;
+use super::callbacks::{Happened, Response};
+use super::security::Security;
+use super::stack::{Outgoing, Session, Stack};
+use super::{GROUP, Method, Options, TOKEN, code, ffi, nack, security, work};
+use crate::clock::Nanos;
+use crate::error::Error;
+use crate::exchange::failure::{Failure, Reason};
+use crate::exchange::protocol::{Driver, Outcome, Turn};
+use crate::exchange::sections::Section;
+use crate::exchange::spec::{Connection, ExchangeSpec};
+use crate::exchange::stream;
+use crate::exchange::watch::Watch;
+use std::collections::{BTreeSet, VecDeque};
+use std::net::{SocketAddrV4, TcpStream};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+
+/// `2.31 Continue`.
+const CONTINUE: u8 = 2 << 5 | 31;
+
+/// The driver of all methods but those that are observed.
+pub struct Client {
+    spec: ExchangeSpec,
+    options: Options,
+    to: SocketAddrV4,
+    security: Security,
+    kept: bool,
+    /// A session that is kept.
+    open: Option<Open>,
+    /// A stack without a session: making one takes about a millisecond.
+    idle: Option<Stack>,
+    token: u16,
+}
+
+/// A session, and the stack that it is of, which goes after it.
+struct Open {
+    session: Session,
+    stack: Stack,
+    /// What happened, and was not looked at yet.
+    happened: VecDeque<Happened>,
+}
+
+impl Open {
+    /// What happened next, if something has.
+    fn next(&mut self) -> Option<Happened> {
+        if self.happened.is_empty() {
+            self.happened.extend(self.stack.take());
+        }
+        self.happened.pop_front()
+    }
+}
+
+impl Client {
+    pub fn new(spec: &ExchangeSpec, options: Options) -> Self {
+        let host = if options.group { GROUP } else { spec.peers[0].address };
+        Self {
+            to: SocketAddrV4::new(host, spec.port),
+            security: security(spec, &options, &spec.peers[0]),
+            // Answers of a group change whom a session is with.
+            kept: spec.connection == Connection::Kept && !options.group,
+            spec: spec.clone(),
+            options,
+            open: None,
+            idle: Stack::new().ok(),
+            token: 0,
+        }
+    }
+
+    /// A session that can be used; over UDP that is at once.
+    fn connect(&mut self, turn: &mut Turn<'_, '_>) -> Result<Open, Failure> {
+        let transport = self.options.transport;
+        let other = |error: Error| Failure::of(Reason::Other, error.to_string());
+        let mut stack = match self.idle.take() {
+            Some(stack) => stack,
+            None => Stack::new().map_err(other)?,
+        };
+        if transport.is_secure() || transport.is_stream() {
+            turn.enter(Section::TransportConnect);
+        }
+        let session = stack.session(self.to, transport.proto(), &self.security);
+        let mut session = session.map_err(other)?;
+        session.set_times(self.options.ack_timeout_ns, self.options.max_retransmit);
+        let mut open = Open { session, stack, happened: VecDeque::new() };
+        if transport.is_secure() {
+            self.await_event(&mut open, turn, ffi::DTLS_CONNECTED)?;
+        } else if transport.is_stream() {
+            self.await_event(&mut open, turn, ffi::TCP_CONNECTED)?;
+        }
+        if transport.is_stream() {
+            turn.enter(Section::ProtocolConnect);
+            self.await_event(&mut open, turn, ffi::SESSION_CONNECTED)?;
+        }
+        Ok(open)
+    }
+
+    fn await_event(
+        &self,
+        open: &mut Open,
+        turn: &mut Turn<'_, '_>,
+        wanted: i32,
+    ) -> Result<(), Failure> {
+        loop {
+            while let Some(happened) = open.next() {
+                match happened {
+                    Happened::Event(event) if event == wanted => return Ok(()),
+                    happened => self.refuse(&happened)?,
+                }
+            }
+            work(&mut open.stack, turn)?;
+        }
+    }
+
+    /// What ends an exchange whatever it waits for.
+    fn refuse(&self, happened: &Happened) -> Result<(), Failure> {
+        let by_key = matches!(self.security, Security::Key(_));
+        match happened {
+            Happened::Nack(reason) => Err(nack(*reason, by_key)),
+            Happened::Event(ffi::DTLS_ERROR) => Err(nack(ffi::NACK_TLS_FAILED, by_key)),
+            Happened::Event(ffi::TCP_FAILED) => {
+                Err(Failure::of(Reason::Refused, format!("no TCP connection to {}", self.to)))
+            }
+            Happened::Event(ffi::TCP_CLOSED | ffi::SESSION_CLOSED | ffi::SESSION_FAILED) => {
+                Err(Failure::of(Reason::Lost, "the connection has ended"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends a request and waits for its response.
+    fn ask(
+        &mut self,
+        open: &mut Open,
+        turn: &mut Turn<'_, '_>,
+        path: &str,
+        (block1, block2, payload): (Option<Block>, Option<Block>, &[u8]),
+    ) -> Result<(Response, Nanos), Failure> {
+        let token = self.send(open, path, (block1, block2, payload))?;
+        loop {
+            while let Some(happened) = open.next() {
+                match happened {
+                    Happened::Response { response, at, .. } if response.token == token => {
+                        return Ok((accepted(response)?, at));
+                    }
+                    happened => self.refuse(&happened)?,
+                }
+            }
+            work(&mut open.stack, turn)?;
+        }
+    }
+
+    fn send(
+        &mut self,
+        open: &mut Open,
+        path: &str,
+        (block1, block2, payload): (Option<Block>, Option<Block>, &[u8]),
+    ) -> Result<[u8; TOKEN], Failure> {
+        self.token = self.token.wrapping_add(1);
+        let token = self.token.to_be_bytes();
+        let request = Outgoing {
+            method: self.options.method as u8,
+            confirmable: self.options.confirmable,
+            token: &token,
+            path,
+            observe: None,
+            block1,
+            block2,
+            payload,
+        };
+        open.session.send(&request).map_err(Failure::io("send a request"))?;
+        Ok(token)
+    }
+
+    /// Asks for the payload, one block after the other.
+    fn get(&mut self, open: &mut Open, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
+        let path = format!("{:x}.{:x}", turn.number, turn.size);
+        let mut whole = Vec::with_capacity(turn.size);
+        let mut block = Block::sized(0, false, self.options.block);
+        loop {
+            turn.enter(Section::Block(block.number + 1));
+            let (response, at) = self.ask(open, turn, &path, (None, Some(block), &[]))?;
+            whole.extend_from_slice(&response.payload);
+            match response.block2 {
+                Some(had) if had.more => {
+                    // A server may choose a smaller size; its blocks then count anew.
+                    let number = (whole.len() / had.size()) as u32;
+                    block = Block { number, more: false, exponent: had.exponent };
+                }
+                _ => {
+                    turn.check(&whole)?;
+                    return Ok(Outcome { received: Some(at) });
+                }
+            }
+            if whole.len() > turn.size {
+                return Err(Failure::corrupt("more came than was asked for"));
+            }
+        }
+    }
+
+    /// Sends the payload, one block after the other.
+    fn put(&mut self, open: &mut Open, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
+        let path = format!("{:x}", turn.number);
+        let whole = turn.payload();
+        if whole.len() <= self.options.block {
+            turn.enter(Section::Block(1));
+            self.ask(open, turn, &path, (None, None, &whole))?;
+            return Ok(Outcome::default());
+        }
+        let (mut block, mut count) = (Block::sized(0, true, self.options.block), 0);
+        while let Some((now, part)) = block.cut(&whole) {
+            count += 1;
+            turn.enter(Section::Block(count));
+            let (response, _) = self.ask(open, turn, &path, (Some(now), None, part))?;
+            if !now.more {
+                break;
+            }
+            if response.code != CONTINUE {
+                let why = format!("{} in the middle of a payload", code(response.code));
+                return Err(Failure::of(Reason::Status, why));
+            }
+            let sent = now.offset() + part.len();
+            // A server may ask for smaller blocks from here on.
+            let exponent = response.block1.map_or(now.exponent, |b| b.exponent.min(now.exponent));
+            let next = Block { number: 0, more: true, exponent };
+            block = Block { number: (sent / next.size()) as u32, ..next };
+        }
+        Ok(Outcome::default())
+    }
+
+    /// One request to all, and their answers.
+    fn group(&mut self, open: &mut Open, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
+        turn.enter(Section::Block(1));
+        let (path, payload) = match self.options.method {
+            Method::Get => (format!("{:x}.{:x}", turn.number, turn.size), Vec::new()),
+            _ => (format!("{:x}", turn.number), turn.payload()),
+        };
+        let token = self.send(open, &path, (None, None, &payload))?;
+        let mut missing: BTreeSet<std::net::Ipv4Addr> =
+            self.spec.peers.iter().map(|peer| peer.address).collect();
+        let mut received = None;
+        while !missing.is_empty() {
+            while let Some(happened) = open.next() {
+                match happened {
+                    Happened::Response { from, response, at } if response.token == token => {
+                        let response = accepted(response)?;
+                        if self.options.method == Method::Get {
+                            turn.check(&response.payload)?;
+                            received = Some(at);
+                        }
+                        missing.remove(from.ip());
+                    }
+                    happened => self.refuse(&happened)?,
+                }
+            }
+            if missing.is_empty() {
+                break;
+            }
+            work(&mut open.stack, turn).map_err(|failure| {
+                let names: Vec<_> =
+                    missing.iter().map(|host| self.spec.name_of((*host).into())).collect();
+                let detail = format!("no answer of {}: {}", names.join(", "), failure.detail);
+                Failure { detail, ..failure }
+            })?;
+        }
+        Ok(Outcome { received })
+    }
+
+    /// Says goodbye, where there is something to say it to.
+    fn close(&mut self, turn: &mut Turn<'_, '_>, open: Open) -> Result<(), Failure> {
+        let transport = self.options.transport;
+        if !transport.is_stream() {
+            if transport.is_secure() {
+                turn.enter(Section::TransportClose);
+            }
+            self.part(open);
+            return Ok(());
+        }
+        turn.enter(Section::TransportClose);
+        let held = held(open.stack.descriptor(), self.to);
+        self.part(open);
+        match held {
+            Some(stream) => stream::close(turn, stream),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Client {
+    /// Ends a session that has nothing under way, and keeps its stack.
+    fn part(&mut self, open: Open) {
+        let Open { session, mut stack, .. } = open;
+        drop(session);
+        stack.process();
+        stack.take();
+        self.idle = Some(stack);
+    }
+}
+
+impl Driver for Client {
+    fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
+        if self.kept {
+            self.open = Some(self.connect(turn)?);
+        }
+        Ok(())
+    }
+
+    fn exchange(&mut self, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
+        // What failed takes its session with it, and with that all that it would still
+        // send again.
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => self.connect(turn)?,
+        };
+        let outcome = match self.options.method {
+            _ if self.options.group => self.group(&mut open, turn)?,
+            Method::Get => self.get(&mut open, turn)?,
+            Method::Put | Method::Post | Method::Delete => self.put(&mut open, turn)?,
+        };
+        match self.kept {
+            true => self.open = Some(open),
+            false => self.close(turn, open)?,
+        }
+        Ok(outcome)
+    }
+
+    fn rest(&mut self, watch: &mut Watch<'_>, until: Nanos) -> Result<(), Failure> {
+        // The library has nothing to do between exchanges, but what comes late, and the
+        // end of a connection, is to be noticed.
+        watch.sleep(until)?;
+        if let Some(open) = &mut self.open {
+            open.stack.process();
+            open.happened.extend(open.stack.take());
+        }
+        let happened = self.open.iter().flat_map(|open| &open.happened);
+        if happened.map(|happened| self.refuse(happened)).any(|end| end.is_err()) {
+            self.open = None;
+        }
+        if let Some(open) = &mut self.open {
+            open.happened.clear();
+        }
+        Ok(())
+    }
+}
+
+/// A response that says that all is well.
+fn accepted(response: Response) -> Result<Response, Failure> {
+    match response.code >> 5 {
+        2 => Ok(response),
+        _ => {
+            let words = String::from_utf8_lossy(&response.payload);
+            let text =
+                format!("{} {}", code(response.code), words.chars().take(80).collect::<String>());
+            Err(Failure::of(Reason::Status, text.trim().to_owned()))
+        }
+    }
+}
+
+/// A second descriptor of the connection to `peer` among those that an epoll descriptor
+/// watches: the library closes its own and tells nobody when the other side has, too.
+fn held(epoll: RawFd, peer: SocketAddrV4) -> Option<TcpStream> {
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{epoll}")).ok()?;
+    let watched = text.lines().filter_map(|line| {
+        let fd = line.strip_prefix("tfd:")?;
+        fd.split_whitespace().next()?.parse::<RawFd>().ok()
+    });
+    for fd in watched {
+        // SAFETY: the library has it open, and is not called meanwhile.
+        let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+        let theirs = socket2::SockRef::from(&socket).peer_addr().ok();
+        if theirs.and_then(|address| address.as_socket_ipv4()) == Some(peer) {
+            let stream = TcpStream::from(socket.try_clone_to_owned().ok()?);
+            debug_assert!(stream.as_raw_fd() != fd);
+            return Some(stream);
+        }
+    }
+    None
+}

@@ -1,0 +1,208 @@
+//! CoAP, by libcoap: over UDP, DTLS, TCP and TLS.
+//!
+//! With GET the sink drives and asks the source; with PUT, POST and DELETE the source
+//! drives; with `observe` the source, too, which then is the server, and the sink has
+//! asked once to be told. Blocks (RFC 7959) are cut and joined here, not by the
+//! library, so that each has a section of its own: `payload_1` and so on.
+
+mod block;
+mod callbacks;
+mod client;
+mod ffi;
+mod observe;
+mod security;
+mod server;
+mod stack;
+
+use super::failure::{Failure, Reason};
+use super::protocol::{Driver, Server, Turn};
+use super::spec::ExchangeSpec;
+use crate::clock::{MILLISECOND, Nanos, monotonic_now};
+use crate::error::Error;
+use crate::spec::Peer;
+use security::Security;
+use serde::Deserialize;
+use stack::Stack;
+use std::ffi::c_int;
+use std::net::Ipv4Addr;
+
+/// All CoAP nodes (RFC 7252, section 12.8).
+const GROUP: Ipv4Addr = Ipv4Addr::new(224, 0, 1, 187);
+/// The longest between two looks of the library at its timers.
+const LOOK: Nanos = 100 * MILLISECOND;
+/// Bytes of a token: enough to tell an exchange's blocks apart.
+const TOKEN: usize = 2;
+
+/// What can be chosen.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Options {
+    method: Method,
+    confirmable: bool,
+    /// Bytes of a block.
+    block: usize,
+    transport: Transport,
+    observe: bool,
+    group: bool,
+    q_block: bool,
+    leisure_ns: Nanos,
+    ack_timeout_ns: Nanos,
+    max_retransmit: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            method: Method::Get,
+            confirmable: true,
+            block: 1024,
+            transport: Transport::Udp,
+            observe: false,
+            group: false,
+            q_block: false,
+            leisure_ns: 5_000_000_000,
+            ack_timeout_ns: 2_000_000_000,
+            max_retransmit: 4,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Method {
+    Get = 1,
+    Post = 2,
+    Put = 3,
+    Delete = 4,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Transport {
+    Udp,
+    Dtls,
+    Tcp,
+    Tls,
+}
+
+impl Transport {
+    fn proto(self) -> c_int {
+        match self {
+            Self::Udp => ffi::UDP,
+            Self::Dtls => ffi::DTLS,
+            Self::Tcp => ffi::TCP,
+            Self::Tls => ffi::TLS,
+        }
+    }
+
+    fn is_stream(self) -> bool {
+        matches!(self, Self::Tcp | Self::Tls)
+    }
+
+    fn is_secure(self) -> bool {
+        matches!(self, Self::Dtls | Self::Tls)
+    }
+}
+
+pub(super) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
+    let options = options(spec)?;
+    match options.observe {
+        true => Ok(Box::new(observe::Observed::new(spec, &options)?)),
+        false => Ok(Box::new(client::Client::new(spec, options))),
+    }
+}
+
+pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
+    let options = options(spec)?;
+    match options.observe {
+        true => Ok(Box::new(observe::Observer::new(spec, options))),
+        false => Ok(Box::new(server::Answering::new(spec, &options)?)),
+    }
+}
+
+fn options(spec: &ExchangeSpec) -> Result<Options, Error> {
+    let options: Options = spec.options()?;
+    if options.q_block {
+        let (version, has) = stack::version();
+        let why = match has {
+            true => "the programs here cut their blocks themselves, one after the other; leave \
+                     `q_block` out"
+                .to_owned(),
+            false => format!(
+                "this one is {version}, and 4.3.2 is the first that has it; leave `q_block` out"
+            ),
+        };
+        return Err(Error::protocol("send blocks by Q-Block (RFC 9177) with libcoap", why));
+    }
+    Ok(options)
+}
+
+/// How the two sides trust each other: by certificates where there are any, else by a
+/// key that the seed gives both.
+fn security(spec: &ExchangeSpec, options: &Options, server: &Peer) -> Security {
+    match (&spec.tls, options.transport.is_secure()) {
+        (_, false) => Security::None,
+        (Some(tls), true) => Security::Certificates(tls.clone(), server.name.clone()),
+        (None, true) => Security::Key(format!("{:016x}", spec.seed).into_bytes()),
+    }
+}
+
+/// Waits for what the library has to do, until the deadline, and lets it.
+fn work(stack: &mut Stack, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
+    wait(stack, turn)?;
+    stack.process();
+    Ok(())
+}
+
+/// Waits for what the library has to do, until the deadline.
+fn wait(stack: &Stack, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
+    let fd = stack.descriptor();
+    let mut set = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+    turn.wait_until(&mut set, monotonic_now() + LOOK).map(drop)
+}
+
+/// Why a message could not be delivered.
+fn nack(reason: c_int, secured_by_key: bool) -> Failure {
+    match reason {
+        ffi::NACK_TOO_MANY_RETRIES => {
+            Failure::of(Reason::Timeout, "sent again as often as allowed, and never acknowledged")
+        }
+        ffi::NACK_RST => Failure::of(Reason::Rejected, "answered with a reset"),
+        ffi::NACK_ICMP => Failure::of(Reason::Refused, "nobody listens on the port"),
+        ffi::NACK_TLS_FAILED if secured_by_key => {
+            Failure::of(Reason::Rejected, "the handshake failed: do both sides have the same key?")
+        }
+        ffi::NACK_TLS_FAILED => Failure::of(
+            Reason::Certificate,
+            "the handshake failed: the certificate must be valid now, signed by `ca`, and name \
+             the server's node",
+        ),
+        ffi::NACK_NOT_DELIVERABLE => Failure::of(Reason::Lost, "not delivered"),
+        other => Failure::of(Reason::Other, format!("not delivered (libcoap's reason {other})")),
+    }
+}
+
+/// A code as it is written: 0x45 is 2.05.
+fn code(code: u8) -> String {
+    format!("{}.{:02}", code >> 5, code & 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_written_as_in_the_standard() {
+        assert_eq!((code(0x45), code(0x84)), ("2.05".to_owned(), "4.04".to_owned()));
+    }
+
+    #[test]
+    fn q_block_is_refused_with_what_would_have_it() {
+        let mut spec = super::super::spec::tests::example();
+        spec["protocol"] = "coap".into();
+        spec["options"] = serde_json::json!({"q_block": true});
+        let spec: ExchangeSpec = serde_json::from_value(spec).unwrap();
+        let error = driver(&spec).err().expect("refused").to_string();
+        assert!(error.contains("RFC 9177") && error.contains("leave `q_block` out"), "{error}");
+    }
+}

@@ -1,0 +1,130 @@
+//! Keys and certificates, as libcoap wants them.
+
+use super::ffi;
+use crate::error::Error;
+use crate::mqtt::Tls;
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr;
+
+/// How a session is secured.
+#[derive(Debug, Clone)]
+pub enum Security {
+    /// Not at all.
+    None,
+    /// By a key that both sides have.
+    Key(Vec<u8>),
+    /// By certificates; of a client with the name that the server's must have.
+    Certificates(Tls, String),
+}
+
+/// Who a client with a key says it is.
+pub(super) const IDENTITY: &[u8] = b"thingbed";
+
+/// Keys, names and files, as the library wants them.
+pub(super) struct Kept {
+    pub key: Vec<u8>,
+    pub name: String,
+    pub server_name: CString,
+    pub files: Option<Files>,
+}
+
+impl Kept {
+    pub fn of(security: &Security) -> Result<Box<Self>, Error> {
+        let mut kept = Self {
+            key: Vec::new(),
+            name: String::new(),
+            server_name: CString::default(),
+            files: None,
+        };
+        match security {
+            Security::None => {}
+            Security::Key(key) => kept.key.clone_from(key),
+            Security::Certificates(tls, name) => {
+                kept.server_name = text(name)?;
+                kept.name.clone_from(name);
+                kept.files = Some(Files::of(tls)?);
+            }
+        }
+        Ok(Box::new(kept))
+    }
+}
+
+/// Names of files.
+pub(super) struct Files {
+    ca: CString,
+    cert: Option<CString>,
+    key: Option<CString>,
+}
+
+impl Files {
+    fn of(tls: &Tls) -> Result<Self, Error> {
+        let file = |path: &Path| {
+            // The library says nothing of a file that it cannot read.
+            std::fs::File::open(path)
+                .map_err(|why| Error::protocol(&format!("read {}", path.display()), why))?;
+            CString::new(path.as_os_str().as_bytes())
+                .map_err(|_| Error::protocol("use a path with a zero byte", path.display()))
+        };
+        let other = |path: &Option<std::path::PathBuf>| path.as_deref().map(file).transpose();
+        Ok(Self { ca: file(&tls.ca)?, cert: other(&tls.cert)?, key: other(&tls.key)? })
+    }
+
+    pub fn setup(&self, verify: bool) -> ffi::Certificates {
+        let pointer =
+            |path: &Option<CString>| path.as_ref().map_or(ptr::null(), |path| path.as_ptr());
+        ffi::Certificates {
+            version: 1,
+            verify_peer: verify.into(),
+            check_common_ca: verify.into(),
+            allow_self_signed: 0,
+            allow_expired: 0,
+            validate_chain: verify.into(),
+            chain_depth: 3,
+            check_revocation: 0,
+            allow_no_crl: 1,
+            allow_expired_crl: 1,
+            allow_bad_hash: 0,
+            allow_short_rsa: 0,
+            is_raw_key: 0,
+            reserved: [0; 3],
+            on_common_name: None,
+            on_common_name_data: ptr::null_mut(),
+            on_name: ptr::null(),
+            on_name_data: ptr::null_mut(),
+            on_setup: ptr::null(),
+            server_name: ptr::null(),
+            key_type: 0,
+            ca: if verify { self.ca.as_ptr() } else { ptr::null() },
+            cert: pointer(&self.cert),
+            key: pointer(&self.key),
+            rest: [0; 4],
+        }
+    }
+}
+
+/// Holds the name in the server's certificate against the one that was asked for.
+pub(super) unsafe extern "C" fn on_name(
+    name: *const c_char,
+    _certificate: *const u8,
+    _length: usize,
+    _session: *mut ffi::Session,
+    depth: c_uint,
+    validated: c_int,
+    wanted: *mut c_void,
+) -> c_int {
+    // SAFETY: called by the library with a text, and with the name that the stack
+    // keeps.
+    let (name, wanted) = unsafe { (CStr::from_ptr(name), &*wanted.cast::<String>()) };
+    let own = depth == 0 && name.to_string_lossy() != *wanted;
+    c_int::from(validated != 0 && !own)
+}
+
+pub(super) fn bytes(of: &[u8]) -> ffi::Bytes {
+    ffi::Bytes { length: of.len(), start: of.as_ptr() }
+}
+
+pub(super) fn text(text: &str) -> Result<CString, Error> {
+    CString::new(text).map_err(|_| Error::protocol("use a text with a zero byte", text))
+}

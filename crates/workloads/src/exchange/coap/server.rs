@@ -1,0 +1,204 @@
+//! The side that answers: gives payloads, and takes them, block by block.
+
+use super::block::Block;
+use super::callbacks::{Answer, Request};
+use super::stack::Stack;
+use super::{GROUP, LOOK, Options, security};
+use crate::clock::{Nanos, monotonic_now};
+use crate::error::Error;
+use crate::exchange::body::Body;
+use crate::exchange::log::Receipts;
+use crate::exchange::protocol::Server;
+use crate::exchange::spec::ExchangeSpec;
+use crate::exchange::watch::Watch;
+use crate::spec::Peer;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::rc::Rc;
+
+const DELETED: u8 = 2 << 5 | 2;
+const CHANGED: u8 = 2 << 5 | 4;
+const CONTENT: u8 = 2 << 5 | 5;
+const CONTINUE: u8 = 2 << 5 | 31;
+const BAD_REQUEST: u8 = 4 << 5;
+const NOT_FOUND: u8 = 4 << 5 | 4;
+const INCOMPLETE: u8 = 4 << 5 | 8;
+const TOO_LARGE: u8 = 4 << 5 | 13;
+
+/// Payloads under way that are kept at most.
+const MOST: usize = 10_000;
+
+/// Who answers requests.
+pub struct Answering {
+    spec: ExchangeSpec,
+    stack: Stack,
+    came: Rc<RefCell<Vec<Came>>>,
+}
+
+/// A payload that has come whole.
+struct Came {
+    from: SocketAddrV4,
+    number: Option<u64>,
+    size: usize,
+    at: Nanos,
+}
+
+impl Answering {
+    pub fn new(spec: &ExchangeSpec, options: &Options) -> Result<Self, Error> {
+        let mut stack = Stack::new()?;
+        stack.set_times(options.leisure_ns, options.ack_timeout_ns, options.max_retransmit);
+        let came = Rc::new(RefCell::new(Vec::new()));
+        let mut shelf = Shelf {
+            body: Body::new(spec.seed, spec.longest()),
+            longest: spec.longest(),
+            block: options.block,
+            parts: HashMap::new(),
+            came: came.clone(),
+        };
+        // A group's datagrams are for no address of the node's own.
+        let (host, group) = match options.group {
+            true => (Ipv4Addr::UNSPECIFIED, Some((GROUP, spec.interface.as_str()))),
+            false => (spec.address, None),
+        };
+        let own = Peer { name: spec.node.clone(), address: spec.address };
+        stack.listen(
+            SocketAddrV4::new(host, spec.port),
+            options.transport.proto(),
+            &security(spec, options, &own),
+            group,
+            Box::new(move |request| shelf.answer(request)),
+        )?;
+        Ok(Self { spec: spec.clone(), stack, came })
+    }
+}
+
+impl Server for Answering {
+    fn serve(&mut self, watch: &mut Watch<'_>, receipts: &mut Receipts) -> Result<(), Error> {
+        watch.ready()?;
+        loop {
+            let fd = self.stack.descriptor();
+            let mut set = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+            if watch.wait(&mut set, Some(monotonic_now() + LOOK)).is_err() {
+                return Ok(());
+            }
+            self.stack.process();
+            self.stack.take();
+            for Came { from, number, size, at } in self.came.borrow_mut().drain(..) {
+                let name = self.spec.name_of((*from.ip()).into());
+                receipts.note(&name, number, size, at)?;
+            }
+        }
+    }
+}
+
+/// Payloads to give, and those that are coming.
+struct Shelf {
+    body: Body,
+    longest: usize,
+    block: usize,
+    parts: HashMap<(SocketAddrV4, String), Vec<u8>>,
+    came: Rc<RefCell<Vec<Came>>>,
+}
+
+impl Shelf {
+    fn answer(&mut self, request: &Request) -> Answer {
+        match request.method {
+            1 => self.give(request),
+            4 => {
+                self.note(request, &[]);
+                Answer { code: DELETED, ..Answer::default() }
+            }
+            _ => self.take(request),
+        }
+    }
+
+    /// A payload whose number and size the path has.
+    fn give(&self, request: &Request) -> Answer {
+        let Some((number, size)) = request.path.split_once('.').and_then(|(number, size)| {
+            let size = usize::from_str_radix(size, 16).ok()?;
+            Some((u64::from_str_radix(number, 16).ok()?, size))
+        }) else {
+            return only(NOT_FOUND);
+        };
+        if size > self.longest {
+            return only(TOO_LARGE);
+        }
+        cut(self.body.message(Some(number), size), request.block2, self.block)
+    }
+
+    /// A payload that comes, whole or in blocks.
+    fn take(&mut self, request: &Request) -> Answer {
+        let Some(block) = request.block1 else {
+            return self.whole(request, &request.payload);
+        };
+        let key = (request.from, request.path.clone());
+        if block.number == 0 && self.parts.len() >= MOST {
+            self.parts.clear();
+        }
+        if block.number == 0 {
+            self.parts.insert(key.clone(), Vec::new());
+        }
+        let Some(had) = self.parts.get_mut(&key) else { return only(INCOMPLETE) };
+        if had.len() == block.offset() {
+            if had.len() + request.payload.len() > self.longest {
+                return only(TOO_LARGE);
+            }
+            had.extend_from_slice(&request.payload);
+        } else if had.len() != block.offset() + request.payload.len() {
+            // Not even one that has come before.
+            return only(INCOMPLETE);
+        }
+        if block.more {
+            return Answer { code: CONTINUE, block1: Some(block), ..Answer::default() };
+        }
+        let whole = self.parts.remove(&key).unwrap_or_default();
+        Answer { block1: Some(block), ..self.whole(request, &whole) }
+    }
+
+    fn whole(&self, request: &Request, payload: &[u8]) -> Answer {
+        match self.note(request, payload) {
+            true => only(CHANGED),
+            false => only(BAD_REQUEST),
+        }
+    }
+
+    /// Notes a payload, if it is one of ours.
+    fn note(&self, request: &Request, payload: &[u8]) -> bool {
+        let Some(known) = self.body.number(payload) else { return false };
+        let number = known.or_else(|| u64::from_str_radix(&request.path, 16).ok());
+        let (from, size, at) = (request.from, payload.len(), monotonic_now());
+        self.came.borrow_mut().push(Came { from, number, size, at });
+        true
+    }
+}
+
+/// The block of `payload` that is asked for, of `usual` size if that is not said;
+/// whole, if it fits and nobody speaks of blocks.
+pub(super) fn cut(payload: Vec<u8>, asked: Option<Block>, usual: usize) -> Answer {
+    let block = match asked {
+        None if payload.len() <= usual => {
+            return Answer { code: CONTENT, payload, ..Answer::default() };
+        }
+        None => Block::sized(0, false, usual),
+        // Never larger than is asked for, nor than we give.
+        Some(asked) if asked.size() > usual => {
+            let number = asked.offset() / usual;
+            Block::sized(number as u32, false, usual)
+        }
+        Some(asked) => asked,
+    };
+    match block.cut(&payload) {
+        Some((block, part)) => Answer {
+            code: CONTENT,
+            payload: part.to_vec(),
+            block2: Some(block),
+            ..Answer::default()
+        },
+        None => only(BAD_REQUEST),
+    }
+}
+
+fn only(code: u8) -> Answer {
+    Answer { code, ..Answer::default() }
+}

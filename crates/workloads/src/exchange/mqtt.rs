@@ -1,0 +1,442 @@
+//! MQTT, by libmosquitto: the source publishes by a broker to the sink, who subscribes.
+//!
+//! The exchange is the publisher's: with a new connection it ends when that is closed
+//! again. That the payload has come is the subscriber's word. With QoS 0 the section
+//! `payload` ends when the broker's kernel has acknowledged all of it, with QoS 1 and 2
+//! when the broker has. TLS is part of `protocol_connect`: the library goes on from its
+//! handshake to CONNECT without a word.
+
+use super::body::Body;
+use super::failure::{Failure, Reason};
+use super::log::Receipts;
+use super::protocol::{Driver, Outcome, Server, Turn};
+use super::sections::Section;
+use super::spec::{Connection, ExchangeSpec};
+use super::stream;
+use super::watch::Watch;
+use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
+use crate::error::Error;
+use crate::mqtt::{Happened, MqttSpec, Session, Version, is_tls};
+use crate::spec::Peer;
+use serde::Deserialize;
+use std::ffi::CString;
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+
+/// Time between two looks of the library at its keep-alive.
+const TEND: Nanos = SECOND;
+/// How long a subscriber waits before it connects again.
+const AGAIN: Nanos = 200 * MILLISECOND;
+/// Refusals from here on, of subscriptions and in MQTT 5.
+const REFUSED: i32 = 128;
+
+/// What can be chosen.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Options {
+    qos: u8,
+    version: Version,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { qos: 0, version: Version::V311 }
+    }
+}
+
+pub(super) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
+    let options: Options = spec.options()?;
+    let broker = spec.brokers.first().ok_or_else(|| no_broker(spec))?;
+    let topic = topic(spec, spec.address);
+    Ok(Box::new(Publisher {
+        spec: session_spec(spec, &options, broker),
+        topic: CString::new(topic).unwrap_or_default(),
+        qos: options.qos,
+        kept: spec.connection == Connection::Kept,
+        session: None,
+        tend_at: 0,
+    }))
+}
+
+pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
+    let options: Options = spec.options()?;
+    if spec.brokers.is_empty() {
+        return Err(no_broker(spec));
+    }
+    let brokers = spec.brokers.iter().map(|broker| {
+        Ok(Subscription {
+            spec: session_spec(spec, &options, broker),
+            session: Session::new(&session_spec(spec, &options, broker))?,
+            connect_at: Some(0),
+            tend_at: 0,
+            answers: 0,
+            said: false,
+        })
+    });
+    Ok(Box::new(Subscriber {
+        qos: options.qos,
+        body: Body::new(spec.seed, spec.longest()),
+        brokers: brokers.collect::<Result<_, Error>>()?,
+        spec: spec.clone(),
+    }))
+}
+
+fn no_broker(spec: &ExchangeSpec) -> Error {
+    Error::protocol(&format!("exchange by MQTT at {}", spec.node), "the spec names no broker")
+}
+
+/// A source's topic: as short as it can be, since each payload carries it.
+fn topic(spec: &ExchangeSpec, source: std::net::Ipv4Addr) -> String {
+    format!("{}/{:x}", spec.workload, u32::from(source) & 0xffff)
+}
+
+fn session_spec(spec: &ExchangeSpec, options: &Options, broker: &Peer) -> MqttSpec {
+    MqttSpec {
+        node: spec.node.clone(),
+        client: format!("{}-{}", spec.node, spec.workload),
+        broker: broker.name.clone(),
+        // A certificate is held against the name that a client has asked for.
+        host: match spec.tls {
+            Some(_) => broker.name.clone(),
+            None => broker.address.to_string(),
+        },
+        port: spec.port,
+        version: options.version,
+        qos: options.qos,
+        tls: spec.tls.clone(),
+        keep_alive_s: 600,
+        clean_session: true,
+        reconnect_min_ns: 1,
+        reconnect_max_ns: 1,
+        join_ns: None,
+        connect_limit_ns: 0,
+        subscribe: None,
+        expected: 0,
+        publish: None,
+        schedule: Vec::new(),
+        payload: std::path::PathBuf::new(),
+        events: std::path::PathBuf::new(),
+    }
+}
+
+struct Publisher {
+    spec: MqttSpec,
+    topic: CString,
+    qos: u8,
+    kept: bool,
+    session: Option<Session>,
+    tend_at: Nanos,
+}
+
+impl Publisher {
+    /// A session that the broker has accepted.
+    fn connect(&self, turn: &mut Turn<'_, '_>) -> Result<Session, Failure> {
+        turn.enter(Section::TransportConnect);
+        let mut session = Session::new(&self.spec)
+            .map_err(|error| Failure::of(Reason::Certificate, error.to_string()))?;
+        session.connect().map_err(|code| self.ended(&mut session, code))?;
+        let Some(fd) = session.descriptor() else {
+            return Err(Failure::of(Reason::Lost, "the library has no connection"));
+        };
+        turn.wait(fd, libc::POLLOUT)?;
+        if let Some(error) = pending_error(fd) {
+            let MqttSpec { host, port, .. } = &self.spec;
+            return Err(Failure::io(&format!("connect to the broker at {host}:{port}"))(error));
+        }
+        stream::no_delay(fd);
+        turn.enter(Section::ProtocolConnect);
+        session.shake_hands();
+        self.await_word(turn, &mut session, &mut |happened| match happened {
+            Happened::Answered(0) => Some(Ok(())),
+            Happened::Answered(code) => Some(Err(*code)),
+            _ => None,
+        })?
+        .map_err(|code| {
+            Failure::of(Reason::Rejected, format!("the broker refuses: {}", session.answer(code)))
+        })?;
+        Ok(session)
+    }
+
+    /// Lets the library work until `wanted` finds what it waits for.
+    fn await_word<T>(
+        &self,
+        turn: &mut Turn<'_, '_>,
+        session: &mut Session,
+        wanted: &mut dyn FnMut(&Happened) -> Option<T>,
+    ) -> Result<T, Failure> {
+        loop {
+            for happened in session.take() {
+                if let Happened::Ended(code) = happened {
+                    return Err(self.ended(session, code));
+                }
+                if let Some(found) = wanted(&happened) {
+                    return Ok(found);
+                }
+            }
+            let Some(fd) = session.descriptor() else {
+                return Err(Failure::of(Reason::Lost, "the connection has ended"));
+            };
+            let out = if session.wants_to_write() { libc::POLLOUT } else { 0 };
+            let mut set = [libc::pollfd { fd, events: libc::POLLIN | out, revents: 0 }];
+            turn.wait_until(&mut set, turn.deadline).and_then(|ready| match ready {
+                true => Ok(()),
+                false => Err(Failure::timeout()),
+            })?;
+            transfer(session, set[0].revents);
+        }
+    }
+
+    fn ended(&self, session: &mut Session, code: i32) -> Failure {
+        let text = session.reason(code);
+        let reason = match code {
+            code if is_tls(code) => Reason::Certificate,
+            _ if text.contains("refused") => Reason::Refused,
+            _ => Reason::Lost,
+        };
+        Failure::of(reason, format!("broker {}: {text}", self.spec.broker))
+    }
+
+    fn publish(&self, turn: &mut Turn<'_, '_>, session: &mut Session) -> Result<(), Failure> {
+        turn.enter(Section::Payload);
+        let failed = |error: Error| Failure::of(Reason::Lost, error.to_string());
+        let id = session.publish(&self.topic, &turn.payload(), self.qos).map_err(failed)?;
+        if self.qos > 0 {
+            let mut acknowledged = |happened: &Happened| match happened {
+                Happened::Acknowledged { mid, reason, .. } if *mid == id => Some(*reason),
+                _ => None,
+            };
+            let reason = self.await_word(turn, session, &mut acknowledged)?;
+            if reason >= REFUSED {
+                let why = format!("the broker refuses the message: {}", session.answer(reason));
+                return Err(Failure::of(Reason::Rejected, why));
+            }
+            return Ok(());
+        }
+        while session.wants_to_write() {
+            let Some(fd) = session.descriptor() else { break };
+            turn.wait(fd, libc::POLLOUT)?;
+            session.write();
+        }
+        match session.descriptor() {
+            Some(fd) => stream::drain(turn, fd),
+            None => Err(Failure::of(Reason::Lost, "the connection has ended")),
+        }
+    }
+
+    /// Says goodbye, then closes: the library does both at once, so the connection is
+    /// held by a second descriptor meanwhile.
+    fn close(&self, turn: &mut Turn<'_, '_>, mut session: Session) -> Result<(), Failure> {
+        let Some(fd) = session.descriptor() else {
+            return Err(Failure::of(Reason::Lost, "the broker has closed the connection"));
+        };
+        // SAFETY: the descriptor is the session's, which lives.
+        let held = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
+        let held = TcpStream::from(held.map_err(Failure::io("hold the connection"))?);
+        turn.enter(Section::ProtocolClose);
+        session.disconnect();
+        // A broker that has gone by the time that TLS says goodbye resets the connection.
+        match stream::drain(turn, held.as_raw_fd()) {
+            Err(failure) if failure.reason != Reason::Lost => return Err(failure),
+            _ => {}
+        }
+        turn.enter(Section::TransportClose);
+        drop(session);
+        stream::close(turn, held)
+    }
+}
+
+impl Driver for Publisher {
+    fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
+        if self.kept {
+            self.session = Some(self.connect(turn)?);
+        }
+        Ok(())
+    }
+
+    fn exchange(&mut self, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
+        let mut session = match self.session.take().filter(|session| session.descriptor().is_some())
+        {
+            Some(session) => session,
+            None => self.connect(turn)?,
+        };
+        self.publish(turn, &mut session)?;
+        match self.kept {
+            true => self.session = Some(session),
+            false => self.close(turn, session)?,
+        }
+        Ok(Outcome::default())
+    }
+
+    fn rest(&mut self, watch: &mut Watch<'_>, until: Nanos) -> Result<(), Failure> {
+        while let Some(session) = &mut self.session {
+            let now = monotonic_now();
+            if now >= until {
+                return Ok(());
+            }
+            // Punctual at last: whoever sleeps with a descriptor wakes no later.
+            if until - now < 2 * MILLISECOND {
+                break;
+            }
+            if now >= self.tend_at {
+                session.tend();
+                self.tend_at = now + TEND;
+            }
+            let Some(fd) = session.descriptor() else { break };
+            let mut set = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+            watch.wait(&mut set, Some(self.tend_at.min(until - MILLISECOND)))?;
+            transfer(session, set[0].revents);
+            session.take();
+        }
+        watch.sleep(until)
+    }
+
+    fn tear_down(&mut self) {
+        if let Some(session) = &mut self.session {
+            session.disconnect();
+        }
+    }
+}
+
+/// Lets the library read and write as far as the socket does.
+fn transfer(session: &mut Session, seen: libc::c_short) {
+    if seen & (libc::POLLIN | libc::POLLHUP | libc::POLLERR) != 0 {
+        session.read();
+    }
+    if seen & libc::POLLOUT != 0 && session.descriptor().is_some() {
+        session.write();
+        session.shake_hands();
+    }
+}
+
+/// What the kernel has to say of a connection that was asked for.
+fn pending_error(fd: RawFd) -> Option<io::Error> {
+    // SAFETY: the descriptor is open; the library owns it, and it is only looked at.
+    let socket = unsafe { BorrowedFd::borrow_raw(fd) };
+    socket2::SockRef::from(&socket).take_error().ok().flatten()
+}
+
+struct Subscriber {
+    spec: ExchangeSpec,
+    qos: u8,
+    body: Body,
+    brokers: Vec<Subscription>,
+}
+
+/// A session with one of the brokers.
+struct Subscription {
+    spec: MqttSpec,
+    session: Session,
+    /// When to connect; none while it is under way or there.
+    connect_at: Option<Nanos>,
+    tend_at: Nanos,
+    /// How many subscriptions were answered.
+    answers: usize,
+    said: bool,
+}
+
+impl Server for Subscriber {
+    fn serve(&mut self, watch: &mut Watch<'_>, receipts: &mut Receipts) -> Result<(), Error> {
+        loop {
+            let mut wake = monotonic_now() + TEND;
+            let mut set = Vec::new();
+            for broker in &mut self.brokers {
+                broker.connect_if_due();
+                broker.tend();
+                wake = broker.connect_at.map_or(wake, |at| wake.min(at));
+                let out = if broker.session.wants_to_write() { libc::POLLOUT } else { 0 };
+                let fd = broker.session.descriptor().unwrap_or(-1);
+                set.push(libc::pollfd { fd, events: libc::POLLIN | out, revents: 0 });
+            }
+            if watch.wait(&mut set, Some(wake)).is_err() {
+                break;
+            }
+            for (place, seen) in set.iter().enumerate() {
+                transfer(&mut self.brokers[place].session, seen.revents);
+                self.take_in(place, receipts)?;
+            }
+            let whole = |broker: &Subscription| broker.answers >= self.spec.peers.len();
+            if self.brokers.iter().all(whole) {
+                watch.ready()?;
+            }
+        }
+        for broker in &mut self.brokers {
+            broker.session.disconnect();
+        }
+        Ok(())
+    }
+}
+
+impl Subscriber {
+    fn take_in(&mut self, place: usize, receipts: &mut Receipts) -> Result<(), Error> {
+        let Self { spec, qos, body, brokers } = self;
+        let broker = &mut brokers[place];
+        for happened in broker.session.take() {
+            match happened {
+                Happened::Answered(0) => {
+                    for peer in &spec.peers {
+                        broker.session.subscribe(&topic(spec, peer.address), *qos)?;
+                    }
+                }
+                Happened::Answered(code) => {
+                    broker.again(&format!("it refuses: {}", broker.session.answer(code)));
+                }
+                Happened::Ended(code) => {
+                    let reason = broker.session.reason(code);
+                    broker.again(&reason);
+                }
+                Happened::Subscribed(levels) => {
+                    // Answers come in the order of the questions.
+                    let peer = spec.peers.get(broker.answers).map_or("", |peer| &peer.name);
+                    broker.answers += 1;
+                    if let Some(code) = levels.iter().find(|level| **level >= REFUSED) {
+                        let why = format!(
+                            "broker {}: subscription refused, code {code}",
+                            broker.spec.broker
+                        );
+                        let failure = Failure::of(Reason::Rejected, why);
+                        receipts.refuse(peer, &failure, monotonic_now())?;
+                    }
+                }
+                Happened::Message { topic: name, payload, at } => {
+                    let from = spec.peers.iter().find(|peer| topic(spec, peer.address) == name);
+                    if let (Some(peer), Some(number)) = (from, body.number(&payload)) {
+                        receipts.note(&peer.name, number, payload.len(), at)?;
+                    }
+                }
+                Happened::Acknowledged { .. } => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Subscription {
+    fn connect_if_due(&mut self) {
+        let now = monotonic_now();
+        if self.connect_at.take_if(|at| *at <= now).is_none() {
+            return;
+        }
+        self.answers = 0;
+        if let Err(code) = self.session.connect() {
+            let reason = self.session.reason(code);
+            self.again(&reason);
+        }
+    }
+
+    fn again(&mut self, reason: &str) {
+        if !std::mem::replace(&mut self.said, true) {
+            let broker = &self.spec.broker;
+            eprintln!("thingbed-workload: no connection to the broker {broker}: {reason}");
+        }
+        self.connect_at = Some(monotonic_now() + AGAIN);
+    }
+
+    fn tend(&mut self) {
+        let now = monotonic_now();
+        if now >= self.tend_at && self.session.descriptor().is_some() {
+            self.session.tend();
+            self.tend_at = now + TEND;
+        }
+    }
+}

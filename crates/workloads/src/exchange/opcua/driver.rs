@@ -1,0 +1,89 @@
+//! The sink, which drives: one Read an exchange.
+
+use super::Options;
+use super::client::{Client, poll};
+use super::events::Events;
+use crate::clock::{Nanos, monotonic_now};
+use crate::error::Error;
+use crate::exchange::failure::{Failure, Reason};
+use crate::exchange::protocol::{Driver, Outcome, Turn};
+use crate::exchange::sections::Section;
+use crate::exchange::spec::{Connection, ExchangeSpec};
+use crate::exchange::watch::Watch;
+use std::ffi::CString;
+
+/// How long the goodbye at the end of all may take, in ms.
+const GOODBYE_MS: u32 = 500;
+
+pub(in crate::exchange) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
+    let options = spec.options::<Options>()?.checked()?;
+    let url = format!("opc.tcp://{}:{}", spec.peers[0].address, spec.port);
+    let url = CString::new(url).map_err(|error| Error::protocol("name the server", error))?;
+    let (sizes, kept) = (spec.sizes.clone(), spec.connection == Connection::Kept);
+    Ok(Box::new(Sink { client: None, events: Events::start()?, url, sizes, options, kept }))
+}
+
+struct Sink {
+    /// Before the loop that it runs on: fields go in this order.
+    client: Option<Client>,
+    events: Events,
+    url: CString,
+    sizes: Vec<usize>,
+    options: Options,
+    kept: bool,
+}
+
+impl Driver for Sink {
+    fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
+        if self.kept {
+            self.client = Some(Client::connect(&self.events, &self.url, turn)?);
+        }
+        Ok(())
+    }
+
+    fn exchange(&mut self, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
+        let place = self.sizes.iter().position(|size| *size == turn.size);
+        let place = place.ok_or_else(|| Failure::of(Reason::Other, "a size that nobody has"))?;
+        let mut client = match self.client.take().filter(Client::is_connected) {
+            Some(client) => client,
+            None => Client::connect(&self.events, &self.url, turn)?,
+        };
+        turn.enter(Section::Payload);
+        let got = client.read(&self.events, place, &self.options, turn)?;
+        turn.check(&got.payload)?;
+        if self.kept {
+            self.client = Some(client);
+        } else {
+            client.disconnect(&self.events, turn)?;
+        }
+        Ok(Outcome { received: Some(got.at) })
+    }
+
+    fn rest(&mut self, watch: &mut Watch<'_>, until: Nanos) -> Result<(), Failure> {
+        // Whoever keeps a session has to keep its channel alive.
+        while self.client.is_some() {
+            self.events.turn();
+            let mut set = [poll(self.events.descriptor())];
+            let due = self.events.next();
+            if due >= until {
+                watch.wait(&mut set, Some(until))?;
+                if set[0].revents == 0 {
+                    break;
+                }
+            } else {
+                watch.wait(&mut set, Some(due))?;
+            }
+            if monotonic_now() >= until {
+                break;
+            }
+        }
+        watch.sleep(until)
+    }
+
+    fn tear_down(&mut self) {
+        if let Some(client) = &self.client {
+            client.say_goodbye(GOODBYE_MS);
+        }
+        self.client = None;
+    }
+}

@@ -1,0 +1,251 @@
+//! open62541's event loop, waited for from outside, and its TCP connections, watched
+//! where they open and close.
+
+use super::status;
+use crate::clock::{Nanos, monotonic_now};
+use crate::error::Error;
+use open62541_sys::*;
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::ffi::c_void;
+use std::os::fd::RawFd;
+use std::path::Path;
+use std::ptr;
+
+type Open = unsafe extern "C" fn(
+    *mut UA_ConnectionManager,
+    *const UA_KeyValueMap,
+    *mut c_void,
+    *mut c_void,
+    UA_ConnectionManager_connectionCallback,
+) -> UA_StatusCode;
+type Close = unsafe extern "C" fn(*mut UA_ConnectionManager, usize) -> UA_StatusCode;
+
+/// What the library does with TCP, and what we want of it.
+#[derive(Default)]
+struct Watched {
+    open: Option<Open>,
+    close: Option<Close>,
+    heard: UA_ConnectionManager_connectionCallback,
+    /// The connection that was asked for last: its descriptor.
+    socket: Option<RawFd>,
+    /// How many more the library may ask for; any number where nothing is said.
+    left: Option<u32>,
+    /// Whether connections are left open where the library would close them.
+    hold: bool,
+    /// One that is.
+    held: Option<(*mut UA_ConnectionManager, usize)>,
+}
+
+thread_local! {
+    /// The library hands its own structures to callbacks and nothing of ours, and a
+    /// program has one event loop.
+    static WATCHED: RefCell<Watched> = RefCell::default();
+}
+
+/// The library's event loop. It must outlive the client or server that it is lent to.
+pub(super) struct Events {
+    raw: *mut UA_EventLoop,
+    /// Readable when the loop has something to do. The library has no call that tells
+    /// it: found by looking which descriptor is new.
+    epoll: RawFd,
+}
+
+impl Events {
+    /// Makes and starts a loop that knows TCP.
+    pub(super) fn start() -> Result<Self, Error> {
+        let failed = |why: String| Error::protocol("start the loop of open62541", why);
+        let before = polls().map_err(failed)?;
+        // SAFETY: the library makes the parts, which it links to each other; each is
+        // looked at before it is used, and the name lives over the call.
+        let raw = unsafe {
+            let raw = UA_EventLoop_new_POSIX(log());
+            let mut name = *b"tcp";
+            let manager = UA_ConnectionManager_new_POSIX_TCP(text(&mut name));
+            if raw.is_null() || manager.is_null() {
+                return Err(failed("no memory".into()));
+            }
+            WATCHED.with_borrow_mut(|watched| {
+                watched.open = (*manager).openConnection.replace(open);
+                watched.close = (*manager).closeConnection.replace(close);
+            });
+            let register = (*raw).registerEventSource.map(|call| call(raw, manager.cast()));
+            let started = (*raw).start.map(|call| call(raw));
+            for status in [register, started] {
+                match status {
+                    Some(UA_STATUSCODE_GOOD) => {}
+                    Some(status) => return Err(failed(status::name(status))),
+                    None => return Err(failed("a part of it is missing".into())),
+                }
+            }
+            raw
+        };
+        let after = polls().map_err(failed)?;
+        match after.difference(&before).next() {
+            Some(&epoll) => Ok(Self { raw, epoll }),
+            None => Err(failed("it polls no descriptor".into())),
+        }
+    }
+
+    /// For the library's configurations.
+    pub(super) fn raw(&self) -> *mut UA_EventLoop {
+        self.raw
+    }
+
+    /// The descriptor to wait on.
+    pub(super) fn descriptor(&self) -> RawFd {
+        self.epoll
+    }
+
+    /// Does what there is to do, without waiting.
+    pub(super) fn turn(&self) {
+        // SAFETY: the loop lives as long as this. What it calls back are functions of
+        // the library and of this module.
+        let status = unsafe { (*self.raw).run.map(|call| call(self.raw, 0)) };
+        debug_assert!(status.is_some());
+    }
+
+    /// When it has something to do by its clock.
+    pub(super) fn next(&self) -> Nanos {
+        // SAFETY: as above.
+        let gap = unsafe {
+            let next = (*self.raw).nextTimer.map_or(i64::MAX, |call| call(self.raw));
+            let now = (*self.raw).dateTime_nowMonotonic.map_or(0, |call| call(self.raw));
+            next.saturating_sub(now).max(0)
+        };
+        // The library counts in steps of 100 ns.
+        monotonic_now().saturating_add((gap as Nanos).saturating_mul(100))
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        const TURNS: u32 = 100;
+        // SAFETY: nobody has the loop any more; it is freed once it has stopped.
+        unsafe {
+            if let Some(stop) = (*self.raw).stop {
+                stop(self.raw);
+            }
+            for _ in 0..TURNS {
+                if ptr::read_volatile(&raw const (*self.raw).state)
+                    == UA_EventLoopState::UA_EVENTLOOPSTATE_STOPPED
+                {
+                    break;
+                }
+                self.turn();
+            }
+            if let Some(free) = (*self.raw).free {
+                free(self.raw);
+            }
+        }
+    }
+}
+
+/// The descriptor of the connection that was asked for last; forgets it.
+pub(super) fn take_socket() -> Option<RawFd> {
+    WATCHED.with_borrow_mut(|watched| watched.socket.take())
+}
+
+/// Lets the library ask for so many connections from now on, where it would ask again
+/// and again without a pause.
+pub(super) fn allow(connections: u32) {
+    WATCHED.with_borrow_mut(|watched| watched.left = Some(connections));
+}
+
+/// Leaves connections open where the library would close them, or no more.
+pub(super) fn hold(hold: bool) {
+    WATCHED.with_borrow_mut(|watched| watched.hold = hold);
+}
+
+/// Whether one is left open.
+pub(super) fn is_holding() -> bool {
+    WATCHED.with_borrow(|watched| watched.held.is_some())
+}
+
+/// Has the library close what was left open.
+pub(super) fn release() {
+    hold(false);
+    let (held, close) = WATCHED.with_borrow_mut(|watched| (watched.held.take(), watched.close));
+    if let (Some((manager, id)), Some(close)) = (held, close) {
+        // SAFETY: the library gave us both for this very call, and its loop lives.
+        unsafe { close(manager, id) };
+    }
+}
+
+/// Takes note of a connection's descriptor, which is its name in the library.
+unsafe extern "C" fn open(
+    manager: *mut UA_ConnectionManager,
+    params: *const UA_KeyValueMap,
+    application: *mut c_void,
+    context: *mut c_void,
+    heard: UA_ConnectionManager_connectionCallback,
+) -> UA_StatusCode {
+    let open = WATCHED.with_borrow_mut(|watched| {
+        watched.heard = heard;
+        if let Some(left) = &mut watched.left {
+            *left = left.checked_sub(1)?;
+        }
+        watched.open
+    });
+    let Some(open) = open else { return UA_STATUSCODE_BADCONNECTIONCLOSED };
+    // SAFETY: the library's own function, with what it was to be called with.
+    unsafe { open(manager, params, application, context, Some(hear)) }
+}
+
+unsafe extern "C" fn hear(
+    manager: *mut UA_ConnectionManager,
+    id: usize,
+    application: *mut c_void,
+    context: *mut *mut c_void,
+    state: UA_ConnectionState,
+    params: *const UA_KeyValueMap,
+    message: UA_ByteString,
+) {
+    let heard = WATCHED.with_borrow_mut(|watched| {
+        if state == UA_ConnectionState::UA_CONNECTIONSTATE_OPENING {
+            watched.socket = RawFd::try_from(id).ok();
+        }
+        watched.heard
+    });
+    if let Some(heard) = heard {
+        // SAFETY: as in `open`.
+        unsafe { heard(manager, id, application, context, state, params, message) }
+    }
+}
+
+unsafe extern "C" fn close(manager: *mut UA_ConnectionManager, id: usize) -> UA_StatusCode {
+    let close = WATCHED.with_borrow_mut(|watched| {
+        if watched.hold {
+            watched.held = Some((manager, id));
+            return None;
+        }
+        watched.close
+    });
+    // SAFETY: as in `open`.
+    close.map_or(UA_STATUSCODE_GOOD, |close| unsafe { close(manager, id) })
+}
+
+/// The descriptors of this process that epoll made.
+fn polls() -> Result<HashSet<RawFd>, String> {
+    let folder = std::fs::read_dir("/proc/self/fd").map_err(|error| error.to_string())?;
+    let number = |name: &std::ffi::OsStr| name.to_str().and_then(|name| name.parse().ok());
+    Ok(folder
+        .flatten()
+        .filter(|entry| {
+            std::fs::read_link(entry.path())
+                .is_ok_and(|to| to == Path::new("anon_inode:[eventpoll]"))
+        })
+        .filter_map(|entry| number(&entry.file_name()))
+        .collect())
+}
+
+/// Where the library tells what troubles it: standard output.
+pub(super) fn log() -> *mut UA_Logger {
+    // SAFETY: makes a new one, which its owner frees.
+    unsafe { UA_Log_Stdout_new(UA_LogLevel::UA_LOGLEVEL_ERROR) }
+}
+
+/// A text for a call that only looks at it, and as long as `bytes` lives.
+pub(super) fn text(bytes: &mut [u8]) -> UA_String {
+    UA_String { length: bytes.len(), data: bytes.as_mut_ptr() }
+}

@@ -1,0 +1,192 @@
+//! The source, which drives: a stream an exchange.
+
+use super::{HEADER, SPEAKS, certificates, checked, failure, setting_up, transport};
+use crate::clock::{MILLISECOND, Nanos, monotonic_now};
+use crate::error::Error;
+use crate::exchange::failure::{Failure, Reason};
+use crate::exchange::protocol::{Driver, Outcome, Turn};
+use crate::exchange::reactor::Reactor;
+use crate::exchange::sections::Section;
+use crate::exchange::spec::{Connection as Lasting, ExchangeSpec};
+use crate::exchange::watch::Watch;
+use quinn::crypto::rustls::QuicClientConfig;
+use quinn::{
+    ClientConfig, ConnectError, Connection, ConnectionError, Endpoint, ReadExactError, VarInt,
+    WriteError,
+};
+use rustls::RootCertStore;
+use rustls::crypto::ring::default_provider;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Bounds of the wait for the last datagram to leave.
+const LEAVING: Duration = Duration::from_millis(1);
+const LOOKS: u32 = 100;
+
+pub(in crate::exchange) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
+    let options = checked(spec)?;
+    let Some(tls) = &spec.tls else {
+        return Err(Error::protocol("exchange by quic", "no certificates; it has no way without"));
+    };
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(&tls.ca)? {
+        roots.add(certificate).map_err(setting_up)?;
+    }
+    let mut crypto = rustls::ClientConfig::builder_with_provider(default_provider().into())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(setting_up)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    crypto.alpn_protocols = vec![SPEAKS.to_vec()];
+    crypto.enable_early_data = options.early_data;
+    let crypto = QuicClientConfig::try_from(crypto).map_err(setting_up)?;
+    let mut config = ClientConfig::new(Arc::new(crypto));
+    config.transport_config(Arc::new(transport(spec, options)));
+    let reactor = Reactor::new()?;
+    let endpoint = {
+        let _within = reactor.runtime().enter();
+        let endpoint = Endpoint::client(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
+        let mut endpoint = endpoint.map_err(Error::io("open a socket for QUIC"))?;
+        endpoint.set_default_client_config(config);
+        endpoint
+    };
+    let peer = &spec.peers[0];
+    Ok(Box::new(Source {
+        connection: None,
+        endpoint,
+        reactor,
+        to: SocketAddr::from((peer.address, spec.port)),
+        name: peer.name.clone(),
+        kept: spec.connection == Lasting::Kept,
+        early: options.early_data,
+    }))
+}
+
+struct Source {
+    connection: Option<Connection>,
+    endpoint: Endpoint,
+    reactor: Reactor,
+    to: SocketAddr,
+    /// What the sink's certificate must name.
+    name: String,
+    kept: bool,
+    early: bool,
+}
+
+impl Driver for Source {
+    fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
+        if self.kept {
+            self.connection = Some(self.connect(turn)?);
+        }
+        Ok(())
+    }
+
+    fn exchange(&mut self, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
+        let is_open = |connection: &Connection| connection.close_reason().is_none();
+        let connection = match self.connection.take().filter(is_open) {
+            Some(connection) => connection,
+            None => {
+                turn.enter(Section::TransportConnect);
+                self.connect(turn)?
+            }
+        };
+        turn.enter(Section::Payload);
+        let sent = self.send(&connection, turn);
+        if sent.is_ok() && self.kept {
+            self.connection = Some(connection);
+            return sent;
+        }
+        if sent.is_ok() {
+            turn.enter(Section::TransportClose);
+        }
+        self.close(&connection, turn)?;
+        sent
+    }
+
+    fn rest(&mut self, watch: &mut Watch<'_>, until: Nanos) -> Result<(), Failure> {
+        // The runtime's clock knows milliseconds; the rest is slept to the point.
+        let soon = until.saturating_sub(3 * MILLISECOND);
+        if soon > monotonic_now() {
+            self.reactor.run(watch, Some(soon), std::future::pending::<()>())?;
+        }
+        watch.sleep(until)
+    }
+
+    fn tear_down(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            self.reactor.runtime().block_on(leave(&connection));
+        }
+    }
+}
+
+impl Source {
+    fn connect(&self, turn: &mut Turn<'_, '_>) -> Result<Connection, Failure> {
+        let (to, name) = (self.to, &self.name);
+        self.reactor.finish(turn.watch, turn.deadline, async {
+            let connecting = self.endpoint.connect(to, name).map_err(|error| match error {
+                ConnectError::InvalidRemoteAddress(_) => {
+                    Failure::of(Reason::Unreachable, format!("connect to {to}: {error}"))
+                }
+                _ => Failure::of(Reason::Unsupported, format!("connect to {to}: {error}")),
+            })?;
+            let connecting = match self.early {
+                // Payload can go at once where the sink is known from before.
+                true => match connecting.into_0rtt() {
+                    Ok((connection, _)) => return Ok(connection),
+                    Err(connecting) => connecting,
+                },
+                false => connecting,
+            };
+            connecting.await.map_err(|error| failure(&format!("connect to {to}"), &error))
+        })
+    }
+
+    fn send(&self, connection: &Connection, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
+        let number = (turn.number as u32).to_be_bytes();
+        let payload = turn.payload();
+        let lost = |error: &ConnectionError| failure("exchange", error);
+        self.reactor.finish(turn.watch, turn.deadline, async {
+            let (mut out, mut back) = connection.open_bi().await.map_err(|error| lost(&error))?;
+            let unsent = |error: WriteError| match error {
+                WriteError::ConnectionLost(error) => lost(&error),
+                error => Failure::of(Reason::Rejected, format!("send: {error}")),
+            };
+            out.write_all(&number).await.map_err(unsent)?;
+            out.write_all(&payload).await.map_err(unsent)?;
+            // One that was finished before is finished.
+            let _ = out.finish();
+            let mut answer = [0; HEADER];
+            back.read_exact(&mut answer).await.map_err(|error| match error {
+                ReadExactError::ReadError(quinn::ReadError::ConnectionLost(error)) => lost(&error),
+                error => Failure::of(Reason::Rejected, format!("receive: {error}")),
+            })?;
+            match answer == number {
+                true => Ok(Outcome::default()),
+                false => Err(Failure::corrupt("the answer is that of another exchange")),
+            }
+        })
+    }
+
+    /// Says goodbye, which nobody answers.
+    fn close(&self, connection: &Connection, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
+        self.reactor.run(turn.watch, None, leave(connection)).map(|_| ())
+    }
+}
+
+/// Closes a connection and waits until the word of it has left this node.
+async fn leave(connection: &Connection) {
+    if connection.close_reason().is_some() {
+        return;
+    }
+    let before = connection.stats().udp_tx.datagrams;
+    connection.close(VarInt::from_u32(0), b"");
+    for _ in 0..LOOKS {
+        tokio::task::yield_now().await;
+        if connection.stats().udp_tx.datagrams > before {
+            return;
+        }
+        sleep(LEAVING).await;
+    }
+}

@@ -1,0 +1,133 @@
+//! The sink, which serves: takes what each stream brings, and answers.
+
+use super::{HEADER, SPEAKS, certificates, checked, setting_up, transport, wrong};
+use crate::clock::{Nanos, monotonic_now};
+use crate::error::Error;
+use crate::exchange::body::Body;
+use crate::exchange::log::Receipts;
+use crate::exchange::protocol::Server;
+use crate::exchange::reactor::Reactor;
+use crate::exchange::spec::ExchangeSpec;
+use crate::exchange::tcp::short;
+use crate::exchange::watch::Watch;
+use quinn::crypto::rustls::QuicServerConfig;
+use quinn::{Endpoint, ServerConfig};
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
+use std::net::UdpSocket;
+use std::sync::Arc;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+pub(in crate::exchange) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
+    let options = checked(spec)?;
+    let Some((cert, key)) =
+        spec.tls.as_ref().and_then(|tls| tls.cert.as_ref().zip(tls.key.as_ref()))
+    else {
+        return Err(Error::protocol("exchange by quic", "no certificate; it has no way without"));
+    };
+    let key = PrivateKeyDer::from_pem_file(key)
+        .map_err(wrong(format!("read a key from {}", key.display())))?;
+    let mut crypto = rustls::ServerConfig::builder_with_provider(default_provider().into())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(setting_up)?
+        .with_no_client_auth()
+        .with_single_cert(certificates(cert)?, key)
+        .map_err(setting_up)?;
+    crypto.alpn_protocols = vec![SPEAKS.to_vec()];
+    crypto.max_early_data_size = if options.early_data { u32::MAX } else { 0 };
+    let crypto = QuicServerConfig::try_from(crypto).map_err(setting_up)?;
+    let mut config = ServerConfig::with_crypto(Arc::new(crypto));
+    config.transport_config(Arc::new(transport(spec, options)));
+    let socket = UdpSocket::bind((spec.address, spec.port)).map_err(|source| {
+        let tried = format!("listen on {}:{} for QUIC", spec.address, spec.port);
+        Error::Address { tried, source }
+    })?;
+    let reactor = Reactor::new()?;
+    let endpoint = {
+        let _within = reactor.runtime().enter();
+        let runtime = Arc::new(quinn::TokioRuntime);
+        let endpoint =
+            Endpoint::new(quinn::EndpointConfig::default(), Some(config), socket, runtime);
+        endpoint.map_err(Error::io("open a socket for QUIC"))?
+    };
+    Ok(Box::new(Sink { endpoint, reactor, spec: Arc::new(spec.clone()) }))
+}
+
+struct Sink {
+    endpoint: Endpoint,
+    reactor: Reactor,
+    spec: Arc<ExchangeSpec>,
+}
+
+/// A payload that has come: from whom, its number, its length, when.
+type Receipt = (String, u64, usize, Nanos);
+
+impl Server for Sink {
+    fn serve(&mut self, watch: &mut Watch<'_>, receipts: &mut Receipts) -> Result<(), Error> {
+        let (notes, mut noted) = unbounded_channel();
+        let body = Arc::new(Body::new(self.spec.seed, self.spec.longest()));
+        let accepting = accept(self.endpoint.clone(), Arc::clone(&self.spec), body, notes);
+        self.reactor.runtime().spawn(accepting);
+        watch.ready()?;
+        loop {
+            match self.reactor.run(watch, None, noted.recv()) {
+                Ok(Some(Some((peer, number, size, at)))) => {
+                    receipts.note(&peer, Some(number), size, at)?;
+                }
+                Ok(_) => {
+                    let why = "nobody accepts them any more";
+                    return Err(Error::protocol("wait for connections", why));
+                }
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Takes every connection that comes, each by itself.
+async fn accept(
+    endpoint: Endpoint,
+    spec: Arc<ExchangeSpec>,
+    body: Arc<Body>,
+    notes: UnboundedSender<Receipt>,
+) {
+    while let Some(incoming) = endpoint.accept().await {
+        let (spec, body, notes) = (Arc::clone(&spec), Arc::clone(&body), notes.clone());
+        tokio::spawn(async move {
+            let peer = spec.name_of(incoming.remote_address().ip());
+            let Ok(connecting) = incoming.accept() else { return };
+            // What comes early is taken before the handshake is whole.
+            let connection = match connecting.into_0rtt() {
+                Ok((connection, _)) => connection,
+                Err(connecting) => match connecting.await {
+                    Ok(connection) => connection,
+                    Err(_) => return,
+                },
+            };
+            while let Ok(stream) = connection.accept_bi().await {
+                let (peer, body, notes) = (peer.clone(), Arc::clone(&body), notes.clone());
+                tokio::spawn(serve_stream(stream, spec.longest(), peer, body, notes));
+            }
+        });
+    }
+}
+
+/// Takes a payload and answers. What is not ours has no answer but the stream's end.
+async fn serve_stream(
+    (mut out, mut back): (quinn::SendStream, quinn::RecvStream),
+    longest: usize,
+    peer: String,
+    body: Arc<Body>,
+    notes: UnboundedSender<Receipt>,
+) {
+    let Ok(message) = back.read_to_end(HEADER + longest).await else { return };
+    let at = monotonic_now();
+    let Some((header, payload)) = message.split_first_chunk::<HEADER>() else { return };
+    let Some(known) = body.number(payload) else { return };
+    let number = known.unwrap_or_else(|| u64::from(short(header)));
+    let _ = notes.send((peer, number, payload.len(), at));
+    let _ = out.write_all(header).await;
+    let _ = out.finish();
+    let _ = out.stopped().await;
+}

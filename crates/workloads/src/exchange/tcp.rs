@@ -1,0 +1,178 @@
+//! Plain TCP: the payload behind eight bytes, its number and its length; the sink
+//! answers with four, the number.
+
+use super::failure::Failure;
+use super::log::Receipts;
+use super::protocol::{Driver, Outcome, Server, Turn};
+use super::sections::Section;
+use super::spec::{Connection, ExchangeSpec};
+use super::stream;
+use super::watch::Watch;
+use crate::clock::monotonic_now;
+use crate::error::Error;
+use crate::exchange::body::Body;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+
+/// Bytes before each payload.
+const HEADER: usize = 8;
+/// Bytes of the answer.
+const ANSWER: usize = 4;
+
+pub(super) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
+    spec.options::<NoOptions>()?;
+    let (host, port) = (spec.peers[0].address, spec.port);
+    Ok(Box::new(Source { host, port, kept: spec.connection == Connection::Kept, stream: None }))
+}
+
+pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
+    spec.options::<NoOptions>()?;
+    let listener = TcpListener::bind((spec.address, spec.port)).map_err(|source| {
+        let tried = format!("listen on {}:{}", spec.address, spec.port);
+        Error::Address { tried, source }
+    })?;
+    listener.set_nonblocking(true).map_err(Error::io("make a socket not wait"))?;
+    let body = Body::new(spec.seed, spec.longest());
+    Ok(Box::new(Sink { spec: spec.clone(), listener, body, callers: Vec::new() }))
+}
+
+/// There is nothing to choose.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NoOptions {}
+
+struct Source {
+    host: Ipv4Addr,
+    port: u16,
+    kept: bool,
+    stream: Option<TcpStream>,
+}
+
+impl Driver for Source {
+    fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
+        if self.kept {
+            self.stream = Some(stream::connect(turn, self.host, self.port)?);
+        }
+        Ok(())
+    }
+
+    fn exchange(&mut self, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
+        let stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => {
+                turn.enter(Section::TransportConnect);
+                stream::connect(turn, self.host, self.port)?
+            }
+        };
+        turn.enter(Section::Payload);
+        let number = (turn.number as u32).to_be_bytes();
+        let mut message = Vec::with_capacity(HEADER + turn.size);
+        message.extend_from_slice(&number);
+        message.extend_from_slice(&(turn.size as u32).to_be_bytes());
+        message.extend_from_slice(&turn.payload());
+        stream::write(turn, &stream, &message)?;
+        let mut answer = [0; ANSWER];
+        stream::fill(turn, &stream, &mut answer)?;
+        if answer != number {
+            return Err(Failure::corrupt("the answer is that of another exchange"));
+        }
+        if self.kept {
+            self.stream = Some(stream);
+        } else {
+            turn.enter(Section::TransportClose);
+            stream::close(turn, stream)?;
+        }
+        Ok(Outcome::default())
+    }
+}
+
+struct Sink {
+    spec: ExchangeSpec,
+    listener: TcpListener,
+    body: Body,
+    callers: Vec<Caller>,
+}
+
+/// A connection, and what has come of a message.
+struct Caller {
+    stream: TcpStream,
+    peer: String,
+    had: Vec<u8>,
+}
+
+impl Server for Sink {
+    fn serve(&mut self, watch: &mut Watch<'_>, receipts: &mut Receipts) -> Result<(), Error> {
+        watch.ready()?;
+        let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        loop {
+            let mut set = vec![entry(self.listener.as_raw_fd())];
+            set.extend(self.callers.iter().map(|caller| entry(caller.stream.as_raw_fd())));
+            if watch.wait(&mut set, None).is_err() {
+                return Ok(());
+            }
+            let ready = |place: usize| set[place].revents != 0;
+            let mut place = 0;
+            let mut failure = None;
+            let (longest, body) = (self.spec.longest(), &self.body);
+            self.callers.retain_mut(|caller| {
+                place += 1;
+                !ready(place)
+                    || caller.turn(longest, body, receipts).unwrap_or_else(|error| {
+                        failure = Some(error);
+                        false
+                    })
+            });
+            if let Some(error) = failure {
+                return Err(error);
+            }
+            while let Ok((stream, from)) = self.listener.accept() {
+                let fit = stream.set_nonblocking(true).and(stream.set_nodelay(true));
+                if fit.is_ok() {
+                    let peer = self.spec.name_of(from.ip());
+                    self.callers.push(Caller { stream, peer, had: Vec::new() });
+                }
+            }
+        }
+    }
+}
+
+impl Caller {
+    /// Takes in what has come; says whether the connection goes on.
+    fn turn(&mut self, longest: usize, body: &Body, to: &mut Receipts) -> Result<bool, Error> {
+        let mut buffer = [0; 16_384];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return Ok(false),
+                Ok(n) => self.had.extend_from_slice(&buffer[..n]),
+                Err(error) if stream::passing(&error) => return Ok(true),
+                Err(_) => return Ok(false),
+            }
+            while let Some((header, rest)) = self.had.split_first_chunk::<HEADER>() {
+                let (number, size) = header.split_at(ANSWER);
+                let size = u32::from_be_bytes([size[0], size[1], size[2], size[3]]) as usize;
+                // A stranger may say anything.
+                if size > longest {
+                    return Ok(false);
+                }
+                let Some(payload) = rest.get(..size) else { break };
+                let at = monotonic_now();
+                // What is not ours has no answer, so that its driver notices.
+                let Some(known) = body.number(payload) else { return Ok(false) };
+                // Four bytes always find room in a connection that waits for them.
+                let answered = self.stream.write(number).is_ok_and(|n| n == ANSWER);
+                let whole = known.unwrap_or_else(|| u64::from(short(number)));
+                to.note(&self.peer, Some(whole), size, at)?;
+                if !answered {
+                    return Ok(false);
+                }
+                self.had.drain(..HEADER + size);
+            }
+        }
+    }
+}
+
+/// A message's number, as its header has it.
+pub(super) fn short(number: &[u8]) -> u32 {
+    number.first_chunk().map_or(0, |four| u32::from_be_bytes(*four))
+}

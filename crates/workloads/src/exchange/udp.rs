@@ -1,0 +1,121 @@
+//! Plain UDP: a datagram with four bytes before the payload, its number, and the
+//! sink's answer of the same four. Nothing is sent again.
+
+use super::body::Body;
+use super::failure::{Failure, Reason};
+use super::log::Receipts;
+use super::protocol::{Driver, Outcome, Server, Turn};
+use super::sections::Section;
+use super::spec::{Connection, ExchangeSpec};
+use super::stream::passing;
+use super::tcp::{NoOptions, short};
+use super::watch::Watch;
+use crate::clock::monotonic_now;
+use crate::error::Error;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+
+/// Bytes before each payload, and of the answer.
+const HEADER: usize = 4;
+/// The longest payload: a datagram over IPv4 has 65,507 bytes.
+const LONGEST: usize = 65_507 - HEADER;
+
+pub(super) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
+    spec.options::<NoOptions>()?;
+    let to = SocketAddr::from((spec.peers[0].address, spec.port));
+    Ok(Box::new(Source { to, kept: spec.connection == Connection::Kept, socket: None }))
+}
+
+pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
+    spec.options::<NoOptions>()?;
+    let socket = UdpSocket::bind((spec.address, spec.port)).map_err(|source| {
+        let tried = format!("listen on {}:{} for datagrams", spec.address, spec.port);
+        Error::Address { tried, source }
+    })?;
+    socket.set_nonblocking(true).map_err(Error::io("make a socket not wait"))?;
+    Ok(Box::new(Sink { spec: spec.clone(), socket, body: Body::new(spec.seed, spec.longest()) }))
+}
+
+struct Source {
+    to: SocketAddr,
+    /// Whether all exchanges have one socket, and so one port.
+    kept: bool,
+    socket: Option<UdpSocket>,
+}
+
+impl Source {
+    fn open(&self) -> Result<UdpSocket, Failure> {
+        let failed = || Failure::io("open a socket");
+        let socket = UdpSocket::bind("0.0.0.0:0").map_err(failed())?;
+        socket.set_nonblocking(true).map_err(failed())?;
+        socket.connect(self.to).map_err(Failure::io(&format!("send to {}", self.to)))?;
+        Ok(socket)
+    }
+}
+
+impl Driver for Source {
+    fn exchange(&mut self, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
+        if turn.size > LONGEST {
+            let why = format!("a datagram has room for {LONGEST} B of payload");
+            return Err(Failure::of(Reason::Unsupported, why));
+        }
+        let socket = match self.socket.take() {
+            Some(socket) => socket,
+            None => self.open()?,
+        };
+        turn.enter(Section::Payload);
+        let number = (turn.number as u32).to_be_bytes();
+        let message = [&number[..], &turn.payload()].concat();
+        while let Err(error) = socket.send(&message) {
+            match passing(&error) {
+                true => turn.wait(socket.as_raw_fd(), libc::POLLOUT)?,
+                // The kernel tells here of what befell the datagram before.
+                false => return Err(Failure::io("send")(error)),
+            }
+        }
+        loop {
+            turn.wait(socket.as_raw_fd(), libc::POLLIN)?;
+            let mut answer = [0; HEADER + 1];
+            match socket.recv(&mut answer) {
+                Ok(HEADER) if answer[..HEADER] == number => break,
+                // An answer that comes too late, or a stranger's.
+                Ok(_) => {}
+                Err(error) if passing(&error) => {}
+                Err(error) => return Err(Failure::io("receive")(error)),
+            }
+        }
+        if self.kept {
+            self.socket = Some(socket);
+        }
+        Ok(Outcome::default())
+    }
+}
+
+struct Sink {
+    spec: ExchangeSpec,
+    socket: UdpSocket,
+    body: Body,
+}
+
+impl Server for Sink {
+    fn serve(&mut self, watch: &mut Watch<'_>, receipts: &mut Receipts) -> Result<(), Error> {
+        watch.ready()?;
+        let mut buffer = vec![0; 65_536];
+        let events = libc::POLLIN;
+        let fd = self.socket.as_raw_fd();
+        while watch.wait(&mut [libc::pollfd { fd, events, revents: 0 }], None).is_ok() {
+            // An error is of a datagram before, and says nothing of this.
+            let Ok((length, from)) = self.socket.recv_from(&mut buffer) else { continue };
+            let at = monotonic_now();
+            let Some((header, payload)) = buffer[..length].split_first_chunk::<HEADER>() else {
+                continue;
+            };
+            let Some(known) = self.body.number(payload) else { continue };
+            // What finds no room is lost, as datagrams are.
+            let _ = self.socket.send_to(header, from);
+            let number = known.unwrap_or_else(|| u64::from(short(header)));
+            receipts.note(&self.spec.name_of(from.ip()), Some(number), payload.len(), at)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,134 @@
+//! Waiting for descriptors, for a moment, and for the word to stop.
+
+use super::failure::{Failure, Reason};
+use crate::clock::{Nanos, monotonic_now};
+use crate::control::{Control, Order, Said};
+use crate::error::Error;
+use crate::wait::{next_wake, poll};
+use std::os::fd::RawFd;
+
+/// The control channel, listened to wherever a side waits.
+pub struct Watch<'c> {
+    control: &'c mut Control,
+    start: Option<Nanos>,
+    stopped: bool,
+    ready: bool,
+    set: Vec<libc::pollfd>,
+}
+
+impl<'c> Watch<'c> {
+    pub(super) fn new(control: &'c mut Control) -> Self {
+        Self { control, start: None, stopped: false, ready: false, set: Vec::new() }
+    }
+
+    /// Says that this side can be reached, or has reached the other.
+    ///
+    /// # Errors
+    /// When the control channel is broken.
+    pub fn ready(&mut self) -> Result<(), Error> {
+        match std::mem::replace(&mut self.ready, true) {
+            true => Ok(()),
+            false => self.control.say(&Said::Ready {}),
+        }
+    }
+
+    pub(super) fn say(&mut self, said: &Said) -> Result<(), Error> {
+        self.control.say(said)
+    }
+
+    /// Whether the word to stop has come.
+    pub fn stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// When the schedules begin, once that is known.
+    pub(super) fn start(&self) -> Option<Nanos> {
+        self.start
+    }
+
+    /// Readable when something was said: for a side with a loop of its own, which
+    /// then calls [`Watch::hear`].
+    pub fn descriptor(&self) -> RawFd {
+        self.control.descriptor()
+    }
+
+    /// Takes in what was said. To be called when the descriptor is readable: it would
+    /// wait otherwise.
+    pub fn hear(&mut self) {
+        match self.control.read() {
+            Ok(orders) => {
+                for order in orders {
+                    match order {
+                        Order::Start { at_ns } => {
+                            self.start.get_or_insert(at_ns);
+                        }
+                        Order::Stop {} => self.stopped = true,
+                    }
+                }
+            }
+            // Whoever speaks nonsense is nobody to be waited for.
+            Err(error) => {
+                eprintln!("thingbed-workload: {error}");
+                self.stopped = true;
+            }
+        }
+    }
+
+    /// Waits until one of `set` has what is asked of it, or `until` has come; none
+    /// waits for ever. Says whether it was the former.
+    ///
+    /// # Errors
+    /// When the word to stop comes or has come.
+    pub fn wait(
+        &mut self,
+        set: &mut [libc::pollfd],
+        until: Option<Nanos>,
+    ) -> Result<bool, Failure> {
+        loop {
+            if self.stopped {
+                return Err(Failure::of(Reason::Stopped, "the run was ended"));
+            }
+            let ready = self.look(set, until)?;
+            if ready || until.is_some_and(|until| monotonic_now() >= until) {
+                return Ok(ready);
+            }
+            // The start is news to whoever waits for nothing else.
+            if set.is_empty() && until.is_none() && self.start.is_some() {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Waits for a moment.
+    ///
+    /// # Errors
+    /// When the word to stop comes or has come.
+    pub fn sleep(&mut self, until: Nanos) -> Result<(), Failure> {
+        while monotonic_now() < until {
+            self.wait(&mut [], Some(next_wake(until, monotonic_now())))?;
+        }
+        if self.stopped { Err(Failure::of(Reason::Stopped, "the run was ended")) } else { Ok(()) }
+    }
+
+    fn look(&mut self, set: &mut [libc::pollfd], until: Option<Nanos>) -> Result<bool, Failure> {
+        self.set.clear();
+        self.set.push(libc::pollfd {
+            fd: self.control.descriptor(),
+            events: libc::POLLIN,
+            revents: 0,
+        });
+        self.set.extend_from_slice(set);
+        if !poll(&mut self.set, until).map_err(Failure::io("wait"))? {
+            return Ok(false);
+        }
+        if self.set[0].revents != 0 {
+            self.hear();
+        }
+        let mut ready = false;
+        for (one, seen) in set.iter_mut().zip(&self.set[1..]) {
+            one.revents = seen.revents;
+            ready |= seen.revents != 0;
+        }
+        Ok(ready)
+    }
+}
