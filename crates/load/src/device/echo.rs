@@ -1,0 +1,62 @@
+//! Plain UDP and TCP: what comes is returned.
+
+use super::http::read_on;
+use crate::clock::Nanos;
+use crate::socket::{Batch, Datagrams};
+use std::io::Write;
+use std::net::TcpListener;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+/// It looks for the end so often.
+const LOOK: Nanos = 20_000_000;
+
+/// Returns datagrams until `stop`.
+pub(crate) fn datagrams(socket: &Datagrams, spin: bool, stop: &AtomicBool) {
+    let mut batch = Batch::new(65_536);
+    while !stop.load(Relaxed) {
+        let count = batch.receive(socket, crate::socket::BATCH).unwrap_or(0);
+        let mut sent = 0;
+        while sent < count {
+            sent += batch.send(socket, sent).unwrap_or(1);
+        }
+        if count == 0 && !spin {
+            socket.wait(LOOK);
+        }
+    }
+}
+
+/// Returns the bytes of connections until `stop`.
+pub(crate) fn streams(listener: &TcpListener, stop: &AtomicBool) {
+    thread::scope(|scope| {
+        while !stop.load(Relaxed) {
+            let Ok((mut stream, _)) = listener.accept() else {
+                wait(listener, Duration::from_nanos(LOOK));
+                continue;
+            };
+            scope.spawn(move || {
+                let set = stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true));
+                let look = Some(Duration::from_nanos(LOOK));
+                if set.and_then(|()| stream.set_read_timeout(look)).is_err() {
+                    return;
+                }
+                let mut bytes = Vec::new();
+                while read_on(&mut stream, &mut bytes, stop) {
+                    if stream.write_all(&bytes).is_err() {
+                        return;
+                    }
+                    bytes.clear();
+                }
+            });
+        }
+    });
+}
+
+/// Waits until somebody connects, or a little.
+pub(crate) fn wait(listener: &TcpListener, most: Duration) {
+    let mut entry = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry, which lives over the call.
+    unsafe { libc::poll(&raw mut entry, 1, most.as_millis() as libc::c_int) };
+}

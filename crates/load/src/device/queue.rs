@@ -1,0 +1,132 @@
+//! Requests that wait for a server thread, and those threads.
+
+use super::coap::{Question, reply};
+use super::later::Later;
+use super::station::Station;
+use crate::socket::{Batch, Datagrams};
+use std::collections::VecDeque;
+use std::sync::mpsc::SyncSender;
+use std::sync::{Condvar, Mutex};
+
+/// A request that takes time.
+pub(crate) enum Job {
+    /// Of CoAP, answered by whoever serves it.
+    Coap(Question),
+    /// Of HTTP, answered by the connection's own thread.
+    Http {
+        /// Which resource.
+        resource: usize,
+        /// Told when it has been served.
+        done: SyncSender<()>,
+    },
+}
+
+/// Requests in the order they came, a limited number.
+pub(crate) struct Queue {
+    jobs: Mutex<State>,
+    come: Condvar,
+    most: usize,
+}
+
+struct State {
+    waiting: VecDeque<Job>,
+    serving: usize,
+    closed: bool,
+}
+
+impl Queue {
+    /// A queue that holds so many, those that are served included.
+    pub fn new(most: usize) -> Self {
+        let state = State { waiting: VecDeque::new(), serving: 0, closed: false };
+        Self { jobs: Mutex::new(state), come: Condvar::new(), most }
+    }
+
+    /// Adds a request, if there is room; whether there was.
+    pub fn push(&self, job: Job) -> bool {
+        let Ok(mut state) = self.jobs.lock() else { return false };
+        if state.closed || state.waiting.len() + state.serving >= self.most {
+            return false;
+        }
+        state.waiting.push_back(job);
+        drop(state);
+        self.come.notify_one();
+        true
+    }
+
+    /// Waits for a request; nothing when the end has come.
+    fn pop(&self) -> Option<Job> {
+        let mut state = self.jobs.lock().ok()?;
+        loop {
+            if state.closed {
+                return None;
+            }
+            if let Some(job) = state.waiting.pop_front() {
+                state.serving += 1;
+                return Some(job);
+            }
+            state = self.come.wait(state).ok()?;
+        }
+    }
+
+    fn served(&self) {
+        if let Ok(mut state) = self.jobs.lock() {
+            state.serving -= 1;
+        }
+    }
+
+    /// Lets all threads end.
+    pub fn close(&self) {
+        if let Ok(mut state) = self.jobs.lock() {
+            state.closed = true;
+            state.waiting.clear();
+        }
+        self.come.notify_all();
+    }
+}
+
+/// A server thread: one request after another.
+pub(crate) fn work(queue: &Queue, station: &Station, coap: Option<&Datagrams>, later: &Later) {
+    let mut out = Batch::new(2_048);
+    while let Some(job) = queue.pop() {
+        match job {
+            Job::Http { resource, done } => {
+                station.spend(resource, station.time(resource));
+                queue.served();
+                let _ = done.send(());
+            }
+            Job::Coap(question) => {
+                let time = station.time(question.resource);
+                let Some(socket) = coap else { return };
+                let question = question.before(time, socket, &mut out);
+                station.spend(question.resource, time);
+                // Before the answer: whoever asks again at once finds room.
+                queue.served();
+                reply(&question, station, later, &mut out);
+                let _ = out.send(socket, 0);
+                out.clear();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::sync_channel;
+
+    #[test]
+    fn a_full_queue_takes_no_more_and_served_ones_make_room() {
+        let (done, _) = sync_channel(1);
+        let job = || Job::Http { resource: 0, done: done.clone() };
+        let queue = Queue::new(2);
+        assert!(queue.push(job()) && queue.push(job()));
+        assert!(!queue.push(job()));
+        assert!(queue.pop().is_some());
+        // It is being served and still counts.
+        assert!(!queue.push(job()));
+        queue.served();
+        assert!(queue.push(job()));
+        queue.close();
+        assert!(queue.pop().is_none() && !queue.push(job()));
+    }
+}

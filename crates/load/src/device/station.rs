@@ -1,0 +1,200 @@
+//! Where service times are spent and noted.
+
+use super::DeviceSettings;
+use super::mischief::{Deed, Mischief};
+use crate::clock::{self, Nanos};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use trace::{Distribution, Mode, Resource, Spread, SpreadSummary};
+use units::{Draw, Purpose};
+
+/// A device's resources, and what was done for them.
+pub(crate) struct Station {
+    by_path: HashMap<Vec<u8>, usize>,
+    points: Vec<Point>,
+    draw: Draw,
+    margin: Nanos,
+    mischief: Mischief,
+    pub payload: Vec<u8>,
+    asked: AtomicU64,
+    pub counts: Counters,
+}
+
+/// What a device has counted.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub unknown: AtomicU64,
+    pub refused: AtomicU64,
+    pub garbage: AtomicU64,
+    pub mischief: AtomicU64,
+}
+
+/// A resource.
+struct Point {
+    path: String,
+    mode: Mode,
+    time: Distribution,
+    /// Whether it is answered at once.
+    at_once: bool,
+    count: AtomicU64,
+    took: Mutex<(Spread, Spread)>,
+}
+
+/// What a device has done.
+#[derive(Debug, Clone, Serialize)]
+pub struct Served {
+    /// By resource.
+    pub resources: Vec<ServedResource>,
+    /// Requests for resources that it has not.
+    pub unknown: u64,
+    /// Requests that found the queue full.
+    pub refused: u64,
+    /// What came and is no request.
+    pub garbage: u64,
+    /// Answers that were spoiled on purpose.
+    pub mischief: u64,
+}
+
+/// What was done for one resource; times in us.
+#[derive(Debug, Clone, Serialize)]
+pub struct ServedResource {
+    /// Its path.
+    pub path: String,
+    /// Requests.
+    pub requests: u64,
+    /// The service times that were drawn.
+    pub asked: SpreadSummary,
+    /// The time that service took: by the clock for `sleep`, of the CPU for `busy`.
+    pub took: SpreadSummary,
+}
+
+impl Station {
+    pub fn new(settings: &DeviceSettings) -> Self {
+        let mut by_path = HashMap::new();
+        let mut points = Vec::new();
+        for Resource { path, mode, time, .. } in &settings.resources {
+            by_path.insert(path.clone().into_bytes(), points.len());
+            points.push(Point {
+                path: path.clone(),
+                mode: *mode,
+                at_once: time.is_constant() && time.mean_ns() == 0.0,
+                time: time.clone(),
+                count: AtomicU64::new(0),
+                took: Mutex::new((Spread::new(), Spread::new())),
+            });
+        }
+        clock::sharpen_sleep();
+        Self {
+            by_path,
+            points,
+            draw: Draw::new(settings.seed, 0, 2),
+            margin: clock::margin(),
+            mischief: settings.mischief,
+            payload: vec![b'2'; settings.payload],
+            asked: AtomicU64::new(0),
+            counts: Counters::default(),
+        }
+    }
+
+    /// The resource at a path.
+    pub fn find(&self, path: &[u8]) -> Option<usize> {
+        self.by_path.get(path).copied()
+    }
+
+    /// All paths.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.points.iter().map(|point| point.path.as_str())
+    }
+
+    /// Whether a resource is answered at once; it is then counted.
+    pub fn at_once(&self, resource: usize) -> bool {
+        let point = &self.points[resource];
+        if point.at_once {
+            point.count.fetch_add(1, Relaxed);
+        }
+        point.at_once
+    }
+
+    /// How long the next request for a resource takes to serve.
+    pub fn time(&self, resource: usize) -> Nanos {
+        let point = &self.points[resource];
+        let index = point.count.fetch_add(1, Relaxed);
+        let place = index.wrapping_add((resource as u64) << 40);
+        point.time.draw_ns(self.draw.uniform(Purpose::Service, place), index)
+    }
+
+    /// Spends the time.
+    pub fn spend(&self, resource: usize, time: Nanos) {
+        let point = &self.points[resource];
+        let took = spend(point.mode, time, self.margin);
+        if let Ok(mut spreads) = point.took.lock() {
+            spreads.0.record(time);
+            spreads.1.record(took);
+        }
+    }
+
+    /// What is done to the next answer.
+    pub fn deed(&self) -> Deed {
+        if !self.mischief.is_any() {
+            return Deed::Fair;
+        }
+        let deed = self.mischief.deed(self.draw, self.asked.fetch_add(1, Relaxed));
+        if deed != Deed::Fair {
+            self.counts.mischief.fetch_add(1, Relaxed);
+        }
+        deed
+    }
+
+    /// How much later a late answer is.
+    pub fn late_by(&self) -> Nanos {
+        self.mischief.late_by
+    }
+
+    /// What was done.
+    pub fn served(&self) -> Served {
+        let of = |point: &Point| {
+            let (asked, took) = match point.took.lock() {
+                Ok(spreads) => (spreads.0.summary(), spreads.1.summary()),
+                Err(_) => Default::default(),
+            };
+            let requests = point.count.load(Relaxed);
+            ServedResource { path: point.path.clone(), requests, asked, took }
+        };
+        Served {
+            resources: self.points.iter().map(of).collect(),
+            unknown: self.counts.unknown.load(Relaxed),
+            refused: self.counts.refused.load(Relaxed),
+            garbage: self.counts.garbage.load(Relaxed),
+            mischief: self.counts.mischief.load(Relaxed),
+        }
+    }
+}
+
+/// Spends a service time; how long that took, by the clock that is meant.
+pub(crate) fn spend(mode: Mode, time: Nanos, margin: Nanos) -> Nanos {
+    match mode {
+        Mode::Sleep => {
+            let begin = clock::now();
+            clock::wait_until(begin + time, margin);
+            clock::now() - begin
+        }
+        // CPU time, and not the clock's: what others take of the CPU makes it longer.
+        Mode::Busy => {
+            let begin = clock::thread_time();
+            let mut value = begin | 1;
+            loop {
+                // Some 100 ns of arithmetic between looks.
+                for _ in 0..64 {
+                    value = black_box(value.wrapping_mul(6_364_136_223_846_793_005) ^ value >> 7);
+                }
+                let took = clock::thread_time() - begin;
+                if took >= time {
+                    return took;
+                }
+            }
+        }
+    }
+}

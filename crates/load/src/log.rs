@@ -1,0 +1,107 @@
+//! Each operation's times, written by a thread of their own.
+
+use crate::book::State;
+use crate::clock::Nanos;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use trace::Method;
+
+/// So many go to the writer at once.
+const CHUNK: usize = 4_096;
+/// So many chunks may wait for the disk before senders do.
+const WAITING: usize = 64;
+
+/// An operation that is over; times in ns since the start, 0 for none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Done {
+    pub method: Method,
+    pub device: Option<u32>,
+    pub intended: Nanos,
+    pub sent: Nanos,
+    pub answered: Nanos,
+    pub code: u16,
+    pub state: State,
+}
+
+/// Where a sender puts its operations.
+#[derive(Debug)]
+pub(crate) struct Log {
+    chunk: Vec<Done>,
+    to: SyncSender<Vec<Done>>,
+}
+
+/// The thread that writes them.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    to: SyncSender<Vec<Done>>,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+impl Log {
+    pub fn add(&mut self, done: Done) {
+        self.chunk.push(done);
+        if self.chunk.len() == CHUNK {
+            self.flush();
+        }
+    }
+
+    pub fn flush(&mut self) {
+        let full = std::mem::replace(&mut self.chunk, Vec::with_capacity(CHUNK));
+        // A writer that has failed says so itself.
+        let _ = self.to.send(full);
+    }
+}
+
+impl Writer {
+    /// Opens the file and writes its head.
+    pub fn new(path: &Path) -> io::Result<Self> {
+        let mut file = BufWriter::with_capacity(1 << 18, File::create(path)?);
+        writeln!(file, "device,method,intended_ns,sent_ns,answered_ns,code,outcome")?;
+        let (to, from) = sync_channel(WAITING);
+        let thread = std::thread::Builder::new()
+            .name("operations".to_owned())
+            .spawn(move || write(&from, &mut file))?;
+        Ok(Self { to, thread })
+    }
+
+    /// A log for one more sender.
+    pub fn log(&self) -> Log {
+        Log { chunk: Vec::with_capacity(CHUNK), to: self.to.clone() }
+    }
+
+    /// Waits until all is written.
+    pub fn finish(self) -> io::Result<()> {
+        drop(self.to);
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the writer has ended badly")))
+    }
+}
+
+fn write(from: &Receiver<Vec<Done>>, file: &mut impl Write) -> io::Result<()> {
+    while let Ok(chunk) = from.recv() {
+        for done in chunk {
+            match done.device {
+                Some(device) => write!(file, "{device}")?,
+                None => file.write_all(b"rest")?,
+            }
+            write!(file, ",{},{},{},", done.method, done.intended, done.sent)?;
+            if done.answered > 0 {
+                write!(file, "{}", done.answered)?;
+            }
+            let outcome = match done.state {
+                State::Answered => "answered",
+                State::Unreachable => "unreachable",
+                State::WithoutAnswer => "without-answer",
+                State::Waiting | State::TimedOut => "timed-out",
+            };
+            if done.code > 0 {
+                writeln!(file, ",{},{outcome}", crate::template::code_name(done.code))?;
+            } else {
+                writeln!(file, ",,{outcome}")?;
+            }
+        }
+    }
+    file.flush()
+}

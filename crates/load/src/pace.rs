@@ -1,0 +1,178 @@
+//! Which operation is next, and when it is due.
+
+use crate::book::Book;
+use crate::clock::Nanos;
+use crate::figures::Series;
+use crate::settings::Closed;
+use crate::supply::{Chunk, Operation};
+use crate::template::Template;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use trace::Distribution;
+use units::{Draw, Purpose};
+
+/// When something is to be done next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// An operation is due then.
+    At(Nanos),
+    /// When an answer has come.
+    AfterAnswer,
+    /// The supply has not kept up.
+    Starved,
+    /// All operations are taken.
+    Over,
+}
+
+/// The operations of one sender in their order, and the requests that they name.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    from: Receiver<Chunk>,
+    operations: Vec<Operation>,
+    at: usize,
+    over: bool,
+    start: Nanos,
+    users: Option<Users>,
+    pub templates: Vec<Template>,
+}
+
+/// Users who wait for their answers.
+#[derive(Debug)]
+struct Users {
+    ready: BinaryHeap<Reverse<Nanos>>,
+    think: Option<Distribution>,
+    draw: Draw,
+    thought: u64,
+}
+
+impl Pace {
+    /// The operations that come from there, meant for times after `start`. In a closed
+    /// loop there are `users` of them here.
+    pub fn new(
+        from: Receiver<Chunk>,
+        start: Nanos,
+        closed: Option<(&Closed, usize)>,
+        draw: Draw,
+    ) -> Self {
+        let users = closed.map(|(closed, users)| Users {
+            ready: (0..users).map(|_| Reverse(start)).collect(),
+            think: closed.think.clone(),
+            draw,
+            thought: 0,
+        });
+        let operations = Vec::new();
+        Self { from, operations, at: 0, over: false, start, users, templates: Vec::new() }
+    }
+
+    /// The next operation with the moment it is meant for, if that has come.
+    pub fn due(&mut self, now: Nanos, book: &mut Book) -> Option<(Nanos, Operation)> {
+        match self.next(book) {
+            Next::At(at) if at <= now => {
+                let operation = self.operations[self.at];
+                self.at += 1;
+                if let Some(users) = &mut self.users {
+                    users.ready.pop();
+                }
+                Some((at, operation))
+            }
+            _ => None,
+        }
+    }
+
+    /// When there is something to do.
+    pub fn next(&mut self, book: &mut Book) -> Next {
+        while self.at == self.operations.len() {
+            if self.over {
+                return Next::Over;
+            }
+            match self.from.try_recv() {
+                Ok(chunk) => self.take(chunk, book),
+                Err(TryRecvError::Empty) => return Next::Starved,
+                Err(TryRecvError::Disconnected) => self.over = true,
+            }
+        }
+        match &self.users {
+            None => Next::At(self.start.saturating_add(self.operations[self.at].at)),
+            Some(users) => users.ready.peek().map_or(Next::AfterAnswer, |at| Next::At(at.0)),
+        }
+    }
+
+    fn take(&mut self, chunk: Chunk, book: &mut Book) {
+        self.operations = chunk.operations;
+        self.at = 0;
+        self.templates.extend(chunk.templates);
+        // Hundreds of series of three digits would fill the caches.
+        for (method, device) in chunk.series {
+            let digits = if book.series.len() < 64 { 3 } else { 2 };
+            book.series.push(Series::new(method, device, digits));
+        }
+    }
+
+    /// So many users have their answer, or wait for it no longer.
+    pub fn finished(&mut self, count: usize, now: Nanos) {
+        let Some(users) = &mut self.users else { return };
+        for _ in 0..count {
+            let chance = users.draw.uniform(Purpose::Arrival, users.thought);
+            let think = users.think.as_ref().map_or(0, |of| of.draw_ns(chance, users.thought));
+            users.thought += 1;
+            users.ready.push(Reverse(now.saturating_add(think)));
+        }
+    }
+
+    /// Takes all that is left as unsent.
+    pub fn give_up(&mut self, book: &mut Book) {
+        loop {
+            for operation in self.operations.drain(..).skip(self.at) {
+                book.unsent(operation.series);
+            }
+            self.at = 0;
+            match self.from.recv() {
+                Ok(chunk) => self.take(chunk, book),
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::sync_channel;
+    use trace::Method;
+
+    fn pace(closed: Option<&Closed>) -> (Pace, Book) {
+        let (to, from) = sync_channel(2);
+        let operations = (0..4).map(|i| Operation { at: i * 10, template: 0, series: 0 }).collect();
+        let series = vec![(Method::Get, Some(0))];
+        to.send(Chunk { operations, templates: Vec::new(), series }).unwrap();
+        let closed = closed.map(|closed| (closed, closed.users));
+        (Pace::new(from, 100, closed, Draw::new(1, 0, 0)), Book::new(10, 100, None))
+    }
+
+    #[test]
+    fn an_open_loop_waits_for_no_answer() {
+        let (mut pace, mut book) = pace(None);
+        assert_eq!(pace.next(&mut book), Next::At(100));
+        assert!(pace.due(99, &mut book).is_none());
+        assert_eq!(pace.due(115, &mut book).unwrap().0, 100);
+        assert_eq!(pace.due(115, &mut book).unwrap().0, 110);
+        assert!(pace.due(115, &mut book).is_none());
+        pace.give_up(&mut book);
+        assert_eq!(book.series[0].counts.unsent, 2);
+        assert_eq!(pace.next(&mut book), Next::Over);
+    }
+
+    #[test]
+    fn in_a_closed_loop_a_user_sends_after_the_answer() {
+        let think = Some("constant:5ns".parse().unwrap());
+        let (mut pace, mut book) = pace(Some(&Closed { users: 2, think }));
+        assert_eq!(pace.due(100, &mut book).unwrap().0, 100);
+        assert_eq!(pace.due(100, &mut book).unwrap().0, 100);
+        assert_eq!(pace.next(&mut book), Next::AfterAnswer);
+        pace.finished(1, 200);
+        assert_eq!(pace.next(&mut book), Next::At(205));
+        assert_eq!(pace.due(300, &mut book).unwrap().0, 205);
+        assert!(pace.due(300, &mut book).is_none());
+    }
+}

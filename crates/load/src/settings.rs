@@ -1,0 +1,66 @@
+//! How a load is sent.
+
+use crate::clock::{Nanos, SECOND};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use trace::Distribution;
+
+/// How a load is sent.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How long an answer may take, from when the request was sent, in ns.
+    pub timeout: Nanos,
+    /// CoAP requests are confirmable. They are not sent again: what is lost is counted.
+    pub confirmable: bool,
+    /// Whether answers are waited for; plain UDP and TCP can go without.
+    pub answers: bool,
+    /// Threads that send, each a part of the devices.
+    pub senders: usize,
+    /// The cores that they stay on, in turn; none lets the kernel choose.
+    pub cores: Vec<usize>,
+    /// Look at the clock all the time, and never sleep.
+    pub spin: bool,
+    /// Users who wait for their answers; none is an open loop.
+    pub closed: Option<Closed>,
+    /// TCP connections to one target at most, of each sender.
+    pub connections: usize,
+    /// The quality of service of MQTT messages: 0 or 1.
+    pub qos: u8,
+    /// How far behind the schedule it goes on, in ns; what is left then stays unsent.
+    pub patience: Nanos,
+    /// The address to send from.
+    pub from: Option<IpAddr>,
+    /// Keep each operation's times in this file.
+    pub operations: Option<PathBuf>,
+    /// The seed of what is drawn while it runs: think times.
+    pub seed: u64,
+}
+
+/// Users who send when they have their answer.
+#[derive(Debug, Clone)]
+pub struct Closed {
+    /// How many.
+    pub users: usize,
+    /// How long each waits after an answer.
+    pub think: Option<Distribution>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            timeout: 2 * SECOND,
+            confirmable: false,
+            answers: true,
+            senders: 1,
+            cores: Vec::new(),
+            spin: false,
+            closed: None,
+            connections: 16,
+            qos: 0,
+            patience: 10 * SECOND,
+            from: None,
+            operations: None,
+            seed: 1,
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Operations on their way to the senders: read or made by a thread of its own, well
+//! ahead of their time, in memory that is bounded.
+
+use crate::settings::Settings;
+use crate::template::Template;
+use std::collections::HashMap;
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::io::BufRead;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use trace::{Method, Reader, Request, Requests, Scheme, Target};
+
+/// Operations of one chunk.
+const CHUNK: usize = 4_096;
+/// Chunks on their way to a sender: a million operations, 16 MB.
+const AHEAD: usize = 256;
+/// Different requests that are kept.
+const TEMPLATES: usize = 1_000_000;
+/// Classes and nodes that are told apart.
+const SERIES: usize = 1_024;
+
+/// Where requests come from.
+pub enum Origin {
+    /// They are made.
+    Made(Requests),
+    /// They are read from a trace.
+    Read(Reader<Box<dyn BufRead + Send>>),
+}
+
+/// One operation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Operation {
+    /// When, in ns since the start.
+    pub at: u64,
+    /// Its request.
+    pub template: u32,
+    /// Its class and node.
+    pub series: u32,
+}
+
+/// Operations, and what they name that the sender has not seen yet.
+#[derive(Debug, Default)]
+pub(crate) struct Chunk {
+    pub operations: Vec<Operation>,
+    pub templates: Vec<Template>,
+    pub series: Vec<(Method, Option<u32>)>,
+}
+
+/// What came of reading: lines that are no requests, and the first of them in words.
+#[derive(Debug, Default)]
+pub(crate) struct Supplied {
+    pub faults: u64,
+    pub reasons: BTreeMap<String, u64>,
+    /// What stopped it before the end.
+    pub error: Option<String>,
+}
+
+/// One sender's part.
+struct Part {
+    to: SyncSender<Chunk>,
+    chunk: Chunk,
+    templates: HashMap<(Method, Option<u32>), HashMap<String, u32>>,
+    template_count: u32,
+    series: HashMap<(Method, u32), u32>,
+    rest: HashMap<Method, u32>,
+    gone: bool,
+}
+
+/// Reads requests to their end and gives each sender its own.
+pub(crate) struct Supply {
+    origin: Origin,
+    settings: Settings,
+    parts: Vec<Part>,
+    addresses: HashMap<(String, u16), Result<SocketAddr, String>>,
+    scheme: Option<Scheme>,
+    supplied: Supplied,
+}
+
+/// What the first request says about all.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct First {
+    pub scheme: Scheme,
+    pub ipv4: bool,
+}
+
+impl Supply {
+    /// A supply for so many senders, each with its receiver.
+    pub fn new(origin: Origin, settings: &Settings) -> (Self, Vec<Receiver<Chunk>>) {
+        let mut parts = Vec::new();
+        let mut receivers = Vec::new();
+        for _ in 0..settings.senders.max(1) {
+            let (to, from) = sync_channel(AHEAD);
+            receivers.push(from);
+            parts.push(Part {
+                to,
+                chunk: Chunk::default(),
+                templates: HashMap::new(),
+                template_count: 0,
+                series: HashMap::new(),
+                rest: HashMap::new(),
+                gone: false,
+            });
+        }
+        let this = Self {
+            origin,
+            settings: settings.clone(),
+            parts,
+            addresses: HashMap::new(),
+            scheme: None,
+            supplied: Supplied::default(),
+        };
+        (this, receivers)
+    }
+
+    /// Supplies until the end, until nobody listens, or until `stop`. `first` hears of the
+    /// first request, `ready` is set when as much is on its way as may be, or all.
+    pub fn run(
+        mut self,
+        first: &SyncSender<First>,
+        ready: &AtomicBool,
+        stop: &AtomicBool,
+    ) -> Supplied {
+        let mut flushed = 0;
+        while !stop.load(Relaxed) {
+            match self.next(first) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    self.supplied.error = Some(error);
+                    break;
+                }
+            }
+            if self.parts.iter().any(|part| part.chunk.operations.len() >= CHUNK) {
+                flushed += 1;
+                // One before the channel is full and the thread stands still.
+                if flushed >= AHEAD - 1 {
+                    ready.store(true, Relaxed);
+                }
+                self.flush();
+                if self.parts.iter().all(|part| part.gone) {
+                    break;
+                }
+            }
+        }
+        ready.store(true, Relaxed);
+        self.flush();
+        self.supplied
+    }
+
+    /// All parts together, so that none starves while another's is full.
+    fn flush(&mut self) {
+        for part in &mut self.parts {
+            let chunk = std::mem::take(&mut part.chunk);
+            part.chunk.operations.reserve(CHUNK);
+            part.gone = part.gone || part.to.send(chunk).is_err();
+        }
+    }
+
+    /// Takes one request on; whether there was one.
+    fn next(&mut self, first: &SyncSender<First>) -> Result<bool, String> {
+        let Self { origin, settings, parts, addresses, scheme, supplied } = self;
+        let request = match origin {
+            Origin::Made(requests) => match requests.read() {
+                Some(request) => request,
+                None => return Ok(false),
+            },
+            Origin::Read(reader) => match reader.read() {
+                Ok(None) => return Ok(false),
+                Ok(Some(Ok(request))) => request,
+                Ok(Some(Err(fault))) => {
+                    supplied.faults += 1;
+                    if supplied.reasons.len() < 10 {
+                        supplied.reasons.insert(format!("trace {fault}"), 1);
+                    }
+                    return Ok(true);
+                }
+                Err(error) => return Err(format!("cannot read the trace: {error}")),
+            },
+        };
+        let target = Target::parse(request.uri).map_err(|error| error.to_string())?;
+        let known = *scheme.get_or_insert(target.scheme);
+        if !together(known, target.scheme) {
+            return Err(format!(
+                "{} beside {known}:// requests: a load has one protocol; split the trace",
+                request.uri
+            ));
+        }
+        let count = parts.len();
+        let part = &mut parts[request.device as usize % count];
+        let template = match part.known(&request) {
+            Some(template) => template,
+            None => {
+                let to = resolve(addresses, &target);
+                if addresses.len() == 1 {
+                    let ipv4 = to.as_ref().map_or(true, SocketAddr::is_ipv4);
+                    let _ = first.try_send(First { scheme: known, ipv4 });
+                }
+                part.add(
+                    &request,
+                    Template::new(to, &target, request.method, request.size, settings),
+                )?
+            }
+        };
+        let series = part.series(request.method, request.device);
+        part.chunk.operations.push(Operation { at: request.at, template, series });
+        Ok(true)
+    }
+}
+
+/// Datagrams of both kinds go through one socket, streams do not mix.
+fn together(one: Scheme, other: Scheme) -> bool {
+    one == other
+}
+
+fn resolve(
+    addresses: &mut HashMap<(String, u16), Result<SocketAddr, String>>,
+    target: &Target,
+) -> Result<SocketAddr, String> {
+    let key = (target.host.to_owned(), target.port);
+    let look = || match (target.host, target.port).to_socket_addrs() {
+        // The first of IPv4, since that is what most devices have.
+        Ok(found) => {
+            let found: Vec<_> = found.collect();
+            let best = found.iter().find(|address| address.is_ipv4()).or(found.first());
+            best.copied().ok_or_else(|| format!("`{}` has no address", target.host))
+        }
+        Err(error) => Err(format!("`{}` has no address: {error}", target.host)),
+    };
+    addresses.entry(key).or_insert_with(look).clone()
+}
+
+impl Part {
+    fn known(&self, request: &Request) -> Option<u32> {
+        self.templates.get(&(request.method, request.size))?.get(request.uri).copied()
+    }
+
+    fn add(&mut self, request: &Request, template: Template) -> Result<u32, String> {
+        if self.template_count as usize == TEMPLATES {
+            return Err(format!("the trace has more than {TEMPLATES} different requests"));
+        }
+        let number = self.template_count;
+        self.template_count += 1;
+        self.templates
+            .entry((request.method, request.size))
+            .or_default()
+            .insert(request.uri.to_owned(), number);
+        self.chunk.templates.push(template);
+        Ok(number)
+    }
+
+    fn series(&mut self, method: Method, device: u32) -> u32 {
+        if let Some(known) = self.series.get(&(method, device)) {
+            return *known;
+        }
+        let next = (self.series.len() + self.rest.len()) as u32;
+        if self.series.len() < SERIES {
+            self.series.insert((method, device), next);
+            self.chunk.series.push((method, Some(device)));
+            return next;
+        }
+        match self.rest.entry(method) {
+            std::collections::hash_map::Entry::Occupied(known) => *known.get(),
+            std::collections::hash_map::Entry::Vacant(new) => {
+                self.chunk.series.push((method, None));
+                *new.insert(next)
+            }
+        }
+    }
+}
+
+/// Adds counts of reasons to others.
+pub(crate) fn add_reasons(to: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>) {
+    for (reason, count) in from {
+        match to.entry(reason.clone()) {
+            Entry::Occupied(mut known) => *known.get_mut() += count,
+            Entry::Vacant(new) => {
+                new.insert(*count);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn supplied(text: &str, senders: usize) -> (Supplied, Vec<Vec<Chunk>>) {
+        let input: Box<dyn BufRead + Send> =
+            Box::new(std::io::Cursor::new(text.to_owned().into_bytes()));
+        let settings = Settings { senders, ..Settings::default() };
+        let (supply, receivers) = Supply::new(Origin::Read(Reader::new(input)), &settings);
+        let (first, heard) = sync_channel(1);
+        let ready = AtomicBool::new(false);
+        let supplied = supply.run(&first, &ready, &AtomicBool::new(false));
+        assert!(ready.load(Relaxed));
+        drop(heard);
+        (supplied, receivers.into_iter().map(|from| from.into_iter().collect()).collect())
+    }
+
+    #[test]
+    fn every_request_goes_to_one_sender_and_is_made_once() {
+        let text = "0, 0, GET, coap://127.0.0.1/a\n1, 1, GET, coap://127.0.0.1/a\n\
+                    2, 2, GET, coap://127.0.0.1/a\n0, 3, GET, coap://127.0.0.1/a\n";
+        let (supplied, parts) = supplied(text, 2);
+        assert!(supplied.error.is_none());
+        assert_eq!(parts[0][0].operations.len(), 3);
+        assert_eq!(parts[0][0].templates.len(), 1);
+        assert_eq!(parts[0][0].series, [(Method::Get, Some(0)), (Method::Get, Some(2))]);
+        assert_eq!(parts[1][0].operations.len(), 1);
+    }
+
+    #[test]
+    fn mistakes_are_counted_and_the_rest_goes_on() {
+        let text = "nonsense\n0, 0, GET, coap://127.0.0.1/a\n";
+        let (supplied, parts) = supplied(text, 1);
+        assert_eq!((supplied.faults, parts[0][0].operations.len()), (1, 1));
+        assert!(supplied.reasons.keys().next().unwrap().contains("line 1"));
+    }
+
+    #[test]
+    fn protocols_do_not_mix() {
+        let text = "0, 0, GET, coap://127.0.0.1/a\n0, 0, GET, http://127.0.0.1/a\n";
+        assert!(supplied(text, 1).0.error.unwrap().contains("one protocol"));
+    }
+
+    #[test]
+    fn beyond_a_thousand_devices_they_are_counted_together() {
+        let text: String =
+            (0..1_100).map(|i| format!("{i}, {i}, GET, coap://127.0.0.1/a\n")).collect();
+        let (_, parts) = supplied(&text, 1);
+        assert_eq!(parts[0][0].series.len(), SERIES + 1);
+        assert_eq!(parts[0][0].operations[1_099].series as usize, SERIES);
+    }
+}

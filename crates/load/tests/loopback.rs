@@ -1,0 +1,230 @@
+//! Loads sent to devices over loopback, in earnest. Nothing here says how fast: only what
+//! is counted, and that nothing is lost from the books.
+
+use load::{Closed, DeviceSettings, Figures, Mischief, Origin, Served, Settings, run, serve};
+use std::io::{BufRead, Cursor};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use trace::{Reader, Resource};
+
+fn device(resources: &[&str]) -> DeviceSettings {
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let resources: Vec<Resource> = resources.iter().map(|text| text.parse().unwrap()).collect();
+    DeviceSettings {
+        coap: Some(any),
+        http: Some(any),
+        udp: Some(any),
+        tcp: Some(any),
+        resources,
+        threads: 2,
+        queue: 1_000,
+        payload: 4,
+        mischief: Mischief::default(),
+        core: None,
+        spin: false,
+        seed: 1,
+    }
+}
+
+/// A load of `count` requests, one each 200 us, of the lines that `line` makes of a device's
+/// addresses by protocol.
+fn sent(
+    device: &DeviceSettings,
+    settings: &Settings,
+    count: u64,
+    line: impl Fn(u64, &dyn Fn(&str) -> SocketAddr) -> String,
+) -> (Figures, Served) {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (tell, told) = sync_channel(1);
+        let serving = scope.spawn(|| {
+            let tell = tell;
+            serve(device, &stop, |addresses| tell.send(addresses.to_vec()).unwrap()).unwrap()
+        });
+        let addresses = told.recv().unwrap();
+        let at = |scheme: &str| addresses.iter().find(|(name, _)| *name == scheme).unwrap().1;
+        let text: String =
+            (0..count).map(|i| format!("{}, {}, {}\n", i % 3, i * 200, line(i, &at))).collect();
+        let (figures, error) = load(&text, settings);
+        assert_eq!(error, None);
+        stop.store(true, Relaxed);
+        (figures, serving.join().unwrap())
+    })
+}
+
+fn load(text: &str, settings: &Settings) -> (Figures, Option<String>) {
+    let input: Box<dyn BufRead + Send> = Box::new(Cursor::new(text.to_owned().into_bytes()));
+    let origin = Origin::Read(Reader::new(input));
+    let (figures, error) = run(origin, settings, &AtomicBool::new(false), |_| ()).unwrap();
+    let counts = figures.all().counts;
+    let ends = counts.answered
+        + counts.timed_out
+        + counts.unreachable
+        + counts.unsent
+        + counts.without_answer;
+    assert_eq!(counts.scheduled, ends, "an operation is lost from the books: {counts:?}");
+    (figures, error)
+}
+
+fn patient() -> Settings {
+    // A busy machine is no reason for a test to fail.
+    Settings { timeout: 20_000_000_000, patience: u64::MAX, ..Settings::default() }
+}
+
+#[test]
+fn every_coap_request_is_answered_and_has_its_three_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("operations.csv");
+    for confirmable in [false, true] {
+        let settings = Settings { confirmable, operations: Some(file.clone()), ..patient() };
+        let device = device(&["*, fast, sleep, constant:0ns", "*, slow, busy, constant:300us"]);
+        let (figures, served) = sent(&device, &settings, 600, |i, at| {
+            let (method, path) = if i % 4 == 0 { ("PUT", "slow") } else { ("GET", "fast") };
+            format!("{method}, coap://{}/{path}", at("coap"))
+        });
+        let all = figures.all();
+        assert_eq!((all.counts.scheduled, all.counts.answered), (600, 600));
+        assert_eq!(figures.codes["2.05"], 450);
+        assert_eq!(figures.codes["2.04"], 150);
+        // Two methods at three devices.
+        assert_eq!(figures.series.len(), 6);
+        assert_eq!((all.response.count(), all.service.count(), all.slip.count()), (600, 600, 600));
+        assert!(all.response.mean_ns() >= all.service.mean_ns());
+        let put = &figures.classes()[1];
+        assert!(put.service.quantile_ns(0.0) >= 300_000, "faster than its service");
+        assert_eq!(figures.submission.expected.quantile_ns(0.5) / 1_000, 200);
+        assert_eq!(served.resources[1].requests, 150);
+        let lines = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(lines.lines().count(), 601);
+        assert_eq!(lines.lines().filter(|line| line.ends_with(",2.04,answered")).count(), 150);
+    }
+}
+
+#[test]
+fn what_a_bad_device_does_is_counted_and_told_apart() {
+    let mischief =
+        Mischief { garbage: 0.1, twice: 0.1, late: 0.1, silent: 0.1, late_by: 400_000_000 };
+    let device = DeviceSettings { mischief, ..device(&["*, r, sleep, constant:0ns"]) };
+    // Late answers come while later requests are under way, and are still known.
+    let settings = Settings { timeout: 300_000_000, ..patient() };
+    let (figures, served) =
+        sent(&device, &settings, 4_000, |_, at| format!("GET, coap://{}/r", at("coap")));
+    let counts = figures.all().counts;
+    assert!(counts.answered > 0 && counts.timed_out > 0);
+    assert!((300..500).contains(&figures.garbage), "{}", figures.garbage);
+    assert!((300..500).contains(&figures.twice), "{}", figures.twice);
+    assert!((200..500).contains(&figures.late), "{}", figures.late);
+    // Without a good answer in time: garbage, late and silent.
+    let lost = served.mischief - figures.twice;
+    assert!(counts.timed_out >= lost, "{counts:?} for {lost}");
+}
+
+#[test]
+fn a_resource_that_is_none_and_a_port_where_nobody_is_are_told_apart() {
+    let (figures, served) =
+        sent(&device(&["*, r, sleep, constant:0ns"]), &patient(), 50, |_, at| {
+            format!("GET, coap://{}/other", at("coap"))
+        });
+    assert_eq!((figures.codes["4.04"], served.unknown), (50, 50));
+    assert_eq!(figures.all().counts.errors, 50);
+    for scheme in ["coap", "udp", "tcp", "http", "mqtt"] {
+        // Bound and given back: nobody is there.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let method = match scheme {
+            "coap" | "http" => "GET",
+            "mqtt" => "PUBLISH",
+            _ => "SEND",
+        };
+        let text: String =
+            (0..50).map(|i| format!("0, {i}, {method}, {scheme}://127.0.0.1:{port}/x\n")).collect();
+        let (figures, _) = load(&text, &patient());
+        assert_eq!(figures.all().counts.unreachable, 50, "{scheme}: {:?}", figures.reasons);
+        let why = figures.reasons.keys().next().unwrap().to_lowercase();
+        assert!(why.contains("refused"), "{scheme}: {why}");
+    }
+}
+
+#[test]
+fn a_host_without_address_is_unsent_and_said() {
+    let (figures, _) = load("0, 0, GET, coap://no-such-host.invalid/x\n", &patient());
+    assert_eq!(figures.all().counts.unsent, 1);
+    let why = figures.reasons.keys().next().unwrap();
+    assert!(why.contains("no-such-host.invalid"), "{why}");
+}
+
+#[test]
+fn a_full_queue_refuses_and_says_so() {
+    let device =
+        DeviceSettings { threads: 1, queue: 2, ..device(&["*, slow, sleep, constant:20ms"]) };
+    let (figures, served) =
+        sent(&device, &patient(), 100, |_, at| format!("GET, coap://{}/slow", at("coap")));
+    assert!(served.refused > 0);
+    assert_eq!(figures.codes["5.03"], served.refused);
+    assert_eq!(figures.codes["2.05"], 100 - served.refused);
+    assert_eq!(figures.all().counts.errors, served.refused);
+}
+
+#[test]
+fn http_udp_and_tcp_are_answered_too() {
+    let device = device(&["*, r, sleep, constant:100us"]);
+    let schemes = [("http", "GET", "200"), ("udp", "SEND", "ok"), ("tcp", "SEND", "ok")];
+    for (scheme, method, code) in schemes {
+        let (figures, _) = sent(&device, &patient(), 300, |i, at| {
+            let size = if method == "SEND" { format!(", {}", 20 + i % 50) } else { String::new() };
+            format!("{method}, {scheme}://{}/r{size}", at(scheme))
+        });
+        assert_eq!(figures.all().counts.answered, 300, "{scheme}: {:?}", figures.reasons);
+        assert_eq!(figures.codes[code], 300);
+    }
+}
+
+#[test]
+fn without_wanted_answers_nothing_is_waited_for() {
+    let settings = Settings { answers: false, ..patient() };
+    let (figures, _) = sent(&device(&["*, r, sleep, constant:0ns"]), &settings, 100, |_, at| {
+        format!("SEND, udp://{}", at("udp"))
+    });
+    assert_eq!(figures.all().counts.without_answer, 100);
+}
+
+#[test]
+fn a_closed_loop_has_no_more_under_way_than_users() {
+    let closed = Some(Closed { users: 3, think: None });
+    let settings = Settings { closed, ..patient() };
+    let device = DeviceSettings { queue: 1, ..device(&["*, r, sleep, constant:2ms"]) };
+    let (figures, served) =
+        sent(&device, &settings, 90, |_, at| format!("GET, coap://{}/r", at("coap")));
+    assert_eq!(figures.closed, Some(3));
+    // Two are served and one waits: an open loop at this rate would be refused.
+    assert_eq!((figures.all().counts.answered, served.refused), (90, 0));
+    let (open, refused) =
+        sent(&device, &patient(), 90, |_, at| format!("GET, coap://{}/r", at("coap")));
+    assert!(open.all().counts.errors > 0 && refused.refused > 0);
+}
+
+#[test]
+fn several_senders_share_the_devices_and_their_books_are_added() {
+    let settings = Settings { senders: 2, ..patient() };
+    let (figures, _) = sent(&device(&["*, r, sleep, constant:0ns"]), &settings, 300, |_, at| {
+        format!("GET, coap://{}/r", at("coap"))
+    });
+    assert_eq!((figures.senders, figures.all().counts.answered), (2, 300));
+    let by_device: Vec<_> =
+        figures.series.iter().map(|s| (s.device.unwrap(), s.counts.answered)).collect();
+    assert_eq!(by_device, [(0, 100), (1, 100), (2, 100)]);
+}
+
+#[test]
+fn who_falls_too_far_behind_gives_up_and_counts_the_rest() {
+    // All at once, and no patience: what is not sent within it stays unsent.
+    let text: String = (0..200_000).map(|_| "0, 0, SEND, udp://127.0.0.1:9\n".to_owned()).collect();
+    let settings = Settings { patience: 1_000_000, answers: false, ..Settings::default() };
+    let (figures, _) = load(&text, &settings);
+    let counts = figures.all().counts;
+    assert_eq!(counts.scheduled, 200_000);
+    assert!(counts.unsent > 0, "{counts:?}");
+    assert_eq!(figures.pace(), load::PaceFigures::NotKept);
+    assert!(figures.reasons.keys().any(|why| why.contains("too far behind")));
+}

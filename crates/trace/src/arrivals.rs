@@ -1,0 +1,312 @@
+//! When requests come.
+
+use crate::asked::{AskError, Asked};
+use crate::course::Course;
+use crate::distribution::Distribution;
+use std::str::FromStr;
+use units::{Draw, Purpose, Span};
+
+/// When requests come. Written as a distribution of the time between them, or
+/// `on-off:on=2s,off=8s,every=10ms`, `step:10/s@0s,100/s@30s`,
+/// `ramp:from=10/s,to=100/s,over=60s`, `sine:mean=100/s,amplitude=50/s,period=60s`
+/// (these with `spacing=poisson` or `even`), `burst:every=1h,spread=2s`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Arrivals {
+    /// The times between requests are drawn, each by itself.
+    Between(Distribution),
+    /// Requests come `every` so often while on, and not while off.
+    OnOff {
+        /// How long it is on.
+        on: Distribution,
+        /// How long it is off.
+        off: Distribution,
+        /// The time between requests while it is on.
+        every: Distribution,
+    },
+    /// At a rate that changes with time; by chance, or as evenly as the rate allows.
+    Rate(Course, bool),
+    /// One request at the same moments everywhere, or within `spread` after them.
+    Burst {
+        /// The time from burst to burst.
+        every: Span,
+        /// How long one burst lasts.
+        spread: Span,
+    },
+}
+
+impl FromStr for Arrivals {
+    type Err = AskError;
+
+    fn from_str(text: &str) -> Result<Self, AskError> {
+        let mut asked = Asked::read(text);
+        let value = match asked.kind {
+            "on-off" => Self::OnOff {
+                on: part(&mut asked, "on")?,
+                off: part(&mut asked, "off")?,
+                every: part(&mut asked, "every")?,
+            },
+            "step" | "ramp" | "sine" => {
+                let poisson = match asked.take("spacing") {
+                    None | Some("poisson") => true,
+                    Some("even") => false,
+                    Some(_) => return Err(asked.error("`spacing` is `poisson` or `even`")),
+                };
+                Self::Rate(Course::read(&mut asked)?, poisson)
+            }
+            "burst" => {
+                let every = asked.span("every")?;
+                let spread = match asked.take("spread").map(str::parse::<Span>) {
+                    None => Span::ZERO,
+                    Some(Ok(spread)) if spread <= every => spread,
+                    Some(Ok(_)) => return Err(asked.error("`spread` is longer than `every`")),
+                    Some(Err(error)) => return Err(asked.error(error)),
+                };
+                Self::Burst { every, spread }
+            }
+            "constant" | "uniform" | "exponential" | "gamma" | "pareto" | "weibull"
+            | "measured" => return text.parse().map(Self::Between),
+            _ => {
+                return Err(asked.error(
+                    "no such arrivals; there are on-off, step, ramp, sine, burst, and any \
+                     distribution of the time between requests, as in `exponential:300us`",
+                ));
+            }
+        };
+        asked.done(value)
+    }
+}
+
+/// A time, or a kind with its mean: `2s`, or `exponential 2s`, since commas and
+/// colons are taken.
+fn part(asked: &mut Asked, key: &str) -> Result<Distribution, AskError> {
+    let value = asked.main(key)?;
+    let text = match value.split_once(' ') {
+        Some((kind, mean)) if kind.chars().all(char::is_alphabetic) => format!("{kind}:{mean}"),
+        _ => format!("constant:{value}"),
+    };
+    let distribution: Distribution = text.parse()?;
+    if distribution.mean_ns() < 1.0 {
+        return Err(asked.error(format_args!("`{key}` is 0")));
+    }
+    Ok(distribution)
+}
+
+impl Arrivals {
+    /// The moments in ns, in order, of whoever has these draws. `staggered` lets a
+    /// constant time begin anywhere within the first interval, so that many do not
+    /// come at once.
+    pub fn times(&self, draw: Draw, staggered: bool) -> Times {
+        let mut times =
+            Times { arrivals: self.clone(), draw, index: 0, turn: 0, at: 0.0, ends: 0.0, sum: 0.0 };
+        match self {
+            Self::Between(between) if between.is_constant() => {
+                // The first comes at once, or somewhere in the first interval.
+                let phase = if staggered { draw.uniform(Purpose::Slot, 0) } else { 0.0 };
+                times.at = between.mean_ns() * (phase - 1.0);
+            }
+            Self::OnOff { every, .. } => {
+                times.ends = times.turn(true);
+                if every.is_constant() {
+                    times.at = -every.mean_ns();
+                }
+            }
+            _ => {}
+        }
+        times
+    }
+}
+
+/// The moments of requests in ns since the start, never falling; it ends when
+/// no request comes any more.
+#[derive(Debug, Clone)]
+pub struct Times {
+    arrivals: Arrivals,
+    draw: Draw,
+    /// How many times between requests were drawn.
+    index: u64,
+    /// How many times on and off were drawn.
+    turn: u64,
+    /// The last moment.
+    at: f64,
+    /// When what is on goes off.
+    ends: f64,
+    /// The expected number of requests so far.
+    sum: f64,
+}
+
+impl Times {
+    fn turn(&mut self, on: bool) -> f64 {
+        let Arrivals::OnOff { on: long, off, .. } = &self.arrivals else { return 0.0 };
+        let chance = self.draw.uniform(Purpose::State, self.turn);
+        self.turn += 1;
+        (if on { long } else { off }).quantile_ns(chance)
+    }
+
+    fn chance(&mut self) -> f64 {
+        let chance = self.draw.uniform(Purpose::Arrival, self.index);
+        self.index += 1;
+        chance
+    }
+
+    fn on_off(&mut self) -> f64 {
+        let Arrivals::OnOff { every, .. } = &self.arrivals else { return 0.0 };
+        let every = every.clone();
+        let gap = every.quantile_ns(self.chance());
+        self.at += gap;
+        while self.at >= self.ends {
+            let begins = self.ends + self.turn(false);
+            self.ends = begins + self.turn(true);
+            self.at = begins;
+            if !every.is_constant() {
+                self.at += every.quantile_ns(self.chance());
+            }
+        }
+        self.at
+    }
+}
+
+impl Iterator for Times {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        let index = self.index;
+        let chance = match &self.arrivals {
+            Arrivals::OnOff { .. } => 0.0,
+            _ => self.chance(),
+        };
+        let at = match &self.arrivals {
+            Arrivals::Between(Distribution::Measured(_)) => {
+                let Arrivals::Between(between) = &self.arrivals else { return None };
+                self.at += between.draw_ns(chance, index) as f64;
+                self.at
+            }
+            Arrivals::Between(between) => {
+                self.at += between.quantile_ns(chance);
+                self.at
+            }
+            Arrivals::OnOff { .. } => self.on_off(),
+            Arrivals::Rate(course, poisson) => {
+                // A Poisson process of rate 1, its time bent so that the rate is right.
+                self.sum += if *poisson { -(-chance).ln_1p() } else { 1.0 };
+                self.at = course.moment(self.sum, self.at / 1e9)? * 1e9;
+                self.at
+            }
+            Arrivals::Burst { every, spread } => {
+                every.as_ns() as f64 * index as f64 + spread.as_ns() as f64 * chance
+            }
+        };
+        // Past 10,000 hours nobody waits.
+        (at < 3.6e16).then(|| at.max(0.0).round() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(text: &str, seed: u64) -> Times {
+        text.parse::<Arrivals>().unwrap().times(Draw::new(seed, 0, 0), false)
+    }
+
+    #[test]
+    fn constant_times_begin_at_once_or_are_staggered() {
+        let first: Vec<u64> = times("constant:10ms", 1).take(3).collect();
+        assert_eq!(first, [0, 10_000_000, 20_000_000]);
+        let arrivals: Arrivals = "constant:10ms".parse().unwrap();
+        let staggered: Vec<u64> = arrivals.times(Draw::new(1, 0, 0), true).take(2).collect();
+        assert!(staggered[0] > 0 && staggered[0] < 10_000_000);
+        assert_eq!(staggered[1] - staggered[0], 10_000_000);
+    }
+
+    #[test]
+    fn times_never_fall_and_the_same_seed_gives_the_same() {
+        for text in [
+            "exponential:300us",
+            "on-off:on=exponential 2s,off=1s,every=exponential 10ms",
+            "step:10/s@0s,1000/s@3s",
+            "sine:mean=100/s,amplitude=100/s,period=6s",
+            "burst:every=1s,spread=1s",
+            "pareto:mean=1ms,shape=1.5",
+        ] {
+            let all: Vec<u64> = times(text, 3).take(2_000).collect();
+            assert!(all.is_sorted(), "{text}");
+            assert_eq!(all, times(text, 3).take(2_000).collect::<Vec<_>>());
+            if !text.starts_with("on-off:on=2s") {
+                assert_ne!(all, times(text, 4).take(2_000).collect::<Vec<_>>(), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_comes_while_it_is_off() {
+        let all: Vec<u64> = times("on-off:on=1s,off=3s,every=100ms", 1)
+            .take_while(|t| *t < 12_000_000_000)
+            .collect();
+        assert!(all.iter().all(|t| t % 4_000_000_000 < 1_000_000_000));
+        assert_eq!(all.len(), 30);
+    }
+
+    #[test]
+    fn rates_come_out_by_count() {
+        // Poisson numbers: five standard deviations are allowed.
+        let within = |text: &str, from: u64, to: u64, expected: f64| {
+            let seen = times(text, 7)
+                .take_while(|t| *t < to * 1_000_000_000)
+                .filter(|t| *t >= from * 1_000_000_000)
+                .count() as f64;
+            assert!((seen - expected).abs() < 5.0 * expected.sqrt(), "{text}: {seen}");
+        };
+        within("step:100/s@0s,1000/s@10s", 0, 10, 1_000.0);
+        within("step:100/s@0s,1000/s@10s", 10, 20, 10_000.0);
+        within("ramp:from=0/s,to=1000/s,over=20s", 0, 20, 10_000.0);
+        within("sine:mean=500/s,amplitude=400/s,period=20s", 0, 10, 5_000.0 + 400.0 * 6.366);
+        within("exponential:1ms", 0, 10, 10_000.0);
+    }
+
+    #[test]
+    fn a_changing_rate_by_chance_is_poisson_when_its_time_is_bent_back() {
+        let course = Course::read(&mut Asked::read("ramp:from=10/s,to=1000/s,over=20s")).unwrap();
+        let all: Vec<f64> = times("ramp:from=10/s,to=1000/s,over=20s", 7)
+            .take(10_000)
+            .map(|t| course.expected(t as f64 / 1e9))
+            .collect();
+        let mut gaps: Vec<f64> = all.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        gaps.sort_by(f64::total_cmp);
+        let n = gaps.len() as f64;
+        let distance = gaps
+            .iter()
+            .enumerate()
+            .map(|(i, x)| ((i as f64 + 0.5) / n - (1.0 - (-x).exp())).abs())
+            .fold(0.0, f64::max);
+        assert!(distance < 1.95 / n.sqrt(), "{distance}");
+    }
+
+    #[test]
+    fn even_spacing_meets_the_rate_to_one_request() {
+        let seen = times("ramp:from=0/s,to=100/s,over=10s,spacing=even", 1)
+            .take_while(|t| *t <= 10_000_000_000)
+            .count();
+        assert!((499..=501).contains(&seen), "{seen}");
+        assert_eq!(times("step:10/s@0s,0/s@1s,spacing=even", 1).count(), 10);
+    }
+
+    #[test]
+    fn bursts_are_at_the_same_moment_for_all() {
+        let burst: Arrivals = "burst:every=1h".parse().unwrap();
+        let hours = |device| burst.times(Draw::new(1, device, 0), true).take(2).collect::<Vec<_>>();
+        assert_eq!(hours(1), [0, 3_600_000_000_000]);
+        assert_eq!(hours(1), hours(2));
+    }
+
+    #[test]
+    fn mistakes_say_what_to_write() {
+        let why = |text: &str| text.parse::<Arrivals>().unwrap_err().to_string();
+        assert!(why("step:10/s@5s").contains("first step is at 0s"));
+        assert!(why("step:10@0s").contains("is no rate"));
+        assert!(why("sine:mean=1/s,amplitude=2/s,period=1s").contains("above the mean"));
+        assert!(why("burst:every=1s,spread=2s").contains("longer than"));
+        assert!(why("ramp:from=1/s,to=2/s").contains("`over` is missing"));
+        assert!(why("often").contains("no such arrivals"));
+        assert!(why("on-off:on=1s,off=1s,every=0s").contains("is 0"));
+    }
+}

@@ -1,0 +1,84 @@
+//! Reading `kind:value,key=value` text, the way distributions and arrivals are asked for.
+
+use units::Span;
+
+/// Why a text is not the distribution, arrivals or mix that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}`: {why}")]
+pub struct AskError {
+    /// What was given.
+    pub text: String,
+    /// What is wrong with it, and what to write.
+    pub why: String,
+}
+
+/// A text taken apart: its kind, a first value without a key, and the rest by key.
+#[derive(Debug)]
+pub(crate) struct Asked<'a> {
+    text: &'a str,
+    pub kind: &'a str,
+    pub bare: Vec<&'a str>,
+    keys: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Asked<'a> {
+    pub fn read(text: &'a str) -> Self {
+        let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+        let mut asked = Self { text, kind: kind.trim(), bare: Vec::new(), keys: Vec::new() };
+        for part in rest.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            match part.split_once('=') {
+                Some((key, value)) => asked.keys.push((key.trim(), value.trim())),
+                None => asked.bare.push(part),
+            }
+        }
+        asked
+    }
+
+    pub fn error(&self, why: impl std::fmt::Display) -> AskError {
+        AskError { text: self.text.to_owned(), why: why.to_string() }
+    }
+
+    /// The value of a key, which is thereby used up.
+    pub fn take(&mut self, key: &str) -> Option<&'a str> {
+        let at = self.keys.iter().position(|(known, _)| *known == key)?;
+        Some(self.keys.remove(at).1)
+    }
+
+    /// The value of `key`, or the first one without a key.
+    pub fn main(&mut self, key: &str) -> Result<&'a str, AskError> {
+        match self.take(key) {
+            Some(value) => Ok(value),
+            None if self.bare.is_empty() => {
+                Err(self.error(format_args!("`{key}` is missing; write for example `{key}=20ms`")))
+            }
+            None => Ok(self.bare.remove(0)),
+        }
+    }
+
+    /// A time above 0 under `key`, or the first value without a key.
+    pub fn span(&mut self, key: &str) -> Result<Span, AskError> {
+        let value = self.main(key)?;
+        let span: Span = value.parse().map_err(|error| self.error(error))?;
+        if span == Span::ZERO { Err(self.error(format_args!("`{key}` is 0"))) } else { Ok(span) }
+    }
+
+    /// A number above 0 under `key`.
+    pub fn number(&mut self, key: &str) -> Result<f64, AskError> {
+        let value = self.main(key)?;
+        match value.parse::<f64>() {
+            Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
+            _ => Err(self.error(format_args!("`{key}` is a number above 0, not `{value}`"))),
+        }
+    }
+
+    /// Refuses what nobody has asked after.
+    pub fn done<T>(self, value: T) -> Result<T, AskError> {
+        if let Some((key, _)) = self.keys.first() {
+            return Err(self.error(format_args!("`{}` has no `{key}`", self.kind)));
+        }
+        match self.bare.first() {
+            Some(left) => Err(self.error(format_args!("`{left}` is one value too many"))),
+            None => Ok(value),
+        }
+    }
+}

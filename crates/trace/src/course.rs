@@ -1,0 +1,208 @@
+//! Rates that change with time.
+
+use crate::asked::{AskError, Asked};
+use std::fmt;
+use std::str::FromStr;
+use units::Span;
+
+/// How often something happens: `100/s`, `6/min`, `1/h`; 0 to 1e9 a second.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Frequency(f64);
+
+/// A rate over time.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Course {
+    /// Each rate from its moment on, in ns, in order of time and from 0 on.
+    Step(Vec<(u64, Frequency)>),
+    /// From one rate to another within a time, and on at that.
+    Ramp(Frequency, Frequency, Span),
+    /// Mean, amplitude (at most the mean) and period.
+    Sine(Frequency, Frequency, Span),
+}
+
+impl Frequency {
+    /// So many a second.
+    pub fn per_s(self) -> f64 {
+        self.0
+    }
+}
+
+impl FromStr for Frequency {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = || format!("`{text}` is no rate; write for example `100/s`, `6/min`, `1/h`");
+        let (number, unit) = text.trim().split_once('/').ok_or_else(bad)?;
+        let seconds = match unit.trim() {
+            "s" => 1.0,
+            "min" => 60.0,
+            "h" => 3600.0,
+            _ => return Err(bad()),
+        };
+        let value = number.trim().parse::<f64>().map_err(|_| bad())? / seconds;
+        if (0.0..=1e9).contains(&value) { Ok(Self(value)) } else { Err(bad()) }
+    }
+}
+
+impl fmt::Display for Frequency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/s", self.0)
+    }
+}
+
+impl Course {
+    /// Reads what follows `step:`, `ramp:` and `sine:`.
+    pub(crate) fn read(asked: &mut Asked) -> Result<Self, AskError> {
+        let rate = |asked: &mut Asked, key: &str| -> Result<Frequency, AskError> {
+            asked.main(key)?.parse().map_err(|why: String| asked.error(why))
+        };
+        match asked.kind {
+            "step" => Self::read_steps(asked),
+            "ramp" => {
+                let (from, to) = (rate(asked, "from")?, rate(asked, "to")?);
+                let over = asked.span("over")?;
+                Ok(Self::Ramp(from, to, over))
+            }
+            _ => {
+                let (mean, amplitude) = (rate(asked, "mean")?, rate(asked, "amplitude")?);
+                if amplitude > mean || mean.0 == 0.0 {
+                    return Err(asked.error("the amplitude is above the mean, or the mean is 0"));
+                }
+                Ok(Self::Sine(mean, amplitude, asked.span("period")?))
+            }
+        }
+    }
+
+    /// `10/s@0s,100/s@30s`.
+    fn read_steps(asked: &mut Asked) -> Result<Self, AskError> {
+        let mut steps: Vec<(u64, Frequency)> = Vec::new();
+        for part in std::mem::take(&mut asked.bare) {
+            let (rate, at) = part.split_once('@').ok_or_else(|| {
+                asked.error(format_args!("`{part}` is no step; write for example `100/s@30s`"))
+            })?;
+            let rate = rate.parse().map_err(|why: String| asked.error(why))?;
+            let at: Span = at.parse().map_err(|error| asked.error(error))?;
+            if steps.last().is_some_and(|(before, _)| *before >= at.as_ns()) {
+                return Err(asked.error("steps must be in order of time"));
+            }
+            steps.push((at.as_ns(), rate));
+        }
+        match steps.first() {
+            Some((0, _)) => Ok(Self::Step(steps)),
+            _ => Err(asked.error("the first step is at 0s, as in `step:10/s@0s,100/s@30s`")),
+        }
+    }
+
+    /// How many requests are expected from 0 until `t` seconds.
+    pub(crate) fn expected(&self, t: f64) -> f64 {
+        match self {
+            Self::Step(steps) => {
+                let mut sum = 0.0;
+                for (i, (at, rate)) in steps.iter().enumerate() {
+                    let from = *at as f64 / 1e9;
+                    let to = steps.get(i + 1).map_or(f64::INFINITY, |(next, _)| *next as f64 / 1e9);
+                    if t > from {
+                        sum += rate.0 * (t.min(to) - from);
+                    }
+                }
+                sum
+            }
+            Self::Ramp(from, to, over) => {
+                let over = over.as_ns() as f64 / 1e9;
+                let within = t.min(over);
+                from.0 * within
+                    + (to.0 - from.0) * within * within / (2.0 * over)
+                    + to.0 * (t - within)
+            }
+            Self::Sine(mean, amplitude, period) => {
+                let turn = std::f64::consts::TAU / (period.as_ns() as f64 / 1e9);
+                mean.0 * t + amplitude.0 / turn * (1.0 - (turn * t).cos())
+            }
+        }
+    }
+
+    /// The greatest rate there ever is, a second.
+    fn peak(&self) -> f64 {
+        match self {
+            Self::Step(steps) => steps.iter().map(|(_, rate)| rate.0).fold(0.0, f64::max),
+            Self::Ramp(from, to, _) => from.0.max(to.0),
+            Self::Sine(mean, amplitude, _) => mean.0 + amplitude.0,
+        }
+    }
+
+    /// When, in seconds and not before `from`, `count` requests are expected; nothing if
+    /// they never are. By bisection: the expected number never falls.
+    pub(crate) fn moment(&self, count: f64, from: f64) -> Option<f64> {
+        let peak = self.peak();
+        if peak <= 0.0 {
+            return None;
+        }
+        let missing = (count - self.expected(from)).max(0.0);
+        let mut low = from;
+        // It cannot be sooner than at the greatest rate.
+        let mut step = (missing / peak).max(1e-9);
+        let mut high = from + step;
+        while self.expected(high) < count {
+            low = high;
+            step *= 2.0;
+            high += step;
+            // A thousand hours: the rate has come to 0 for good.
+            if high > 3.6e6 {
+                return None;
+            }
+        }
+        for _ in 0..60 {
+            let middle = f64::midpoint(low, high);
+            if self.expected(middle) < count {
+                low = middle
+            } else {
+                high = middle
+            }
+            if high - low < 1e-10 {
+                break;
+            }
+        }
+        Some(high)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn course(text: &str) -> Course {
+        Course::read(&mut Asked::read(text)).unwrap()
+    }
+
+    #[test]
+    fn expected_numbers_are_the_areas_below_the_rates() {
+        let step = course("step:10/s@0s,100/s@30s,0/s@40s");
+        assert_eq!(step.expected(30.0), 300.0);
+        assert_eq!(step.expected(35.0), 800.0);
+        assert_eq!(step.expected(99.0), 1300.0);
+        let ramp = course("ramp:from=0/s,to=100/s,over=10s");
+        assert_eq!(ramp.expected(10.0), 500.0);
+        assert_eq!(ramp.expected(11.0), 600.0);
+        let sine = course("sine:mean=100/s,amplitude=50/s,period=60s");
+        assert!((sine.expected(60.0) - 6000.0).abs() < 1e-6);
+        assert!(sine.expected(30.0) > 3900.0);
+    }
+
+    #[test]
+    fn moments_turn_expected_numbers_round() {
+        for text in [
+            "step:10/s@0s,0/s@5s,100/s@30s",
+            "ramp:from=0/s,to=100/s,over=10s",
+            "sine:mean=10/s,amplitude=10/s,period=6s",
+        ] {
+            let course = course(text);
+            let mut before = 0.0;
+            for count in 1..200 {
+                let at = course.moment(f64::from(count), before).unwrap();
+                assert!(at >= before, "{text}");
+                assert!((course.expected(at) - f64::from(count)).abs() < 1e-4, "{text} {count}");
+                before = at;
+            }
+        }
+        assert_eq!(course("step:10/s@0s,0/s@1s").moment(11.0, 0.0), None);
+    }
+}

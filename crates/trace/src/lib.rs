@@ -1,0 +1,36 @@
+//! What a load is made of, before anything is sent: distributions of times,
+//! arrivals, mixes, and traces of requests, read and written as lines.
+//!
+//! Everything here is pure but for the lines: no clock, no sockets, no shared
+//! randomness. The same seed gives the same requests. Times are nanoseconds
+//! since the start unless a name says otherwise.
+
+mod arrivals;
+mod asked;
+mod course;
+mod distribution;
+mod inspect;
+mod mix;
+mod picture;
+mod reader;
+mod recipe;
+mod request;
+mod resource;
+mod service;
+mod spread;
+mod uri;
+
+pub use arrivals::{Arrivals, Times};
+pub use asked::AskError;
+pub use course::{Course, Frequency};
+pub use distribution::Distribution;
+pub use inspect::{Inspection, Tally};
+pub use mix::Mix;
+pub use picture::{bars, sparks};
+pub use reader::{Fault, LineError, Reader};
+pub use recipe::{Group, Recipe, Requests};
+pub use request::{Method, Request};
+pub use resource::{Mode, Resource, ResourceError, read_resources};
+pub use service::Service;
+pub use spread::{Spread, SpreadSummary};
+pub use uri::{Scheme, Target, UriError};

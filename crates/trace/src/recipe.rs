@@ -1,0 +1,295 @@
+//! Traces made from distributions.
+
+use crate::arrivals::{Arrivals, Times};
+use crate::asked::AskError;
+use crate::mix::Mix;
+use crate::request::{Method, Request};
+use crate::service::Service;
+use crate::uri::Target;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+use units::{Draw, Purpose};
+
+/// Devices that are asked in the same way.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// Their numbers.
+    pub devices: Range<u32>,
+    /// Where they are: a URI of theirs without the resource's path, in which `{device}`
+    /// stands for a device's number. Several are taken in turn.
+    pub targets: Vec<String>,
+    /// When requests come: to each device, or to all together.
+    pub arrivals: Arrivals,
+    /// Whether the arrivals are those of all the group's devices together, and chance
+    /// says for which device each is.
+    pub together: bool,
+    /// What is asked.
+    pub methods: Mix<Method>,
+    /// Of which resource, by its path; where there is a service, that chooses.
+    pub paths: Mix<String>,
+    /// Which resources are chosen so that service times are as asked.
+    pub service: Option<Service>,
+    /// How much requests carry, in bytes.
+    pub sizes: Option<Mix<u32>>,
+}
+
+/// How a trace is made.
+#[derive(Debug, Clone)]
+pub struct Recipe {
+    /// The seed of all draws.
+    pub seed: u64,
+    /// Devices in groups.
+    pub groups: Vec<Group>,
+    /// The end: no request comes at or after this, in ns.
+    pub span: Option<u64>,
+    /// The end: there are no more requests than this.
+    pub requests: Option<u64>,
+}
+
+impl Recipe {
+    /// The requests, in order of time, one by one: nothing is kept but a moment for each
+    /// device. Fails if a URI or a method would be none, or if there is no end.
+    pub fn requests(&self) -> Result<Requests, AskError> {
+        let error = |text: &str, why: String| Err(AskError { text: text.to_owned(), why });
+        if self.span.is_none() && self.requests.is_none() {
+            return error("trace", "say how long it is: a time or a number of requests".into());
+        }
+        let mut streams = Vec::new();
+        for (number, group) in self.groups.iter().enumerate() {
+            if group.devices.is_empty() || group.targets.is_empty() {
+                return error("devices", "there are none".to_owned());
+            }
+            check(group)?;
+            let staggered = group.devices.len() > 1;
+            let owners = if group.together { 0..1 } else { 0..group.devices.len() as u32 };
+            for place in owners {
+                let owner = group.devices.start + place;
+                let draw = Draw::new(self.seed, u64::from(owner), number as u64);
+                let times = group.arrivals.times(draw, staggered && !group.together);
+                streams.push(Stream { group: number, owner, draw, times, index: 0 });
+            }
+        }
+        let mut requests = Requests {
+            groups: self.groups.clone(),
+            streams,
+            next: BinaryHeap::new(),
+            span: self.span.unwrap_or(u64::MAX),
+            left: self.requests.unwrap_or(u64::MAX),
+            uri: String::new(),
+            service: None,
+        };
+        for place in 0..requests.streams.len() {
+            requests.advance(place);
+        }
+        Ok(requests)
+    }
+}
+
+/// Tries every path and method on each target.
+fn check(group: &Group) -> Result<(), AskError> {
+    let mut uri = String::new();
+    let made: Vec<String> = match &group.service {
+        Some(service) => service.resources().map(|(path, _)| path.to_owned()).collect(),
+        None => group.paths.values().cloned().collect(),
+    };
+    for target in &group.targets {
+        for path in &made {
+            write_uri(&mut uri, target, group.devices.end - 1, path);
+            let parsed = Target::parse(&uri)
+                .map_err(|why| AskError { text: target.clone(), why: why.to_string() })?;
+            if let Some(method) = group.methods.values().find(|m| !m.fits(parsed.scheme)) {
+                let why = format!("{method} is no method of {}://", parsed.scheme);
+                return Err(AskError { text: target.clone(), why });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write_uri(uri: &mut String, target: &str, device: u32, path: &str) {
+    uri.clear();
+    let mut parts = target.split("{device}");
+    uri.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        uri.push_str(&device.to_string());
+        uri.push_str(part);
+    }
+    if !path.is_empty() {
+        if !uri.ends_with('/') && !path.starts_with('/') {
+            uri.push('/');
+        }
+        uri.push_str(path);
+    }
+}
+
+/// The requests of one device, or of a group together.
+#[derive(Debug)]
+struct Stream {
+    group: usize,
+    owner: u32,
+    draw: Draw,
+    times: Times,
+    index: u64,
+}
+
+/// Requests in order of time.
+#[derive(Debug)]
+pub struct Requests {
+    groups: Vec<Group>,
+    streams: Vec<Stream>,
+    next: BinaryHeap<Reverse<(u64, usize)>>,
+    span: u64,
+    left: u64,
+    uri: String,
+    service: Option<u64>,
+}
+
+impl Requests {
+    /// The next request; borrowed, so that ten million cost no memory.
+    pub fn read(&mut self) -> Option<Request<'_>> {
+        self.left = self.left.checked_sub(1)?;
+        let Reverse((at, place)) = self.next.pop()?;
+        self.advance(place);
+        let stream = &mut self.streams[place];
+        let (index, draw) = (stream.index, stream.draw);
+        stream.index += 1;
+        let group = &self.groups[stream.group];
+        let chance = |purpose| draw.uniform(purpose, index);
+        let device = if group.together {
+            let count = f64::from(group.devices.end - group.devices.start);
+            group.devices.start + (chance(Purpose::Publisher) * count) as u32
+        } else {
+            stream.owner
+        };
+        let path = match &group.service {
+            Some(service) => {
+                let (path, ns) =
+                    service.pick(chance(Purpose::Service), chance(Purpose::Choice), index);
+                self.service = Some(*ns);
+                path
+            }
+            None => {
+                self.service = None;
+                group.paths.pick(chance(Purpose::Choice))
+            }
+        };
+        let turn = (device - group.devices.start) as usize % group.targets.len();
+        write_uri(&mut self.uri, &group.targets[turn], device, path);
+        let method = *group.methods.pick(chance(Purpose::Method));
+        let size = group.sizes.as_ref().map(|sizes| *sizes.pick(chance(Purpose::Size)));
+        Some(Request { device, at, method, uri: &self.uri, size })
+    }
+
+    /// The service time in ns of the resource that the last request chose.
+    pub fn service_ns(&self) -> Option<u64> {
+        self.service
+    }
+
+    fn advance(&mut self, place: usize) {
+        let moment = self.streams[place].times.next();
+        if let Some(at) = moment.filter(|at| *at < self.span) {
+            self.next.push(Reverse((at, place)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spread::Spread;
+
+    fn group(devices: Range<u32>, arrivals: &str) -> Group {
+        Group {
+            devices,
+            targets: vec!["coap://10.0.0.{device}".into()],
+            arrivals: arrivals.parse().unwrap(),
+            together: false,
+            methods: Mix::of(Method::Get),
+            paths: "a=1,b=3".parse().unwrap(),
+            service: None,
+            sizes: None,
+        }
+    }
+
+    fn recipe(groups: Vec<Group>, requests: u64) -> Recipe {
+        Recipe { seed: 9, groups, span: None, requests: Some(requests) }
+    }
+
+    fn lines(recipe: &Recipe) -> Vec<String> {
+        let mut requests = recipe.requests().unwrap();
+        let mut lines = Vec::new();
+        while let Some(request) = requests.read() {
+            lines.push(request.to_string());
+        }
+        lines
+    }
+
+    #[test]
+    fn requests_come_in_order_and_the_same_from_the_same_seed() {
+        let recipe = recipe(vec![group(1..11, "exponential:3ms")], 5_000);
+        let mut requests = recipe.requests().unwrap();
+        let (mut before, mut gaps, mut of_b) = (0, Spread::new(), 0);
+        while let Some(request) = requests.read() {
+            gaps.record(request.at - before);
+            before = request.at;
+            of_b += u32::from(request.uri.ends_with("/b"));
+        }
+        // Ten devices of 3 ms are one every 300 us; three in four ask for b.
+        assert!((gaps.mean_ns() / 300e3 - 1.0).abs() < 0.05, "{}", gaps.mean_ns());
+        assert!((f64::from(of_b) - 3_750.0).abs() < 5.0 * 30.6, "{of_b}");
+        assert_eq!(lines(&recipe), lines(&recipe));
+        assert_ne!(lines(&recipe), lines(&Recipe { seed: 10, ..recipe.clone() }));
+    }
+
+    #[test]
+    fn a_devices_requests_do_not_depend_on_the_others() {
+        let of_three = |devices| -> Vec<String> {
+            let recipe = Recipe {
+                span: Some(300_000_000),
+                requests: None,
+                ..recipe(vec![group(devices, "gamma:mean=3ms,shape=2")], 0)
+            };
+            lines(&recipe).into_iter().filter(|line| line.starts_with("3,")).collect()
+        };
+        assert!(of_three(1..11).len() > 50);
+        assert_eq!(of_three(1..11), of_three(2..4));
+    }
+
+    #[test]
+    fn together_the_interval_is_that_of_all() {
+        let mut all = group(0..10, "constant:300us");
+        all.together = true;
+        let recipe = recipe(vec![all], 1_000);
+        let mut requests = recipe.requests().unwrap();
+        let mut seen = [0; 10];
+        let mut place = 0;
+        while let Some(request) = requests.read() {
+            assert_eq!(request.at, place * 300_000);
+            seen[request.device as usize] += 1;
+            place += 1;
+        }
+        assert!(seen.iter().all(|count| (50..150).contains(count)), "{seen:?}");
+    }
+
+    #[test]
+    fn it_ends_in_time_and_by_number() {
+        let mut short = recipe(vec![group(0..1, "constant:1ms")], 100);
+        assert_eq!(lines(&short).len(), 100);
+        short.span = Some(10_000_000);
+        assert_eq!(lines(&short).len(), 10);
+        short.span = None;
+        short.requests = None;
+        assert!(short.requests().unwrap_err().to_string().contains("how long"));
+    }
+
+    #[test]
+    fn uris_that_would_be_none_are_refused_before_anything_is_made() {
+        let mut bad = group(0..1, "constant:1ms");
+        bad.targets = vec!["gopher://x".into()];
+        assert!(recipe(vec![bad.clone()], 1).requests().is_err());
+        bad.targets = vec!["mqtt://x".into()];
+        let why = recipe(vec![bad], 1).requests().unwrap_err().to_string();
+        assert!(why.contains("GET is no method of mqtt://"), "{why}");
+    }
+}

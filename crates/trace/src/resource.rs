@@ -1,0 +1,142 @@
+//! A device's resources and how long they take to serve.
+
+use crate::asked::AskError;
+use crate::distribution::Distribution;
+use std::fmt;
+use std::io::{self, BufRead};
+use std::str::FromStr;
+
+/// How a device spends the service time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Mode {
+    /// It waits, as for a sensor.
+    #[default]
+    Sleep,
+    /// It computes: so much CPU time, however long that takes.
+    Busy,
+}
+
+/// A resource of a device. A line of a file of resources is
+/// `0, resource123, sleep, exponential:5ms`: the device's number or `*` for all, the
+/// path, the mode, the distribution of service times.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resource {
+    /// The device's number; none is any device.
+    pub device: Option<u32>,
+    /// The path without its first slash.
+    pub path: String,
+    /// How the time is spent.
+    pub mode: Mode,
+    /// How long it takes.
+    pub time: Distribution,
+}
+
+/// Why a file of resources cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ResourceError {
+    /// The file itself.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// A line is no resource.
+    #[error("line {line}: {why}")]
+    Line {
+        /// From 1 on.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl FromStr for Mode {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "sleep" => Ok(Self::Sleep),
+            "busy" => Ok(Self::Busy),
+            _ => Err(format!("`{text}` is no mode; there are sleep and busy")),
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sleep => "sleep",
+            Self::Busy => "busy",
+        })
+    }
+}
+
+impl FromStr for Resource {
+    type Err = AskError;
+    fn from_str(text: &str) -> Result<Self, AskError> {
+        let error = |why: String| AskError { text: text.to_owned(), why };
+        // The distribution comes last, since it may hold commas itself.
+        let parts: Vec<&str> = text.splitn(4, ',').map(str::trim).collect();
+        let [device, path, mode, time] = parts[..] else {
+            return Err(error(
+                "write device, path, mode and service time, as in \
+                              `0, resource123, sleep, exponential:5ms`"
+                    .to_owned(),
+            ));
+        };
+        let device = match device {
+            "*" => None,
+            number => Some(number.parse().map_err(|_| {
+                error(format!("`{number}` is no device's number, and not `*` for all"))
+            })?),
+        };
+        let mode = mode.parse().map_err(error)?;
+        let path = path.strip_prefix('/').unwrap_or(path).to_owned();
+        Ok(Self { device, path, mode, time: time.parse()? })
+    }
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.device {
+            Some(device) => write!(f, "{device}")?,
+            None => f.write_str("*")?,
+        }
+        write!(f, ", {}, {}, {}", self.path, self.mode, self.time)
+    }
+}
+
+/// Reads a file of resources; empty lines and those after `#` are left out.
+pub fn read_resources(input: impl BufRead) -> Result<Vec<Resource>, ResourceError> {
+    let mut resources = Vec::new();
+    for (at, line) in input.lines().enumerate() {
+        let line = line?;
+        let text = line.trim();
+        if text.is_empty() || text.starts_with('#') {
+            continue;
+        }
+        let read = text.parse();
+        let wrong = |error: AskError| ResourceError::Line { line: at + 1, why: error.to_string() };
+        resources.push(read.map_err(wrong)?);
+    }
+    Ok(resources)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_read_back_as_written() {
+        let text =
+            "# of two devices\n0, /a, sleep, gamma:mean=5ms,shape=2\n*, b, busy, constant:1ms\n";
+        let resources = read_resources(text.as_bytes()).unwrap();
+        assert_eq!(resources[0].to_string(), "0, a, sleep, gamma:mean=5ms,shape=2");
+        assert_eq!(resources[1].to_string(), "*, b, busy, constant:1ms");
+        assert_eq!(resources[1].to_string().parse::<Resource>().unwrap(), resources[1]);
+    }
+
+    #[test]
+    fn mistakes_have_their_line() {
+        let why = |text: &str| read_resources(text.as_bytes()).unwrap_err().to_string();
+        assert!(why("\n0, a, sleep").starts_with("line 2: "));
+        assert!(why("0, a, idle, constant:1ms").contains("there are sleep and busy"));
+        assert!(why("x, a, sleep, constant:1ms").contains("no device's number"));
+    }
+}
