@@ -39,40 +39,71 @@ pub fn impaired() -> Result<Endpoint, Box<dyn Error>> {
     Ok(Endpoint { up, ..Endpoint::default() })
 }
 
+/// A link that does, both ways, all that chance can do to a frame, behind a rate that
+/// the load does not reach.
+pub fn wild() -> Result<Endpoint, Box<dyn Error>> {
+    let way = Impairment {
+        delay: "1 ms".parse()?,
+        jitter: "0.2 ms".parse()?,
+        correlation: "20 %".parse()?,
+        distribution: medium::Distribution::Normal,
+        gilbert_elliott: Some(medium::GilbertElliott {
+            p: "0.01 %".parse()?,
+            r: "50 %".parse()?,
+            loss_bad: "100 %".parse()?,
+            loss_good: "0 %".parse()?,
+        }),
+        corrupt: "0.01 %".parse()?,
+        duplicate: "0.01 %".parse()?,
+        reorder: "0.01 %".parse()?,
+        rate: Some("10 Gbit/s".parse()?),
+        queue: Limit::Frames(1_000_000),
+        ..Impairment::default()
+    };
+    Ok(Endpoint { up: way.clone(), down: way, ..Endpoint::default() })
+}
+
 /// Prints what goes between 2 and among 300 nodes: bare, and through the medium with
 /// impairments on and with all that it counts; and what the load gives when nobody
 /// takes it. Medians, taken in turns. The time on the processor for a frame holds
 /// on a machine that others use, too, and the ratio is by it.
 pub fn bench() -> Result<(), Box<dyn Error>> {
     println!(
-        "\nframes: {} bytes, every other node floods its neighbour\n{:>6} {:>7} {:>9} {:>9} {:>11} {:>11} {:>6}",
+        "\nframes: {} bytes, every other node floods its neighbour; plain: delay, loss and a queue, all: all that chance can do, both ways\n\
+         {:>6} {:>7} {:>9} {:>7} {:>10} {:>7} {:>6} {:>10} {:>7} {:>6}",
         load::FRAME,
         "nodes",
         "path",
         "bare k/s",
         "CPU ns",
-        "medium k/s",
+        "plain k/s",
+        "CPU ns",
+        "ratio",
+        "all k/s",
         "CPU ns",
         "ratio"
     );
     for count in [2, 300] {
         let mut loads = Vec::new();
-        let mut rounds = vec![[(); 4].map(|()| Vec::new()); paths().len()];
+        let mut rounds = vec![[(); 6].map(|()| Vec::new()); paths().len()];
         for _ in 0..ROUNDS {
             loads.push(load_round(count)?);
             for (path, rounds) in paths().into_iter().zip(&mut rounds) {
-                let (bare, medium) = (bare_round(path, count)?, medium_round(path, count)?);
-                for (values, value) in rounds.iter_mut().zip([bare, medium].concat()) {
+                let bare = bare_round(path, count)?;
+                let plain = medium_round(path, count, &impaired()?)?;
+                let all = medium_round(path, count, &wild()?)?;
+                for (values, value) in rounds.iter_mut().zip([bare, plain, all].concat()) {
                     values.push(value);
                 }
             }
         }
         println!("{count:>6} {:>7} {:>9.0}", "load", crate::median(loads));
         for (path, rounds) in paths().into_iter().zip(rounds) {
-            let [bare, bare_ns, medium, medium_ns] = rounds.map(crate::median);
-            let (path, ratio) = (path.name(), bare_ns / medium_ns);
+            let [bare, bare_ns, plain, plain_ns, all, all_ns] = rounds.map(crate::median);
+            let (path, ratios) = (path.name(), [plain_ns, all_ns].map(|ns| bare_ns / ns));
             println!(
-                "{count:>6} {path:>7} {bare:>9.0} {bare_ns:>9.0} {medium:>11.0} {medium_ns:>11.0} {ratio:>6.2}"
+                "{count:>6} {path:>7} {bare:>9.0} {bare_ns:>7.0} {plain:>10.0} {plain_ns:>7.0} {:>6.2} {all:>10.0} {all_ns:>7.0} {:>6.2}",
+                ratios[0], ratios[1]
             );
         }
     }
@@ -164,9 +195,13 @@ fn bare_round(path: FramePath, count: usize) -> Result<[f64; 2], Box<dyn Error>>
     Ok(rate)
 }
 
-fn medium_round(path: FramePath, count: usize) -> Result<[f64; 2], Box<dyn Error>> {
+fn medium_round(
+    path: FramePath,
+    count: usize,
+    link: &Endpoint,
+) -> Result<[f64; 2], Box<dyn Error>> {
     let (lab, carrier) = pairs(path, count)?;
-    let (spec, places) = switch(count, &impaired()?);
+    let (spec, places) = switch(count, link);
     let accounting = Accounting::new(vec![(0..count).collect()], Vec::new(), None);
     let engine = start(carrier, vec![spec], places, accounting, 0)?;
     engine.begin();
@@ -221,11 +256,12 @@ pub fn many() -> Result<(), Box<dyn Error>> {
     const NODES: usize = 4_096;
     const WAIT: &str = "20";
     println!(
-        "\nmany: {NODES} nodes, one frame a second each\n{:>7} {:>9} {:>6} {:>10}",
-        "path", "frames/s", "CPU %", "priority"
+        "\nmany: {NODES} nodes, one frame a second each\n{:>7} {:>9} {:>6} {:>10} {:>7}",
+        "path", "frames/s", "CPU %", "priority", "own MB"
     );
     for path in paths().into_iter().filter(|path| *path != FramePath::Packet) {
         let (lab, carrier) = nodes::up_by(path, NODES, |i| vec![i ^ 1])?;
+        let before = resident_mb();
         let (spec, places) = switch(NODES, &impaired()?);
         let accounting = Accounting::new(vec![(0..NODES).collect()], Vec::new(), None);
         let engine = start(carrier, vec![spec], places, accounting, 0)?;
@@ -250,15 +286,25 @@ pub fn many() -> Result<(), Box<dyn Error>> {
         let seconds = begin.elapsed().as_secs_f64();
         let frames = (engine.frames() - frames) as f64 / seconds;
         let cpu = (medium_cpu_ns() - cpu) as f64 / 1e7 / seconds;
+        let own = resident_mb() - before;
         drop(lab);
         let priority = match engine.stop()?.priority {
             Priority::RealTime => "real time",
             Priority::High => "high",
             Priority::Ordinary => "ordinary",
         };
-        println!("{:>7} {frames:>9.0} {cpu:>6.1} {priority:>10}", path.name());
+        println!("{:>7} {frames:>9.0} {cpu:>6.1} {priority:>10} {own:>7.1}", path.name());
     }
     Ok(())
+}
+
+/// Memory of this process, the nodes' programs not among it, in MB. What the medium
+/// maps to share with the kernel counts as far as it was touched.
+fn resident_mb() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().split(' ').next()?.parse::<f64>().ok());
+    kib.unwrap_or(0.0) * 1024.0 / 1e6
 }
 
 /// The processor time of the medium's thread.

@@ -22,6 +22,8 @@ pub const JOIN: &str = "__join";
 pub const DRAIN: &str = "__drain";
 /// Sends over TCP as much as it can: `<address> <congestion control>`.
 pub const POUR: &str = "__pour";
+/// Wakes now and then.
+pub const TICK: &str = "__tick";
 /// Keeps a processor busy.
 pub const BURN: &str = "__burn";
 

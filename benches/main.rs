@@ -1,8 +1,9 @@
 //! What the test bed can do on this machine, beside what the machine can:
 //! bring-up and tear-down of nodes, forwarded frames, release error.
 //!
-//! `cargo bench -p bench [-- nodes|frames|multicast|many|release|bulk] [ring|tap|packet]`
+//! `cargo bench -p bench [-- nodes|accounting|frames|multicast|many|release|bulk] [ring|tap|packet]`
 
+mod accounting;
 mod bare;
 mod bulk;
 mod frames;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
         Some(load::JOIN) => return load::join(&args[1..]),
         Some(load::DRAIN) => return load::drain(),
         Some(load::POUR) => return load::pour(&args[1..]),
+        Some(load::TICK) => return accounting::tick(),
         Some(load::BURN) => return load::burn(),
         _ => {}
     }
@@ -32,6 +34,9 @@ fn main() -> ExitCode {
     let mut benches: Vec<Bench> = Vec::new();
     if wanted("nodes") {
         benches.push(nodes::bench);
+    }
+    if wanted("accounting") {
+        benches.push(accounting::bench);
     }
     if wanted("frames") {
         benches.push(frames::bench);

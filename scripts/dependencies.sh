@@ -14,23 +14,23 @@ need() { # what it is for, a test that it is there, package by package manager
 }
 
 if command -v apt-get >/dev/null; then
-    mqtt=libmosquitto-dev broker=mosquitto
+    mqtt=libmosquitto-dev broker=mosquitto coap=libcoap3-dev venv=python3-venv clang=libclang-dev
     zmq=libzmq3-dev pcap=libpcap-dev tshark=tshark ping=iputils-ping cc=gcc busybox=busybox-static dnsmasq=dnsmasq-base
     install() { DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y --no-install-recommends "$@"; }
     refresh() { $sudo apt-get update; }
 elif command -v dnf >/dev/null; then
-    mqtt=mosquitto-devel broker=mosquitto
+    mqtt=mosquitto-devel broker=mosquitto coap=libcoap-devel venv=python3-pip clang=clang-devel
     zmq=zeromq-devel pcap=libpcap-devel tshark=wireshark-cli ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
     install() { $sudo dnf install -y "$@"; }
     refresh() { :; }
 elif command -v pacman >/dev/null; then
-    mqtt=mosquitto broker=mosquitto
+    mqtt=mosquitto broker=mosquitto coap=libcoap venv=python clang=clang
     zmq=zeromq pcap=libpcap tshark=wireshark-cli ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
     install() { $sudo pacman -S --noconfirm --needed "$@"; }
     refresh() { :; }
 else
-    echo "no apt-get, dnf or pacman here: install libzmq (built with PGM), libmosquitto and libpcap with their headers by hand"
-    mqtt=libmosquitto broker=mosquitto
+    echo "no apt-get, dnf or pacman here: install libzmq (built with PGM), libmosquitto, libcoap (with OpenSSL), libpcap and libclang with their headers, and cmake, by hand"
+    mqtt=libmosquitto broker=mosquitto coap=libcoap venv=python clang=libclang
     zmq=libzmq pcap=libpcap tshark=tshark ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
     install() { return 1; }
     refresh() { :; }
@@ -38,23 +38,39 @@ fi
 sudo=""
 [ "$(id -u)" = 0 ] || sudo="sudo"
 
+has_libclang() { # the library, and the compiler's own headers
+    ls "${LIBCLANG_PATH:-/nowhere}"/libclang*.so* /usr/lib/llvm*/lib/libclang[.-][!c]*so* \
+        /usr/lib*/libclang[.-][!c]*so* /usr/lib/*/libclang[.-][!c]*so* 2>/dev/null | grep -q . &&
+        ls /usr/lib*/llvm*/lib*/clang/*/include/stddef.h /usr/lib*/clang/*/include/stddef.h \
+            2>/dev/null | grep -q .
+}
 linkable() { echo 'int main(void){return 0;}' | cc -x c - -o /dev/null "$@"; }
 need "links programs" "command -v cc" "$cc"
 need "ZeroMQ with PGM, for the interaction models" "linkable -lzmq" "$zmq"
 need "MQTT clients" "linkable -lmosquitto" "$mqtt"
+need "CoAP" "linkable -lcoap-3-openssl" "$coap"
 need "filters of captures" "linkable -lpcap" "$pcap"
+# open62541-sys builds the library, and reads its headers.
+need "builds the OPC UA stack" "command -v cmake" cmake
+need "builds the OPC UA stack" "command -v python3" python3
+need "reads the OPC UA stack's headers" "has_libclang" "$clang"
 if [ "${1:-}" = test ]; then
     need "an independent look at captures, in tests" "command -v tshark" "$tshark"
     need "an MQTT broker, in tests" "command -v mosquitto" "$broker"
     need "a program that nobody here wrote, in tests" "command -v ping" "$ping"
     if command -v apt-get >/dev/null; then
         need "clients of MQTT, in tests" "command -v mosquitto_sub" mosquitto-clients
+        need "a web server that nobody here wrote, in tests" "command -v nginx || test -x /usr/sbin/nginx" nginx
+        need "its client, in tests" "command -v curl" curl
+        need "MQTT from Python, in tests" "python3 -c 'import paho.mqtt' || /usr/bin/python3 -c 'import paho.mqtt'" python3-paho-mqtt
         need "CoAP, in tests" "command -v coap-client-notls" libcoap3-bin
     fi
+    need "an HTTP client, in tests" "command -v curl" curl
     need "bulk TCP, in tests" "command -v iperf3" iperf3
     need "a small system for nodes with a root of their own, in tests" "command -v busybox" "$busybox"
     need "addresses and names for nodes, in tests" "command -v dnsmasq || test -x /usr/sbin/dnsmasq" "$dnsmasq"
     need "a way out of the lab, in tests" "command -v slirp4netns" "slirp4netns"
+    need "Python packages, in tests" "python3 -c 'import venv, ensurepip'" "$venv"
 fi
 if [ "${1:-}" = netem ]; then
     command -v apt-get >/dev/null || { echo "the guest is made of Debian's packages: needs apt-get" && exit 1; }
@@ -69,4 +85,16 @@ if [ ${#wanted[@]} -gt 0 ]; then
     echo "installing with the package manager: ${wanted[*]}"
     refresh
     install "${wanted[@]}"
+fi
+
+# Protocols by others, for tests: Python packages, in a folder of their own.
+if [ "${1:-}" = test ]; then
+    cd "$(dirname "$0")/.."
+    list=crates/thingbed/tests/interop/requirements.txt
+    if ! cmp -s "$list" target/interop/requirements.txt; then
+        echo "installing into target/interop: $(grep -v '^#' "$list" | tr '\n' ' ')"
+        python3 -m venv target/interop
+        target/interop/bin/pip install --quiet --disable-pip-version-check -r "$list"
+        cp "$list" target/interop/requirements.txt
+    fi
 fi

@@ -3,15 +3,20 @@
 mod analyze;
 mod arguments;
 mod calibrate;
+mod capacity;
+mod device;
 mod doctor;
 mod gc;
 mod live;
+mod load;
+mod profiles;
 mod progress;
 mod resume;
 mod show;
 mod signals;
 mod surroundings;
 mod sweep;
+mod trace;
 mod wanted;
 
 use arguments::{Arguments, Command};
@@ -44,11 +49,17 @@ fn main() -> ExitCode {
     }
     let status = match Arguments::parse().command {
         Command::Run(run) => sweep::run(&run),
+        Command::Capacity(wanted) => capacity::capacity(&wanted),
         Command::Check { files } => show::check(&files),
         Command::Plan(plan) => show::plan(&plan),
         Command::Report { folder, markdown: true, .. } => show::markdown(&folder),
         Command::Report { folder, html, .. } => show::report(&folder, html.as_deref()),
+        Command::Compare { folders, by, figure } => show::compare(&folders, &by, figure),
+        Command::Profiles { what, json } => profiles::profiles(what.as_ref(), json),
         Command::Analyze(wanted) => analyze::analyze(&wanted),
+        Command::Load(wanted) => load::load(&wanted),
+        Command::Device(wanted) => device::device(&wanted),
+        Command::Trace(what) => trace::trace(&what),
         Command::Doctor { json } => doctor::doctor(json),
         Command::Calibrate { out, seconds } => calibrate::calibrate(&out, seconds),
         Command::Up(wanted) => told(live::up(&wanted)),
@@ -66,6 +77,8 @@ fn main() -> ExitCode {
         Command::Pause(nodes) => told(live::befall(Fault::Pause, &nodes)),
         Command::Resume(nodes) => told(live::befall(Fault::Resume, &nodes)),
         Command::Destroy(nodes) => told(live::destroy(&nodes)),
+        Command::Clone(wanted) => told(live::clone(&wanted)),
+        Command::Capture(wanted) => told(live::capture(&wanted)),
         Command::Set(wanted) => told(live::set(&wanted)),
         Command::Cp(wanted) => told(live::cp(&wanted)),
         Command::Link(what) => told(live::link(&what)),
@@ -104,7 +117,9 @@ pub(crate) fn remark(text: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Says what went wrong, the way all commands do.
+/// Says what went wrong, the way all commands do. What is wrong with an experiment
+/// file says so itself.
 pub(crate) fn complain(error: impl std::fmt::Display) {
-    remark(format_args!("error: {error}"));
+    let text = error.to_string();
+    remark(format_args!("error: {}", text.strip_prefix("error: ").unwrap_or(&text)));
 }

@@ -1,9 +1,9 @@
 //! Commands that read and print: check, plan, report, schema.
 
-use crate::arguments::Plan;
+use crate::arguments::{Compared, Plan};
 use crate::{Status, complain, say};
 use experiment::{Experiment, Only};
-use report::Sweep;
+use report::{CompareFigure, Sweep};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
@@ -74,6 +74,28 @@ pub fn markdown(folder: &Path) -> Status {
             Status::Failed
         }
     }
+}
+
+/// Prints, as Markdown, what is best in each of the folders.
+pub fn compare(folders: &[PathBuf], by: &str, figure: Compared) -> Status {
+    let figure = match figure {
+        Compared::Time => CompareFigure::Time,
+        Compared::Received => CompareFigure::Received,
+        Compared::Bytes => CompareFigure::Bytes,
+    };
+    let mut first = true;
+    for folder in folders {
+        let sweep = Sweep::read(folder).map_err(|error| error.to_string());
+        match sweep.and_then(|sweep| report::compare(&sweep, by, figure)) {
+            Ok(text) => say(format_args!("{}{}", if first { "" } else { "\n" }, text.trim_end())),
+            Err(error) => {
+                complain(format_args!("{}: {error}", folder.display()));
+                return Status::Failed;
+            }
+        }
+        first = false;
+    }
+    Status::Fine
 }
 
 /// Prints the table of a folder's results and writes the page `html`.

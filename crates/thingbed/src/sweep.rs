@@ -69,7 +69,11 @@ pub fn run(arguments: &Run) -> Status {
 
 /// Refuses a sweep of which this machine's kernel cannot have some cell, before
 /// anything starts.
-fn check_backends(experiment: &Experiment, cells: &[Cell], seed: u64) -> Result<(), Error> {
+pub(crate) fn check_backends(
+    experiment: &Experiment,
+    cells: &[Cell],
+    seed: u64,
+) -> Result<(), Error> {
     let tool = current_exe();
     for cell in cells {
         let plan = experiment.plan(cell, 0, seed)?;
@@ -79,13 +83,13 @@ fn check_backends(experiment: &Experiment, cells: &[Cell], seed: u64) -> Result<
 }
 
 /// A sweep that is being run.
-struct Sweep<'a> {
-    arguments: &'a Run,
-    experiment: &'a Experiment,
-    folder: PathBuf,
-    seed: u64,
-    interrupted: Arc<AtomicBool>,
-    frame_path: Option<FramePath>,
+pub(crate) struct Sweep<'a> {
+    pub arguments: &'a Run,
+    pub experiment: &'a Experiment,
+    pub folder: PathBuf,
+    pub seed: u64,
+    pub interrupted: Arc<AtomicBool>,
+    pub frame_path: Option<FramePath>,
 }
 
 impl Sweep<'_> {
@@ -172,7 +176,8 @@ impl Sweep<'_> {
         all
     }
 
-    fn one(
+    /// Has one run.
+    pub fn one(
         &self,
         cell: &Cell,
         repeat: u32,
@@ -250,7 +255,7 @@ impl Sweep<'_> {
 }
 
 /// The folder of the sweep, with the files that the report needs.
-fn begin(arguments: &Run, experiment: &Experiment, seed: u64) -> Result<PathBuf, Error> {
+pub(crate) fn begin(arguments: &Run, experiment: &Experiment, seed: u64) -> Result<PathBuf, Error> {
     let folder = sweep_folder(&arguments.out, &experiment.name, seed)?;
     let copy = |from: &Path, name: &str| {
         let to = folder.join(name);
@@ -263,14 +268,14 @@ fn begin(arguments: &Run, experiment: &Experiment, seed: u64) -> Result<PathBuf,
     Ok(folder)
 }
 
-fn name(cell: &Cell, repeat: u32) -> String {
+pub(crate) fn name(cell: &Cell, repeat: u32) -> String {
     match cell.is_empty() {
         true => repeat.to_string(),
         false => format!("{}-{repeat}", cell.folder()),
     }
 }
 
-fn word(finished: &Finished) -> String {
+pub(crate) fn word(finished: &Finished) -> String {
     let verdict = &finished.verdict;
     let status = match verdict.status {
         measure::Status::Valid => "valid",
@@ -283,7 +288,7 @@ fn word(finished: &Finished) -> String {
     }
 }
 
-fn write(path: &Path, value: &(impl serde::Serialize + ?Sized)) -> Result<(), Error> {
+pub(crate) fn write(path: &Path, value: &(impl serde::Serialize + ?Sized)) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value).unwrap_or_default() + "\n";
     fs::write(path, text).map_err(Error::write(path))
 }

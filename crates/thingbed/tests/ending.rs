@@ -6,6 +6,7 @@ use common::{Bed, comparison, figure, is_root, json};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -23,6 +24,15 @@ impl Run {
         let mark = format!("{mark}-{}", std::process::id());
         let mut command = bed.command(args);
         command.env(MARK, &mark).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A shell starts what runs in its background with SIGINT ignored; the tests
+        // may be there.
+        // SAFETY: signal() is safe between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            });
+        }
         Self { child: command.spawn().unwrap(), mark }
     }
 

@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{Bed, Said};
-use serde_json::Value;
+use common::Bed;
+use common::live::Live;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -19,62 +19,14 @@ networks:
   lan: {attach: [server, meter], subnet: 10.1.0.0/24, links: {meter: {up: {delay: 20 ms}}}}
 ";
 
-/// A lab of its own name, that goes with the test however it ends.
-struct Live<'a> {
-    bed: &'a Bed,
-    name: String,
-}
-
-impl<'a> Live<'a> {
-    fn up(bed: &'a Bed, name: &str) -> Self {
-        let name = format!("{name}-{}", std::process::id());
-        bed.write("lab.yaml", &LAB.replace("NAME", &name));
-        bed.thingbed(&["up", "lab.yaml", "--detach"]).expect(0, &["4 nodes up", "lives on"]);
-        Self { bed, name }
-    }
-
-    fn ask(&self, words: &[&str]) -> Said {
-        let (command, rest) = words.split_first().unwrap();
-        self.bed.thingbed(&[&[command, "--lab", &self.name], rest].concat())
-    }
-
-    fn nodes(&self) -> Vec<Value> {
-        let said = self.ask(&["ps", "--json"]).expect(0, &[]);
-        serde_json::from_str::<Value>(&said.out).unwrap().as_array().unwrap().clone()
-    }
-
-    fn state(&self, node: &str) -> String {
-        let nodes = self.nodes();
-        let node = nodes.iter().find(|shown| shown["name"] == node).expect(node);
-        node["program"][1].as_str().unwrap_or_default().to_owned()
-    }
-
-    /// Waits until the program of a node is in this state.
-    fn awaits(&self, node: &str, state: &str) {
-        let limit = Instant::now() + Duration::from_secs(20);
-        while self.state(node) != state {
-            assert!(Instant::now() < limit, "{} is {}", node, self.state(node));
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    fn tool(&self) -> u32 {
-        let said = self.bed.thingbed(&["labs"]).expect(0, &[&self.name]);
-        let line = said.out.lines().find(|line| line.contains(&self.name)).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
-    }
-}
-
-impl Drop for Live<'_> {
-    fn drop(&mut self) {
-        let _ = self.bed.command(&["down", "--lab", &self.name]).output();
-    }
+fn up<'a>(bed: &'a Bed, name: &str) -> Live<'a> {
+    Live::up(bed, name, LAB)
 }
 
 #[test]
 fn programs_are_run_killed_paused_and_started_from_another_terminal() {
     let bed = Bed::new();
-    let lab = Live::up(&bed, "work");
+    let lab = up(&bed, "work");
     lab.ask(&["exec", "meter-2", "--", "hostname"]).expect(0, &["meter-2"]);
     lab.ask(&["exec", "meter-2", "--", "sh", "-c", "exit 7"]).expect(7, &[]);
     lab.ask(&["exec", "meter-2", "--", "no-such-program"])
@@ -102,7 +54,7 @@ fn programs_are_run_killed_paused_and_started_from_another_terminal() {
 #[test]
 fn files_settings_and_links_change_while_it_is_up() {
     let bed = Bed::new();
-    let lab = Live::up(&bed, "change");
+    let lab = up(&bed, "change");
     let file = bed.write("f.sh", "echo from a file\n");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     let inside = bed.path().join("inside.sh").display().to_string();
@@ -137,7 +89,7 @@ fn files_settings_and_links_change_while_it_is_up() {
 #[test]
 fn nothing_stays_of_a_lab_that_is_taken_down_or_killed() {
     let bed = Bed::new();
-    let lab = Live::up(&bed, "end");
+    let lab = up(&bed, "end");
     let (tool, init) = (lab.tool(), lab.nodes()[0]["pid"].as_i64().unwrap());
     let there = |pid: i64| Path::new(&format!("/proc/{pid}")).exists();
     assert!(there(init));
@@ -145,7 +97,7 @@ fn nothing_stays_of_a_lab_that_is_taken_down_or_killed() {
     assert!(!there(init) && !there(i64::from(tool)));
     lab.ask(&["ps"]).expect(1, &["no lab `end-"]);
 
-    let lab = Live::up(&bed, "end");
+    let lab = up(&bed, "end");
     lab.ask(&["set", "meter", "cpus=0.5"]).expect(0, &[]);
     let (tool, init) = (lab.tool(), lab.nodes()[0]["pid"].as_i64().unwrap());
     // SAFETY: a plain system call, on a process that this test has made.

@@ -133,6 +133,45 @@ fn a_users_program_that_is_not_there() {
         .expect(1, &["could not start the program of a", "no-such-program", "check the path"]);
 }
 
+/// What a port in use looks like: which node, and the program's own words. That port is
+/// free on other nodes.
+#[test]
+fn a_port_in_use_in_a_node() {
+    if !has("python3") {
+        return;
+    }
+    let serve = "[python3, -m, http.server, '8080']";
+    let experiment = |second: &str| {
+        format!(
+            "experiment: port
+nodes:
+  a: {{run: {serve}, ready: {{tcp: 8080}}}}
+  b: {{run: {serve}, ready: {{tcp: 8080}}}}
+networks: {{net: {{attach: [a, b], subnet: 10.0.0.0/24}}}}
+workloads:
+  - command: {{on: b, run: {second}}}
+duration: 1 s
+"
+        )
+    };
+    let bed = Bed::new();
+    bed.write("e.yaml", &experiment(serve));
+    let said = bed.thingbed(&["run", "e.yaml", "-q"]);
+    said.expect(3, &["the program of b ended with status 1", "Address already in use"]);
+    // The program that a node is there for: the run does not even begin.
+    bed.write(
+        "twice.sh",
+        "python3 -m http.server 8080 &\n\
+         until python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8080))'\n\
+         do sleep 0.1; done 2>/dev/null\n\
+         exec python3 -m http.server 8080\n",
+    );
+    let text = experiment("['true']").replacen(serve, "[sh, twice.sh]", 1);
+    bed.write("e.yaml", &text.replacen("ready: {tcp: 8080}", "ready: {log: never}", 1));
+    bed.thingbed(&["run", "e.yaml", "-q"])
+        .expect(1, &["a ended with status 1 before the run began", "Address already in use"]);
+}
+
 #[test]
 fn a_users_program_that_will_not_end_is_killed() {
     let bed = Bed::new();

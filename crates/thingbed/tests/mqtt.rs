@@ -153,15 +153,15 @@ fn what_was_acknowledged_outlives_the_broker() {
     let mqtt = "      pattern: many-to-one
       qos: ${qos}
       version: 5
-      every: 100 ms
+      every: 200 ms
       clean_session: false
       reconnect: {max: 500 ms}";
     // Killed between two messages: what it has done it has also written down. Told to
     // end, it writes down what is under way, on links where something always is.
-    let killed = "faults: [{at: 1250 ms, kill: broker, lasts: 500 ms}]";
-    let told = "faults: [{at: 1250 ms, stop: broker, lasts: 500 ms}]";
+    let killed = "faults: [{at: 1300 ms, kill: broker, lasts: 500 ms}]";
+    let told = "faults: [{at: 1300 ms, stop: broker, lasts: 500 ms}]";
     for (faults, profile) in [(killed, "near"), (told, "far")] {
-        let more = format!("{faults}\nmatrix: {{qos: [1, 2]}}\nduration: 3 s");
+        let more = format!("{faults}\nmatrix: {{qos: [1, 2]}}\nduration: 5 s");
         let text = experiment(PLAIN, mqtt, &more);
         bed.write("e.yaml", &text.replace("profile: near", &format!("profile: {profile}")));
         bed.thingbed(&["run", "e.yaml", "-q"]).ran(&["mqtt"]);
@@ -172,6 +172,35 @@ fn what_was_acknowledged_outlives_the_broker() {
         assert!(fs::read_to_string(log).unwrap().contains("no connection"));
         fs::remove_dir_all(bed.path().join("runs")).unwrap();
         fs::remove_file(bed.path().join("mosquitto.db")).unwrap();
+    }
+}
+
+/// The collector is cut off, then the meters are. `experiments/mqtt-partition.yaml` does
+/// so for 30 s, and shown figures are from there.
+#[test]
+fn what_was_acknowledged_crosses_a_partition() {
+    if !has("mosquitto") {
+        return;
+    }
+    let bed = Bed::new();
+    bed.write("plain.conf", &format!("listener 1883\n{COMMON}"));
+    let mqtt = "      pattern: many-to-one
+      qos: ${qos}
+      version: 5
+      every: 50 ms
+      clean_session: false
+      reconnect: {max: 500 ms}";
+    let cut = "profile: near
+    timetable:
+      - {at: 500 ms, partition: [collector], lasts: 1 s}
+      - {at: 2 s, partition: [meter], lasts: 1 s}";
+    let text = experiment(PLAIN, mqtt, "matrix: {qos: [1, 2]}\nduration: 4 s");
+    bed.write("e.yaml", &text.replace("profile: near", cut));
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&["mqtt"]);
+    for summary in bed.summaries("mqtt") {
+        all_came(&summary, summary["cell"]["qos"].as_str().unwrap());
+        // Who waited for the other side waited as long as it was away.
+        assert!(figure(&summary, ".messages.down_ms.max") >= 500.0, "{summary:#}");
     }
 }
 

@@ -48,6 +48,8 @@ fn a_node_is_a_machine_of_its_own() {
     let bed = Bed::new();
     let look = "hostname; echo pids $(ls -d /proc/[0-9]* | wc -l); cat /etc/hosts; \
                 ls -d payload.xml; echo $COLOUR $THINGBED_NODE; cat /proc/net/dev; \
+                echo devices $(ls /sys/class/net); \
+                echo mounts $(cut -d' ' -f2 /proc/mounts | grep ^/sys/ | sort); \
                 sleep 0.1 & wait; grep Sig /proc/self/status";
     let workload = format!(
         "  - command:\n      on: [meter-2, gateway]\n      env: {{COLOUR: blue}}\n      \
@@ -63,6 +65,11 @@ fn a_node_is_a_machine_of_its_own() {
         assert!(out.contains("payload.xml\n"), "it starts beside the experiment file: {out}");
         assert!(out.contains(&format!("blue {node}\n")), "{out}");
         assert!(out.contains("eth0:") && out.contains("lo:") && !out.contains("eth1:"), "{out}");
+        // Its own devices, and not the host's; what is mounted there is the host's.
+        let devices = out.split("devices ").nth(1).unwrap().lines().next().unwrap();
+        assert_eq!(devices, "eth0 lo", "{out}");
+        let mounts = out.split("mounts").nth(1).unwrap().lines().next().unwrap().trim();
+        assert_eq!(mounts, mounts_below_sys(), "{out}");
         // init, the shell, and what counts.
         let pids: u32 = out.split("pids ").nth(1).unwrap().lines().next().unwrap().parse().unwrap();
         assert!((2..8).contains(&pids), "{out}");
@@ -75,6 +82,15 @@ fn a_node_is_a_machine_of_its_own() {
         assert_eq!(ignored & 1 << (libc::SIGINT - 1), 0, "{out}");
     }
     assert_eq!(json(&folder.join("run.json"))["experiment"], "own");
+}
+
+/// As a node sees them: those that are not hidden, sorted.
+fn mounts_below_sys() -> String {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap();
+    let places = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    let mut places: Vec<_> = places.filter(|place| place.starts_with("/sys/")).collect();
+    places.sort_unstable();
+    places.join(" ")
 }
 
 #[test]

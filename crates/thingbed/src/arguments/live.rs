@@ -110,6 +110,37 @@ pub struct Logs {
     pub nodes: Vec<String>,
 }
 
+/// Nodes like one.
+#[derive(Debug, Args)]
+pub struct Clone {
+    /// The node
+    pub node: String,
+    /// How many
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub count: u32,
+    #[command(flatten)]
+    pub lab: Lab,
+}
+
+/// Frames as they pass.
+#[derive(Debug, Args)]
+pub struct Capture {
+    #[command(flatten)]
+    pub which: SomeNodes,
+    /// Only links to this network
+    #[arg(long)]
+    pub network: Option<String>,
+    /// Only such frames, as for tcpdump, e.g. 'tcp port 1883'
+    #[arg(long, value_name = "EXPR")]
+    pub filter: Option<String>,
+    /// Only the first bytes of each frame
+    #[arg(long, short, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    pub snaplen: Option<u64>,
+    /// Where they go; - is standard output
+    #[arg(long, short, default_value = "-", value_name = "FILE")]
+    pub write: PathBuf,
+}
+
 /// Other limits and settings.
 #[derive(Debug, Args)]
 pub struct Set {

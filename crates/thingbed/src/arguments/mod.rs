@@ -1,12 +1,18 @@
 //! What can be asked for on the command line.
 
 mod analyze;
+mod capacity;
 mod live;
+mod load;
+mod trace;
 
 pub use analyze::Analyze;
-pub use live::{Cp, Exec, Lab, Link, Logs, Nodes, Ps, Set, Shell, Top, Up, Whose};
+pub use capacity::Capacity;
+pub use live::{Capture, Clone, Cp, Exec, Lab, Link, Logs, Nodes, Ps, Set, Shell, Top, Up, Whose};
+pub use load::{Device, Load};
+pub use trace::{Generate, Inspect, Shape, Trace};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// A test bed for the Internet of Things: runs real programs on emulated nodes
@@ -24,6 +30,8 @@ pub struct Arguments {
 pub enum Command {
     /// Run an experiment: every cell of its matrix, every repeat
     Run(Run),
+    /// Find the largest value of an axis that meets targets in runs to be trusted
+    Capacity(Capacity),
     /// Check experiment files and do nothing else
     Check {
         /// The experiment files
@@ -43,8 +51,35 @@ pub enum Command {
         #[arg(long, conflicts_with = "html")]
         markdown: bool,
     },
+    /// Hold exchanges against each other: what is best at which payload, and by how much
+    Compare {
+        /// The folders of runs or sweeps
+        #[arg(required = true)]
+        folders: Vec<PathBuf>,
+        /// The axis whose values are held against each other
+        #[arg(long, default_value = "protocol", value_name = "AXIS")]
+        by: String,
+        /// What is compared
+        #[arg(long, default_value = "time")]
+        figure: Compared,
+    },
+    /// List the profiles of links, or show what is known of one
+    Profiles {
+        #[command(subcommand)]
+        what: Option<Profiles>,
+        /// Print JSON
+        #[arg(long, global = true)]
+        json: bool,
+    },
     /// Say what is in a capture of packets, pcap or pcapng
     Analyze(Analyze),
+    /// Send requests to any target at the moments that a schedule asks for
+    Load(Box<Load>),
+    /// Be a device that answers after given service times
+    Device(Box<Device>),
+    /// Make traces of requests, look at them, join them
+    #[command(subcommand)]
+    Trace(Trace),
     /// Say what this machine has and lacks, and what that costs
     Doctor {
         /// Print JSON
@@ -82,8 +117,12 @@ pub enum Command {
     Pause(Nodes),
     /// Let all programs of nodes go on
     Resume(Nodes),
+    /// Bring more nodes up that are like one
+    Clone(Clone),
     /// End nodes, with all that runs in them
     Destroy(Nodes),
+    /// Write nodes' frames as they pass, for Wireshark and the like
+    Capture(Capture),
     /// Change nodes' limits, host name or MTU
     Set(Set),
     /// Copy a file into or out of a node
@@ -143,6 +182,26 @@ pub struct Run {
     /// Show no progress
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// A figure of exchanges.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Compared {
+    /// How long an exchange takes
+    Time,
+    /// How long the payload takes to come
+    Received,
+    /// Bytes on the wire
+    Bytes,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Profiles {
+    /// Show each value of a profile, how good it is and where it is from
+    Show {
+        /// Its name, or the path of a file
+        name: String,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -1,5 +1,6 @@
 //! Commands that talk to a lab that is up, in this terminal or another.
 
+mod capture;
 mod cp;
 mod enter;
 mod link;
@@ -8,17 +9,20 @@ mod nodes;
 mod top;
 mod up;
 
+pub use capture::capture;
 pub use cp::cp;
 pub use enter::{exec, shell};
 pub use link::link;
 pub use logs::logs;
-pub use nodes::{befall, destroy, down, labs, ps, set};
+pub use nodes::{befall, clone, destroy, down, labs, ps, set};
 pub use top::top;
 pub use up::up;
 
 use crate::arguments;
 use comfy_table::{CellAlignment, Table, presets};
 use runner::{LabShown, NodeShown, Reply, Request};
+use std::io::BufReader;
+use std::os::unix::net::UnixStream;
 
 /// A lab that was found.
 pub(crate) struct Lab {
@@ -28,9 +32,14 @@ pub(crate) struct Lab {
 impl Lab {
     /// What it answers, if it does not refuse.
     pub(crate) fn ask(&self, request: &Request) -> Result<Reply, String> {
-        match runner::ask(self.pid, request) {
-            Ok(Reply::Refused(why)) => Err(why),
-            Ok(reply) => Ok(reply),
+        self.open(request).map(|(reply, _)| reply)
+    }
+
+    /// The same, and what it says after that.
+    fn open(&self, request: &Request) -> Result<(Reply, BufReader<UnixStream>), String> {
+        match runner::open(self.pid, request) {
+            Ok((Reply::Refused(why), _)) => Err(why),
+            Ok(answer) => Ok(answer),
             Err(error) => Err(format!(
                 "could not reach the lab of process {}: {error}\n  \
                  it may have just ended; `thingbed labs` lists those that are up",

@@ -1,10 +1,10 @@
 //! The commands about nodes: how they are, what befalls them, what they may use.
 
 use super::{all, find, table};
-use crate::arguments::{self, Nodes, Ps, Set};
+use crate::arguments::{self, Clone, Nodes, Ps, Set};
 use crate::{Status, remark, say};
 use experiment::PlannedFaultKind;
-use runner::{NodeShown, Request};
+use runner::{NodeShown, Reply, Request};
 use std::path::Path;
 use std::str::FromStr;
 use units::{Bytes, Span};
@@ -71,6 +71,18 @@ fn list(nodes: &[NodeShown]) {
 pub fn befall(what: PlannedFaultKind, wanted: &Nodes) -> Result<Status, String> {
     let request = Request::Befall { what, nodes: wanted.nodes.clone() };
     find(&wanted.lab)?.ask(&request).map(|_| Status::Fine)
+}
+
+/// Brings more nodes up that are like one; says how they are called.
+pub fn clone(wanted: &Clone) -> Result<Status, String> {
+    let request = Request::Clone { node: wanted.node.clone(), count: wanted.count as usize };
+    if let Reply::Nodes(nodes) = find(&wanted.lab)?.ask(&request)? {
+        nodes.iter().for_each(|node| {
+            let addresses = node.interfaces.iter().map(|(_, _, address)| address.to_string());
+            say(format_args!("{} {}", node.name, addresses.collect::<Vec<_>>().join(" ")));
+        });
+    }
+    Ok(Status::Fine)
 }
 
 /// Ends nodes.

@@ -4,7 +4,7 @@ use super::{find, table};
 use crate::Status;
 use crate::arguments::Top;
 use crate::say;
-use lab::{Counters, Sample};
+use lab::Sample;
 use runner::NodeShown;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -35,28 +35,22 @@ pub fn top(wanted: &Top) -> Result<Status, String> {
     }
 }
 
-type Seen = Vec<(i32, Sample, Counters)>;
+/// A node's init, what its programs used, and what the medium carried for it: frames
+/// and bytes sent, then received. The interfaces' own counters miss what a node sends
+/// where the medium takes frames before they count.
+type Seen = Vec<(i32, Sample, [u64; 2], [u64; 2])>;
 
 fn look(nodes: &[NodeShown]) -> Seen {
     let pids: Vec<i32> = nodes.iter().map(|node| node.pid).collect();
     let samples = lab::sample(&pids).into_iter();
-    let counters = nodes.iter().map(|node| {
-        let each = node.interfaces.iter().filter_map(|(name, ..)| lab::counters(node.pid, name));
-        each.fold(Counters::default(), |sum, one| Counters {
-            rx_bytes: sum.rx_bytes + one.rx_bytes,
-            rx_frames: sum.rx_frames + one.rx_frames,
-            tx_bytes: sum.tx_bytes + one.tx_bytes,
-            tx_frames: sum.tx_frames + one.tx_frames,
-            ..sum
-        })
-    });
-    pids.iter().zip(samples).zip(counters).map(|((pid, sample), c)| (*pid, sample, c)).collect()
+    nodes.iter().zip(samples).map(|(n, sample)| (n.pid, sample, n.sent, n.received)).collect()
 }
 
 fn page(nodes: &[NodeShown], before: &Seen, now: &Seen, seconds: f64) -> String {
     let mut rows: Vec<(f64, Vec<String>)> = Vec::new();
-    for (node, (pid, sample, counters)) in nodes.iter().zip(now) {
-        let Some((_, old, was)) = before.iter().find(|(known, ..)| known == pid) else { continue };
+    for (node, (pid, sample, sent, received)) in nodes.iter().zip(now) {
+        let known = before.iter().find(|(known, ..)| known == pid);
+        let Some((_, old, was_sent, was_received)) = known else { continue };
         let ms = |sample: &Sample| sample.user_ms + sample.system_ms;
         let cpu = (ms(sample) - ms(old)).max(0.0) / seconds / 10.0;
         let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
@@ -68,10 +62,10 @@ fn page(nodes: &[NodeShown], before: &Seen, now: &Seen, seconds: f64) -> String 
                 state.to_owned(),
                 format!("{cpu:.1}"),
                 format!("{:.1}", sample.rss_bytes as f64 / 1e6),
-                format!("{:.1}", rate(counters.tx_bytes, was.tx_bytes) * 8.0 / 1e3),
-                format!("{:.1}", rate(counters.rx_bytes, was.rx_bytes) * 8.0 / 1e3),
-                format!("{:.0}", rate(counters.tx_frames, was.tx_frames)),
-                format!("{:.0}", rate(counters.rx_frames, was.rx_frames)),
+                format!("{:.1}", rate(sent[1], was_sent[1]) * 8.0 / 1e3),
+                format!("{:.1}", rate(received[1], was_received[1]) * 8.0 / 1e3),
+                format!("{:.0}", rate(sent[0], was_sent[0])),
+                format!("{:.0}", rate(received[0], was_received[0])),
             ],
         ));
     }

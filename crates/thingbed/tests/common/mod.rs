@@ -1,6 +1,8 @@
 //! A folder to run the tool in, as a user would, and what came of it.
 #![allow(dead_code, reason = "each test file has its own needs")]
 
+pub mod live;
+
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -156,6 +158,17 @@ drain: 20 s
 pub fn is_root() -> bool {
     // SAFETY: asks for this process's user.
     unsafe { libc::geteuid() == 0 }
+}
+
+/// A program in Python that nobody here wrote, as `scripts/dependencies.sh test` has
+/// fetched it; tests that need it say so.
+pub fn peer(program: &str) -> Option<PathBuf> {
+    let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/interop/bin");
+    let path = peers.join(program);
+    if !path.exists() {
+        eprintln!("{program} is not here: part of a test is left out");
+    }
+    path.exists().then_some(path)
 }
 
 /// Whether a program of this name is in PATH; tests that need it say so.

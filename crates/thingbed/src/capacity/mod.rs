@@ -1,0 +1,368 @@
+//! The command `capacity`: the largest value of an axis that meets the targets in runs
+//! that can be trusted.
+
+mod search;
+mod told;
+
+use crate::arguments::{Capacity, Run};
+use crate::progress::Screen;
+use crate::signals::watch_signals;
+use crate::surroundings::frame_path;
+use crate::sweep::{self, Sweep};
+use crate::{Status, complain, remark, say, show};
+use experiment::{Cell, Experiment, Target};
+use medium::FramePath;
+use runner::Error;
+use search::{Found, Search};
+use serde::Serialize;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// A value of the axis: a whole number, with what stands behind it in the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Scale {
+    unit: String,
+    from: u64,
+}
+
+impl Scale {
+    /// The scale of an axis with these values; the search begins at the smallest.
+    fn of(axis: &str, values: &[String]) -> Result<Self, String> {
+        let split = |value: &String| {
+            let end = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+            Some((value[..end].parse::<u64>().ok()?, value[end..].to_owned()))
+        };
+        let wrong = || {
+            format!(
+                "the axis `{axis}` has no whole numbers to search: its values are {}\n  \
+                 write for example `{axis}: [10, 100]` or `{axis}: [100/s]`",
+                values.join(", ")
+            )
+        };
+        let split: Option<Vec<_>> = values.iter().map(split).collect();
+        let split = split.filter(|split| !split.is_empty()).ok_or_else(wrong)?;
+        let unit = split[0].1.clone();
+        if split.iter().any(|(_, other)| *other != unit) {
+            return Err(wrong());
+        }
+        let from = split.iter().map(|(number, _)| *number).min().unwrap_or(1).max(1);
+        Ok(Self { unit, from })
+    }
+
+    fn text(&self, value: u64) -> String {
+        format!("{value}{}", self.unit)
+    }
+}
+
+/// What came of one value.
+#[derive(Debug, Serialize)]
+pub(crate) struct Tried {
+    /// The value, as it stands in the experiment.
+    pub value: String,
+    /// Its number.
+    #[serde(skip)]
+    pub number: u64,
+    /// Runs that were had, and how many of them can be trusted.
+    pub runs: u32,
+    pub valid: u32,
+    /// The median of each target's figure over those.
+    pub figures: Vec<Option<f64>>,
+    pub found: Found,
+    /// Why runs cannot be trusted, or could not be had.
+    pub reasons: Vec<String>,
+}
+
+/// What a search has come to.
+#[derive(Debug, Serialize)]
+pub(crate) struct Capacities {
+    /// The rest of the cell.
+    pub cell: Cell,
+    pub axis: String,
+    /// The largest value that meets the targets.
+    pub best: Option<String>,
+    /// The smallest that does not, and whose limit that is.
+    pub limit: Option<(String, Found)>,
+    /// Whether the search was ended by hand.
+    pub interrupted: bool,
+    /// All values that were tried, in that order.
+    pub tried: Vec<Tried>,
+}
+
+/// Finds the capacity of an experiment's cells.
+pub fn capacity(wanted: &Capacity) -> Status {
+    match Seeker::prepare(wanted) {
+        Ok(seeker) => seeker.seek(),
+        Err((status, error)) => {
+            complain(error);
+            status
+        }
+    }
+}
+
+struct Seeker<'a> {
+    wanted: &'a Capacity,
+    run: Run,
+    experiment: Experiment,
+    scale: Scale,
+    targets: Vec<Target>,
+    /// Each combination of the other axes.
+    cells: Vec<Cell>,
+    repeats: u32,
+    seed: u64,
+    folder: PathBuf,
+    interrupted: Arc<AtomicBool>,
+    frame_path: Option<FramePath>,
+}
+
+impl<'a> Seeker<'a> {
+    fn prepare(wanted: &'a Capacity) -> Result<Self, (Status, String)> {
+        let wrong = |error: String| (Status::Wrong, error);
+        let experiment = Experiment::read(&wanted.file).map_err(|e| wrong(e.to_string()))?;
+        let axis = &wanted.max;
+        let values = experiment.axes().find(|(name, _)| name == axis).map(|(_, values)| values);
+        let values = values.ok_or_else(|| {
+            let known: Vec<&str> = experiment.axes().map(|(name, _)| name).collect();
+            wrong(format!(
+                "the matrix has no axis `{axis}`\n  --max takes the name of an axis whose values \
+                 are numbers; there {} {}",
+                if known.len() == 1 { "is" } else { "are" },
+                if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+            ))
+        })?;
+        let scale = Scale::of(axis, values).map_err(wrong)?;
+        let cells = show::cells(&experiment, &wanted.only).map_err(|e| wrong(e.to_string()))?;
+        let mut rest: Vec<Cell> = Vec::new();
+        for cell in cells.iter().map(|cell| cell.without(axis)) {
+            if !rest.contains(&cell) {
+                rest.push(cell);
+            }
+        }
+        let mut targets = Vec::new();
+        for text in &wanted.slo {
+            targets.push(text.parse::<Target>().map_err(|e| wrong(e.to_string()))?);
+        }
+        let seed = wanted.seed.unwrap_or(experiment.seed);
+        if let Some(cell) = cells.first() {
+            let plan = experiment.plan(cell, 0, seed).map_err(|e| wrong(e.to_string()))?;
+            targets
+                .iter()
+                .try_for_each(|target| target.check(&plan))
+                .map_err(|e| wrong(e.to_string()))?;
+        }
+        let failed = |error: String| (Status::Failed, error);
+        let interrupted =
+            watch_signals().map_err(|e| failed(format!("could not watch for Ctrl-C: {e}")))?;
+        let frame_path = frame_path().map_err(|e| wrong(e.to_string()))?;
+        sweep::check_backends(&experiment, &cells, seed).map_err(|e| failed(e.to_string()))?;
+        let run = Run {
+            file: wanted.file.clone(),
+            only: Vec::new(),
+            repeat: None,
+            seed: Some(seed),
+            out: wanted.out.clone(),
+            resume: None,
+            replay: None,
+            spin: wanted.spin,
+            capture: false,
+            quiet: wanted.quiet,
+        };
+        let folder =
+            sweep::begin(&run, &experiment, seed).map_err(|error| failed(error.to_string()))?;
+        let repeats = wanted.repeat.unwrap_or(3);
+        Ok(Self {
+            wanted,
+            run,
+            scale,
+            targets,
+            cells: rest,
+            repeats,
+            seed,
+            folder,
+            interrupted,
+            frame_path,
+            experiment,
+        })
+    }
+
+    fn seek(&self) -> Status {
+        let mut all = Vec::new();
+        let mut summaries = Vec::new();
+        for cell in &self.cells {
+            let found = match self.one(cell, &mut summaries) {
+                Ok(found) => found,
+                Err(error) => {
+                    complain(error);
+                    return Status::Failed;
+                }
+            };
+            say(told::told(&found, &self.targets));
+            let ended = found.interrupted;
+            all.push(found);
+            // What there is by now outlives a search that is killed.
+            let kept = sweep::write(&self.folder.join("capacity.json"), &all)
+                .and_then(|()| sweep::write(&self.folder.join("summary.json"), &summaries));
+            if let Err(error) = kept {
+                complain(error);
+                return Status::Failed;
+            }
+            if ended {
+                break;
+            }
+        }
+        if !summaries.is_empty() {
+            let page = self.folder.join("report.html");
+            let drawn =
+                report::Sweep::read(&self.folder).and_then(|runs| report::write_html(&runs, &page));
+            match drawn {
+                Ok(()) => say(format_args!("report: {}", page.display())),
+                Err(error) => complain(error),
+            }
+        }
+        match all.iter().any(|found| found.interrupted) {
+            true => Status::Interrupted,
+            false if all.iter().all(|found| found.best.is_some()) => Status::Fine,
+            false => Status::Unexpected,
+        }
+    }
+
+    /// The search in one combination of the other axes.
+    fn one(&self, cell: &Cell, summaries: &mut Vec<Value>) -> Result<Capacities, Error> {
+        let least = self.wanted.from.map_or(1, |from| from.min(self.scale.from));
+        let from = self.wanted.from.unwrap_or(self.scale.from);
+        let most = self.wanted.to.unwrap_or(u64::MAX);
+        let mut search = Search::new(from, least, most, self.wanted.resolution.fraction());
+        let mut tried = Vec::new();
+        while let Some(value) = search.next() {
+            let one = self.try_out(cell, value, summaries)?;
+            if self.interrupted.load(Relaxed) {
+                break;
+            }
+            search.record(value, one.found);
+            tried.push(one);
+        }
+        Ok(Capacities {
+            cell: cell.clone(),
+            axis: self.wanted.max.clone(),
+            best: search.best().map(|value| self.scale.text(value)),
+            limit: search.limit().map(|(value, found)| (self.scale.text(value), found)),
+            interrupted: self.interrupted.load(Relaxed),
+            tried,
+        })
+    }
+
+    /// Has a value's runs until as many as asked for can be trusted, or twice as many
+    /// were had.
+    fn try_out(&self, cell: &Cell, value: u64, summaries: &mut Vec<Value>) -> Result<Tried, Error> {
+        let (axis, text) = (&self.wanted.max, self.scale.text(value));
+        let mut tried = Tried {
+            value: text.clone(),
+            number: value,
+            runs: 0,
+            valid: 0,
+            figures: Vec::new(),
+            found: Found::Lost,
+            reasons: Vec::new(),
+        };
+        let experiment = match self.experiment.with_value(axis, &text) {
+            Ok(experiment) => experiment,
+            Err(errors) => {
+                tried.reasons.push(format!("the experiment cannot have it: {errors}"));
+                return Ok(tried);
+            }
+        };
+        let cells = experiment.cells(&experiment::Only::all())?;
+        let Some(whole) = cells.iter().find(|whole| whole.without(axis) == *cell) else {
+            return Ok(tried);
+        };
+        let sweep = Sweep {
+            arguments: &self.run,
+            experiment: &experiment,
+            folder: self.folder.clone(),
+            seed: self.seed,
+            interrupted: self.interrupted.clone(),
+            frame_path: self.frame_path,
+        };
+        let mut figures = vec![Vec::new(); self.targets.len()];
+        while tried.valid < self.repeats && tried.runs < 2 * self.repeats {
+            let title = format!("{whole}, run {}", tried.runs + 1);
+            let mut screen = Screen::new(&title, self.wanted.quiet);
+            let finished = match sweep.one(whole, tried.runs, false, &mut screen) {
+                Ok(finished) => finished,
+                Err(error @ (Error::Write { .. } | Error::Table(_))) => return Err(error),
+                Err(error) => {
+                    screen.end("failed");
+                    if !self.interrupted.load(Relaxed) {
+                        remark(format_args!("  {error}"));
+                        tried.reasons.push(error.to_string());
+                    }
+                    return Ok(tried);
+                }
+            };
+            screen.end(&sweep::word(&finished));
+            tried.runs += 1;
+            let trusted = match finished.verdict.status {
+                measure::Status::Valid => true,
+                measure::Status::Suspect => self.wanted.suspect,
+                measure::Status::Invalid => false,
+            };
+            if trusted {
+                tried.valid += 1;
+                for (figures, target) in figures.iter_mut().zip(&self.targets) {
+                    figures.extend(target.figure(&finished.summary));
+                }
+            } else {
+                tried.reasons.extend(finished.verdict.reasons.first().cloned());
+            }
+            summaries.push(finished.summary);
+            if self.interrupted.load(Relaxed) {
+                return Ok(tried);
+            }
+        }
+        tried.figures = figures.into_iter().map(median).collect();
+        if 2 * tried.valid >= self.repeats {
+            // A figure that no run has, such as the delay of what never came, is not met.
+            let mut pairs = tried.figures.iter().zip(&self.targets);
+            let met = pairs.all(|(figure, target)| figure.is_some_and(|f| target.is_met_by(f)));
+            tried.found = if met { Found::Met } else { Found::Missed };
+        }
+        Ok(tried)
+    }
+}
+
+fn median(mut figures: Vec<f64>) -> Option<f64> {
+    figures.sort_by(f64::total_cmp);
+    let middle = figures.len() / 2;
+    match figures.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(figures[middle]),
+        _ => Some(f64::midpoint(figures[middle - 1], figures[middle])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scale_is_that_of_the_files_values() {
+        let of = |values: &[&str]| {
+            let values: Vec<String> = values.iter().map(|&value| value.to_owned()).collect();
+            Scale::of("meters", &values)
+        };
+        assert_eq!(of(&["100", "10"]).unwrap(), Scale { unit: String::new(), from: 10 });
+        let rates = of(&["100/s"]).unwrap();
+        assert_eq!((rates.from, rates.text(250)), (100, "250/s".to_owned()));
+        for bad in [&["near", "far"][..], &["10/s", "1/min"], &[]] {
+            assert!(of(bad).unwrap_err().contains("`meters: [10, 100]`"));
+        }
+    }
+
+    #[test]
+    fn a_median_of_two_lies_between_them() {
+        assert_eq!(median(vec![3.0, 1.0]), Some(2.0));
+        assert_eq!(median(vec![5.0, 1.0, 3.0]), Some(3.0));
+        assert_eq!(median(Vec::new()), None);
+    }
+}

@@ -1,0 +1,123 @@
+//! What a search for a capacity has come to, in words and as a table.
+
+use super::search::Found;
+use super::{Capacities, Tried};
+use comfy_table::{CellAlignment, Table, presets};
+use experiment::Target;
+
+/// The values that were tried, the smallest first, and the answer below.
+pub(crate) fn told(found: &Capacities, targets: &[Target]) -> String {
+    let mut text = match found.cell.is_empty() {
+        true => format!("capacity: the largest {}\n", found.axis),
+        false => format!("capacity: the largest {} with {}\n", found.axis, found.cell),
+    };
+    text += &table(found, targets).trim_fmt();
+    text.push('\n');
+    text += &answer(found, targets);
+    text
+}
+
+fn table(found: &Capacities, targets: &[Target]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).force_no_tty();
+    let mut heads = vec![found.axis.clone(), "runs".to_owned(), "trusted".to_owned()];
+    heads.extend(targets.iter().map(|target| target.metric().to_owned()));
+    heads.push("came out".to_owned());
+    let columns = heads.len();
+    table.set_header(heads);
+    let mut rows: Vec<&Tried> = found.tried.iter().collect();
+    rows.sort_by_key(|tried| tried.number);
+    for tried in rows {
+        let mut row = vec![tried.value.clone(), tried.runs.to_string(), tried.valid.to_string()];
+        for index in 0..targets.len() {
+            let figure = tried.figures.get(index).copied().flatten();
+            row.push(figure.map_or("-".to_owned(), |figure| format!("{figure:.3}")));
+        }
+        row.push(word(tried.found).to_owned());
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut().take(columns - 1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn word(found: Found) -> &'static str {
+    match found {
+        Found::Met => "met",
+        Found::Missed => "missed",
+        Found::Lost => "no run to be trusted",
+    }
+}
+
+fn answer(found: &Capacities, targets: &[Target]) -> String {
+    let targets: Vec<String> = targets.iter().map(Target::to_string).collect();
+    let (targets, axis) = (targets.join(" and "), &found.axis);
+    let best = match &found.best {
+        Some(best) => format!("{axis} = {best} meets {targets}"),
+        None => format!("no {axis} that was tried meets {targets}"),
+    };
+    if found.interrupted {
+        return format!("{best}; the search was ended before it was over.");
+    }
+    match &found.limit {
+        Some((value, Found::Missed)) => format!(
+            "{best}. {value} does not, in runs that can be trusted: the limit is the system's."
+        ),
+        Some((value, _)) => {
+            let tried = found.tried.iter().find(|tried| tried.value == *value);
+            let reason = tried.and_then(|tried| tried.reasons.first());
+            let reason = reason.map_or_else(String::new, |reason| format!("\n  {reason}"));
+            format!(
+                "{best}. At {value} no run can be trusted: the limit is the test bed's, and the \
+                 system's may lie higher.{reason}"
+            )
+        }
+        None => format!(
+            "{best}, which is the largest that was asked for: the system's limit lies higher."
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(limit: Option<(&str, Found)>, best: Option<&str>) -> Capacities {
+        let tried = |value: &str, found, figure| Tried {
+            value: value.to_owned(),
+            number: value.parse().unwrap(),
+            runs: 3,
+            valid: if found == Found::Lost { 0 } else { 3 },
+            figures: vec![figure],
+            found,
+            reasons: vec!["CPU pressure: 40 %".to_owned()],
+        };
+        let mut all = vec![tried("10", Found::Met, Some(1.25))];
+        all.extend(limit.map(|(value, found)| tried(value, found, Some(300.0))));
+        Capacities {
+            cell: Cell::default(),
+            axis: "meters".to_owned(),
+            best: best.map(str::to_owned),
+            limit: limit.map(|(value, found)| (value.to_owned(), found)),
+            interrupted: false,
+            tried: all,
+        }
+    }
+
+    use experiment::Cell;
+
+    #[test]
+    fn whose_limit_it_is() {
+        let targets: Vec<Target> = vec!["p99 < 200 ms".parse().unwrap()];
+        let system = told(&found(Some(("20", Found::Missed)), Some("10")), &targets);
+        assert!(system.contains("meters = 10 meets p99 < 200 ms. 20 does not"), "{system}");
+        assert!(system.contains("1.250") && system.contains("the limit is the system's"));
+        let bed = told(&found(Some(("20", Found::Lost)), Some("10")), &targets);
+        assert!(bed.contains("the limit is the test bed's") && bed.contains("CPU pressure"));
+        let none = told(&found(Some(("9", Found::Missed)), None), &targets);
+        assert!(none.contains("no meters that was tried meets"), "{none}");
+        let open = told(&found(None, Some("10")), &targets);
+        assert!(open.contains("lies higher"), "{open}");
+    }
+}

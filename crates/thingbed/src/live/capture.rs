@@ -1,0 +1,174 @@
+//! The command `capture`: frames of nodes from now on, into a file or a pipe.
+
+use super::find;
+use crate::arguments::Capture;
+use crate::signals::watch_signals;
+use crate::{Status, remark};
+use runner::{Reply, Request};
+use std::fs::File;
+use std::io::{self, IsTerminal, Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// How often it looks whether it is to end.
+const TURN: Duration = Duration::from_millis(100);
+/// How long it takes in what was under way when it was to end.
+const LAST: Duration = Duration::from_millis(500);
+/// No block of a capture is longer: a frame, and what is said of it.
+const LONGEST: usize = 1 << 24;
+
+/// Writes frames until Ctrl-C, the lab's end, or nobody reads any more.
+pub fn capture(wanted: &Capture) -> Result<Status, String> {
+    let to_stdout = wanted.write.as_os_str() == "-";
+    if to_stdout && io::stdout().is_terminal() {
+        return Err("a capture is nothing for a terminal\n  \
+                    write it with `-w FILE`, or pipe it: thingbed capture NODE | wireshark -k -i -"
+            .to_owned());
+    }
+    let interrupted =
+        watch_signals().map_err(|error| format!("could not watch for Ctrl-C: {error}"))?;
+    let lab = find(&wanted.which.lab)?;
+    let request = Request::Capture {
+        nodes: wanted.which.nodes.clone(),
+        network: wanted.network.clone(),
+        filter: wanted.filter.clone(),
+        snap: wanted.snaplen.map(units::Bytes::new),
+    };
+    let (reply, frames) = lab.open(&request)?;
+    let Reply::Frames { links } = reply else {
+        return Err("the lab is of another version and was not understood".to_owned());
+    };
+    let written = |error: io::Error| format!("could not write {}: {error}", wanted.write.display());
+    let sink: Box<dyn Write> = match to_stdout {
+        true => Box::new(io::stdout().lock()),
+        false => Box::new(File::create(&wanted.write).map_err(written)?),
+    };
+    let name = match to_stdout {
+        true => "standard output".to_owned(),
+        false => wanted.write.display().to_string(),
+    };
+    remark(format_args!("frames of {links} links go to {name}; Ctrl-C ends it"));
+    frames
+        .get_ref()
+        .set_read_timeout(Some(TURN))
+        .map_err(|error| format!("could not listen to the lab: {error}"))?;
+    let count = pass_on(frames, sink, &interrupted).map_err(written)?;
+    remark(format_args!("{count} frames"));
+    Ok(Status::Fine)
+}
+
+/// Passes blocks on, each whole, as they come; how many frames there were.
+fn pass_on(mut from: impl Read, mut to: impl Write, interrupted: &AtomicBool) -> io::Result<u64> {
+    let (mut held, mut buffer, mut count) = (Vec::new(), vec![0; 1 << 16], 0);
+    let mut end = None;
+    loop {
+        if interrupted.load(Relaxed) && end.is_none() {
+            end = Some(Instant::now() + LAST);
+        }
+        let over = end.is_some_and(|end| Instant::now() > end);
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(count),
+            Ok(_) if over => return Ok(count),
+            Ok(length) => held.extend_from_slice(&buffer[..length]),
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut if end.is_some() => {
+                    return Ok(count);
+                }
+                io::ErrorKind::WouldBlock
+                | io::ErrorKind::TimedOut
+                | io::ErrorKind::Interrupted => continue,
+                io::ErrorKind::ConnectionReset => return Ok(count),
+                _ => return Err(error),
+            },
+        }
+        let (whole, frames) = blocks(&held).ok_or_else(nonsense)?;
+        let written = to.write_all(&held[..whole]).and_then(|()| to.flush());
+        match written {
+            // Who looked at it has seen enough.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(count),
+            written => written?,
+        }
+        count += frames;
+        held.drain(..whole);
+    }
+}
+
+fn nonsense() -> io::Error {
+    io::Error::other("what the lab sent is no capture")
+}
+
+/// An enhanced packet block (pcapng, section 4.3).
+const FRAME: u32 = 6;
+
+/// The bytes of whole blocks at the beginning, and the frames in them; nothing when
+/// they are none.
+fn blocks(bytes: &[u8]) -> Option<(usize, u64)> {
+    let (mut at, mut frames) = (0, 0);
+    while let Some(head) = bytes.get(at..at + 8) {
+        let [kind, length] = [0, 4].map(|i| {
+            let word = [head[i], head[i + 1], head[i + 2], head[i + 3]];
+            u32::from_ne_bytes(word)
+        });
+        let length = length as usize;
+        if !(12..=LONGEST).contains(&length) || !length.is_multiple_of(4) {
+            return None;
+        }
+        if at + length > bytes.len() {
+            break;
+        }
+        frames += u64::from(kind == FRAME);
+        at += length;
+    }
+    Some((at, frames))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(kind: u32, words: usize) -> Vec<u8> {
+        let length = (12 + 4 * words) as u32;
+        let mut block = [kind, length].map(u32::to_ne_bytes).concat();
+        block.resize(block.len() + 4 * words, 7);
+        block.extend(length.to_ne_bytes());
+        block
+    }
+
+    /// Gives a few bytes at a time.
+    struct Drops<'a>(&'a [u8], usize);
+
+    impl Read for Drops<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let length = self.1.min(self.0.len());
+            buffer[..length].copy_from_slice(&self.0[..length]);
+            self.0 = &self.0[length..];
+            Ok(length)
+        }
+    }
+
+    #[test]
+    fn only_whole_blocks_go_on() {
+        let all = [block(0x0a0d_0d0a, 4), block(1, 2), block(6, 9), block(6, 1)].concat();
+        let go = AtomicBool::new(false);
+        for cut in 0..=all.len() {
+            for step in [1, 7, 4096] {
+                let mut got = Vec::new();
+                let frames = pass_on(Drops(&all[..cut], step), &mut got, &go).unwrap();
+                let ends = [0, 28, 48, 96, 112];
+                let end = ends.into_iter().filter(|end| *end <= cut).max().unwrap();
+                assert_eq!(got, all[..end]);
+                assert_eq!(frames, [96, 112].into_iter().filter(|end| *end <= cut).count() as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_capture_is_not_passed_on() {
+        let go = AtomicBool::new(false);
+        for bytes in [&b"GET / HTTP/1.1\r\n"[..], &[0; 16]] {
+            let mut got = Vec::new();
+            assert!(pass_on(Drops(bytes, 99), &mut got, &go).is_err());
+            assert!(got.is_empty());
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! `thingbed trace merge`.
+
+use super::{Stopped, create, failed, open, written, wrong};
+use crate::Status;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{BufRead, Write};
+use std::path::{Path, PathBuf};
+use trace::Reader;
+
+/// Joins traces; of requests at the same moment those of the first file come first.
+/// A line is kept of each file, and no more.
+pub fn merge(files: &[PathBuf], to: &Path) -> Result<Status, Stopped> {
+    let mut readers = Vec::new();
+    let mut next = BinaryHeap::new();
+    for (place, file) in files.iter().enumerate() {
+        let mut reader = Reader::new(open(file).map_err(failed)?);
+        if let Some((at, line)) = line(&mut reader, file)? {
+            next.push(Reverse((at, place, line)));
+        }
+        readers.push(reader);
+    }
+    let mut out = create(to)?;
+    while let Some(Reverse((_, place, text))) = next.pop() {
+        if let Err(error) = writeln!(out, "{text}") {
+            written(to, Err(error))?;
+            return Ok(Status::Fine);
+        }
+        if let Some((at, line)) = line(&mut readers[place], &files[place])? {
+            next.push(Reverse((at, place, line)));
+        }
+    }
+    written(to, out.flush())?;
+    Ok(Status::Fine)
+}
+
+/// The next request of a file, with its moment.
+fn line<R: BufRead>(reader: &mut Reader<R>, file: &Path) -> Result<Option<(u64, String)>, Stopped> {
+    match reader.read() {
+        Ok(None) => Ok(None),
+        Ok(Some(Ok(request))) => Ok(Some((request.at, request.to_string()))),
+        Ok(Some(Err(error))) => Err(wrong(format_args!("{}: {error}", file.display()))),
+        Err(error) => Err(failed(format_args!("cannot read {}: {error}", file.display()))),
+    }
+}

@@ -1,0 +1,74 @@
+//! From the command line to a recipe.
+
+use crate::arguments::Shape;
+use std::path::Path;
+use trace::{Distribution, Group, Method, Mix, Recipe, Resource, Service, Target, read_resources};
+
+/// What a trace or a load is made from.
+pub(crate) fn recipe(shape: &Shape) -> Result<Recipe, String> {
+    let arrivals = shape
+        .arrivals
+        .clone()
+        .ok_or("say when requests come, e.g. --arrivals exponential:300us, or name a trace")?;
+    let first = shape.target.first().ok_or("say where to, e.g. --target coap://10.0.0.1/")?;
+    let last = shape
+        .first
+        .checked_add(shape.devices)
+        .ok_or("the devices' numbers go beyond 4294967295")?;
+    let usual = Target::parse(&first.replace("{device}", "0"))
+        .map_or(Method::Get, |target| Method::usual(target.scheme));
+    let service = service(shape)?;
+    let group = Group {
+        devices: shape.first..last,
+        targets: shape.target.clone(),
+        arrivals,
+        together: shape.together,
+        methods: shape.method.clone().unwrap_or_else(|| Mix::of(usual)),
+        paths: shape.path.clone().unwrap_or_else(|| Mix::of(String::new())),
+        service,
+        sizes: match &shape.size {
+            Some(sizes) => Some(bytes(sizes)?),
+            None => None,
+        },
+    };
+    let span = shape.span.map(units::Span::as_ns);
+    Ok(Recipe { seed: shape.seed, groups: vec![group], span, requests: shape.requests })
+}
+
+fn bytes(sizes: &Mix<units::Bytes>) -> Result<Mix<u32>, String> {
+    if let Some(size) = sizes.values().find(|size| size.get() > 65_000) {
+        return Err(format!("a request of {size} is too large: 65000 B is the most"));
+    }
+    Ok(sizes.map(|size| size.get() as u32))
+}
+
+/// Resources made for the service times that were asked for, or chosen of those there are.
+fn service(shape: &Shape) -> Result<Option<Service>, String> {
+    let Some(asked) = &shape.service else { return Ok(None) };
+    let Some(file) = &shape.resources else {
+        return Ok(Some(Service::made(asked.clone(), shape.ladder as usize)));
+    };
+    let fixed = |resource: &Resource| match &resource.time {
+        Distribution::Constant(time) => Ok((resource.path.clone(), time.as_ns())),
+        other => Err(format!(
+            "{}: {} has service times of {other}; to choose among resources theirs must be constant",
+            file.display(),
+            resource.path
+        )),
+    };
+    // All devices of a group have the same resources: those of the first, and of all.
+    let resources = resources(file)?
+        .iter()
+        .filter(|resource| resource.device.is_none_or(|device| device == shape.first))
+        .map(fixed)
+        .collect::<Result<Vec<_>, _>>()?;
+    let service = Service::chosen(asked.clone(), resources);
+    service
+        .map(Some)
+        .ok_or_else(|| format!("{}: holds no resource of device {}", file.display(), shape.first))
+}
+
+/// Reads a file of resources.
+pub(crate) fn resources(file: &Path) -> Result<Vec<Resource>, String> {
+    read_resources(super::open(file)?).map_err(|error| format!("{}: {error}", file.display()))
+}

@@ -1,0 +1,107 @@
+//! A lab that grows while it is up: more nodes like one.
+
+mod common;
+
+use common::Bed;
+use common::live::Live;
+
+const LAB: &str = "experiment: NAME
+nodes:
+  server:
+    run: [sh, -c, 'echo begun; while :; do sleep 0.1; done']
+    ready: {log: begun}
+  meter: {count: 2, limits: {memory: 64 MiB}}
+networks:
+  lan: {attach: [server, meter], subnet: 10.1.0.0/24, links: {meter: {up: {delay: 20 ms}}}}
+  depot: {attach: meter, subnet: 10.2.0.0/28, CHANNEL}
+";
+
+/// On each path, and on channels that hold their members in different ways.
+#[test]
+fn clones_are_reached_by_name_on_all_paths_and_channels() {
+    let ways = [
+        ("ring", "channel: switch"),
+        ("tap", "channel: {shared: 10 Mbit/s}"),
+        ("packet", "channel: {cell: {up: 1 Mbit/s, down: 1 Mbit/s}}"),
+        ("ring", "mtu: 127 B, channel: {csma: {}}"),
+        ("ring", "offload: true"),
+    ];
+    if !common::has("ping") {
+        return;
+    }
+    let bed = Bed::new();
+    for (path, channel) in ways {
+        let text = LAB.replace("CHANNEL", channel);
+        let Some(lab) = Live::by(&bed, &format!("{path}-clones"), &text, Some(path)) else {
+            continue;
+        };
+        lab.ask(&["clone", "meter-1", "--count", "2"])
+            .expect(0, &["meter-3 10.1.0.4 10.2.0.3", "meter-4 10.1.0.5 10.2.0.4"]);
+        lab.ask(&["clone", "server"]).expect(0, &["server-2 10.1.0.6"]);
+        let ping = |from: &str, to: &str| {
+            lab.ask(&["exec", from, "--", "ping", "-n", "-c2", "-i0.1", "-W5", to])
+                .expect(0, &["2 received"])
+                .out
+        };
+        // From old to new, new to old, and between new ones.
+        ping("server", "meter-3");
+        ping("meter-4", "meter-1");
+        let out = ping("meter-4", "server-2");
+        // min/avg/max/mdev: the clone's way up has its original's delay.
+        let least = out.split("= ").last().unwrap().split('/').next().unwrap();
+        assert!(least.parse::<f64>().unwrap() >= 20.0, "{out}");
+        // On the other network, which the names stand for as well.
+        ping("meter-3", "10.2.0.1");
+        ping("meter-2", "10.2.0.4");
+    }
+}
+
+#[test]
+fn a_clone_is_a_node_like_all_others() {
+    let bed = Bed::new();
+    let lab = Live::up(&bed, "clone", &LAB.replace("CHANNEL", "channel: switch"));
+    // What is asked of the original now, and not what the file asks.
+    lab.bed.thingbed(&["link", "set", "--lab", &lab.name, "meter-2", "delay=70ms"]).expect(0, &[]);
+    lab.ask(&["clone", "meter-2"]).expect(0, &["meter-3 10.1.0.4 10.2.0.3"]);
+    let shown = lab.bed.thingbed(&["link", "show", "--lab", &lab.name, "meter-3"]);
+    shown.expect(0, &["meter-3 lan up    delay 70 ms", "meter-3 depot down"]);
+    let set = ["link", "set", "--lab", &lab.name, "meter", "delay=5ms"];
+    lab.bed.thingbed(&set).expect(0, &["meter-3 lan up    delay 5 ms"]);
+    lab.ask(&["exec", "meter-3", "--", "hostname"]).expect(0, &["meter-3"]);
+    lab.ask(&["exec", "meter-1", "--", "cat", "/etc/hosts"]).expect(0, &["10.1.0.4 meter-3"]);
+    // Its own program, its own log, its own fate.
+    lab.ask(&["clone", "server"]).expect(0, &["server-2"]);
+    lab.awaits("server-2", "running");
+    common::live::until(
+        || lab.ask(&["logs", "server-2"]).out.contains("begun"),
+        || lab.ask(&["logs", "server-2"]).err,
+    );
+    lab.ask(&["kill", "server-2"]).expect(0, &[]);
+    lab.awaits("server-2", "killed by signal 9");
+    assert_eq!(lab.state("server"), "running");
+    lab.ask(&["start", "server-2"]).expect(0, &[]);
+    lab.awaits("server-2", "running");
+    // A destroyed one's name and addresses are not given again.
+    lab.ask(&["destroy", "meter-3"]).expect(0, &[]);
+    lab.ask(&["clone", "meter-1"]).expect(0, &["meter-4 10.1.0.6 10.2.0.4"]);
+    let names: Vec<_> =
+        lab.nodes().iter().map(|n| n["name"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(names, ["server", "meter-1", "meter-2", "server-2", "meter-4"]);
+    // A clone of a clone, and many at once.
+    lab.ask(&["clone", "meter-4", "--count", "3"]).expect(0, &["meter-7"]);
+}
+
+#[test]
+fn what_cannot_be_cloned_is_said_and_changes_nothing() {
+    let bed = Bed::new();
+    let lab = Live::up(&bed, "no-clone", &LAB.replace("CHANNEL", "channel: switch"));
+    lab.ask(&["clone", "meter"]).expect(1, &["`meter` is several nodes"]);
+    lab.ask(&["clone", "metre"]).expect(1, &["no node and no group `metre`", "server, meter"]);
+    lab.ask(&["clone", "meter-1", "--count", "0"]).expect(2, &["--count"]);
+    // 10.2.0.0/28 has room for 14.
+    lab.ask(&["clone", "meter-1", "--count", "13"])
+        .expect(1, &["`depot`", "10.2.0.0/28", "no address left"]);
+    assert_eq!(lab.nodes().len(), 3);
+    lab.ask(&["clone", "meter-1", "--count", "12"]).expect(0, &["meter-14"]);
+    assert_eq!(lab.nodes().len(), 15);
+}

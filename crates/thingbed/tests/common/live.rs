@@ -1,0 +1,83 @@
+//! A lab that is up, and what can be asked of it from another terminal.
+
+use super::{Bed, Said};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+/// A lab of its own name, that goes with the test however it ends.
+pub struct Live<'a> {
+    pub bed: &'a Bed,
+    pub name: String,
+}
+
+impl<'a> Live<'a> {
+    /// Brings up the experiment `text`, whose name is to be `NAME`.
+    pub fn up(bed: &'a Bed, name: &str, text: &str) -> Self {
+        Self::by(bed, name, text, None).unwrap()
+    }
+
+    /// The same by a frame path; nothing where that cannot be had.
+    pub fn by(bed: &'a Bed, name: &str, text: &str, path: Option<&str>) -> Option<Self> {
+        let name = format!("{name}-{}", std::process::id());
+        bed.write("lab.yaml", &text.replace("NAME", &name));
+        let mut command = bed.command(&["up", "lab.yaml", "--detach"]);
+        if let Some(path) = path {
+            command.env("THINGBED_FRAME_PATH", path);
+        }
+        let said = Said::of(command.output().unwrap());
+        if path.is_some() && said.err.contains("which was asked for") {
+            eprintln!("NOT RUN: {}", said.err);
+            return None;
+        }
+        said.expect(0, &["nodes up", "lives on"]);
+        Some(Self { bed, name })
+    }
+
+    pub fn ask(&self, words: &[&str]) -> Said {
+        Said::of(self.command(words).output().unwrap())
+    }
+
+    /// A command to this lab.
+    pub fn command(&self, words: &[&str]) -> std::process::Command {
+        let (command, rest) = words.split_first().unwrap();
+        self.bed.command(&[&[command, "--lab", &self.name], rest].concat())
+    }
+
+    pub fn nodes(&self) -> Vec<Value> {
+        let said = self.ask(&["ps", "--json"]).expect(0, &[]);
+        serde_json::from_str::<Value>(&said.out).unwrap().as_array().unwrap().clone()
+    }
+
+    pub fn state(&self, node: &str) -> String {
+        let nodes = self.nodes();
+        let node = nodes.iter().find(|shown| shown["name"] == node).expect(node);
+        node["program"][1].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits until the program of a node is in this state.
+    pub fn awaits(&self, node: &str, state: &str) {
+        until(|| self.state(node) == state, || format!("{node} is {}", self.state(node)));
+    }
+
+    pub fn tool(&self) -> u32 {
+        let said = self.bed.thingbed(&["labs"]).expect(0, &[&self.name]);
+        let line = said.out.lines().find(|line| line.contains(&self.name)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Live<'_> {
+    fn drop(&mut self) {
+        let _ = self.bed.command(&["down", "--lab", &self.name]).output();
+    }
+}
+
+/// Waits until something holds; says what is, where it never does.
+#[track_caller]
+pub fn until(holds: impl Fn() -> bool, what: impl Fn() -> String) {
+    let limit = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < limit, "{}", what());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

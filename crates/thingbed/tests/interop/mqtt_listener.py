@@ -1,0 +1,20 @@
+"""A subscriber by paho: writes the length of each payload down."""
+
+import sys
+from typing import Any
+
+import paho.mqtt.client as mqtt
+
+broker, topic, log = sys.argv[1:]
+client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
+
+
+def heard(_client: mqtt.Client, _user: Any, message: mqtt.MQTTMessage) -> None:
+    with open(log, "a", encoding="ascii") as file:
+        print(len(message.payload), file=file)
+
+
+client.on_message = heard
+client.connect(broker)
+client.subscribe(topic)
+client.loop_forever()

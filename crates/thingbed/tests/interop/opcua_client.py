@@ -1,0 +1,35 @@
+"""An OPC UA client by asyncua: reads payloads and holds them against what they are.
+
+opcua_client.py ADDRESS PORT VARIABLES SEED SIZE...
+"""
+
+import asyncio
+import sys
+
+from asyncua import Client, ua
+from payload import payload
+
+
+async def main() -> None:
+    """Reads all, and one that there is not."""
+
+    address, port, variables, seed, *sizes = sys.argv[1:]
+    count = int(variables)
+    async with Client(f"opc.tcp://{address}:{port}") as client:
+        for place, size in enumerate(map(int, sizes)):
+            nodes = [ua.NodeId(place * count + part + 1, 1) for part in range(count)]
+            values = await client.read_values([client.get_node(node) for node in nodes])
+            got = b"".join(value or b"" for value in values)
+            if got != payload(int(seed), size):
+                sys.exit(f"{len(got)} bytes that are not the payload of {size}")
+            print("read", size)
+        nowhere = client.get_node(ua.NodeId(60_000, 1))
+        try:
+            await nowhere.read_value()
+        except ua.uaerrors.BadNodeIdUnknown:
+            print("refused what is not there")
+        else:
+            sys.exit("there is a variable that nobody made")
+
+
+asyncio.run(main())

@@ -1,0 +1,130 @@
+//! Exchanges by OPC UA, HTTP and QUIC, both sides ours, from the file to the summary.
+
+mod common;
+
+use common::{Bed, figure, json};
+use serde_json::Value;
+
+fn experiment(exchange: &str, more: &str) -> String {
+    format!(
+        "experiment: stacks
+nodes:
+  server: {{count: 2}}
+  meter: {{count: 2}}
+networks:
+  field:
+    attach: [server, meter]
+    subnet: 10.0.0.0/24
+    links:
+      meter: {{up: {{delay: 5 ms}}, down: {{delay: 5 ms}}}}
+workloads:
+  - exchange:
+      name: it
+      sources: meter
+      sinks: server
+      payload: [0 B, 100 B, 2500 B]
+      repetitions: 4
+      every: 50 ms
+      timeout: 5 s
+{exchange}
+{more}
+drain: 20 s
+"
+    )
+}
+
+/// The sections of exchanges of this size.
+fn sections<'s>(summary: &'s Value, size: &str) -> Vec<&'s str> {
+    let sections = &summary["exchanges"]["it"]["sizes"][size]["sections"];
+    let map = sections.as_object().unwrap_or_else(|| panic!("{summary:#}"));
+    map.keys().map(String::as_str).collect()
+}
+
+#[track_caller]
+fn went_well(summary: &Value) {
+    assert_eq!(figure(summary, ".exchanges.it.exchanges"), 12.0, "{summary:#}");
+    assert_eq!(figure(summary, ".exchanges.it.failed"), 0.0, "{summary:#}");
+}
+
+#[test]
+fn each_stack_has_its_sections_with_new_and_kept_connections() {
+    let bed = Bed::new();
+    let exchange = "      protocol: ${protocol}\n      connection: ${connection}";
+    let more = "matrix:\n  protocol: [opcua, http, quic]\n  connection: [new, kept]";
+    bed.write("e.yaml", &experiment(exchange, more));
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&["stacks"]);
+    for summary in bed.summaries("stacks") {
+        went_well(&summary);
+        let cell = &summary["cell"];
+        let mut found = sections(&summary, "2500");
+        found.sort_unstable();
+        let wanted = match (cell["protocol"].as_str(), cell["connection"].as_str()) {
+            (Some("opcua"), Some("new")) => vec![
+                "payload",
+                "protocol_close",
+                "protocol_connect",
+                "transport_close",
+                "transport_connect",
+            ],
+            (_, Some("new")) => vec!["payload", "transport_close", "transport_connect"],
+            _ => vec!["payload"],
+        };
+        assert_eq!(found, wanted, "{cell}");
+        let payload = |size: &str, what: &str| {
+            figure(&summary, &format!(".exchanges.it.sizes.{size}.sections.payload.{what}"))
+        };
+        // A request and its answer pass the link once each, and there is a frame's
+        // header at least around each packet.
+        assert!(payload("2500", "time_ms") >= 10.0, "{cell}: {summary:#}");
+        // The least of them: a machine that stands still has TCP send things twice.
+        let (none, more) = (payload("0", "bytes_low"), payload("2500", "bytes_low"));
+        let range = none + 2_500.0..none + 3_200.0;
+        assert!(range.contains(&more), "{cell}: {summary:#}");
+    }
+}
+
+#[test]
+fn http_puts_and_posts_opcua_shares_out_and_quic_sends_early() {
+    for (name, protocol) in [
+        ("put", "{http: {method: put}}"),
+        ("post", "{http: {method: post}}"),
+        ("ten", "{opcua: {variables: 10, timestamps: neither}}"),
+        ("early", "{quic: {early_data: true, mtu_discovery: true}}"),
+    ] {
+        let bed = Bed::new();
+        bed.write("e.yaml", &experiment(&format!("      protocol: {protocol}"), ""));
+        bed.thingbed(&["run", "e.yaml", "-q"]).ran(&["stacks"]);
+        let summary = &json(&bed.sweep("stacks").join("summary.json"));
+        went_well(summary);
+        if name == "early" {
+            // All but the first know the sink: their payload waits for no handshake.
+            let time = |part: &str| {
+                figure(summary, &format!(".exchanges.it.sizes.100.sections.{part}.time_ms"))
+            };
+            assert!(time("transport_connect") < time("payload") / 2.0, "{summary:#}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_is_said_before_anything_runs() {
+    for (exchange, more, word) in [
+        ("      protocol: {opcua: {variables: 11}}", "", "from 1 to 10"),
+        (
+            "      protocol: {quic: {early_data: true}}\n      connection: kept",
+            "",
+            "connection: new",
+        ),
+        ("      protocol: http\n      tls: generated", "", "unencrypted"),
+        ("      protocol: {http: {method: delete}}", "", "delete"),
+    ] {
+        let bed = Bed::new();
+        bed.write("e.yaml", &experiment(exchange, more));
+        bed.thingbed(&["check", "e.yaml"]).expect(2, &[word]);
+    }
+    let bed = Bed::new();
+    let small =
+        experiment("      protocol: quic", "").replace("    links:", "    mtu: 1000 B\n    links:");
+    bed.write("e.yaml", &small);
+    bed.thingbed(&["check", "e.yaml"]).expect(2, &["MTU of 1280 B or more"]);
+}
