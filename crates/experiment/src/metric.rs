@@ -54,6 +54,20 @@ const SECTION: [&str; 9] = [
     "out_bytes",
     "in_bytes",
 ];
+/// Of a load: counts, and what its times have.
+const LOAD: [&str; 9] = [
+    "scheduled",
+    "sent",
+    "unsent",
+    "answered",
+    "errors",
+    "timed_out",
+    "unreachable",
+    "rate",
+    "lost_pct",
+];
+const TIMES: [&str; 3] = ["response_ms", "service_ms", "slip_ms"];
+const TIME: [&str; 7] = ["mean", "p50", "p90", "p95", "p99", "p99_9", "max"];
 /// Figures of each group of nodes; the group `*` is all of them.
 const GROUP: [&str; 25] = [
     "nodes",
@@ -104,6 +118,12 @@ pub(crate) fn check<'a>(
     if let Some(rest) = metric.strip_prefix("exchanges.") {
         return exchange(rest);
     }
+    if let Some(rest) = metric.strip_prefix("probes.") {
+        return probe(rest);
+    }
+    if let Some(rest) = metric.strip_prefix("loads.") {
+        return load(rest);
+    }
     if known.iter().any(|name| name == metric) { Ok(()) } else { Err(advice(metric, &known)) }
 }
 
@@ -122,6 +142,38 @@ fn exchange(rest: &str) -> Result<(), String> {
         }
         _ => Err("write for example `exchanges.NAME.sizes.2500.time_ms`, or \
                   `exchanges.NAME.sizes.2500.sections.payload.bytes`"
+            .to_owned()),
+    }
+}
+
+/// Whether loads have a figure: `NAME.answered`, `NAME.response_ms.p99` and so on.
+fn load(rest: &str) -> Result<(), String> {
+    match rest.split('.').collect::<Vec<_>>()[..] {
+        [_, figure] if LOAD.contains(&figure) => Ok(()),
+        [_, figure] => Err(advice(figure, LOAD.iter().chain(&TIMES))),
+        [_, times, figure] if TIMES.contains(&times) => match TIME.contains(&figure) {
+            true => Ok(()),
+            false => Err(advice(figure, &TIME)),
+        },
+        _ => Err("write for example `loads.NAME.response_ms.p99`".to_owned()),
+    }
+}
+
+/// Whether probes have a figure: `NAME.over_limit_pct`, `NAME.deviation.p50`,
+/// `NAME.cores.1.busy.mean` and so on.
+fn probe(rest: &str) -> Result<(), String> {
+    let known = |figure: &str| match DELAY.contains(&figure) {
+        true => Ok(()),
+        false => Err(advice(figure, &DELAY)),
+    };
+    match rest.split('.').collect::<Vec<_>>()[..] {
+        [_, "over_limit_pct" | "requests"] => Ok(()),
+        [_, "deviation", figure] => known(figure),
+        [_, "cores", core, "sleep" | "busy", figure] if core.parse::<u32>().is_ok() => {
+            known(figure)
+        }
+        _ => Err("write for example `probes.NAME.over_limit_pct`, `probes.NAME.deviation.p50` or \
+                  `probes.NAME.cores.1.busy.mean`"
             .to_owned()),
     }
 }
@@ -165,6 +217,10 @@ mod tests {
         let near = check("exchanges.coap.sizes.2500.time", &groups).unwrap_err();
         assert!(near.contains("time_ms"), "{near}");
         assert!(check("exchanges.coap.sizes.2500", &groups).is_err());
+        assert_eq!(check("loads.polling.response_ms.p99", &groups), Ok(()));
+        assert_eq!(check("loads.polling.lost_pct", &groups), Ok(()));
+        assert!(check("loads.polling.response_ms", &groups).is_err());
+        assert!(check("loads.polling.slip_ms.p98", &groups).is_err());
     }
 
     #[test]

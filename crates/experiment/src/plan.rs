@@ -2,6 +2,7 @@
 
 use crate::board::Board;
 use crate::exchange::Exchange;
+use crate::load::{Device, Load, Probe};
 use crate::mac::Mac;
 use crate::matrix::Cell;
 use crate::mqtt::Mqtt;
@@ -39,6 +40,9 @@ pub struct Plan {
     /// Which frames are kept; none if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<PlannedCapture>,
+    /// Whether roles have cores of their own, where the machine has enough.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub affinity: bool,
     /// How long messages are sent.
     pub duration: Span,
     /// How long to wait after that for what is still on its way.
@@ -106,6 +110,9 @@ pub struct PlannedNode {
     /// How far its monotonic clock is ahead of the machine's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_offset: Option<Span>,
+    /// The cores that its programs stay on; none are all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cores: Vec<u32>,
     /// What it does for a network, if it is there for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub services: Option<PlannedServices>,
@@ -433,6 +440,12 @@ pub enum Workload {
     Mqtt(Mqtt),
     /// Payloads that go from sources to sinks, each exchange by itself.
     Exchange(Exchange),
+    /// Requests at the moments that a schedule asks for.
+    Load(Load),
+    /// Devices that answer requests after given service times.
+    Device(Device),
+    /// Probes that look for contention.
+    Probe(Probe),
     /// A program, unmodified.
     Command(Command),
 }
@@ -444,6 +457,9 @@ impl Workload {
             Self::Interaction(interaction) => &interaction.name,
             Self::Mqtt(mqtt) => &mqtt.name,
             Self::Exchange(exchange) => &exchange.name,
+            Self::Load(load) => &load.name,
+            Self::Device(device) => &device.name,
+            Self::Probe(probe) => &probe.name,
             Self::Command(command) => &command.name,
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::exchange::{Connection, Exchange, ExchangeProtocol};
 use crate::impairment_text::{impairment, time};
+use crate::load::{Contention, Device, Load, Probe, Requests};
 use crate::mqtt::Mqtt;
 use crate::plan::{
     Backend, Interaction, Plan, PlannedChange, PlannedChannel, PlannedLink, PlannedNode,
@@ -42,6 +43,9 @@ impl fmt::Display for Plan {
                 Workload::Interaction(interaction) => write_interaction(f, interaction)?,
                 Workload::Mqtt(mqtt) => write_mqtt(f, mqtt, self.weather(), number)?,
                 Workload::Exchange(exchange) => write_exchange(f, exchange)?,
+                Workload::Load(load) => write_load(f, load)?,
+                Workload::Device(device) => write_device(f, device)?,
+                Workload::Probe(probe) => write_probe(f, probe)?,
                 Workload::Command(command) => {
                     writeln!(f, "\n{}: {}", command.name, command.run.join(" "))?;
                     let ends = if command.background { ", not waited for" } else { "" };
@@ -100,6 +104,10 @@ fn write_group(f: &mut fmt::Formatter<'_>, nodes: &[PlannedNode]) -> fmt::Result
     }
     if let Some(offset) = first.clock_offset {
         write!(f, ", clock ahead by {}", time(offset))?;
+    }
+    if !first.cores.is_empty() {
+        let cores: Vec<String> = first.cores.iter().map(u32::to_string).collect();
+        write!(f, ", on the cores {}", cores.join(", "))?;
     }
     if let Some(services) = first.services {
         let has = [(services.nat, "gateway"), (services.dhcp, "DHCP"), (services.dns, "DNS")];
@@ -230,6 +238,66 @@ fn write_exchange(f: &mut fmt::Formatter<'_>, it: &Exchange) -> fmt::Result {
     writeln!(f, "  payload: {}; {} of each", ends_of(&sizes), it.repetitions)?;
     let (every, timeout) = (time(it.every), time(it.timeout));
     writeln!(f, "  {exchanges} exchanges by {pairs} pairs, one in {every}, {timeout} at most each")
+}
+
+fn write_load(f: &mut fmt::Formatter<'_>, load: &Load) -> fmt::Result {
+    let kind = match load.users {
+        Some(users) => format!("a closed loop of {users} users"),
+        None => "an open loop".to_owned(),
+    };
+    let from = ends_of(&load.on);
+    let made = match &load.requests {
+        Requests::Trace(path) => {
+            writeln!(f, "\n{}: {kind}, from the trace {}", load.name, path.display())?;
+            return writeln!(f, "  sent by {from}, {} at most each", time(load.timeout));
+        }
+        Requests::Made(made) => made,
+    };
+    let network = load.network.as_deref().unwrap_or_default();
+    writeln!(f, "\n{}: {kind} by {}", load.name, made.protocol.name())?;
+    writeln!(f, "  {from} to {}, port {}, over {network}", ends_of(&made.to), made.port)?;
+    let whose = if made.together { "all together" } else { "each" };
+    let count = made.count.map_or(String::new(), |count| format!(", {count} requests at most"));
+    writeln!(f, "  {} for {whose}, {}{count}", made.arrivals, time(made.duration))?;
+    for (what, mix) in [("method", &made.method), ("path", &made.path), ("size", &made.size)] {
+        mix.iter().try_for_each(|mix| writeln!(f, "  {what}: {mix}"))?;
+    }
+    writeln!(f, "  {} at most each", time(load.timeout))
+}
+
+fn write_device(f: &mut fmt::Formatter<'_>, device: &Device) -> fmt::Result {
+    let ports =
+        [("CoAP", device.coap), ("HTTP", device.http), ("UDP", device.udp), ("TCP", device.tcp)];
+    let ports: Vec<String> = ports
+        .iter()
+        .filter_map(|(what, port)| Some(format!("{what} on port {}", (*port)?)))
+        .collect();
+    let (on, threads, queue) = (ends_of(&device.on), device.threads, device.queue);
+    writeln!(f, "\n{}: devices, {}", device.name, ports.join(", "))?;
+    writeln!(f, "  on {on}, {threads} served at once, {queue} may wait")?;
+    device.resources.iter().take(20).try_for_each(|line| writeln!(f, "  {line}"))?;
+    let more = device.resources.len().saturating_sub(20);
+    if more > 0 { writeln!(f, "  and {more} more") } else { Ok(()) }
+}
+
+fn write_probe(f: &mut fmt::Formatter<'_>, probe: &Probe) -> fmt::Result {
+    let (service, modes, every) =
+        (time(probe.service()), probe.modes.join(" and "), time(probe.every));
+    let cores = match &probe.cores[..] {
+        [] => "on each core".to_owned(),
+        [one] => format!("on core {one}"),
+        some => {
+            let some: Vec<String> = some.iter().map(u32::to_string).collect();
+            format!("on the cores {}", some.join(", "))
+        }
+    };
+    writeln!(f, "\n{}: probes, {modes} for {service}, {cores}", probe.name)?;
+    let ends = match probe.contention {
+        Contention::Report => "",
+        Contention::Abort => ", and ends the run",
+    };
+    writeln!(f, "  on {}, one in {every}", ends_of(&probe.on))?;
+    writeln!(f, "  more than {} longer is contention{ends}", probe.limit)
 }
 
 /// `consumer-1 .. consumer-300 (300)`.

@@ -5,8 +5,9 @@ use crate::expect::Comparison;
 use crate::file::{
     Addressing, Board, BoardCpu, BoardRadio, Cell, Cells, Channel, CoapKeys, Codel, Cpu, File,
     Foreign, ForeignModel, Gilbert, HttpKeys, Markov, MqttKeys, OpcuaKeys, Outage, Payload,
-    Protocol, QuicKeys, Ready, Red, Shape, Slot, Sweep, Tls, TlsFiles, Ways,
+    Protocol, QuicKeys, Ready, Red, Resources, Shape, Slot, Sweep, Tls, TlsFiles, Ways,
 };
+use crate::load::{Contention, LoadProtocol};
 use crate::matrix::Matrix;
 use crate::mqtt::{MqttPattern, MqttVersion};
 use crate::pattern::InteractionPattern;
@@ -92,7 +93,16 @@ macro_rules! words {
     )*};
 }
 words!(Addressing, Backend, InteractionPattern, LossUnit, Comparison, Ways);
-words!(MqttPattern, CoapTransport, Connection, Method, HttpMethod, Timestamps);
+words!(
+    MqttPattern,
+    CoapTransport,
+    Connection,
+    Method,
+    HttpMethod,
+    Timestamps,
+    LoadProtocol,
+    Contention
+);
 
 impl Describe for MqttVersion {
     /// YAML reads `5` as a number; here it is a text all the same.
@@ -120,6 +130,21 @@ impl Describe for Payload {
         let (one, sweep) =
             (<At<Bytes>>::json_schema(generator), generator.subschema_for::<Sweep>());
         json_schema!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }, sweep] })
+    }
+}
+
+impl Describe for Resources {
+    fn describe(generator: &mut SchemaGenerator) -> Schema {
+        let text = String::describe(generator);
+        let asked = json_schema!({
+            "type": "object",
+            "properties": { "time": text, "mode": { "enum": ["sleep", "busy"] } },
+            "required": ["time"],
+            "additionalProperties": false,
+        });
+        let resource = json_schema!({ "anyOf": [text, asked] });
+        let named = json_schema!({ "type": "object", "additionalProperties": resource });
+        json_schema!({ "anyOf": [text, named] })
     }
 }
 
@@ -297,6 +322,7 @@ mod tests {
         same!(file::Mqtt, file::Reconnect, file::TlsFiles);
         same!(file::Exchange, CoapKeys, MqttKeys, Sweep);
         same!(file::OpcuaKeys, file::HttpKeys, file::QuicKeys);
+        same!(file::Load, file::Device, file::Probe);
     }
 
     #[test]

@@ -50,6 +50,7 @@ fn live(socket: &OwnedFd, shared: &Shared) -> Result<(), Failure> {
         return Ok(());
     };
     let taps = set_up(&spec, first, link, wire)?;
+    stay_on(&spec.setting.cores)?;
     sysfs::mount_own(&shared.mounted);
     if let Some(gateway) = spec.setting.gateway {
         interface::default_route(gateway)?;
@@ -111,6 +112,30 @@ fn live(socket: &OwnedFd, shared: &Shared) -> Result<(), Failure> {
             }
         }
     }
+}
+
+/// Keeps this process, and all that it will start, on `cores`; on all if there are none.
+fn stay_on(cores: &[u32]) -> Result<(), Failure> {
+    if cores.is_empty() {
+        return Ok(());
+    }
+    let failed = |errno| {
+        let cores: Vec<String> = cores.iter().map(u32::to_string).collect();
+        Failure::of(format!("stay on the cores {}", cores.join(", ")), errno)
+    };
+    // SAFETY: an all-zero set is empty; each core is checked to lie within it; 0 is this
+    // process.
+    let result = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        for core in cores {
+            if *core >= libc::CPU_SETSIZE as u32 {
+                return Err(failed(Errno::EINVAL));
+            }
+            libc::CPU_SET(*core as usize, &mut set);
+        }
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
+    };
+    if result == 0 { Ok(()) } else { Err(failed(Errno::last())) }
 }
 
 fn set_up(

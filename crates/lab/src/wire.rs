@@ -95,6 +95,9 @@ pub struct Setting {
     /// What its CLOCK_MONOTONIC and CLOCK_BOOTTIME are ahead of the machine's, in ns.
     #[serde(default)]
     pub clock_ahead: u64,
+    /// The cores that its programs stay on; none are all.
+    #[serde(default)]
+    pub cores: Vec<u32>,
     /// The name server that it asks, in place of the host's.
     pub resolver: Option<Ipv4Addr>,
     /// Where it sends what is for nobody near.

@@ -12,8 +12,10 @@ mod connection;
 mod datagram;
 mod device;
 mod figures;
+mod histories;
 mod log;
 mod pace;
+mod probe;
 mod run;
 mod settings;
 mod socket;
@@ -29,6 +31,8 @@ pub use device::{
 pub use figures::{
     Counts, Figures, Pace as PaceFigures, Percentiles, Series, Submission, write_log,
 };
+pub use histories::{History, Latency, read_log};
+pub use probe::{ProbeSettings, Probed, probe};
 pub use run::{Error, Progress, run};
 pub use settings::{Closed, Settings};
 pub use supply::Origin;

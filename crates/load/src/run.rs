@@ -107,9 +107,10 @@ pub fn run(
         while !ready.load(Relaxed) && !stop.load(Relaxed) {
             thread::sleep(Duration::from_millis(1));
         }
-        let start = clock::now() + LEAD;
+        let now = clock::now();
+        let start = settings.start.unwrap_or(now + LEAD);
         let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-            + Duration::from_nanos(LEAD);
+            + Duration::from_nanos(start.saturating_sub(now));
         let mut senders = Vec::new();
         for (number, from) in receivers.into_iter().enumerate() {
             let log = writer.as_ref().map(Writer::log);

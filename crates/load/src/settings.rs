@@ -30,6 +30,8 @@ pub struct Settings {
     pub patience: Nanos,
     /// The address to send from.
     pub from: Option<IpAddr>,
+    /// The moment that 0 means, on CLOCK_MONOTONIC; as soon as all is ready if none.
+    pub start: Option<Nanos>,
     /// Keep each operation's times in this file.
     pub operations: Option<PathBuf>,
     /// The seed of what is drawn while it runs: think times.
@@ -59,6 +61,7 @@ impl Default for Settings {
             qos: 0,
             patience: 10 * SECOND,
             from: None,
+            start: None,
             operations: None,
             seed: 1,
         }

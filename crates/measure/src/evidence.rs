@@ -1,7 +1,7 @@
 //! The pieces of evidence that a verdict rests on, drawn from a run's facts.
 
 use crate::busy;
-use crate::facts::{Broken, Count, Facts};
+use crate::facts::{Broken, Contended, Count, Facts, Submitted};
 use crate::host::HostUse;
 use crate::verdict::{Evidence, Status};
 
@@ -13,6 +13,13 @@ pub(crate) const LOCAL_NS: f64 = 20_000_000.0;
 /// Schedules are held to this share of a typical figure of 10 ms.
 const SLIP_SUSPECT_MS: f64 = 1.0;
 const SLIP_INVALID_MS: f64 = 10.0;
+/// A load's requests may be late by this share of the time between two, and by this
+/// much in any case.
+const SLIP_SHARE: f64 = 0.1;
+const SLIP_LEAST_US: f64 = 100.0;
+/// So many percent of the probes may be over their limit.
+const PROBES_SUSPECT: f64 = 10.0;
+const PROBES_INVALID: f64 = 50.0;
 /// A second in which the CPUs were this busy was saturated.
 const SATURATED: f64 = 0.95;
 
@@ -22,6 +29,8 @@ pub(crate) fn evidence(facts: &Facts) -> Vec<Evidence> {
     found.releases(facts);
     found.stalls(facts);
     found.load(facts);
+    found.requests(facts);
+    found.probes(facts);
     found.processors(facts);
     found.drops(facts);
     found.links(facts);
@@ -166,6 +175,72 @@ impl Found {
             "messages",
             Some((0.0, 0.0)),
             "scheduled messages that no sender sent: the load was not what was asked for",
+        );
+    }
+
+    /// Whether loads were what was asked for.
+    fn requests(&mut self, facts: &Facts) {
+        let open: Vec<&Submitted> = facts.loads.iter().filter(|load| load.open).collect();
+        if open.is_empty() {
+            return;
+        }
+        let worst = |of: &dyn Fn(&Submitted) -> f64| {
+            let worst = open.iter().map(|load| (of(load), load.node.as_str()));
+            worst.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, ""))
+        };
+        let (unsent, node) =
+            worst(&|load| 100.0 * load.unsent as f64 / load.scheduled.max(1) as f64);
+        self.look(
+            "requests never sent",
+            unsent,
+            "%",
+            Some((0.0, 1.0)),
+            &format!(
+                "share of a schedule's requests that its sender did not send, {node} the worst: \
+                 this machine could not make the rate; ask for less, or for more `senders`"
+            ),
+        );
+        let (off, node) = worst(&|load| {
+            100.0 * (load.submitted_us - load.expected_us).abs() / load.expected_us.max(1e-3)
+        });
+        self.look(
+            "time between requests, sent against asked for",
+            off,
+            "%",
+            Some((1.0, 10.0)),
+            &format!("how far the mean time between two requests was off, {node} the worst"),
+        );
+        let (late, node) = worst(&|load| {
+            100.0 * load.slip_p99_us / (SLIP_SHARE * load.expected_us).max(SLIP_LEAST_US)
+        });
+        self.look(
+            "slip of requests, p99, of what is allowed",
+            late,
+            "%",
+            Some((100.0, 1_000.0)),
+            &format!(
+                "how much later than meant requests were sent, {node} the worst; allowed are a \
+                 tenth of the time between two and 100 us in any case; response times hold it"
+            ),
+        );
+    }
+
+    /// Whether answers of known service time took longer.
+    fn probes(&mut self, facts: &Facts) {
+        let worst = facts.probes.iter().max_by(|a, b| a.over_pct.total_cmp(&b.over_pct));
+        let Some(Contended { core, mode, median, over_pct, worst_s }) = worst else { return };
+        self.look(
+            "contention at the probes",
+            *over_pct,
+            "%",
+            Some((PROBES_SUSPECT, PROBES_INVALID)),
+            &format!(
+                "share of the probes whose answer took longer than its service time by more than \
+                 the limit; the worst core is {core}, {mode}, with a median of {:.1} % and the \
+                 longest at {worst_s:.1} s: programs there waited for the machine; take fewer \
+                 nodes, place them otherwise, or lower the rate",
+                100.0 * median
+            ),
         );
     }
 

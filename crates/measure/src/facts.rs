@@ -38,6 +38,10 @@ pub struct Facts {
     pub unmeasured: usize,
     /// What nodes counted of their own frames in exchanges, and the medium of theirs.
     pub counts: Vec<Count>,
+    /// How the senders of loads kept their schedules.
+    pub loads: Vec<Submitted>,
+    /// What contention probes saw, by core and mode.
+    pub probes: Vec<Contended>,
     /// Intervals of links in which frames came.
     pub intervals: usize,
     /// What went wrong with the run itself, e.g. a program that died.
@@ -58,6 +62,40 @@ pub struct Count {
     pub medium: u64,
     /// Bytes of the frames in the capture, where it holds all of the node's.
     pub capture: Option<u64>,
+}
+
+/// What the probes of one core and mode saw; deviations are shares of the service time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Contended {
+    /// The core.
+    pub core: u32,
+    /// How the service time was spent.
+    pub mode: String,
+    /// The median deviation.
+    pub median: f64,
+    /// The share of requests above the limit, in percent.
+    pub over_pct: f64,
+    /// When the worst was, in seconds since offset 0.
+    pub worst_s: f64,
+}
+
+/// How one sender of a load kept its schedule; times in us.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submitted {
+    /// The node that sent.
+    pub node: String,
+    /// Whether it had a schedule to keep: an open loop has.
+    pub open: bool,
+    /// Requests that it did not send, of all.
+    pub unsent: u64,
+    /// See `unsent`.
+    pub scheduled: u64,
+    /// The mean time between two requests, as asked for and as sent.
+    pub expected_us: f64,
+    /// See `expected_us`.
+    pub submitted_us: f64,
+    /// By how much 99 of 100 requests were not later than meant.
+    pub slip_p99_us: f64,
 }
 
 /// An interval of a link in which what was asked was not given.

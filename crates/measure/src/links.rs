@@ -75,7 +75,8 @@ impl LinkRow {
         // Half a millisecond is noticed on no link, whatever its delay. Of few frames
         // one that is late moves the mean, and how late one may be is judged by itself.
         let one = if asked.delay.as_ms() > 0.0 { asked.delay.as_ms() } else { ONE_MS };
-        let one = (one / passed).min(self.lateness_ns() / 1e6);
+        // A nanosecond is what rounding takes of sums of nanoseconds.
+        let one = (one / passed).min(self.lateness_ns() / 1e6 + 1e-6);
         let late = (LATENESS * asked.delay.as_ms()).max(0.5).max(one);
         DEVIATIONS * spread / passed.sqrt() + late
     }
@@ -233,6 +234,9 @@ mod tests {
             })
         };
         assert!(with(4, 10.0, 9.0).is_kept(), "one frame by 9 ms");
+        for late_us in 3_000..9_900 {
+            assert!(with(6, 10.0, f64::from(late_us) / 1e3).is_kept(), "{late_us} us");
+        }
         assert!(!with(4, 10.0, 12.0).is_kept(), "by more than the delay, or two of them");
         assert!(!with(40, 10.0, 24.0).is_kept(), "many are not one");
         assert!(!with(4, 12.0, 0.0).is_kept(), "what was decided is no lateness");

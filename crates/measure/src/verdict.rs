@@ -76,7 +76,7 @@ pub fn judge(facts: &Facts) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{Broken, Count};
+    use crate::facts::{Broken, Count, Submitted};
     use crate::host::HostUse;
     use crate::latency::{Latency, Summary};
 
@@ -124,6 +124,25 @@ mod tests {
         assert_eq!(spoilt(&|f| f.stalls.behind_ns = 31_000_000), Status::Suspect);
         assert_eq!(spoilt(&|f| f.stalls.behind_ns = 301_000_000), Status::Invalid);
         assert_eq!(spoilt(&|f| f.unsent = 1), Status::Invalid);
+        let load = Submitted {
+            node: "gateway".to_owned(),
+            open: true,
+            unsent: 0,
+            scheduled: 1_000,
+            expected_us: 5_000.0,
+            submitted_us: 5_010.0,
+            slip_p99_us: 400.0,
+        };
+        let sent = |change: &dyn Fn(&mut Submitted)| {
+            let mut load = load.clone();
+            change(&mut load);
+            spoilt(&|f| f.loads = vec![load.clone()])
+        };
+        assert_eq!(sent(&|l| l.unsent = 1), Status::Suspect);
+        assert_eq!(sent(&|l| l.unsent = 20), Status::Invalid);
+        assert_eq!(sent(&|l| l.submitted_us = 5_100.0), Status::Suspect);
+        assert_eq!(sent(&|l| l.slip_p99_us = 600.0), Status::Suspect);
+        assert_eq!(sent(&|l| l.slip_p99_us = 6_000.0), Status::Invalid);
         assert_eq!(spoilt(&|f| f.host[..4].fill(used(1.0, 1.0))), Status::Suspect);
         assert_eq!(spoilt(&|f| f.host.fill(used(1.0, 1.0))), Status::Invalid);
         assert_eq!(spoilt(&|f| f.host[0].steal = 0.5), Status::Suspect);

@@ -56,7 +56,11 @@ pub(crate) fn columns(sweep: &Sweep) -> Vec<Column> {
         figure: Box::new(move |summary| summary.metric(path)),
         show,
     };
-    let mut columns = vec![
+    let mut columns = loads(sweep);
+    // Where there is nothing but loads, messages have no figures.
+    let talks = columns.is_empty()
+        || sweep.runs.iter().any(|run| run.summary.metric("messages.sent") > Some(0.0));
+    let messages = vec![
         path("sent", "", "messages.sent", format::count),
         path("delivered", "", "messages.delivered", format::count),
         path("loss", "%", "messages.loss_pct", format::number),
@@ -64,6 +68,8 @@ pub(crate) fn columns(sweep: &Sweep) -> Vec<Column> {
         path("p50", "ms", "messages.rtd_ms.p50", format::number),
         path("p99", "ms", "messages.rtd_ms.p99", format::number),
     ];
+    columns.extend(messages.into_iter().filter(|_| talks));
+    let about_messages = columns.len();
     for group in sweep.groups() {
         let name = group.to_owned();
         columns.push(Column {
@@ -93,10 +99,42 @@ pub(crate) fn columns(sweep: &Sweep) -> Vec<Column> {
             });
         }
     }
-    for column in columns.iter_mut().skip(6) {
+    for column in columns.iter_mut().skip(about_messages) {
         column.messages = false;
     }
     columns
+}
+
+/// The columns of loads: what was answered, and what it took from when a request was
+/// meant to be sent. A closed loop is called one.
+fn loads(sweep: &Sweep) -> Vec<Column> {
+    let mut names: Vec<(&str, bool)> = Vec::new();
+    for load in sweep.runs.iter().flat_map(|run| run.summary.loads()) {
+        if !names.iter().any(|(name, _)| *name == load.name) {
+            names.push((load.name, load.closed));
+        }
+    }
+    let column = |(name, closed): (&str, bool), what: &str, unit, figure: &'static str, show| {
+        let head = if closed { format!("{name} (closed loop)") } else { name.to_owned() };
+        let name = name.to_owned();
+        Column {
+            head: format!("{head} {what}"),
+            unit,
+            messages: true,
+            figure: Box::new(move |summary: &Summary| summary.load(&name, figure)),
+            show,
+        }
+    };
+    let of = |load| {
+        [
+            column(load, "requests", "", "scheduled", format::count),
+            column(load, "lost", "%", "lost_pct", format::number),
+            column(load, "response p50", "ms", "response_ms.p50", format::number),
+            column(load, "response p99", "ms", "response_ms.p99", format::number),
+            column(load, "slip p99", "ms", "slip_ms.p99", format::number),
+        ]
+    };
+    names.into_iter().flat_map(of).collect()
 }
 
 #[cfg(test)]

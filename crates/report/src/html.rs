@@ -12,6 +12,8 @@ mod delay;
 mod exchange;
 mod intervals;
 mod links;
+mod load;
+mod probe;
 mod results;
 mod runs;
 mod table;
@@ -74,6 +76,8 @@ fn page(sweep: &Sweep) -> String {
     beside::section(&mut page, &view);
     delay::section(&mut page, &view);
     exchange::section(&mut page, &view);
+    load::section(&mut page, &view);
+    probe::section(&mut page, &view);
     wire::section(&mut page, &view);
     usage::section(&mut page, &view);
     clients::section(&mut page, &view);

@@ -50,7 +50,7 @@ pub use plan::{GroupLink, Topology};
 pub use reference::{Comparison, Figure, Reference, ReferenceValue};
 pub use run::{Facts, Phase, Run};
 pub use stats::Spread;
-pub use summary::Summary;
+pub use summary::{Load, Probed, Sender, Summary};
 pub use sweep::{CellRuns, Sweep};
 pub use terminal::terminal;
 pub use usage::UsageRow;

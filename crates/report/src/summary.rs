@@ -78,6 +78,39 @@ impl Summary {
         exchanges::read(&self.figures["exchanges"])
     }
 
+    /// The loads, by name.
+    pub fn loads(&self) -> Vec<Load<'_>> {
+        let loads = self.figures["loads"].as_object().into_iter().flatten();
+        loads
+            .map(|(name, figures)| Load { name, closed: figures["loop"] == "closed", figures })
+            .collect()
+    }
+
+    /// A figure of a load. Not by path from the top: a load's name may hold a dot.
+    pub fn load(&self, name: &str, path: &str) -> Option<f64> {
+        find(self.figures["loads"].get(name)?, path)
+    }
+
+    /// What probes saw, by core and mode.
+    pub fn probed(&self) -> Vec<Probed<'_>> {
+        let probes = self.figures["probes"].as_object().into_iter().flatten();
+        let cores = probes.flat_map(|(name, probe)| {
+            let cores = probe["cores"].as_object().into_iter().flatten();
+            cores.map(move |(core, modes)| (name, probe, core, modes))
+        });
+        let each = cores.flat_map(|(name, probe, core, modes)| {
+            let modes = modes.as_object().into_iter().flatten();
+            modes.map(move |(mode, figures)| Probed {
+                name,
+                core,
+                mode,
+                service_ms: probe["service_ms"].as_f64().unwrap_or(0.0),
+                figures,
+            })
+        });
+        each.collect()
+    }
+
     /// The names of the groups.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
         self.figures["groups"].as_object().into_iter().flatten().map(|(name, _)| name.as_str())
@@ -86,6 +119,83 @@ impl Summary {
     /// A figure of a group. Not by path: a group's name may hold a dot.
     pub fn group(&self, name: &str, key: &str) -> Option<f64> {
         self.figures["groups"].get(name)?.get(key)?.as_f64()
+    }
+}
+
+/// The figures of one load.
+#[derive(Debug, Clone, Copy)]
+pub struct Load<'a> {
+    /// The name of the workload.
+    pub name: &'a str,
+    /// Whether it waited for answers.
+    pub closed: bool,
+    figures: &'a Value,
+}
+
+impl Load<'_> {
+    /// The nodes that sent, each with its figures.
+    pub fn senders(&self) -> impl Iterator<Item = (&str, Sender<'_>)> {
+        let senders = self.figures["senders"].as_object().into_iter().flatten();
+        senders.map(|(name, figures)| (name.as_str(), Sender(figures)))
+    }
+
+    /// How often an answer had which code, and what else was noticed.
+    pub fn counts(&self) -> Vec<(&str, u64)> {
+        let parts = ["codes", "reasons"].into_iter();
+        let parts = parts.flat_map(|part| self.figures[part].as_object().into_iter().flatten());
+        let mut all: Vec<_> =
+            parts.filter_map(|(key, count)| Some((key.as_str(), count.as_u64()?))).collect();
+        for key in [
+            "unsent",
+            "timed_out",
+            "unreachable",
+            "late",
+            "twice",
+            "garbage",
+            "stray",
+            "trace_faults",
+        ] {
+            all.push((key, self.figures[key].as_u64().unwrap_or(0)));
+        }
+        all.retain(|(_, count)| *count > 0);
+        all
+    }
+}
+
+/// What probes of one core and mode saw.
+#[derive(Debug, Clone, Copy)]
+pub struct Probed<'a> {
+    /// The name of the workload.
+    pub name: &'a str,
+    /// The core.
+    pub core: &'a str,
+    /// `sleep` or `busy`.
+    pub mode: &'a str,
+    /// The service time that answers should have taken.
+    pub service_ms: f64,
+    figures: &'a Value,
+}
+
+impl Probed<'_> {
+    /// The deviation from the service time, as a share of it: `mean`, `p50` and so on.
+    pub fn deviation(&self, name: &str) -> Option<f64> {
+        self.figures[name].as_f64()
+    }
+}
+
+/// How one node kept its schedule.
+#[derive(Debug, Clone, Copy)]
+pub struct Sender<'a>(&'a Value);
+
+impl Sender<'_> {
+    /// Whether it was kept, in a word.
+    pub fn pace(&self) -> &str {
+        self.0["pace"].as_str().unwrap_or_default()
+    }
+
+    /// A figure, such as `between_expected_us.mean`.
+    pub fn figure(&self, path: &str) -> Option<f64> {
+        find(self.0, path)
     }
 }
 

@@ -87,6 +87,8 @@ pub(crate) struct Conduct<'a> {
     pub expected: u64,
     /// What went wrong once the run had begun.
     pub failures: Vec<String>,
+    /// Why it is to end before its time, if it was to in that case.
+    pub contended: Option<String>,
     /// When offset 0 of the schedules is.
     pub start_ns: Option<u64>,
     pub phase: Phase,
@@ -194,6 +196,13 @@ impl Conduct<'_> {
                 let at = now.saturating_sub(start) as f64 / 1e9;
                 self.failures.push(format!(
                     "stopped by the user after {at:.1} s: the figures are of what there was"
+                ));
+                return Ok(());
+            }
+            if let Some(why) = self.contended.take() {
+                self.failures.push(format!(
+                    "ended for contention, as asked: {why}; take fewer nodes, a lower rate or a \
+                     machine with more cores"
                 ));
                 return Ok(());
             }
@@ -335,6 +344,7 @@ impl Conduct<'_> {
                 job.progress = (sent, replies);
             }
             Said::Progress { .. } => {}
+            Said::Contended { why } => self.contended = Some(why),
             Said::Failed { error } if begun => {
                 let name = job.name.clone();
                 let log = self.words_of_other(id).lines().last().map(|line| format!("; {line}"));

@@ -15,6 +15,8 @@ pub(crate) enum Said {
     Progress { sent: u64, replies: u64 },
     /// Its schedule is over and all answers have come.
     Done {},
+    /// The machine is contended.
+    Contended { why: String },
     /// It cannot go on.
     Failed { error: String },
 }

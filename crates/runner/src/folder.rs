@@ -7,6 +7,8 @@ use crate::host_cpu::HostCpu;
 use crate::jobs::Job;
 use crate::live::Made;
 use crate::machine::Machine;
+use crate::placement::Placement;
+use crate::probe_figures::Probes;
 use crate::run::{Begun, Options};
 use crate::summary::summary;
 use crate::topology::Topology;
@@ -36,6 +38,10 @@ pub(crate) struct Results<'a> {
     pub clients: &'a [ClientRow],
     /// The sections of exchanges.
     pub sections: &'a [SectionRow],
+    /// The figures of loads.
+    pub loads: &'a Value,
+    /// What probes saw.
+    pub probes: &'a Probes,
     pub outcomes: &'a Outcomes,
     pub usage: &'a Usage,
     /// Why what nodes used is not from control groups, if it is not.
@@ -59,6 +65,8 @@ pub(crate) struct Results<'a> {
     /// Why it is not the fastest, or that it was asked for.
     pub why_path: Option<&'a str>,
     pub stalls: Stalls,
+    /// Which cores had which role, or why none had; nothing where that was not asked for.
+    pub placement: Option<&'a Result<Placement, String>>,
     pub kernel: &'a [Option<lab::Counters>],
     pub verdict: &'a Verdict,
 }
@@ -124,6 +132,9 @@ impl Folder {
         }
         if !results.sections.is_empty() {
             measure::write_sections(&self.0.join("sections.parquet"), results.sections)?;
+        }
+        if !results.probes.rows.is_empty() {
+            measure::write_probes(&self.0.join("probes.parquet"), &results.probes.rows)?;
         }
         measure::write_nodes(&self.0.join("nodes.parquet"), &results.usage.nodes)?;
         measure::write_links(&self.0.join("links.parquet"), results.links)?;
@@ -228,6 +239,8 @@ fn run_json(results: &Results<'_>) -> Value {
         "offload": offload(results),
         "stalls": results.stalls,
         "host_cpu": results.host_cpu,
+        "placement": results.placement.and_then(|placement| placement.as_ref().ok()),
+        "placement_reason": results.placement.and_then(|placement| placement.as_ref().err()),
         "accounting": {
             "source": results.usage.cost.source.name(),
             "reason": results.uncounted,

@@ -206,6 +206,15 @@ pub(crate) fn jobs(
             Workload::Exchange(exchange) => {
                 jobs.extend(crate::exchange::jobs(plan, number, exchange, workload, dir)?);
             }
+            Workload::Load(load) => {
+                jobs.extend(crate::load::senders(plan, number, load, workload, dir)?);
+            }
+            Workload::Device(device) => {
+                jobs.extend(crate::load::devices(plan, number, device, workload, dir)?);
+            }
+            Workload::Probe(probe) => {
+                jobs.extend(crate::load::probers(plan, number, probe, workload, dir)?);
+            }
             Workload::Command(command) => {
                 for name in &command.on {
                     let Some(&node) = place.get(name.as_str()) else { continue };

@@ -39,7 +39,9 @@ pub(crate) fn rows(plan: &Plan, jobs: &[Job], start_ns: u64) -> Result<Rows, Err
                 rows.sections.extend(found.sections);
                 rows.passed.extend(found.passed);
             }
-            Workload::Command(_) => {}
+            // Loads have figures, too many for rows.
+            Workload::Load(_) | Workload::Device(_) | Workload::Probe(_) | Workload::Command(_) => {
+            }
         }
     }
     Ok(rows)

@@ -14,6 +14,7 @@ use crate::kernel_counts;
 use crate::link_rows::{link_rows, with_netem};
 use crate::live::{Door, Office, Roll};
 use crate::netem::{self, Impairments};
+use crate::placement::{Placement, Stay};
 use crate::quiet::Patience;
 use crate::roots::Roots;
 use crate::rows::Rows;
@@ -92,6 +93,13 @@ pub fn run(
     let mut topology = Topology::of(plan, &roots);
     let host_cpu = HostCpu::here();
     let by_host = host_cpu.limit(plan, &mut topology.members)?;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u32;
+    let placement = plan.affinity.then(|| Placement::on(cores));
+    let apart = placement.as_ref().and_then(|placement| placement.as_ref().ok());
+    let nodes_cores = Placement::cores(plan, apart);
+    for (member, cores) in topology.members.iter_mut().zip(nodes_cores) {
+        member.spec.setting.cores = cores;
+    }
     if let Some(recorded) = options.replay {
         refuse_netem(plan)?;
         let counts: Vec<usize> = topology.owners.iter().map(Vec::len).collect();
@@ -118,6 +126,8 @@ pub fn run(
     accounting.keep_decisions(Decisions::begin(&folder.path().join("decisions.parquet"))?);
     let counts = accounting.counts();
     let carried = counts.clone();
+    // The thread that it starts stays there.
+    let stay = apart.and_then(|apart| Stay::on(apart.medium));
     let engine = Engine::start_spinning(
         carrier,
         waker,
@@ -127,6 +137,7 @@ pub fn run(
         if options.spin { SPIN_NS } else { 0 },
     )
     .map_err(Error::io("start the medium"))?;
+    drop(stay);
 
     let uplinks = Uplink::all(plan, &lab)?;
     // A machine that cannot have a door has its run all the same.
@@ -149,6 +160,7 @@ pub fn run(
         watch,
         expected: expected(plan),
         failures: Vec::new(),
+        contended: None,
         start_ns: None,
         phase: Phase::Up,
         faults: Faults::new(&plan.faults),
@@ -202,6 +214,9 @@ pub fn run(
     };
 
     let Rows { messages, clients, sections, passed } = crate::rows::rows(plan, &jobs, start_ns)?;
+    let loads = crate::load_figures::collect(plan, &jobs);
+    failures.extend(loads.failures.iter().cloned());
+    let probes = crate::probe_figures::collect(plan, &jobs);
     let schedule_ns = plan.duration.as_ns() as i64;
     let outcomes = measure::outcomes(&messages, schedule_ns);
     let absolute = |ns: i64| (start_ns as i64 + ns) as u64;
@@ -250,6 +265,8 @@ pub fn run(
         broken: broken.collect(),
         intervals: intervals.iter().filter(|row| row.got.frames > 0).count(),
         unmeasured: done.len(),
+        loads: loads.submitted.clone(),
+        probes: probes.contended.clone(),
         counts: counts_of(plan, &passed, &accounting, &topology, &captured),
         failures,
     });
@@ -264,6 +281,8 @@ pub fn run(
         messages: &messages,
         clients: &clients,
         sections: &sections,
+        loads: &loads.figures,
+        probes: &probes,
         outcomes: &outcomes,
         usage: &usage,
         uncounted: uncounted.as_deref(),
@@ -279,6 +298,7 @@ pub fn run(
         frame_path,
         why_path: why_path.as_deref(),
         stalls: outcome.stalls,
+        placement: placement.as_ref(),
         kernel: &kernel,
         verdict: &verdict,
     };
@@ -337,7 +357,7 @@ fn refuse_netem(plan: &Plan) -> Result<(), Error> {
 pub(crate) fn interactions(plan: &Plan) -> impl Iterator<Item = (usize, &Interaction)> {
     plan.workloads.iter().enumerate().filter_map(|(number, workload)| match workload {
         Workload::Interaction(interaction) => Some((number, interaction)),
-        Workload::Mqtt(_) | Workload::Exchange(_) | Workload::Command(_) => None,
+        _ => None,
     })
 }
 
@@ -355,7 +375,10 @@ fn patience(plan: &Plan) -> Patience {
     let longest = crate::exchange::workloads(plan)
         .map(|(_, exchange)| exchange.timeout.as_ns() + exchange.pause.as_ns())
         .max();
-    if let Some(longest) = longest {
+    // So does a request.
+    let requests =
+        crate::load::workloads(plan).map(|(_, load)| load.timeout.as_ns() + load.patience.as_ns());
+    if let Some(longest) = longest.into_iter().chain(requests).max() {
         return Patience::at_least(Span::from_ns(longest));
     }
     // What waits in netem is not seen: no frame for a while says little.

@@ -122,6 +122,8 @@ pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> Value {
         "messages": results.outcomes,
         "mqtt": steady(results),
         "exchanges": exchanges(results),
+        "loads": results.loads,
+        "probes": results.probes.figures,
         "groups": groups,
         "all": all,
         "links": {

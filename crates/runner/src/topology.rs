@@ -102,6 +102,7 @@ impl Topology {
                 root: roots.root(planned),
                 devices: planned.devices.clone(),
                 clock_ahead: planned.clock_offset.map_or(0, units::Span::as_ns),
+                cores: planned.cores.clone(),
                 resolver: planned.resolver,
                 gateway: planned.gateway,
                 forwards: planned.services.is_some_and(|services| services.nat),
@@ -218,7 +219,18 @@ fn neighbours(plan: &Plan) -> Neighbours {
                 }
                 continue;
             }
-            Workload::Command(_) => continue,
+            Workload::Load(load) => {
+                let Some(network) = &load.network else { continue };
+                for (one, other) in load
+                    .on
+                    .iter()
+                    .flat_map(|one| load.asked().iter().map(move |other| (one, other)))
+                {
+                    know(network, one, other);
+                }
+                continue;
+            }
+            Workload::Device(_) | Workload::Probe(_) | Workload::Command(_) => continue,
         };
         for other in others {
             know(network, source, other);

@@ -110,6 +110,7 @@ fn settings(wanted: &Load) -> Settings {
         qos: wanted.qos,
         patience: wanted.patience.as_ns(),
         from: wanted.from,
+        start: None,
         operations: operations.map(|folder| folder.join("operations.csv")),
         seed: wanted.shape.seed,
     }

@@ -1,8 +1,8 @@
 //! Commands that read and print: check, plan, report, schema.
 
 use crate::arguments::{Compared, Plan};
-use crate::{Status, complain, say};
-use experiment::{Experiment, Only};
+use crate::{Status, complain, remark, say};
+use experiment::{Experiment, Forecast, Only};
 use report::{CompareFigure, Sweep};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -40,6 +40,11 @@ pub fn plan(arguments: &Plan) -> Status {
         Ok(plans) => {
             for (n, plan) in plans.iter().enumerate() {
                 say(format_args!("{}{plan}", if n > 0 { "\n" } else { "" }));
+                let forecast = Forecast::of(plan);
+                say(forecast);
+                if let Some(why) = forecast.warning(cores()) {
+                    remark(format_args!("warning: {why}"));
+                }
             }
         }
         Err(errors) => {
@@ -48,6 +53,11 @@ pub fn plan(arguments: &Plan) -> Status {
         }
     }
     Status::Fine
+}
+
+/// The CPUs of this machine that the tool may use.
+pub(crate) fn cores() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
 }
 
 /// Prints the figures of a folder and draws its page again.

@@ -8,7 +8,7 @@ use crate::signals::watch_signals;
 use crate::surroundings::{current_exe, frame_path, workload_program};
 use crate::wanted::Wanted;
 use crate::{Status, complain, remark};
-use experiment::{Cell, Experiment};
+use experiment::{Cell, Experiment, Forecast};
 use medium::FramePath;
 use runner::{Error, Finished, Folder, Options, sweep_folder};
 use serde_json::Value;
@@ -48,6 +48,7 @@ pub fn run(arguments: &Run) -> Status {
         complain(error);
         return Status::Failed;
     }
+    foretell(&experiment, &cells, seed);
     let begun = match &arguments.resume {
         Some(folder) => resume::check(arguments, folder, seed).map(|()| folder.clone()),
         None => begin(arguments, &experiment, seed).map_err(|error| error.to_string()),
@@ -65,6 +66,17 @@ pub fn run(arguments: &Run) -> Status {
     // sweep cut short has something of each.
     let runs = repeats.flat_map(|repeat| cells.iter().map(move |cell| (repeat, cell)));
     sweep.run(&runs.collect::<Vec<_>>())
+}
+
+/// Warns of what this machine will hardly manage, once, before anything starts.
+fn foretell(experiment: &Experiment, cells: &[Cell], seed: u64) {
+    let plans = cells.iter().filter_map(|cell| Some((cell, experiment.plan(cell, 0, seed).ok()?)));
+    let cores = crate::show::cores();
+    let mut fears =
+        plans.filter_map(|(cell, plan)| Some((cell, Forecast::of(&plan).warning(cores)?)));
+    if let Some((cell, why)) = fears.next() {
+        remark(format_args!("warning: {}: {why}", name(cell, 0)));
+    }
 }
 
 /// Refuses a sweep of which this machine's kernel cannot have some cell, before

@@ -158,6 +158,21 @@ impl Spread {
         worst
     }
 
+    /// The times of a histogram in ns, to the digits that it kept; mean and standard
+    /// deviation are those of its steps.
+    pub fn of(histogram: Histogram<u64>) -> Self {
+        let (count, mean) = (histogram.len() as f64, histogram.mean());
+        let deviation = histogram.stdev();
+        let some = !histogram.is_empty();
+        Self {
+            sum: if some { mean * count } else { 0.0 },
+            squares: if some { (deviation * deviation + mean * mean) * count } else { 0.0 },
+            least: if some { histogram.min() } else { u64::MAX },
+            most: histogram.max(),
+            histogram,
+        }
+    }
+
     /// The histogram, for a log.
     pub fn histogram(&self) -> &Histogram<u64> {
         &self.histogram

@@ -112,6 +112,9 @@ impl Rate {
 }
 
 impl Ratio {
+    /// None of it.
+    pub const ZERO: Self = Self(0.0);
+
     /// A share from a fraction; nothing outside 0 to 1.
     pub fn from_fraction(fraction: f64) -> Option<Self> {
         (0.0..=1.0).contains(&fraction).then_some(Self(fraction))

@@ -25,6 +25,11 @@ pub enum Said {
     },
     /// The schedule is over and every expected reply has come.
     Done {},
+    /// The machine is contended: what is measured is not what was asked about.
+    Contended {
+        /// What was seen.
+        why: String,
+    },
     /// It cannot go on.
     Failed {
         /// What was tried, where, the likely cause and the mend.

@@ -1,5 +1,6 @@
 //! Programs that run inside nodes and are measured: the interaction models, MQTT
-//! clients, the two sides of exchanges, and probes that measure the network itself.
+//! clients, the two sides of exchanges, loads and the devices that they ask, and probes
+//! that measure the network itself.
 //!
 //! A program is the source or a sink of one interaction model, over real
 //! protocol stacks: kernel UDP, or libzmq over TCP and PGM. It knows nothing of
@@ -12,6 +13,7 @@ mod error;
 mod events;
 mod exchange;
 mod link;
+mod load;
 mod mqtt;
 mod multicast;
 mod payload;
@@ -28,6 +30,7 @@ mod uplink;
 mod wait;
 mod zeromq;
 
+pub use crate::load::{DeviceSpec, LoadSpec, ProbeSpec, device, load, probe};
 pub use clock::{Nanos, monotonic_now};
 pub use control::{Control, Order, Said};
 pub use error::Error;

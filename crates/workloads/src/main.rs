@@ -3,14 +3,17 @@
 use std::path::Path;
 use std::process::ExitCode;
 use workloads::{
-    Control, Error, ExchangeSpec, MqttSpec, Probes, Said, Spec, echo, exchange, interaction, mqtt,
-    ping, relay, zmq_info,
+    Control, DeviceSpec, Error, ExchangeSpec, LoadSpec, MqttSpec, ProbeSpec, Probes, Said, Spec,
+    device, echo, exchange, interaction, load, mqtt, ping, probe, relay, zmq_info,
 };
 
 const USAGE: &str = "usage: \
 thingbed-workload interaction SPEC.json            run a source or a sink
        thingbed-workload mqtt SPEC.json            run an MQTT client
        thingbed-workload exchange SPEC.json        run a side of exchanges
+       thingbed-workload load SPEC.json            send requests by a schedule
+       thingbed-workload device SPEC.json          answer them after given times
+       thingbed-workload probe SPEC.json           look for contention
        thingbed-workload ping HOST:PORT COUNT EVERY_US SIZE
                                                    time the return of datagrams; prints JSON
        thingbed-workload echo PORT                 return datagrams
@@ -30,6 +33,15 @@ fn main() -> ExitCode {
         ["exchange", spec] => run(|control| {
             ExchangeSpec::read(Path::new(spec)).and_then(|spec| exchange(&spec, control))
         }),
+        ["load", spec] => {
+            run(|control| LoadSpec::read(Path::new(spec)).and_then(|spec| load(&spec, control)))
+        }
+        ["device", spec] => {
+            run(|control| DeviceSpec::read(Path::new(spec)).and_then(|spec| device(&spec, control)))
+        }
+        ["probe", spec] => {
+            run(|control| ProbeSpec::read(Path::new(spec)).and_then(|spec| probe(&spec, control)))
+        }
         ["ping", to, count, every, size] => match probes(to, count, every, size) {
             Some(probes) => ended(ping(&probes).map(|returns| {
                 println!("{}", serde_json::to_string(&returns).unwrap_or_default());

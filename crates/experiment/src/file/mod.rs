@@ -7,6 +7,7 @@ mod fault;
 mod foreign;
 mod group;
 mod impairment;
+mod load;
 mod models;
 mod mqtt;
 mod network;
@@ -23,6 +24,7 @@ pub(crate) use foreign::{Foreign, Model as ForeignModel};
 pub(crate) use group::Limits;
 pub(crate) use group::{Addressing, Group, Ready};
 pub(crate) use impairment::Impairment;
+pub(crate) use load::{Device, Load, Probe, Resources};
 pub(crate) use models::{Cells, Codel, Gilbert, Markov, Outage, Red, Shape, Slot};
 #[cfg(test)]
 pub(crate) use mqtt::Reconnect;
@@ -81,6 +83,9 @@ pub(crate) struct File {
     pub drain: Option<At<Span>>,
     /// How long the programs may take until all are ready; 60 s unless given.
     pub setup_limit: Option<At<Span>>,
+    /// Whether medium, senders of loads, and all other nodes have cores of their own, where
+    /// the machine has four or more; false unless given.
+    pub affinity: Option<At<bool>>,
     /// Which frames are kept in `capture.pcapng`; none unless given.
     pub capture: Option<Capture>,
     /// A file of reference figures to compare with, relative to this file.
@@ -108,6 +113,7 @@ impl Read for File {
             duration: fields.optional("duration"),
             drain: fields.optional("drain"),
             setup_limit: fields.optional("setup_limit"),
+            affinity: fields.optional("affinity"),
             capture: fields.optional("capture"),
             reference: fields.optional("reference"),
             expect: fields.optional("expect"),

@@ -1,6 +1,6 @@
 //! What nodes do, as typed.
 
-use crate::file::{Exchange, Mqtt};
+use crate::file::{Device, Exchange, Load, Mqtt, Probe};
 use crate::pattern::InteractionPattern;
 use crate::problem::Problem;
 use crate::read::{At, Fields, Fixed, Named, OneOrMore, Read, Sink};
@@ -60,13 +60,20 @@ pub(crate) enum Workload {
     Mqtt(Box<Mqtt>),
     /// Payloads that go from sources to sinks, each exchange by itself.
     Exchange(Box<Exchange>),
+    /// Requests at the moments that a schedule asks for.
+    Load(Box<Load>),
+    /// Devices that answer requests after given service times.
+    Device(Box<Device>),
+    /// Probes that look for contention.
+    Probe(Box<Probe>),
     /// A program, unmodified, from the start of the run.
     Command(Box<Command>),
 }
 
 impl Read for Workload {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
-        const WHAT: &str = "`interaction:`, `mqtt:`, `exchange:` or `command:`";
+        const WHAT: &str = "`interaction:`, `mqtt:`, `exchange:`, `load:`, `device:`, `probe:` or \
+             `command:`";
         match &node.content {
             Content::Map(entries) if entries.len() == 1 => {
                 let mut fields = Fields::of(node, "a workload", sink)?;
@@ -75,12 +82,16 @@ impl Read for Workload {
                 let workload = interaction
                     .or(fields.optional("mqtt").map(|typed| Self::Mqtt(Box::new(typed))))
                     .or(fields.optional("exchange").map(|typed| Self::Exchange(Box::new(typed))))
+                    .or(fields.optional("load").map(|typed| Self::Load(Box::new(typed))))
+                    .or(fields.optional("device").map(|typed| Self::Device(Box::new(typed))))
+                    .or(fields.optional("probe").map(|typed| Self::Probe(Box::new(typed))))
                     .or(fields.optional("command").map(|typed| Self::Command(Box::new(typed))));
                 fields.finish();
                 workload
             }
             Content::Map(entries) if !entries.is_empty() => {
-                let known = ["interaction", "mqtt", "exchange", "command"];
+                let known =
+                    ["interaction", "mqtt", "exchange", "load", "device", "probe", "command"];
                 let stranger = entries.iter().find(|(key, _)| !known.contains(&&*key.text));
                 let (key, _) = stranger.unwrap_or(&entries[1]);
                 let text = format!("a workload is one of {WHAT}, found `{}` too", key.text);

@@ -59,10 +59,11 @@ fn check_external(
         let problem = Problem::new(format!("`{text}` is no name of an interface"));
         sink.add(problem.at(interface.place).label("one of the host's, such as `eth1`"));
     }
-    let own: [(&str, Option<Place>); 8] = [
+    let own: [(&str, Option<Place>); 9] = [
         ("count", group.count.as_ref().filter(|count| count.value > 1).map(|at| at.place)),
         ("run", group.run.as_ref().map(|at| at.place)),
         ("root", group.root.as_ref().map(|at| at.place)),
+        ("cores", group.cores.as_ref().map(|at| at.place)),
         ("clock_offset", group.clock_offset.as_ref().map(|at| at.place)),
         ("address", group.address.as_ref().map(|at| at.place)),
         ("ready", group.ready.as_ref().map(|at| at.place)),
@@ -102,6 +103,16 @@ fn runs_on(workload: &Workload) -> Vec<&At<String>> {
     if let Workload::Exchange(exchange) = workload {
         let sides = [&exchange.sources, &exchange.sinks].into_iter().flatten();
         names.extend(sides.flat_map(|side| &side.value.0));
+    }
+    if let Workload::Load(load) = workload {
+        // Who is asked may be hardware: that is what a gateway's load is for.
+        names.extend(load.on.iter().flat_map(|on| &on.value.0));
+    }
+    if let Workload::Device(device) = workload {
+        names.extend(device.on.iter().flat_map(|on| &on.value.0));
+    }
+    if let Workload::Probe(probe) = workload {
+        names.extend(probe.on.iter().flat_map(|on| &on.value.0));
     }
     if let Workload::Command(command) = workload {
         names.extend(command.on.iter().flat_map(|on| &on.value.0));

@@ -7,6 +7,7 @@ mod exchange;
 mod faults;
 mod hardware;
 mod impairments;
+mod load;
 mod mqtt;
 mod netem;
 mod networks;
@@ -59,6 +60,7 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
         workloads,
         faults: faults::of(file, &nodes, sink),
         capture: capture::of(file, &nodes, sink),
+        affinity: file.affinity.as_ref().is_some_and(|affinity| affinity.value),
         duration: said.unwrap_or(Span::ZERO).max(lasts.sending),
         // The longest that any interaction asks for; the experiment's counts
         // for those that do not say.

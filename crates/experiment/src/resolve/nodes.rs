@@ -171,6 +171,7 @@ impl<'f> Nodes<'f> {
                     external: typed.and_then(|group| Some(group.external.as_ref()?.value.clone())),
                     devices: typed.map(hardware::devices).unwrap_or_default(),
                     clock_offset: typed.and_then(|group| Some(group.clock_offset.as_ref()?.value)),
+                    cores: typed.map(cores).unwrap_or_default(),
                     services: None,
                     gateway,
                     resolver,
@@ -208,6 +209,11 @@ fn limits(group: Option<&Group>) -> PlannedLimits {
         reserved_cpus: reserve.and_then(|reserve| Some(reserve.cpus.as_ref()?.value)),
         reserved_memory: reserve.and_then(|reserve| Some(reserve.memory.as_ref()?.value)),
     }
+}
+
+/// The cores that its programs stay on.
+fn cores(group: &Group) -> Vec<u32> {
+    group.cores.iter().flat_map(|cores| &cores.value.0).map(|at| at.value).collect()
 }
 
 /// The program of a group's nodes.

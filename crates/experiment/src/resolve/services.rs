@@ -71,6 +71,7 @@ pub(super) fn nodes(networks: &Networks<'_>) -> Vec<PlannedNode> {
             external: None,
             devices: Vec::new(),
             clock_offset: None,
+            cores: Vec::new(),
             services: Some(network.services),
             gateway: None,
             resolver: None,

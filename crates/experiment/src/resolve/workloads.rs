@@ -68,6 +68,9 @@ pub(super) fn of<'f>(
             Workload::Interaction(interaction) => ("interaction", &interaction.name),
             Workload::Mqtt(mqtt) => ("mqtt", &mqtt.name),
             Workload::Exchange(exchange) => ("exchange", &exchange.name),
+            Workload::Load(load) => ("load", &load.name),
+            Workload::Device(device) => ("device", &device.name),
+            Workload::Probe(probe) => ("probe", &probe.name),
             Workload::Command(command) => ("command", &command.name),
         };
         let number = numbers.entry(kind).or_default();
@@ -104,17 +107,57 @@ pub(super) fn of<'f>(
                     planned.push(plan::Workload::Exchange(exchange));
                 }
             }
+            Workload::Load(typed) => {
+                if let Some(load) = context.load(called, typed, sink) {
+                    lasts.sending = lasts.sending.max(load.duration);
+                    // After its last request it waits for an answer as long as it may take.
+                    lasts.drain.push(Some(Span::from_ns(
+                        load.timeout.as_ns().saturating_add(load.patience.as_ns()),
+                    )));
+                    planned.push(plan::Workload::Load(load));
+                }
+            }
+            Workload::Device(typed) => {
+                let device = context.device(called, typed, sink);
+                planned.extend(device.map(plan::Workload::Device));
+            }
+            Workload::Probe(typed) => {
+                let probe = context.probe(called, typed, sink);
+                planned.extend(probe.map(plan::Workload::Probe));
+            }
             Workload::Command(command) => {
                 planned.push(plan::Workload::Command(context.command(called, command, sink)));
             }
         }
     }
+    probe_as_devices(&mut planned);
     // Without an interaction nothing says how long the run is.
-    let silent = workloads.iter().all(|workload| matches!(workload, Workload::Command(_)));
+    let silent = workloads.iter().all(|workload| {
+        use Workload::{Command, Device, Load, Probe};
+        matches!(workload, Command(_) | Load(_) | Device(_) | Probe(_))
+    });
     if silent && !workloads.is_empty() && file.duration.is_none() {
         sink.add(Problem::new("`duration` is missing").label("write for example `duration: 90 s`"));
     }
     (planned, lasts)
+}
+
+/// Probes that were not told how long take as long as the devices do on average.
+fn probe_as_devices(planned: &mut [plan::Workload]) {
+    let times = planned.iter().flat_map(|workload| match workload {
+        plan::Workload::Device(device) => device.mean_service_ns(),
+        _ => Vec::new(),
+    });
+    let times: Vec<f64> = times.filter(|ns| *ns > 0.0).collect();
+    if times.is_empty() {
+        return;
+    }
+    let mean = Span::from_ns((times.iter().sum::<f64>() / times.len() as f64).round() as u64);
+    for workload in planned {
+        if let plan::Workload::Probe(probe) = workload {
+            probe.service.get_or_insert(mean);
+        }
+    }
 }
 
 fn check_model(model: &Model, sink: &mut Sink) {

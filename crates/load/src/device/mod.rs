@@ -11,6 +11,7 @@ mod station;
 
 pub use check::{Checked, check};
 pub use mischief::Mischief;
+pub(crate) use station::spend;
 pub use station::{Served, ServedResource};
 
 use crate::clock;

@@ -98,6 +98,7 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
         watch: &mut (),
         expected: 0,
         failures: Vec::new(),
+        contended: None,
         start_ns: None,
         phase: Phase::Up,
         faults: Faults::new(&plan.faults),

@@ -124,6 +124,16 @@ impl Turn<'_, '_> {
         Ok(ready)
     }
 
+    /// Waits until a frame passes the node's interface, or until `until`; says whether it
+    /// was the former. The kernel shows a frame before it takes it in.
+    ///
+    /// # Errors
+    /// At the deadline if that comes first, and when told to stop.
+    pub fn wait_for_frame(&mut self, until: Nanos) -> Result<bool, Failure> {
+        let fd = self.sections.frames();
+        self.wait_until(&mut [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }], until)
+    }
+
     /// The payload of this exchange, with its number in it where there is room.
     pub fn payload(&self) -> Vec<u8> {
         self.body.message(Some(self.number), self.size)

@@ -98,6 +98,12 @@ impl Sections {
         })
     }
 
+    /// What is readable when a frame passes from now on.
+    pub(super) fn frames(&mut self) -> std::os::fd::RawFd {
+        self.wire.count();
+        self.wire.descriptor()
+    }
+
     /// An exchange begins: what has passed since the one before counts to that.
     ///
     /// # Errors

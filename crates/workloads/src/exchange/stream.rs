@@ -8,9 +8,12 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-/// The kernel has no event for an acknowledgement; a fifth of a millisecond is far below
-/// any link's round trip that matters.
+/// The kernel has no event for an acknowledgement but the frame that it comes in, which it
+/// shows a little before it takes it in; a fifth of a millisecond is far below any link's
+/// round trip that matters.
 const TICK: Nanos = MILLISECOND / 5;
+/// After so long it is looked at without a frame, too.
+const LOOK: Nanos = 20 * MILLISECOND;
 /// The state of a connection that is no more (`TCP_CLOSE`).
 const CLOSED: u8 = 7;
 
@@ -90,7 +93,7 @@ pub fn fill(turn: &mut Turn<'_, '_>, stream: &TcpStream, buffer: &mut [u8]) -> R
 /// # Errors
 /// When it has not in time, or the connection is reset.
 pub fn drain(turn: &mut Turn<'_, '_>, fd: RawFd) -> Result<(), Failure> {
-    loop {
+    until(turn, || {
         let mut waiting: libc::c_int = 0;
         // SAFETY: the call writes one number, which is ours.
         let failed = unsafe { libc::ioctl(fd, libc::TIOCOUTQ, &raw mut waiting) };
@@ -99,14 +102,24 @@ pub fn drain(turn: &mut Turn<'_, '_>, fd: RawFd) -> Result<(), Failure> {
                 io::Error::last_os_error(),
             ));
         }
-        if waiting == 0 {
-            return Ok(());
-        }
-        if !is_open(fd) {
+        if waiting > 0 && !is_open(fd) {
             return Err(Failure::of(Reason::Lost, "the other side has reset the connection"));
         }
-        turn.wait_until(&mut [], monotonic_now() + TICK)?;
+        Ok(waiting == 0)
+    })
+}
+
+/// Waits until something is done that frames bring about.
+fn until(
+    turn: &mut Turn<'_, '_>,
+    mut done: impl FnMut() -> Result<bool, Failure>,
+) -> Result<(), Failure> {
+    while !done()? {
+        if turn.wait_for_frame(monotonic_now() + LOOK)? && !done()? {
+            turn.wait_until(&mut [], monotonic_now() + TICK)?;
+        }
     }
+    Ok(())
 }
 
 /// Says that no more comes and waits until the other side has said so, too, and has
@@ -125,10 +138,7 @@ pub fn close(turn: &mut Turn<'_, '_>, stream: TcpStream) -> Result<(), Failure> 
     }
     let mut rest = [0; 1024];
     while read(turn, &stream, &mut rest).or_else(ended)? > 0 {}
-    while is_open(stream.as_raw_fd()) {
-        turn.wait_until(&mut [], monotonic_now() + TICK)?;
-    }
-    Ok(())
+    until(turn, || Ok(!is_open(stream.as_raw_fd())))
 }
 
 /// Whether the kernel still has something to do for a connection that both sides have

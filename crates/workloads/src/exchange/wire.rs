@@ -11,7 +11,7 @@ use std::ffi::CString;
 use std::io;
 use std::net::Ipv4Addr;
 use std::ops::{AddAssign, Sub};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// Frames and their bytes, Ethernet header included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -162,6 +162,11 @@ impl Wire {
             }
             Ok(Self { socket, ours, counted: Count::default(), all: Count::default() })
         }
+    }
+
+    /// Readable when a frame has passed since the last count.
+    pub fn descriptor(&self) -> RawFd {
+        self.socket.as_raw_fd()
     }
 
     /// All that has passed until the last look, whoever's it is.

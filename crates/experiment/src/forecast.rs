@@ -1,0 +1,242 @@
+//! What a plan will ask of the machine, before it runs.
+//!
+//! An estimate to warn by: it knows the schedules, and of the rest only what a frame and a
+//! message cost on one machine (docs/results/bench.md, docs/results/mqtt.md). It is meant
+//! to be right to a factor of two, and knows nothing of commands and of nodes' own
+//! programs.
+
+use crate::exchange::{Exchange, ExchangeProtocol};
+use crate::load::{Load, LoadProtocol, Made, Requests};
+use crate::mqtt::Mqtt;
+use crate::plan::{Interaction, Plan, Workload};
+use std::fmt;
+use trace::{Arrivals, Resource};
+use units::{Draw, Span};
+
+/// CPU time of the medium for a frame, in s; that of two links of `ring` is 2.4 us.
+const FRAME_S: f64 = 4e-6;
+/// CPU time of programs and of nodes' kernels for a message sent or received, in s.
+const MESSAGE_S: f64 = 60e-6;
+/// Headers of a packet: IP, and the smallest transport.
+const HEADERS: u64 = 28;
+
+/// The load of a plan while it runs, on average.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Forecast {
+    /// Frames that nodes send a second.
+    pub frames_s: f64,
+    /// Messages, requests and answers a second.
+    pub messages_s: f64,
+    /// CPUs that the medium needs.
+    pub medium_cpus: f64,
+    /// CPUs that programs need, service times of busy devices among it.
+    pub program_cpus: f64,
+    /// Nodes whose programs are commands, of which nothing is known.
+    pub unknown: usize,
+}
+
+impl Forecast {
+    /// What `plan` will ask for.
+    pub fn of(plan: &Plan) -> Self {
+        let mut sum = Self::default();
+        for workload in &plan.workloads {
+            match workload {
+                Workload::Interaction(interaction) => sum.interaction(plan, interaction),
+                Workload::Mqtt(mqtt) => sum.mqtt(plan, mqtt),
+                Workload::Exchange(exchange) => sum.exchange(plan, exchange),
+                Workload::Load(load) => sum.load(plan, load),
+                Workload::Command(command) => sum.unknown += command.on.len(),
+                Workload::Device(_) | Workload::Probe(_) => {}
+            }
+        }
+        sum.unknown += plan.nodes.iter().filter(|node| node.program.is_some()).count();
+        sum.medium_cpus = sum.frames_s * FRAME_S;
+        sum.program_cpus += sum.messages_s * MESSAGE_S;
+        sum
+    }
+
+    /// What to fear on a machine of so many cores, if anything.
+    pub fn warning(&self, cores: u32) -> Option<String> {
+        let (medium, all) = (self.medium_cpus, self.medium_cpus + self.program_cpus);
+        let mend = "take fewer nodes or a lower rate, or a larger machine";
+        if medium > 0.7 {
+            return Some(format!(
+                "some {:.0} frames a second keep the medium's thread busy for {:.0} % of its \
+                 time: {mend}",
+                self.frames_s,
+                100.0 * medium
+            ));
+        }
+        (all > 0.7 * f64::from(cores)).then(|| {
+            format!(
+                "programs and medium need some {all:.1} CPUs of this machine's {cores}: the \
+                 verdict may well be suspect; {mend}"
+            )
+        })
+    }
+
+    fn interaction(&mut self, plan: &Plan, it: &Interaction) {
+        let rate = per_second(it.every);
+        let sinks = if it.down.is_to_all() { it.sinks.len() as f64 } else { 1.0 };
+        let frames = |bytes| frames(plan, &it.network, bytes);
+        // A message out to each and an answer back, both passed on; and over connections
+        // an acknowledgement now and then.
+        let both = frames(it.payload_bytes) + frames(it.reply_payload_bytes);
+        self.frames_s += rate * sinks * both * 1.5;
+        self.messages_s += rate * sinks * 4.0;
+    }
+
+    fn mqtt(&mut self, plan: &Plan, mqtt: &Mqtt) {
+        let rate = per_second(mqtt.every);
+        let frames = frames(plan, &mqtt.network, mqtt.payload_bytes);
+        // Each hop has the message, TCP's acknowledgement and the level's own words.
+        let words = [1.0, 2.0, 4.0][usize::from(mqtt.qos.min(2))];
+        self.frames_s += rate * 2.0 * (frames + words);
+        self.messages_s += rate * 2.0 * (1.0 + words);
+    }
+
+    fn exchange(&mut self, plan: &Plan, it: &Exchange) {
+        let rate = per_second(it.every) * it.pairs().len() as f64;
+        let bytes = it.sizes.iter().sum::<u64>() as f64 / it.sizes.len().max(1) as f64;
+        let frames = frames(plan, &it.network, bytes as u64);
+        let around = match it.protocol {
+            ExchangeProtocol::Udp => 2.0,
+            // Each block is asked for.
+            ExchangeProtocol::Coap(ref coap) => 2.0 * (bytes / f64::from(coap.block)).ceil(),
+            _ => 10.0 + frames / 2.0,
+        };
+        self.frames_s += rate * (frames + around);
+        self.messages_s += rate * around.max(2.0);
+    }
+
+    fn load(&mut self, plan: &Plan, load: &Load) {
+        // A closed loop is as fast as its answers, a trace what its lines say.
+        let Requests::Made(made) = &load.requests else {
+            self.unknown += load.on.len();
+            return;
+        };
+        if load.users.is_some() {
+            self.unknown += load.on.len();
+            return;
+        }
+        let rate = load.on.len() as f64 * rate(made);
+        let frames = match made.protocol {
+            LoadProtocol::Coap | LoadProtocol::Udp => 2.0,
+            LoadProtocol::Http | LoadProtocol::Mqtt | LoadProtocol::Tcp => 4.0,
+        };
+        self.frames_s += rate * frames;
+        self.messages_s += rate * 4.0;
+        self.program_cpus += rate * busy_s(plan, made);
+    }
+}
+
+impl fmt::Display for Forecast {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "predicted: {:.0} frames/s and {:.0} messages/s, {:.2} CPUs for the medium and {:.2} \
+             for programs",
+            self.frames_s, self.messages_s, self.medium_cpus, self.program_cpus
+        )?;
+        if self.unknown > 0 {
+            write!(f, "; {} programs of which nothing is known beside that", self.unknown)?;
+        }
+        Ok(())
+    }
+}
+
+fn per_second(every: Span) -> f64 {
+    1e9 / (every.as_ns() as f64).max(1.0)
+}
+
+/// Frames of a message on a network.
+fn frames(plan: &Plan, network: &str, bytes: u64) -> f64 {
+    let mtu = plan.network(network).map_or(1_500, |network| network.mtu.get());
+    bytes.max(1).div_ceil(mtu.saturating_sub(HEADERS).max(1)) as f64
+}
+
+/// Requests a second of one sender: those of the first device's schedule, up to ten
+/// thousand of them.
+fn rate(made: &Made) -> f64 {
+    const LOOKED_AT: usize = 10_000;
+    let Ok(arrivals) = made.arrivals.parse::<Arrivals>() else { return 0.0 };
+    let end = made.duration.as_ns();
+    let times = arrivals.times(Draw::new(1, 0, 0), false);
+    let times: Vec<u64> = times.take_while(|at| *at < end).take(LOOKED_AT).collect();
+    let span = match times.last() {
+        Some(last) if times.len() == LOOKED_AT => *last,
+        _ => end,
+    };
+    let each = times.len() as f64 * 1e9 / span.max(1) as f64;
+    let all = if made.together { each } else { each * made.to.len() as f64 };
+    match made.count {
+        Some(count) => all.min(count as f64 * 1e9 / end.max(1) as f64),
+        None => all,
+    }
+}
+
+/// CPU time that a request costs the devices that are asked, in s: the mean of their
+/// busy resources.
+fn busy_s(plan: &Plan, made: &Made) -> f64 {
+    let devices = plan.workloads.iter().filter_map(|workload| match workload {
+        Workload::Device(device) if device.on.iter().any(|on| made.to.contains(on)) => Some(device),
+        _ => None,
+    });
+    let lines = devices.flat_map(|device| &device.resources);
+    let resources: Vec<Resource> = lines.filter_map(|line| line.parse().ok()).collect();
+    let asked = made.path.as_deref().unwrap_or_default();
+    // The mix may name resources; one that it does not costs nothing.
+    let meant = |resource: &&Resource| asked.is_empty() || asked.contains(&resource.path);
+    let meant: Vec<&Resource> = resources.iter().filter(meant).collect();
+    let busy = meant.iter().filter(|resource| resource.mode == trace::Mode::Busy);
+    busy.map(|resource| resource.time.mean_ns() / 1e9).sum::<f64>() / meant.len().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Experiment;
+    use crate::only::Only;
+
+    fn forecast(workloads: &str) -> Forecast {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("e.yaml");
+        let text = format!(
+            "experiment: f\nnodes: {{a: {{}}, b: {{count: 10}}}}\nnetworks: {{n: {{attach: [a, b], \
+             subnet: 10.0.0.0/24}}}}\nduration: 10 s\nworkloads:\n{workloads}"
+        );
+        std::fs::write(&path, text).unwrap();
+        let experiment = Experiment::read(&path).unwrap_or_else(|errors| panic!("{errors}"));
+        let cells = experiment.cells(&Only::all()).unwrap();
+        Forecast::of(&experiment.plan(&cells[0], 0, 1).unwrap())
+    }
+
+    #[test]
+    fn loads_have_the_rate_of_their_schedule() {
+        let one = forecast("  - load: {on: a, to: b, arrivals: exponential:10ms}\n");
+        assert!((one.frames_s / 2_000.0 - 1.0).abs() < 0.2, "ten devices: {one:?}");
+        let together =
+            forecast("  - load: {on: a, to: b, arrivals: constant:10ms, together: true}\n");
+        assert!((together.frames_s - 200.0).abs() < 5.0, "{together:?}");
+        assert_eq!(forecast("  - load: {on: a, to: b, users: 3, count: 9}\n").unknown, 1);
+    }
+
+    #[test]
+    fn busy_devices_need_what_they_serve() {
+        let both = forecast(
+            "  - device: {on: b, resources: {x: {time: constant:5ms, mode: busy}, y: constant:9ms}}\n  \
+             - load: {on: a, to: b, path: x, arrivals: constant:100ms}\n",
+        );
+        // A hundred requests a second of 5 ms each.
+        assert!((both.program_cpus - 0.5 - 100.0 * 4.0 * MESSAGE_S).abs() < 0.02, "{both:?}");
+        assert_eq!(both.warning(4), None);
+        assert!(
+            Forecast { program_cpus: 3.0, ..both }
+                .warning(4)
+                .unwrap()
+                .contains("of this machine's 4")
+        );
+        let flood = Forecast { frames_s: 4e5, medium_cpus: 1.6, ..both };
+        assert!(flood.warning(64).unwrap().contains("the medium's thread"));
+    }
+}

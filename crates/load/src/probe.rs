@@ -1,0 +1,223 @@
+//! Contention probes: a sender of its own asks a device of known service time, one
+//! request after the other. What an answer takes beyond that time is the machine's.
+
+use crate::clock::{self, Nanos, SECOND};
+use crate::device::spend;
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Duration;
+use trace::Mode;
+
+/// Which probes there are: one for each core and mode.
+#[derive(Debug, Clone)]
+pub struct ProbeSettings {
+    /// The cores, each with probes of its own; none are all.
+    pub cores: Vec<usize>,
+    /// How service times are spent.
+    pub modes: Vec<Mode>,
+    /// The service time, in ns.
+    pub service: Nanos,
+    /// From one request of a probe to its next, in ns.
+    pub every: Nanos,
+    /// The moment that 0 means, on CLOCK_MONOTONIC.
+    pub start: Nanos,
+}
+
+/// One request of a probe; times in ns since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Probed {
+    /// The core that it looked at.
+    pub core: usize,
+    /// How the service time was spent.
+    pub mode: Mode,
+    /// When it was meant to be sent.
+    pub intended: Nanos,
+    /// When it was sent.
+    pub sent: Nanos,
+    /// When the answer was there; none that came too late to go on.
+    pub answered: Option<Nanos>,
+}
+
+impl Probed {
+    /// The normalised deviation (R - S) / S of the response time R from the service time
+    /// S; without an answer that of the longest wait.
+    pub fn deviation(&self, service: Nanos) -> f64 {
+        let took = self.answered.map_or(PATIENCE, |answered| answered - self.sent);
+        (took as f64 - service as f64) / service.max(1) as f64
+    }
+}
+
+/// So long an answer is waited for.
+const PATIENCE: Nanos = 5 * SECOND;
+
+/// Probes until `stop`; `tell` hears of each request when it is over.
+///
+/// # Errors
+/// A core that cannot be had, or no sockets.
+pub fn probe(
+    settings: &ProbeSettings,
+    stop: &AtomicBool,
+    mut tell: impl FnMut(Probed),
+) -> Result<(), String> {
+    let all = thread::available_parallelism().map_or(1, usize::from);
+    let cores = if settings.cores.is_empty() { (0..all).collect() } else { settings.cores.clone() };
+    let pairs: Vec<(usize, Mode)> =
+        cores.iter().flat_map(|core| settings.modes.iter().map(|mode| (*core, *mode))).collect();
+    thread::scope(|scope| {
+        let (told, heard) = channel();
+        let mut threads = Vec::new();
+        for (place, (core, mode)) in pairs.iter().copied().enumerate() {
+            let wrong = |error: io::Error| format!("a socket for the probe: {error}");
+            let (near, far) = sockets().map_err(wrong)?;
+            // Probes take turns, so that they do not meet each other.
+            let offset = settings.every * place as Nanos / pairs.len().max(1) as Nanos;
+            threads.push(scope.spawn(move || serve(&far, core, mode, settings.service, stop)));
+            let told = told.clone();
+            threads
+                .push(scope.spawn(move || ask(&near, (core, mode), offset, settings, stop, &told)));
+        }
+        drop(told);
+        heard.iter().for_each(&mut tell);
+        threads.into_iter().try_for_each(|thread| {
+            thread.join().unwrap_or_else(|_| Err("a probe's thread has ended badly".to_owned()))
+        })
+    })
+}
+
+/// Two that know each other.
+fn sockets() -> io::Result<(UdpSocket, UdpSocket)> {
+    let near = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let far = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    near.connect(far.local_addr()?)?;
+    far.connect(near.local_addr()?)?;
+    // Both look now and then whether it is over.
+    far.set_read_timeout(Some(Duration::from_millis(100)))?;
+    Ok((near, far))
+}
+
+/// Answers after the service time, as devices do.
+fn serve(
+    socket: &UdpSocket,
+    core: usize,
+    mode: Mode,
+    service: Nanos,
+    stop: &AtomicBool,
+) -> Result<(), String> {
+    let placed = clock::place(Some(core)).inspect_err(|_| stop.store(true, Relaxed));
+    placed?;
+    let margin = clock::margin();
+    let mut request = [0; 16];
+    while !stop.load(Relaxed) {
+        if let Ok(length) = socket.recv(&mut request) {
+            spend(mode, service, margin);
+            let _ = socket.send(&request[..length]);
+        }
+    }
+    Ok(())
+}
+
+/// Asks at each of its moments that comes after the last answer.
+fn ask(
+    socket: &UdpSocket,
+    (core, mode): (usize, Mode),
+    offset: Nanos,
+    settings: &ProbeSettings,
+    stop: &AtomicBool,
+    told: &Sender<Probed>,
+) -> Result<(), String> {
+    let placed = clock::place(Some(core)).inspect_err(|_| stop.store(true, Relaxed));
+    placed?;
+    let margin = clock::margin();
+    let (start, every) = (settings.start, settings.every.max(1));
+    for number in 0_u64.. {
+        let intended = offset + number * every;
+        if start + intended < clock::now() {
+            continue;
+        }
+        // In short sleeps, to hear of the end.
+        while start + intended > clock::now() + SECOND / 5 && !stop.load(Relaxed) {
+            clock::sleep_until(clock::now() + SECOND / 10);
+        }
+        if stop.load(Relaxed) {
+            break;
+        }
+        clock::wait_until(start + intended, margin);
+        let sent = clock::now() - start;
+        let _ = socket.send(&number.to_be_bytes());
+        let answered = answer(socket, number, stop).map(|at| at - start);
+        if answered.is_none() && stop.load(Relaxed) {
+            break;
+        }
+        if told.send(Probed { core, mode, intended, sent, answered }).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// When the answer to this number was there.
+fn answer(socket: &UdpSocket, number: u64, stop: &AtomicBool) -> Option<Nanos> {
+    let until = clock::now() + PATIENCE;
+    let _ = socket.set_read_timeout(Some(Duration::from_millis(100)));
+    let mut answer = [0; 16];
+    while clock::now() < until && !stop.load(Relaxed) {
+        if let Ok(length) = socket.recv(&mut answer)
+            && answer[..length] == number.to_be_bytes()
+        {
+            return Some(clock::now());
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_take_the_service_time_at_least() {
+        let settings = ProbeSettings {
+            cores: vec![0],
+            modes: vec![Mode::Sleep, Mode::Busy],
+            service: 2_000_000,
+            every: 20_000_000,
+            start: clock::now(),
+        };
+        let stop = AtomicBool::new(false);
+        let mut seen = Vec::new();
+        probe(&settings, &stop, |probed| {
+            seen.push(probed);
+            stop.store(seen.len() >= 10, Relaxed);
+        })
+        .unwrap();
+        for mode in [Mode::Sleep, Mode::Busy] {
+            let own: Vec<_> = seen.iter().filter(|probed| probed.mode == mode).collect();
+            assert!(own.len() >= 3, "{seen:?}");
+            assert!(own.iter().all(|probed| probed.deviation(2_000_000) >= 0.0), "{own:?}");
+            assert!(own.iter().all(|probed| probed.sent >= probed.intended));
+        }
+    }
+
+    #[test]
+    fn deviation_is_a_share_of_the_service_time() {
+        let probed = Probed { core: 0, mode: Mode::Busy, intended: 0, sent: 1, answered: Some(9) };
+        assert_eq!(probed.deviation(5), 0.6);
+        assert!(Probed { answered: None, ..probed }.deviation(SECOND) > 3.0);
+    }
+
+    #[test]
+    fn a_core_that_is_not_there_is_said() {
+        let settings = ProbeSettings {
+            cores: vec![100_000],
+            modes: vec![Mode::Sleep],
+            service: 1_000,
+            every: 1_000_000,
+            start: clock::now(),
+        };
+        let why = probe(&settings, &AtomicBool::new(false), |_| {}).unwrap_err();
+        assert!(why.contains("core 100000"), "{why}");
+    }
+}

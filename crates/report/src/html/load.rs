@@ -1,0 +1,66 @@
+//! Loads: how their senders kept the schedule, and what else came of them.
+
+use super::table::{Place, Table};
+use super::{Page, View};
+use crate::format;
+
+/// What is shown of the time between two requests.
+const SHOWN: [(&str, &str); 4] = [("mean", "mean"), ("p50", "p50"), ("p90", "p90"), ("p99", "p99")];
+
+/// Submitted against expected, and what was counted; nothing where no run has loads.
+pub(super) fn section(page: &mut Page, view: &View<'_>) {
+    let runs = view.cells.iter().flat_map(|cell| cell.runs.iter().map(move |run| (cell, run)));
+    if runs.clone().all(|(_, run)| run.summary.loads().is_empty()) {
+        return;
+    }
+    page.section("loads", "Loads");
+    page.say(
+        "The time between two requests of a sender as its schedule has it and as it was, and how \
+         far the two distributions are apart (Kolmogorov and Smirnov, 0 to 1). Response is from \
+         the moment a request was meant to be sent, service from the one it was, and slip lies \
+         between the two. Requests without an answer rank above all answers.",
+    );
+    let axes = view.sweep.axes();
+    let head = || axes.iter().fold(Table::default(), |table, axis| table.text(axis));
+    let mut table = head().text("load").text("loop").text("sender").text("schedule");
+    for (name, _) in SHOWN {
+        table = table.numbers(&format!("{name} asked for"), "us");
+        table = table.numbers(&format!("{name} sent"), "us");
+    }
+    table = table.numbers("apart", "");
+    let mut counted = head().text("load").text("what").numbers("how often", "");
+    for (cell, run) in runs {
+        let own = || -> Vec<Place> {
+            axes.iter().map(|axis| cell.cell.get(axis).unwrap_or(format::NONE).into()).collect()
+        };
+        for load in run.summary.loads() {
+            for (node, sender) in load.senders() {
+                let mut row = own();
+                row.push(load.name.into());
+                row.push(if load.closed { "closed" } else { "open" }.into());
+                row.push(node.into());
+                row.push(sender.pace().into());
+                for (_, key) in SHOWN {
+                    for which in ["expected", "submitted"] {
+                        row.push(number(sender.figure(&format!("between_{which}_us.{key}"))));
+                    }
+                }
+                row.push(number(sender.figure("between_distance")));
+                table.row(row);
+            }
+            for (what, count) in load.counts() {
+                let mut row = own();
+                row.extend([Place::from(load.name), what.into()]);
+                row.push(Place::number(format::count(count as f64)));
+                counted.row(row);
+            }
+        }
+    }
+    page.table(&table);
+    page.heading("Answers, and what was no answer");
+    page.table(&counted);
+}
+
+fn number(value: Option<f64>) -> Place {
+    Place::number(value.map_or_else(|| format::NONE.to_owned(), format::number))
+}

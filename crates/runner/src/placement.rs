@@ -1,0 +1,128 @@
+//! Which cores medium and nodes stay on, where the experiment leaves that to the tool.
+
+use experiment::{Plan, Workload};
+use serde::Serialize;
+use std::collections::HashSet;
+
+/// Who stays where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Placement {
+    /// The core of the medium.
+    pub medium: u32,
+    /// Those of nodes that do nothing but send loads.
+    pub senders: Vec<u32>,
+    /// Those of all other nodes.
+    pub others: Vec<u32>,
+}
+
+/// As few cores can be told apart: one for the host and the tool, one for the medium,
+/// one for senders, and one for all else.
+const FEWEST: u32 = 4;
+/// From here on senders have two.
+const MANY: u32 = 8;
+
+impl Placement {
+    /// That of a machine with so many cores; why there is none, if it has too few.
+    pub(crate) fn on(cores: u32) -> Result<Self, String> {
+        if cores < FEWEST {
+            return Err(format!(
+                "this machine has {cores} cores, and {FEWEST} are needed to keep host, medium, \
+                 senders and devices apart"
+            ));
+        }
+        // The host's own work is on core 0, as kernels have it.
+        let last = if cores >= MANY { 4 } else { 3 };
+        Ok(Self { medium: 1, senders: (2..last).collect(), others: (last..cores).collect() })
+    }
+
+    /// The cores of each node: its own if the plan has some.
+    pub(crate) fn cores(plan: &Plan, placement: Option<&Self>) -> Vec<Vec<u32>> {
+        let mut busy: HashSet<&str> = HashSet::new();
+        let mut sends: HashSet<&str> = HashSet::new();
+        // Probes look at the cores that they are told to.
+        let mut free: HashSet<&str> = HashSet::new();
+        for workload in &plan.workloads {
+            match workload {
+                Workload::Load(load) => sends.extend(load.on.iter().map(String::as_str)),
+                Workload::Device(device) => busy.extend(device.on.iter().map(String::as_str)),
+                Workload::Probe(probe) => free.extend(probe.on.iter().map(String::as_str)),
+                _ => {}
+            }
+        }
+        let of = |node: &experiment::PlannedNode| {
+            let name = node.name.as_str();
+            match placement {
+                _ if !node.cores.is_empty() => node.cores.clone(),
+                None => Vec::new(),
+                Some(_) if free.contains(name) => Vec::new(),
+                Some(at) if sends.contains(name) && !busy.contains(name) => at.senders.clone(),
+                Some(at) => at.others.clone(),
+            }
+        };
+        plan.nodes.iter().map(of).collect()
+    }
+}
+
+/// Keeps this thread, and those that it starts, on a core until it is dropped.
+pub(crate) struct Stay(libc::cpu_set_t);
+
+impl Stay {
+    /// Nothing where that may not be.
+    pub(crate) fn on(core: u32) -> Option<Self> {
+        // SAFETY: all-zero sets are empty; 0 is this thread; the core lies within the set.
+        unsafe {
+            let (mut before, mut only): (libc::cpu_set_t, libc::cpu_set_t) =
+                (std::mem::zeroed(), std::mem::zeroed());
+            let size = size_of::<libc::cpu_set_t>();
+            if core >= libc::CPU_SETSIZE as u32
+                || libc::sched_getaffinity(0, size, &raw mut before) != 0
+            {
+                return None;
+            }
+            libc::CPU_SET(core as usize, &mut only);
+            (libc::sched_setaffinity(0, size, &raw const only) == 0).then_some(Self(before))
+        }
+    }
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        // SAFETY: the set is what the kernel gave before.
+        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const self.0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_core_has_one_role() {
+        for cores in 4..64 {
+            let Placement { medium, senders, others } = Placement::on(cores).unwrap();
+            let mut all = [vec![0, medium], senders, others].concat();
+            assert!(all.is_sorted());
+            all.dedup();
+            assert_eq!(all, (0..cores).collect::<Vec<_>>());
+        }
+        assert!(Placement::on(2).unwrap_err().contains("2 cores"));
+    }
+
+    #[test]
+    fn a_thread_stays_and_is_free_again() {
+        let here = || {
+            // SAFETY: as above.
+            unsafe {
+                let mut set: libc::cpu_set_t = std::mem::zeroed();
+                libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set);
+                libc::CPU_COUNT(&set)
+            }
+        };
+        let before = here();
+        if let Some(stay) = Stay::on(0) {
+            assert_eq!(here(), 1);
+            drop(stay);
+        }
+        assert_eq!(here(), before);
+    }
+}

@@ -1,0 +1,108 @@
+//! What probes saw: rows, figures, and where contention was worst.
+
+use crate::jobs::Job;
+use crate::load::probes;
+use experiment::{Plan, Probe};
+use measure::{Contended, Latency, ProbeRow};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::Arc;
+
+/// What the probes of a run saw.
+#[derive(Debug, Default)]
+pub(crate) struct Probes {
+    /// A row for each request.
+    pub rows: Vec<ProbeRow>,
+    /// For the summary: each workload's figures by its name; null without any.
+    pub figures: Value,
+    /// For the verdict: each core and mode by itself.
+    pub contended: Vec<Contended>,
+}
+
+/// Reads what probes wrote down. A line that a killed program has not ended is none.
+pub(crate) fn collect(plan: &Plan, jobs: &[Job]) -> Probes {
+    let mut found = Probes::default();
+    let mut figures = Map::new();
+    for (number, probe) in probes(plan) {
+        let begin = found.rows.len();
+        for job in jobs.iter().filter(|job| job.workload == Some(number)) {
+            let text = fs::read_to_string(&job.files.events).unwrap_or_default();
+            let name: Arc<str> = probe.name.as_str().into();
+            let node: Arc<str> = job.name.as_str().into();
+            let lines = text.lines().skip(1);
+            found.rows.extend(lines.filter_map(|line| row(line, probe, &name, &node)));
+        }
+        let (own, contended) = of(probe, &found.rows[begin..]);
+        found.contended.extend(contended);
+        figures.insert(probe.name.clone(), own);
+    }
+    if !figures.is_empty() {
+        found.figures = Value::Object(figures);
+    }
+    found
+}
+
+fn row(line: &str, probe: &Probe, name: &Arc<str>, node: &Arc<str>) -> Option<ProbeRow> {
+    let mut parts = line.split(',');
+    let core = parts.next()?.parse().ok()?;
+    let mode = parts.next()?.into();
+    let (intended_ns, sent_ns) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let answered_ns: Option<i64> = match parts.next()? {
+        "" => None,
+        text => Some(text.parse().ok()?),
+    };
+    let service = probe.service().as_ns() as f64;
+    // One without an answer has waited for five seconds.
+    let took = answered_ns.map_or(5e9, |answered| (answered - sent_ns) as f64);
+    let deviation = (took - service) / service.max(1.0);
+    let (probe, node) = (name.clone(), node.clone());
+    Some(ProbeRow { probe, node, core, mode, intended_ns, sent_ns, answered_ns, deviation })
+}
+
+/// The figures of one workload, and of each of its cores and modes.
+fn of(probe: &Probe, rows: &[ProbeRow]) -> (Value, Vec<Contended>) {
+    let mut each: BTreeMap<(u32, &str), Vec<&ProbeRow>> = BTreeMap::new();
+    for row in rows {
+        each.entry((row.core, &row.mode)).or_default().push(row);
+    }
+    let mut by_core = Map::new();
+    let mut contended = Vec::new();
+    for ((core, mode), rows) in &each {
+        let own = deviations(rows.iter().copied());
+        let worst = rows.iter().max_by(|a, b| a.deviation.total_cmp(&b.deviation));
+        contended.push(Contended {
+            core: *core,
+            mode: (*mode).to_owned(),
+            median: own["p50"].as_f64().unwrap_or(0.0),
+            over_pct: 100.0 * over(rows, probe.limit.fraction()),
+            worst_s: worst.map_or(0.0, |row| row.sent_ns as f64 / 1e9),
+        });
+        let core = by_core.entry(core.to_string()).or_insert_with(|| json!({}));
+        core[*mode] = own;
+    }
+    let figures = json!({
+        "service_ms": probe.service().as_ns() as f64 / 1e6,
+        "limit": probe.limit.fraction(),
+        "requests": rows.len(),
+        "deviation": deviations(rows.iter()),
+        "over_limit_pct": 100.0 * over(&rows.iter().collect::<Vec<_>>(), probe.limit.fraction()),
+        "cores": by_core,
+    });
+    (figures, contended)
+}
+
+/// The share of requests above the limit, 0 to 1.
+fn over(rows: &[&ProbeRow], limit: f64) -> f64 {
+    let over = rows.iter().filter(|row| row.deviation > limit).count();
+    over as f64 / rows.len().max(1) as f64
+}
+
+/// Mean and percentiles; a millionth of the service time is the unit that is counted in.
+fn deviations<'a>(rows: impl Iterator<Item = &'a ProbeRow>) -> Value {
+    let latency: Latency = rows.map(|row| (row.deviation.max(0.0) * 1e6).round() as u64).collect();
+    match latency.summary(1e6) {
+        Some(s) => json!({"mean": s.mean, "p50": s.p50, "p95": s.p95, "p99": s.p99, "max": s.max}),
+        None => Value::Null,
+    }
+}

@@ -1,0 +1,331 @@
+//! Loads, devices and traces: on their own, and as workloads of an experiment.
+
+mod common;
+
+use common::{Bed, Said, figure, json};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+/// A device on a port of its own of the loopback address.
+struct Device {
+    child: Child,
+    out: BufReader<std::process::ChildStdout>,
+    uri: String,
+}
+
+impl Device {
+    fn new(bed: &Bed, scheme: &str, args: &[&str]) -> Self {
+        let listen = ["device", &format!("--{scheme}"), "127.0.0.1:0", "--no-check", "--json"];
+        let mut command: Command = bed.command(&[&listen, args].concat());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        let uri = line.trim().strip_prefix("serves ").expect("where it serves").to_owned();
+        Self { child, out, uri }
+    }
+
+    /// Asks it to end, and hears what it has served.
+    fn end(mut self) -> Value {
+        // SAFETY: signals a process of ours that has not been waited for.
+        unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) };
+        let served = serde_json::from_reader(&mut self.out).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        served
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A load that may have been late: tests share the machine.
+#[track_caller]
+fn figures(said: Said) -> Value {
+    assert!([0, 1].contains(&said.status), "{}\n{}", said.out, said.err);
+    serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}", said.out))
+}
+
+#[test]
+fn every_protocol_is_sent_and_answered() {
+    let bed = Bed::new();
+    for (scheme, kind) in [("coap", "GET"), ("http", "GET"), ("udp", "SEND"), ("tcp", "SEND")] {
+        let resource: &[&str] = match scheme {
+            "coap" | "http" => &["--resource", "a=constant:1ms", "--threads", "2"],
+            _ => &[],
+        };
+        let device = Device::new(&bed, scheme, resource);
+        let path: &[&str] = if resource.is_empty() { &[] } else { &["--path", "a"] };
+        let args = [
+            "load",
+            "--target",
+            &device.uri,
+            "--arrivals",
+            "exponential:5ms",
+            "--requests",
+            "100",
+            "--json",
+            "--out",
+            scheme,
+            "--operations",
+        ];
+        let said = figures(bed.thingbed(&[&args, path].concat()));
+        assert_eq!(said["loop"], "open");
+        assert_eq!(figure(&said, ".counts.answered"), 100.0, "{scheme} {said:#}");
+        assert_eq!(said["classes"][0]["class"], kind);
+        let (response, service) =
+            (figure(&said, ".all.response.p50"), figure(&said, ".all.service.p50"));
+        assert!(response >= service && (resource.is_empty() || service >= 1_000.0), "{said:#}");
+        let kept = json(&bed.path().join(scheme).join("summary.json"));
+        assert_eq!(kept["counts"], said["counts"]);
+        let log = std::fs::read_to_string(bed.path().join(scheme).join("latency.hlog")).unwrap();
+        assert!(log.contains(&format!("Tag={kind};0;slip")), "{log}");
+        let path = bed.path().join(scheme).join("operations.csv");
+        let operations = std::fs::read_to_string(path).unwrap();
+        assert_eq!(operations.lines().count(), 101);
+        for line in operations.lines().skip(1) {
+            let times: Vec<u64> =
+                line.split(',').skip(2).take(3).map(|time| time.parse().unwrap()).collect();
+            assert!(times.is_sorted(), "intended, sent, answered: {line}");
+        }
+        if !resource.is_empty() {
+            let served = device.end();
+            assert_eq!(figure(&served, ".resources.0.requests"), 100.0, "{served:#}");
+        }
+    }
+}
+
+#[test]
+fn a_closed_loop_is_called_one() {
+    let bed = Bed::new();
+    let device = Device::new(&bed, "coap", &["--resource", "a=constant:5ms", "--threads", "2"]);
+    let load = ["load", "--target", &device.uri, "--path", "a", "--closed", "2"];
+    let said = bed.thingbed(&[&load[..], &["--requests", "40"]].concat());
+    said.expect(0, &["closed loop"]);
+    let said = figures(bed.thingbed(&[&load[..], &["--requests", "40", "--json"]].concat()));
+    assert_eq!((&said["loop"], &said["users"]), (&"closed".into(), &2.into()));
+    bed.thingbed(&load).expect(2, &["--requests"]);
+}
+
+/// What devices do wrong is counted apart and explained, and nothing is lost.
+#[test]
+fn answers_that_are_wrong_twice_late_or_missing() {
+    let bed = Bed::new();
+    for (wrong, key) in
+        [("--garbage", "garbage"), ("--twice", "twice"), ("--late", "late"), ("--silent", "")]
+    {
+        let device = Device::new(&bed, "coap", &[wrong, "50 %", "--late-by", "150 ms"]);
+        let said = figures(bed.thingbed(&[
+            "load",
+            "--target",
+            &device.uri,
+            "--arrivals",
+            "constant:5ms",
+            "--requests",
+            "60",
+            "--timeout",
+            "100 ms",
+            "--json",
+        ]));
+        let count = |name: &str| figure(&said, &format!(".counts.{name}"));
+        let answered = count("answered");
+        assert_eq!(count("scheduled"), 60.0);
+        assert_eq!(answered + count("timed_out"), 60.0, "{wrong} {said:#}");
+        match key {
+            "twice" => assert!(answered == 60.0 && figure(&said, ".twice") > 5.0, "{said:#}"),
+            "" => assert!((5.0..=55.0).contains(&answered), "{said:#}"),
+            key => {
+                assert!((5.0..=55.0).contains(&answered), "{wrong} {said:#}");
+                // The last may come when nobody listens any more.
+                assert!(figure(&said, &format!(".{key}")) > 2.0, "{wrong} {said:#}");
+            }
+        }
+    }
+}
+
+#[test]
+fn mistakes_in_a_trace_are_counted_and_explained() {
+    let bed = Bed::new();
+    let device = Device::new(&bed, "coap", &["--resource", "a"]);
+    let uri = &device.uri;
+    bed.write(
+        "t.csv",
+        &format!(
+            "# device, time, method, URI\n0, 0, GET, {uri}/a\n0, 2000, GRAB, {uri}/a\n\
+             0, 1000, GET, {uri}/gone\n0, 500, GET, {uri}/a\n\n\
+             1, 3000, GET, coap://127.0.0.1:1/a\n2, 4000, GET, coap://nobody.invalid/a\nhello\n"
+        ),
+    );
+    let said = bed.thingbed(&["load", "t.csv", "--timeout", "300 ms"]);
+    let said = said.expect(1, &["line 3", "GRAB", "line 5", "line 9", "4.04", "nobody.invalid"]);
+    assert!(said.out.contains("refused") || said.out.contains("unreachable"), "{}", said.out);
+    let said = figures(bed.thingbed(&["load", "t.csv", "--timeout", "300 ms", "--json"]));
+    assert_eq!(figure(&said, ".trace_faults"), 3.0, "{said:#}");
+    assert_eq!(figure(&said, ".counts.scheduled"), 4.0, "{said:#}");
+    assert_eq!(figure(&said, ".counts.answered"), 2.0, "{said:#}");
+    assert_eq!(figure(&said, ".counts.errors"), 1.0, "4.04 is an answer: {said:#}");
+    bed.thingbed(&["load", "gone.csv"]).expect(2, &["gone.csv"]);
+    bed.write("empty.csv", "# nothing\n");
+    bed.thingbed(&["load", "empty.csv"]).expect(1, &["nothing to send"]);
+}
+
+#[test]
+fn a_rate_that_no_machine_makes_is_said() {
+    let bed = Bed::new();
+    let device = Device::new(&bed, "coap", &[]);
+    let said = bed.thingbed(&[
+        "load",
+        "--target",
+        &device.uri,
+        "--arrivals",
+        "constant:10ns",
+        "--requests",
+        "2000000",
+        "--patience",
+        "200 ms",
+        "--timeout",
+        "200 ms",
+    ]);
+    said.expect(1, &["cannot submit the schedule", "SCHEDULE NOT KEPT", "unsent"]);
+}
+
+#[test]
+fn traces_are_made_inspected_and_joined() {
+    let bed = Bed::new();
+    let made = ["trace", "generate", "--target", "coap://10.0.0.{device}/", "--devices", "5"];
+    let times = ["--arrivals", "exponential:300us", "--together", "--requests", "5000"];
+    let service = ["--service", "gamma:mean=5ms,shape=2", "--resources-out", "r.csv"];
+    bed.thingbed(&[&made[..], &times, &service, &["--out", "one.csv"]].concat()).expect(0, &[]);
+    bed.thingbed(&[&made[..], &times, &service, &["--out", "two.csv"]].concat()).expect(0, &[]);
+    let read = |name: &str| std::fs::read_to_string(bed.path().join(name)).unwrap();
+    assert_eq!(read("one.csv"), read("two.csv"), "the same seed");
+    let inspect = ["trace", "inspect", "one.csv", "--resources", "r.csv", "--json"];
+    let said = bed.thingbed(&inspect).expect(0, &[]);
+    let said: Value = serde_json::from_str(&said.out).unwrap();
+    let text = said.to_string();
+    assert!(text.contains("5000"), "{said:#}");
+    bed.thingbed(&["trace", "merge", "one.csv", "two.csv", "--out", "both.csv"]).expect(0, &[]);
+    assert_eq!(read("both.csv").lines().count(), 2 * read("one.csv").lines().count());
+    bed.write("bad.csv", "0, 9, GET, coap://a/\n0, 5, GET, coap://a/\n");
+    bed.thingbed(&["trace", "inspect", "bad.csv"]).expect(2, &["line 2"]);
+}
+
+const POLLING: &str = "experiment: polling
+nodes:
+  gateway: {}
+  other: {}
+  sensor: {count: 3}
+networks:
+  field:
+    attach: [gateway, other, sensor]
+    subnet: 10.0.0.0/24
+    links:
+      sensor: {up: {delay: 5 ms}, down: {delay: 5 ms}}
+workloads:
+  - device: {on: sensor, resources: {temperature: constant:2ms}, threads: 4}
+  - load: {name: polling, on: [gateway, other], to: sensor, path: temperature, arrivals: exponential:30ms, duration: 2 s}
+  - load: {name: users, on: gateway, to: sensor-1, path: temperature, users: 2, count: 50, duration: 2 s}
+  - load: {name: gone, on: other, to: sensor-2, path: pressure, arrivals: constant:100ms, duration: 1 s}
+duration: 2 s
+expect:
+  - {say: answers take the way and the service, metric: loads.polling.response_ms.p50, is: above, value: 12}
+  - {say: none is lost, metric: loads.polling.lost_pct, is: below, value: 0.001}
+";
+
+#[test]
+fn loads_and_devices_are_workloads() {
+    let bed = Bed::new();
+    bed.write("e.yaml", POLLING);
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&["polling", "(closed", "loop)"]);
+    let folder = bed.sweep("polling");
+    let summary = json(&folder.join("summary.json"));
+    let load = |name: &str| &summary["loads"][name];
+    let polling = load("polling");
+    let count = |of: &Value, name: &str| of[name].as_f64().unwrap();
+    assert!(count(polling, "scheduled") > 100.0, "{polling:#}");
+    assert_eq!(count(polling, "answered"), count(polling, "scheduled"), "{polling:#}");
+    assert!(figure(polling, ".service_ms.p50") >= 12.0, "{polling:#}");
+    assert!(figure(polling, ".response_ms.p99") >= figure(polling, ".service_ms.p50"));
+    let senders = polling["senders"].as_object().unwrap();
+    assert_eq!(senders.len(), 2, "each has a schedule of its own");
+    let asked = figure(&senders["other"], ".between_expected_us.mean");
+    assert!((asked / 10_000.0 - 1.0).abs() < 0.5, "three devices, one in 30 ms each: {asked}");
+    assert_eq!(
+        (&load("users")["loop"], count(load("users"), "answered")),
+        (&"closed".into(), 50.0)
+    );
+    assert_eq!(count(load("gone"), "errors"), 10.0, "{:#}", load("gone"));
+    assert_eq!(load("gone")["codes"]["4.04"], 10);
+    assert!(folder.join("latency/polling.other.hlog").exists());
+    let run = json(&folder.join("run.json"));
+    let evidence = run["verdict"]["evidence"].to_string();
+    assert!(evidence.contains("requests never sent"), "{evidence}");
+    let page = std::fs::read_to_string(folder.join("report.html")).unwrap();
+    assert!(page.contains("how their senders kept") || page.contains("asked for"));
+}
+
+/// A trace's names are those of nodes, and it may be more than its senders manage.
+#[test]
+fn a_trace_is_sent_by_a_node() {
+    let bed = Bed::new();
+    let lines: String =
+        (0..50).map(|k| format!("0, {}, GET, coap://sensor-1/a\n", k * 10_000)).collect();
+    bed.write("t.csv", &lines);
+    bed.write(
+        "e.yaml",
+        "experiment: traced
+nodes: {gateway: {}, sensor: {count: 2}}
+networks: {field: {attach: [gateway, sensor], subnet: 10.0.0.0/24}}
+workloads:
+  - device: {on: sensor, resources: {a: constant:0s}}
+  - load: {on: gateway, trace: t.csv}
+duration: 1 s
+",
+    );
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&["load-1"]);
+    let summary = json(&bed.sweep("traced").join("summary.json"));
+    assert_eq!(summary["loads"]["load-1"]["answered"], 50, "{:#}", summary["loads"]);
+}
+
+/// A probe sees programs that nobody asked for, and may end a run for them.
+#[test]
+fn probes_see_contention() {
+    let bed = Bed::new();
+    let experiment = |name: &str, contention: &str| {
+        format!(
+            "experiment: {name}
+nodes: {{prober: {{}}, hog: {{}}}}
+workloads:
+  - device: {{on: hog, resources: {{a: constant:4ms}}, check: false}}
+  - probe: {{name: probe, on: prober, every: 100 ms, limit: 20 %, contention: {contention}}}
+  - command: {{on: hog, background: true, run: [sh, -c, \"sleep 2; for i in $(seq 16); do while :; do :; done & done; wait\"]}}
+duration: 8 s
+"
+        )
+    };
+    bed.write("e.yaml", &experiment("seen", "report"));
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
+    let folder = bed.sweep("seen");
+    let summary = json(&folder.join("summary.json"));
+    let probe = &summary["probes"]["probe"];
+    assert_eq!(figure(probe, ".service_ms"), 4.0, "as the devices");
+    let cores = probe["cores"].as_object().unwrap();
+    assert_eq!(cores.len(), std::thread::available_parallelism().unwrap().get());
+    for core in cores.values() {
+        assert!(figure(core, ".busy.max") > 0.2, "16 others wanted it: {probe:#}");
+        assert!(figure(core, ".sleep.p50") >= 0.0);
+    }
+    assert!(figure(probe, ".over_limit_pct") > 1.0 && folder.join("probes.parquet").exists());
+    let evidence = json(&folder.join("run.json"))["verdict"]["evidence"].to_string();
+    assert!(evidence.contains("contention at the probes"), "{evidence}");
+    let page = std::fs::read_to_string(folder.join("report.html")).unwrap();
+    assert!(page.contains("Probes ask devices of known service time"));
+
+    bed.write("e.yaml", &experiment("ended", "abort"));
+    let said = bed.thingbed(&["run", "e.yaml", "-q"]);
+    said.expect(3, &["ended for contention", "probes in a row on core"]);
+}

@@ -1,0 +1,91 @@
+//! A device: serves until it is told to end.
+
+use super::{keep, wait_for};
+use crate::control::{Control, Order, Said};
+use crate::error::Error;
+use crate::load::DeviceSpec;
+use load::{Checked, DeviceSettings, Mischief, Served};
+use serde::Serialize;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::channel;
+use trace::Resource;
+
+/// What a device has to say at its end.
+#[derive(Serialize)]
+struct Account {
+    /// How well service times were kept when it tried them.
+    checked: Vec<Checked>,
+    /// What it has served.
+    served: Served,
+}
+
+/// Serves as `spec` says until the end.
+///
+/// # Errors
+/// When a resource is none, or a port cannot be had.
+pub fn run(spec: &DeviceSpec, control: &mut Control) -> Result<(), Error> {
+    let settings = settings(spec)?;
+    let checked = match spec.check {
+        true => load::check(&settings).map_err(|why| Error::protocol("try service times", why))?,
+        false => Vec::new(),
+    };
+    let stop = AtomicBool::new(false);
+    let (told, ready) = channel();
+    let served = std::thread::scope(|scope| {
+        let serving = scope.spawn(|| {
+            load::serve(&settings, &stop, move |_| {
+                let _ = told.send(());
+            })
+        });
+        // Ended without having been ready: it says itself why.
+        let heard = match ready.recv() {
+            Ok(()) => control
+                .say(&Said::Ready {})
+                .and_then(|()| wait_for(control, |order| (*order == Order::Stop {}).then_some(()))),
+            Err(_) => Ok(()),
+        };
+        stop.store(true, Relaxed);
+        let served = serving.join();
+        heard.map(|()| served)
+    })?;
+    let served = match served {
+        Ok(Ok(served)) => served,
+        Ok(Err(error)) => return Err(Error::protocol("be a device", error)),
+        Err(_) => return Err(Error::protocol("be a device", "its thread has ended badly")),
+    };
+    keep(&spec.events, &Account { checked, served })
+}
+
+fn settings(spec: &DeviceSpec) -> Result<DeviceSettings, Error> {
+    let mut resources = Vec::new();
+    for line in &spec.resources {
+        let resource: Resource =
+            line.parse().map_err(|error| Error::protocol("serve a resource", error))?;
+        if resource.device.is_none_or(|device| device == spec.number) {
+            resources.push(resource);
+        }
+    }
+    let address =
+        |port: Option<u16>| port.map(|port| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
+    Ok(DeviceSettings {
+        coap: address(spec.coap),
+        http: address(spec.http),
+        udp: address(spec.udp),
+        tcp: address(spec.tcp),
+        resources,
+        threads: spec.threads,
+        queue: spec.queue,
+        payload: spec.payload,
+        mischief: Mischief {
+            garbage: spec.garbage,
+            twice: spec.twice,
+            late: spec.late,
+            late_by: spec.late_by_ns,
+            silent: spec.silent,
+        },
+        core: None,
+        spin: spec.spin,
+        seed: spec.seed,
+    })
+}

@@ -1,0 +1,45 @@
+//! A load and the devices that it asks, as programs of a run: the crate `load` does the
+//! work; here it hears of the start and the end, and writes down what came of it.
+
+mod device;
+mod prober;
+mod sender;
+mod spec;
+
+pub use device::run as device;
+pub use prober::run as probe;
+pub use sender::run as load;
+pub use spec::{DeviceSpec, LoadSpec, ProbeSpec};
+
+use crate::control::{Control, Order};
+use crate::error::Error;
+use crate::wait::Waiter;
+use serde::Serialize;
+use std::fs;
+use std::path::Path;
+
+/// What has been heard by now, without waiting.
+fn heard(control: &mut Control) -> Result<Vec<Order>, Error> {
+    let mut waiter = Waiter::new(control.descriptor(), Vec::new());
+    if waiter.wait(Some(0))? { control.read() } else { Ok(Vec::new()) }
+}
+
+/// Waits for an order that `wanted` takes.
+fn wait_for<T>(
+    control: &mut Control,
+    mut wanted: impl FnMut(&Order) -> Option<T>,
+) -> Result<T, Error> {
+    let mut waiter = Waiter::new(control.descriptor(), Vec::new());
+    loop {
+        waiter.wait(None)?;
+        if let Some(found) = control.read()?.iter().find_map(&mut wanted) {
+            return Ok(found);
+        }
+    }
+}
+
+/// Writes what came of it, for whoever started the program.
+fn keep(path: &Path, what: &impl Serialize) -> Result<(), Error> {
+    let text = serde_json::to_vec_pretty(what).unwrap_or_default();
+    fs::write(path, text).map_err(|source| Error::Events { path: path.to_owned(), source })
+}

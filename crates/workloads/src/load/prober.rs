@@ -1,0 +1,167 @@
+//! Contention probes as a program of a run.
+
+use super::{heard, wait_for};
+use crate::control::{Control, Order, Said};
+use crate::error::Error;
+use crate::load::ProbeSpec;
+use load::{ProbeSettings, Probed};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// As many probes one after another, on one core and in one mode, that all deviate too
+/// far are no chance.
+const IN_A_ROW: u32 = 3;
+
+/// Probes from the start to the end; says so when the machine is contended, if it is to.
+///
+/// # Errors
+/// When a core or a file cannot be had.
+pub fn run(spec: &ProbeSpec, control: &mut Control) -> Result<(), Error> {
+    let wrong = |source| Error::Events { path: spec.events.clone(), source };
+    let mut events = BufWriter::new(File::create(&spec.events).map_err(wrong)?);
+    writeln!(events, "core,mode,intended_ns,sent_ns,answered_ns").map_err(wrong)?;
+    let modes: Result<Vec<_>, String> = spec.modes.iter().map(|mode| mode.parse()).collect();
+    let modes = modes.map_err(|why| Error::protocol("probe", why))?;
+    control.say(&Said::Ready {})?;
+    let start = wait_for(control, |order| match order {
+        Order::Start { at_ns } => Some(Some(*at_ns)),
+        Order::Stop {} => Some(None),
+    })?;
+    let Some(start) = start else { return Ok(()) };
+    let settings = ProbeSettings {
+        cores: spec.cores.clone(),
+        modes,
+        service: spec.service_ns,
+        every: spec.every_ns,
+        start,
+    };
+    let stop = AtomicBool::new(false);
+    let contended = Mutex::new(None);
+    let mut written = Ok(());
+    let probed = std::thread::scope(|scope| {
+        let (settings, stop, contended) = (&settings, &stop, &contended);
+        let probing = scope.spawn(|| {
+            let mut watch = Watch::new(spec);
+            let probed = load::probe(settings, stop, |probed| {
+                let row = write(&mut events, &probed);
+                if written.is_ok() {
+                    written = row;
+                }
+                if let Some(why) = watch.saw(&probed)
+                    && let Ok(mut told) = contended.lock()
+                {
+                    told.get_or_insert(why);
+                }
+            });
+            // Who cannot begin at all is not waited for.
+            stop.store(true, Relaxed);
+            probed
+        });
+        let heard = listen(control, stop, contended);
+        stop.store(true, Relaxed);
+        let probed = probing.join();
+        heard.map(|()| probed)
+    })?;
+    written.and_then(|()| events.flush()).map_err(wrong)?;
+    match probed {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(why)) => Err(Error::protocol("probe", why)),
+        Err(_) => Err(Error::protocol("probe", "its thread has ended badly")),
+    }
+}
+
+/// Until the end: says once if there is contention.
+fn listen(
+    control: &mut Control,
+    stop: &AtomicBool,
+    contended: &Mutex<Option<String>>,
+) -> Result<(), Error> {
+    let mut told = false;
+    while !stop.load(Relaxed) {
+        if heard(control)?.contains(&Order::Stop {}) {
+            return Ok(());
+        }
+        let why = contended.lock().ok().and_then(|why| why.clone());
+        if let Some(why) = why.filter(|_| !told) {
+            told = true;
+            control.say(&Said::Contended { why })?;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+fn write(events: &mut impl Write, probed: &Probed) -> std::io::Result<()> {
+    let Probed { core, mode, intended, sent, answered } = probed;
+    let answered = answered.map_or(String::new(), |at| at.to_string());
+    writeln!(events, "{core},{mode},{intended},{sent},{answered}")
+}
+
+/// Looks for contention as it comes.
+struct Watch<'a> {
+    spec: &'a ProbeSpec,
+    /// By core and mode: how many in a row were too far off.
+    rows: Vec<(usize, trace::Mode, u32)>,
+}
+
+impl<'a> Watch<'a> {
+    fn new(spec: &'a ProbeSpec) -> Self {
+        Self { spec, rows: Vec::new() }
+    }
+
+    fn saw(&mut self, probed: &Probed) -> Option<String> {
+        let limit = self.spec.limit?;
+        let known = |row: &(usize, trace::Mode, u32)| (row.0, row.1) == (probed.core, probed.mode);
+        let place = self.rows.iter().position(known).unwrap_or_else(|| {
+            self.rows.push((probed.core, probed.mode, 0));
+            self.rows.len() - 1
+        });
+        let row = &mut self.rows[place].2;
+        let deviation = probed.deviation(self.spec.service_ns);
+        *row = if deviation > limit { *row + 1 } else { 0 };
+        (*row >= IN_A_ROW).then(|| {
+            format!(
+                "{IN_A_ROW} probes in a row on core {}, {} for {} ms, took {:.0} % longer than \
+                 that and more, after {:.1} s",
+                probed.core,
+                probed.mode,
+                self.spec.service_ns as f64 / 1e6,
+                100.0 * limit,
+                probed.sent as f64 / 1e9,
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace::Mode;
+
+    #[test]
+    fn one_late_answer_is_no_contention() {
+        let spec = ProbeSpec {
+            cores: Vec::new(),
+            modes: Vec::new(),
+            service_ns: 10,
+            every_ns: 100,
+            limit: Some(0.5),
+            events: "none".into(),
+        };
+        let mut watch = Watch::new(&spec);
+        let mut saw = |core, took| {
+            let probed =
+                Probed { core, mode: Mode::Busy, intended: 0, sent: 0, answered: Some(took) };
+            watch.saw(&probed).is_some()
+        };
+        let late = [(0, 16), (1, 16), (0, 16), (1, 11), (0, 16), (1, 16), (0, 12)];
+        let said: Vec<bool> = late.iter().map(|(core, took)| saw(*core, *took)).collect();
+        assert_eq!(said, [false, false, false, false, true, false, false]);
+        let calm = ProbeSpec { limit: None, ..spec };
+        let probed = Probed { core: 0, mode: Mode::Busy, intended: 0, sent: 0, answered: Some(99) };
+        assert!((0..9).all(|_| Watch::new(&calm).saw(&probed).is_none()));
+    }
+}
