@@ -394,7 +394,9 @@ mod tests {
         assert_eq!(of(0), (Method::Get, Some(1), crate::Latency::Response, 90));
         assert_eq!(of(3), (Method::Get, Some(2), crate::Latency::Response, 90));
         let written = figures().series[0].response.summary();
-        let (mean, p99) = (read[0].times.mean_ns() / 1e3, read[0].times.summary().p99);
-        assert!((mean / written.mean - 1.0).abs() < 0.001 && p99 == written.p99);
+        let read = read[0].times.summary();
+        for (read, written) in [(read.mean, written.mean), (read.p99, written.p99)] {
+            assert!((read / written - 1.0).abs() < 0.002, "{read} {written}");
+        }
     }
 }
