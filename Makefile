@@ -1,5 +1,5 @@
 # The two commands of the README: `make run` and `make test`.
-.PHONY: run test lint lint-python build bench evidence evidence-mqtt evidence-partition evidence-programs evidence-analyze evidence-netem evidence-cellular deny
+.PHONY: run test lint lint-python build bench evidence evidence-mqtt evidence-partition evidence-programs evidence-analyze evidence-netem evidence-cellular evidence-wotbench deny
 
 BIN := target/release/thingbed
 PYTHON := target/python/bin
@@ -26,7 +26,7 @@ lint:
 lint-python: $(PYTHON)/mypy
 	$(PYTHON)/ruff check evidence crates/thingbed/tests/interop
 	$(PYTHON)/ruff format --check evidence crates/thingbed/tests/interop
-	cd evidence/netem && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py ../programs.py
+	cd evidence/netem && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py ../programs.py ../contention.py
 
 $(PYTHON)/mypy: evidence/requirements.txt
 	python3 -m venv target/python
@@ -50,12 +50,22 @@ evidence-partition: build
 	$(BIN) run experiments/mqtt-partition.yaml
 
 # CoAP, MQTT and OPC UA over cellular networks: the paper's sweep, then what it left
-# out; some ten hours. Needs mosquitto. How many pairs a machine carries:
+# out; some eight hours. Needs mosquitto. How many pairs a machine carries:
 # experiments/cellular-pairs.yaml, half an hour.
 evidence-cellular: build
 	for name in cellular cellular-loss cellular-new cellular-shared; do \
 		$(BIN) run experiments/$$name.yaml || [ $$? -eq 4 ] || exit 1; \
 	done
+
+# Devices that compute and wait until the machine colours their answers, probes that look
+# for it, and a gateway's capacity; an hour.
+evidence-wotbench: build
+	$(BIN) run experiments/wotbench-affinity.yaml --only even=0,odd=1 || [ $$? -eq 3 ]
+	$(BIN) run experiments/wotbench-affinity.yaml --only even=0-1,odd=0-1 || [ $$? -eq 3 ]
+	$(BIN) run experiments/wotbench-contention.yaml || [ $$? -eq 3 ]
+	$(BIN) run experiments/wotbench-detection.yaml || [ $$? -eq 3 ]
+	$(BIN) capacity experiments/gateway.yaml --max rate \
+		--slo 'loads.readings.response_ms.p99 < 500' --slo 'loads.readings.lost_pct < 5'
 
 # Programs that nobody here wrote, across links; ten minutes. Needs iperf3 and ping.
 evidence-programs: build

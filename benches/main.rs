@@ -1,7 +1,7 @@
 //! What the test bed can do on this machine, beside what the machine can:
-//! bring-up and tear-down of nodes, forwarded frames, release error.
+//! bring-up and tear-down of nodes, forwarded frames, release error, requests.
 //!
-//! `cargo bench -p bench [-- nodes|accounting|frames|multicast|many|release|bulk] [ring|tap|packet]`
+//! `cargo bench -p bench [-- nodes|accounting|frames|multicast|many|release|bulk|requests] [ring|tap|packet]`
 
 mod accounting;
 mod bare;
@@ -10,6 +10,7 @@ mod frames;
 mod load;
 mod nodes;
 mod release;
+mod requests;
 mod timer;
 
 use std::process::ExitCode;
@@ -52,6 +53,9 @@ fn main() -> ExitCode {
     }
     if wanted("bulk") {
         benches.push(bulk::bench);
+    }
+    if wanted("requests") {
+        benches.push(requests::bench);
     }
     for bench in benches {
         if let Err(error) = bench() {

@@ -11,6 +11,7 @@ mod board;
 mod exchange;
 mod expect;
 mod experiment;
+mod fault;
 mod file;
 mod forecast;
 mod impairment_text;
@@ -27,6 +28,7 @@ mod plan;
 mod plan_text;
 mod problem;
 mod profile;
+mod program;
 mod read;
 mod resolve;
 mod scalar;
@@ -45,6 +47,7 @@ pub use exchange::{
 };
 pub use expect::Expect;
 pub use experiment::Experiment;
+pub use fault::{PlannedFault, PlannedFaultKind};
 pub use forecast::Forecast;
 pub use impairment_text::impairment as describe;
 pub use load::{Contention, Device, Load, LoadProtocol, Made, Probe, Requests};
@@ -56,11 +59,12 @@ pub use outcome::{Outcome, Status, evaluate};
 pub use pattern::InteractionPattern;
 pub use plan::{
     Backend, Command, Interaction, Plan, PlannedCapture, PlannedChange, PlannedChannel, PlannedCpu,
-    PlannedFault, PlannedFaultKind, PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode,
-    PlannedProfile, PlannedRoot, PlannedServices, PlannedWhat, Program, Ready, Workload,
+    PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode, PlannedProfile, PlannedRoot,
+    PlannedServices, PlannedWhat, Workload,
 };
 pub use problem::{Errors, Problem};
 pub use profile::{LinkProfile, Quality, Value};
+pub use program::{Program, Ready};
 pub use schema::schema;
 pub use stacks::{Http, HttpMethod, Opcua, Quic, Timestamps};
 pub use subnet::Subnet;

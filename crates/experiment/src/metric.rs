@@ -69,7 +69,7 @@ const LOAD: [&str; 9] = [
 const TIMES: [&str; 3] = ["response_ms", "service_ms", "slip_ms"];
 const TIME: [&str; 7] = ["mean", "p50", "p90", "p95", "p99", "p99_9", "max"];
 /// Figures of each group of nodes; the group `*` is all of them.
-const GROUP: [&str; 25] = [
+const GROUP: [&str; 26] = [
     "nodes",
     "tx_bytes",
     "rx_bytes",
@@ -95,6 +95,7 @@ const GROUP: [&str; 25] = [
     "energy_j_per_message",
     "battery_days",
     "rss_max_bytes",
+    "run_delay_ms",
 ];
 
 /// Whether a summary has `metric`; if not, the nearest that it has.

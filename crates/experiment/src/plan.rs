@@ -2,12 +2,14 @@
 
 use crate::board::Board;
 use crate::exchange::Exchange;
+use crate::fault::PlannedFault;
 use crate::load::{Device, Load, Probe};
 use crate::mac::Mac;
 use crate::matrix::Cell;
 use crate::mqtt::Mqtt;
 use crate::pattern::InteractionPattern;
 use crate::profile::LinkProfile;
+use crate::program::Program;
 use crate::subnet::Subnet;
 use indexmap::IndexMap;
 use medium::{CsmaSpec, Impairment, Overlay, StatesSpec, Way};
@@ -128,88 +130,6 @@ pub struct PlannedNode {
     /// The program that it is there for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Program>,
-}
-
-/// The program that a node is there for.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Program {
-    /// The program and its arguments; empty for what the node's image says.
-    pub run: Vec<String>,
-    /// Variables added to its environment.
-    pub env: IndexMap<String, String>,
-    /// When it is ready for others; as soon as it has started if none.
-    pub ready: Option<Ready>,
-}
-
-/// When a node's program is ready.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ready {
-    /// When somebody in the node listens on this TCP port.
-    Tcp(u16),
-    /// When somebody in the node has bound this UDP port.
-    Udp(u16),
-    /// When its output or its standard error holds this text.
-    Log(String),
-}
-
-impl fmt::Display for Ready {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(port) => write!(f, "TCP port {port} is listened on"),
-            Self::Udp(port) => write!(f, "UDP port {port} is bound"),
-            Self::Log(text) => write!(f, "it has said `{text}`"),
-        }
-    }
-}
-
-/// Something that befalls nodes' programs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PlannedFault {
-    /// When, from the start of the schedules.
-    pub at: Span,
-    /// What.
-    pub what: PlannedFaultKind,
-    /// The nodes.
-    pub nodes: Vec<String>,
-}
-
-/// What can befall a node's programs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PlannedFaultKind {
-    /// All of them are killed at once.
-    Kill,
-    /// The node's own is asked to end.
-    Stop,
-    /// The node's own is started, if it does not run.
-    Start,
-    /// The node's own is asked to end, and started again.
-    Restart,
-    /// All of them stand still.
-    Pause,
-    /// All of them go on.
-    Resume,
-}
-
-impl PlannedFaultKind {
-    /// Whether it needs a program of the node's own.
-    pub fn starts(self) -> bool {
-        matches!(self, Self::Start | Self::Stop | Self::Restart)
-    }
-}
-
-impl fmt::Display for PlannedFaultKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Kill => "kill",
-            Self::Stop => "stop",
-            Self::Start => "start",
-            Self::Restart => "restart",
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-        })
-    }
 }
 
 /// What a network's own node does for it.

@@ -40,6 +40,12 @@ impl Target {
         metric::value(&self.metric, summary)
     }
 
+    /// The figure in a run's summary, or what is worse than any where the run has none, such
+    /// as the 99th percentile where one in fifty has not come.
+    pub fn figure_or_worst(&self, summary: &Value) -> f64 {
+        self.figure(summary).unwrap_or(if self.above { f64::NEG_INFINITY } else { f64::INFINITY })
+    }
+
     /// Whether a figure meets it.
     pub fn is_met_by(&self, figure: f64) -> bool {
         if self.above { figure > self.limit } else { figure < self.limit }

@@ -42,7 +42,7 @@ pub use netem::{
 };
 pub use nodes::{Event, FIRST_INTERFACE, Lab, Member, Program};
 pub use nursery::{NURSERY, nursery};
-pub use usage::{Counters, Sample, counters, members, run_ns, sample, socket_drops};
+pub use usage::{Counters, Sample, Scheduled, counters, members, sample, scheduled, socket_drops};
 pub use wire::{
     Exit, Failure, Interface, Link, NodeSpec, Root, SUPER_FRAMES_FROM, Setting, UPLINK, Usage, Way,
 };

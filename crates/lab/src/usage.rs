@@ -71,23 +71,34 @@ pub(crate) fn tree(inits: &[i32]) -> Vec<Tree> {
     trees
 }
 
-/// The CPU time in ns that the processes of the nodes with these inits have had so
-/// far, the inits themselves left out; exact, unlike [`sample`], and only of those
-/// that live. 0 where the kernel does not tell (proc_pid_schedstat).
-pub fn run_ns(inits: &[i32]) -> Vec<u64> {
+/// What the scheduler has done for a node's processes, in ns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Scheduled {
+    /// CPU time that they have had.
+    pub run_ns: u64,
+    /// Time in which they could have run and had no CPU: because others had it, or because
+    /// a limit kept it from them.
+    pub wait_ns: u64,
+}
+
+/// What the scheduler has done so far for the processes of the nodes with these inits, the
+/// inits themselves left out; exact, unlike [`sample`], and only of those that live. 0
+/// where the kernel does not tell (proc_pid_schedstat).
+pub fn scheduled(inits: &[i32]) -> Vec<Scheduled> {
     let processes = processes();
     let place: HashMap<i32, usize> = inits.iter().enumerate().map(|(i, pid)| (*pid, i)).collect();
-    let mut times = vec![0; inits.len()];
+    let mut sums = vec![Scheduled::default(); inits.len()];
     for pid in processes.keys().filter(|pid| !place.contains_key(pid)) {
         let Some(node) = owner(*pid, &processes, &place) else { continue };
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         for task in tasks {
             let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
-            let first = text.split_whitespace().next();
-            times[node] += first.and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);
+            let mut times = text.split_whitespace().map(|ns| ns.parse::<u64>().unwrap_or(0));
+            sums[node].run_ns += times.next().unwrap_or(0);
+            sums[node].wait_ns += times.next().unwrap_or(0);
         }
     }
-    times
+    sums
 }
 
 /// The processes of the node with this init, which comes first.

@@ -275,6 +275,16 @@ impl Found {
                 "share of the time in which some task waited for a CPU",
             );
         }
+        if let Some(waited) = facts.run_delay_pct {
+            self.look(
+                "run delay of programs",
+                waited,
+                "%",
+                None,
+                "told, not judged: what programs that were there from the start to the end waited \
+                 for a CPU, of what they ran and waited; what limits kept from them is no part of it",
+            );
+        }
         if let Some(busy) = busy::under_way(&facts.host, &facts.under_way) {
             self.look(
                 "CPUs busy while messages were under way",
@@ -294,6 +304,13 @@ impl Found {
             "%",
             Some((0.0, 0.1)),
             "frames lost between a node and the medium, which nobody asked for",
+        );
+        self.look(
+            "packets dropped at the kernel's backlogs",
+            facts.backlog_drops as f64,
+            "packets",
+            Some((0.0, f64::INFINITY)),
+            "queues of the kernel's network work were full, of this machine's other traffic perhaps",
         );
         self.look(
             "datagrams dropped at full sockets",

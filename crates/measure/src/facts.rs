@@ -38,6 +38,11 @@ pub struct Facts {
     pub unmeasured: usize,
     /// What nodes counted of their own frames in exchanges, and the medium of theirs.
     pub counts: Vec<Count>,
+    /// Packets that found no room in the queues of the kernel's network work.
+    pub backlog_drops: u64,
+    /// What programs waited for a CPU that no limit kept from them, in percent of what they
+    /// ran and waited.
+    pub run_delay_pct: Option<f64>,
     /// How the senders of loads kept their schedules.
     pub loads: Vec<Submitted>,
     /// What contention probes saw, by core and mode.

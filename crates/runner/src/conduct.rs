@@ -7,7 +7,7 @@ use crate::jobs::{Job, Role, State};
 use crate::live::{Errand, Errands, Office};
 use crate::quiet::{Activity, Patience};
 use crate::ready::is_ready;
-use lab::{Event, Exit, Lab, OutOfMemory};
+use lab::Lab;
 use measure::Accounting;
 use medium::{Engine, monotonic_now};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -333,7 +333,7 @@ impl Conduct<'_> {
         }
     }
 
-    fn heard(&mut self, id: usize, said: Said) -> Result<(), Error> {
+    pub(crate) fn heard(&mut self, id: usize, said: Said) -> Result<(), Error> {
         let begun = self.start_ns.is_some();
         let job = &mut self.jobs[id];
         match said {
@@ -377,105 +377,6 @@ impl Conduct<'_> {
             lines
         });
         said.collect::<Vec<_>>().join("\n")
-    }
-
-    fn happened(&mut self, event: Event) -> Result<(), Error> {
-        let begun = self.start_ns.is_some();
-        match event {
-            Event::Started { .. } => {}
-            Event::NotStarted { id, failure } => {
-                let job = &mut self.jobs[id as usize];
-                let failed = Error::NotStarted { node: job.name.clone(), failure };
-                if !begun || job.role != Role::Node {
-                    return Err(failed);
-                }
-                let (exit, usage) = (Exit::Status(127), lab::Usage::default());
-                job.state = State::Ended { exit, usage, starved: None };
-                self.failures.push(failed.to_string());
-            }
-            Event::Ended { id, exit, usage } => {
-                let job = &mut self.jobs[id as usize];
-                // What it said before it ended may still be unread.
-                let said = job.conversation.as_mut().map(|talk| talk.hear()).unwrap_or_default();
-                for said in said {
-                    self.heard(id as usize, said)?;
-                }
-                let job = &mut self.jobs[id as usize];
-                let starved = match exit {
-                    Exit::Status(0) => None,
-                    _ => self.lab.out_of_memory(job.node),
-                };
-                job.state = State::Ended { exit, usage, starved };
-                let (node, own, asked) = (job.node, job.role == Role::Node, job.asked_to_end);
-                let how = how_ended(exit, starved);
-                let words = job.files.last_words();
-                if own && self.phase != Phase::Stop {
-                    self.faults.ended(node, self.lab, &mut self.jobs)?;
-                }
-                if asked {
-                    return Ok(());
-                }
-                let job = &self.jobs[id as usize];
-                // A node's own program is to last, where the experiment names it.
-                let fine = exit == Exit::Status(0);
-                let content = fine && (job.may_end || self.phase == Phase::Stop);
-                if !begun && !content {
-                    return Err(Error::Died { node: job.name.clone(), how, words });
-                }
-                let stopped = self.phase == Phase::Stop && job.is_foreign();
-                if !content && !stopped {
-                    let words = words.lines().last().map(|l| format!(": {l}")).unwrap_or_default();
-                    self.failures.push(format!("the program of {} {how}{words}", job.name));
-                }
-            }
-            Event::NodeGone { node } => {
-                let starved = self.lab.out_of_memory(node);
-                let jobs = self.jobs.iter_mut().filter(|job| job.node == node && job.is_alive());
-                for job in jobs {
-                    let name = job.name.clone();
-                    job.state = State::Ended {
-                        exit: Exit::Signal(libc::SIGKILL),
-                        usage: lab::Usage::default(),
-                        starved,
-                    };
-                    if job.asked_to_end {
-                        continue;
-                    }
-                    match (begun, starved) {
-                        (false, None) => {
-                            return Err(Error::Lab(lab::Error::Gone { who: name }));
-                        }
-                        (false, Some(why)) => {
-                            let (how, words) = (format!("was killed: {why}"), String::new());
-                            return Err(Error::Died { node: name, how, words });
-                        }
-                        (true, None) => {
-                            self.failures.push(format!("node {name} is gone, killed from outside"));
-                        }
-                        (true, Some(why)) => {
-                            self.failures.push(format!("node {name} is gone, killed: {why}"));
-                        }
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// How a program ended, in words.
-fn how_ended(exit: Exit, starved: Option<OutOfMemory>) -> String {
-    match (exit, starved) {
-        (Exit::Signal(libc::SIGKILL), Some(why)) => format!("was killed: {why}"),
-        (Exit::Signal(signal), None) => format!("was killed by signal {signal}"),
-        (Exit::Status(status), None) => format!("ended with status {status}"),
-        // It had started what was killed.
-        (Exit::Status(status), Some(why)) => {
-            format!("ended with status {status} after the kernel had killed one: {why}")
-        }
-        (Exit::Signal(signal), Some(why)) => {
-            format!("was killed by signal {signal} after the kernel had killed one: {why}")
-        }
     }
 }
 

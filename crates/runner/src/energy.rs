@@ -94,7 +94,7 @@ fn work(
 ) -> Option<Work> {
     let jobs = results.jobs.iter().filter(|job| job.node == node).map(used);
     let cpu_us: u64 = jobs.map(|usage| usage.user_us + usage.system_us).sum();
-    let cpu = cpu_us as f64 / 1e6 - results.cpu_before_ns[node] as f64 / 1e9;
+    let cpu = cpu_us as f64 / 1e6 - results.scheduled[node].before_ns as f64 / 1e9;
     let mut work = Work { seconds, cpu: cpu.max(0.0), ..Work::default() };
     let Some(radio) = &board.radio else { return Some(work) };
     let name = &results.plan.nodes[node].name;

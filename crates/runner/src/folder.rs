@@ -12,6 +12,7 @@ use crate::probe_figures::Probes;
 use crate::run::{Begun, Options};
 use crate::summary::summary;
 use crate::topology::Topology;
+use crate::waits::Waits;
 use experiment::Plan;
 use measure::{Accounting, ClientRow, LinkRow, Message, Outcomes, SectionRow, Usage, Verdict};
 use medium::{FramePath, Priority, Stalls};
@@ -48,8 +49,8 @@ pub(crate) struct Results<'a> {
     pub uncounted: Option<&'a str>,
     /// What limits by clock or benchmark were reckoned with, if there are any.
     pub host_cpu: Option<&'a HostCpu>,
-    /// CPU time of each node's programs before measuring began.
-    pub cpu_before_ns: &'a [u64],
+    /// What each node's programs ran and waited.
+    pub scheduled: &'a [Waits],
     pub accounting: &'a Accounting,
     /// What was asked of links and got, whole and by intervals.
     pub links: &'a [LinkRow],

@@ -24,6 +24,14 @@ pub(crate) fn settled<T: PartialEq>(engine: &Engine<Accounting>, read: impl Fn()
     before.0
 }
 
+/// Packets that found no room in the queues of the kernel's own network work, of all CPUs
+/// and since it began (`/proc/net/softnet_stat`, second column); 0 where it does not tell.
+pub(crate) fn backlog_drops() -> u64 {
+    let text = std::fs::read_to_string("/proc/net/softnet_stat").unwrap_or_default();
+    let dropped = |line: &str| u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok();
+    text.lines().filter_map(dropped).sum()
+}
+
 /// What the kernel counted at each port, before the nodes are gone.
 pub(crate) fn read(
     lab: &Lab,

@@ -9,6 +9,7 @@ mod collect;
 mod conduct;
 mod conversation;
 mod cost;
+mod ended;
 mod energy;
 mod error;
 mod exchange;
@@ -40,6 +41,7 @@ mod summary;
 mod tls;
 mod topology;
 mod uplink;
+mod waits;
 
 pub use conduct::{Phase, Progress, Watch};
 pub use error::Error;

@@ -20,6 +20,7 @@ use crate::roots::Roots;
 use crate::rows::Rows;
 use crate::topology::Topology;
 use crate::uplink::Uplink;
+use crate::waits::Waits;
 use experiment::{Backend, Interaction, InteractionPattern, Plan, Workload};
 use lab::Lab;
 use measure::{Accounting, Broken, Count, Decisions, Facts, Sampler, Verdict, Written};
@@ -171,13 +172,16 @@ pub fn run(
     let names = topology.members.iter().map(|m| m.spec.name.clone()).collect();
     let sampler =
         Sampler::begin(names, conduct.lab.meter(), counts).map_err(Error::io("start sampling"))?;
-    let cpu_before_ns = lab::run_ns(conduct.lab.pids());
+    let before = lab::scheduled(conduct.lab.pids());
+    let backlog_before = kernel_counts::backlog_drops();
     phases.push(("load", medium::monotonic_now()));
     impairments.begin(conduct.lab)?;
     let start_ns = conduct.begin()?;
     conduct.last(plan.duration, plan.drain, patience(plan))?;
     phases.push(("drain", (start_ns + plan.duration.as_ns()).min(medium::monotonic_now())));
     engine.end();
+    let after = lab::scheduled(conduct.lab.pids());
+    let backlog_drops = kernel_counts::backlog_drops().saturating_sub(backlog_before);
     let done = impairments.done(conduct.lab);
     let made = door.map(Door::close).unwrap_or_default();
     let usage = sampler.end();
@@ -243,6 +247,7 @@ pub fn run(
     });
     let excused = netem::excused(&done);
     let frames = accounting.nodes().iter().map(|node| node.tx.frames).sum();
+    let scheduled = Waits::between(plan, before, &after, &usage);
     let verdict = measure::judge(&Facts {
         smallest_delay_ns: smallest_delay(plan),
         held: accounting.held().clone(),
@@ -265,6 +270,8 @@ pub fn run(
         broken: broken.collect(),
         intervals: intervals.iter().filter(|row| row.got.frames > 0).count(),
         unmeasured: done.len(),
+        backlog_drops,
+        run_delay_pct: Waits::share_pct(&scheduled),
         loads: loads.submitted.clone(),
         probes: probes.contended.clone(),
         counts: counts_of(plan, &passed, &accounting, &topology, &captured),
@@ -287,7 +294,7 @@ pub fn run(
         usage: &usage,
         uncounted: uncounted.as_deref(),
         host_cpu: by_host.then_some(&host_cpu),
-        cpu_before_ns: &cpu_before_ns,
+        scheduled: &scheduled,
         accounting: &accounting,
         links: &links,
         intervals: &intervals,

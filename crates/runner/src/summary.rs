@@ -170,7 +170,8 @@ fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> Value {
     let jobs = results.jobs.iter().filter(|job| nodes.contains(&job.node));
     let usage: Vec<_> = jobs.map(|job| (job.is_foreign(), used(job))).collect();
     let cpu_us: u64 = usage.iter().map(|(_, u)| u.user_us + u.system_us).sum();
-    let before_us = nodes.iter().map(|node| results.cpu_before_ns[*node]).sum::<u64>() / 1000;
+    let before_us = nodes.iter().map(|node| results.scheduled[*node].before_ns).sum::<u64>() / 1000;
+    let waited_ns: u64 = nodes.iter().map(|node| results.scheduled[*node].wait_ns).sum();
     let payload = payload_sent(results, name);
     let own = usage.iter().any(|(foreign, _)| *foreign);
     json!({
@@ -195,6 +196,7 @@ fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> Value {
         "rx_control_frames": rx.control_frames,
         "rx_control_bytes": rx.control_bytes,
         "cpu_ms": cpu_us.saturating_sub(before_us) as f64 / 1e3,
+        "run_delay_ms": waited_ns as f64 / 1e6,
         "rss_max_bytes": usage.iter().map(|(_, u)| u.peak_bytes).max().unwrap_or(0),
         // Since the nodes came up, to be held against each other.
         "medium_tx_frames": medium_tx,

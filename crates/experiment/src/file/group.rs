@@ -27,8 +27,8 @@ pub(crate) struct Group {
     pub device: Option<At<OneOrMore<At<String>>>>,
     /// How far its monotonic clock is ahead of the machine's.
     pub clock_offset: Option<At<Span>>,
-    /// The cores that its programs stay on; all unless given.
-    pub cores: Option<At<OneOrMore<At<u32>>>>,
+    /// The cores that its programs stay on, such as `1` or `0-3`; all unless given.
+    pub cores: Option<At<OneOrMore<At<String>>>>,
     /// How it gets its addresses: `planned`, or `dhcp` on networks that have it.
     pub address: Option<At<Addressing>>,
     /// Its root file system in place of the host's: a folder, or an image, which is

@@ -1,7 +1,7 @@
 //! What befalls nodes' programs while a run goes on.
 
+use crate::fault::{PlannedFault, PlannedFaultKind as Kind};
 use crate::file::{Fault, File};
-use crate::plan::{PlannedFault, PlannedFaultKind as Kind};
 use crate::problem::Problem;
 use crate::read::Sink;
 use crate::resolve::nodes::Nodes;

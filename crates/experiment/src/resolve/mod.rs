@@ -3,6 +3,7 @@
 mod board;
 mod capture;
 mod checks;
+mod cores;
 mod exchange;
 mod faults;
 mod hardware;

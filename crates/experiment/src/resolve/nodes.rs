@@ -3,11 +3,12 @@
 use crate::board::Board;
 use crate::file::{Addressing, File, Group};
 use crate::nearest::advice;
-use crate::plan::{PlannedCpu, PlannedLimits, PlannedNode, PlannedRoot, Program, Ready};
+use crate::plan::{PlannedCpu, PlannedLimits, PlannedNode, PlannedRoot};
 use crate::problem::Problem;
+use crate::program::{Program, Ready};
 use crate::read::{At, Named, OneOrMore, Sink};
 use crate::resolve::networks::Networks;
-use crate::resolve::{board, hardware, root, services};
+use crate::resolve::{board, cores, hardware, root, services};
 use crate::source::Place;
 use indexmap::IndexMap;
 use std::collections::{HashMap, HashSet};
@@ -42,6 +43,7 @@ impl<'f> Nodes<'f> {
             check_host_name(name, place, count, sink);
             check_limits(group, sink);
             check_program(group, sink);
+            cores::check(group, sink);
             nodes.boards.extend(board::of(group, sink).map(|board| (name, board)));
             nodes.cpus.extend(board::cpu(group, sink).map(|cpu| (name, cpu)));
             nodes.roots.extend(root::of(group, base, sink).map(|root| (name, root)));
@@ -171,7 +173,7 @@ impl<'f> Nodes<'f> {
                     external: typed.and_then(|group| Some(group.external.as_ref()?.value.clone())),
                     devices: typed.map(hardware::devices).unwrap_or_default(),
                     clock_offset: typed.and_then(|group| Some(group.clock_offset.as_ref()?.value)),
-                    cores: typed.map(cores).unwrap_or_default(),
+                    cores: typed.map(cores::of).unwrap_or_default(),
                     services: None,
                     gateway,
                     resolver,
@@ -209,11 +211,6 @@ fn limits(group: Option<&Group>) -> PlannedLimits {
         reserved_cpus: reserve.and_then(|reserve| Some(reserve.cpus.as_ref()?.value)),
         reserved_memory: reserve.and_then(|reserve| Some(reserve.memory.as_ref()?.value)),
     }
-}
-
-/// The cores that its programs stay on.
-fn cores(group: &Group) -> Vec<u32> {
-    group.cores.iter().flat_map(|cores| &cores.value.0).map(|at| at.value).collect()
 }
 
 /// The program of a group's nodes.

@@ -310,7 +310,7 @@ impl<'a> Seeker<'a> {
             if trusted {
                 tried.valid += 1;
                 for (figures, target) in figures.iter_mut().zip(&self.targets) {
-                    figures.extend(target.figure(&finished.summary));
+                    figures.push(target.figure_or_worst(&finished.summary));
                 }
             } else {
                 tried.reasons.extend(finished.verdict.reasons.first().cloned());
@@ -320,7 +320,9 @@ impl<'a> Seeker<'a> {
                 return Ok(tried);
             }
         }
-        tried.figures = figures.into_iter().map(median).collect();
+        // What one run has no figure of is worse than any, and no figure of the median either.
+        let known = |figure: &f64| figure.is_finite();
+        tried.figures = figures.into_iter().map(|all| median(all).filter(known)).collect();
         if 2 * tried.valid >= self.repeats {
             // A figure that no run has, such as the delay of what never came, is not met.
             let mut pairs = tried.figures.iter().zip(&self.targets);

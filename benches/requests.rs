@@ -1,0 +1,185 @@
+//! Requests a second that a load submits and a device answers on two cores, beside a bare
+//! loop of the same calls that makes, measures and remembers nothing.
+
+use load::{DeviceSettings, Mischief, Origin, Settings, run, serve};
+use std::error::Error;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
+use trace::{Group, Method, Mix, Recipe};
+
+const RATES: [u64; 7] = [10_000, 50_000, 100_000, 150_000, 200_000, 250_000, 300_000];
+/// How long each is tried.
+const EACH: Duration = Duration::from_secs(2);
+/// Datagrams in one call, as the load has it.
+const CALL: usize = 16;
+/// As many requests are under way in the bare loop: no socket overflows.
+const UNDER_WAY: u64 = 128;
+/// Bytes of a request: header, token, and a short path of CoAP.
+const REQUEST: usize = 14;
+
+/// The bare loop, then the curve.
+pub fn bench() -> Result<(), Box<dyn Error>> {
+    let bare: Vec<f64> = (0..3).map(|_| bare()).collect::<Result<_, _>>()?;
+    println!("requests: bare loop {:.0} a second, answered", crate::median(bare));
+    let device = DeviceSettings {
+        coap: Some(([127, 0, 0, 1], 0).into()),
+        http: None,
+        udp: None,
+        tcp: None,
+        resources: vec!["*, r, sleep, constant:0ns".parse()?],
+        threads: 1,
+        queue: 1,
+        payload: 4,
+        mischief: Mischief::default(),
+        core: Some(0),
+        spin: true,
+        seed: 1,
+    };
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (tell, told) = sync_channel(1);
+        let (stop, device) = (&stop, &device);
+        scope.spawn(move || serve(device, stop, |at| tell.send(at[0].1).unwrap_or_default()));
+        let curve = told.recv().map_err(Into::into).and_then(|at| curve(&at.to_string()));
+        stop.store(true, Relaxed);
+        curve
+    })
+}
+
+/// Poisson arrivals at each rate.
+fn curve(at: &str) -> Result<(), Box<dyn Error>> {
+    println!("asked      sent/s  answered    lost  unsent  slip p50  p99 us  least gap us");
+    for rate in RATES {
+        let group = Group {
+            devices: 0..1,
+            targets: vec![format!("coap://{at}")],
+            arrivals: format!("exponential:{}ns", 1_000_000_000 / rate).parse()?,
+            together: false,
+            methods: Mix::of(Method::Get),
+            paths: Mix::of("r".to_owned()),
+            service: None,
+            sizes: None,
+        };
+        let span = Some(EACH.as_nanos() as u64);
+        let recipe = Recipe { seed: 1, groups: vec![group], span, requests: None };
+        let settings = Settings { cores: vec![1], spin: true, ..Settings::default() };
+        let origin = Origin::Made(recipe.requests()?);
+        let (figures, _) = run(origin, &settings, &AtomicBool::new(false), |_| ())?;
+        let all = figures.all();
+        println!(
+            "{rate:>7} {:>9.0} {:>9} {:>7} {:>7} {:>9.2} {:>7.1} {:>8.2}",
+            all.counts.sent as f64 * 1e9 / figures.span.max(1) as f64,
+            all.counts.answered,
+            all.counts.timed_out,
+            all.counts.unsent,
+            all.slip.quantile_ns(0.5) as f64 / 1e3,
+            all.slip.quantile_ns(0.99) as f64 / 1e3,
+            figures.submission.submitted.quantile_ns(0.0) as f64 / 1e3,
+        );
+    }
+    Ok(())
+}
+
+/// Requests a second that two threads pass to each other, as fast as they can.
+fn bare() -> Result<f64, Box<dyn Error>> {
+    let (near, far) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
+    near.connect(far.local_addr()?)?;
+    far.connect(near.local_addr()?)?;
+    let stop = AtomicBool::new(false);
+    let answered = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            pin(0);
+            let mut batch = Batch::new(far.as_raw_fd());
+            while !stop.load(Relaxed) {
+                let count = batch.receive();
+                batch.send(count);
+            }
+        });
+        pin(1);
+        let mut batch = Batch::new(near.as_raw_fd());
+        let (mut sent, mut answered) = (0_u64, 0_u64);
+        let begun = Instant::now();
+        while begun.elapsed() < EACH {
+            if sent - answered < UNDER_WAY {
+                sent += batch.send(CALL) as u64;
+            }
+            answered += batch.receive() as u64;
+        }
+        stop.store(true, Relaxed);
+        answered as f64 / begun.elapsed().as_secs_f64()
+    });
+    unpin();
+    Ok(answered)
+}
+
+/// Room for a call's datagrams.
+struct Batch {
+    socket: i32,
+    bytes: Vec<[u8; 64]>,
+}
+
+impl Batch {
+    fn new(socket: i32) -> Self {
+        Self { socket, bytes: vec![[0; 64]; CALL] }
+    }
+
+    fn call(&mut self, count: usize, length: usize, receives: bool) -> usize {
+        let mut parts: Vec<libc::iovec> = self
+            .bytes
+            .iter_mut()
+            .map(|bytes| libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: length })
+            .collect();
+        let mut headers: Vec<libc::mmsghdr> = parts
+            .iter_mut()
+            .map(|part| {
+                // SAFETY: an all-zero header is valid.
+                let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+                header.msg_hdr.msg_iov = part;
+                header.msg_hdr.msg_iovlen = 1;
+                header
+            })
+            .collect();
+        let (list, count) = (headers.as_mut_ptr(), count.min(CALL) as u32);
+        let none = std::ptr::null_mut();
+        // SAFETY: headers, parts and bytes are ours, as many as said, and live over the
+        // calls, which do not wait.
+        let done = unsafe {
+            match receives {
+                true => libc::recvmmsg(self.socket, list, count, libc::MSG_DONTWAIT, none),
+                false => libc::sendmmsg(self.socket, list, count, libc::MSG_DONTWAIT),
+            }
+        };
+        done.max(0) as usize
+    }
+
+    fn send(&mut self, count: usize) -> usize {
+        if count == 0 { 0 } else { self.call(count, REQUEST, false) }
+    }
+
+    fn receive(&mut self) -> usize {
+        self.call(CALL, 64, true)
+    }
+}
+
+/// Keeps this thread on a core, if it may.
+fn pin(core: usize) {
+    // SAFETY: an all-zero set is empty, and a small number lies within it; 0 is this thread.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+    }
+}
+
+/// Lets it go where it likes again.
+fn unpin() {
+    // SAFETY: as above.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        (0..libc::CPU_SETSIZE as usize).for_each(|core| libc::CPU_SET(core, &mut set));
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+    }
+}

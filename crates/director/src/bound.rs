@@ -1,0 +1,160 @@
+//! What no protocol can do better: bounds from arithmetic, for a channel that all share.
+//!
+//! A message is cut into as many chunks as frames are needed for it. With ideal erasure
+//! coding any so many frames give the message, so a receiver who loses each frame with
+//! probability p needs a negative binomial number of them; all of a group need the
+//! greatest of as many independent such numbers.
+
+/// A half-duplex channel that all share.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Channel {
+    /// Bit/s on the air.
+    pub rate_bit_s: f64,
+    /// Bytes of a full frame on the air.
+    pub frame: f64,
+    /// Share of frames lost for each receiver by itself, 0 to below 1.
+    pub loss: f64,
+}
+
+impl Channel {
+    /// Time on air of a full frame, in s.
+    pub fn frame_s(&self) -> f64 {
+        self.frame * 8.0 / self.rate_bit_s
+    }
+}
+
+/// Above this probability that all have it, no more frames are summed up.
+const CERTAIN: f64 = 1.0 - 1e-12;
+/// More frames than this are no number for a message.
+const MOST: u64 = 10_000_000;
+
+/// The chance that a receiver has at least `chunks` of `frames` frames, by the recurrence
+/// of the negative binomial distribution, one frame more at a time.
+struct Holds {
+    chunks: u64,
+    loss: f64,
+    frames: u64,
+    /// The logarithm of the chance to be complete with exactly this frame.
+    log_step: f64,
+    sum: f64,
+}
+
+impl Holds {
+    fn new(chunks: u64, loss: f64) -> Self {
+        Self { chunks, loss, frames: 0, log_step: 0.0, sum: 0.0 }
+    }
+
+    /// One frame more; the chance to hold the message with it.
+    fn next(&mut self) -> f64 {
+        self.frames += 1;
+        let (n, k) = (self.frames, self.chunks);
+        if n == k {
+            self.log_step = k as f64 * (1.0 - self.loss).ln();
+        } else if n > k {
+            // P(n) = C(n-1, k-1) (1-p)^k p^(n-k).
+            self.log_step += ((n - 1) as f64 / (n - k) as f64).ln() + self.loss.ln();
+        }
+        if n >= k {
+            self.sum = (self.sum + self.log_step.exp()).min(1.0);
+        }
+        self.sum
+    }
+}
+
+/// The mean number of frames until all of `receivers` hold a message of `chunks` chunks,
+/// sent once to all of them: the mean of the greatest of as many negative binomial numbers.
+/// 0 for none of either; infinite where everything is lost.
+pub fn multicast_frames(chunks: u64, receivers: u64, loss: f64) -> f64 {
+    if chunks == 0 || receivers == 0 {
+        return 0.0;
+    }
+    if loss >= 1.0 {
+        return f64::INFINITY;
+    }
+    if loss <= 0.0 {
+        return chunks as f64;
+    }
+    let mut holds = Holds::new(chunks, loss);
+    // The mean of a whole number is the sum over n of the chance that it is above n.
+    let (mut mean, mut all) = (0.0, 0.0);
+    while all < CERTAIN && holds.frames < MOST {
+        mean += 1.0 - all;
+        all = holds.next().powf(receivers as f64);
+    }
+    mean
+}
+
+/// The frames on average until one receiver holds a message of `chunks` chunks.
+pub fn unicast_frames(chunks: u64, loss: f64) -> f64 {
+    if loss >= 1.0 { f64::INFINITY } else { chunks as f64 / (1.0 - loss) }
+}
+
+/// What it takes at least for a message to reach all of a group, and for all of their
+/// answers to come back, on a channel that they share; in s.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Collected {
+    /// Until all hold the message.
+    pub down_s: f64,
+    /// From then until an answer is there, on average over the members.
+    pub reply_mean_s: f64,
+    /// From then until the last is there.
+    pub reply_last_s: f64,
+    /// Frames on the air, both ways.
+    pub frames: f64,
+}
+
+/// The bound for a message of `chunks` frames to `members`, each of whom answers with as
+/// many, one after another without a pause.
+pub fn collect(channel: &Channel, chunks: u64, members: u64) -> Collected {
+    let down = multicast_frames(chunks, members, channel.loss);
+    let each = unicast_frames(chunks, channel.loss);
+    let (frame, members) = (channel.frame_s(), members as f64);
+    Collected {
+        down_s: down * frame,
+        // The k-th of them is done after k answers.
+        reply_mean_s: each * (members + 1.0) / 2.0 * frame,
+        reply_last_s: each * members * frame,
+        frames: down + each * members,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 127-byte frames at 250 kbit/s of which 30 % are lost.
+    const PHYSICAL: Channel = Channel { rate_bit_s: 250_000.0, frame: 127.0, loss: 0.3 };
+
+    #[test]
+    fn a_price_update_to_three_hundred_meters() {
+        let frames = multicast_frames(21, 300, 0.3);
+        assert!((frames - 43.0).abs() < 1.0, "{frames}");
+        let bound = collect(&PHYSICAL, 21, 300);
+        assert!((bound.down_s - 0.173).abs() < 0.005, "{bound:?}");
+        assert!((bound.reply_mean_s - 18.6).abs() < 0.3, "{bound:?}");
+        assert!((bound.reply_last_s - 36.8).abs() < 0.5, "{bound:?}");
+    }
+
+    #[test]
+    fn nothing_lost_and_everything_lost() {
+        assert_eq!(multicast_frames(21, 300, 0.0), 21.0);
+        assert_eq!(multicast_frames(21, 300, 1.0), f64::INFINITY);
+        assert_eq!(multicast_frames(0, 300, 0.5), 0.0);
+        assert_eq!(unicast_frames(7, 1.0), f64::INFINITY);
+    }
+
+    #[test]
+    fn one_receiver_needs_the_mean_of_one() {
+        for (chunks, loss) in [(1, 0.5), (21, 0.3), (400, 0.9)] {
+            let (one, mean) = (multicast_frames(chunks, 1, loss), unicast_frames(chunks, loss));
+            assert!((one / mean - 1.0).abs() < 1e-6, "{chunks} {loss}: {one} {mean}");
+        }
+    }
+
+    #[test]
+    fn more_receivers_need_more_and_far_fewer_than_each_by_itself() {
+        let of = |receivers| multicast_frames(21, receivers, 0.3);
+        assert!(of(1) < of(10) && of(10) < of(1_000));
+        assert!(of(1_000) < 2.0 * of(1));
+    }
+}

@@ -1,0 +1,222 @@
+//! What is seen of the network, from the traffic itself.
+
+use crate::Nanos;
+use crate::conditions::Conditions;
+use serde::{Deserialize, Serialize};
+
+/// A share and between which values it lies with 95 % confidence.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// The estimate.
+    pub value: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+/// What is known of the way to a peer or a group.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Share of frames lost.
+    pub loss: Interval,
+    /// Mean number of frames lost in a row.
+    pub burst: f64,
+    /// The median round trip in ns; nothing while none was seen.
+    pub rtt_ns: Option<Nanos>,
+    /// What nine tenths of the round trips do not exceed.
+    pub rtt_p90_ns: Option<Nanos>,
+    /// Bytes that arrive a second while sending is not held back; nothing while none did.
+    pub rate_bit_s: Option<f64>,
+    /// How many frames this rests on, the older ones by part.
+    pub weight: f64,
+}
+
+/// Frames are forgotten at this pace: one of so many ago counts 1/e.
+const MEMORY: f64 = 400.0;
+/// The quantile of the normal distribution for 95 %.
+const Z: f64 = 1.959_964;
+/// Round trips that are remembered.
+const TRIPS: usize = 64;
+
+/// Estimates from frames that came and frames that did not.
+///
+/// Loss is an exponentially weighted share with the interval of Wilson (1927) for the
+/// weight that it rests on; bursts are the mean run of losses, as in the model of Gilbert;
+/// round trips are the last 64.
+#[derive(Debug, Clone, Default)]
+pub struct Estimator {
+    lost: f64,
+    weight: f64,
+    /// Runs of losses, and how many losses they had, by the same weights.
+    runs: f64,
+    in_runs: f64,
+    last_lost: bool,
+    trips: Vec<Nanos>,
+    next_trip: usize,
+    rate: Option<f64>,
+}
+
+impl Estimator {
+    /// Knows nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A frame has come, or will not come.
+    pub fn frame(&mut self, lost: bool) {
+        let keep = (-1.0 / MEMORY).exp();
+        for sum in [&mut self.lost, &mut self.weight, &mut self.runs, &mut self.in_runs] {
+            *sum *= keep;
+        }
+        self.weight += 1.0;
+        if lost {
+            self.lost += 1.0;
+            self.in_runs += 1.0;
+            self.runs += f64::from(u8::from(!self.last_lost));
+        }
+        self.last_lost = lost;
+    }
+
+    /// An answer came after `ns`, to something that was sent once: of what was sent twice
+    /// nobody knows which the answer is to (Karn and Partridge).
+    pub fn round_trip(&mut self, ns: Nanos) {
+        if self.trips.len() < TRIPS {
+            self.trips.push(ns);
+        } else {
+            self.trips[self.next_trip] = ns;
+        }
+        self.next_trip = (self.next_trip + 1) % TRIPS;
+    }
+
+    /// `bytes` in all have arrived by `now`, of a train that was sent faster than the
+    /// network passes it on; a train of less than two frames tells nothing.
+    pub fn train(&mut self, began: Nanos, now: Nanos, bytes: u64) {
+        if now <= began || bytes == 0 {
+            return;
+        }
+        let seen = bytes as f64 * 8e9 / (now - began) as f64;
+        // What is seen is at most what there is, but for chance: up at once, down slowly.
+        self.rate = Some(match self.rate {
+            Some(rate) if seen < rate => 0.875 * rate + 0.125 * seen,
+            _ => seen,
+        });
+    }
+
+    /// What is known now.
+    pub fn estimate(&self) -> Estimate {
+        let mut trips = self.trips.clone();
+        trips.sort_unstable();
+        let at = |share: f64| {
+            let place = (share * trips.len() as f64) as usize;
+            trips.get(place.min(trips.len().saturating_sub(1))).copied()
+        };
+        Estimate {
+            loss: wilson(self.lost, self.weight),
+            burst: if self.runs > 0.0 { (self.in_runs / self.runs).max(1.0) } else { 1.0 },
+            rtt_ns: at(0.5),
+            rtt_p90_ns: at(0.9),
+            rate_bit_s: self.rate,
+            weight: self.weight,
+        }
+    }
+
+    /// `known`, with what has been seen in place of what was assumed.
+    pub fn conditions(&self, known: Conditions) -> Conditions {
+        let seen = self.estimate();
+        Conditions {
+            // Little seen moves little: the interval is wide then, and holds what was assumed.
+            loss: known.loss.clamp(seen.loss.low, seen.loss.high),
+            burst: seen.burst,
+            rtt_ns: seen.rtt_ns.unwrap_or(known.rtt_ns),
+            rate_bit_s: seen.rate_bit_s.unwrap_or(known.rate_bit_s),
+            ..known
+        }
+    }
+}
+
+/// The interval of Wilson for `hits` of `of` tries, which need not be whole numbers.
+fn wilson(hits: f64, of: f64) -> Interval {
+    if of <= 0.0 {
+        return Interval { value: 0.0, low: 0.0, high: 1.0 };
+    }
+    let share = (hits / of).clamp(0.0, 1.0);
+    let squared = Z * Z;
+    let middle = (share + squared / (2.0 * of)) / (1.0 + squared / of);
+    let half =
+        Z / (1.0 + squared / of) * (share * (1.0 - share) / of + squared / (4.0 * of * of)).sqrt();
+    Interval { value: share, low: (middle - half).max(0.0), high: (middle + half).min(1.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Draws without a crate: the same each time.
+    fn draws(seed: u64) -> impl Iterator<Item = f64> {
+        let mut state = seed;
+        std::iter::repeat_with(move || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1_u64 << 53) as f64
+        })
+    }
+
+    #[test]
+    fn intervals_are_those_of_published_tables() {
+        // 10 of 20: 0.2993 to 0.7007; 0 of 10: 0 to 0.2775.
+        let half = wilson(10.0, 20.0);
+        assert!((half.low - 0.2993).abs() < 1e-3 && (half.high - 0.7007).abs() < 1e-3);
+        let none = wilson(0.0, 10.0);
+        assert!(none.low == 0.0 && (none.high - 0.2775).abs() < 1e-3);
+        assert_eq!(wilson(0.0, 0.0).high, 1.0);
+    }
+
+    #[test]
+    fn loss_is_found_and_followed() {
+        let mut estimator = Estimator::new();
+        let mut draw = draws(7);
+        let mut run = |estimator: &mut Estimator, loss: f64, frames| {
+            for _ in 0..frames {
+                estimator.frame(draw.next().unwrap() < loss);
+            }
+        };
+        run(&mut estimator, 0.3, 4_000);
+        let seen = estimator.estimate();
+        assert!(seen.loss.low < 0.3 && 0.3 < seen.loss.high, "{seen:?}");
+        assert!(seen.loss.high - seen.loss.low < 0.12, "{seen:?}");
+        // Independent losses of 30 % come 1/(1-0.3) in a row.
+        assert!((seen.burst - 1.43).abs() < 0.15, "{seen:?}");
+        run(&mut estimator, 0.01, 2_000);
+        assert!(estimator.estimate().loss.value < 0.03);
+    }
+
+    #[test]
+    fn bursts_are_told_from_chance() {
+        let mut estimator = Estimator::new();
+        for place in 0..4_000 {
+            // Ten lost in a row of each hundred.
+            estimator.frame(place % 100 < 10);
+        }
+        let seen = estimator.estimate();
+        assert!((seen.burst - 10.0).abs() < 0.5, "{seen:?}");
+        assert!((seen.loss.value - 0.1).abs() < 0.03);
+    }
+
+    #[test]
+    fn little_seen_moves_little() {
+        let mut estimator = Estimator::new();
+        let known = Conditions { loss: 0.1, ..Conditions::default() };
+        assert_eq!(estimator.conditions(known).loss, 0.1);
+        (0..5).for_each(|_| estimator.frame(false));
+        assert_eq!(estimator.conditions(known).loss, 0.1, "5 of 5 is no proof against 10 %");
+        (0..500).for_each(|_| estimator.frame(false));
+        assert!(estimator.conditions(known).loss < 0.02);
+        assert_eq!(estimator.conditions(known).rtt_ns, known.rtt_ns);
+        estimator.round_trip(5_000_000);
+        estimator.train(0, 1_000_000, 125);
+        let seen = estimator.conditions(known);
+        assert_eq!((seen.rtt_ns, seen.rate_bit_s), (5_000_000, 1e6));
+    }
+}

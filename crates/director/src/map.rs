@@ -1,0 +1,236 @@
+//! The performance map: how models did under which conditions.
+
+use crate::conditions::Conditions;
+use crate::model::ModelId;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The form of the file that this reads and writes.
+const FORM: u32 = 1;
+
+/// What a figure was in most cases.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// The median.
+    pub p50: f64,
+    /// What nine tenths did not exceed.
+    pub p90: f64,
+    /// What 99 of 100 did not exceed.
+    pub p99: f64,
+}
+
+/// How a model did.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// From when a message was meant to be sent until it (and its answer, where there is
+    /// one) was there, in ms.
+    pub delay_ms: Quantiles,
+    /// The share of messages that arrived, 0 to 1.
+    pub delivery: f64,
+    /// Bytes on the wire for each message and member.
+    pub bytes: f64,
+    /// Energy for each message and member, in J; 0 where nobody measured it.
+    #[serde(default)]
+    pub energy: f64,
+    /// How many messages this rests on.
+    pub messages: f64,
+}
+
+/// A place of the map.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Where it is.
+    pub at: Conditions,
+    /// How the model did there.
+    pub figures: Figures,
+}
+
+/// Why a map cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum MapError {
+    /// It is no JSON, or not of this form.
+    #[error("this is no performance map: {0}")]
+    Form(#[from] serde_json::Error),
+    /// It is of a later form.
+    #[error("this performance map is of form {0}; this version reads form {FORM}")]
+    Later(u32),
+    /// A figure is none.
+    #[error("a point of {0} has a figure that is no number from 0 on")]
+    Figure(ModelId),
+}
+
+/// How models did under which conditions.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PerformanceMap {
+    form: u32,
+    points: BTreeMap<ModelId, Vec<Point>>,
+}
+
+/// As many near points are looked at.
+const NEAR: usize = 4;
+/// Beyond this distance, in doublings, a point says nothing any more.
+const FAR: f64 = 6.0;
+
+impl PerformanceMap {
+    /// A map without points.
+    pub fn new() -> Self {
+        Self { form: FORM, points: BTreeMap::new() }
+    }
+
+    /// Reads a map.
+    ///
+    /// # Errors
+    /// When it is none, is of a later form, or holds what is no figure.
+    pub fn from_json(text: &str) -> Result<Self, MapError> {
+        let map: Self = serde_json::from_str(text)?;
+        if map.form != FORM {
+            return Err(MapError::Later(map.form));
+        }
+        for (model, points) in &map.points {
+            if points.iter().any(|point| !point.is_sound()) {
+                return Err(MapError::Figure(*model));
+            }
+        }
+        Ok(map)
+    }
+
+    /// The map as a file.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// Adds a place.
+    pub fn add(&mut self, model: ModelId, point: Point) {
+        self.points.entry(model).or_default().push(point);
+    }
+
+    /// The models that it knows something of.
+    pub fn models(&self) -> impl Iterator<Item = ModelId> {
+        self.points.keys().copied()
+    }
+
+    /// What `model` may be expected to do at `here`: of the four nearest places, by the
+    /// inverse of their squared distance (Shepard), with how far the nearest is. Nothing
+    /// where the map has no place within reach.
+    pub fn predict(&self, model: ModelId, here: &Conditions) -> Option<(Figures, f64)> {
+        let mut near: [Option<(f64, &Point)>; NEAR] = [None; NEAR];
+        for point in self.points.get(&model)? {
+            let distance = here.distance(&point.at);
+            if distance > FAR {
+                continue;
+            }
+            // The farthest of the near gives way.
+            let farthest = near.iter_mut().max_by(|a, b| {
+                let far = |slot: &Option<(f64, &Point)>| slot.map_or(f64::MAX, |(far, _)| far);
+                far(a).total_cmp(&far(b))
+            });
+            if let Some(slot) = farthest
+                && slot.is_none_or(|(far, _)| distance < far)
+            {
+                *slot = Some((distance, point));
+            }
+        }
+        let found = || near.iter().flatten();
+        let nearest = found().map(|(distance, _)| *distance).fold(f64::MAX, f64::min);
+        if nearest == f64::MAX {
+            return None;
+        }
+        let weight = |distance: f64| 1.0 / (distance * distance + 1e-6);
+        let all: f64 = found().map(|(distance, _)| weight(*distance)).sum();
+        // Times and bytes lie on scales of doublings, as the distance does.
+        let mean = |of: &dyn Fn(&Figures) -> f64| {
+            let sum: f64 = found()
+                .map(|(distance, point)| weight(*distance) * of(&point.figures).max(1e-9).ln())
+                .sum();
+            (sum / all).exp()
+        };
+        let share = found()
+            .map(|(distance, point)| weight(*distance) * point.figures.delivery)
+            .sum::<f64>()
+            / all;
+        Some((
+            Figures {
+                delay_ms: Quantiles {
+                    p50: mean(&|f| f.delay_ms.p50),
+                    p90: mean(&|f| f.delay_ms.p90),
+                    p99: mean(&|f| f.delay_ms.p99),
+                },
+                delivery: share.clamp(0.0, 1.0),
+                bytes: mean(&|f| f.bytes),
+                energy: mean(&|f| f.energy),
+                messages: found().map(|(_, point)| point.figures.messages).sum(),
+            },
+            nearest,
+        ))
+    }
+}
+
+impl Point {
+    fn is_sound(&self) -> bool {
+        let Figures { delay_ms, delivery, bytes, energy, messages } = self.figures;
+        let at = &self.at;
+        let from_zero = [
+            delay_ms.p50,
+            delay_ms.p90,
+            delay_ms.p99,
+            bytes,
+            energy,
+            messages,
+            at.burst,
+            at.rate_bit_s,
+            at.mtu,
+            at.group,
+            at.payload,
+            at.messages_s,
+        ];
+        let shares = [delivery, at.loss];
+        from_zero.iter().all(|value| value.is_finite() && *value >= 0.0)
+            && shares.iter().all(|share| (0.0..=1.0).contains(share))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn figures(ms: f64, delivery: f64, bytes: f64) -> Figures {
+        let delay_ms = Quantiles { p50: ms, p90: 2.0 * ms, p99: 4.0 * ms };
+        Figures { delay_ms, delivery, bytes, energy: 0.0, messages: 1_000.0 }
+    }
+
+    #[test]
+    fn between_two_places_it_is_between_what_they_say() {
+        let mut map = PerformanceMap::new();
+        let at = |loss| Conditions { loss, ..Conditions::default() };
+        map.add(ModelId::UdpArq, Point { at: at(0.0), figures: figures(1.0, 1.0, 100.0) });
+        map.add(ModelId::UdpArq, Point { at: at(0.3), figures: figures(9.0, 0.9, 300.0) });
+        let (there, distance) = map.predict(ModelId::UdpArq, &at(0.3)).unwrap();
+        assert!(distance < 1e-9 && (there.delay_ms.p50 - 9.0).abs() < 0.01);
+        let (between, distance) = map.predict(ModelId::UdpArq, &at(0.01)).unwrap();
+        assert!(distance > 1.0 && between.delay_ms.p50 > 1.0 && between.delay_ms.p50 < 9.0);
+        assert!(between.delivery > 0.9 && between.delivery < 1.0);
+        assert!(map.predict(ModelId::Mqtt, &at(0.0)).is_none());
+        let far = Conditions { rate_bit_s: 1.0, ..at(0.0) };
+        assert!(map.predict(ModelId::UdpArq, &far).is_none(), "the map does not reach there");
+    }
+
+    #[test]
+    fn maps_read_back_and_others_are_refused() {
+        let mut map = PerformanceMap::new();
+        let point = Point { at: Conditions::default(), figures: figures(1.0, 1.0, 100.0) };
+        map.add(ModelId::Mqtt, point);
+        assert_eq!(PerformanceMap::from_json(&map.to_json()).unwrap(), map);
+        for (from, to, word) in [
+            ("\"form\": 1", "\"form\": 2", "form 2"),
+            ("\"delivery\": 1.0", "\"delivery\": 1.5", "a point of mqtt"),
+            ("\"bytes\": 100.0", "\"bytes\": -1.0", "a point of mqtt"),
+            ("\"mqtt\"", "\"carrier-pigeon\"", "no performance map"),
+        ] {
+            let text = map.to_json();
+            assert!(text.contains(from), "{text}");
+            let error = PerformanceMap::from_json(&text.replacen(from, to, 1)).unwrap_err();
+            assert!(error.to_string().contains(word), "{error}");
+        }
+        assert!(PerformanceMap::from_json("[1").is_err());
+    }
+}

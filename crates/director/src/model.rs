@@ -1,0 +1,173 @@
+//! The models of interaction that there are, and what each can do.
+
+use crate::properties::TransportProperties;
+use crate::targets::Pattern;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A transport with a pattern of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ModelId {
+    /// Datagrams, each answered; nothing is sent again.
+    UdpRequestResponse,
+    /// ZeroMQ ROUTER and DEALER over TCP.
+    TcpRouterDealer,
+    /// ZeroMQ PUB and SUB over TCP.
+    TcpPublishSubscribe,
+    /// ZeroMQ PUB and SUB over PGM (RFC 3208).
+    PgmPublishSubscribe,
+    /// CoAP with confirmable messages (RFC 7252).
+    CoapConfirmable,
+    /// CoAP without.
+    CoapNonConfirmable,
+    /// A stream of QUIC for each message (RFC 9000).
+    QuicStreams,
+    /// QUIC datagrams (RFC 9221).
+    QuicDatagrams,
+    /// MQTT through a broker.
+    Mqtt,
+    /// Messages over datagrams, sent again one by one, paced.
+    UdpArq,
+    /// Multicast with repair by erasure coding, paced.
+    MulticastFec,
+}
+
+/// What a model can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Features {
+    /// Sends again until a message is there, or says that it is not.
+    pub reliable: bool,
+    /// Messages of one sender arrive in order.
+    pub ordered: bool,
+    /// Messages are not cut or joined.
+    pub boundaries: bool,
+    /// A first message needs no round trip before it.
+    pub zero_rtt: bool,
+    /// One sending reaches many.
+    pub multicast: bool,
+    /// The patterns that it serves.
+    pub patterns: &'static [Pattern],
+}
+
+use Pattern::{PublishCollect, PublishSubscribe, RequestResponse, RouterDealer};
+const ONE: &[Pattern] = &[RequestResponse, RouterDealer];
+const MANY: &[Pattern] = &[PublishSubscribe, PublishCollect];
+const ALL: &[Pattern] = &[RequestResponse, RouterDealer, PublishSubscribe, PublishCollect];
+
+impl ModelId {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::UdpRequestResponse,
+        Self::TcpRouterDealer,
+        Self::TcpPublishSubscribe,
+        Self::PgmPublishSubscribe,
+        Self::CoapConfirmable,
+        Self::CoapNonConfirmable,
+        Self::QuicStreams,
+        Self::QuicDatagrams,
+        Self::Mqtt,
+        Self::UdpArq,
+        Self::MulticastFec,
+    ];
+
+    /// What it can do. Where a model serves many without multicast, it sends to each.
+    pub const fn features(self) -> Features {
+        let (reliable, ordered, boundaries, zero_rtt, multicast, patterns) = match self {
+            Self::UdpRequestResponse => (false, false, true, true, false, ALL),
+            Self::TcpRouterDealer => (true, true, true, false, false, ONE),
+            Self::TcpPublishSubscribe => (true, true, true, false, false, MANY),
+            Self::PgmPublishSubscribe => (true, true, true, true, true, MANY),
+            Self::CoapConfirmable => (true, false, true, true, false, ALL),
+            Self::CoapNonConfirmable => (false, false, true, true, false, ALL),
+            Self::QuicStreams => (true, false, true, false, false, ALL),
+            Self::QuicDatagrams => (false, false, true, false, false, ALL),
+            Self::Mqtt => (true, true, true, false, false, ALL),
+            Self::UdpArq => (true, false, true, true, false, ALL),
+            Self::MulticastFec => (true, false, true, true, true, MANY),
+        };
+        Features { reliable, ordered, boundaries, zero_rtt, multicast, patterns }
+    }
+
+    /// Whether it may serve a session: the pattern, and all that is required or
+    /// prohibited. If not, why.
+    pub fn suits(self, pattern: Pattern, asked: &TransportProperties) -> Result<(), &'static str> {
+        let features = self.features();
+        if !features.patterns.contains(&pattern) {
+            return Err("it does not serve the pattern");
+        }
+        let wishes = [
+            (asked.reliability.allows(features.reliable), "reliability"),
+            (asked.preserve_order.allows(features.ordered), "preserveOrder"),
+            (asked.preserve_msg_boundaries.allows(features.boundaries), "preserveMsgBoundaries"),
+            (asked.zero_rtt_msg.allows(features.zero_rtt), "zeroRttMsg"),
+            (asked.multicast.allows(features.multicast), "multicast"),
+        ];
+        wishes.into_iter().find(|(met, _)| !met).map_or(Ok(()), |(_, name)| Err(name))
+    }
+
+    /// How many wishes it meets, less those that it does not.
+    pub fn score(self, asked: &TransportProperties) -> i32 {
+        let features = self.features();
+        asked.reliability.score(features.reliable)
+            + asked.preserve_order.score(features.ordered)
+            + asked.preserve_msg_boundaries.score(features.boundaries)
+            + asked.zero_rtt_msg.score(features.zero_rtt)
+            + asked.multicast.score(features.multicast)
+    }
+
+    /// Its name, as in maps.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::UdpRequestResponse => "udp-request-response",
+            Self::TcpRouterDealer => "tcp-router-dealer",
+            Self::TcpPublishSubscribe => "tcp-publish-subscribe",
+            Self::PgmPublishSubscribe => "pgm-publish-subscribe",
+            Self::CoapConfirmable => "coap-confirmable",
+            Self::CoapNonConfirmable => "coap-non-confirmable",
+            Self::QuicStreams => "quic-streams",
+            Self::QuicDatagrams => "quic-datagrams",
+            Self::Mqtt => "mqtt",
+            Self::UdpArq => "udp-arq",
+            Self::MulticastFec => "multicast-fec",
+        }
+    }
+}
+
+impl fmt::Display for ModelId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::properties::Preference;
+
+    #[test]
+    fn names_are_those_of_the_files() {
+        for model in ModelId::ALL {
+            assert_eq!(serde_json::to_value(model).unwrap(), model.name());
+        }
+    }
+
+    #[test]
+    fn what_is_required_leaves_some() {
+        let asked = TransportProperties {
+            reliability: Preference::Require,
+            multicast: Preference::Require,
+            ..Default::default()
+        };
+        let suits = |pattern| -> Vec<ModelId> {
+            ModelId::ALL.into_iter().filter(|model| model.suits(pattern, &asked).is_ok()).collect()
+        };
+        assert_eq!(
+            suits(Pattern::PublishCollect),
+            [ModelId::PgmPublishSubscribe, ModelId::MulticastFec]
+        );
+        assert!(suits(Pattern::RequestResponse).is_empty());
+        let why = ModelId::Mqtt.suits(Pattern::PublishSubscribe, &asked);
+        assert_eq!(why, Err("multicast"));
+    }
+}

@@ -1,0 +1,437 @@
+//! The choice: which model serves a session best, and whether a change is worth it.
+
+use crate::Nanos;
+use crate::conditions::Conditions;
+use crate::map::{Figures, PerformanceMap};
+use crate::model::ModelId;
+use crate::properties::TransportProperties;
+use crate::targets::{Pattern, QosTargets};
+use std::fmt;
+
+/// When a change is worth it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// The least gain, as a share of the present cost.
+    pub gain: f64,
+    /// What a change costs, in ms of delay, spread over the least dwell.
+    pub switch_ms: f64,
+    /// So often in a row a model has to be better.
+    pub sustained: u32,
+    /// The least time between two changes.
+    pub dwell_ns: Nanos,
+    /// The share of the narrowest part that a model may fill, 0 to 1.
+    pub most_load: f64,
+    /// Predictions are made anew when conditions have moved so far, in doublings.
+    pub moved: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            gain: 0.15,
+            switch_ms: 1.0,
+            sustained: 3,
+            dwell_ns: 5_000_000_000,
+            most_load: 0.85,
+            moved: 0.25,
+        }
+    }
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// The model stays.
+    Stay,
+    /// It changes to this one.
+    Change(ModelId),
+}
+
+/// A choice and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// What is to be done.
+    pub choice: Choice,
+    /// The model that is best now, whether it is worth a change or not.
+    pub best: Option<ModelId>,
+    /// What the present model costs, and what the best would, in ms of delay or what is
+    /// as bad; nothing where the map does not say.
+    pub costs: (Option<f64>, Option<f64>),
+    /// Why nothing changes, or why now.
+    pub why: Why,
+}
+
+/// Why a decision is what it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// The present model is the best.
+    Best,
+    /// Another is better, but not by enough.
+    SmallGain,
+    /// Another is better, but has not been for long enough.
+    NotSustained,
+    /// Another is better, but the last change was a moment ago.
+    Dwelling,
+    /// Another is better by enough, and has been for a while.
+    Gain,
+    /// A deadline was missed, or nothing came through, and another is better.
+    Urgent,
+    /// Nothing that is known of would do.
+    Nothing,
+}
+
+/// How much a shortfall of delivery counts: one percent too little doubles the cost.
+const SHORTFALL: f64 = 100.0;
+/// How much being late counts.
+const LATE: f64 = 4.0;
+/// A wish that is met makes a model so much dearer that it may be.
+const WISH: f64 = 0.05;
+/// By how much a doubling of distance from what is known makes a prediction dearer.
+const CAUTION: f64 = 0.1;
+/// How fast what is seen corrects what the map says.
+const LEARN: f64 = 0.1;
+
+/// Chooses for one session.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    pattern: Pattern,
+    asked: TransportProperties,
+    targets: QosTargets,
+    settings: Settings,
+    /// What suits the session at all.
+    candidates: Vec<Candidate>,
+    current: ModelId,
+    since: Nanos,
+    challenger: Option<(ModelId, u32)>,
+    /// Where the predictions were made.
+    at: Option<Conditions>,
+}
+
+#[derive(Debug, Clone)]
+struct Candidate {
+    model: ModelId,
+    predicted: Option<(Figures, f64)>,
+    /// The logarithm of what is seen over what the map says, of the delay.
+    correction: f64,
+    score: i32,
+}
+
+impl Policy {
+    /// A policy for a session that begins with `current`, among `available`.
+    pub fn new(
+        pattern: Pattern,
+        asked: TransportProperties,
+        targets: QosTargets,
+        available: &[ModelId],
+        current: ModelId,
+        settings: Settings,
+    ) -> Self {
+        let candidates = available
+            .iter()
+            .filter(|model| model.suits(pattern, &asked).is_ok())
+            .map(|model| Candidate {
+                model: *model,
+                predicted: None,
+                correction: 0.0,
+                score: model.score(&asked),
+            })
+            .collect();
+        Self {
+            pattern,
+            asked,
+            targets,
+            settings,
+            candidates,
+            current,
+            since: 0,
+            challenger: None,
+            at: None,
+        }
+    }
+
+    /// The model that is in use.
+    pub fn current(&self) -> ModelId {
+        self.current
+    }
+
+    /// Whether a model may be chosen at all, and if not, why.
+    pub fn suits(&self, model: ModelId) -> Result<(), &'static str> {
+        model.suits(self.pattern, &self.asked)
+    }
+
+    /// A message of the model in use was there after `ms`: what the map says of it is
+    /// corrected by that.
+    pub fn observed(&mut self, ms: f64) {
+        let current = self.current;
+        let own = self.candidates.iter_mut().find(|candidate| candidate.model == current);
+        if let Some(candidate) = own
+            && let Some((figures, _)) = &candidate.predicted
+        {
+            let off = (ms.max(1e-3) / figures.delay_ms.p50.max(1e-3)).ln();
+            candidate.correction += LEARN * (off.clamp(-3.0, 3.0) - candidate.correction);
+        }
+    }
+
+    /// What to do at `now`, where the network is like `here`. `urgent` says that a
+    /// deadline was missed or that nothing comes through.
+    pub fn decide(
+        &mut self,
+        now: Nanos,
+        here: &Conditions,
+        map: &PerformanceMap,
+        urgent: bool,
+    ) -> Decision {
+        self.predict(here, map);
+        let cost_of = |model: ModelId| {
+            let candidate = self.candidates.iter().find(|candidate| candidate.model == model)?;
+            self.cost(candidate, here)
+        };
+        let own = cost_of(self.current);
+        let best = self
+            .candidates
+            .iter()
+            .filter_map(|candidate| Some((candidate.model, self.cost(candidate, here)?)))
+            .min_by(|a, b| a.1.total_cmp(&b.1));
+        let Some((model, cost)) = best else {
+            self.challenger = None;
+            return Decision {
+                choice: Choice::Stay,
+                best: None,
+                costs: (own, None),
+                why: Why::Nothing,
+            };
+        };
+        let why = self.judge(now, (model, cost), own, urgent);
+        let changes = matches!(why, Why::Gain | Why::Urgent);
+        if changes {
+            self.current = model;
+            self.since = now;
+            self.challenger = None;
+        }
+        Decision {
+            choice: if changes { Choice::Change(model) } else { Choice::Stay },
+            best: Some(model),
+            costs: (own, Some(cost)),
+            why,
+        }
+    }
+
+    fn judge(
+        &mut self,
+        now: Nanos,
+        (model, cost): (ModelId, f64),
+        own: Option<f64>,
+        urgent: bool,
+    ) -> Why {
+        if model == self.current {
+            self.challenger = None;
+            return Why::Best;
+        }
+        if urgent {
+            return Why::Urgent;
+        }
+        // What is in use and of no known cost has nothing to be held against.
+        let enough =
+            own.is_none_or(|own| cost + self.settings.switch_ms < own * (1.0 - self.settings.gain));
+        if !enough {
+            self.challenger = None;
+            return Why::SmallGain;
+        }
+        let times = match self.challenger {
+            Some((known, times)) if known == model => times + 1,
+            _ => 1,
+        };
+        self.challenger = Some((model, times));
+        if times < self.settings.sustained {
+            Why::NotSustained
+        } else if now < self.since.saturating_add(self.settings.dwell_ns) && self.since > 0 {
+            Why::Dwelling
+        } else {
+            Why::Gain
+        }
+    }
+
+    /// Asks the map again if the session has moved on it.
+    fn predict(&mut self, here: &Conditions, map: &PerformanceMap) {
+        if self.at.is_some_and(|at| at.distance(here) < self.settings.moved) {
+            return;
+        }
+        self.at = Some(*here);
+        for candidate in &mut self.candidates {
+            candidate.predicted = map.predict(candidate.model, here);
+        }
+    }
+
+    /// What a model costs, cautiously: nothing where it would fill the network, or the map
+    /// does not know it.
+    fn cost(&self, candidate: &Candidate, here: &Conditions) -> Option<f64> {
+        let (figures, distance) = candidate.predicted.as_ref()?;
+        let messages_s = here.messages_s * here.group.max(1.0);
+        let load = figures.bytes * 8.0 * messages_s / here.rate_bit_s.max(1.0);
+        if load > self.settings.most_load {
+            return None;
+        }
+        let unsure = (candidate.correction + CAUTION * distance).exp();
+        let (p90, p99) = (figures.delay_ms.p90 * unsure, figures.delay_ms.p99 * unsure);
+        // What does not arrive is as bad as if all came later by that share.
+        let mut cost = p90 / figures.delivery.max(1e-3);
+        if let Some(ratio) = self.targets.delivery_ratio {
+            cost *= 1.0 + SHORTFALL * (ratio - figures.delivery).max(0.0);
+        }
+        if let Some(deadline) = self.targets.deadline_ns {
+            let late = p99 / (deadline as f64 / 1e6).max(1e-6);
+            cost *= 1.0 + LATE * (late - 1.0).max(0.0);
+        }
+        for (had, budget) in
+            [(figures.bytes, self.targets.data_budget), (figures.energy, self.targets.energy)]
+        {
+            let over = budget.map_or(1.0, |budget| (had / budget.max(1e-12)).max(1.0));
+            cost *= over * over;
+        }
+        Some(cost * (1.0 - WISH).powi(candidate.score))
+    }
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |cost: Option<f64>| match cost {
+            Some(cost) => format!("{cost:.1} ms"),
+            None => "an unknown cost".to_owned(),
+        };
+        let (own, best) = (ms(self.costs.0), ms(self.costs.1));
+        let model = self.best.map_or("no model", ModelId::name);
+        match self.why {
+            Why::Best => write!(f, "the model in use is the best, at {own}"),
+            Why::SmallGain => {
+                write!(f, "{model} would cost {best} in place of {own}: too small a gain")
+            }
+            Why::NotSustained => {
+                write!(f, "{model} would cost {best} in place of {own}, but only of late")
+            }
+            Why::Dwelling => {
+                write!(f, "{model} would cost {best} in place of {own}, right after a change")
+            }
+            Why::Gain => write!(f, "{model}: it costs {best} in place of {own}"),
+            Why::Urgent => {
+                write!(f, "{model} at once: it costs {best}, and the model in use fails")
+            }
+            Why::Nothing => write!(f, "no model that suits is known to get through here"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map::Point;
+    use crate::map::tests::figures;
+
+    /// UDP is quick and loses, ARQ is slower and does not; which is best depends on what
+    /// is asked and on the loss.
+    fn map() -> PerformanceMap {
+        let mut map = PerformanceMap::new();
+        for (loss, udp, arq) in [(0.0, (1.0, 1.0), 4.0), (0.3, (1.0, 0.7), 3.0)] {
+            let at = Conditions { loss, ..Conditions::default() };
+            let point = |ms, delivery, bytes| Point { at, figures: figures(ms, delivery, bytes) };
+            map.add(ModelId::UdpRequestResponse, point(udp.0, udp.1, 100.0));
+            map.add(ModelId::UdpArq, point(arq, 1.0, 150.0));
+            map.add(ModelId::Mqtt, point(20.0, 1.0, 400.0));
+        }
+        map
+    }
+
+    fn policy(targets: QosTargets) -> Policy {
+        let all = ModelId::ALL;
+        let asked = TransportProperties::default();
+        let start = ModelId::UdpRequestResponse;
+        Policy::new(Pattern::RequestResponse, asked, targets, &all, start, Settings::default())
+    }
+
+    fn at(loss: f64) -> Conditions {
+        Conditions { loss, ..Conditions::default() }
+    }
+
+    const SECOND: Nanos = 1_000_000_000;
+
+    #[test]
+    fn it_changes_for_a_gain_that_lasts_and_not_back_at_once() {
+        let targets = QosTargets { delivery_ratio: Some(0.999), ..Default::default() };
+        let (map, mut policy) = (map(), policy(targets));
+        assert_eq!(policy.decide(SECOND, &at(0.0), &map, false).why, Why::Best);
+        let whys: Vec<Why> = (10..13)
+            .map(|second| policy.decide(second * SECOND, &at(0.3), &map, false).why)
+            .collect();
+        assert_eq!(whys, [Why::NotSustained, Why::NotSustained, Why::Gain]);
+        assert_eq!(policy.current(), ModelId::UdpArq);
+        let back: Vec<Why> = (13..20)
+            .map(|second| policy.decide(second * SECOND, &at(0.0), &map, false).why)
+            .collect();
+        assert_eq!(back[..4], [Why::NotSustained, Why::NotSustained, Why::Dwelling, Why::Dwelling]);
+        assert_eq!(back[4], Why::Gain);
+    }
+
+    #[test]
+    fn it_changes_at_once_when_the_model_fails() {
+        let targets = QosTargets { delivery_ratio: Some(0.999), ..Default::default() };
+        let (map, mut policy) = (map(), policy(targets));
+        let decision = policy.decide(SECOND, &at(0.3), &map, true);
+        assert_eq!(decision.choice, Choice::Change(ModelId::UdpArq));
+        assert!(decision.to_string().contains("udp-arq at once"), "{decision}");
+    }
+
+    #[test]
+    fn small_gains_change_nothing() {
+        let (map, mut policy) = (map(), policy(QosTargets::default()));
+        policy.current = ModelId::UdpArq;
+        for second in 1..50 {
+            let decision = policy.decide(second * SECOND, &at(0.28), &map, false);
+            assert_ne!(decision.why, Why::Urgent);
+            if second > 3 {
+                // Half the delay at 70 % of delivery: a gain.
+                assert_eq!(policy.current(), ModelId::UdpRequestResponse, "{decision}");
+            }
+        }
+        let mut near = self::policy(QosTargets::default());
+        near.settings.gain = 0.9;
+        near.current = ModelId::UdpArq;
+        assert_eq!(near.decide(SECOND, &at(0.0), &map, false).why, Why::SmallGain);
+    }
+
+    #[test]
+    fn what_would_fill_the_network_is_no_choice() {
+        let (map, mut policy) = (map(), policy(QosTargets::default()));
+        // 100 B a message are 80 % of this, 150 B too much.
+        let here = Conditions { rate_bit_s: 1_000.0, messages_s: 1.0, ..at(0.0) };
+        let mut reaching = PerformanceMap::new();
+        for model in map.models() {
+            let (figures, _) = map.predict(model, &at(0.0)).unwrap();
+            reaching.add(model, Point { at: here, figures });
+        }
+        let decision = policy.decide(SECOND, &here, &reaching, false);
+        assert_eq!(decision.best, Some(ModelId::UdpRequestResponse));
+        let fuller = Conditions { messages_s: 1.2, ..here };
+        let decision = policy.decide(SECOND, &fuller, &reaching, false);
+        assert_eq!((decision.best, decision.why), (None, Why::Nothing));
+        assert_eq!(decision.choice, Choice::Stay);
+    }
+
+    #[test]
+    fn what_is_seen_corrects_what_the_map_says() {
+        let (map, mut policy) = (map(), policy(QosTargets::default()));
+        policy.decide(SECOND, &at(0.0), &map, false);
+        (0..200).for_each(|_| policy.observed(6.0));
+        let decision = policy.decide(2 * SECOND, &at(0.0), &map, true);
+        assert_eq!(decision.choice, Choice::Change(ModelId::UdpArq), "{decision}");
+    }
+
+    #[test]
+    fn a_decision_looks_at_the_map_only_when_the_session_has_moved() {
+        let (map, mut policy) = (map(), policy(QosTargets::default()));
+        policy.decide(SECOND, &at(0.1), &map, false);
+        let asked = policy.at;
+        policy.decide(SECOND, &at(0.101), &map, false);
+        assert_eq!(policy.at, asked);
+        policy.decide(SECOND, &at(0.2), &map, false);
+        assert_ne!(policy.at, asked);
+    }
+}

@@ -1,0 +1,274 @@
+//! From one model to another, make before break: prepare, hear who is ready, send new
+//! messages on the new model, send again what is not acknowledged under the same number,
+//! and retire the old one when nothing is under way on it.
+
+use crate::Nanos;
+use crate::model::ModelId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A message's number; the same on whichever model it goes.
+pub type MessageId = u64;
+/// A member of the group; a single peer is one.
+pub type MemberId = u32;
+
+/// What whoever has the sockets is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Set a model up, beside those that there are.
+    Prepare {
+        /// The model.
+        model: ModelId,
+        /// The epoch that it is of.
+        epoch: u32,
+    },
+    /// Ask a member whether it is ready for the epoch: by the old model, and again until
+    /// it has answered.
+    Ask {
+        /// The member.
+        member: MemberId,
+        /// The epoch.
+        epoch: u32,
+    },
+    /// Send a message to these members by this model.
+    Send {
+        /// The message.
+        message: MessageId,
+        /// By what.
+        model: ModelId,
+        /// To whom.
+        members: Vec<MemberId>,
+    },
+    /// Take a model down: nothing is under way on it, and nobody is left on it.
+    Retire {
+        /// The model.
+        model: ModelId,
+        /// The epoch that it was of.
+        epoch: u32,
+    },
+}
+
+/// How far a change is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// There is one model.
+    Stable,
+    /// There are two; members go over one by one.
+    Changing,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stage {
+    model: ModelId,
+    epoch: u32,
+}
+
+/// The sender's side of a session's models.
+#[derive(Debug, Clone)]
+pub struct Switch {
+    now: Stage,
+    /// What members go over to.
+    next: Option<Stage>,
+    /// The stages that members are on, by epoch.
+    members: BTreeMap<MemberId, Stage>,
+    /// Who has not acknowledged which message.
+    open: BTreeMap<MessageId, BTreeSet<MemberId>>,
+    /// When members are asked again.
+    ask_at: Nanos,
+    /// How long an answer is waited for.
+    patience: Nanos,
+}
+
+impl Switch {
+    /// A session of these members on `model`; `patience` ns go by before a member that has
+    /// not answered is asked again.
+    pub fn new(
+        model: ModelId,
+        members: impl IntoIterator<Item = MemberId>,
+        patience: Nanos,
+    ) -> Self {
+        let now = Stage { model, epoch: 0 };
+        let members = members.into_iter().map(|member| (member, now)).collect();
+        let open = BTreeMap::new();
+        Self { now, next: None, members, open, ask_at: 0, patience: patience.max(1) }
+    }
+
+    /// How far a change is.
+    pub fn phase(&self) -> Phase {
+        if self.next.is_some() { Phase::Changing } else { Phase::Stable }
+    }
+
+    /// The model that new members get, and the epoch.
+    pub fn current(&self) -> (ModelId, u32) {
+        let stage = self.next.unwrap_or(self.now);
+        (stage.model, stage.epoch)
+    }
+
+    /// Messages that somebody has not acknowledged.
+    pub fn open(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Begins a change to `model`; none while one is going on, or to what there is.
+    pub fn change(&mut self, model: ModelId, now: Nanos) -> Vec<Action> {
+        if self.next.is_some() || model == self.now.model {
+            return Vec::new();
+        }
+        let next = Stage { model, epoch: self.now.epoch.wrapping_add(1) };
+        self.next = Some(next);
+        let mut actions = vec![Action::Prepare { model, epoch: next.epoch }];
+        actions.extend(self.ask(now));
+        actions
+    }
+
+    /// Asks those again who have not answered, when it is time.
+    pub fn tick(&mut self, now: Nanos) -> Vec<Action> {
+        let mut actions =
+            if self.next.is_some() && now >= self.ask_at { self.ask(now) } else { Vec::new() };
+        actions.extend(self.settle());
+        actions
+    }
+
+    fn ask(&mut self, now: Nanos) -> Vec<Action> {
+        let Some(next) = self.next else { return Vec::new() };
+        self.ask_at = now.saturating_add(self.patience);
+        let waiting = self.members.iter().filter(|(_, stage)| **stage != next);
+        waiting.map(|(member, _)| Action::Ask { member: *member, epoch: next.epoch }).collect()
+    }
+
+    /// A member is ready for an epoch. What it has not acknowledged goes to it again, by
+    /// the new model and under the same number. Who says it of another epoch than the one
+    /// that is being gone over to is not heard.
+    pub fn ready(&mut self, member: MemberId, epoch: u32) -> Vec<Action> {
+        let Some(next) = self.next.filter(|next| next.epoch == epoch) else { return Vec::new() };
+        let Some(stage) = self.members.get_mut(&member).filter(|stage| **stage != next) else {
+            return Vec::new();
+        };
+        *stage = next;
+        let owed = self.open.iter().filter(|(_, members)| members.contains(&member));
+        let mut actions: Vec<Action> = owed
+            .map(|(message, _)| Action::Send {
+                message: *message,
+                model: next.model,
+                members: vec![member],
+            })
+            .collect();
+        actions.extend(self.settle());
+        actions
+    }
+
+    /// Sends a new message to all: by the new model to those who are ready, by the old one
+    /// to the others.
+    pub fn send(&mut self, message: MessageId) -> Vec<Action> {
+        self.open.insert(message, self.members.keys().copied().collect());
+        self.ways(message)
+    }
+
+    /// Sends a message once more to those who have not acknowledged it.
+    pub fn send_again(&mut self, message: MessageId) -> Vec<Action> {
+        self.ways(message)
+    }
+
+    fn ways(&self, message: MessageId) -> Vec<Action> {
+        let mut ways: Vec<(ModelId, Vec<MemberId>)> = Vec::new();
+        for member in self.open.get(&message).into_iter().flatten() {
+            let Some(stage) = self.members.get(member) else { continue };
+            match ways.iter_mut().find(|(model, _)| *model == stage.model) {
+                Some((_, members)) => members.push(*member),
+                None => ways.push((stage.model, vec![*member])),
+            }
+        }
+        let send = |(model, members)| Action::Send { message, model, members };
+        ways.into_iter().map(send).collect()
+    }
+
+    /// A member has a message. That it says so of what it was never sent is not heard.
+    pub fn acknowledged(&mut self, member: MemberId, message: MessageId) {
+        if let Some(members) = self.open.get_mut(&message) {
+            members.remove(&member);
+            if members.is_empty() {
+                self.open.remove(&message);
+            }
+        }
+    }
+
+    /// A member has come; it begins on the newest model.
+    pub fn join(&mut self, member: MemberId) {
+        let stage = self.next.unwrap_or(self.now);
+        self.members.entry(member).or_insert(stage);
+    }
+
+    /// A member has gone: nothing is owed to it any more.
+    pub fn leave(&mut self, member: MemberId) -> Vec<Action> {
+        self.members.remove(&member);
+        self.open.retain(|_, members| {
+            members.remove(&member);
+            !members.is_empty()
+        });
+        self.settle()
+    }
+
+    /// Retires the old model once all have gone over. What was under way on it was sent
+    /// again by the new one when they did.
+    fn settle(&mut self) -> Vec<Action> {
+        let Some(next) = self.next else { return Vec::new() };
+        if self.members.values().any(|stage| *stage != next) {
+            return Vec::new();
+        }
+        let old = std::mem::replace(&mut self.now, next);
+        self.next = None;
+        vec![Action::Retire { model: old.model, epoch: old.epoch }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ModelId::{Mqtt, MulticastFec, UdpArq};
+
+    #[test]
+    fn members_go_over_one_by_one_and_the_old_model_last() {
+        let mut switch = Switch::new(UdpArq, [1, 2], 10);
+        switch.send(7);
+        let actions = switch.change(MulticastFec, 0);
+        assert_eq!(actions[0], Action::Prepare { model: MulticastFec, epoch: 1 });
+        assert_eq!(actions.len(), 3);
+        assert!(switch.change(Mqtt, 0).is_empty(), "one at a time");
+        // What the first has not acknowledged goes to it by the new one.
+        let send = |message, model, members| Action::Send { message, model, members };
+        assert_eq!(switch.ready(1, 1), [send(7, MulticastFec, vec![1])]);
+        assert!(switch.ready(1, 1).is_empty(), "said twice");
+        assert_eq!(switch.send(8), [send(8, MulticastFec, vec![1]), send(8, UdpArq, vec![2])]);
+        assert_eq!(switch.tick(5), []);
+        assert_eq!(switch.tick(10), [Action::Ask { member: 2, epoch: 1 }]);
+        assert!(switch.ready(2, 9).is_empty() && switch.phase() == Phase::Changing);
+        switch.acknowledged(2, 8);
+        let last = switch.ready(2, 1);
+        assert_eq!(last[0], send(7, MulticastFec, vec![2]));
+        assert_eq!(last[1], Action::Retire { model: UdpArq, epoch: 0 });
+        assert_eq!((switch.phase(), switch.current()), (Phase::Stable, (MulticastFec, 1)));
+    }
+
+    #[test]
+    fn who_leaves_holds_nobody_up() {
+        let mut switch = Switch::new(UdpArq, [1, 2], 10);
+        switch.send(7);
+        switch.change(Mqtt, 0);
+        switch.ready(1, 1);
+        let retired = switch.leave(2);
+        assert_eq!(retired, [Action::Retire { model: UdpArq, epoch: 0 }]);
+        switch.acknowledged(1, 7);
+        assert_eq!(switch.open(), 0);
+        switch.join(3);
+        assert_eq!(switch.send(8).len(), 1, "the new member is on the new model");
+    }
+
+    #[test]
+    fn lies_are_not_heard() {
+        let mut switch = Switch::new(UdpArq, [1], 10);
+        switch.send(7);
+        switch.acknowledged(9, 7);
+        switch.acknowledged(1, 99);
+        assert!(switch.ready(9, 0).is_empty() && switch.ready(1, 0).is_empty());
+        assert_eq!((switch.open(), switch.phase()), (1, Phase::Stable));
+    }
+}

@@ -1,0 +1,103 @@
+//! Which messages a receiver has had: each passes once, whichever way it came.
+
+/// The last messages of a sender, by number.
+#[derive(Debug, Clone)]
+pub struct Window {
+    /// The least number that is remembered by itself; all below count as had.
+    from: u64,
+    /// A bit for each number from `from` on, in a ring.
+    had: Vec<u64>,
+}
+
+impl Window {
+    /// One that remembers so many numbers, rounded up to 64; at least 64.
+    pub fn new(numbers: usize) -> Self {
+        Self { from: 0, had: vec![0; numbers.div_ceil(64).max(1)] }
+    }
+
+    fn room(&self) -> u64 {
+        self.had.len() as u64 * 64
+    }
+
+    /// Whether `number` is new; it is not from then on. What is too old to be remembered
+    /// is not new: better lost than twice, and who sends keeps less under way than the
+    /// window holds.
+    pub fn insert(&mut self, number: u64) -> bool {
+        if number < self.from {
+            return false;
+        }
+        if number - self.from >= self.room() {
+            self.advance(number - self.room() + 1);
+        }
+        let (word, bit) = self.place(number);
+        let new = self.had[word] & bit == 0;
+        self.had[word] |= bit;
+        new
+    }
+
+    /// Whether a number is known to have come, or is too old.
+    pub fn has(&self, number: u64) -> bool {
+        if number < self.from {
+            return true;
+        }
+        let (word, bit) = self.place(number);
+        number - self.from < self.room() && self.had[word] & bit != 0
+    }
+
+    fn place(&self, number: u64) -> (usize, u64) {
+        ((number / 64) as usize % self.had.len(), 1 << (number % 64))
+    }
+
+    /// Forgets all below `from`, whole words at a time.
+    fn advance(&mut self, from: u64) {
+        let (old, new) = (self.from / 64, from.div_ceil(64));
+        if new - old >= self.had.len() as u64 {
+            self.had.fill(0);
+        } else {
+            for word in old..new {
+                let place = (word % self.had.len() as u64) as usize;
+                self.had[place] = 0;
+            }
+        }
+        self.from = new * 64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn each_passes_once_in_any_order() {
+        let mut window = Window::new(128);
+        for number in [5, 0, 3, 127, 64] {
+            assert!(window.insert(number) && !window.insert(number) && window.has(number));
+        }
+        assert!(!window.has(1));
+        // A restart of the sender far ahead.
+        assert!(window.insert(1 << 40) && !window.insert(1 << 40));
+        assert!(!window.insert(5), "too old");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_passes_twice_and_what_is_near_passes(
+            steps in prop::collection::vec((0_u64..200, any::<bool>()), 1..400)
+        ) {
+            let (mut window, mut seen, mut next) = (Window::new(256), HashSet::new(), 0_u64);
+            for (back, fresh) in steps {
+                let number = if fresh { next } else { next.saturating_sub(back) };
+                next = next.max(number + 1);
+                let new = window.insert(number);
+                if new {
+                    prop_assert!(seen.insert(number), "{number} twice");
+                } else {
+                    // No more than a word is forgotten sooner than asked for.
+                    prop_assert!(seen.contains(&number) || next - number > 192);
+                }
+            }
+        }
+    }
+}
