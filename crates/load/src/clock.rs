@@ -65,9 +65,14 @@ pub(crate) fn sharpen_sleep() {
 
 /// Takes this thread to a core and before others, as far as it may; says what it may not.
 pub(crate) fn place(core: Option<usize>) -> Result<(), String> {
-    sharpen_sleep();
     // SAFETY: integer arguments; 0 is this thread. Without rights it stays as it was.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
+    stay_on(core)
+}
+
+/// Takes this thread to a core, among others as they are; says if it may not.
+pub(crate) fn stay_on(core: Option<usize>) -> Result<(), String> {
+    sharpen_sleep();
     let Some(core) = core else { return Ok(()) };
     if core >= libc::CPU_SETSIZE as usize {
         return Err(format!("there is no core {core}"));

@@ -106,8 +106,8 @@ fn serve(
     service: Nanos,
     stop: &AtomicBool,
 ) -> Result<(), String> {
-    let placed = clock::place(Some(core)).inspect_err(|_| stop.store(true, Relaxed));
-    placed?;
+    // Not before others: a probe is to suffer what nodes' programs suffer.
+    clock::stay_on(Some(core)).inspect_err(|_| stop.store(true, Relaxed))?;
     let margin = clock::margin();
     let mut request = [0; 16];
     while !stop.load(Relaxed) {
@@ -128,8 +128,8 @@ fn ask(
     stop: &AtomicBool,
     told: &Sender<Probed>,
 ) -> Result<(), String> {
-    let placed = clock::place(Some(core)).inspect_err(|_| stop.store(true, Relaxed));
-    placed?;
+    // Not before others: a probe is to suffer what nodes' programs suffer.
+    clock::stay_on(Some(core)).inspect_err(|_| stop.store(true, Relaxed))?;
     let margin = clock::margin();
     let (start, every) = (settings.start, settings.every.max(1));
     for number in 0_u64.. {
