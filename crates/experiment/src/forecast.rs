@@ -6,11 +6,11 @@
 //! programs.
 
 use crate::exchange::{Exchange, ExchangeProtocol};
-use crate::load::{Load, LoadProtocol, Made, Requests};
+use crate::load::{Load, Made, Requests};
 use crate::mqtt::Mqtt;
 use crate::plan::{Interaction, Plan, Workload};
 use std::fmt;
-use trace::{Arrivals, Resource};
+use trace::{Arrivals, Resource, Scheme};
 use units::{Draw, Span};
 
 /// CPU time of the medium for a frame, in s; that of two links of `ring` is 2.4 us.
@@ -121,8 +121,8 @@ impl Forecast {
         }
         let rate = load.on.len() as f64 * rate(made);
         let frames = match made.protocol {
-            LoadProtocol::Coap | LoadProtocol::Udp => 2.0,
-            LoadProtocol::Http | LoadProtocol::Mqtt | LoadProtocol::Tcp => 4.0,
+            Scheme::Coap | Scheme::Udp => 2.0,
+            Scheme::Http | Scheme::Mqtt | Scheme::Tcp => 4.0,
         };
         self.frames_s += rate * frames;
         self.messages_s += rate * 4.0;

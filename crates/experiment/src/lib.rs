@@ -50,7 +50,7 @@ pub use experiment::Experiment;
 pub use fault::{PlannedFault, PlannedFaultKind};
 pub use forecast::Forecast;
 pub use impairment_text::impairment as describe;
-pub use load::{Contention, Device, Load, LoadProtocol, Made, Probe, Requests};
+pub use load::{Contention, Device, Load, Made, Probe, Requests};
 pub use mac::Mac;
 pub use matrix::Cell;
 pub use mqtt::{Mqtt, MqttClient, MqttMessage, MqttPattern, MqttTls, MqttVersion};

@@ -6,25 +6,10 @@
 use crate::scalar::Word;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use trace::Scheme;
 use units::{Bytes, Ratio, Span};
 
-/// What requests go by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LoadProtocol {
-    /// CoAP over UDP.
-    Coap,
-    /// HTTP/1.1.
-    Http,
-    /// MQTT 3.1.1, to a broker.
-    Mqtt,
-    /// Datagrams that come back.
-    Udp,
-    /// Bytes on a connection that come back.
-    Tcp,
-}
-
-impl Word for LoadProtocol {
+impl Word for Scheme {
     const WHAT: &'static str = "a protocol of requests";
     const WORDS: &'static [(&'static str, Self)] = &[
         ("coap", Self::Coap),
@@ -35,27 +20,9 @@ impl Word for LoadProtocol {
     ];
 }
 
-impl LoadProtocol {
-    /// As it is written before `://`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Coap => "coap",
-            Self::Http => "http",
-            Self::Mqtt => "mqtt",
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
-        }
-    }
-
-    /// The port unless the file says; plain UDP and TCP have that of exchanges.
-    pub fn usual_port(self) -> u16 {
-        match self {
-            Self::Coap => 5683,
-            Self::Http => 80,
-            Self::Mqtt => 1883,
-            Self::Udp | Self::Tcp => 7000,
-        }
-    }
+/// The port unless the file says; plain UDP and TCP have that of exchanges.
+pub(crate) fn usual_port(scheme: Scheme) -> u16 {
+    scheme.port().unwrap_or(7000)
 }
 
 /// What requests there are.
@@ -74,7 +41,7 @@ pub struct Made {
     /// The nodes that are asked, each a device by its place here, from 0.
     pub to: Vec<String>,
     /// What they go by.
-    pub protocol: LoadProtocol,
+    pub protocol: Scheme,
     /// Where devices listen.
     pub port: u16,
     /// When requests come.

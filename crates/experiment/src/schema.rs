@@ -7,7 +7,7 @@ use crate::file::{
     Foreign, ForeignModel, Gilbert, HttpKeys, Markov, MqttKeys, OpcuaKeys, Outage, Payload,
     Protocol, QuicKeys, Ready, Red, Resources, Shape, Slot, Sweep, Tls, TlsFiles, Ways,
 };
-use crate::load::{Contention, LoadProtocol};
+use crate::load::Contention;
 use crate::matrix::Matrix;
 use crate::mqtt::{MqttPattern, MqttVersion};
 use crate::pattern::InteractionPattern;
@@ -21,6 +21,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 use std::borrow::Cow;
+use trace::Scheme;
 use units::{Bytes, Charge, Current, Rate, Ratio, Span, Voltage};
 
 /// The JSON Schema (2020-12) of the experiment file.
@@ -93,16 +94,7 @@ macro_rules! words {
     )*};
 }
 words!(Addressing, Backend, InteractionPattern, LossUnit, Comparison, Ways);
-words!(
-    MqttPattern,
-    CoapTransport,
-    Connection,
-    Method,
-    HttpMethod,
-    Timestamps,
-    LoadProtocol,
-    Contention
-);
+words!(MqttPattern, CoapTransport, Connection, Method, HttpMethod, Timestamps, Scheme, Contention);
 
 impl Describe for MqttVersion {
     /// YAML reads `5` as a number; here it is a text all the same.

@@ -14,10 +14,12 @@ use crate::wire::{Exit, Failure, FromInit, Link, NodeSpec, ToInit, UPLINK, Usage
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::socket::MsgFlags;
+use nix::unistd::Pid;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -123,19 +125,9 @@ fn stay_on(cores: &[u32]) -> Result<(), Failure> {
         let cores: Vec<String> = cores.iter().map(u32::to_string).collect();
         Failure::of(format!("stay on the cores {}", cores.join(", ")), errno)
     };
-    // SAFETY: an all-zero set is empty; each core is checked to lie within it; 0 is this
-    // process.
-    let result = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        for core in cores {
-            if *core >= libc::CPU_SETSIZE as u32 {
-                return Err(failed(Errno::EINVAL));
-            }
-            libc::CPU_SET(*core as usize, &mut set);
-        }
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
-    };
-    if result == 0 { Ok(()) } else { Err(failed(Errno::last())) }
+    let mut set = CpuSet::new();
+    cores.iter().try_for_each(|core| set.set(*core as usize)).map_err(failed)?;
+    sched_setaffinity(Pid::from_raw(0), &set).map_err(failed)
 }
 
 fn set_up(

@@ -1,6 +1,9 @@
 //! Which cores medium and nodes stay on, where the experiment leaves that to the tool.
 
 use experiment::{Plan, Workload};
+use lab::Member;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 use serde::Serialize;
 use std::collections::HashSet;
 
@@ -22,8 +25,21 @@ const FEWEST: u32 = 4;
 const MANY: u32 = 8;
 
 impl Placement {
+    /// What `plan` asks for on this machine, laid on the nodes that say nothing of cores
+    /// themselves; nothing where it asks for none.
+    pub(crate) fn apply(plan: &Plan, members: &mut [Member]) -> Option<Result<Self, String>> {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let placement = plan.affinity.then(|| Self::on(cores as u32))?;
+        if let Ok(placement) = &placement {
+            for (member, cores) in members.iter_mut().zip(placement.cores(plan)) {
+                member.spec.setting.cores = cores;
+            }
+        }
+        Some(placement)
+    }
+
     /// That of a machine with so many cores; why there is none, if it has too few.
-    pub(crate) fn on(cores: u32) -> Result<Self, String> {
+    fn on(cores: u32) -> Result<Self, String> {
         if cores < FEWEST {
             return Err(format!(
                 "this machine has {cores} cores, and {FEWEST} are needed to keep host, medium, \
@@ -36,7 +52,7 @@ impl Placement {
     }
 
     /// The cores of each node: its own if the plan has some.
-    pub(crate) fn cores(plan: &Plan, placement: Option<&Self>) -> Vec<Vec<u32>> {
+    fn cores(&self, plan: &Plan) -> Vec<Vec<u32>> {
         let mut busy: HashSet<&str> = HashSet::new();
         let mut sends: HashSet<&str> = HashSet::new();
         // Probes look at the cores that they are told to.
@@ -51,12 +67,11 @@ impl Placement {
         }
         let of = |node: &experiment::PlannedNode| {
             let name = node.name.as_str();
-            match placement {
-                _ if !node.cores.is_empty() => node.cores.clone(),
-                None => Vec::new(),
-                Some(_) if free.contains(name) => Vec::new(),
-                Some(at) if sends.contains(name) && !busy.contains(name) => at.senders.clone(),
-                Some(at) => at.others.clone(),
+            match () {
+                () if !node.cores.is_empty() => node.cores.clone(),
+                () if free.contains(name) => Vec::new(),
+                () if sends.contains(name) && !busy.contains(name) => self.senders.clone(),
+                () => self.others.clone(),
             }
         };
         plan.nodes.iter().map(of).collect()
@@ -64,31 +79,23 @@ impl Placement {
 }
 
 /// Keeps this thread, and those that it starts, on a core until it is dropped.
-pub(crate) struct Stay(libc::cpu_set_t);
+pub(crate) struct Stay(CpuSet);
 
 impl Stay {
     /// Nothing where that may not be.
     pub(crate) fn on(core: u32) -> Option<Self> {
-        // SAFETY: all-zero sets are empty; 0 is this thread; the core lies within the set.
-        unsafe {
-            let (mut before, mut only): (libc::cpu_set_t, libc::cpu_set_t) =
-                (std::mem::zeroed(), std::mem::zeroed());
-            let size = size_of::<libc::cpu_set_t>();
-            if core >= libc::CPU_SETSIZE as u32
-                || libc::sched_getaffinity(0, size, &raw mut before) != 0
-            {
-                return None;
-            }
-            libc::CPU_SET(core as usize, &mut only);
-            (libc::sched_setaffinity(0, size, &raw const only) == 0).then_some(Self(before))
-        }
+        let this = Pid::from_raw(0);
+        let before = sched_getaffinity(this).ok()?;
+        let mut only = CpuSet::new();
+        only.set(core as usize).and_then(|()| sched_setaffinity(this, &only)).ok()?;
+        Some(Self(before))
     }
 }
 
 impl Drop for Stay {
     fn drop(&mut self) {
-        // SAFETY: the set is what the kernel gave before.
-        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const self.0) };
+        // What was allowed before still is.
+        let _ = sched_setaffinity(Pid::from_raw(0), &self.0);
     }
 }
 
@@ -111,12 +118,8 @@ mod tests {
     #[test]
     fn a_thread_stays_and_is_free_again() {
         let here = || {
-            // SAFETY: as above.
-            unsafe {
-                let mut set: libc::cpu_set_t = std::mem::zeroed();
-                libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set);
-                libc::CPU_COUNT(&set)
-            }
+            let set = sched_getaffinity(Pid::from_raw(0)).unwrap();
+            (0..CpuSet::count()).filter(|core| set.is_set(*core).unwrap()).count()
         };
         let before = here();
         if let Some(stay) = Stay::on(0) {

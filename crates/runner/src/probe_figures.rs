@@ -3,6 +3,7 @@
 use crate::jobs::Job;
 use crate::load::probes;
 use experiment::{Plan, Probe};
+use load::Probed;
 use measure::{Contended, Latency, ProbeRow};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -45,19 +46,26 @@ pub(crate) fn collect(plan: &Plan, jobs: &[Job]) -> Probes {
 
 fn row(line: &str, probe: &Probe, name: &Arc<str>, node: &Arc<str>) -> Option<ProbeRow> {
     let mut parts = line.split(',');
-    let core = parts.next()?.parse().ok()?;
-    let mode = parts.next()?.into();
-    let (intended_ns, sent_ns) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    let answered_ns: Option<i64> = match parts.next()? {
-        "" => None,
-        text => Some(text.parse().ok()?),
+    let probed = Probed {
+        core: parts.next()?.parse().ok()?,
+        mode: parts.next()?.parse().ok()?,
+        intended: parts.next()?.parse().ok()?,
+        sent: parts.next()?.parse().ok()?,
+        answered: match parts.next()? {
+            "" => None,
+            text => Some(text.parse().ok()?),
+        },
     };
-    let service = probe.service().as_ns() as f64;
-    // One without an answer has waited for five seconds.
-    let took = answered_ns.map_or(5e9, |answered| (answered - sent_ns) as f64);
-    let deviation = (took - service) / service.max(1.0);
-    let (probe, node) = (name.clone(), node.clone());
-    Some(ProbeRow { probe, node, core, mode, intended_ns, sent_ns, answered_ns, deviation })
+    Some(ProbeRow {
+        probe: name.clone(),
+        node: node.clone(),
+        core: probed.core as u32,
+        mode: probed.mode.to_string().into(),
+        intended_ns: probed.intended as i64,
+        sent_ns: probed.sent as i64,
+        answered_ns: probed.answered.map(|at| at as i64),
+        deviation: probed.deviation(probe.service().as_ns()),
+    })
 }
 
 /// The figures of one workload, and of each of its cores and modes.

@@ -94,13 +94,8 @@ pub fn run(
     let mut topology = Topology::of(plan, &roots);
     let host_cpu = HostCpu::here();
     let by_host = host_cpu.limit(plan, &mut topology.members)?;
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u32;
-    let placement = plan.affinity.then(|| Placement::on(cores));
+    let placement = Placement::apply(plan, &mut topology.members);
     let apart = placement.as_ref().and_then(|placement| placement.as_ref().ok());
-    let nodes_cores = Placement::cores(plan, apart);
-    for (member, cores) in topology.members.iter_mut().zip(nodes_cores) {
-        member.spec.setting.cores = cores;
-    }
     if let Some(recorded) = options.replay {
         refuse_netem(plan)?;
         let counts: Vec<usize> = topology.owners.iter().map(Vec::len).collect();

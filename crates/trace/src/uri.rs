@@ -3,7 +3,10 @@
 use std::fmt;
 
 /// How a request travels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
 pub enum Scheme {
     /// CoAP over UDP, RFC 7252; port 5683 unless another is named.
     Coap,
@@ -67,7 +70,8 @@ impl Scheme {
         }
     }
 
-    fn port(self) -> Option<u16> {
+    /// The port unless another is named, where one is usual.
+    pub fn port(self) -> Option<u16> {
         match self {
             Self::Coap => Some(5683),
             Self::Http => Some(80),

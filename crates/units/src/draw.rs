@@ -81,9 +81,17 @@ impl Draw {
     }
 }
 
+/// The stream of SplitMix64 (Steele, Lea, Flood 2014) from a seed on.
+pub fn words(seed: u64) -> impl Iterator<Item = u64> {
+    (0_u64..).map(move |place| mix(seed.wrapping_add(place.wrapping_mul(GOLDEN))))
+}
+
+/// The step of SplitMix64: the golden ratio of 64 bits.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// One step of SplitMix64.
 fn mix(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = value.wrapping_add(GOLDEN);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
@@ -97,6 +105,8 @@ mod tests {
     fn mixing_agrees_with_the_published_sequence() {
         // First output of SplitMix64 seeded with 0, as in the reference code's tests.
         assert_eq!(mix(0), 0xe220_a839_7b1d_cdaf);
+        let first: Vec<u64> = words(0).take(2).collect();
+        assert_eq!(first, [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Loads and devices, as typed.
 
 use super::models::model;
-use crate::load::{Contention, LoadProtocol};
+use crate::load::Contention;
 use crate::read::{At, Fields, Named, OneOrMore, Read, Sink};
 use crate::scalar::word;
 use crate::tree::{Content, Node};
 use schemars::JsonSchema;
+use trace::Scheme;
 use units::{Bytes, Ratio, Span};
 
 model! {
@@ -22,7 +23,7 @@ model! {
     /// A file of requests, in place of `to`, `arrivals` and so on.
     optional trace as "trace": String,
     /// `coap`, `http`, `mqtt`, `udp` or `tcp`; `coap` unless given.
-    optional protocol as "protocol": LoadProtocol,
+    optional protocol as "protocol": Scheme,
     /// Where they listen; the protocol's usual port unless given.
     optional port as "port": u32,
     /// When requests come to each, such as `exponential:300us`.
@@ -179,7 +180,7 @@ impl Read for Contention {
     }
 }
 
-impl Read for LoadProtocol {
+impl Read for Scheme {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
         word(node, sink)
     }

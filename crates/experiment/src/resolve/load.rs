@@ -3,14 +3,14 @@
 use super::workloads::Context;
 use super::{mqtt, positive};
 use crate::file::{self, Resources};
-use crate::load::{Contention, Device, Load, LoadProtocol, Made, Probe, Requests};
+use crate::load::{Contention, Device, Load, Made, Probe, Requests, usual_port};
 use crate::problem::Problem;
 use crate::read::{At, OneOrMore, Sink};
 use crate::source::Place;
 use std::fmt::Display;
 use std::path::Path;
 use std::str::FromStr;
-use trace::{Arrivals, Distribution, Group, Method, Mix, Mode, Recipe, Resource};
+use trace::{Arrivals, Distribution, Group, Method, Mix, Mode, Recipe, Resource, Scheme};
 use units::{Bytes, Ratio, Span};
 
 const TIMEOUT: Span = Span::from_ns(2_000_000_000);
@@ -166,8 +166,8 @@ impl Context<'_, '_> {
         let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
         let shared = self.networks.shared_by(&groups);
         let network = self.network(&typed.network, on.place, &shared, &groups, sink)?;
-        let protocol = typed.protocol.as_ref().map_or(LoadProtocol::Coap, |at| at.value);
-        let port = mqtt::port_or(&typed.port, protocol.usual_port(), sink)?;
+        let protocol = typed.protocol.as_ref().map_or(Scheme::Coap, |at| at.value);
+        let port = mqtt::port_or(&typed.port, usual_port(protocol), sink)?;
         let (arrivals, together) = match (&typed.arrivals, &typed.users) {
             (Some(at), _) => {
                 let together = typed.together.as_ref().is_some_and(|at| at.value);
@@ -212,7 +212,7 @@ impl Context<'_, '_> {
             made.size.as_deref().map(|text| read(text, place(&typed.size), sink));
         let (Some(arrivals), Some(methods), Some(paths), Some(sizes)) = (
             arrivals,
-            methods.unwrap_or_else(|| Some(Mix::of(usual_method(made.protocol)))),
+            methods.unwrap_or_else(|| Some(Mix::of(Method::usual(made.protocol)))),
             paths.unwrap_or_else(|| Some(Mix::of(String::new()))),
             sizes.map_or(Some(None), |sizes| sizes.map(Some)),
         ) else {
@@ -253,14 +253,14 @@ impl Context<'_, '_> {
         let on = typed.on.as_ref()?;
         self.nonempty(on, "`on` names nobody", sink);
         let (nodes, _) = self.nodes.find_all(&on.value, sink);
-        let mut port = |at: &Option<At<u32>>, protocol: LoadProtocol| match at {
-            Some(_) => mqtt::port_or(at, protocol.usual_port(), sink).map(Some),
+        let mut port = |at: &Option<At<u32>>, protocol: Scheme| match at {
+            Some(_) => mqtt::port_or(at, usual_port(protocol), sink).map(Some),
             None => Some(None),
         };
-        let coap = port(&typed.coap, LoadProtocol::Coap)?;
-        let http = port(&typed.http, LoadProtocol::Http)?;
-        let udp = port(&typed.udp, LoadProtocol::Udp)?;
-        let tcp = port(&typed.tcp, LoadProtocol::Tcp)?;
+        let coap = port(&typed.coap, Scheme::Coap)?;
+        let http = port(&typed.http, Scheme::Http)?;
+        let udp = port(&typed.udp, Scheme::Udp)?;
+        let tcp = port(&typed.tcp, Scheme::Tcp)?;
         let none = [coap, http, udp, tcp].iter().all(Option::is_none);
         let resources = match &typed.resources {
             Some(resources) => self.resources(resources, nodes.len() as u32, sink)?,
@@ -282,7 +282,7 @@ impl Context<'_, '_> {
         Some(Device {
             name,
             on: nodes,
-            coap: coap.or(none.then(|| LoadProtocol::Coap.usual_port())),
+            coap: coap.or(none.then(|| usual_port(Scheme::Coap))),
             http,
             udp,
             tcp,
@@ -387,14 +387,4 @@ impl Context<'_, '_> {
         }
         Some(lines)
     }
-}
-
-fn usual_method(protocol: LoadProtocol) -> Method {
-    Method::usual(match protocol {
-        LoadProtocol::Coap => trace::Scheme::Coap,
-        LoadProtocol::Http => trace::Scheme::Http,
-        LoadProtocol::Mqtt => trace::Scheme::Mqtt,
-        LoadProtocol::Udp => trace::Scheme::Udp,
-        LoadProtocol::Tcp => trace::Scheme::Tcp,
-    })
 }

@@ -12,6 +12,7 @@ use crate::hardware;
 use crate::host_cpu::HostCpu;
 use crate::jobs::own_programs;
 use crate::netem::Impairments;
+use crate::placement::{Placement, Stay};
 use crate::roots::Roots;
 use crate::services;
 use crate::topology::Topology;
@@ -53,6 +54,11 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
     let mut topology = Topology::of(plan, &roots);
     let host = HostCpu::here();
     host.limit(plan, &mut topology.members)?;
+    let placement = Placement::apply(plan, &mut topology.members);
+    if let Some(Err(why)) = &placement {
+        remark(&format!("`affinity` is left out: {why}"));
+    }
+    let apart = placement.and_then(Result::ok);
     let packets = carry::needs_packets(plan);
     let link = carry::link(frame_path, packets);
     let (mut lab, mut ends) = Lab::up(tool, &topology.members, &topology.hosts, link)?;
@@ -65,8 +71,11 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
     let accounting = Accounting::new(topology.owners.clone(), Vec::new(), None);
     let counts = accounting.counts();
     let places = topology.places.clone();
+    // The thread that it starts stays there.
+    let stay = apart.and_then(|apart| Stay::on(apart.medium));
     let engine = Engine::start(carrier, waker, topology.segments.clone(), places, accounting)
         .map_err(Error::io("start the medium"))?;
+    drop(stay);
     let uplinks = Uplink::all(plan, &lab)?;
     let roll = Roll::of(plan, &topology);
     let (door, errands) =

@@ -13,13 +13,7 @@ const NONE: [u8; NUMBER] = [0xff; NUMBER];
 impl Body {
     /// The payloads of `seed`, of `longest` bytes at most.
     pub fn new(seed: u64, longest: usize) -> Self {
-        let mut state = seed;
-        let mut bytes = Vec::with_capacity(longest + 8);
-        while bytes.len() < longest {
-            bytes.extend_from_slice(&next(&mut state).to_le_bytes());
-        }
-        bytes.truncate(longest);
-        Self(bytes)
+        Self(units::words(seed).flat_map(u64::to_le_bytes).take(longest).collect())
     }
 
     /// A payload of `size` bytes, with `number` in its first eight if it is known and
@@ -41,15 +35,6 @@ impl Body {
         let known = (*number != NONE).then(|| u64::from_be_bytes(*number));
         (own[NUMBER..] == *rest).then_some(known)
     }
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014).
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]
