@@ -22,6 +22,9 @@ pub struct ProbeSettings {
     pub service: Nanos,
     /// From one request of a probe to its next, in ns.
     pub every: Nanos,
+    /// Whether probes run before others, as devices do whose place they take; otherwise
+    /// among them, as nodes' own programs.
+    pub before: bool,
     /// The moment that 0 means, on CLOCK_MONOTONIC.
     pub start: Nanos,
 }
@@ -74,7 +77,7 @@ pub fn probe(
             let (near, far) = sockets().map_err(wrong)?;
             // Probes take turns, so that they do not meet each other.
             let offset = settings.every * place as Nanos / pairs.len().max(1) as Nanos;
-            threads.push(scope.spawn(move || serve(&far, core, mode, settings.service, stop)));
+            threads.push(scope.spawn(move || serve(&far, core, mode, settings, stop)));
             let told = told.clone();
             threads
                 .push(scope.spawn(move || ask(&near, (core, mode), offset, settings, stop, &told)));
@@ -98,21 +101,26 @@ fn sockets() -> io::Result<(UdpSocket, UdpSocket)> {
     Ok((near, far))
 }
 
+/// Goes to a core, before others or among them: a probe is to suffer neither more nor less
+/// than those whose place it takes.
+fn settle(core: usize, settings: &ProbeSettings) -> Result<(), String> {
+    if settings.before { clock::place(Some(core)) } else { clock::stay_on(Some(core)) }
+}
+
 /// Answers after the service time, as devices do.
 fn serve(
     socket: &UdpSocket,
     core: usize,
     mode: Mode,
-    service: Nanos,
+    settings: &ProbeSettings,
     stop: &AtomicBool,
 ) -> Result<(), String> {
-    // Not before others: a probe is to suffer what nodes' programs suffer.
-    clock::stay_on(Some(core)).inspect_err(|_| stop.store(true, Relaxed))?;
+    settle(core, settings).inspect_err(|_| stop.store(true, Relaxed))?;
     let margin = clock::margin();
     let mut request = [0; 16];
     while !stop.load(Relaxed) {
         if let Ok(length) = socket.recv(&mut request) {
-            spend(mode, service, margin);
+            spend(mode, settings.service, margin);
             let _ = socket.send(&request[..length]);
         }
     }
@@ -128,8 +136,7 @@ fn ask(
     stop: &AtomicBool,
     told: &Sender<Probed>,
 ) -> Result<(), String> {
-    // Not before others: a probe is to suffer what nodes' programs suffer.
-    clock::stay_on(Some(core)).inspect_err(|_| stop.store(true, Relaxed))?;
+    settle(core, settings).inspect_err(|_| stop.store(true, Relaxed))?;
     let margin = clock::margin();
     let (start, every) = (settings.start, settings.every.max(1));
     for number in 0_u64.. {
@@ -184,6 +191,7 @@ mod tests {
             modes: vec![Mode::Sleep, Mode::Busy],
             service: 2_000_000,
             every: 20_000_000,
+            before: false,
             start: clock::now(),
         };
         let stop = AtomicBool::new(false);
@@ -215,6 +223,7 @@ mod tests {
             modes: vec![Mode::Sleep],
             service: 1_000,
             every: 1_000_000,
+            before: true,
             start: clock::now(),
         };
         let why = probe(&settings, &AtomicBool::new(false), |_| {}).unwrap_err();

@@ -133,6 +133,9 @@ pub(crate) fn probers(
     program: &Path,
     dir: &Path,
 ) -> Result<Vec<Job>, Error> {
+    // Devices run before others. A probe that did not would be held up by them, and see
+    // contention that they do not suffer.
+    let before = plan.workloads.iter().any(|workload| matches!(workload, Workload::Device(_)));
     let mut jobs = Vec::new();
     for name in &probe.on {
         let files = Files::of(dir, name, Some(number));
@@ -142,6 +145,7 @@ pub(crate) fn probers(
             "modes": probe.modes,
             "service_ns": probe.service().as_ns(),
             "every_ns": probe.every.as_ns(),
+            "before": before,
             "limit": aborts.then(|| probe.limit.fraction()),
             "events": files.events,
         });

@@ -35,7 +35,17 @@ fn the_largest_message_that_a_link_carries() {
         let args = ["capacity", "e.yaml", "--max", "size", "--slo", "loss < 1 %", "--repeat", "1"];
         bed.thingbed(&[&args[..], &["--resolution", "0 %", "--suspect", "-q"], more].concat())
     };
-    let said = search(&[]).expect(0, &[]).out;
+    // Where the machine had other work, no run is to be trusted, and it is asked again.
+    let untrusted = |said: &str| said.contains("the limit is the test bed's");
+    let mut tried = 0;
+    let said = loop {
+        tried += 1;
+        let found = search(&[]);
+        if tried == 3 || !untrusted(&found.out) {
+            break found.expect(0, &[]).out;
+        }
+        std::fs::remove_dir_all(bed.path().join("runs")).unwrap();
+    };
     assert!(said.contains("size = 10 meets loss < 1 %. 11 does not"), "{said}");
     assert!(said.contains("the limit is the system's"), "{said}");
     let folder = bed.sweep("size");

@@ -36,6 +36,7 @@ pub fn run(spec: &ProbeSpec, control: &mut Control) -> Result<(), Error> {
         modes,
         service: spec.service_ns,
         every: spec.every_ns,
+        before: spec.before,
         start,
     };
     let stop = AtomicBool::new(false);
@@ -148,6 +149,7 @@ mod tests {
             modes: Vec::new(),
             service_ns: 10,
             every_ns: 100,
+            before: false,
             limit: Some(0.5),
             events: "none".into(),
         };

@@ -122,6 +122,9 @@ pub struct ProbeSpec {
     pub service_ns: Nanos,
     /// From one request of a probe to its next.
     pub every_ns: Nanos,
+    /// Whether they run before others, as devices do.
+    #[serde(default)]
+    pub before: bool,
     /// Above this deviation from the service time, as a share of it and several times in a
     /// row, it says so; without one it only writes down.
     #[serde(default)]
