@@ -132,6 +132,17 @@ pub enum Refused {
     Small(usize),
 }
 
+/// What an acknowledgement tells of the way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Chunks of the last train that came.
+    pub came: u32,
+    /// Chunks of it that did not.
+    pub lost: u32,
+    /// The round trip in ns, where it can be told.
+    pub round_trip: Option<Nanos>,
+}
+
 #[derive(Debug)]
 struct Sending {
     bytes: Vec<u8>,
@@ -147,6 +158,8 @@ struct Sending {
     asked_at: Option<Nanos>,
     /// How often it was asked in vain.
     tries: u32,
+    /// Chunks sent since the last acknowledgement.
+    sent: u32,
     until: Option<Nanos>,
 }
 
@@ -200,8 +213,17 @@ impl ArqSender {
         let last = (chunks - 1) as u8;
         let missing: Vec<u8> = (0..=last).collect();
         let train = missing.iter().copied().collect();
-        let sending =
-            Sending { bytes, last, missing, train, ask_at: None, asked_at: None, tries: 0, until };
+        let sending = Sending {
+            bytes,
+            last,
+            missing,
+            train,
+            ask_at: None,
+            asked_at: None,
+            tries: 0,
+            sent: 0,
+            until,
+        };
         self.waiting.push_back((message, sending));
         Ok(())
     }
@@ -243,6 +265,7 @@ impl ArqSender {
         let begin = usize::from(index) * room;
         let end = (begin + room).min(sending.bytes.len());
         let asks = sending.train.is_empty();
+        sending.sent += 1;
         if asks {
             let tries = sending.tries.min(MOST_DOUBLED) as usize;
             sending.ask_at = Some(now.saturating_add(patience[tries]));
@@ -277,14 +300,30 @@ impl ArqSender {
         });
     }
 
+    /// Takes a datagram, if it is an acknowledgement, and says what it tells of the way.
+    pub fn heard(&mut self, bytes: &[u8], now: Nanos) -> Heard {
+        match Datagram::decode(bytes) {
+            Some(Datagram::Acknowledge { message, had }) => self.acknowledged(message, &had, now),
+            _ => Heard::default(),
+        }
+    }
+
     /// What a receiver says that it has. Of a message that is not under way it is not heard.
-    pub fn acknowledged(&mut self, message: u64, had: &[u8], now: Nanos) {
-        let Some(sending) = self.sending.get_mut(&message) else { return };
+    pub fn acknowledged(&mut self, message: u64, had: &[u8], now: Nanos) -> Heard {
+        let Some(sending) = self.sending.get_mut(&message) else { return Heard::default() };
         let bit = |index: u8| {
             had.get(usize::from(index / 8)).is_some_and(|byte| byte & (1 << (index % 8)) != 0)
         };
-        sending.missing.retain(|index| !bit(*index));
+        // Not only what was missing: a receiver that has started anew has nothing any more.
+        sending.missing = (0..=sending.last).filter(|index| !bit(*index)).collect();
+        let mut heard = Heard::default();
+        if sending.train.is_empty() {
+            let missing = u32::try_from(sending.missing.len()).unwrap_or(0);
+            heard.lost = missing.min(sending.sent);
+            heard.came = std::mem::take(&mut sending.sent) - heard.lost;
+        }
         if let Some(asked) = sending.asked_at.take() {
+            heard.round_trip = Some(now.saturating_sub(asked));
             let seen = now.saturating_sub(asked) as f64;
             self.trip = Some(match self.trip {
                 Some((trip, variation)) => {
@@ -297,7 +336,7 @@ impl ArqSender {
         if sending.missing.is_empty() {
             self.sending.remove(&message);
             self.done.push((message, Outcome::Delivered));
-            return;
+            return heard;
         }
         // The answer to a train that is still being sent says too little.
         if sending.train.is_empty() {
@@ -305,6 +344,7 @@ impl ArqSender {
             sending.ask_at = None;
             sending.tries = 0;
         }
+        heard
     }
 
     /// What became of messages since the last time it was asked.

@@ -84,6 +84,25 @@ pub fn multicast_frames(chunks: u64, receivers: u64, loss: f64) -> f64 {
     mean
 }
 
+/// The least number of frames with which all of `receivers` hold the message with a chance
+/// of at least `chance`; as many as there are chunks where nothing is lost, and 10 million
+/// where it cannot be.
+pub fn frames_for_all(chunks: u64, receivers: u64, loss: f64, chance: f64) -> u64 {
+    if chunks == 0 || receivers == 0 || loss <= 0.0 {
+        return chunks;
+    }
+    if loss >= 1.0 || chance >= 1.0 {
+        return MOST;
+    }
+    let mut holds = Holds::new(chunks, loss);
+    while holds.frames < MOST {
+        if holds.next().powf(receivers as f64) >= chance {
+            break;
+        }
+    }
+    holds.frames
+}
+
 /// The frames on average until one receiver holds a message of `chunks` chunks.
 pub fn unicast_frames(chunks: u64, loss: f64) -> f64 {
     if loss >= 1.0 { f64::INFINITY } else { chunks as f64 / (1.0 - loss) }

@@ -78,6 +78,16 @@ impl Estimator {
         self.last_lost = lost;
     }
 
+    /// Of some frames that went one after another so many came and so many did not; in which
+    /// order is not known, so that it says nothing of bursts.
+    pub fn frames(&mut self, came: u32, lost: u32) {
+        let all = u64::from(came) + u64::from(lost);
+        for place in 0..all {
+            let before = place * u64::from(lost) / all;
+            self.frame((place + 1) * u64::from(lost) / all > before);
+        }
+    }
+
     /// An answer came after `ns`, to something that was sent once: of what was sent twice
     /// nobody knows which the answer is to (Karn and Partridge).
     pub fn round_trip(&mut self, ns: Nanos) {

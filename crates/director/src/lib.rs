@@ -12,14 +12,20 @@
 //! protocol stack once a connection is there; that a session changes its model is what
 //! is added here.
 
+mod analytic;
 pub mod arq;
 pub mod bound;
+pub mod carrier;
 mod conditions;
+pub mod envelope;
 mod estimate;
+pub mod fec;
+pub mod keys;
 mod map;
 mod model;
 mod policy;
 mod properties;
+pub mod session;
 mod switch;
 mod targets;
 mod window;
@@ -28,7 +34,7 @@ pub use conditions::Conditions;
 pub use estimate::{Estimate, Estimator, Interval};
 pub use map::{Figures, MapError, PerformanceMap, Point, Quantiles};
 pub use model::{Features, ModelId};
-pub use policy::{Choice, Decision, Policy, Settings};
+pub use policy::{Choice, Decision, Policy, Settings, Why};
 pub use properties::{CapacityProfile, Preference, TransportProperties};
 pub use switch::{Action, MemberId, MessageId, Phase, Switch};
 pub use targets::{Pattern, QosTargets};

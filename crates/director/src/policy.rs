@@ -1,6 +1,7 @@
 //! The choice: which model serves a session best, and whether a change is worth it.
 
 use crate::Nanos;
+use crate::analytic;
 use crate::conditions::Conditions;
 use crate::map::{Figures, PerformanceMap};
 use crate::model::ModelId;
@@ -88,6 +89,8 @@ const LATE: f64 = 4.0;
 const WISH: f64 = 0.05;
 /// By how much a doubling of distance from what is known makes a prediction dearer.
 const CAUTION: f64 = 0.1;
+/// What arithmetic alone says is held to be so many doublings from what is known.
+const GUESSED: f64 = 2.0;
 /// How fast what is seen corrects what the map says.
 const LEARN: f64 = 0.1;
 
@@ -152,6 +155,26 @@ impl Policy {
     /// The model that is in use.
     pub fn current(&self) -> ModelId {
         self.current
+    }
+
+    /// What is best where a session begins; it is the model in use from now on.
+    pub fn begin(&mut self, here: &Conditions, map: &PerformanceMap) -> ModelId {
+        self.predict(here, map);
+        let costs = self
+            .candidates
+            .iter()
+            .filter_map(|candidate| Some((candidate.model, self.cost(candidate, here)?)));
+        if let Some((model, _)) = costs.min_by(|a, b| a.1.total_cmp(&b.1)) {
+            self.current = model;
+        }
+        self.current
+    }
+
+    /// Somebody else has chosen.
+    pub fn follow(&mut self, model: ModelId, now: Nanos) {
+        self.current = model;
+        self.since = now;
+        self.challenger = None;
     }
 
     /// Whether a model may be chosen at all, and if not, why.
@@ -258,7 +281,9 @@ impl Policy {
         }
         self.at = Some(*here);
         for candidate in &mut self.candidates {
-            candidate.predicted = map.predict(candidate.model, here);
+            let measured = map.predict(candidate.model, here);
+            let guessed = || analytic::predict(candidate.model, self.pattern, here);
+            candidate.predicted = measured.or_else(|| Some((guessed()?, GUESSED)));
         }
     }
 

@@ -108,6 +108,21 @@ impl Switch {
         self.open.len()
     }
 
+    /// Whether a message is still awaited by anybody.
+    pub fn is_open(&self, message: MessageId) -> bool {
+        self.open.contains_key(&message)
+    }
+
+    /// Whether a member has not acknowledged a message.
+    pub fn owes(&self, message: MessageId, member: MemberId) -> bool {
+        self.open.get(&message).is_some_and(|members| members.contains(&member))
+    }
+
+    /// Gives a message up; who has not acknowledged it.
+    pub fn forget(&mut self, message: MessageId) -> Vec<MemberId> {
+        self.open.remove(&message).into_iter().flatten().collect()
+    }
+
     /// Begins a change to `model`; none while one is going on, or to what there is.
     pub fn change(&mut self, model: ModelId, now: Nanos) -> Vec<Action> {
         if self.next.is_some() || model == self.now.model {
@@ -161,6 +176,18 @@ impl Switch {
     pub fn send(&mut self, message: MessageId) -> Vec<Action> {
         self.open.insert(message, self.members.keys().copied().collect());
         self.ways(message)
+    }
+
+    /// Sends a new message to some, as [`send`](Self::send) does to all.
+    pub fn send_to(&mut self, message: MessageId, to: &[MemberId]) -> Vec<Action> {
+        let known = to.iter().filter(|member| self.members.contains_key(member));
+        self.open.insert(message, known.copied().collect());
+        self.ways(message)
+    }
+
+    /// When members are to be asked again, if any are.
+    pub fn ask_at(&self) -> Option<Nanos> {
+        self.next.map(|_| self.ask_at)
     }
 
     /// Sends a message once more to those who have not acknowledged it.

@@ -1,0 +1,148 @@
+//! What arithmetic says of a model where nobody has measured it: a channel that all share,
+//! frames that are lost independently. Rough, and so held to be uncertain.
+
+use crate::bound;
+use crate::conditions::Conditions;
+use crate::fec;
+use crate::map::{Figures, Quantiles};
+use crate::model::ModelId;
+use crate::targets::Pattern;
+
+/// Headers of Ethernet, IPv4 and UDP.
+const BELOW: f64 = 42.0;
+/// Headers of IPv4 and UDP.
+const HEADERS: f64 = 28.0;
+/// What sealing and chunking add to a frame.
+const OWN: f64 = 15.0;
+/// An acknowledgement, in bytes of a datagram.
+const SHORT: f64 = 30.0;
+/// More than this is as bad as all.
+const MOST_LOSS: f64 = 0.95;
+
+/// A way to a share of messages, in rounds of sending: all of `chunks` are there after
+/// them with a chance of `chance`.
+fn rounds(chunks: f64, loss: f64, chance: f64) -> f64 {
+    if loss <= 1e-6 {
+        return 1.0;
+    }
+    // (1 - p^r)^k = q.
+    ((chunks / -chance.ln()).ln() / -loss.ln()).max(1.0)
+}
+
+/// What a model should do here; nothing where no arithmetic is known of it.
+pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Figures> {
+    let loss = here.loss.clamp(0.0, MOST_LOSS);
+    let group = here.group.max(1.0);
+    let room = (here.mtu - HEADERS - OWN).max(1.0);
+    let chunks = (here.payload / room).ceil().max(1.0);
+    let airtime = |bytes: f64| (bytes + BELOW) * 8e3 / here.rate_bit_s.max(1.0);
+    let datagram = (here.payload / chunks + OWN).min(here.mtu - HEADERS);
+    let (frame, short) = (airtime(datagram), airtime(SHORT));
+    let trip = here.rtt_ns as f64 / 1e6;
+    let back = if pattern.is_answered() { chunks } else { 0.0 };
+    let wire = |frames: f64, shorts: f64| frames * (datagram + BELOW) + shorts * (SHORT + BELOW);
+    // Waiting: half of what all together take in the middle, all of it at the end.
+    let spread = |fixed: [f64; 3], all: f64| Quantiles {
+        p50: fixed[0] + all / 2.0,
+        p90: fixed[1] + all * 0.9,
+        p99: fixed[2] + all,
+    };
+    let (delay_ms, delivery, bytes) = match model {
+        ModelId::UdpRequestResponse => {
+            let frames = chunks + back;
+            let delivery = (1.0 - loss).powf(frames.max(chunks + 1.0 - loss));
+            let each = frames * frame + if back > 0.0 { 0.0 } else { short };
+            (spread([trip; 3], each * group), delivery, wire(frames, f64::from(back == 0.0)))
+        }
+        ModelId::UdpArq => {
+            let sent = (chunks + back) / (1.0 - loss);
+            let each = sent * frame + 2.0 * short / (1.0 - loss);
+            let ways = if back > 0.0 { 2.0 } else { 1.0 };
+            // An acknowledgement that is lost costs a wait of two round trips.
+            let waits = 2.0 * loss / (1.0 - loss);
+            let of = |chance| trip * (ways * rounds(chunks, loss, chance) + waits);
+            let fixed = [of(0.5), of(0.9), of(0.99)];
+            (spread(fixed, each * group), 1.0, wire(sent, 2.0 / (1.0 - loss)))
+        }
+        ModelId::MulticastFec => {
+            let symbols = fec::symbols(here.payload as usize, room as usize) as u64;
+            let down = bound::multicast_frames(symbols, group as u64, loss);
+            let each = match back > 0.0 {
+                true => bound::unicast_frames(symbols, loss) * frame,
+                false => short / (1.0 - loss),
+            };
+            let first = down * frame + trip;
+            let lost = if loss > 0.0 { trip } else { 0.0 };
+            let shorts = if back > 0.0 { 0.0 } else { 1.0 / (1.0 - loss) };
+            let up = if back > 0.0 { bound::unicast_frames(symbols, loss) } else { 0.0 };
+            let fixed = [first, first + lost, first + 2.0 * lost];
+            (spread(fixed, 1.05 * each * group), 1.0, wire(down / group + up, shorts))
+        }
+        _ => return None,
+    };
+    Some(Figures { delay_ms, delivery, bytes, energy: 0.0, messages: 0.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The papers' constrained network, with a price update of 1,699 B.
+    fn constrained(group: f64, loss: f64) -> Conditions {
+        Conditions {
+            loss,
+            rtt_ns: 60_000_000,
+            rate_bit_s: 250_000.0,
+            mtu: 113.0,
+            group,
+            payload: 1_699.0,
+            ..Conditions::default()
+        }
+    }
+
+    #[test]
+    fn a_group_is_for_multicast_and_loss_is_not_for_bare_datagrams() {
+        let of = |model, here: &Conditions| predict(model, Pattern::PublishCollect, here).unwrap();
+        let here = constrained(300.0, 0.3);
+        let fec = of(ModelId::MulticastFec, &here);
+        let arq = of(ModelId::UdpArq, &here);
+        let udp = of(ModelId::UdpRequestResponse, &here);
+        assert!(fec.delay_ms.p99 < 50_000.0 && fec.delay_ms.p99 < 0.6 * arq.delay_ms.p99);
+        assert!(fec.bytes < 0.6 * arq.bytes, "{} {}", fec.bytes, arq.bytes);
+        assert!(udp.delivery < 0.01 && fec.delivery == 1.0);
+        // One peer and nothing lost: nothing is quicker than a datagram.
+        let near = Conditions { payload: 60.0, mtu: 1_500.0, ..constrained(1.0, 0.0) };
+        assert!(
+            of(ModelId::UdpRequestResponse, &near).delay_ms.p50
+                <= of(ModelId::UdpArq, &near).delay_ms.p50
+        );
+    }
+
+    #[test]
+    fn figures_are_numbers_everywhere() {
+        for loss in [0.0, 0.01, 0.5, 1.0] {
+            for group in [1.0, 300.0] {
+                for pattern in [Pattern::PublishSubscribe, Pattern::PublishCollect] {
+                    for model in ModelId::ALL {
+                        let Some(figures) = predict(model, pattern, &constrained(group, loss))
+                        else {
+                            continue;
+                        };
+                        let Quantiles { p50, p90, p99 } = figures.delay_ms;
+                        assert!(p50 <= p90 && p90 <= p99 && p99.is_finite(), "{model} {figures:?}");
+                        assert!((0.0..=1.0).contains(&figures.delivery));
+                        assert!(figures.bytes.is_finite() && figures.bytes > 0.0);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rounds_are_those_of_independent_losses() {
+        assert_eq!(rounds(21.0, 0.0, 0.5), 1.0);
+        // One chunk at 50 %: half of them after the first round.
+        assert!((rounds(1.0, 0.5, 0.5) - 1.0).abs() < 0.6);
+        assert!(rounds(21.0, 0.3, 0.99) > rounds(21.0, 0.3, 0.5));
+    }
+}

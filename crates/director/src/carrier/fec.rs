@@ -1,0 +1,110 @@
+//! `multicast-fec` as a model.
+
+use super::{Carried, HubCarrier, Load, MemberCarrier, Place, To};
+use crate::Nanos;
+use crate::fec::{FecHub, FecMember, FecSettings, HubEvent, Wanted};
+use crate::keys::{Keys, Party, Scope, Use};
+use crate::switch::{MemberId, MessageId};
+
+fn settings(place: &Place) -> FecSettings {
+    FecSettings {
+        datagram: place.datagram,
+        below: place.below,
+        rate_bit_s: place.rate_bit_s,
+        loss: place.loss,
+        round_trip: place.round_trip,
+        answer: place.answer,
+    }
+}
+
+fn keys(place: &Place, from: Party) -> Keys {
+    place.root.keys(Scope::new(Use::Frame, place.epoch, from))
+}
+
+/// The hub's side.
+pub struct Hub {
+    hub: FecHub,
+    told: Vec<Carried>,
+}
+
+impl Hub {
+    /// One for all members.
+    pub fn new(place: &Place) -> Self {
+        let members = (0..place.members).map(|member| keys(place, Party::Member(member)));
+        let hub = FecHub::new(settings(place), keys(place, Party::Hub), members.collect());
+        Self { hub, told: Vec::new() }
+    }
+
+    fn hear(&mut self) {
+        for event in self.hub.take_events() {
+            match event {
+                HubEvent::Acknowledged { message, member } => {
+                    self.told.push(Carried::Had(member, message));
+                }
+                HubEvent::Answered { bytes, .. } => {
+                    // The next slots are as long as answers are.
+                    self.hub.settings().answer = bytes.len();
+                    self.told.push(Carried::Envelope(bytes));
+                }
+                HubEvent::Over { .. } => {}
+            }
+        }
+    }
+}
+
+impl HubCarrier for Hub {
+    fn send(&mut self, load: Load<'_>, to: &[MemberId], _: Nanos) -> Result<(), String> {
+        let wanted = if load.answered { Wanted::Answers } else { Wanted::Acknowledgements };
+        let sent = self.hub.send(load.number, load.sealed, wanted, to, load.until);
+        sent.map_err(|why| why.to_string())
+    }
+
+    fn receive(&mut self, datagram: &[u8], _: Option<MemberId>, now: Nanos) {
+        self.hub.receive(datagram, now);
+        let seen = self.hub.take_seen();
+        self.told.extend(seen.into_iter().map(|(came, lost)| Carried::Frames { came, lost }));
+        self.hear();
+    }
+
+    fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
+        let (datagram, wake) = self.hub.poll(now);
+        self.hear();
+        (datagram.map(|datagram| (To::Group, datagram)), wake)
+    }
+
+    fn take(&mut self) -> Vec<Carried> {
+        std::mem::take(&mut self.told)
+    }
+}
+
+/// A member's side.
+pub struct Member {
+    member: FecMember,
+}
+
+impl Member {
+    /// The member of this number.
+    pub fn new(place: &Place, number: u16) -> Self {
+        let own = (keys(place, Party::Member(number)), keys(place, Party::Hub));
+        let member = FecMember::new(settings(place), (number, place.members), own, place.seed);
+        Self { member }
+    }
+}
+
+impl MemberCarrier for Member {
+    fn answer(&mut self, number: MessageId, sealed: &[u8], now: Nanos) -> Result<(), String> {
+        self.member.answer(number, sealed, now).map(drop).map_err(|why| why.to_string())
+    }
+
+    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Vec<Vec<u8>> {
+        self.member.receive(datagram, now).map(|(_, envelope)| envelope).into_iter().collect()
+    }
+
+    fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+        self.member.poll(now)
+    }
+
+    fn acknowledges(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,147 @@
+//! Models at work. Each is one file with the two sides of a small trait, and a line in
+//! [`hub`] and in [`member`].
+//!
+//! A carrier gets sealed envelopes and sees to it that they come to the other side. It does
+//! no I/O: it is given the time and datagrams that came, and says which are to go.
+
+mod arq;
+mod fec;
+mod pace;
+mod udp;
+
+use crate::Nanos;
+use crate::keys::Root;
+use crate::model::ModelId;
+use crate::switch::{MemberId, MessageId};
+
+/// Where a datagram goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum To {
+    /// To the hub.
+    Hub,
+    /// To a member.
+    Member(MemberId),
+    /// To all members at once, by multicast.
+    Group,
+}
+
+/// What a model has to know.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The session's keys.
+    pub root: Root,
+    /// The epoch that the model serves.
+    pub epoch: u32,
+    /// How many members there are.
+    pub members: u16,
+    /// Bytes of a datagram at most.
+    pub datagram: usize,
+    /// Bytes on the wire below a datagram.
+    pub below: usize,
+    /// What the channel carries, in bit/s.
+    pub rate_bit_s: f64,
+    /// The share of frames lost, 0 to 1.
+    pub loss: f64,
+    /// A round trip without waiting, in ns.
+    pub round_trip: Nanos,
+    /// Bytes of a sealed answer, as far as is known.
+    pub answer: usize,
+    /// A number drawn at random, for what chance decides.
+    pub seed: u64,
+}
+
+/// A message to carry.
+#[derive(Debug, Clone, Copy)]
+pub struct Load<'a> {
+    /// Its number.
+    pub number: MessageId,
+    /// Its envelope.
+    pub sealed: &'a [u8],
+    /// Whether members answer it.
+    pub answered: bool,
+    /// When it is of no use any more.
+    pub until: Option<Nanos>,
+}
+
+/// What a hub's carrier has to tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Carried {
+    /// A member has a message.
+    Had(MemberId, MessageId),
+    /// An envelope came from somebody; who it is, the envelope says.
+    Envelope(Vec<u8>),
+    /// Of some frames so many came and so many did not.
+    Frames {
+        /// Those that came.
+        came: u32,
+        /// Those that did not.
+        lost: u32,
+    },
+    /// A round trip, in ns.
+    RoundTrip(Nanos),
+}
+
+/// The hub's side of a model.
+pub trait HubCarrier: Send {
+    /// Takes a message for these members.
+    ///
+    /// # Errors
+    /// When the model cannot carry it; why.
+    fn send(&mut self, load: Load<'_>, to: &[MemberId], now: Nanos) -> Result<(), String>;
+    /// Takes a datagram of the model.
+    fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos);
+    /// The next datagram that goes now, and when to look again.
+    fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>);
+    /// What there is to tell since the last time.
+    fn take(&mut self) -> Vec<Carried>;
+}
+
+/// A member's side of a model.
+pub trait MemberCarrier: Send {
+    /// Takes the envelope of an answer, or of an acknowledgement.
+    ///
+    /// # Errors
+    /// When the model cannot carry it; why.
+    fn answer(&mut self, number: MessageId, sealed: &[u8], now: Nanos) -> Result<(), String>;
+    /// Takes a datagram of the model; envelopes that are whole with it.
+    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Vec<Vec<u8>>;
+    /// The next datagram that goes to the hub now, and when to look again.
+    fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>);
+    /// Whether the model itself tells the hub that a message is there.
+    fn acknowledges(&self) -> bool;
+}
+
+/// The hub's side of a model, if it is compiled in.
+pub fn hub(model: ModelId, place: &Place) -> Option<Box<dyn HubCarrier>> {
+    Some(match model {
+        ModelId::UdpRequestResponse => Box::new(udp::Hub::new(place)),
+        ModelId::UdpArq => Box::new(arq::Hub::new(place)),
+        ModelId::MulticastFec => Box::new(fec::Hub::new(place)),
+        _ => return None,
+    })
+}
+
+/// The side of the member of this number, if the model is compiled in.
+pub fn member(model: ModelId, place: &Place, number: u16) -> Option<Box<dyn MemberCarrier>> {
+    Some(match model {
+        ModelId::UdpRequestResponse => Box::new(udp::Member::new(place)),
+        ModelId::UdpArq => Box::new(arq::Member::new(place, number)),
+        ModelId::MulticastFec => Box::new(fec::Member::new(place, number)),
+        _ => return None,
+    })
+}
+
+/// The models that are compiled in.
+pub fn available() -> Vec<ModelId> {
+    vec![ModelId::UdpRequestResponse, ModelId::UdpArq, ModelId::MulticastFec]
+}
+
+/// Whether a datagram is of a model, by its first byte.
+pub fn is_of(model: ModelId, datagram: &[u8]) -> bool {
+    let first = datagram.first().copied().unwrap_or(0);
+    match model {
+        ModelId::UdpArq => matches!(first & 0x7f, 0x10 | 0x11),
+        ModelId::MulticastFec => matches!(first, 0x14..=0x18),
+        _ => false,
+    }
+}

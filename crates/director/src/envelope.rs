@@ -1,0 +1,325 @@
+//! What models carry: sealed messages, answers and acknowledgements, and what ends agree
+//! on. The high nibble of the first byte is 2, the low one the kind; so a datagram of the
+//! plain model is told from those of the others by its first byte.
+
+use crate::Nanos;
+use crate::fec::widen;
+use crate::keys::{Party, Root, Scope, Use};
+use crate::model::ModelId;
+use crate::switch::{MemberId, MessageId};
+use std::net::SocketAddrV4;
+
+const DATA: u8 = 0x21;
+const ANSWER: u8 = 0x22;
+const ACKNOWLEDGE: u8 = 0x23;
+const ASK: u8 = 0x24;
+const READY: u8 = 0x25;
+const HELLO: u8 = 0x26;
+
+/// Whether bytes are an envelope of this version, whatever is in it.
+pub fn is_envelope(bytes: &[u8]) -> bool {
+    matches!(bytes.first(), Some(DATA..=HELLO))
+}
+
+/// What a member sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FromMember {
+    /// The answer to a message.
+    Answer(MessageId, Vec<u8>),
+    /// A message is there.
+    Acknowledge(MessageId),
+    /// It has gone over to an epoch.
+    Ready(u32),
+}
+
+/// Who a member is, in the header of what it sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sender {
+    /// Its number.
+    pub member: u16,
+    /// A number that it has drawn when it started.
+    pub incarnation: u32,
+}
+
+/// What an end has to go over to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Invitation {
+    /// The session: when it began, in us since 1970, so that a later one is told.
+    pub session: u64,
+    /// The epoch.
+    pub epoch: u32,
+    /// The model of the epoch.
+    pub model: ModelId,
+    /// The number that the member has, and how many there are.
+    pub member: (u16, u16),
+    /// The group that multicast models use.
+    pub group: SocketAddrV4,
+    /// Bytes of a datagram at most.
+    pub datagram: u16,
+    /// What the channel carries, in bit/s.
+    pub rate_bit_s: f32,
+    /// The share of frames lost, in 255ths.
+    pub loss: u8,
+    /// A round trip.
+    pub round_trip: Nanos,
+    /// Whether messages are answered; otherwise they are acknowledged.
+    pub answered: bool,
+    /// The next message's number.
+    pub next: MessageId,
+}
+
+fn model_number(model: ModelId) -> u8 {
+    ModelId::ALL.iter().position(|known| *known == model).unwrap_or(0) as u8
+}
+
+impl Invitation {
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(48);
+        bytes.extend_from_slice(&self.session.to_be_bytes());
+        bytes.extend_from_slice(&self.epoch.to_be_bytes());
+        bytes.push(model_number(self.model));
+        bytes.extend_from_slice(&self.member.0.to_be_bytes());
+        bytes.extend_from_slice(&self.member.1.to_be_bytes());
+        bytes.extend_from_slice(&self.group.ip().octets());
+        bytes.extend_from_slice(&self.group.port().to_be_bytes());
+        bytes.extend_from_slice(&self.datagram.to_be_bytes());
+        bytes.extend_from_slice(&self.rate_bit_s.to_be_bytes());
+        bytes.push(self.loss);
+        let us = u32::try_from(self.round_trip / 1_000).unwrap_or(u32::MAX);
+        bytes.extend_from_slice(&us.to_be_bytes());
+        bytes.push(self.answered.into());
+        bytes.extend_from_slice(&self.next.to_be_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut rest = bytes;
+        let invitation = Self {
+            session: u64::from_be_bytes(take(&mut rest)?),
+            epoch: u32::from_be_bytes(take(&mut rest)?),
+            model: *ModelId::ALL.get(usize::from(u8::from_be_bytes(take(&mut rest)?)))?,
+            member: (u16::from_be_bytes(take(&mut rest)?), u16::from_be_bytes(take(&mut rest)?)),
+            group: SocketAddrV4::new(
+                take::<4>(&mut rest)?.into(),
+                u16::from_be_bytes(take(&mut rest)?),
+            ),
+            datagram: u16::from_be_bytes(take(&mut rest)?),
+            rate_bit_s: f32::from_be_bytes(take(&mut rest)?),
+            loss: u8::from_be_bytes(take(&mut rest)?),
+            round_trip: Nanos::from(u32::from_be_bytes(take(&mut rest)?)) * 1_000,
+            answered: take::<1>(&mut rest)? != [0],
+            next: u64::from_be_bytes(take(&mut rest)?),
+        };
+        let (member, members) = invitation.member;
+        let sound = invitation.rate_bit_s.is_finite() && invitation.rate_bit_s > 0.0;
+        // What a later version adds comes after.
+        (sound && member < members).then_some(invitation)
+    }
+
+    /// Sealed for whoever has the key: `invites` is the root of session 0, since members do
+    /// not know the session yet, and `draw` a number drawn at random.
+    pub fn seal(&self, invites: &Root, draw: u64) -> Vec<u8> {
+        let keys = invites.keys(Scope::new(Use::Control, 0, Party::Hub));
+        let mut bytes = vec![ASK];
+        bytes.extend_from_slice(&draw.to_be_bytes());
+        bytes.extend(keys.seal(draw, &self.encode()));
+        bytes
+    }
+
+    /// The invitation in an envelope, if it is one and is genuine.
+    pub fn open(invites: &Root, bytes: &[u8]) -> Option<Self> {
+        let (kind, mut rest) = bytes.split_first()?;
+        if *kind != ASK {
+            return None;
+        }
+        let draw = u64::from_be_bytes(take(&mut rest)?);
+        let keys = invites.keys(Scope::new(Use::Control, 0, Party::Hub));
+        Self::decode(&keys.open(draw, rest)?)
+    }
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (first, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(*first)
+}
+
+/// That somebody with the key is here and asks to be invited; `draw` is a number drawn at
+/// random.
+pub fn seal_hello(invites: &Root, draw: u64) -> Vec<u8> {
+    let mut bytes = vec![HELLO];
+    bytes.extend_from_slice(&draw.to_be_bytes());
+    bytes.extend(hello_keys(invites).seal(draw, &[]));
+    bytes
+}
+
+/// Whether an envelope is from somebody with the key who asks to be invited.
+pub fn is_hello(invites: &Root, bytes: &[u8]) -> bool {
+    let Some((HELLO, mut rest)) = bytes.split_first().map(|(kind, rest)| (*kind, rest)) else {
+        return false;
+    };
+    let draw = take(&mut rest).map(u64::from_be_bytes);
+    draw.is_some_and(|draw| hello_keys(invites).open(draw, rest).is_some())
+}
+
+fn hello_keys(invites: &Root) -> crate::keys::Keys {
+    // Nobody has this number: the key is of those who have none yet.
+    invites.keys(Scope::new(Use::Control, 0, Party::Member(u16::MAX)))
+}
+
+/// Bytes that an envelope of the hub's adds to a message, with keys.
+pub const DATA_OVERHEAD: usize = 7 + crate::keys::SEAL;
+
+/// A message of the hub's, sealed for an epoch.
+pub fn seal_data(root: &Root, epoch: u32, number: MessageId, bytes: &[u8]) -> Vec<u8> {
+    let keys = root.keys(Scope::new(Use::Message, epoch, Party::Hub));
+    let mut sealed = vec![DATA];
+    sealed.extend_from_slice(&(epoch as u16).to_be_bytes());
+    sealed.extend_from_slice(&(number as u32).to_be_bytes());
+    sealed.extend(keys.seal(number, bytes));
+    sealed
+}
+
+/// The message in an envelope, near the epoch and the number that are known.
+pub fn open_data(
+    root: &Root,
+    (epoch, near): (u32, MessageId),
+    bytes: &[u8],
+) -> Option<(u32, MessageId, Vec<u8>)> {
+    let (kind, mut rest) = bytes.split_first()?;
+    if *kind != DATA {
+        return None;
+    }
+    let epoch = widen_epoch(u16::from_be_bytes(take(&mut rest)?), epoch);
+    let number = widen_number(u32::from_be_bytes(take(&mut rest)?), near);
+    let keys = root.keys(Scope::new(Use::Message, epoch, Party::Hub));
+    Some((epoch, number, keys.open(number, rest)?))
+}
+
+fn widen_epoch(low: u16, near: u32) -> u32 {
+    u32::try_from(widen(low, near.into())).unwrap_or(near)
+}
+
+fn widen_number(low: u32, near: MessageId) -> MessageId {
+    let base = near & !0xffff_ffff;
+    let candidates = [base.checked_sub(1 << 32), Some(base), base.checked_add(1 << 32)];
+    let numbers = candidates.into_iter().flatten().map(|base| base | u64::from(low));
+    numbers.min_by_key(|number| number.abs_diff(near)).unwrap_or(near)
+}
+
+/// What a member sends, sealed for an epoch.
+pub fn seal_member(root: &Root, epoch: u32, sender: Sender, what: &FromMember) -> Vec<u8> {
+    let (kind, purpose, number, body): (_, _, _, &[u8]) = match what {
+        FromMember::Answer(number, bytes) => (ANSWER, Use::Message, *number, bytes),
+        FromMember::Acknowledge(number) => (ACKNOWLEDGE, Use::Acknowledgement, *number, &[]),
+        FromMember::Ready(epoch) => (READY, Use::Control, u64::from(*epoch), &[]),
+    };
+    let from = Party::Member(sender.member);
+    let scope = Scope { purpose, epoch, from, incarnation: sender.incarnation };
+    let mut sealed = vec![kind];
+    sealed.extend_from_slice(&sender.member.to_be_bytes());
+    sealed.extend_from_slice(&sender.incarnation.to_be_bytes());
+    sealed.extend_from_slice(&(epoch as u16).to_be_bytes());
+    sealed.extend_from_slice(&(number as u32).to_be_bytes());
+    sealed.extend(root.keys(scope).seal(number, body));
+    sealed
+}
+
+/// What a member has sent, and who it is.
+pub fn open_member(
+    root: &Root,
+    (epoch, near): (u32, MessageId),
+    bytes: &[u8],
+) -> Option<(MemberId, FromMember)> {
+    let (kind, mut rest) = bytes.split_first()?;
+    let member = u16::from_be_bytes(take(&mut rest)?);
+    let incarnation = u32::from_be_bytes(take(&mut rest)?);
+    let epoch = widen_epoch(u16::from_be_bytes(take(&mut rest)?), epoch);
+    let low = u32::from_be_bytes(take(&mut rest)?);
+    let (purpose, number) = match *kind {
+        ANSWER => (Use::Message, widen_number(low, near)),
+        ACKNOWLEDGE => (Use::Acknowledgement, widen_number(low, near)),
+        READY => (Use::Control, u64::from(low)),
+        _ => return None,
+    };
+    let scope = Scope { purpose, epoch, from: Party::Member(member), incarnation };
+    let body = root.keys(scope).open(number, rest)?;
+    let what = match *kind {
+        ANSWER => FromMember::Answer(number, body),
+        ACKNOWLEDGE => FromMember::Acknowledge(number),
+        _ => FromMember::Ready(low),
+    };
+    Some((MemberId::from(member), what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn root() -> Root {
+        Root::new(b"a key that both ends have", 99).unwrap()
+    }
+
+    #[test]
+    fn what_is_sealed_opens_near_what_is_known_and_not_elsewhere() {
+        let number = (3 << 32) + 5;
+        let sealed = seal_data(&root(), 70_000, number, b"hello");
+        assert_eq!(sealed.len(), 5 + DATA_OVERHEAD);
+        let opened = open_data(&root(), (69_990, (3 << 32) - 7), &sealed);
+        assert_eq!(opened, Some((70_000, number, b"hello".to_vec())));
+        assert_eq!(open_data(&root(), (4_000, number), &sealed), None, "another epoch");
+        let sender = Sender { member: 300, incarnation: 0xdead_beef };
+        for what in [
+            FromMember::Answer(number, b"reading".to_vec()),
+            FromMember::Acknowledge(number),
+            FromMember::Ready(70_001),
+        ] {
+            let mut sealed = seal_member(&root(), 70_000, sender, &what);
+            assert_eq!(open_member(&root(), (70_000, number), &sealed), Some((300, what)));
+            // Neither another member nor another start of it may pass for this one.
+            for at in 0..sealed.len() {
+                sealed[at] ^= 1;
+                assert_eq!(open_member(&root(), (70_000, number), &sealed), None, "{at}");
+                sealed[at] ^= 1;
+            }
+        }
+    }
+
+    #[test]
+    fn invitations_fit_into_the_smallest_frame_and_are_genuine() {
+        let invites = Root::new(b"a key that both ends have", 0).unwrap();
+        let invitation = Invitation {
+            session: 1_790_000_000_000_000,
+            epoch: 2,
+            model: ModelId::MulticastFec,
+            member: (299, 300),
+            group: "239.1.2.3:5701".parse().unwrap(),
+            datagram: 85,
+            rate_bit_s: 250_000.0,
+            loss: 76,
+            round_trip: 60_000_000,
+            answered: true,
+            next: 17,
+        };
+        let sealed = invitation.seal(&invites, 42);
+        assert!(sealed.len() <= 85, "{}", sealed.len());
+        assert_eq!(Invitation::open(&invites, &sealed), Some(invitation.clone()));
+        assert_eq!(Invitation::open(&root(), &sealed), None);
+        let nobody = Invitation { member: (3, 3), ..invitation };
+        assert_eq!(Invitation::open(&invites, &nobody.seal(&invites, 1)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn anything_else_is_none(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+            prop_assert!(open_data(&root(), (0, 0), &bytes).is_none());
+            prop_assert!(open_member(&root(), (0, 0), &bytes).is_none());
+            prop_assert!(Invitation::open(&root(), &bytes).is_none());
+            // Without keys anything may be read, and nothing may break.
+            let open = Root::insecure(1);
+            let _ = (open_data(&open, (0, 0), &bytes), open_member(&open, (0, 0), &bytes));
+            let _ = Invitation::open(&open, &bytes);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! An answer on its way out: symbols in the member's slot, and what is asked for later.
+
+use super::code::{Encoder, Refused};
+use super::frame::Frame;
+use crate::Nanos;
+use std::collections::VecDeque;
+
+/// What a member sends back for a message.
+#[derive(Debug)]
+pub struct Answer {
+    /// The answer as symbols; none is an acknowledgement.
+    coded: Option<Coded>,
+    /// From when on how many frames may go, in the order of their times.
+    due: VecDeque<(Nanos, u16)>,
+    /// The last turn of asking that was heeded.
+    turn: Option<u8>,
+}
+
+#[derive(Debug)]
+struct Coded {
+    encoder: Encoder,
+    bytes: u16,
+    next: u16,
+}
+
+impl Answer {
+    /// That the message is there, from `at` on.
+    pub fn acknowledgement(at: Nanos) -> Self {
+        Self { coded: None, due: VecDeque::from([(at, 1)]), turn: None }
+    }
+
+    /// An answer in symbols of `symbol` bytes, of which none may go yet.
+    ///
+    /// # Errors
+    /// When it is too long.
+    pub fn new(bytes: &[u8], symbol: usize) -> Result<Self, Refused> {
+        let encoder = Encoder::new(bytes, symbol)?;
+        let length = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
+        let coded = Some(Coded { encoder, bytes: length, next: 0 });
+        Ok(Self { coded, due: VecDeque::new(), turn: None })
+    }
+
+    /// So many frames more may go from `at` on.
+    pub fn grant(&mut self, at: Nanos, frames: u16) {
+        if frames > 0 {
+            self.due.push_back((at, frames));
+        }
+    }
+
+    /// Symbols that the answer has; none for an acknowledgement.
+    pub fn symbols(&self) -> usize {
+        self.coded.as_ref().map_or(0, |coded| coded.encoder.symbols())
+    }
+
+    /// The hub asks for so many frames more, from `at` on; a turn is heeded once.
+    pub fn want(&mut self, turn: u8, frames: u16, at: Nanos) {
+        if self.turn == Some(turn) {
+            return;
+        }
+        self.turn = Some(turn);
+        // Who is asked does not wait for a slot, or had none.
+        for (when, _) in &mut self.due {
+            *when = (*when).min(at);
+        }
+        // What was promised and has not gone is part of what is asked for.
+        let waiting: u32 = self.due.iter().map(|(_, frames)| u32::from(*frames)).sum();
+        let more = u32::from(frames).saturating_sub(waiting);
+        self.grant(at, u16::try_from(more).unwrap_or(u16::MAX));
+    }
+
+    /// When the next frame may go; never if none is due.
+    pub fn next_at(&self) -> Option<Nanos> {
+        self.due.front().map(|(at, _)| *at)
+    }
+
+    /// The next frame, which is due.
+    pub fn take(&mut self, message: u16, member: u16) -> Option<Frame> {
+        let (_, frames) = self.due.front_mut()?;
+        *frames = frames.saturating_sub(1);
+        if *frames == 0 {
+            self.due.pop_front();
+        }
+        Some(match &mut self.coded {
+            Some(coded) => {
+                let symbol = coded.next;
+                coded.next = coded.next.wrapping_add(1);
+                let data = coded.encoder.symbol(symbol);
+                Frame::Up { message, member, symbol, bytes: coded.bytes, data }
+            }
+            None => Frame::Lack { message, member, symbols: 0 },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_goes_once_a_turn_and_not_beside_what_waits() {
+        let mut answer = Answer::new(&[7; 300], 100).unwrap();
+        answer.grant(10, 4);
+        assert_eq!((answer.symbols(), answer.next_at()), (3, Some(10)));
+        let symbols: Vec<u16> = (0..3)
+            .map(|_| match answer.take(1, 2) {
+                Some(Frame::Up { message: 1, member: 2, symbol, bytes: 300, .. }) => symbol,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(symbols, [0, 1, 2]);
+        answer.want(1, 3, 20);
+        answer.want(1, 3, 20);
+        let count = std::iter::from_fn(|| answer.take(1, 2)).count();
+        assert_eq!(count, 3, "one that waited and two more");
+        assert_eq!(answer.next_at(), None);
+        answer.want(2, 1, 30);
+        assert_eq!(answer.next_at(), Some(30));
+    }
+
+    #[test]
+    fn an_acknowledgement_is_one_frame() {
+        let mut answer = Answer::acknowledgement(5);
+        assert_eq!(answer.take(1, 2), Some(Frame::Lack { message: 1, member: 2, symbols: 0 }));
+        assert_eq!((answer.take(1, 2), answer.symbols()), (None, 0));
+    }
+}

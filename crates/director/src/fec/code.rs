@@ -1,0 +1,180 @@
+//! Erasure coding of a message: RaptorQ (RFC 6330), one source block, no sub-blocks. Any
+//! symbols, about as many as the message has, give it back.
+
+use raptorq::{
+    EncodingPacket, ObjectTransmissionInformation, PayloadId, SourceBlockDecoder,
+    SourceBlockEncoder,
+};
+use std::collections::BTreeSet;
+
+/// The longest message, in bytes: its length has two bytes on the wire.
+pub const LONGEST: usize = u16::MAX as usize;
+/// Symbols of a message at most, to bound what a receiver keeps.
+const MOST_SYMBOLS: usize = 4_096;
+
+/// Why a message cannot be coded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// It is longer than its length can say, or has too many symbols.
+    #[error("a message of {0} bytes is too long for symbols of {1} bytes")]
+    Long(usize, usize),
+    /// Frames have no room for a symbol.
+    #[error("frames of {0} bytes have no room for a symbol")]
+    Small(usize),
+}
+
+/// The symbols that a message of `bytes` has, each of `symbol` bytes; at least 1.
+pub fn symbols(bytes: usize, symbol: usize) -> usize {
+    bytes.div_ceil(symbol.max(1)).max(1)
+}
+
+fn shape(bytes: usize, symbol: usize) -> Result<ObjectTransmissionInformation, Refused> {
+    let long = Refused::Long(bytes, symbol);
+    let size = u16::try_from(symbol).map_err(|_| long)?;
+    if size == 0 || bytes > LONGEST || symbols(bytes, symbol) > MOST_SYMBOLS {
+        return Err(long);
+    }
+    let padded = symbols(bytes, symbol) * symbol;
+    Ok(ObjectTransmissionInformation::new(padded as u64, size, 1, 1, 1))
+}
+
+/// A message as symbols, as many as are asked for.
+#[derive(Debug)]
+pub struct Encoder {
+    source: Vec<u8>,
+    symbol: usize,
+    repair: SourceBlockEncoder,
+}
+
+impl Encoder {
+    /// One for `bytes` in symbols of `symbol` bytes.
+    ///
+    /// # Errors
+    /// When it is too long.
+    pub fn new(bytes: &[u8], symbol: usize) -> Result<Self, Refused> {
+        let shape = shape(bytes.len(), symbol)?;
+        let mut source = bytes.to_vec();
+        source.resize(symbols(bytes.len(), symbol) * symbol, 0);
+        let repair = SourceBlockEncoder::new(0, &shape, &source);
+        Ok(Self { source, symbol, repair })
+    }
+
+    /// The symbols that the message itself has.
+    pub fn symbols(&self) -> usize {
+        self.source.len() / self.symbol
+    }
+
+    /// The symbol of this number: of the message itself below [`symbols`](Self::symbols),
+    /// for repair from there on.
+    pub fn symbol(&self, number: u16) -> Vec<u8> {
+        let begin = usize::from(number) * self.symbol;
+        if let Some(own) = self.source.get(begin..begin + self.symbol) {
+            return own.to_vec();
+        }
+        let start = u32::from(number) - self.symbols() as u32;
+        let packets = self.repair.repair_packets(start, 1);
+        packets.into_iter().next().map(|packet| packet.split().1).unwrap_or_default()
+    }
+}
+
+/// Symbols on their way to a message.
+#[derive(Debug)]
+pub struct Decoder {
+    bytes: usize,
+    symbol: usize,
+    had: BTreeSet<u16>,
+    block: SourceBlockDecoder,
+}
+
+impl Decoder {
+    /// One for a message of `bytes` in symbols of `symbol` bytes.
+    ///
+    /// # Errors
+    /// When it is too long.
+    pub fn new(bytes: usize, symbol: usize) -> Result<Self, Refused> {
+        let shape = shape(bytes, symbol)?;
+        let block = SourceBlockDecoder::new(0, &shape, shape.transfer_length());
+        Ok(Self { bytes, symbol, had: BTreeSet::new(), block })
+    }
+
+    /// Whether a symbol belongs to the same message, as far as its shape tells.
+    pub fn fits(&self, bytes: usize, symbol: usize) -> bool {
+        (self.bytes, self.symbol) == (bytes, symbol)
+    }
+
+    /// Symbols that are still needed if coding were ideal; one when it was not.
+    pub fn lacks(&self) -> usize {
+        symbols(self.bytes, self.symbol).saturating_sub(self.had.len()).max(1)
+    }
+
+    /// Symbols that have come.
+    pub fn had(&self) -> usize {
+        self.had.len()
+    }
+
+    /// Takes a symbol; the message, if it is whole with it. One of another size, or that
+    /// was there before, changes nothing.
+    pub fn add(&mut self, number: u16, data: &[u8]) -> Option<Vec<u8>> {
+        if data.len() != self.symbol || self.had.len() >= 2 * MOST_SYMBOLS {
+            return None;
+        }
+        if !self.had.insert(number) {
+            return None;
+        }
+        let packet = EncodingPacket::new(PayloadId::new(0, number.into()), data.to_vec());
+        let mut whole = self.block.decode([packet])?;
+        whole.truncate(self.bytes);
+        Some(whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn any_symbols_give_the_message() {
+        let message: Vec<u8> = (0..1_699_u32).map(|at| (at * 7) as u8).collect();
+        let encoder = Encoder::new(&message, 74).unwrap();
+        assert_eq!(encoder.symbols(), 23);
+        let mut decoder = Decoder::new(1_699, 74).unwrap();
+        // Repair alone.
+        let whole = (23..60).find_map(|number| decoder.add(number, &encoder.symbol(number)));
+        assert_eq!(whole.as_deref(), Some(&message[..]));
+        assert!(decoder.had() <= 25, "{}", decoder.had());
+    }
+
+    #[test]
+    fn shapes_that_cannot_be_are_refused() {
+        assert_eq!(Decoder::new(70_000, 1_000).unwrap_err(), Refused::Long(70_000, 1_000));
+        assert_eq!(Encoder::new(&[1; 5_000], 1).unwrap_err(), Refused::Long(5_000, 1));
+        assert!(Decoder::new(10, 0).is_err());
+        let mut decoder = Decoder::new(0, 10).unwrap();
+        assert_eq!(decoder.add(0, &[1; 9]), None, "of another size");
+        assert_eq!(decoder.add(0, &[0; 10]), Some(Vec::new()));
+    }
+
+    proptest! {
+        #[test]
+        fn what_comes_in_any_order_twice_or_not_at_all(
+            bytes in 0_usize..3_000, symbol in 16_usize..200, seed in any::<u64>()
+        ) {
+            let message: Vec<u8> = (0..bytes).map(|at| (at as u64 ^ seed) as u8).collect();
+            let encoder = Encoder::new(&message, symbol).unwrap();
+            let mut decoder = Decoder::new(bytes, symbol).unwrap();
+            let mut state = seed | 1;
+            let mut whole = None;
+            for _ in 0..20 * encoder.symbols() + 400 {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                let number = (state % 5_000) as u16;
+                whole = decoder.add(number, &encoder.symbol(number));
+                if whole.is_some() { break; }
+            }
+            prop_assert_eq!(whole, Some(message));
+            prop_assert!(decoder.had() <= encoder.symbols() + 8);
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! The hub's side of `multicast-fec`.
+
+use super::code::{Decoder, Encoder, Refused};
+use super::frame::{Frame, Want, widen};
+use super::plan::{FecSettings, Schedule, Wanted, rank};
+use crate::Nanos;
+use crate::keys::Keys;
+use crate::switch::{MemberId, MessageId};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What became of messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HubEvent {
+    /// A member has the message.
+    Acknowledged {
+        /// The message.
+        message: MessageId,
+        /// Who.
+        member: MemberId,
+    },
+    /// A member's answer is there; it has the message.
+    Answered {
+        /// The message.
+        message: MessageId,
+        /// Who.
+        member: MemberId,
+        /// The answer.
+        bytes: Vec<u8>,
+    },
+    /// Nobody is waited for any more: all are there, or its lifetime is over.
+    Over {
+        /// The message.
+        message: MessageId,
+        /// Who is lacking.
+        lacking: Vec<MemberId>,
+    },
+}
+
+/// A member from whom something is awaited.
+#[derive(Debug)]
+struct Awaited {
+    answer: Option<Decoder>,
+    /// The greatest number of a symbol that came.
+    greatest: u16,
+    /// When its answer should be there, and is asked for if it is not.
+    due: Nanos,
+    /// How often it was asked and nothing came.
+    vain: u32,
+}
+
+/// A message on its way.
+#[derive(Debug)]
+struct Sending {
+    encoder: Encoder,
+    bytes: u16,
+    wanted: Wanted,
+    slot: Nanos,
+    next: u16,
+    /// Symbols of this burst that are still to go.
+    left: u16,
+    /// Symbols that members have said to lack since the burst began.
+    more: u16,
+    awaited: BTreeMap<u16, Awaited>,
+    /// Whose slots are in whose place of the order, set when the first burst is over.
+    slots_at: Option<Nanos>,
+    turn: u8,
+    ask_at: Nanos,
+    until: Option<Nanos>,
+}
+
+impl Sending {
+    /// The share of the channel that slots leave at `now`.
+    fn spare(&self, now: Nanos, settings: &FecSettings, members: usize, code: usize) -> f64 {
+        let slots = self.slot * members as Nanos;
+        if self.slots_at.is_none_or(|at| now > at + slots) || self.slot == 0 {
+            return 1.0;
+        }
+        let symbol = settings.symbol(code).max(1);
+        let used = match self.wanted {
+            Wanted::Answers => {
+                let burst = settings.answer_burst(super::symbols(settings.answer, symbol));
+                f64::from(burst) * settings.airtime(settings.datagram) as f64
+            }
+            Wanted::Acknowledgements => settings.airtime(super::HEADER + code) as f64,
+        };
+        (1.0 - used / self.slot as f64).clamp(0.05, 1.0)
+    }
+}
+
+/// Copies of what is asked: it is short, and what is not heard costs a turn.
+const COPIES: usize = 2;
+/// Copies of who is done.
+const LAST_COPIES: usize = 3;
+/// Messages that are over of which it is still said whose answers are there.
+const REMEMBERED: usize = 16;
+
+/// The hub of a group.
+#[derive(Debug)]
+pub struct FecHub {
+    settings: FecSettings,
+    own: Keys,
+    members: Vec<Keys>,
+    sending: BTreeMap<MessageId, Sending>,
+    /// Whose answers were there when messages were over.
+    over: VecDeque<(MessageId, Vec<u8>)>,
+    control: VecDeque<Frame>,
+    newest: MessageId,
+    next_at: Nanos,
+    events: Vec<HubEvent>,
+    /// Symbols of answers that came, and that did not.
+    seen: Vec<(u32, u32)>,
+}
+
+impl FecHub {
+    /// A hub with the keys of what it sends, and of what each member does.
+    pub fn new(settings: FecSettings, own: Keys, members: Vec<Keys>) -> Self {
+        Self {
+            settings,
+            own,
+            members,
+            sending: BTreeMap::new(),
+            over: VecDeque::new(),
+            control: VecDeque::new(),
+            newest: 0,
+            next_at: 0,
+            events: Vec::new(),
+            seen: Vec::new(),
+        }
+    }
+
+    /// How it paces itself from now on; messages that are under way keep their symbols.
+    pub fn settings(&mut self) -> &mut FecSettings {
+        &mut self.settings
+    }
+
+    /// Sends a message to these members; all have slots if most are meant.
+    ///
+    /// # Errors
+    /// When it is too long, or frames have no room.
+    pub fn send(
+        &mut self,
+        message: MessageId,
+        bytes: &[u8],
+        wanted: Wanted,
+        to: &[MemberId],
+        until: Option<Nanos>,
+    ) -> Result<(), Refused> {
+        let code = self.own.code_len();
+        let symbol = self.settings.symbol(code);
+        if symbol == 0 {
+            return Err(Refused::Small(self.settings.datagram));
+        }
+        let members = self.members.len();
+        let known =
+            |member: &MemberId| u16::try_from(*member).ok().filter(|m| usize::from(*m) < members);
+        let awaited: BTreeMap<u16, Awaited> = to
+            .iter()
+            .filter_map(known)
+            .map(|member| (member, Awaited { answer: None, greatest: 0, due: 0, vain: 0 }))
+            .collect();
+        let slotted = 2 * awaited.len() >= self.members.len();
+        let slot = if slotted { self.settings.slot(wanted, code) } else { 0 };
+        let schedule = Schedule {
+            wanted,
+            slot_us: u32::try_from(slot / 1_000).unwrap_or(u32::MAX),
+            loss: (self.settings.loss.clamp(0.0, 1.0) * 255.0).round() as u8,
+        };
+        let whole = [&schedule.encode()[..], bytes].concat();
+        let encoder = Encoder::new(&whole, symbol)?;
+        let left = self.settings.first_burst(encoder.symbols(), awaited.len());
+        let bytes = u16::try_from(whole.len()).unwrap_or(u16::MAX);
+        let sending = Sending {
+            encoder,
+            bytes,
+            wanted,
+            slot: Nanos::from(schedule.slot_us) * 1_000,
+            next: 0,
+            left,
+            more: 0,
+            awaited,
+            slots_at: None,
+            turn: 0,
+            ask_at: 0,
+            until,
+        };
+        self.newest = self.newest.max(message);
+        self.sending.insert(message, sending);
+        Ok(())
+    }
+
+    /// Takes what came from somebody who says to be a member.
+    pub fn receive(&mut self, bytes: &[u8], now: Nanos) {
+        let Some(member) = Frame::member(bytes) else { return };
+        let Some(keys) = self.members.get(usize::from(member)) else { return };
+        let Some(frame) = keys.check(bytes).and_then(Frame::decode) else { return };
+        let message = widen(frame.message(), self.newest);
+        match frame {
+            Frame::Up { member, symbol, bytes, data, .. } => {
+                self.up(message, member, symbol, usize::from(bytes), &data, now);
+            }
+            Frame::Lack { member, symbols: 0, .. } => self.acknowledged(message, member),
+            Frame::Lack { member, symbols, .. } => self.lacks(message, member, symbols),
+            Frame::Down { .. } | Frame::Want { .. } | Frame::Had { .. } => {}
+        }
+    }
+
+    fn up(
+        &mut self,
+        message: MessageId,
+        member: u16,
+        symbol: u16,
+        bytes: usize,
+        data: &[u8],
+        now: Nanos,
+    ) {
+        let Some(sending) = self.sending.get_mut(&message) else { return self.say_over(message) };
+        if sending.wanted != Wanted::Answers {
+            return;
+        }
+        let Some(awaited) = sending.awaited.get_mut(&member) else { return };
+        awaited.vain = 0;
+        awaited.greatest = awaited.greatest.max(symbol);
+        // While its answer comes it is not asked for more.
+        let patience =
+            self.settings.round_trip / 2 + 4 * self.settings.airtime(self.settings.datagram);
+        awaited.due = awaited.due.max(now + patience);
+        if awaited.answer.as_ref().is_none_or(|answer| !answer.fits(bytes, data.len())) {
+            // Another shape than before: its sender has restarted.
+            awaited.answer = Decoder::new(bytes, data.len()).ok();
+        }
+        let Some(whole) = awaited.answer.as_mut().and_then(|answer| answer.add(symbol, data))
+        else {
+            return;
+        };
+        if let Some(Awaited { answer: Some(answer), greatest, .. }) =
+            sending.awaited.remove(&member)
+        {
+            let came = answer.had() as u32;
+            self.seen.push((came, (u32::from(greatest) + 1).saturating_sub(came)));
+        }
+        let member = MemberId::from(member);
+        self.events.push(HubEvent::Answered { message, member, bytes: whole });
+    }
+
+    /// Somebody has not heard that a message is over.
+    fn say_over(&mut self, message: MessageId) {
+        let known = self.over.iter().find(|(over, _)| *over == message);
+        if self.control.is_empty()
+            && let Some((_, members)) = known
+        {
+            let frames = had(message, members, self.had_room());
+            self.control.extend(frames);
+        }
+    }
+
+    /// Bytes of members in a frame that says whose answers are there.
+    fn had_room(&self) -> usize {
+        self.settings.datagram.saturating_sub(5 + self.own.code_len()).max(1)
+    }
+
+    fn acknowledged(&mut self, message: MessageId, member: u16) {
+        let Some(sending) = self.sending.get_mut(&message) else { return };
+        if sending.wanted == Wanted::Acknowledgements && sending.awaited.remove(&member).is_some() {
+            let member = MemberId::from(member);
+            self.events.push(HubEvent::Acknowledged { message, member });
+        }
+    }
+
+    fn lacks(&mut self, message: MessageId, member: u16, symbols: u8) {
+        let Some(sending) = self.sending.get_mut(&message) else { return };
+        if !sending.awaited.contains_key(&member) {
+            return;
+        }
+        let lacks = usize::from(symbols).min(sending.encoder.symbols());
+        sending.more = sending.more.max(self.settings.enough(lacks));
+    }
+
+    /// The next datagram for the group at `now`, if one may go; when to look again.
+    pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+        self.finish(now);
+        self.ask(now);
+        if self.next_at > now {
+            return (None, Some(self.next_at));
+        }
+        let Some(frame) = self.control.pop_front().or_else(|| self.symbol(now)) else {
+            return (None, self.look_again());
+        };
+        let mut bytes = frame.encode();
+        self.own.sign(&mut bytes);
+        let behind = self.settings.airtime(self.settings.datagram);
+        self.next_at =
+            self.next_at.max(now.saturating_sub(behind)) + self.settings.airtime(bytes.len());
+        (Some(bytes), Some(self.next_at))
+    }
+
+    /// A symbol of the oldest message that has some to send.
+    fn symbol(&mut self, now: Nanos) -> Option<Frame> {
+        let sent = |sending: &Sending| sending.left > 0 || sending.more > 0;
+        let (message, sending) = self.sending.iter_mut().find(|(_, sending)| sent(sending))?;
+        if sending.left == 0 {
+            sending.left = std::mem::take(&mut sending.more);
+        }
+        sending.left -= 1;
+        let symbol = sending.next;
+        sending.next = sending.next.wrapping_add(1);
+        let left = u8::try_from(sending.left).unwrap_or(u8::MAX);
+        if sending.left == 0 {
+            // What was said to lack while this was sent may be on its way already.
+            sending.more = 0;
+            let over = now + self.settings.airtime(self.settings.datagram);
+            let members = self.members.len() as u16;
+            let grace =
+                self.settings.round_trip + self.settings.airtime(self.settings.datagram) * 8;
+            if sending.slots_at.is_none() {
+                sending.slots_at = Some(over);
+                sending.ask_at = over + grace;
+                for (member, awaited) in &mut sending.awaited {
+                    let place = Nanos::from(rank(*member, members, *message)) + 1;
+                    awaited.due = over + place * sending.slot + grace;
+                }
+            }
+        }
+        let data = sending.encoder.symbol(symbol);
+        Some(Frame::Down { message: *message as u16, symbol, bytes: sending.bytes, left, data })
+    }
+
+    /// Asks for what should be there.
+    fn ask(&mut self, now: Nanos) {
+        let frame = self.settings.airtime(self.settings.datagram);
+        let room = self.settings.datagram.saturating_sub(4 + self.own.code_len()) / 3;
+        let settings = self.settings;
+        for (message, sending) in &mut self.sending {
+            if sending.slots_at.is_none() || sending.left > 0 || sending.ask_at > now {
+                continue;
+            }
+            let mut late: Vec<(u32, u16)> = sending
+                .awaited
+                .iter()
+                .filter(|(_, awaited)| awaited.due <= now)
+                .map(|(member, awaited)| (awaited.vain, *member))
+                .collect();
+            // Those first who were last heard of.
+            late.sort_unstable();
+            late.truncate(room.max(1));
+            if late.is_empty() {
+                continue;
+            }
+            sending.turn = sending.turn.wrapping_add(1);
+            // While others have their slots, what is asked for takes what they leave.
+            let spare = sending.spare(now, &settings, self.members.len(), self.own.code_len());
+            let mut asked = 0.0;
+            let mut wants = Vec::new();
+            let answer = settings.symbol(self.own.code_len()).max(1);
+            for (_, member) in &late {
+                let Some(awaited) = sending.awaited.get_mut(member) else { continue };
+                // What was asked in vain was too little, or not heard.
+                let symbols = match &awaited.answer {
+                    Some(decoder) => (decoder.lacks() + awaited.vain as usize / 2).min(254) as u8,
+                    None => u8::MAX,
+                };
+                let frames = match (sending.wanted, symbols) {
+                    (Wanted::Acknowledgements, _) => 1,
+                    (Wanted::Answers, u8::MAX) => {
+                        settings.answer_burst(super::symbols(settings.answer, answer))
+                    }
+                    (Wanted::Answers, lacking) => settings.repair(usize::from(lacking)),
+                };
+                asked += f64::from(frames) * frame as f64 / spare;
+                awaited.vain += 1;
+                wants.push(Want { member: *member, symbols });
+            }
+            let copies = frame * (4 + COPIES as Nanos);
+            let answered = now + settings.round_trip * 5 / 4 + copies + asked as Nanos;
+            for (vain, member) in late {
+                if let Some(awaited) = sending.awaited.get_mut(&member) {
+                    // Who is asked in vain again and again is asked less often.
+                    awaited.due = answered + settings.round_trip * Nanos::from(vain.min(20));
+                }
+            }
+            // Some at a time, so that what asks takes little of the channel.
+            let some = if spare < 1.0 { 4 * sending.slot } else { 0 };
+            sending.ask_at = now + (asked as Nanos).max(settings.round_trip).max(some);
+            let want = Frame::Want { message: *message as u16, turn: sending.turn, wants };
+            self.control.extend(std::iter::repeat_n(want, COPIES));
+        }
+    }
+
+    /// Ends messages that all have, or whose time is over.
+    fn finish(&mut self, now: Nanos) {
+        let over = |sending: &Sending| {
+            sending.awaited.is_empty() || sending.until.is_some_and(|until| until <= now)
+        };
+        let done: Vec<MessageId> =
+            self.sending.iter().filter(|(_, sending)| over(sending)).map(|(id, _)| *id).collect();
+        for message in done {
+            let Some(sending) = self.sending.remove(&message) else { continue };
+            let mut members = vec![0xff; self.members.len().div_ceil(8)];
+            for member in sending.awaited.keys() {
+                if let Some(byte) = members.get_mut(usize::from(member / 8)) {
+                    *byte &= !(1 << (member % 8));
+                }
+            }
+            let frames = had(message, &members, self.had_room());
+            self.control.extend((0..LAST_COPIES).flat_map(|_| frames.iter().cloned()));
+            let lacking = sending.awaited.keys().map(|member| MemberId::from(*member)).collect();
+            self.events.push(HubEvent::Over { message, lacking });
+            self.over.push_back((message, members));
+            if self.over.len() > REMEMBERED {
+                self.over.pop_front();
+            }
+        }
+    }
+
+    fn look_again(&self) -> Option<Nanos> {
+        let sending = self.sending.values();
+        let times = sending.flat_map(|sending| {
+            let late = sending.awaited.values().map(|awaited| awaited.due).min();
+            let ask = late.map(|late| late.max(sending.ask_at));
+            [ask.filter(|_| sending.slots_at.is_some()), sending.until]
+        });
+        times.flatten().min()
+    }
+
+    /// What became of messages since the last time it was asked.
+    pub fn take_events(&mut self) -> Vec<HubEvent> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// How many symbols of each answer came and how many did not, since the last time.
+    pub fn take_seen(&mut self) -> Vec<(u32, u32)> {
+        std::mem::take(&mut self.seen)
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.sending.is_empty() && self.control.is_empty()
+    }
+}
+
+/// The frames that say whose answers are there, `room` bytes of members each.
+fn had(message: MessageId, members: &[u8], room: usize) -> Vec<Frame> {
+    let parts = members.chunks(room).enumerate();
+    parts
+        .map(|(place, part)| {
+            let first = u16::try_from(place * room * 8).unwrap_or(u16::MAX);
+            Frame::Had { message: message as u16, first, members: part.to_vec() }
+        })
+        .collect()
+}

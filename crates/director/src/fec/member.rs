@@ -1,0 +1,289 @@
+//! The members' side of `multicast-fec`.
+
+use super::answer::Answer;
+use super::code::{Decoder, Refused};
+use super::frame::{Frame, Want, widen};
+use super::plan::{FecSettings, Schedule, Wanted, rank};
+use crate::Nanos;
+use crate::keys::Keys;
+use crate::switch::MessageId;
+use crate::window::Window;
+use std::collections::BTreeMap;
+
+/// Messages of which something is kept at most; older ones give way.
+const MOST_OPEN: usize = 32;
+/// What is lacking is said so often in vain before a message is given up.
+const MOST_TRIES: u32 = 12;
+/// A message of which nothing at all is there lacks so many: nobody knows how many.
+const ALL: u8 = 255;
+
+/// A message of which not all is there.
+#[derive(Debug)]
+struct Hearing {
+    decoder: Option<Decoder>,
+    /// When to say what is lacking, unless more comes before.
+    lack_at: Nanos,
+    tries: u32,
+}
+
+/// A message that is there, and how it is answered.
+#[derive(Debug)]
+struct Heard {
+    schedule: Schedule,
+    /// When the first member's slot begins.
+    slots_at: Nanos,
+    answer: Option<Answer>,
+}
+
+/// A member of a group.
+#[derive(Debug)]
+pub struct FecMember {
+    settings: FecSettings,
+    number: u16,
+    members: u16,
+    own: Keys,
+    hub: Keys,
+    hearing: BTreeMap<MessageId, Hearing>,
+    heard: BTreeMap<MessageId, Heard>,
+    had: Window,
+    newest: MessageId,
+    next_at: Nanos,
+    state: u64,
+}
+
+impl FecMember {
+    /// The member of this number, of so many; `own` and `hub` are the keys of what it and
+    /// the hub send. What chance decides comes from `seed`.
+    pub fn new(
+        settings: FecSettings,
+        (number, members): (u16, u16),
+        (own, hub): (Keys, Keys),
+        seed: u64,
+    ) -> Self {
+        Self {
+            settings,
+            number,
+            members,
+            own,
+            hub,
+            hearing: BTreeMap::new(),
+            heard: BTreeMap::new(),
+            had: Window::new(1 << 14),
+            newest: 0,
+            next_at: 0,
+            state: seed ^ (u64::from(number) << 32) ^ 0x9E37_79B9_7F4A_7C15,
+        }
+    }
+
+    /// A number from 0 to below 1 (xorshift64*, Marsaglia and Vigna).
+    fn draw(&mut self) -> f64 {
+        self.state ^= self.state >> 12;
+        self.state ^= self.state << 25;
+        self.state ^= self.state >> 27;
+        (self.state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn frame_time(&self) -> Nanos {
+        self.settings.airtime(self.settings.datagram)
+    }
+
+    /// Takes what came by multicast: a message, if it is whole with it.
+    pub fn receive(&mut self, bytes: &[u8], now: Nanos) -> Option<(MessageId, Vec<u8>)> {
+        let frame = Frame::decode(self.hub.check(bytes)?)?;
+        let message = widen(frame.message(), self.newest);
+        match frame {
+            Frame::Down { symbol, bytes, left, data, .. } => {
+                self.down(message, symbol, usize::from(bytes), left, &data, now)
+            }
+            Frame::Want { turn, wants, .. } => {
+                self.want(message, turn, &wants, now);
+                None
+            }
+            Frame::Had { first, members, .. } => {
+                let place = self.number.checked_sub(first).map(usize::from);
+                let byte = place.and_then(|place| members.get(place / 8));
+                if place.zip(byte).is_some_and(|(place, byte)| byte & (1 << (place % 8)) != 0)
+                    && let Some(heard) = self.heard.get_mut(&message)
+                {
+                    heard.answer = None;
+                }
+                None
+            }
+            // These go to the hub.
+            Frame::Up { .. } | Frame::Lack { .. } => None,
+        }
+    }
+
+    fn down(
+        &mut self,
+        message: MessageId,
+        symbol: u16,
+        bytes: usize,
+        left: u8,
+        data: &[u8],
+        now: Nanos,
+    ) -> Option<(MessageId, Vec<u8>)> {
+        if self.had.has(message) {
+            return None;
+        }
+        self.newest = self.newest.max(message);
+        let burst_ends = now + Nanos::from(left) * self.frame_time();
+        let lack_at = burst_ends + self.backoff(0);
+        let fresh = Hearing { decoder: None, lack_at, tries: 0 };
+        self.hearing.entry(message).or_insert(fresh);
+        if self.hearing.len() > MOST_OPEN {
+            self.hearing.pop_first();
+        }
+        let hearing = self.hearing.get_mut(&message)?;
+        // More is coming: silence until it is over, and then only if it was not enough.
+        hearing.lack_at = lack_at;
+        hearing.tries = 0;
+        if hearing.decoder.is_none() {
+            hearing.decoder = Decoder::new(bytes, data.len()).ok();
+        }
+        let decoder = hearing.decoder.as_mut()?;
+        if !decoder.fits(bytes, data.len()) {
+            return None;
+        }
+        let whole = decoder.add(symbol, data)?;
+        self.hearing.remove(&message);
+        self.had.insert(message);
+        let (schedule, rest) = Schedule::decode(&whole)?;
+        let slots_at = burst_ends.max(now);
+        let mut heard = Heard { schedule, slots_at, answer: None };
+        if schedule.wanted == Wanted::Acknowledgements {
+            heard.answer = Some(Answer::acknowledgement(self.slot(&heard, message)));
+        }
+        self.heard.insert(message, heard);
+        if self.heard.len() > MOST_OPEN {
+            self.heard.pop_first();
+        }
+        Some((message, rest.to_vec()))
+    }
+
+    /// When this member's slot for a message begins; never unasked where there are none.
+    fn slot(&self, heard: &Heard, message: MessageId) -> Nanos {
+        if heard.schedule.slot_us == 0 {
+            return Nanos::MAX;
+        }
+        let rank = Nanos::from(rank(self.number, self.members, message));
+        heard.slots_at + rank * Nanos::from(heard.schedule.slot_us) * 1_000
+    }
+
+    /// How long to listen before saying what is lacking, doubled with each try. Drawn so
+    /// that of a large group few speak early and the others hear of it (the truncated
+    /// exponential distribution of RFC 5401, 3.2.2).
+    fn backoff(&mut self, tries: u32) -> Nanos {
+        let most = self.settings.round_trip.max(8 * self.frame_time()) as f64;
+        let lambda = f64::from(self.members.max(1)).ln() + 1.0;
+        let spread = lambda.exp() - 1.0;
+        let wait = most / lambda * (self.draw() * spread + 1.0).ln();
+        (Nanos::from(2_u8) * self.frame_time() + wait as Nanos) << tries.min(6)
+    }
+
+    /// Answers a message that has come; `false` if it does not wait for an answer.
+    ///
+    /// # Errors
+    /// When the answer is too long.
+    pub fn answer(
+        &mut self,
+        message: MessageId,
+        bytes: &[u8],
+        now: Nanos,
+    ) -> Result<bool, Refused> {
+        let symbol = self.settings.symbol(self.own.code_len());
+        if symbol == 0 {
+            return Err(Refused::Small(self.settings.datagram));
+        }
+        let Some(heard) = self.heard.get(&message) else { return Ok(false) };
+        if heard.schedule.wanted != Wanted::Answers || heard.answer.is_some() {
+            return Ok(false);
+        }
+        let at = self.slot(heard, message).max(now);
+        let loss = f64::from(heard.schedule.loss) / 255.0;
+        let seen = FecSettings { loss, ..self.settings };
+        let mut answer = Answer::new(bytes, symbol)?;
+        answer.grant(at, seen.answer_burst(answer.symbols()));
+        if let Some(heard) = self.heard.get_mut(&message) {
+            heard.answer = Some(answer);
+        }
+        Ok(true)
+    }
+
+    /// The hub asks. Members answer in the order in which they are asked, each when those
+    /// before it should be done.
+    fn want(&mut self, message: MessageId, turn: u8, wants: &[Want], now: Nanos) {
+        let Some(place) = wants.iter().position(|want| want.member == self.number) else { return };
+        if !self.had.has(message) {
+            // Asked for an answer to what is not there.
+            self.newest = self.newest.max(message);
+            let lack = Hearing { decoder: None, lack_at: now, tries: 0 };
+            let hearing = self.hearing.entry(message).or_insert(lack);
+            hearing.lack_at = hearing.lack_at.min(now + 1);
+            return;
+        }
+        let frame = self.frame_time();
+        let Some(heard) = self.heard.get_mut(&message) else { return };
+        let loss = f64::from(heard.schedule.loss) / 255.0;
+        let seen = FecSettings { loss, ..self.settings };
+        let Some(answer) = &mut heard.answer else { return };
+        let symbols = answer.symbols();
+        let frames = |want: &Want| match (want.symbols, symbols) {
+            (_, 0) => 1,
+            (ALL, symbols) => seen.answer_burst(symbols),
+            (lacking, _) => seen.repair(usize::from(lacking)),
+        };
+        let before: Nanos = wants[..place].iter().map(|want| Nanos::from(frames(want))).sum();
+        answer.want(turn, frames(&wants[place]), now + before * frame);
+    }
+
+    /// The next datagram for the hub at `now`, if one may go; when to look again.
+    pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+        let Some((at, message, lacks)) = self.next() else { return (None, None) };
+        let at = at.max(self.next_at);
+        if at > now {
+            return (None, Some(at));
+        }
+        let low = message as u16;
+        let frame = if lacks {
+            self.lack(message, now)
+        } else {
+            let answer = self.heard.get_mut(&message).and_then(|heard| heard.answer.as_mut());
+            answer.and_then(|answer| answer.take(low, self.number))
+        };
+        let Some(frame) = frame else { return (None, Some(now)) };
+        let mut bytes = frame.encode();
+        self.own.sign(&mut bytes);
+        // Never later than the pace for having been woken late, unless by far.
+        let behind = self.frame_time();
+        self.next_at =
+            self.next_at.max(now.saturating_sub(behind)) + self.settings.airtime(bytes.len());
+        (Some(bytes), Some(self.next_at))
+    }
+
+    /// What is due first: when, for which message, and whether it is to say what it lacks.
+    fn next(&self) -> Option<(Nanos, MessageId, bool)> {
+        let lacks = self.hearing.iter().map(|(id, hearing)| (hearing.lack_at, *id, true));
+        let answers = self.heard.iter().filter_map(|(id, heard)| {
+            let at = heard.answer.as_ref()?.next_at()?;
+            (at != Nanos::MAX).then_some((at, *id, false))
+        });
+        lacks.chain(answers).min()
+    }
+
+    fn lack(&mut self, message: MessageId, now: Nanos) -> Option<Frame> {
+        let tries = self.hearing.get(&message)?.tries + 1;
+        if tries > MOST_TRIES {
+            // Whoever sent it has gone.
+            self.hearing.remove(&message);
+            return None;
+        }
+        let wait = self.settings.round_trip + self.backoff(tries);
+        let hearing = self.hearing.get_mut(&message)?;
+        hearing.tries = tries;
+        hearing.lack_at = now + wait;
+        let lacks = hearing.decoder.as_ref().map_or(usize::from(ALL), Decoder::lacks);
+        let symbols = u8::try_from(lacks.min(usize::from(ALL))).unwrap_or(ALL);
+        Some(Frame::Lack { message: message as u16, member: self.number, symbols })
+    }
+}

@@ -1,0 +1,203 @@
+//! How much is sent when: bursts, slots, and the pace.
+
+use super::code::symbols;
+use super::frame::HEADER;
+use crate::Nanos;
+use crate::bound::frames_for_all;
+
+/// How a group paces itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FecSettings {
+    /// Bytes of a datagram at most.
+    pub datagram: usize,
+    /// Bytes on the air that go with a datagram: the headers below.
+    pub below: usize,
+    /// What the channel that all share carries, in bit/s.
+    pub rate_bit_s: f64,
+    /// The share of frames that a receiver is thought to lose, 0 to 1.
+    pub loss: f64,
+    /// A round trip without waiting, in ns.
+    pub round_trip: Nanos,
+    /// Bytes of an answer, as far as is known.
+    pub answer: usize,
+}
+
+impl Default for FecSettings {
+    fn default() -> Self {
+        Self {
+            datagram: 1_200,
+            below: 42,
+            rate_bit_s: 10e6,
+            loss: 0.02,
+            round_trip: 50_000_000,
+            answer: 100,
+        }
+    }
+}
+
+/// More loss than this is not made up for in advance.
+const MOST_LOSS: f64 = 0.9;
+/// So much longer than an answer takes on average is a member's slot: repairs of others
+/// and what the hub asks have to pass too.
+const ROOM: f64 = 1.03;
+/// So many standard deviations less than it takes on average is sent unasked: what is
+/// missing is asked for exactly, what is too much is lost.
+const LESS: f64 = 0.8;
+
+impl FecSettings {
+    fn loss(&self) -> f64 {
+        self.loss.clamp(0.0, MOST_LOSS)
+    }
+
+    /// How long `bytes` in a datagram are on the air, in ns.
+    pub fn airtime(&self, bytes: usize) -> Nanos {
+        ((bytes + self.below) as f64 * 8e9 / self.rate_bit_s.max(1.0)).ceil() as Nanos
+    }
+
+    /// Bytes of a symbol, with `code` bytes after each frame; 0 if there is no room.
+    pub fn symbol(&self, code: usize) -> usize {
+        self.datagram.saturating_sub(HEADER + code)
+    }
+
+    /// Symbols that the hub sends at first: all of `members` have the message with them
+    /// with an even chance.
+    pub fn first_burst(&self, symbols: usize, members: usize) -> u16 {
+        to_u16(frames_for_all(symbols as u64, members as u64, self.loss(), 0.5))
+    }
+
+    /// Symbols that bring so many to somebody on average.
+    pub fn enough(&self, symbols: usize) -> u16 {
+        to_u16((symbols as f64 / (1.0 - self.loss())).ceil() as u64)
+    }
+
+    /// Symbols that a member sends for so many that it is asked for: fewer than it may take
+    /// cost another turn, more cost the channel.
+    pub fn repair(&self, symbols: usize) -> u16 {
+        to_u16((symbols as f64 / (1.0 - self.loss())).round() as u64)
+    }
+
+    /// Symbols that a member sends unasked for an answer of so many.
+    pub fn answer_burst(&self, symbols: usize) -> u16 {
+        let (needed, loss) = (symbols as f64, self.loss());
+        let deviation = (needed * loss).sqrt() / (1.0 - loss);
+        to_u16((needed / (1.0 - loss) - LESS * deviation).floor().max(needed) as u64)
+    }
+
+    /// A member's slot, in ns.
+    pub fn slot(&self, wanted: Wanted, code: usize) -> Nanos {
+        let symbol = self.symbol(code).max(1);
+        let (frames, each) = match wanted {
+            Wanted::Answers => (symbols(self.answer, symbol), self.airtime(self.datagram)),
+            Wanted::Acknowledgements => (1, self.airtime(HEADER + code)),
+        };
+        (frames as f64 / (1.0 - self.loss()) * each as f64 * ROOM).ceil() as Nanos
+    }
+}
+
+fn to_u16(number: u64) -> u16 {
+    u16::try_from(number).unwrap_or(u16::MAX)
+}
+
+/// What members send back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// That they have the message.
+    Acknowledgements,
+    /// An answer each, which says that too.
+    Answers,
+}
+
+/// What goes before a message: how it is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Schedule {
+    /// What is sent back.
+    pub wanted: Wanted,
+    /// A member's slot in us; 0 when members wait to be asked.
+    pub slot_us: u32,
+    /// Loss on the way back as the hub sees it, in 255ths.
+    pub loss: u8,
+}
+
+impl Schedule {
+    /// Bytes before a message.
+    pub const LENGTH: usize = 6;
+
+    /// As it goes before a message.
+    pub fn encode(&self) -> [u8; Self::LENGTH] {
+        let [a, b, c, d] = self.slot_us.to_be_bytes();
+        [u8::from(self.wanted == Wanted::Answers), a, b, c, d, self.loss]
+    }
+
+    /// The schedule and the message after it.
+    pub fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let ([wanted, a, b, c, d, loss], rest) = bytes.split_first_chunk()?;
+        let wanted = match wanted {
+            0 => Wanted::Acknowledgements,
+            1 => Wanted::Answers,
+            _ => return None,
+        };
+        let slot_us = u32::from_be_bytes([*a, *b, *c, *d]);
+        Some((Self { wanted, slot_us, loss: *loss }, rest))
+    }
+}
+
+/// The slot that a member has for a message: another with each message, so that it is not
+/// always the same who is last.
+pub fn rank(member: u16, members: u16, message: u64) -> u16 {
+    let members = u64::from(members.max(1));
+    let turn = (message % members).wrapping_mul(0x9E37_79B9) % members;
+    ((u64::from(member) + turn) % members) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// 127-byte frames at 250 kbit/s, of which 30 % are lost.
+    pub(crate) fn physical() -> FecSettings {
+        FecSettings {
+            datagram: 85,
+            below: 42,
+            rate_bit_s: 250_000.0,
+            loss: 0.3,
+            round_trip: 60_000_000,
+            answer: 1_699,
+        }
+    }
+
+    #[test]
+    fn bursts_are_about_what_it_takes() {
+        let settings = physical();
+        assert_eq!(settings.airtime(85), 4_064_000);
+        assert_eq!(settings.symbol(4), 72);
+        let burst = settings.first_burst(24, 300);
+        assert!((45..55).contains(&burst), "{burst}");
+        assert_eq!(settings.enough(24), 35);
+        assert_eq!((settings.answer_burst(24), settings.repair(1), settings.repair(2)), (31, 1, 3));
+        let quiet = FecSettings { loss: 0.0, ..settings };
+        assert_eq!((quiet.first_burst(24, 300), quiet.answer_burst(24)), (24, 24));
+        let dead = FecSettings { loss: 1.0, ..settings };
+        assert!(dead.first_burst(24, 300) < 1_000);
+    }
+
+    #[test]
+    fn each_has_a_slot_of_its_own_and_another_next_time() {
+        for (members, message) in [(1, 0), (300, 0), (300, 7), (17, 1 << 40)] {
+            let ranks: BTreeSet<u16> =
+                (0..members).map(|member| rank(member, members, message)).collect();
+            assert_eq!(ranks.len(), usize::from(members));
+            assert!(ranks.into_iter().all(|rank| rank < members));
+        }
+        assert_ne!(rank(3, 300, 1), rank(3, 300, 2));
+    }
+
+    #[test]
+    fn schedules_read_back() {
+        let schedule = Schedule { wanted: Wanted::Answers, slot_us: 146_000, loss: 77 };
+        let bytes = [&schedule.encode()[..], b"rest"].concat();
+        assert_eq!(Schedule::decode(&bytes), Some((schedule, &b"rest"[..])));
+        assert_eq!(Schedule::decode(&[9; 6]), None);
+        assert_eq!(Schedule::decode(&[0; 5]), None);
+    }
+}

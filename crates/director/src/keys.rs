@@ -1,0 +1,326 @@
+//! A session's keys and what they protect: messages by AEAD, frames of coded messages by a
+//! short code.
+//!
+//! From a pre-shared key (or one exported from TLS) each sender has a key of its own for
+//! each use and epoch, by HKDF (RFC 5869), so that a number names a nonce once: a message
+//! that is sent again in another epoch is sealed with another key, and a member that has
+//! started anew has other keys than before. A message's seal also covers session, epoch,
+//! sender and number, so none passes for another.
+
+use crate::switch::MessageId;
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use ring::{hkdf, hmac};
+use std::fmt;
+
+/// Bytes that a seal adds.
+pub const SEAL: usize = 16;
+/// Bytes of a frame's code: as the shortest of IEEE 802.15.4 (MIC-32). It keeps strangers'
+/// frames from spoiling a message; the seal of the whole message is what authenticates it.
+pub const CODE: usize = 4;
+/// Bytes of a pre-shared key at least.
+pub const LEAST_KEY: usize = 16;
+
+/// Who has sealed a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Party {
+    /// The one whom all members know.
+    Hub,
+    /// A member, by its number.
+    Member(u16),
+}
+
+impl Party {
+    fn number(self) -> u32 {
+        match self {
+            Self::Hub => 0,
+            Self::Member(number) => u32::from(number) + 1,
+        }
+    }
+}
+
+/// What keys are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// Messages and answers.
+    Message,
+    /// That a message is there.
+    Acknowledgement,
+    /// What ends agree on.
+    Control,
+    /// Frames of coded messages.
+    Frame,
+}
+
+impl Use {
+    fn label(self) -> &'static [u8] {
+        match self {
+            Self::Message => b"director 1 message",
+            Self::Acknowledgement => b"director 1 acknowledgement",
+            Self::Control => b"director 1 control",
+            Self::Frame => b"director 1 frame",
+        }
+    }
+}
+
+/// Why there are no keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a key of {0} bytes is too short: {LEAST_KEY} at least, drawn at random")]
+pub struct ShortKey(usize);
+
+/// The root of a session's keys, or none: security is on unless it is turned off by name.
+#[derive(Clone)]
+pub struct Root {
+    session: u64,
+    secret: Option<hkdf::Prk>,
+}
+
+impl fmt::Debug for Root {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.secret.is_some() { "keyed" } else { "insecure" };
+        write!(f, "Root({kind}, session {})", self.session)
+    }
+}
+
+/// A length for HKDF.
+struct Length(usize);
+
+impl hkdf::KeyType for Length {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
+impl Root {
+    /// From a key that both ends have, for a session of this number.
+    ///
+    /// # Errors
+    /// When it is shorter than 16 bytes.
+    pub fn new(key: &[u8], session: u64) -> Result<Self, ShortKey> {
+        if key.len() < LEAST_KEY {
+            return Err(ShortKey(key.len()));
+        }
+        let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, &session.to_be_bytes());
+        Ok(Self { session, secret: Some(salt.extract(key)) })
+    }
+
+    /// Without any: whoever is on the way can read and forge all of it.
+    pub fn insecure(session: u64) -> Self {
+        Self { session, secret: None }
+    }
+
+    /// The session that they are of.
+    pub fn session(&self) -> u64 {
+        self.session
+    }
+
+    /// Bytes that a seal adds here.
+    pub fn seal_len(&self) -> usize {
+        if self.secret.is_some() { SEAL } else { 0 }
+    }
+
+    /// Bytes that a frame's code adds here.
+    pub fn code_len(&self) -> usize {
+        if self.secret.is_some() { CODE } else { 0 }
+    }
+
+    fn derive(&self, what: &[u8], scope: &Scope) -> Option<[u8; 32]> {
+        let secret = self.secret.as_ref()?;
+        let numbers =
+            [scope.epoch, scope.from.number(), scope.incarnation].map(u32::to_be_bytes).concat();
+        let mut key = [0; 32];
+        secret.expand(&[what, &numbers], Length(32)).ok()?.fill(&mut key).ok()?;
+        Some(key)
+    }
+
+    /// The keys of what is sent in a scope.
+    pub fn keys(&self, scope: Scope) -> Keys {
+        let key = self.derive(scope.purpose.label(), &scope);
+        let seal = key
+            .and_then(|key| UnboundKey::new(&CHACHA20_POLY1305, &key).ok().map(LessSafeKey::new));
+        // One key serves one of the two: a scope is for frames or for what is sealed.
+        let code = key.map(|key| hmac::Key::new(hmac::HMAC_SHA256, &key));
+        let frames = scope.purpose == Use::Frame;
+        Keys {
+            session: self.session,
+            scope,
+            seal: seal.filter(|_| !frames),
+            code: code.filter(|_| frames),
+        }
+    }
+}
+
+/// What a key is for, and who has it when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scope {
+    /// What it is for.
+    pub purpose: Use,
+    /// The epoch of the session.
+    pub epoch: u32,
+    /// Who sends.
+    pub from: Party,
+    /// A number that its sender has drawn when it started.
+    pub incarnation: u32,
+}
+
+impl Scope {
+    /// The scope of a sender that has only ever started once.
+    pub fn new(purpose: Use, epoch: u32, from: Party) -> Self {
+        Self { purpose, epoch, from, incarnation: 0 }
+    }
+}
+
+/// The keys of one sender in one epoch.
+pub struct Keys {
+    session: u64,
+    scope: Scope,
+    seal: Option<LessSafeKey>,
+    code: Option<hmac::Key>,
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Keys(session {}, {:?})", self.session, self.scope)
+    }
+}
+
+impl Keys {
+    fn nonce(&self, number: MessageId) -> Nonce {
+        let mut nonce = [0; 12];
+        nonce[..4].copy_from_slice(&self.scope.from.number().to_be_bytes());
+        nonce[4..].copy_from_slice(&number.to_be_bytes());
+        Nonce::assume_unique_for_key(nonce)
+    }
+
+    fn bound(&self, number: MessageId) -> [u8; 24] {
+        let mut bound = [0; 24];
+        bound[..8].copy_from_slice(&self.session.to_be_bytes());
+        bound[8..12].copy_from_slice(&self.scope.epoch.to_be_bytes());
+        bound[12..16].copy_from_slice(&self.scope.from.number().to_be_bytes());
+        bound[16..].copy_from_slice(&number.to_be_bytes());
+        bound
+    }
+
+    /// A message under its number, sealed. The same number may be sealed again in the same
+    /// epoch only for the same bytes.
+    pub fn seal(&self, number: MessageId, bytes: &[u8]) -> Vec<u8> {
+        let mut sealed = Vec::with_capacity(bytes.len() + SEAL);
+        sealed.extend_from_slice(bytes);
+        if let Some(key) = &self.seal {
+            let aad = Aad::from(self.bound(number));
+            // It fails for messages of 256 GB only.
+            if key.seal_in_place_append_tag(self.nonce(number), aad, &mut sealed).is_err() {
+                sealed.clear();
+            }
+        }
+        sealed
+    }
+
+    /// The message in a seal, if it is this sender's, of this session, epoch and number.
+    pub fn open(&self, number: MessageId, sealed: &[u8]) -> Option<Vec<u8>> {
+        let mut bytes = sealed.to_vec();
+        if let Some(key) = &self.seal {
+            let aad = Aad::from(self.bound(number));
+            let length = key.open_in_place(self.nonce(number), aad, &mut bytes).ok()?.len();
+            bytes.truncate(length);
+        }
+        Some(bytes)
+    }
+
+    /// Bytes of a frame's code.
+    pub fn code_len(&self) -> usize {
+        if self.code.is_some() { CODE } else { 0 }
+    }
+
+    /// Adds a frame's code to it.
+    pub fn sign(&self, frame: &mut Vec<u8>) {
+        if let Some(key) = &self.code {
+            let code = hmac::sign(key, frame);
+            frame.extend_from_slice(&code.as_ref()[..CODE]);
+        }
+    }
+
+    /// A frame without its code, if that is right.
+    pub fn check<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
+        let Some(key) = &self.code else { return Some(frame) };
+        let (rest, code) = frame.split_at_checked(frame.len().checked_sub(CODE)?)?;
+        let right = hmac::sign(key, rest);
+        // All bytes are looked at, whichever is wrong.
+        let wrong = right.as_ref().iter().zip(code).fold(0, |wrong, (a, b)| wrong | (a ^ b));
+        (wrong == 0).then_some(rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &[u8] = b"sixteen bytes of key and more";
+
+    #[test]
+    fn a_seal_holds_for_its_session_epoch_sender_and_number_alone() {
+        let root = Root::new(KEY, 7).unwrap();
+        let scope = Scope::new(Use::Message, 3, Party::Member(9));
+        let keys = root.keys(scope);
+        let sealed = keys.seal(42, b"a reading");
+        assert_eq!(sealed.len(), 9 + root.seal_len());
+        assert!(!sealed.windows(7).any(|part| part == b"reading"));
+        assert_eq!(keys.open(42, &sealed).as_deref(), Some(&b"a reading"[..]));
+        let others = [
+            Root::new(KEY, 8).unwrap().keys(scope),
+            Root::new(b"another key of the same sort", 7).unwrap().keys(scope),
+            root.keys(Scope { epoch: 4, ..scope }),
+            root.keys(Scope { from: Party::Member(8), ..scope }),
+            root.keys(Scope { from: Party::Hub, ..scope }),
+            root.keys(Scope { purpose: Use::Acknowledgement, ..scope }),
+            root.keys(Scope { incarnation: 1, ..scope }),
+        ];
+        assert!(others.iter().all(|keys| keys.open(42, &sealed).is_none()));
+        assert!(keys.open(43, &sealed).is_none());
+        for at in 0..sealed.len() {
+            let mut forged = sealed.clone();
+            forged[at] ^= 1;
+            assert!(keys.open(42, &forged).is_none());
+        }
+        assert!(keys.open(42, &sealed[..10]).is_none());
+    }
+
+    #[test]
+    fn a_number_has_another_seal_in_another_epoch() {
+        let root = Root::new(KEY, 7).unwrap();
+        let scope = |epoch| Scope::new(Use::Message, epoch, Party::Hub);
+        let of = |epoch| root.keys(scope(epoch)).seal(1, b"the same");
+        assert_ne!(of(1)[..8], of(2)[..8]);
+        assert_eq!(of(1), of(1));
+    }
+
+    #[test]
+    fn frames_of_strangers_are_told() {
+        let root = Root::new(KEY, 7).unwrap();
+        let keys = root.keys(Scope::new(Use::Frame, 0, Party::Hub));
+        let mut frame = b"symbol".to_vec();
+        keys.sign(&mut frame);
+        assert_eq!(keys.check(&frame), Some(&b"symbol"[..]));
+        for at in 0..frame.len() {
+            let mut forged = frame.clone();
+            forged[at] ^= 0x80;
+            assert_eq!(keys.check(&forged), None);
+        }
+        assert_eq!(keys.check(&frame[..3]), None);
+        let others = root.keys(Scope::new(Use::Frame, 0, Party::Member(0)));
+        assert_eq!(others.check(&frame), None);
+    }
+
+    #[test]
+    fn short_keys_are_refused_and_none_is_said_by_name() {
+        let error = Root::new(b"secret", 1).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a key of 6 bytes is too short: 16 at least, drawn at random"
+        );
+        let root = Root::insecure(1);
+        let keys = root.keys(Scope::new(Use::Message, 0, Party::Hub));
+        assert_eq!(keys.open(1, &keys.seal(1, b"plain")).as_deref(), Some(&b"plain"[..]));
+        assert_eq!((root.seal_len(), root.code_len()), (0, 0));
+        assert!(format!("{:?} {keys:?}", Root::new(KEY, 7)).contains("keyed"));
+    }
+}

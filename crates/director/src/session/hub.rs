@@ -1,0 +1,473 @@
+//! The hub of a session: it numbers, seals and sends, hears answers, and chooses.
+
+use super::{Config, Event, Explanation, SessionError};
+use crate::Nanos;
+use crate::carrier::{self, Carried, HubCarrier, Load, Place, To};
+use crate::conditions::Conditions;
+use crate::envelope::{self, FromMember, Invitation};
+use crate::estimate::Estimator;
+use crate::keys::Root;
+use crate::map::PerformanceMap;
+use crate::model::ModelId;
+use crate::policy::{Choice, Decision, Policy};
+use crate::switch::{Action, MemberId, MessageId, Phase, Switch};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// So often the choice is looked at, while messages are under way.
+const DECIDE_EVERY: Nanos = 100_000_000;
+/// Bytes of an answer while none was seen, as a share of a message.
+const LIKE_A_MESSAGE: usize = 1;
+
+/// A message that somebody is awaited for.
+struct Outgoing {
+    bytes: Vec<u8>,
+    sent_at: Nanos,
+    until: Option<Nanos>,
+}
+
+/// A model in use.
+struct Stage {
+    model: ModelId,
+    carrier: Box<dyn HubCarrier>,
+}
+
+/// The hub of a session.
+pub struct Hub {
+    config: Config,
+    root: Root,
+    invites: Root,
+    members: u16,
+    switch: Switch,
+    stages: BTreeMap<u32, Stage>,
+    messages: BTreeMap<MessageId, Outgoing>,
+    next: MessageId,
+    policy: Policy,
+    map: Arc<PerformanceMap>,
+    estimator: Estimator,
+    last: Option<Decision>,
+    /// Who has never said to be ready.
+    absent: BTreeSet<MemberId>,
+    invite_at: Nanos,
+    control: VecDeque<(MemberId, u32)>,
+    control_at: Nanos,
+    decide_at: Nanos,
+    urgent: bool,
+    answer: usize,
+    payload: usize,
+    /// When the last messages were sent, for their rate.
+    sent_at: VecDeque<Nanos>,
+    state: u64,
+    events: VecDeque<Event>,
+}
+
+impl Hub {
+    /// A session that begins at `session` us since 1970 with so many members; what chance
+    /// decides comes from `seed`.
+    ///
+    /// # Errors
+    /// When the key is too short, no model suits, or there are no members.
+    pub fn new(
+        config: Config,
+        map: Arc<PerformanceMap>,
+        members: usize,
+        session: u64,
+        seed: u64,
+    ) -> Result<Self, SessionError> {
+        let count = u16::try_from(members).ok().filter(|count| (1..u16::MAX).contains(count));
+        let count = count.ok_or(SessionError::Members(members))?;
+        let root = config.security.root(session)?;
+        let invites = config.security.root(0)?;
+        let mut models = carrier::available();
+        models.retain(|model| config.models.is_empty() || config.models.contains(model));
+        let why = |model: &ModelId| model.suits(config.pattern, &config.properties).err();
+        let suits: Vec<ModelId> = models.iter().copied().filter(|m| why(m).is_none()).collect();
+        let Some(first) = suits.first() else {
+            let because = models.iter().filter_map(|m| Some(format!("{m}: {}", why(m)?)));
+            return Err(SessionError::NoModel(because.collect::<Vec<_>>().join(", ")));
+        };
+        let assumed = Conditions { group: f64::from(count), ..config.assumed };
+        let (pattern, asked) = (config.pattern, config.properties);
+        let mut policy =
+            Policy::new(pattern, asked, config.targets, &suits, *first, config.settings);
+        // It begins with what the map says is best, not with the first in the list.
+        let first = policy.begin(&assumed, &map);
+        let all = 0..u32::from(count);
+        let mut hub = Self {
+            switch: Switch::new(first, all.clone(), patience(&assumed, count)),
+            stages: BTreeMap::new(),
+            root,
+            invites,
+            members: count,
+            messages: BTreeMap::new(),
+            next: 0,
+            policy,
+            map,
+            estimator: Estimator::new(),
+            last: None,
+            absent: all.collect(),
+            invite_at: 0,
+            control: VecDeque::new(),
+            control_at: 0,
+            decide_at: 0,
+            urgent: false,
+            answer: 0,
+            payload: config.assumed.payload as usize,
+            sent_at: VecDeque::new(),
+            state: seed | 1,
+            events: VecDeque::new(),
+            config,
+        };
+        hub.open(first, 0);
+        Ok(hub)
+    }
+
+    fn random(&mut self) -> u64 {
+        self.state ^= self.state >> 12;
+        self.state ^= self.state << 25;
+        self.state ^= self.state >> 27;
+        self.state.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    /// What the network is like, as far as it is known.
+    pub fn conditions(&self) -> Conditions {
+        let spans = self.sent_at.len().saturating_sub(1);
+        let rate = match (self.sent_at.front(), self.sent_at.back()) {
+            (Some(first), Some(last)) if last > first => spans as f64 * 1e9 / (last - first) as f64,
+            _ => self.config.assumed.messages_s,
+        };
+        let known = Conditions {
+            group: f64::from(self.members),
+            payload: self.payload as f64,
+            messages_s: rate,
+            ..self.config.assumed
+        };
+        self.estimator.conditions(known)
+    }
+
+    fn open(&mut self, model: ModelId, epoch: u32) {
+        let here = self.conditions();
+        let seed = self.random();
+        let overhead = envelope::DATA_OVERHEAD + 6;
+        let answer = if self.answer > 0 { self.answer } else { self.payload * LIKE_A_MESSAGE };
+        let place = Place {
+            root: self.root.clone(),
+            epoch,
+            members: self.members,
+            datagram: self.config.datagram(),
+            below: self.config.below,
+            rate_bit_s: here.rate_bit_s,
+            loss: here.loss,
+            round_trip: here.rtt_ns,
+            answer: answer + overhead,
+            seed,
+        };
+        if let Some(carrier) = carrier::hub(model, &place) {
+            self.stages.insert(epoch, Stage { model, carrier });
+        }
+    }
+
+    /// Whether all members have said that they are there.
+    pub fn is_ready(&self) -> bool {
+        self.absent.is_empty()
+    }
+
+    /// Members that have not been heard of.
+    pub fn absent(&self) -> impl Iterator<Item = MemberId> {
+        self.absent.iter().copied()
+    }
+
+    /// Sends a message to all; its number.
+    ///
+    /// # Errors
+    /// When no model in use can carry it.
+    pub fn send(&mut self, bytes: &[u8], now: Nanos) -> Result<MessageId, SessionError> {
+        let all: Vec<MemberId> = (0..u32::from(self.members)).collect();
+        self.send_to(bytes, &all, now)
+    }
+
+    /// Sends a message to some; its number.
+    ///
+    /// # Errors
+    /// When no model in use can carry it.
+    pub fn send_to(
+        &mut self,
+        bytes: &[u8],
+        to: &[MemberId],
+        now: Nanos,
+    ) -> Result<MessageId, SessionError> {
+        let number = self.next;
+        self.next += 1;
+        self.payload = bytes.len().max(1);
+        self.sent_at.push_back(now);
+        if self.sent_at.len() > 32 {
+            self.sent_at.pop_front();
+        }
+        let until = self.config.targets.deadline_ns.map(|deadline| now + deadline);
+        self.messages.insert(number, Outgoing { bytes: bytes.to_vec(), sent_at: now, until });
+        let actions = self.switch.send_to(number, to);
+        if let Err(error) = self.perform(actions, now) {
+            self.switch.forget(number);
+            self.messages.remove(&number);
+            return Err(error);
+        }
+        Ok(number)
+    }
+
+    fn perform(&mut self, actions: Vec<Action>, now: Nanos) -> Result<(), SessionError> {
+        for action in actions {
+            match action {
+                Action::Prepare { model, epoch } => self.open(model, epoch),
+                Action::Ask { member, epoch } => self.control.push_back((member, epoch)),
+                Action::Retire { epoch, .. } => {
+                    self.stages.remove(&epoch);
+                }
+                Action::Send { message, model, members } => {
+                    let Some(outgoing) = self.messages.get(&message) else { continue };
+                    let stage = self.stages.iter_mut().find(|(_, stage)| stage.model == model);
+                    let Some((epoch, stage)) = stage else { continue };
+                    let sealed = envelope::seal_data(&self.root, *epoch, message, &outgoing.bytes);
+                    let load = Load {
+                        number: message,
+                        sealed: &sealed,
+                        answered: self.config.pattern.is_answered(),
+                        until: outgoing.until,
+                    };
+                    let sent = stage.carrier.send(load, &members, now);
+                    sent.map_err(|why| SessionError::Refused(model, why))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a datagram that came from the address of `from`, if it is a member's.
+    pub fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos) {
+        if envelope::is_hello(&self.invites, datagram) {
+            // Whoever has started anew is told where the session is.
+            if let Some(member) = from {
+                let (_, epoch) = self.switch.current();
+                self.control.push_front((member, epoch));
+            }
+            return;
+        }
+        if envelope::is_envelope(datagram) {
+            self.envelope(datagram, now);
+            return;
+        }
+        let mut told = Vec::new();
+        for stage in self.stages.values_mut() {
+            if carrier::is_of(stage.model, datagram) {
+                stage.carrier.receive(datagram, from, now);
+                told.extend(stage.carrier.take());
+            }
+        }
+        self.hear(told, now);
+    }
+
+    fn hear(&mut self, told: Vec<Carried>, now: Nanos) {
+        for carried in told {
+            match carried {
+                Carried::Had(member, number) => {
+                    // Where an answer is awaited, only the answer will do.
+                    if !self.config.pattern.is_answered() {
+                        self.acknowledged(member, number, now);
+                    }
+                }
+                Carried::Envelope(bytes) => self.envelope(&bytes, now),
+                Carried::Frames { came, lost } => self.estimator.frames(came, lost),
+                Carried::RoundTrip(ns) => self.estimator.round_trip(ns),
+            }
+        }
+    }
+
+    fn envelope(&mut self, bytes: &[u8], now: Nanos) {
+        let (_, epoch) = self.switch.current();
+        let Some((member, what)) = envelope::open_member(&self.root, (epoch, self.next), bytes)
+        else {
+            return;
+        };
+        match what {
+            FromMember::Answer(number, body) => {
+                if self.switch.owes(number, member) {
+                    self.answer = body.len();
+                    self.events.push_back(Event::Answer { message: number, member, bytes: body });
+                    self.done(member, number, now);
+                }
+            }
+            FromMember::Acknowledge(number) => self.acknowledged(member, number, now),
+            FromMember::Ready(epoch) => {
+                if self.absent.remove(&member) {
+                    self.events.push_back(Event::Joined(member));
+                }
+                let actions = self.switch.ready(member, epoch);
+                // What cannot be carried by the new model expires.
+                let _ = self.perform(actions, now);
+            }
+        }
+    }
+
+    fn acknowledged(&mut self, member: MemberId, number: MessageId, now: Nanos) {
+        if self.switch.owes(number, member) && !self.config.pattern.is_answered() {
+            self.events.push_back(Event::Acknowledged { message: number, member });
+            self.done(member, number, now);
+        }
+    }
+
+    fn done(&mut self, member: MemberId, number: MessageId, now: Nanos) {
+        self.switch.acknowledged(member, number);
+        if !self.switch.is_open(number)
+            && let Some(outgoing) = self.messages.remove(&number)
+        {
+            self.policy.observed((now - outgoing.sent_at.min(now)) as f64 / 1e6);
+            self.events.push_back(Event::Over { message: number, lacking: Vec::new() });
+        }
+    }
+
+    /// The next datagram that goes at `now`, and when to look again.
+    pub fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
+        self.expire(now);
+        self.invite(now);
+        self.decide(now);
+        let actions = self.switch.tick(now);
+        let _ = self.perform(actions, now);
+        let mut wake = self.wake();
+        if now >= self.control_at
+            && let Some((member, epoch)) = self.control.pop_front()
+            && let Some(bytes) = self.invitation(member, epoch)
+        {
+            let bits = (bytes.len() + self.config.below) as f64 * 8e9;
+            // The answer needs its time on the air, too.
+            self.control_at = now + (2.0 * bits / self.conditions().rate_bit_s) as Nanos;
+            return (Some((To::Member(member), bytes)), Some(self.control_at));
+        }
+        if !self.control.is_empty() {
+            wake = [wake, Some(self.control_at)].into_iter().flatten().min();
+        }
+        let mut told = Vec::new();
+        let mut next = None;
+        for stage in self.stages.values_mut() {
+            let (datagram, look) = stage.carrier.poll(now);
+            told.extend(stage.carrier.take());
+            wake = [wake, look].into_iter().flatten().min();
+            if datagram.is_some() {
+                next = datagram;
+                break;
+            }
+        }
+        self.hear(told, now);
+        (next, wake)
+    }
+
+    fn wake(&self) -> Option<Nanos> {
+        let invites = (!self.absent.is_empty()).then_some(self.invite_at);
+        let deadlines = self.messages.values().filter_map(|message| message.until).min();
+        let decide = (!self.messages.is_empty()).then_some(self.decide_at);
+        [invites, deadlines, decide, self.switch.ask_at()].into_iter().flatten().min()
+    }
+
+    /// Invites again who has not been heard of.
+    fn invite(&mut self, now: Nanos) {
+        if self.absent.is_empty() || now < self.invite_at || !self.control.is_empty() {
+            return;
+        }
+        let (_, epoch) = self.switch.current();
+        self.invite_at = now + patience(&self.conditions(), self.members);
+        self.control.extend(self.absent.iter().map(|member| (*member, epoch)));
+    }
+
+    fn invitation(&mut self, member: MemberId, epoch: u32) -> Option<Vec<u8>> {
+        let model = self.stages.get(&epoch)?.model;
+        let here = self.conditions();
+        let invitation = Invitation {
+            session: self.root.session(),
+            epoch,
+            model,
+            member: (u16::try_from(member).ok()?, self.members),
+            group: self.config.group,
+            datagram: u16::try_from(self.config.datagram()).unwrap_or(u16::MAX),
+            rate_bit_s: here.rate_bit_s as f32,
+            loss: (here.loss * 255.0).round() as u8,
+            round_trip: here.rtt_ns,
+            answered: self.config.pattern.is_answered(),
+            next: self.next,
+        };
+        let draw = self.random();
+        Some(invitation.seal(&self.invites, draw))
+    }
+
+    /// Gives up what is too late.
+    fn expire(&mut self, now: Nanos) {
+        let late = |(number, message): (&MessageId, &Outgoing)| {
+            message.until.is_some_and(|until| until <= now).then_some(*number)
+        };
+        let late: Vec<MessageId> = self.messages.iter().filter_map(late).collect();
+        for number in late {
+            self.messages.remove(&number);
+            let lacking = self.switch.forget(number);
+            self.urgent |= !lacking.is_empty();
+            self.events.push_back(Event::Over { message: number, lacking });
+        }
+    }
+
+    /// Looks whether another model would do better.
+    fn decide(&mut self, now: Nanos) {
+        let due = now >= self.decide_at && !self.messages.is_empty();
+        if self.switch.phase() == Phase::Changing || !(due || self.urgent) {
+            return;
+        }
+        self.decide_at = now + DECIDE_EVERY;
+        let here = self.conditions();
+        let from = self.policy.current();
+        let decision = self.policy.decide(now, &here, &self.map, self.urgent);
+        self.urgent = false;
+        if let Choice::Change(to) = decision.choice {
+            self.change(from, to, now);
+        }
+        self.last = Some(decision);
+    }
+
+    fn change(&mut self, from: ModelId, to: ModelId, now: Nanos) {
+        self.events.push_back(Event::ModelChange { from, to, at: now });
+        let actions = self.switch.change(to, now);
+        let _ = self.perform(actions, now);
+    }
+
+    /// Goes over to a model, whatever the map says; not while a change is going on.
+    pub fn force(&mut self, to: ModelId, now: Nanos) -> bool {
+        let from = self.switch.current().0;
+        let possible = self.switch.phase() == Phase::Stable && from != to;
+        if possible {
+            self.policy.follow(to, now);
+            self.change(from, to, now);
+        }
+        possible
+    }
+
+    /// What has happened since the last time.
+    pub fn take_events(&mut self) -> VecDeque<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Messages for which somebody is awaited.
+    pub fn open_messages(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Why the session uses the model that it uses.
+    pub fn explain(&self) -> Explanation {
+        Explanation {
+            model: self.switch.current().0,
+            changing: self.switch.phase() == Phase::Changing,
+            conditions: self.conditions(),
+            estimate: self.estimator.estimate(),
+            decision: self.last.clone(),
+        }
+    }
+}
+
+/// How long an answer to an invitation is waited for: all have to be asked and to answer.
+fn patience(here: &Conditions, members: u16) -> Nanos {
+    let each = 2.0 * 120.0 * 8e9 / here.rate_bit_s;
+    4 * here.rtt_ns + (1.5 * f64::from(members) * each) as Nanos + 20_000_000
+}

@@ -1,0 +1,274 @@
+//! A member of a session.
+
+use super::{Security, SessionError};
+use crate::Nanos;
+use crate::carrier::{self, MemberCarrier, Place};
+use crate::envelope::{self, FromMember, Invitation, Sender};
+use crate::keys::{Root, ShortKey};
+use crate::model::ModelId;
+use crate::switch::MessageId;
+use crate::window::Window;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddrV4;
+
+/// What happens at a member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MemberEvent {
+    /// It is in a session, whose multicast goes to this group; said with each epoch.
+    Joined {
+        /// The group.
+        group: SocketAddrV4,
+        /// The model of the epoch.
+        model: ModelId,
+    },
+    /// A message has come; each comes once.
+    Message {
+        /// Its number.
+        number: MessageId,
+        /// The message.
+        bytes: Vec<u8>,
+    },
+}
+
+/// Answers that are kept in case they have to be given again.
+const ANSWERS: usize = 64;
+/// Numbers of messages that are remembered.
+const WINDOW: usize = 1 << 14;
+/// So long a member waits before it says again that it is there; doubled up to 32 times.
+const HELLO_EVERY: Nanos = 500_000_000;
+
+/// A model in use.
+struct Stage {
+    model: ModelId,
+    carrier: Box<dyn MemberCarrier>,
+}
+
+/// The session that a member is in.
+struct Joined {
+    root: Root,
+    sender: Sender,
+    epoch: u32,
+    answered: bool,
+    stages: BTreeMap<u32, Stage>,
+    had: Window,
+    newest: MessageId,
+    /// By which epoch a message came, and its answer if it was given.
+    open: BTreeMap<MessageId, (u32, Option<Vec<u8>>)>,
+}
+
+/// A member of a session.
+pub struct Member {
+    security: Security,
+    invites: Root,
+    incarnation: u32,
+    below: usize,
+    joined: Option<Joined>,
+    /// When and how often it said that it is there.
+    hello_at: Nanos,
+    hellos: u32,
+    control: VecDeque<Vec<u8>>,
+    state: u64,
+    events: VecDeque<MemberEvent>,
+}
+
+impl Member {
+    /// One that is in no session yet. `seed` is to be drawn at random: no two starts of a
+    /// member may have the same.
+    ///
+    /// # Errors
+    /// When the key is too short.
+    pub fn new(security: Security, below: usize, seed: u64) -> Result<Self, ShortKey> {
+        let invites = security.root(0)?;
+        Ok(Self {
+            security,
+            invites,
+            incarnation: (seed >> 32) as u32 ^ seed as u32,
+            below,
+            joined: None,
+            hello_at: 0,
+            hellos: 0,
+            control: VecDeque::new(),
+            state: seed | 1,
+            events: VecDeque::new(),
+        })
+    }
+
+    fn random(&mut self) -> u64 {
+        self.state ^= self.state >> 12;
+        self.state ^= self.state << 25;
+        self.state ^= self.state >> 27;
+        self.state.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    /// Takes a datagram from the hub or the group.
+    pub fn receive(&mut self, datagram: &[u8], now: Nanos) {
+        if let Some(invitation) = Invitation::open(&self.invites, datagram) {
+            self.invited(&invitation);
+            return;
+        }
+        let Some(joined) = &mut self.joined else { return };
+        if envelope::is_envelope(datagram) {
+            // By itself it is of the plain model, in the epoch that it says.
+            self.message(datagram, now);
+            return;
+        }
+        let mut whole = Vec::new();
+        for stage in joined.stages.values_mut() {
+            if carrier::is_of(stage.model, datagram) {
+                whole.extend(stage.carrier.receive(datagram, now));
+            }
+        }
+        for envelope in whole {
+            self.message(&envelope, now);
+        }
+    }
+
+    fn invited(&mut self, invitation: &Invitation) {
+        let Ok(root) = self.security.root(invitation.session) else { return };
+        // An older session, or an older epoch of this one, has been said again by somebody.
+        let known = self.joined.as_ref().map(|joined| (joined.root.session(), joined.epoch));
+        let newer = known.is_none_or(|known| known < (invitation.session, invitation.epoch));
+        if known.is_some_and(|known| known > (invitation.session, invitation.epoch)) {
+            return;
+        }
+        if known.is_none_or(|(session, _)| session != invitation.session) {
+            let sender = Sender { member: invitation.member.0, incarnation: self.incarnation };
+            self.joined = Some(Joined {
+                root: root.clone(),
+                sender,
+                epoch: invitation.epoch,
+                answered: invitation.answered,
+                stages: BTreeMap::new(),
+                had: Window::new(WINDOW),
+                newest: invitation.next,
+                open: BTreeMap::new(),
+            });
+        }
+        let seed = self.random();
+        let Some(joined) = &mut self.joined else { return };
+        if newer {
+            joined.epoch = invitation.epoch;
+            let place = Place {
+                root,
+                epoch: invitation.epoch,
+                members: invitation.member.1,
+                datagram: usize::from(invitation.datagram),
+                below: self.below,
+                rate_bit_s: f64::from(invitation.rate_bit_s),
+                loss: f64::from(invitation.loss) / 255.0,
+                round_trip: invitation.round_trip,
+                answer: 0,
+                seed,
+            };
+            let number = joined.sender.member;
+            let Some(carrier) = carrier::member(invitation.model, &place, number) else { return };
+            joined.stages.insert(invitation.epoch, Stage { model: invitation.model, carrier });
+            // What is under way on the model before this one still comes and goes.
+            while joined.stages.len() > 2 {
+                joined.stages.pop_first();
+            }
+            let (group, model) = (invitation.group, invitation.model);
+            self.events.push_back(MemberEvent::Joined { group, model });
+        }
+        let ready = FromMember::Ready(invitation.epoch);
+        let sealed = envelope::seal_member(&joined.root, joined.epoch, joined.sender, &ready);
+        self.control.push_back(sealed);
+    }
+
+    fn message(&mut self, envelope: &[u8], now: Nanos) {
+        let Some(joined) = &mut self.joined else { return };
+        let near = (joined.epoch, joined.newest);
+        let Some((epoch, number, bytes)) = envelope::open_data(&joined.root, near, envelope) else {
+            return;
+        };
+        joined.newest = joined.newest.max(number);
+        if joined.had.insert(number) {
+            joined.open.insert(number, (epoch, None));
+            if joined.open.len() > ANSWERS {
+                joined.open.pop_first();
+            }
+            self.events.push_back(MemberEvent::Message { number, bytes });
+        }
+        let Some((via, answer)) = joined.open.get_mut(&number) else { return };
+        *via = epoch;
+        // The hub has not heard of it, and asks again.
+        let answer = answer.clone();
+        if let Some(answer) = answer {
+            let _ = joined.give(number, epoch, &FromMember::Answer(number, answer), now);
+        } else if !joined.answered {
+            let _ = joined.give(number, epoch, &FromMember::Acknowledge(number), now);
+        }
+    }
+
+    /// Answers a message.
+    ///
+    /// # Errors
+    /// When the session is over, or no model can carry it.
+    pub fn answer(
+        &mut self,
+        number: MessageId,
+        bytes: &[u8],
+        now: Nanos,
+    ) -> Result<(), SessionError> {
+        let joined = self.joined.as_mut().ok_or(SessionError::Over)?;
+        let Some((epoch, answer)) = joined.open.get_mut(&number) else {
+            return Err(SessionError::Over);
+        };
+        if answer.is_some() {
+            return Ok(());
+        }
+        let epoch = *epoch;
+        *answer = Some(bytes.to_vec());
+        joined.give(number, epoch, &FromMember::Answer(number, bytes.to_vec()), now)
+    }
+
+    /// The next datagram that goes to the hub at `now`, and when to look again.
+    pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+        if let Some(ready) = self.control.pop_front() {
+            return (Some(ready), Some(now));
+        }
+        let Some(joined) = &mut self.joined else {
+            if now < self.hello_at {
+                return (None, Some(self.hello_at));
+            }
+            self.hello_at = now + (HELLO_EVERY << self.hellos.min(5));
+            self.hellos += 1;
+            let draw = self.random();
+            return (Some(envelope::seal_hello(&self.invites, draw)), Some(self.hello_at));
+        };
+        let mut wake = None;
+        for stage in joined.stages.values_mut() {
+            let (datagram, look) = stage.carrier.poll(now);
+            wake = [wake, look].into_iter().flatten().min();
+            if datagram.is_some() {
+                return (datagram, wake);
+            }
+        }
+        (None, wake)
+    }
+
+    /// What has happened since the last time.
+    pub fn take_events(&mut self) -> VecDeque<MemberEvent> {
+        std::mem::take(&mut self.events)
+    }
+}
+
+impl Joined {
+    /// Sends to the hub by the model that a message came by, or by the newest.
+    fn give(
+        &mut self,
+        number: MessageId,
+        epoch: u32,
+        what: &FromMember,
+        now: Nanos,
+    ) -> Result<(), SessionError> {
+        let epoch = if self.stages.contains_key(&epoch) { epoch } else { self.epoch };
+        let stage = self.stages.get_mut(&epoch).ok_or(SessionError::Over)?;
+        if matches!(what, FromMember::Acknowledge(_)) && stage.carrier.acknowledges() {
+            return Ok(());
+        }
+        let sealed = envelope::seal_member(&self.root, epoch, self.sender, what);
+        let given = stage.carrier.answer(number, &sealed, now);
+        given.map_err(|why| SessionError::Refused(stage.model, why))
+    }
+}

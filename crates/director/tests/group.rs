@@ -1,0 +1,234 @@
+//! A price update to three hundred meters and their answers, over the papers' constrained
+//! network in virtual time: 127-byte frames at 250 kbit/s, half duplex, 30 ms there and
+//! back each, of which each receiver loses 30 %.
+
+use director::Nanos;
+use director::bound::{self, Channel};
+use director::fec::{FecHub, FecMember, FecSettings, HubEvent, Wanted};
+use director::keys::{Party, Root, Scope, Use};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+const BELOW: usize = 42;
+
+/// A channel that all share: one frame at a time, in the order in which they came.
+struct Air {
+    rate_bit_s: f64,
+    loss: f64,
+    free_at: Nanos,
+    frames: u64,
+    bytes: u64,
+    state: u64,
+}
+
+impl Air {
+    fn draw(&mut self) -> f64 {
+        self.state ^= self.state >> 12;
+        self.state ^= self.state << 25;
+        self.state ^= self.state >> 27;
+        (self.state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// When a frame is through.
+    fn carry(&mut self, now: Nanos, bytes: usize) -> Nanos {
+        let airtime = ((bytes + BELOW) as f64 * 8e9 / self.rate_bit_s) as Nanos;
+        self.free_at = self.free_at.max(now) + airtime;
+        self.frames += 1;
+        self.bytes += (bytes + BELOW) as u64;
+        // 30 ms, give or take 5.
+        self.free_at + 25_000_000 + (self.draw() * 1e7) as Nanos
+    }
+}
+
+/// What is to happen: a wake-up or a frame's arrival, of the hub (none) or a member.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Wake(Option<u16>),
+    Arrive(Option<u16>, Vec<u8>),
+}
+
+struct Collected {
+    /// When each answer was there.
+    answers: BTreeMap<u32, Nanos>,
+    acknowledged: usize,
+    /// When the last member had the message.
+    down: Nanos,
+    frames: u64,
+    bytes: u64,
+    lacking: usize,
+    payloads_right: bool,
+    /// Frames by kind.
+    kinds: BTreeMap<u8, u64>,
+}
+
+fn collect(
+    members: u16,
+    bytes: usize,
+    wanted: Wanted,
+    loss: f64,
+    known: f64,
+    seed: u64,
+) -> Collected {
+    let settings = FecSettings {
+        datagram: 85,
+        below: BELOW,
+        rate_bit_s: 250_000.0,
+        loss: known,
+        round_trip: 60_000_000,
+        answer: bytes + 25,
+    };
+    let root = Root::new(b"a key that both ends have", 1).unwrap();
+    let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));
+    let mut hub = FecHub::new(
+        settings,
+        keys(Party::Hub),
+        (0..members).map(|n| keys(Party::Member(n))).collect(),
+    );
+    let mut group: Vec<FecMember> = (0..members)
+        .map(|n| {
+            let own = (keys(Party::Member(n)), keys(Party::Hub));
+            FecMember::new(settings, (n, members), own, seed)
+        })
+        .collect();
+    let mut air =
+        Air { rate_bit_s: 250_000.0, loss, free_at: 0, frames: 0, bytes: 0, state: 2 * seed + 1 };
+    let message: Vec<u8> = (0..bytes).map(|at| at as u8).collect();
+    let all: Vec<u32> = (0..u32::from(members)).collect();
+    hub.send(5, &message, wanted, &all, None).unwrap();
+    let mut events = BinaryHeap::from([Reverse((0, 0_u64, Event::Wake(None)))]);
+    // One moment for each at which it looks next.
+    let mut wakes = BTreeMap::from([(None, 0)]);
+    let mut number = 0;
+    let mut push = |events: &mut BinaryHeap<_>, at: Nanos, event| {
+        number += 1;
+        events.push(Reverse((at, number, event)));
+    };
+    let mut result = Collected {
+        answers: BTreeMap::new(),
+        acknowledged: 0,
+        down: 0,
+        frames: 0,
+        bytes: 0,
+        lacking: usize::MAX,
+        payloads_right: true,
+        kinds: BTreeMap::new(),
+    };
+    while let Some(Reverse((now, _, event))) = events.pop() {
+        assert!(now < 1_000_000_000_000, "no end");
+        let who = match event {
+            Event::Wake(who) => {
+                if wakes.get(&who) != Some(&now) {
+                    continue;
+                }
+                wakes.remove(&who);
+                who
+            }
+            Event::Arrive(None, bytes) => {
+                hub.receive(&bytes, now);
+                None
+            }
+            Event::Arrive(Some(member), bytes) => {
+                if let Some((id, had)) = group[usize::from(member)].receive(&bytes, now) {
+                    result.payloads_right &= id == 5 && had == message;
+                    result.down = now;
+                    if wanted == Wanted::Answers {
+                        let answer: Vec<u8> = had.iter().map(|byte| byte ^ member as u8).collect();
+                        group[usize::from(member)].answer(id, &answer, now).unwrap();
+                    }
+                }
+                Some(member)
+            }
+        };
+        let (sent, wake) = match who {
+            None => hub.poll(now),
+            Some(member) => group[usize::from(member)].poll(now),
+        };
+        if let Some(frame) = sent {
+            *result.kinds.entry(frame[0]).or_default() += 1;
+            let at = air.carry(now, frame.len());
+            match who {
+                None => {
+                    for member in 0..members {
+                        if air.draw() >= air.loss {
+                            push(&mut events, at, Event::Arrive(Some(member), frame.clone()));
+                        }
+                    }
+                }
+                Some(_) if air.draw() >= air.loss => {
+                    push(&mut events, at, Event::Arrive(None, frame))
+                }
+                Some(_) => {}
+            }
+        }
+        let wake = wake.map(|wake| wake.max(now + 1));
+        if let Some(wake) = wake.filter(|wake| wakes.get(&who).is_none_or(|known| wake < known)) {
+            wakes.insert(who, wake);
+            push(&mut events, wake, Event::Wake(who));
+        }
+        for event in hub.take_events() {
+            match event {
+                HubEvent::Answered { member, bytes, .. } => {
+                    let right = bytes.iter().zip(&message).all(|(a, b)| *a == b ^ member as u8);
+                    result.payloads_right &= right && bytes.len() == message.len();
+                    assert!(result.answers.insert(member, now).is_none(), "answered twice");
+                }
+                HubEvent::Acknowledged { .. } => result.acknowledged += 1,
+                HubEvent::Over { lacking, .. } => {
+                    result.lacking = lacking.len();
+                    (result.frames, result.bytes) = (air.frames, air.bytes);
+                }
+            }
+        }
+        if result.lacking != usize::MAX && hub.is_idle() {
+            break;
+        }
+    }
+    result
+}
+
+#[test]
+fn a_price_update_and_three_hundred_answers_are_near_the_bound() {
+    let channel = Channel { rate_bit_s: 250_000.0, frame: 127.0, loss: 0.3 };
+    let bound = bound::collect(&channel, 21, 300);
+    let mut worst: (f64, f64) = (0.0, 0.0);
+    for seed in 1..=5 {
+        let had = collect(300, 1_699 + 25, Wanted::Answers, 0.3, 0.3, seed);
+        assert_eq!((had.answers.len(), had.lacking), (300, 0));
+        assert!(had.payloads_right);
+        let last = *had.answers.values().max().unwrap() as f64 / 1e9;
+        let mean = had.answers.values().sum::<Nanos>() as f64 / 300.0 / 1e9;
+        let time = last / (bound.down_s + bound.reply_last_s);
+        let bytes = had.bytes as f64 / (bound.frames * 127.0);
+        eprintln!(
+            "seed {seed}: down {:.3} s, mean {mean:.1} s, last {last:.1} s, {} frames: {time:.3} times \
+             the bound's time, {bytes:.3} its bytes; mean {:.3}; {:x?}",
+            had.down as f64 / 1e9,
+            had.frames,
+            mean / (bound.down_s + bound.reply_mean_s),
+            had.kinds,
+        );
+        worst = (worst.0.max(time), worst.1.max(bytes));
+    }
+    assert!(worst.0 < 1.3 && worst.1 < 1.25, "{worst:?}");
+}
+
+#[test]
+fn all_have_it_whatever_was_thought_of_the_network() {
+    for (members, loss, known) in
+        [(300, 0.0, 0.0), (300, 0.3, 0.0), (300, 0.05, 0.3), (40, 0.6, 0.1), (1, 0.3, 0.3)]
+    {
+        let had = collect(members, 400, Wanted::Answers, loss, known, 3);
+        assert_eq!((had.answers.len(), had.lacking), (usize::from(members), 0));
+        assert!(had.payloads_right);
+        let had = collect(members, 400, Wanted::Acknowledgements, loss, known, 3);
+        assert_eq!((had.acknowledged, had.lacking), (usize::from(members), 0));
+        eprintln!("{members} members, {loss} lost, {known} thought: {} frames", had.frames);
+    }
+}
+
+#[test]
+fn nothing_lost_costs_the_message_and_its_answers() {
+    let had = collect(50, 1_000, Wanted::Answers, 0.0, 0.0, 1);
+    // 14 symbols down, since the schedule is with them, and 14 up each.
+    assert_eq!(had.kinds, BTreeMap::from([(0x14, 14), (0x15, 50 * 14), (0x18, 3)]));
+}

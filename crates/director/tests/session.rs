@@ -1,0 +1,329 @@
+//! Whole sessions in virtual time: a hub and members over a channel that they share and
+//! that loses, with models that change while messages are under way.
+
+use director::carrier::To;
+use director::session::{Config, Event, Hub, Member, MemberEvent, Security};
+use director::{Conditions, ModelId, Nanos, Pattern, PerformanceMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+
+const KEY: &[u8] = b"a key that both ends have";
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    /// The hub (none) or a member looks what is to be done.
+    Wake(Option<u32>),
+    /// A datagram is there.
+    Arrive(Option<u32>, Option<u32>, Vec<u8>),
+    /// The application sends its next message.
+    Send,
+    /// The session goes over to another model.
+    Change(ModelId),
+    /// A member starts anew.
+    Restart(u32),
+}
+
+struct Bed {
+    hub: Hub,
+    members: Vec<Member>,
+    queue: BinaryHeap<Reverse<(Nanos, u64, What)>>,
+    number: u64,
+    state: u64,
+    loss: f64,
+    rate_bit_s: f64,
+    free_at: Nanos,
+    /// When the hub and the members look next: one moment each.
+    wakes: BTreeMap<Option<u32>, Nanos>,
+    bytes: u64,
+    /// What each member's application got, in order.
+    had: Vec<Vec<Vec<u8>>>,
+    answers: BTreeMap<(u64, u32), Vec<u8>>,
+    acknowledged: BTreeMap<u64, u32>,
+    over: BTreeMap<u64, usize>,
+    changes: Vec<(ModelId, ModelId)>,
+    answered: bool,
+}
+
+fn config(pattern: Pattern, assumed: Conditions, models: &[ModelId]) -> Config {
+    let mut config = Config::new(pattern, Security::Key(KEY.to_vec()));
+    config.assumed = assumed;
+    config.models = models.to_vec();
+    config
+}
+
+impl Bed {
+    fn new(config: &Config, members: usize, loss: f64, seed: u64) -> Self {
+        let map = Arc::new(PerformanceMap::new());
+        let hub = Hub::new(config.clone(), map, members, 1_000, seed).unwrap();
+        let member = |n: usize| Member::new(config.security.clone(), 42, seed * 1_000 + n as u64);
+        let members: Vec<Member> = (0..members).map(|n| member(n).unwrap()).collect();
+        let mut bed = Self {
+            hub,
+            had: vec![Vec::new(); members.len()],
+            members,
+            queue: BinaryHeap::new(),
+            number: 0,
+            state: seed | 1,
+            loss,
+            rate_bit_s: config.assumed.rate_bit_s,
+            free_at: 0,
+            wakes: BTreeMap::new(),
+            bytes: 0,
+            answers: BTreeMap::new(),
+            acknowledged: BTreeMap::new(),
+            over: BTreeMap::new(),
+            changes: Vec::new(),
+            answered: config.pattern.is_answered(),
+        };
+        bed.wake(None, 0);
+        (0..bed.members.len() as u32).for_each(|n| bed.wake(Some(n), 1));
+        bed
+    }
+
+    fn draw(&mut self) -> f64 {
+        self.state ^= self.state >> 12;
+        self.state ^= self.state << 25;
+        self.state ^= self.state >> 27;
+        (self.state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn at(&mut self, at: Nanos, what: What) {
+        self.number += 1;
+        self.queue.push(Reverse((at, self.number, what)));
+    }
+
+    fn wake(&mut self, who: Option<u32>, at: Nanos) {
+        if self.wakes.get(&who).is_none_or(|known| at < *known) {
+            self.wakes.insert(who, at);
+            self.at(at, What::Wake(who));
+        }
+    }
+
+    fn carry(&mut self, now: Nanos, from: Option<u32>, to: To, datagram: &[u8]) {
+        let airtime = (datagram.len() + 42) as f64 * 8e9 / self.rate_bit_s;
+        self.free_at = self.free_at.max(now) + airtime as Nanos;
+        self.bytes += datagram.len() as u64 + 42;
+        let receivers: Vec<Option<u32>> = match to {
+            To::Hub => vec![None],
+            To::Member(member) => vec![Some(member)],
+            To::Group => (0..self.members.len() as u32).map(Some).collect(),
+        };
+        // 30 ms, give or take 5.
+        let arrival = self.free_at + 25_000_000 + (self.draw() * 1e7) as Nanos;
+        for receiver in receivers {
+            if self.draw() >= self.loss {
+                self.at(arrival, What::Arrive(receiver, from, datagram.to_vec()));
+            }
+        }
+    }
+
+    /// Until nothing is open, or `until`.
+    fn run(&mut self, until: Nanos, mut payload: impl FnMut(u64) -> Vec<u8>) -> Nanos {
+        let mut sent = 0;
+        while let Some(Reverse((now, _, what))) = self.queue.pop() {
+            if now > until {
+                return now;
+            }
+            let who = match what {
+                What::Wake(who) => {
+                    if self.wakes.get(&who) != Some(&now) {
+                        continue;
+                    }
+                    self.wakes.remove(&who);
+                    who
+                }
+                What::Arrive(None, from, datagram) => {
+                    self.hub.receive(&datagram, from, now);
+                    None
+                }
+                What::Arrive(Some(member), _, datagram) => {
+                    self.members[member as usize].receive(&datagram, now);
+                    Some(member)
+                }
+                What::Send => {
+                    self.hub.send(&payload(sent), now).unwrap();
+                    sent += 1;
+                    None
+                }
+                What::Change(model) => {
+                    if !self.hub.force(model, now) {
+                        self.at(now + 50_000_000, What::Change(model));
+                    }
+                    None
+                }
+                What::Restart(member) => {
+                    let security = Security::Key(KEY.to_vec());
+                    let seed = 77_000 + u64::from(member);
+                    self.members[member as usize] = Member::new(security, 42, seed).unwrap();
+                    Some(member)
+                }
+            };
+            self.turn(who, now);
+        }
+        until
+    }
+
+    fn turn(&mut self, who: Option<u32>, now: Nanos) {
+        let (datagram, wake) = match who {
+            None => self.hub.poll(now),
+            Some(member) => {
+                let own = &mut self.members[member as usize];
+                for event in own.take_events() {
+                    let MemberEvent::Message { number, bytes } = event else { continue };
+                    if self.answered {
+                        let answer: Vec<u8> = bytes.iter().map(|b| b ^ member as u8).collect();
+                        own.answer(number, &answer, now).unwrap();
+                    }
+                    self.had[member as usize].push(bytes);
+                }
+                let (datagram, wake) = own.poll(now);
+                (datagram.map(|datagram| (To::Hub, datagram)), wake)
+            }
+        };
+        let more = datagram.is_some();
+        if let Some((to, datagram)) = datagram {
+            self.carry(now, who, to, &datagram);
+        }
+        let wake = if more { Some(wake.unwrap_or(now)) } else { wake };
+        if let Some(wake) = wake {
+            self.wake(who, wake.max(now + 1_000));
+        }
+        for event in self.hub.take_events() {
+            match event {
+                Event::Answer { message, member, bytes } => {
+                    assert!(self.answers.insert((message, member), bytes).is_none());
+                }
+                Event::Acknowledged { message, .. } => {
+                    *self.acknowledged.entry(message).or_default() += 1;
+                }
+                Event::Over { message, lacking } => drop(self.over.insert(message, lacking.len())),
+                Event::ModelChange { from, to, .. } => self.changes.push((from, to)),
+                Event::Joined(_) => {}
+            }
+        }
+    }
+}
+
+const SECOND: Nanos = 1_000_000_000;
+
+fn constrained() -> Conditions {
+    Conditions {
+        loss: 0.3,
+        rtt_ns: 60_000_000,
+        rate_bit_s: 250_000.0,
+        mtu: 113.0,
+        payload: 1_699.0,
+        messages_s: 0.01,
+        ..Conditions::default()
+    }
+}
+
+#[test]
+fn three_hundred_meters_join_hear_a_price_and_answer() {
+    let config = config(Pattern::PublishCollect, constrained(), &[]);
+    let mut bed = Bed::new(&config, 300, 0.3, 5);
+    bed.at(20 * SECOND, What::Send);
+    bed.run(120 * SECOND, |_| (0..1_699).map(|at| at as u8).collect());
+    assert!(bed.hub.is_ready(), "{} are absent", bed.hub.absent().count());
+    assert_eq!((bed.answers.len(), bed.over.get(&0)), (300, Some(&0)));
+    assert!(bed.had.iter().all(|had| had.len() == 1 && had[0].len() == 1_699));
+    for ((_, member), answer) in &bed.answers {
+        assert!(answer.iter().enumerate().all(|(at, byte)| *byte == at as u8 ^ *member as u8));
+    }
+    let said = bed.hub.explain().to_string();
+    assert!(said.starts_with("multicast-fec"), "{said}");
+}
+
+#[test]
+fn each_model_carries_each_pattern_that_it_serves() {
+    let quiet = Conditions { rate_bit_s: 2e6, rtt_ns: 60_000_000, ..Conditions::default() };
+    for model in [ModelId::UdpRequestResponse, ModelId::UdpArq, ModelId::MulticastFec] {
+        for pattern in
+            [Pattern::PublishSubscribe, Pattern::PublishCollect, Pattern::RequestResponse]
+        {
+            if !model.features().patterns.contains(&pattern) {
+                continue;
+            }
+            let config = config(pattern, quiet, &[model]);
+            let mut bed = Bed::new(&config, 4, 0.0, 3);
+            (0..20).for_each(|n| bed.at(SECOND + n * SECOND / 10, What::Send));
+            bed.run(20 * SECOND, |n| vec![n as u8; 400]);
+            assert!(bed.had.iter().all(|had| had.len() == 20), "{model} {pattern:?}");
+            assert_eq!(bed.over.len(), 20, "{model} {pattern:?}");
+            assert!(bed.over.values().all(|lacking| *lacking == 0));
+        }
+    }
+}
+
+#[test]
+fn changes_under_loss_lose_nothing_and_double_nothing() {
+    let lossy =
+        Conditions { loss: 0.3, rate_bit_s: 2e6, rtt_ns: 60_000_000, ..Conditions::default() };
+    let models = [ModelId::UdpArq, ModelId::MulticastFec];
+    for seed in 1..4 {
+        let config = config(Pattern::PublishCollect, lossy, &models);
+        let mut bed = Bed::new(&config, 5, 0.3, seed);
+        (0..60).for_each(|n| bed.at(3 * SECOND + n * SECOND / 3, What::Send));
+        (0..10).for_each(|n| {
+            bed.at(4 * SECOND + n * 2 * SECOND, What::Change(models[n as usize % 2]))
+        });
+        bed.run(200 * SECOND, |n| vec![n as u8; 700]);
+        assert!(bed.changes.len() >= 8, "{:?}", bed.changes);
+        for had in &bed.had {
+            let mut numbers: Vec<u8> = had.iter().map(|bytes| bytes[0]).collect();
+            numbers.sort_unstable();
+            assert_eq!(numbers, (0..60).collect::<Vec<u8>>(), "seed {seed}");
+        }
+        assert_eq!(bed.answers.len(), 300, "seed {seed}");
+        assert_eq!(bed.hub.open_messages(), 0);
+    }
+}
+
+#[test]
+fn a_member_that_starts_anew_in_the_middle_hears_the_rest() {
+    let lossy =
+        Conditions { loss: 0.1, rate_bit_s: 100e3, rtt_ns: 60_000_000, ..Conditions::default() };
+    for model in [ModelId::UdpArq, ModelId::MulticastFec] {
+        let config = config(Pattern::PublishSubscribe, lossy, &[model]);
+        let mut bed = Bed::new(&config, 3, 0.1, 11);
+        // Ten seconds for each member at this rate; it starts anew in the middle of it.
+        bed.at(5 * SECOND, What::Send);
+        bed.at(6 * SECOND, What::Restart(1));
+        bed.run(400 * SECOND, |_| vec![9; 40_000]);
+        assert_eq!(bed.over.get(&0), Some(&0), "{model}");
+        assert!(bed.had.iter().all(|had| had.len() == 1), "{model}");
+    }
+}
+
+#[test]
+fn without_the_key_nobody_joins_and_deadlines_are_told() {
+    let mut config = config(Pattern::RequestResponse, Conditions::default(), &[]);
+    config.targets.deadline_ns = Some(2 * SECOND);
+    let mut bed = Bed::new(&config, 1, 0.0, 1);
+    bed.members[0] =
+        Member::new(Security::Key(b"another key, of a stranger".to_vec()), 42, 9).unwrap();
+    bed.at(SECOND, What::Send);
+    bed.run(10 * SECOND, |_| vec![1; 10]);
+    assert!(!bed.hub.is_ready() && bed.had[0].is_empty());
+    assert_eq!(bed.over.get(&0), Some(&1));
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let map = || Arc::new(PerformanceMap::new());
+    let short = Config::new(Pattern::RequestResponse, Security::Key(b"short".to_vec()));
+    let said = |config: Config, members| match Hub::new(config, map(), members, 1, 1) {
+        Ok(_) => String::new(),
+        Err(error) => error.to_string(),
+    };
+    assert!(said(short, 1).contains("5 bytes is too short"));
+    let mut config = config(Pattern::RequestResponse, Conditions::default(), &[]);
+    assert!(said(config.clone(), 0).contains("not 0"));
+    config.properties.multicast = director::Preference::Require;
+    let why = said(config, 1);
+    assert!(
+        why.contains("udp-arq: multicast") && why.contains("does not serve the pattern"),
+        "{why}"
+    );
+}
