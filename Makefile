@@ -24,9 +24,10 @@ lint:
 
 # Python scripts, by ruff and (evidence) mypy; fetches both at first. Needs python3-venv and PyPI.
 lint-python: $(PYTHON)/mypy
-	$(PYTHON)/ruff check evidence crates/thingbed/tests/interop
-	$(PYTHON)/ruff format --check evidence crates/thingbed/tests/interop
+	$(PYTHON)/ruff check evidence python crates/thingbed/tests/interop
+	$(PYTHON)/ruff format --check evidence python crates/thingbed/tests/interop
 	cd evidence/netem && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py ../programs.py ../contention.py
+	cd python && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py director
 
 $(PYTHON)/mypy: evidence/requirements.txt
 	python3 -m venv target/python
@@ -58,12 +59,15 @@ evidence-cellular: build
 	done
 
 # Devices that compute and wait until the machine colours their answers, probes that look
-# for it, and a gateway's capacity; an hour.
+# for it, and a gateway's capacity; an hour and a half.
 evidence-wotbench: build
 	$(BIN) run experiments/wotbench-affinity.yaml --only even=0,odd=1 || [ $$? -eq 3 ]
 	$(BIN) run experiments/wotbench-affinity.yaml --only even=0-1,odd=0-1 || [ $$? -eq 3 ]
+	$(BIN) run experiments/wotbench-submitted.yaml --only devices=1,between=300us || [ $$? -eq 3 ]
+	$(BIN) run experiments/wotbench-submitted.yaml --only devices=10,between=3ms || [ $$? -eq 3 ]
 	$(BIN) run experiments/wotbench-contention.yaml || [ $$? -eq 3 ]
 	$(BIN) run experiments/wotbench-detection.yaml || [ $$? -eq 3 ]
+	$(BIN) run experiments/wotbench-labelled.yaml || [ $$? -eq 3 ]
 	$(BIN) capacity experiments/gateway.yaml --max rate \
 		--slo 'loads.readings.response_ms.p99 < 500' --slo 'loads.readings.lost_pct < 5'
 

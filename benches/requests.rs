@@ -3,8 +3,9 @@
 
 use load::{DeviceSettings, Mischief, Origin, Settings, run, serve};
 use std::error::Error;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
@@ -43,7 +44,10 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
         let (tell, told) = sync_channel(1);
         let (stop, device) = (&stop, &device);
         scope.spawn(move || serve(device, stop, |at| tell.send(at[0].1).unwrap_or_default()));
-        let curve = told.recv().map_err(Into::into).and_then(|at| curve(&at.to_string()));
+        let curve = told.recv().map_err(Into::into).and_then(|at| {
+            libcoap(at);
+            curve(&at.to_string())
+        });
         stop.store(true, Relaxed);
         curve
     })
@@ -81,6 +85,39 @@ fn curve(at: &str) -> Result<(), Box<dyn Error>> {
         );
     }
     Ok(())
+}
+
+/// libcoap's own client, as fast as it can, on the core of the sender; says so if it cannot
+/// be had.
+fn libcoap(at: SocketAddr) {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/libcoap.c");
+    let program = std::env::temp_dir().join(format!("thingbed-libcoap-{}", std::process::id()));
+    let built = Command::new("cc")
+        .args(["-O2", "-o"])
+        .arg(&program)
+        .args([source, "-lcoap-3-openssl"])
+        .output();
+    let built = built.is_ok_and(|built| built.status.success());
+    for under_way in [1, 16, 128] {
+        let rates: Vec<f64> = (0..if built { 3 } else { 0 })
+            .filter_map(|_| {
+                let mut command = Command::new("taskset");
+                command.args(["-c", "1"]).arg(&program);
+                command.args([at.ip().to_string(), at.port().to_string()]);
+                command.args([EACH.as_secs().to_string(), under_way.to_string()]);
+                let said = String::from_utf8(command.output().ok()?.stdout).ok()?;
+                said.split_whitespace().nth(1)?.parse().ok()
+            })
+            .collect();
+        match rates.is_empty() {
+            true => return println!("libcoap: its client cannot be built or run here"),
+            false => println!(
+                "libcoap: {under_way} under way, {:.0} a second, answered",
+                crate::median(rates)
+            ),
+        }
+    }
+    let _ = std::fs::remove_file(program);
 }
 
 /// Requests a second that two threads pass to each other, as fast as they can.

@@ -2,14 +2,17 @@
 """How well contention probes tell spoiled runs: `evidence/contention.py SWEEP`.
 
 A run is spoiled if its devices' own answers took longer by more than 5 % of the service
-time than those of one device on the quiet machine. The probes' threshold is set on the
-runs of even repeats, so that all spoiled ones are found with as few false alarms as can
-be, and tried on those of odd ones. Prints Markdown.
+time than those of one device on the quiet machine. Of each figure of the probes a
+threshold is set on the runs of even repeats, with the fewest mistakes of both kinds, and
+tried on those of odd ones; the curve of the first figure is over all runs. Prints
+Markdown.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +20,8 @@ from typing import Any
 
 SERVICE_MS = 25.0
 SPOILED = 0.05
+FIGURES = ("mean", "p50", "p95")
+CURVE = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
@@ -27,8 +32,9 @@ class Run:
     devices: int
     stress: str
     repeat: int
+    answers: int
     deviation: float
-    probed: float
+    probed: dict[str, float]
 
     def spoiled(self, clean: dict[str, float]) -> bool:
         """Whether its devices were off by more than 5 % of the service time."""
@@ -39,31 +45,41 @@ def read(summary: dict[str, Any]) -> Run:
     """A run from its summary; what was not answered is off by all there is."""
     cell = summary["cell"]
     mode = str(cell["mode"])
-    mean = summary["loads"]["load"]["service_ms"]["mean"]
+    load = summary["loads"]["load"]
+    mean = load["service_ms"]["mean"]
     deviation = float("inf") if mean is None else (mean - SERVICE_MS) / SERVICE_MS
     cores = summary["probes"]["probe"]["cores"].values()
-    # The probes that spend their time as the devices do.
-    probed = max(float(core[mode]["mean"]) for core in cores)
+    # The probes that spend their time as the devices do; of the cores the worst.
+    probed = {name: max(float(core[mode][name]) for core in cores) for name in FIGURES}
     return Run(
-        mode, int(cell["devices"]), str(cell["stress"]), int(summary["repeat"]), deviation, probed
+        mode,
+        int(cell["devices"]),
+        str(cell["stress"]),
+        int(summary["repeat"]),
+        int(load["answered"]),
+        deviation,
+        probed,
     )
 
 
-def rates(runs: list[Run], clean: dict[str, float], threshold: float) -> tuple[float, float]:
+def rates(
+    runs: list[Run], clean: dict[str, float], figure: str, threshold: float
+) -> tuple[float, float]:
     """The share of spoiled runs that are found, and of the others that are alarms."""
     spoiled = [run for run in runs if run.spoiled(clean)]
     sound = [run for run in runs if not run.spoiled(clean)]
-    found = sum(run.probed > threshold for run in spoiled) / max(1, len(spoiled))
-    alarms = sum(run.probed > threshold for run in sound) / max(1, len(sound))
+    found = sum(run.probed[figure] > threshold for run in spoiled) / max(1, len(spoiled))
+    alarms = sum(run.probed[figure] > threshold for run in sound) / max(1, len(sound))
     return found, alarms
 
 
-def best(runs: list[Run], clean: dict[str, float]) -> float:
-    """The threshold with the fewest mistakes of both kinds."""
-    candidates = sorted({run.probed for run in runs} | {0.0})
+def best(runs: list[Run], clean: dict[str, float], figure: str) -> float:
+    """The threshold with the fewest mistakes of both kinds, in the middle of its gap."""
+    seen = sorted({max(run.probed[figure], 1e-3) for run in runs})
+    candidates = [math.sqrt(one * other) for one, other in itertools.pairwise(seen)]
 
     def mistakes(threshold: float) -> tuple[float, float]:
-        found, alarms = rates(runs, clean, threshold)
+        found, alarms = rates(runs, clean, figure, threshold)
         return (1.0 - found) + alarms, -threshold
 
     return min(candidates, key=mistakes)
@@ -86,7 +102,7 @@ def main() -> int:
         own = [run for run in runs if (run.mode, run.devices, run.stress) == cell]
         middle = len(own) // 2
         deviation = sorted(run.deviation for run in own)[middle]
-        probed = sorted(run.probed for run in own)[middle]
+        probed = sorted(run.probed["mean"] for run in own)[middle]
         spoiled = sum(run.spoiled(clean) for run in own)
         mode, devices, stress = cell
         print(
@@ -95,15 +111,24 @@ def main() -> int:
         )
     train = [run for run in runs if run.repeat % 2 == 0]
     test = [run for run in runs if run.repeat % 2 == 1]
-    threshold = best(train, clean)
-    print(f"\nThreshold set on even repeats: a mean R_d of {threshold:.3f}.\n")
-    for name, part in (("even (set on)", train), ("odd (tried on)", test)):
-        found, alarms = rates(part, clean, threshold)
-        count = sum(run.spoiled(clean) for run in part)
-        print(
-            f"- {name}: {len(part)} runs, {count} spoiled; found {found:.1%}, "
-            f"false alarms {alarms:.1%}"
-        )
+    print("\n| figure of the probes | runs | threshold | set on: found, alarms | tried on: found, alarms |")
+    print("| --- | --- | --- | --- | --- |")
+    for least in (0, 100):
+        for figure in FIGURES:
+            halves = [[run for run in half if run.answers >= least] for half in (train, test)]
+            threshold = best(halves[0], clean, figure)
+            said = []
+            for half in halves:
+                spoiled = sum(run.spoiled(clean) for run in half)
+                found, alarms = rates(half, clean, figure, threshold)
+                said.append(f"{found:.1%} of {spoiled}, {alarms:.1%} of {len(half) - spoiled}")
+            which = f"{least} answers or more" if least else "all"
+            print(f"| {figure} | {which} | {threshold:.3f} | {said[0]} | {said[1]} |")
+    print("\n| mean R_d over | found | false alarms |")
+    print("| --- | --- | --- |")
+    for threshold in CURVE:
+        found, alarms = rates(runs, clean, "mean", threshold)
+        print(f"| {threshold} | {found:.1%} | {alarms:.1%} |")
     return 0
 
 

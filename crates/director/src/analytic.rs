@@ -48,8 +48,10 @@ pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Fi
         p99: fixed[2] + all,
     };
     let (delay_ms, delivery, bytes) = match model {
-        ModelId::UdpRequestResponse => {
-            let frames = chunks + back;
+        ModelId::UdpRequestResponse | ModelId::CoapNonConfirmable => {
+            // Blocks are powers of two, and have more before them.
+            let blocks = if model == ModelId::CoapNonConfirmable { 1.2 } else { 1.0 };
+            let frames = (chunks + back) * blocks;
             let delivery = (1.0 - loss).powf(frames.max(chunks + 1.0 - loss));
             let each = frames * frame + if back > 0.0 { 0.0 } else { short };
             (spread([trip; 3], each * group), delivery, wire(frames, f64::from(back == 0.0)))
@@ -78,9 +80,24 @@ pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Fi
             let fixed = [first, first + lost, first + 2.0 * lost];
             (spread(fixed, 1.05 * each * group), 1.0, wire(down / group + up, shorts))
         }
+        ModelId::CoapConfirmable => {
+            // Block by block: a round trip each, and a wait of 2 to 3 s, doubled, where
+            // a block or its acknowledgement is lost.
+            let block = 2_f64.powf(room.log2().floor()).clamp(16.0, 1_024.0);
+            let blocks = (here.payload / block).ceil().max(1.0);
+            let missed = 1.0 - (1.0 - loss) * (1.0 - loss);
+            let waits = 2_500.0 * (missed + 2.0 * missed.powi(2) + 4.0 * missed.powi(3));
+            let ways = if back > 0.0 { 2.0 } else { 1.0 };
+            let of = |worse: f64| ways * blocks * (trip + worse * waits);
+            let sent = ways * blocks / (1.0 - missed);
+            let each = sent * (airtime(block + OWN) + short);
+            let delivery = (1.0 - missed.powi(5)).powf(ways * blocks);
+            let bytes = sent * (block + OWN + SHORT + 2.0 * BELOW);
+            (spread([of(0.8), of(1.5), of(2.5)], each * group), delivery, bytes)
+        }
         _ => return None,
     };
-    Some(Figures { delay_ms, delivery, bytes, energy: 0.0, messages: 0.0 })
+    Some(Figures { delay_ms, delay_interval: None, delivery, bytes, energy: 0.0, messages: 0.0 })
 }
 
 #[cfg(test)]

@@ -144,22 +144,24 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     Some(*first)
 }
 
-/// That somebody with the key is here and asks to be invited; `draw` is a number drawn at
-/// random.
-pub fn seal_hello(invites: &Root, draw: u64) -> Vec<u8> {
+/// That somebody with the key is here and asks to be invited, to a later session than
+/// `known` (0 if it knows none); `draw` is a number drawn at random.
+pub fn seal_hello(invites: &Root, draw: u64, known: u64) -> Vec<u8> {
     let mut bytes = vec![HELLO];
     bytes.extend_from_slice(&draw.to_be_bytes());
-    bytes.extend(hello_keys(invites).seal(draw, &[]));
+    bytes.extend(hello_keys(invites).seal(draw, &known.to_be_bytes()));
     bytes
 }
 
-/// Whether an envelope is from somebody with the key who asks to be invited.
-pub fn is_hello(invites: &Root, bytes: &[u8]) -> bool {
-    let Some((HELLO, mut rest)) = bytes.split_first().map(|(kind, rest)| (*kind, rest)) else {
-        return false;
-    };
-    let draw = take(&mut rest).map(u64::from_be_bytes);
-    draw.is_some_and(|draw| hello_keys(invites).open(draw, rest).is_some())
+/// The session that somebody with the key knows who asks to be invited.
+pub fn open_hello(invites: &Root, bytes: &[u8]) -> Option<u64> {
+    let (kind, mut rest) = bytes.split_first()?;
+    if *kind != HELLO {
+        return None;
+    }
+    let draw = u64::from_be_bytes(take(&mut rest)?);
+    let known = hello_keys(invites).open(draw, rest)?;
+    Some(u64::from_be_bytes(known.try_into().ok()?))
 }
 
 fn hello_keys(invites: &Root) -> crate::keys::Keys {
@@ -308,6 +310,14 @@ mod tests {
         assert_eq!(Invitation::open(&root(), &sealed), None);
         let nobody = Invitation { member: (3, 3), ..invitation };
         assert_eq!(Invitation::open(&invites, &nobody.seal(&invites, 1)), None);
+    }
+
+    #[test]
+    fn who_says_hello_has_the_key() {
+        let invites = Root::new(b"a key that both ends have", 0).unwrap();
+        assert_eq!(open_hello(&invites, &seal_hello(&invites, 7, 99)), Some(99));
+        assert_eq!(open_hello(&root(), &seal_hello(&invites, 7, 99)), None);
+        assert_eq!(open_hello(&invites, &[0x26]), None);
     }
 
     proptest! {

@@ -1,12 +1,13 @@
 //! An adaptive transport library: it chooses, live, how an application's messages
 //! travel, from what the application needs and what the network is doing.
 //!
-//! This is its core, which does no I/O and reads no clock: what an application asks for
+//! Its core does no I/O and reads no clock: what an application asks for
 //! ([`TransportProperties`], [`QosTargets`]), what models of interaction can do
 //! ([`ModelId`]), what is known of how they do ([`PerformanceMap`], [`bound`]), what is
 //! seen of the network ([`Estimator`]), and from these the choice ([`Policy`]) and the
 //! way from one model to another without losing or doubling a message ([`Switch`],
-//! [`Window`]). Sockets are a layer above, which gives it the time and hears what to do.
+//! [`Window`]). A [`session`] puts them together with the models that carry its messages
+//! ([`carrier`]), sealed ([`keys`], [`envelope`]). [`io`] gives it sockets and the time.
 //!
 //! Names are those of IETF TAPS (RFC 9621, RFC 9622) where TAPS has them. TAPS fixes a
 //! protocol stack once a connection is there; that a session changes its model is what
@@ -16,10 +17,14 @@ mod analytic;
 pub mod arq;
 pub mod bound;
 pub mod carrier;
+#[cfg(feature = "coap")]
+pub mod coap;
 mod conditions;
 pub mod envelope;
 mod estimate;
 pub mod fec;
+#[cfg(feature = "io")]
+pub mod io;
 pub mod keys;
 mod map;
 mod model;

@@ -25,6 +25,9 @@ pub struct Figures {
     /// From when a message was meant to be sent until it (and its answer, where there is
     /// one) was there, in ms.
     pub delay_ms: Quantiles,
+    /// Between what they were in repeats, where there were some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_interval: Option<(Quantiles, Quantiles)>,
     /// The share of messages that arrived, 0 to 1.
     pub delivery: f64,
     /// Bytes on the wire for each message and member.
@@ -34,6 +37,36 @@ pub struct Figures {
     pub energy: f64,
     /// How many messages this rests on.
     pub messages: f64,
+}
+
+impl Figures {
+    /// The figures of a model that was measured several times in one place: means, and for
+    /// the delay the least and the greatest. `runs` is not empty.
+    pub fn of_repeats(runs: &[Self]) -> Self {
+        let count = runs.len().max(1) as f64;
+        let mean = |of: &dyn Fn(&Self) -> f64| runs.iter().map(of).sum::<f64>() / count;
+        let fold = |start: f64, with: fn(f64, f64) -> f64| {
+            let all = |of: &dyn Fn(&Self) -> f64| runs.iter().map(of).fold(start, with);
+            Quantiles {
+                p50: all(&|run| run.delay_ms.p50),
+                p90: all(&|run| run.delay_ms.p90),
+                p99: all(&|run| run.delay_ms.p99),
+            }
+        };
+        Self {
+            delay_ms: Quantiles {
+                p50: mean(&|run| run.delay_ms.p50),
+                p90: mean(&|run| run.delay_ms.p90),
+                p99: mean(&|run| run.delay_ms.p99),
+            },
+            delay_interval: (runs.len() > 1)
+                .then(|| (fold(f64::INFINITY, f64::min), fold(0.0, f64::max))),
+            delivery: mean(&|run| run.delivery),
+            bytes: mean(&|run| run.bytes),
+            energy: mean(&|run| run.energy),
+            messages: runs.iter().map(|run| run.messages).sum(),
+        }
+    }
 }
 
 /// A place of the map.
@@ -155,6 +188,7 @@ impl PerformanceMap {
                     p90: mean(&|f| f.delay_ms.p90),
                     p99: mean(&|f| f.delay_ms.p99),
                 },
+                delay_interval: None,
                 delivery: share.clamp(0.0, 1.0),
                 bytes: mean(&|f| f.bytes),
                 energy: mean(&|f| f.energy),
@@ -167,7 +201,7 @@ impl PerformanceMap {
 
 impl Point {
     fn is_sound(&self) -> bool {
-        let Figures { delay_ms, delivery, bytes, energy, messages } = self.figures;
+        let Figures { delay_ms, delivery, bytes, energy, messages, .. } = self.figures;
         let at = &self.at;
         let from_zero = [
             delay_ms.p50,
@@ -195,7 +229,7 @@ pub(crate) mod tests {
 
     pub(crate) fn figures(ms: f64, delivery: f64, bytes: f64) -> Figures {
         let delay_ms = Quantiles { p50: ms, p90: 2.0 * ms, p99: 4.0 * ms };
-        Figures { delay_ms, delivery, bytes, energy: 0.0, messages: 1_000.0 }
+        Figures { delay_ms, delay_interval: None, delivery, bytes, energy: 0.0, messages: 1_000.0 }
     }
 
     #[test]
@@ -212,6 +246,16 @@ pub(crate) mod tests {
         assert!(map.predict(ModelId::Mqtt, &at(0.0)).is_none());
         let far = Conditions { rate_bit_s: 1.0, ..at(0.0) };
         assert!(map.predict(ModelId::UdpArq, &far).is_none(), "the map does not reach there");
+    }
+
+    #[test]
+    fn repeats_are_one_place_with_an_interval() {
+        let runs = [figures(1.0, 1.0, 100.0), figures(3.0, 0.8, 300.0)];
+        let both = Figures::of_repeats(&runs);
+        assert_eq!((both.delay_ms.p50, both.delivery, both.bytes), (2.0, 0.9, 200.0));
+        let (least, greatest) = both.delay_interval.unwrap();
+        assert_eq!((least.p50, greatest.p50, both.messages), (1.0, 3.0, 2_000.0));
+        assert_eq!(Figures::of_repeats(&runs[..1]).delay_interval, None);
     }
 
     #[test]

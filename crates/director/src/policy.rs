@@ -366,7 +366,7 @@ mod tests {
     }
 
     fn policy(targets: QosTargets) -> Policy {
-        let all = ModelId::ALL;
+        let all = [ModelId::UdpRequestResponse, ModelId::UdpArq];
         let asked = TransportProperties::default();
         let start = ModelId::UdpRequestResponse;
         Policy::new(Pattern::RequestResponse, asked, targets, &all, start, Settings::default())

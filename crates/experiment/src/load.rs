@@ -119,6 +119,12 @@ impl Device {
         let read = lines.filter_map(|line| line.parse::<trace::Resource>().ok());
         read.map(|resource| resource.time.mean_ns()).collect()
     }
+
+    /// How its resources spend their time.
+    pub fn modes(&self) -> Vec<trace::Mode> {
+        let lines = self.resources.iter();
+        lines.filter_map(|line| Some(line.parse::<trace::Resource>().ok()?.mode)).collect()
+    }
 }
 
 impl Probe {

@@ -24,6 +24,24 @@ pub enum InteractionPattern {
     /// ZeroMQ REQ to REP, up only.
     #[serde(rename = "tcp/request-reply")]
     TcpRequestReply,
+    /// The director, which chooses its model live; both ways.
+    #[serde(rename = "director")]
+    Director,
+    /// The director, held to plain datagrams; both ways.
+    #[serde(rename = "director/udp-request-response")]
+    DirectorUdp,
+    /// The director, held to messages over datagrams that are sent again; both ways.
+    #[serde(rename = "director/udp-arq")]
+    DirectorArq,
+    /// The director, held to multicast with erasure coding; both ways.
+    #[serde(rename = "director/multicast-fec")]
+    DirectorFec,
+    /// The director, held to CoAP with confirmation; both ways.
+    #[serde(rename = "director/coap-confirmable")]
+    DirectorCoap,
+    /// The director, held to CoAP without; both ways.
+    #[serde(rename = "director/coap-non-confirmable")]
+    DirectorCoapNon,
 }
 
 impl InteractionPattern {
@@ -40,12 +58,30 @@ impl InteractionPattern {
 
     /// Whether it can carry answers from the sinks to the source.
     pub fn goes_up(self) -> bool {
-        matches!(self, Self::UdpRequestResponse | Self::TcpRequestReply)
+        matches!(self, Self::UdpRequestResponse | Self::TcpRequestReply) || self.is_director()
+    }
+
+    /// Whether the director carries it, both ways.
+    pub fn is_director(self) -> bool {
+        matches!(
+            self,
+            Self::Director
+                | Self::DirectorUdp
+                | Self::DirectorArq
+                | Self::DirectorFec
+                | Self::DirectorCoap
+                | Self::DirectorCoapNon
+        )
+    }
+
+    /// Whether answers go the same way as messages, by what carries those.
+    pub fn goes_both_ways(self) -> bool {
+        self == Self::UdpRequestResponse || self.is_director()
     }
 
     /// Whether each message goes to all sinks, and not to one after another.
     pub fn is_to_all(self) -> bool {
-        matches!(self, Self::TcpPublishSubscribe | Self::PgmPublishSubscribe)
+        matches!(self, Self::TcpPublishSubscribe | Self::PgmPublishSubscribe) || self.is_director()
     }
 }
 
@@ -63,6 +99,12 @@ impl Word for InteractionPattern {
         ("tcp/publish-subscribe", Self::TcpPublishSubscribe),
         ("pgm/publish-subscribe", Self::PgmPublishSubscribe),
         ("tcp/request-reply", Self::TcpRequestReply),
+        ("director", Self::Director),
+        ("director/udp-request-response", Self::DirectorUdp),
+        ("director/udp-arq", Self::DirectorArq),
+        ("director/multicast-fec", Self::DirectorFec),
+        ("director/coap-confirmable", Self::DirectorCoap),
+        ("director/coap-non-confirmable", Self::DirectorCoapNon),
     ];
 }
 

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use units::{Bytes, Frequency, Rate, Span};
+use units::{Bytes, Frequency, Rate, Ratio, Span};
 
 /// What one run is made of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -415,6 +415,12 @@ pub struct Interaction {
     pub messages: u64,
     /// The rate that multicast is sent with.
     pub multicast_rate: Rate,
+    /// The share of frames lost that the director begins with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assume_loss: Option<Ratio>,
+    /// The round trip that it begins with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assume_round_trip: Option<Span>,
     /// The network that it goes over.
     pub network: String,
 }

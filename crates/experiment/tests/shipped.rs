@@ -153,3 +153,19 @@ fn the_other_cellular_sweeps_resolve() {
         assert!(link.up.grant.is_some());
     }
 }
+
+/// All that lie there, so that none is forgotten when the file format changes.
+#[test]
+fn every_experiment_has_a_plan_for_every_cell() {
+    let files = fs::read_dir(root("experiments")).unwrap();
+    let names = files.filter_map(|file| file.unwrap().file_name().into_string().ok());
+    let names: Vec<String> = names.filter(|name| name.ends_with(".yaml")).collect();
+    assert!(names.len() > 15, "{names:?}");
+    for name in names {
+        let experiment = read(&name);
+        for cell in experiment.cells(&Only::all()).unwrap() {
+            let plan = experiment.plan(&cell, 0, 7);
+            assert!(plan.is_ok(), "{name} {cell}: {:?}", plan.err());
+        }
+    }
+}

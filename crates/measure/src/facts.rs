@@ -76,6 +76,8 @@ pub struct Contended {
     pub core: u32,
     /// How the service time was spent.
     pub mode: String,
+    /// The mean deviation.
+    pub mean: f64,
     /// The median deviation.
     pub median: f64,
     /// The share of requests above the limit, in percent.

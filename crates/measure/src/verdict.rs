@@ -76,7 +76,7 @@ pub fn judge(facts: &Facts) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{Broken, Count, Submitted};
+    use crate::facts::{Broken, Contended, Count, Submitted};
     use crate::host::HostUse;
     use crate::latency::{Latency, Summary};
 
@@ -143,6 +143,14 @@ mod tests {
         assert_eq!(sent(&|l| l.submitted_us = 5_100.0), Status::Suspect);
         assert_eq!(sent(&|l| l.slip_p99_us = 600.0), Status::Suspect);
         assert_eq!(sent(&|l| l.slip_p99_us = 6_000.0), Status::Invalid);
+        let probed = |mean: f64, over_pct: f64| {
+            let (mode, median, worst_s) = ("busy".to_owned(), 0.0, 1.0);
+            let probes = Contended { core: 1, mode, mean, median, over_pct, worst_s };
+            spoilt(&|f| f.probes = vec![probes.clone()])
+        };
+        assert_eq!(probed(0.08, 4.0), Status::Suspect);
+        assert_eq!(probed(0.8, 30.0), Status::Invalid);
+        assert_eq!(probed(0.8, 2.0), Status::Suspect, "one that was very late");
         assert_eq!(spoilt(&|f| f.host[..4].fill(used(1.0, 1.0))), Status::Suspect);
         assert_eq!(spoilt(&|f| f.host.fill(used(1.0, 1.0))), Status::Invalid);
         assert_eq!(spoilt(&|f| f.host[0].steal = 0.5), Status::Suspect);

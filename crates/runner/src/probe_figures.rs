@@ -2,11 +2,11 @@
 
 use crate::jobs::Job;
 use crate::load::probes;
-use experiment::{Plan, Probe};
+use experiment::{Plan, Probe, Workload};
 use load::Probed;
 use measure::{Contended, Latency, ProbeRow};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
 
@@ -35,13 +35,33 @@ pub(crate) fn collect(plan: &Plan, jobs: &[Job]) -> Probes {
             found.rows.extend(lines.filter_map(|line| row(line, probe, &name, &node)));
         }
         let (own, contended) = of(probe, &found.rows[begin..]);
-        found.contended.extend(contended);
+        found.contended.extend(telling(plan, contended));
         figures.insert(probe.name.clone(), own);
     }
     if !figures.is_empty() {
         found.figures = Value::Object(figures);
     }
     found
+}
+
+/// The probes that spend their time as the run's devices do: who computes suffers where
+/// who waits does not. All of them where there are no devices, or no such probes.
+fn telling(plan: &Plan, contended: Vec<Contended>) -> Vec<Contended> {
+    let modes: BTreeSet<String> = plan
+        .workloads
+        .iter()
+        .flat_map(|workload| match workload {
+            Workload::Device(device) => device.modes(),
+            _ => Vec::new(),
+        })
+        .map(|mode| mode.to_string())
+        .collect();
+    let alike = |probes: &Contended| modes.contains(&probes.mode);
+    if contended.iter().any(alike) {
+        contended.into_iter().filter(alike).collect()
+    } else {
+        contended
+    }
 }
 
 fn row(line: &str, probe: &Probe, name: &Arc<str>, node: &Arc<str>) -> Option<ProbeRow> {
@@ -82,6 +102,7 @@ fn of(probe: &Probe, rows: &[ProbeRow]) -> (Value, Vec<Contended>) {
         contended.push(Contended {
             core: *core,
             mode: (*mode).to_owned(),
+            mean: own["mean"].as_f64().unwrap_or(0.0),
             median: own["p50"].as_f64().unwrap_or(0.0),
             over_pct: 100.0 * over(rows, probe.limit.fraction()),
             worst_s: worst.map_or(0.0, |row| row.sent_ns as f64 / 1e9),

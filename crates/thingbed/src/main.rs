@@ -9,6 +9,7 @@ mod doctor;
 mod gc;
 mod live;
 mod load;
+mod map;
 mod profiles;
 mod progress;
 mod resume;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
     }
     let status = match Arguments::parse().command {
         Command::Run(run) => sweep::run(&run),
+        Command::Map(wanted) => map::map(&wanted),
         Command::Capacity(wanted) => capacity::capacity(&wanted),
         Command::Check { files } => show::check(&files),
         Command::Plan(plan) => show::plan(&plan),

@@ -19,34 +19,76 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Runs an experiment and shows what came of it.
 pub fn run(arguments: &Run) -> Status {
-    let experiment = match show::read(&arguments.file) {
-        Ok(experiment) => experiment,
-        Err(status) => return status,
-    };
+    have(arguments).0
+}
+
+/// The same, and where its runs lie, if there are any.
+pub(crate) fn have(arguments: &Run) -> (Status, Option<PathBuf>) {
+    match prepare(arguments) {
+        Ok(prepared) => prepared.run(),
+        Err(status) => (status, None),
+    }
+}
+
+/// What there is before anything runs.
+struct Prepared<'a> {
+    arguments: &'a Run,
+    experiment: Experiment,
+    cells: Vec<Cell>,
+    repeats: std::ops::Range<u32>,
+    folder: PathBuf,
+    seed: u64,
+    interrupted: Arc<AtomicBool>,
+    frame_path: Option<FramePath>,
+}
+
+impl Prepared<'_> {
+    fn run(&self) -> (Status, Option<PathBuf>) {
+        let sweep = Sweep {
+            arguments: self.arguments,
+            experiment: &self.experiment,
+            folder: self.folder.clone(),
+            seed: self.seed,
+            interrupted: self.interrupted.clone(),
+            frame_path: self.frame_path,
+        };
+        // Repeats outermost: a machine that drifts touches all cells alike, and a
+        // sweep cut short has something of each.
+        let cells = &self.cells;
+        let runs = self.repeats.clone();
+        let runs = runs.flat_map(|repeat| cells.iter().map(move |cell| (repeat, cell)));
+        let status = sweep.run(&runs.collect::<Vec<_>>());
+        (status, Some(self.folder.clone()))
+    }
+}
+
+/// Reads an experiment and makes the folder of its runs; says what is wrong.
+fn prepare(arguments: &Run) -> Result<Prepared<'_>, Status> {
+    let experiment = show::read(&arguments.file)?;
     let Wanted { cells, repeats, seed } = match Wanted::of(arguments, &experiment) {
         Ok(wanted) => wanted,
         Err(error) => {
             complain(error);
-            return Status::Wrong;
+            return Err(Status::Wrong);
         }
     };
     let interrupted = match watch_signals() {
         Ok(flag) => flag,
         Err(error) => {
             complain(format!("could not watch for Ctrl-C: {error}"));
-            return Status::Failed;
+            return Err(Status::Failed);
         }
     };
     let frame_path = match frame_path() {
         Ok(path) => path,
         Err(error) => {
             complain(error);
-            return Status::Wrong;
+            return Err(Status::Wrong);
         }
     };
     if let Err(error) = check_backends(&experiment, &cells, seed) {
         complain(error);
-        return Status::Failed;
+        return Err(Status::Failed);
     }
     foretell(&experiment, &cells, seed);
     let begun = match &arguments.resume {
@@ -57,15 +99,10 @@ pub fn run(arguments: &Run) -> Status {
         Ok(folder) => folder,
         Err(error) => {
             complain(error);
-            return Status::Failed;
+            return Err(Status::Failed);
         }
     };
-    let experiment = &experiment;
-    let sweep = Sweep { arguments, experiment, folder, seed, interrupted, frame_path };
-    // Repeats outermost: a machine that drifts touches all cells alike, and a
-    // sweep cut short has something of each.
-    let runs = repeats.flat_map(|repeat| cells.iter().map(move |cell| (repeat, cell)));
-    sweep.run(&runs.collect::<Vec<_>>())
+    Ok(Prepared { arguments, experiment, cells, repeats, folder, seed, interrupted, frame_path })
 }
 
 /// Warns of what this machine will hardly manage, once, before anything starts.

@@ -9,6 +9,7 @@
 
 mod clock;
 mod control;
+mod director;
 mod error;
 mod events;
 mod exchange;

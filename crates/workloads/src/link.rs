@@ -5,6 +5,7 @@
 //! joined, neighbours are known. After that no hello is sent, so that what is
 //! measured is the application's traffic alone.
 
+use crate::clock::Nanos;
 use crate::error::Error;
 use std::os::fd::RawFd;
 
@@ -26,6 +27,10 @@ pub trait SourceLink {
     /// Whether something is there that a descriptor may not announce again:
     /// ZeroMQ's descriptors are edge-triggered.
     fn pending(&mut self) -> Result<bool, Error>;
+    /// Does what a transport of ours has to do by itself; when it is to be called next.
+    fn turn(&mut self) -> Result<Option<Nanos>, Error> {
+        Ok(None)
+    }
 }
 
 /// A sink's end of a transport.
@@ -43,6 +48,10 @@ pub trait SinkLink {
     fn reply(&mut self, message: &[u8]) -> Result<bool, Error>;
     /// As for the source.
     fn pending(&mut self) -> Result<bool, Error>;
+    /// As for the source.
+    fn turn(&mut self) -> Result<Option<Nanos>, Error> {
+        Ok(None)
+    }
 }
 
 /// Says a thing once on standard error: what recurs a thousand times an hour

@@ -2,6 +2,7 @@
 
 use crate::clock::{Nanos, SECOND, monotonic_now};
 use crate::control::{Control, Order, Said};
+use crate::director::DirectorSink;
 use crate::error::Error;
 use crate::events::{Event, Events, Record};
 use crate::link::{SinkLink, Warning};
@@ -11,7 +12,7 @@ use crate::router::ZmqSink;
 use crate::seen::Seen;
 use crate::spec::{Down, Spec};
 use crate::udp::UdpSink;
-use crate::wait::Waiter;
+use crate::wait::{Waiter, sooner};
 use std::collections::VecDeque;
 
 /// Messages taken in one turn, so that replies and control get theirs.
@@ -29,7 +30,7 @@ pub fn run(spec: &Spec, control: &mut Control) -> Result<(), Error> {
         }
         sink.take_messages()?;
         sink.answer()?;
-        let until = sink.tend(control)?;
+        let until = sooner(sink.tend(control)?, sink.link.turn()?);
         let until = if sink.link.pending()? {
             Some(0)
         } else {
@@ -69,6 +70,7 @@ impl<'a> Sink<'a> {
             Down::UdpRequestResponse => Box::new(UdpSink::new(spec)?),
             Down::TcpRouterDealer => Box::new(ZmqSink::dealer(spec)?),
             Down::TcpPublishSubscribe | Down::PgmPublishSubscribe => Box::new(subscriber(spec)?),
+            _ => Box::new(DirectorSink::new(spec)?),
         };
         Ok(Self {
             source: &spec.peers[0].name,

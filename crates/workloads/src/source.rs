@@ -2,6 +2,7 @@
 
 use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
 use crate::control::{Control, Order, Said};
+use crate::director::DirectorSource;
 use crate::error::Error;
 use crate::events::{Event, Events, Record};
 use crate::link::{SourceLink, Warning};
@@ -12,7 +13,7 @@ use crate::schedule::Schedule;
 use crate::seen::Seen;
 use crate::spec::{Down, Spec};
 use crate::udp::UdpSource;
-use crate::wait::{Waiter, next_wake, punctual};
+use crate::wait::{Waiter, next_wake, punctual, sooner};
 
 /// From one round of hellos to the next.
 const HELLO_EVERY: Nanos = 200 * MILLISECOND;
@@ -41,7 +42,7 @@ pub fn run(spec: &Spec, control: &mut Control) -> Result<(), Error> {
         }
         source.take_replies()?;
         source.send_due()?;
-        let until = source.tend(control)?;
+        let until = sooner(source.tend(control)?, source.link.turn()?);
         // What a socket has but will not announce again allows only a look.
         let until = if source.link.pending()? { Some(0) } else { until };
         told = waiter.wait(until)?;
@@ -78,6 +79,7 @@ impl<'a> Source<'a> {
             Down::TcpPublishSubscribe | Down::PgmPublishSubscribe => {
                 Box::new(PublishSource::new(spec)?)
             }
+            _ => Box::new(DirectorSource::new(spec)?),
         };
         let answers = if spec.down.to_all() { spec.peers.len() as u64 } else { 1 };
         Ok(Self {

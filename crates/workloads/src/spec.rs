@@ -34,12 +34,43 @@ pub enum Down {
     /// ZeroMQ over PGM in UDP, each message to all by multicast.
     #[serde(rename = "pgm/publish-subscribe")]
     PgmPublishSubscribe,
+    /// The director, each message to all by the model that it chooses.
+    #[serde(rename = "director")]
+    Director,
+    /// The director, held to plain datagrams.
+    #[serde(rename = "director/udp-request-response")]
+    DirectorUdp,
+    /// The director, held to `udp-arq`.
+    #[serde(rename = "director/udp-arq")]
+    DirectorArq,
+    /// The director, held to `multicast-fec`.
+    #[serde(rename = "director/multicast-fec")]
+    DirectorFec,
+    /// The director, held to CoAP with confirmation.
+    #[serde(rename = "director/coap-confirmable")]
+    DirectorCoap,
+    /// The director, held to CoAP without.
+    #[serde(rename = "director/coap-non-confirmable")]
+    DirectorCoapNon,
 }
 
 impl Down {
     /// Whether each message goes to all sinks.
     pub fn to_all(self) -> bool {
-        matches!(self, Self::TcpPublishSubscribe | Self::PgmPublishSubscribe)
+        !matches!(self, Self::UdpRequestResponse | Self::TcpRouterDealer)
+    }
+
+    /// Whether the director carries messages, and answers too.
+    pub fn is_director(self) -> bool {
+        matches!(
+            self,
+            Self::Director
+                | Self::DirectorUdp
+                | Self::DirectorArq
+                | Self::DirectorFec
+                | Self::DirectorCoap
+                | Self::DirectorCoapNon
+        )
     }
 }
 
@@ -52,6 +83,16 @@ pub enum Up {
     /// ZeroMQ's REQ and REP over TCP.
     #[serde(rename = "tcp/request-reply")]
     TcpRequestReply,
+    /// By the director, which carries the messages.
+    #[serde(
+        rename = "director",
+        alias = "director/udp-request-response",
+        alias = "director/udp-arq",
+        alias = "director/multicast-fec",
+        alias = "director/coap-confirmable",
+        alias = "director/coap-non-confirmable"
+    )]
+    Director,
 }
 
 /// Someone at the other end.
@@ -89,6 +130,12 @@ pub struct Spec {
     /// PGM's rate limit in bit/s; PGM never sends without one.
     #[serde(default)]
     pub multicast_rate_bit_s: u64,
+    /// The share of frames lost that the director begins with.
+    #[serde(default)]
+    pub assume_loss: Option<f64>,
+    /// The round trip that it begins with.
+    #[serde(default)]
+    pub assume_round_trip_ns: Option<Nanos>,
     /// All sinks, or the one source.
     pub peers: Vec<Peer>,
     /// The file with the messages' payload.
@@ -152,12 +199,16 @@ impl Spec {
             _ => {}
         }
         let udp = (self.down == Down::UdpRequestResponse, self.up == Up::UdpRequestResponse);
+        if self.down.is_director() != (self.up == Up::Director) {
+            return Err("the director carries messages and answers, or neither".into());
+        }
+        let alone = udp.0 || self.down.is_director();
         if udp.0 != udp.1 {
             return Err("udp/request-response must be used both down and up, or not at all; \
                         the other models take tcp/request-reply up"
                 .into());
         }
-        if self.port_down == 0 || (!udp.0 && (self.port_up == 0 || self.port_up == self.port_down))
+        if self.port_down == 0 || (!alone && (self.port_up == 0 || self.port_up == self.port_down))
         {
             return Err("port_down and port_up must be two different ports from 1 to 65535".into());
         }
@@ -173,7 +224,7 @@ impl Spec {
         if self.every_ns.checked_mul(self.messages).is_none() {
             return Err("every_ns x messages is longer than 584 years".into());
         }
-        if self.down == Down::PgmPublishSubscribe {
+        if self.down == Down::PgmPublishSubscribe || self.down.is_director() {
             self.check_multicast()?;
         }
         Ok(())
@@ -183,7 +234,7 @@ impl Spec {
         match self.group {
             Some(group) if group.is_multicast() => {}
             _ => {
-                return Err("pgm/publish-subscribe needs a multicast group, \
+                return Err("multicast needs a multicast group, \
                             such as \"group\": \"239.192.0.1\""
                     .into());
             }

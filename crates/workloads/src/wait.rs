@@ -78,6 +78,11 @@ pub fn poll(set: &mut [libc::pollfd], until: Option<Nanos>) -> io::Result<bool> 
     }
 }
 
+/// The sooner of two moments, where there is one.
+pub fn sooner(one: Option<Nanos>, other: Option<Nanos>) -> Option<Nanos> {
+    [one, other].into_iter().flatten().min()
+}
+
 /// A program wakes this long before something is due and sleeps once more: a
 /// processor of a virtual machine that has slept for long wakes late by hundreds
 /// of microseconds, one that has just been awake by tens. Spinning would do

@@ -5,6 +5,8 @@
 //! no I/O: it is given the time and datagrams that came, and says which are to go.
 
 mod arq;
+#[cfg(feature = "coap")]
+mod coap;
 mod fec;
 mod pace;
 mod udp;
@@ -117,6 +119,10 @@ pub fn hub(model: ModelId, place: &Place) -> Option<Box<dyn HubCarrier>> {
         ModelId::UdpRequestResponse => Box::new(udp::Hub::new(place)),
         ModelId::UdpArq => Box::new(arq::Hub::new(place)),
         ModelId::MulticastFec => Box::new(fec::Hub::new(place)),
+        #[cfg(feature = "coap")]
+        ModelId::CoapConfirmable => Box::new(coap::Hub::new(place, true)),
+        #[cfg(feature = "coap")]
+        ModelId::CoapNonConfirmable => Box::new(coap::Hub::new(place, false)),
         _ => return None,
     })
 }
@@ -127,13 +133,25 @@ pub fn member(model: ModelId, place: &Place, number: u16) -> Option<Box<dyn Memb
         ModelId::UdpRequestResponse => Box::new(udp::Member::new(place)),
         ModelId::UdpArq => Box::new(arq::Member::new(place, number)),
         ModelId::MulticastFec => Box::new(fec::Member::new(place, number)),
+        #[cfg(feature = "coap")]
+        ModelId::CoapConfirmable => Box::new(coap::Member::new(place, true)),
+        #[cfg(feature = "coap")]
+        ModelId::CoapNonConfirmable => Box::new(coap::Member::new(place, false)),
         _ => return None,
     })
 }
 
 /// The models that are compiled in.
 pub fn available() -> Vec<ModelId> {
-    vec![ModelId::UdpRequestResponse, ModelId::UdpArq, ModelId::MulticastFec]
+    vec![
+        ModelId::UdpRequestResponse,
+        ModelId::UdpArq,
+        ModelId::MulticastFec,
+        #[cfg(feature = "coap")]
+        ModelId::CoapConfirmable,
+        #[cfg(feature = "coap")]
+        ModelId::CoapNonConfirmable,
+    ]
 }
 
 /// Whether a datagram is of a model, by its first byte.
@@ -142,6 +160,8 @@ pub fn is_of(model: ModelId, datagram: &[u8]) -> bool {
     match model {
         ModelId::UdpArq => matches!(first & 0x7f, 0x10 | 0x11),
         ModelId::MulticastFec => matches!(first, 0x14..=0x18),
+        // Version 1 of CoAP, by the two highest bits.
+        ModelId::CoapConfirmable | ModelId::CoapNonConfirmable => first >> 6 == 1,
         _ => false,
     }
 }

@@ -243,9 +243,12 @@ impl Hub {
 
     /// Takes a datagram that came from the address of `from`, if it is a member's.
     pub fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos) {
-        if envelope::is_hello(&self.invites, datagram) {
+        if let Some(known) = envelope::open_hello(&self.invites, datagram) {
             // Whoever has started anew is told where the session is.
             if let Some(member) = from {
+                if known > self.root.session() {
+                    self.renumber(known + 1, now);
+                }
                 let (_, epoch) = self.switch.current();
                 self.control.push_front((member, epoch));
             }
@@ -263,6 +266,25 @@ impl Hub {
             }
         }
         self.hear(told, now);
+    }
+
+    /// Takes another number for the session: members know a later one, from before this
+    /// hub's clock was set back.
+    fn renumber(&mut self, session: u64, now: Nanos) {
+        let Ok(root) = self.config.security.root(session) else { return };
+        self.root = root;
+        self.absent = (0..u32::from(self.members)).collect();
+        self.invite_at = 0;
+        let stages: Vec<(u32, ModelId)> =
+            std::mem::take(&mut self.stages).iter().map(|(epoch, s)| (*epoch, s.model)).collect();
+        for (epoch, model) in stages {
+            self.open(model, epoch);
+        }
+        let open: Vec<MessageId> = self.messages.keys().copied().collect();
+        for number in open {
+            let actions = self.switch.send_again(number);
+            let _ = self.perform(actions, now);
+        }
     }
 
     fn hear(&mut self, told: Vec<Carried>, now: Nanos) {

@@ -128,7 +128,12 @@ impl Member {
         // An older session, or an older epoch of this one, has been said again by somebody.
         let known = self.joined.as_ref().map(|joined| (joined.root.session(), joined.epoch));
         let newer = known.is_none_or(|known| known < (invitation.session, invitation.epoch));
-        if known.is_some_and(|known| known > (invitation.session, invitation.epoch)) {
+        if let Some(known) = known.filter(|known| *known > (invitation.session, invitation.epoch)) {
+            // Or its clock has been set back: it hears what number would be late enough.
+            if known.0 > invitation.session && self.control.is_empty() {
+                let draw = self.random();
+                self.control.push_back(envelope::seal_hello(&self.invites, draw, known.0));
+            }
             return;
         }
         if known.is_none_or(|(session, _)| session != invitation.session) {
@@ -234,7 +239,7 @@ impl Member {
             self.hello_at = now + (HELLO_EVERY << self.hellos.min(5));
             self.hellos += 1;
             let draw = self.random();
-            return (Some(envelope::seal_hello(&self.invites, draw)), Some(self.hello_at));
+            return (Some(envelope::seal_hello(&self.invites, draw, 0)), Some(self.hello_at));
         };
         let mut wake = None;
         for stage in joined.stages.values_mut() {

@@ -7,7 +7,7 @@ use crate::read::{At, Fields, Fixed, Named, OneOrMore, Read, Sink};
 use crate::source::Place;
 use crate::tree::{Content, Node};
 use schemars::JsonSchema;
-use units::{Rate, Span};
+use units::{Rate, Ratio, Span};
 
 /// Which protocols and patterns messages and their answers use.
 #[derive(Debug, JsonSchema)]
@@ -31,6 +31,11 @@ pub(crate) struct Model {
     /// The rate that multicast is sent with. By default the network's own: its
     /// shared rate, else its slowest link's, else 100 Mbit/s.
     pub multicast_rate: Option<At<Rate>>,
+    /// The share of frames lost that the director takes for granted before it has
+    /// seen any.
+    pub assume_loss: Option<At<Ratio>>,
+    /// The round trip that it takes for granted before it has seen one.
+    pub assume_round_trip: Option<At<Span>>,
 }
 
 impl Read for Model {
@@ -44,6 +49,8 @@ impl Read for Model {
             duration: fields.optional("duration"),
             drain: fields.optional("drain"),
             multicast_rate: fields.optional("multicast_rate"),
+            assume_loss: fields.optional("assume_loss"),
+            assume_round_trip: fields.optional("assume_round_trip"),
         };
         fields.finish();
         Some(model)

@@ -161,7 +161,6 @@ fn probe_as_devices(planned: &mut [plan::Workload]) {
 }
 
 fn check_model(model: &Model, sink: &mut Sink) {
-    use InteractionPattern::UdpRequestResponse as Udp;
     if let Some(down) = model.down.as_ref().filter(|down| !down.value.goes_down()) {
         let problem = Problem::new(format!("`{}` goes up only", down.value)).at(down.place);
         sink.add(problem.label("for `down`, take one that reaches the sinks"));
@@ -171,11 +170,19 @@ fn check_model(model: &Model, sink: &mut Sink) {
         let problem = Problem::new(format!("`{}` goes down only", up.value)).at(up.place);
         sink.add(problem.label("for `up`, take `tcp/request-reply` or `udp/request-response`"));
     } else if let Some(down) = &model.down
-        && up.value == Udp
-        && down.value != Udp
+        && up.value != down.value
+        && (up.value.goes_both_ways() || down.value.is_director())
     {
-        let text = format!("`{}` up goes only with the same down, not with `{}`", Udp, down.value);
-        sink.add(Problem::new(text).at(up.place).label("take `tcp/request-reply`"));
+        let (both, other) = match up.value.goes_both_ways() {
+            true => (format!("`{}` up", up.value), down.value),
+            false => (format!("`{}` down", down.value), up.value),
+        };
+        let text = format!("{both} goes only with the same the other way, not with `{other}`");
+        let label = match down.value.is_director() {
+            true => format!("take `{}`", down.value),
+            false => "take `tcp/request-reply`".to_owned(),
+        };
+        sink.add(Problem::new(text).at(up.place).label(label));
     }
 }
 
@@ -230,6 +237,8 @@ impl Context<'_, '_> {
             every,
             messages,
             multicast_rate,
+            assume_loss: model.assume_loss.as_ref().map(|at| at.value),
+            assume_round_trip: model.assume_round_trip.as_ref().map(|at| at.value),
             network,
         };
         if interaction.replies() > MOST_ROWS {

@@ -63,6 +63,8 @@ pub enum Command {
         #[arg(long, default_value = "time")]
         figure: Compared,
     },
+    /// Make the director's performance map from runs of its models
+    Map(Map),
     /// List the profiles of links, or show what is known of one
     Profiles {
         #[command(subcommand)]
@@ -182,6 +184,19 @@ pub struct Run {
     /// Show no progress
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// What the command `map` is asked for.
+#[derive(Debug, Args)]
+pub struct Map {
+    #[command(flatten)]
+    pub run: Run,
+    /// Where the map goes
+    #[arg(long, default_value = "map.json", value_name = "FILE")]
+    pub map: PathBuf,
+    /// Take runs that are suspect, too
+    #[arg(long)]
+    pub suspect: bool,
 }
 
 /// A figure of exchanges.

@@ -1,0 +1,403 @@
+//! The director for C; `include/director.h` says what each function does. Each session and
+//! each listener has a thread with a run-time of its own, so that callers may come from
+//! any thread and need none. What callers hold of them is a number in a table: a session
+//! that is ended while another thread waits in it is an error there, and nothing worse.
+
+mod options;
+mod table;
+
+use director::io::{Collected, Listener, Preconnection, Request, Session, resolve};
+use options::Options;
+use std::ffi::{CStr, c_char, c_int};
+use std::future::Future;
+use std::net::SocketAddrV4;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use table::Table;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::{Mutex, oneshot};
+
+/// A run-time on a thread of its own, until it is ended.
+struct Thread {
+    handle: Handle,
+    alive: std::sync::Mutex<Option<oneshot::Sender<()>>>,
+}
+
+impl Thread {
+    fn start() -> Result<Self, String> {
+        let run_time = Builder::new_current_thread().enable_all().build();
+        let run_time = run_time.map_err(|error| error.to_string())?;
+        let handle = run_time.handle().clone();
+        let (alive, gone) = oneshot::channel::<()>();
+        std::thread::Builder::new()
+            .name("director".to_owned())
+            .spawn(move || drop(run_time.block_on(gone)))
+            .map_err(|error| error.to_string())?;
+        Ok(Self { handle, alive: std::sync::Mutex::new(Some(alive)) })
+    }
+
+    /// Ends it, and with it all that runs there.
+    fn end(&self) {
+        if let Ok(mut alive) = self.alive.lock() {
+            *alive = None;
+        }
+    }
+
+    /// Has a future run there, and waits for what comes of it.
+    fn wait<F>(&self, future: F) -> Option<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let (tell, told) = mpsc::channel();
+        self.handle.spawn(async move { tell.send(future.await) });
+        told.recv().ok()
+    }
+}
+
+/// A session, by its hub.
+pub struct DirectorSession {
+    thread: Thread,
+    session: Session,
+}
+
+static SESSIONS: Table<DirectorSession> = Table::new();
+static LISTENERS: Table<DirectorListener> = Table::new();
+
+/// What came of a message.
+pub struct DirectorCollected(Vec<(u32, Vec<u8>)>, usize);
+
+/// A member.
+pub struct DirectorListener {
+    thread: Thread,
+    listener: Arc<Mutex<Listener>>,
+}
+
+/// A message that has come.
+pub struct DirectorRequest(Request);
+
+/// Writes text, ended by 0, as far as there is room.
+///
+/// # Safety
+/// `to` is null or has `room` bytes.
+unsafe fn write(text: &str, to: *mut c_char, room: usize) {
+    if to.is_null() || room == 0 {
+        return;
+    }
+    let bytes = text.as_bytes();
+    let length = bytes.len().min(room - 1);
+    // SAFETY: there is room for `length` bytes and the 0, by the caller's word.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.cast(), length);
+        *to.add(length) = 0;
+    }
+}
+
+/// # Safety
+/// `text` is null or ends with 0.
+unsafe fn read<'a>(text: *const c_char, what: &str) -> Result<&'a str, String> {
+    if text.is_null() {
+        return Err(format!("{what} is missing"));
+    }
+    // SAFETY: it ends with 0, by the caller's word.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().map_err(|_| format!("{what} is no UTF-8"))
+}
+
+/// # Safety
+/// `bytes` is null or has `length` bytes.
+unsafe fn slice<'a>(bytes: *const u8, length: usize) -> &'a [u8] {
+    if bytes.is_null() || length == 0 {
+        return &[];
+    }
+    // SAFETY: as long as said, by the caller's word.
+    unsafe { std::slice::from_raw_parts(bytes, length) }
+}
+
+/// Something made, or nothing and why in `error`. A panic is no way out of C.
+///
+/// # Safety
+/// As for `write`.
+unsafe fn give<T>(
+    make: impl FnOnce() -> Result<*mut T, String>,
+    error: *mut c_char,
+    room: usize,
+) -> *mut T {
+    let made = catch_unwind(AssertUnwindSafe(make))
+        .unwrap_or_else(|_| Err("a mistake of the library's own".to_owned()));
+    match made {
+        Ok(made) => made,
+        Err(why) => {
+            // SAFETY: by the caller's word.
+            unsafe { write(&why, error, room) };
+            std::ptr::null_mut()
+        }
+    }
+}
+
+fn address(name: &str) -> Result<SocketAddrV4, String> {
+    resolve(name).map_err(|error| error.to_string())
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn director_initiate(
+    options: *const c_char,
+    key: *const u8,
+    key_length: usize,
+    local: *const c_char,
+    members: *const *const c_char,
+    count: usize,
+    error: *mut c_char,
+    room: usize,
+) -> *mut DirectorSession {
+    let make = || {
+        // SAFETY: all by the caller's word.
+        let (options, key, local, members) = unsafe {
+            let members = match members.is_null() {
+                true => &[],
+                false => std::slice::from_raw_parts(members, count),
+            };
+            let members: Result<Vec<&str>, String> =
+                members.iter().map(|member| read(*member, "a member")).collect();
+            (read(options, "options")?, slice(key, key_length), read(local, "local")?, members?)
+        };
+        let preconnection = Options::read(options)?.preconnection(key)?;
+        let local = address(local)?;
+        let members = members.into_iter().map(address).collect::<Result<Vec<_>, _>>()?;
+        open(move || preconnection.initiate(local, &members))
+            .map(|(thread, session)| SESSIONS.add(DirectorSession { thread, session }))
+    };
+    // SAFETY: by the caller's word.
+    unsafe { give(make, error, room) }
+}
+
+/// Opens something within a run-time of its own.
+fn open<T: Send + 'static>(
+    make: impl FnOnce() -> Result<T, director::io::Error> + Send + 'static,
+) -> Result<(Thread, T), String> {
+    let thread = Thread::start()?;
+    let made = thread.wait(async move { make() }).ok_or("the run-time has ended")?;
+    Ok((thread, made.map_err(|error| error.to_string())?))
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn director_ready(
+    session: *const DirectorSession,
+    patience_ms: u64,
+) -> c_int {
+    let Some(session) = SESSIONS.get(session) else { return 0 };
+    let own = session.session.clone();
+    let patience = Duration::from_millis(patience_ms);
+    let ready = session.thread.wait(async move { own.ready(patience).await });
+    c_int::from(ready == Some(true))
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn director_collect(
+    session: *const DirectorSession,
+    message: *const u8,
+    length: usize,
+    error: *mut c_char,
+    room: usize,
+) -> *mut DirectorCollected {
+    let make = || {
+        // SAFETY: by the caller's word.
+        let message = unsafe { slice(message, length) }.to_vec();
+        let session = SESSIONS.get(session).ok_or("there is no such session")?;
+        let own = session.session.clone();
+        let collected = session.thread.wait(async move { own.collect(&message).await });
+        let collected = collected.ok_or("the session is over")?;
+        let Collected { answers, lacking } = collected.map_err(|error| error.to_string())?;
+        let answers = answers.into_iter().collect();
+        Ok(Box::into_raw(Box::new(DirectorCollected(answers, lacking.len()))))
+    };
+    // SAFETY: by the caller's word.
+    unsafe { give(make, error, room) }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn director_answers(collected: *const DirectorCollected) -> usize {
+    // SAFETY: null or alive, by the caller's word.
+    unsafe { collected.as_ref() }.map_or(0, |collected| collected.0.len())
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn director_lacking(collected: *const DirectorCollected) -> usize {
+    // SAFETY: null or alive, by the caller's word.
+    unsafe { collected.as_ref() }.map_or(0, |collected| collected.1)
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn director_answer(
+    collected: *const DirectorCollected,
+    place: usize,
+    member: *mut u32,
+    bytes: *mut *const u8,
+    length: *mut usize,
+) -> c_int {
+    // SAFETY: null or alive, by the caller's word; so are those that are written to.
+    unsafe {
+        let Some((number, answer)) = collected.as_ref().and_then(|all| all.0.get(place)) else {
+            return 0;
+        };
+        if let Some(member) = member.as_mut() {
+            *member = *number;
+        }
+        if let Some(bytes) = bytes.as_mut() {
+            *bytes = answer.as_ptr();
+        }
+        if let Some(length) = length.as_mut() {
+            *length = answer.len();
+        }
+    }
+    1
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn director_explain(
+    session: *const DirectorSession,
+    text: *mut c_char,
+    room: usize,
+) -> c_int {
+    let Some(session) = SESSIONS.get(session) else { return 0 };
+    let own = session.session.clone();
+    let Some(Some(said)) = session.thread.wait(async move { own.explain().await }) else {
+        return 0;
+    };
+    // SAFETY: by the caller's word.
+    unsafe { write(&said.to_string(), text, room) };
+    1
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn director_listen(
+    options: *const c_char,
+    key: *const u8,
+    key_length: usize,
+    local: *const c_char,
+    hub: *const c_char,
+    error: *mut c_char,
+    room: usize,
+) -> *mut DirectorListener {
+    let make = || {
+        // SAFETY: all by the caller's word.
+        let (options, key, local, hub) = unsafe {
+            let (local, hub) = (read(local, "local")?, read(hub, "hub")?);
+            (read(options, "options")?, slice(key, key_length), local, hub)
+        };
+        let preconnection: Preconnection = Options::read(options)?.preconnection(key)?;
+        let (local, hub) = (address(local)?, address(hub)?);
+        let (thread, listener) = open(move || preconnection.listen(local, hub))?;
+        let listener = Arc::new(Mutex::new(listener));
+        Ok(LISTENERS.add(DirectorListener { thread, listener }))
+    };
+    // SAFETY: by the caller's word.
+    unsafe { give(make, error, room) }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn director_next(
+    listener: *mut DirectorListener,
+    patience_ms: u64,
+) -> *mut DirectorRequest {
+    let Some(listener) = LISTENERS.get(listener) else { return std::ptr::null_mut() };
+    let own = listener.listener.clone();
+    let patience = Duration::from_millis(patience_ms);
+    let next = listener.thread.wait(async move {
+        let mut own = own.lock().await;
+        tokio::time::timeout(patience, own.next()).await.ok().flatten()
+    });
+    match next.flatten() {
+        Some(request) => Box::into_raw(Box::new(DirectorRequest(request))),
+        None => std::ptr::null_mut(),
+    }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn director_message(
+    request: *const DirectorRequest,
+    length: *mut usize,
+) -> *const u8 {
+    // SAFETY: null or alive, by the caller's word.
+    unsafe {
+        let Some(request) = request.as_ref() else { return std::ptr::null() };
+        if let Some(length) = length.as_mut() {
+            *length = request.0.message.len();
+        }
+        request.0.message.as_ptr()
+    }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn director_reply(
+    request: *mut DirectorRequest,
+    answer: *const u8,
+    length: usize,
+) {
+    if !request.is_null() {
+        // SAFETY: made by `director_next`, and not used again, by the caller's word.
+        let request = unsafe { Box::from_raw(request) };
+        // SAFETY: by the caller's word.
+        request.0.reply(unsafe { slice(answer, length) });
+    }
+}
+
+macro_rules! frees {
+    ($($name:ident: $type:ty),* $(,)?) => {$(
+        /// # Safety
+        /// As the header says.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(what: *mut $type) {
+            if !what.is_null() {
+                // SAFETY: made by this library, and not used again, by the caller's word.
+                drop(unsafe { Box::from_raw(what) });
+            }
+        }
+    )*};
+}
+
+frees! {
+    director_collected_free: DirectorCollected,
+    director_request_free: DirectorRequest,
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn director_session_free(session: *mut DirectorSession) {
+    if let Some(session) = SESSIONS.remove(session) {
+        session.thread.end();
+    }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn director_listener_free(listener: *mut DirectorListener) {
+    if let Some(listener) = LISTENERS.remove(listener) {
+        listener.thread.end();
+    }
+}

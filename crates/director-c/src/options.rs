@@ -1,0 +1,110 @@
+//! The options of a session, as JSON.
+
+use director::io::Preconnection;
+use director::session::Security;
+use director::{Conditions, ModelId, Pattern, QosTargets, TransportProperties};
+use serde::Deserialize;
+use std::net::SocketAddrV4;
+
+/// The options; what is not there has a default.
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    pattern: Pattern,
+    properties: TransportProperties,
+    deadline_ms: Option<f64>,
+    group: Option<SocketAddrV4>,
+    models: Vec<ModelId>,
+    loss: Option<f64>,
+    round_trip_ms: Option<f64>,
+    rate_bit_s: Option<f64>,
+    mtu: Option<f64>,
+    insecure_on_purpose: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            pattern: Pattern::PublishCollect,
+            properties: TransportProperties::default(),
+            deadline_ms: None,
+            group: None,
+            models: Vec::new(),
+            loss: None,
+            round_trip_ms: None,
+            rate_bit_s: None,
+            mtu: None,
+            insecure_on_purpose: false,
+        }
+    }
+}
+
+/// A figure within its bounds, or what is wrong with it.
+fn within(name: &str, value: Option<f64>, least: f64, most: f64) -> Result<Option<f64>, String> {
+    match value {
+        Some(value) if !(least..=most).contains(&value) => {
+            Err(format!("`{name}` is {value}; it is from {least} to {most}"))
+        }
+        _ => Ok(value),
+    }
+}
+
+impl Options {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// When the text is no JSON of this form; what is wrong where.
+    pub fn read(text: &str) -> Result<Self, String> {
+        serde_json::from_str(text).map_err(|error| format!("the options: {error}"))
+    }
+
+    /// The session that they describe.
+    ///
+    /// # Errors
+    /// When a figure is out of its bounds.
+    pub fn preconnection(self, key: &[u8]) -> Result<Preconnection, String> {
+        let usual = Conditions::default();
+        let ns = |ms: f64| (ms * 1e6) as u64;
+        let deadline = within("deadline_ms", self.deadline_ms, 0.001, 1e12)?;
+        let conditions = Conditions {
+            loss: within("loss", self.loss, 0.0, 1.0)?.unwrap_or(usual.loss),
+            rtt_ns: within("round_trip_ms", self.round_trip_ms, 0.0, 1e9)?.map_or(usual.rtt_ns, ns),
+            rate_bit_s: within("rate_bit_s", self.rate_bit_s, 1.0, 1e12)?
+                .unwrap_or(usual.rate_bit_s),
+            mtu: within("mtu", self.mtu, 68.0, 65_535.0)?.unwrap_or(usual.mtu),
+            ..usual
+        };
+        let security = match self.insecure_on_purpose {
+            true => Security::InsecureOnPurpose,
+            false => Security::Key(key.to_vec()),
+        };
+        let session = Preconnection::new(self.pattern, security)
+            .properties(self.properties)
+            .targets(QosTargets { deadline_ns: deadline.map(ns), ..QosTargets::default() })
+            .assume(conditions)
+            .models(&self.models);
+        Ok(match self.group {
+            Some(group) => session.group(group),
+            None => session,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let said = |text: &str| match Options::read(text) {
+            Ok(options) => options.preconnection(b"a key of some length").err().unwrap_or_default(),
+            Err(error) => error,
+        };
+        assert_eq!(said("{}"), "");
+        assert_eq!(said(r#"{"models": ["udp-arq"], "mtu": 113, "deadline_ms": 5}"#), "");
+        assert!(said(r#"{"los": 0.3}"#).contains("unknown field `los`"));
+        assert!(said(r#"{"loss": 30}"#).contains("`loss` is 30; it is from 0 to 1"));
+        assert!(said(r#"{"pattern": "shout"}"#).contains("publish-collect"));
+        assert!(said("").contains("the options:"));
+    }
+}

@@ -1,0 +1,52 @@
+//! What callers in C hold a number of.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Things by number. A number is given out once; as a pointer it points to nothing.
+pub struct Table<T> {
+    next: AtomicUsize,
+    all: Mutex<BTreeMap<usize, Arc<T>>>,
+}
+
+impl<T> Table<T> {
+    /// An empty one.
+    pub const fn new() -> Self {
+        Self { next: AtomicUsize::new(1), all: Mutex::new(BTreeMap::new()) }
+    }
+
+    /// Takes something in; its number.
+    pub fn add(&self, thing: T) -> *mut T {
+        let number = self.next.fetch_add(1, Relaxed);
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).insert(number, Arc::new(thing));
+        std::ptr::without_provenance_mut(number)
+    }
+
+    /// What has a number, if it is still there.
+    pub fn get(&self, number: *const T) -> Option<Arc<T>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).get(&number.addr()).cloned()
+    }
+
+    /// Takes it out.
+    pub fn remove(&self, number: *const T) -> Option<Arc<T>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&number.addr())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_gone_or_never_was_is_none() {
+        let table = Table::new();
+        let one = table.add("one");
+        let held = table.get(one);
+        assert_eq!(held.as_deref(), Some(&"one"));
+        assert!(table.remove(one).is_some() && table.remove(one).is_none());
+        assert_eq!((table.get(one), held.as_deref()), (None, Some(&"one")));
+        assert!(table.get(std::ptr::null()).is_none());
+        assert_ne!(table.add("two"), one);
+    }
+}

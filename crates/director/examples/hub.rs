@@ -1,0 +1,37 @@
+//! Sends a price to all meters and says who has answered:
+//! `director-hub KEY PRICE LOCAL METER...`, the first two files, the others `NAME:PORT`.
+
+use director::io::{Preconnection, resolve};
+use director::session::Security;
+use director::{Conditions, Pattern, QosTargets};
+use std::time::{Duration, Instant};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [key, price, local, meters @ ..] = &arguments[..] else {
+        return Err("usage: director-hub KEY PRICE LOCAL METER...".into());
+    };
+    let (key, price) = (std::fs::read(key)?, std::fs::read(price)?);
+    let meters = meters.iter().map(|meter| resolve(meter)).collect::<Result<Vec<_>, _>>()?;
+    // The papers' constrained network, as far as it is known before anything is seen.
+    let network = Conditions {
+        loss: 0.3,
+        rtt_ns: 60_000_000,
+        rate_bit_s: 250e3,
+        mtu: 113.0,
+        payload: price.len() as f64,
+        ..Conditions::default()
+    };
+    let session = Preconnection::new(Pattern::PublishCollect, Security::Key(key))
+        .targets(QosTargets { deadline_ns: Some(120_000_000_000), ..QosTargets::default() })
+        .assume(network)
+        .initiate(resolve(local)?, &meters)?;
+    println!("all there: {}", session.ready(Duration::from_secs(60)).await);
+    let began = Instant::now();
+    let collected = session.collect(&price).await?;
+    let (had, all) = (collected.answers.len(), meters.len());
+    println!("{had} of {all} answers in {:.2} s", began.elapsed().as_secs_f64());
+    println!("{}", session.explain().await.ok_or("the session is over")?);
+    Ok(())
+}

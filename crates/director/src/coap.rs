@@ -1,0 +1,384 @@
+//! Messages by CoAP (RFC 7252): each is a POST, in blocks where it is long (RFC 7959),
+//! confirmable and answered block by block, or not confirmable and not answered.
+
+use crate::Nanos;
+use coap_lite::{
+    CoapOption, MessageClass, MessageType, Packet, RequestType as Request, ResponseType as Response,
+};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Header, token, path, block and payload marker.
+const OVERHEAD: usize = 4 + TOKEN + 2 + 4 + 1;
+const TOKEN: usize = 4;
+/// The path, to have one.
+const PATH: &[u8] = b"m";
+/// ACK_TIMEOUT, ACK_RANDOM_FACTOR and MAX_RETRANSMIT of RFC 7252, 4.8.
+const TIMEOUT: Nanos = 2_000_000_000;
+const RANDOM: f64 = 0.5;
+const MOST_TRIES: u32 = 4;
+/// Blocks of a message at most: their number has 20 bits, and what is kept has a bound.
+const MOST_BLOCKS: usize = 4_096;
+/// Messages that are being put together, and tokens of whole ones that are remembered.
+const MOST_OPEN: usize = 16;
+
+/// What an acknowledgement tells.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Frames that came, of those that were sent for it.
+    pub came: u32,
+    /// Frames that did not.
+    pub lost: u32,
+    /// The round trip, where the frame was sent once.
+    pub round_trip: Option<Nanos>,
+}
+
+#[derive(Debug)]
+struct Current {
+    number: u64,
+    bytes: Vec<u8>,
+    token: [u8; TOKEN],
+    block: usize,
+    id: u16,
+    tries: u32,
+    sent_at: Nanos,
+    timeout: Nanos,
+    /// When it is sent, or sent again.
+    at: Nanos,
+}
+
+/// The sending side, to one peer: one exchange at a time (NSTART is 1).
+#[derive(Debug)]
+pub struct CoapSender {
+    confirmable: bool,
+    /// The exponent of the block size: 2^(size + 4) bytes.
+    size: u8,
+    waiting: VecDeque<(u64, Vec<u8>)>,
+    current: Option<Current>,
+    id: u16,
+    state: u64,
+    done: Vec<(u64, bool)>,
+}
+
+impl CoapSender {
+    /// One for datagrams of so many bytes; none if they have no room for a block of 16 B.
+    pub fn new(confirmable: bool, datagram: usize, seed: u64) -> Option<Self> {
+        let room = datagram.checked_sub(OVERHEAD)?;
+        let size = (0..=6_u8).rev().find(|size| 16 << size <= room)?;
+        let (waiting, done) = (VecDeque::new(), Vec::new());
+        let state = seed | 1;
+        Some(Self { confirmable, size, waiting, current: None, id: seed as u16, state, done })
+    }
+
+    fn block_bytes(&self) -> usize {
+        16 << self.size
+    }
+
+    /// Takes a message; `false` if it has too many blocks.
+    pub fn send(&mut self, number: u64, bytes: Vec<u8>) -> bool {
+        let fits = bytes.len().div_ceil(self.block_bytes()) <= MOST_BLOCKS;
+        if fits {
+            self.waiting.push_back((number, bytes));
+        }
+        fits
+    }
+
+    fn random(&mut self) -> u64 {
+        self.state ^= self.state >> 12;
+        self.state ^= self.state << 25;
+        self.state ^= self.state >> 27;
+        self.state.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    fn next_id(&mut self) -> u16 {
+        self.id = self.id.wrapping_add(1);
+        self.id
+    }
+
+    fn timeout(&mut self) -> Nanos {
+        let share = (self.random() >> 11) as f64 / (1_u64 << 53) as f64;
+        (TIMEOUT as f64 * (1.0 + RANDOM * share)) as Nanos
+    }
+
+    /// The next datagram, if one is due; when to look again.
+    pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+        if self.current.is_none() {
+            let Some((number, bytes)) = self.waiting.pop_front() else { return (None, None) };
+            let (id, timeout) = (self.next_id(), self.timeout());
+            let token = (self.random() as u32).to_be_bytes();
+            self.current = Some(Current {
+                number,
+                bytes,
+                token,
+                block: 0,
+                id,
+                tries: 0,
+                sent_at: now,
+                timeout,
+                at: now,
+            });
+        }
+        let (confirmable, size) = (self.confirmable, self.size);
+        let length = self.block_bytes();
+        let Some(current) = &mut self.current else { return (None, None) };
+        if current.at > now {
+            return (None, Some(current.at));
+        }
+        if current.tries > MOST_TRIES {
+            self.done.push((current.number, false));
+            self.current = None;
+            return (None, Some(now));
+        }
+        let begin = current.block * length;
+        let end = (begin + length).min(current.bytes.len());
+        let more = end < current.bytes.len();
+        let mut packet = Packet::new();
+        packet.header.set_type(match confirmable {
+            true => MessageType::Confirmable,
+            false => MessageType::NonConfirmable,
+        });
+        packet.header.code = MessageClass::Request(Request::Post);
+        packet.header.message_id = current.id;
+        packet.set_token(current.token.to_vec());
+        packet.add_option(CoapOption::UriPath, PATH.to_vec());
+        if more || current.block > 0 {
+            packet.add_option(CoapOption::Block1, block(current.block, more, size));
+        }
+        packet.payload = current.bytes.get(begin..end).unwrap_or_default().to_vec();
+        if confirmable {
+            current.sent_at = now;
+            current.at = now.saturating_add(current.timeout << current.tries);
+            current.tries += 1;
+        } else if more {
+            current.block += 1;
+            self.id = self.id.wrapping_add(1);
+            current.id = self.id;
+        } else {
+            self.current = None;
+        }
+        let wake = self.current.as_ref().map(|current| current.at);
+        (packet.to_bytes_unlimited().ok(), wake.or(Some(now)))
+    }
+
+    /// Takes an acknowledgement, if it is the one that is awaited.
+    pub fn heard(&mut self, packet: &Packet, now: Nanos) -> Heard {
+        let Some(current) = &mut self.current else { return Heard::default() };
+        let own = packet.header.message_id == current.id && packet.get_token() == current.token;
+        let good = matches!(
+            packet.header.code,
+            MessageClass::Response(Response::Continue | Response::Changed)
+        );
+        if !own || !good || packet.header.get_type() != MessageType::Acknowledgement {
+            return Heard::default();
+        }
+        let once = current.tries == 1;
+        let round_trip = once.then(|| now.saturating_sub(current.sent_at));
+        let heard = Heard { came: 1, lost: current.tries.saturating_sub(1), round_trip };
+        current.block += 1;
+        if current.block * (16 << self.size) >= current.bytes.len() {
+            self.done.push((current.number, true));
+            self.current = None;
+            return heard;
+        }
+        let (id, timeout) = (self.next_id(), self.timeout());
+        if let Some(current) = &mut self.current {
+            (current.id, current.timeout, current.tries, current.at) = (id, timeout, 0, now);
+        }
+        heard
+    }
+
+    /// Messages that are over, and whether they are there.
+    pub fn take_done(&mut self) -> Vec<(u64, bool)> {
+        std::mem::take(&mut self.done)
+    }
+}
+
+/// A Block1 option's value.
+fn block(number: usize, more: bool, size: u8) -> Vec<u8> {
+    let value = (number as u32) << 4 | u32::from(more) << 3 | u32::from(size);
+    let bytes = value.to_be_bytes();
+    let skip = bytes.iter().take_while(|byte| **byte == 0).count();
+    bytes[skip..].to_vec()
+}
+
+/// Number, whether more comes, and the bytes of a block.
+fn read_block(value: &[u8]) -> Option<(usize, bool, usize)> {
+    if value.len() > 3 {
+        return None;
+    }
+    let value = value.iter().fold(0_u32, |value, byte| value << 8 | u32::from(*byte));
+    let size = value & 7;
+    (size < 7).then(|| ((value >> 4) as usize, value & 8 != 0, 16 << size))
+}
+
+/// What a receiver makes of a datagram.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Received {
+    /// The message that is whole with it.
+    pub message: Option<Vec<u8>>,
+    /// The datagram to send back.
+    pub reply: Option<Vec<u8>>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    blocks: BTreeMap<usize, Vec<u8>>,
+    last: Option<usize>,
+}
+
+/// The receiving side, from one peer.
+#[derive(Debug, Default)]
+pub struct CoapReceiver {
+    open: VecDeque<(Vec<u8>, Open)>,
+    whole: VecDeque<Vec<u8>>,
+}
+
+impl CoapReceiver {
+    /// Takes a request.
+    pub fn receive(&mut self, packet: &Packet) -> Received {
+        if packet.header.code != MessageClass::Request(Request::Post) {
+            return Received::default();
+        }
+        let option = packet.get_first_option(CoapOption::Block1);
+        let Some((number, more, size)) = option.map_or(Some((0, false, 1_024)), |v| read_block(v))
+        else {
+            return Received::default();
+        };
+        let token = packet.get_token().to_vec();
+        // Blocks before the last are full.
+        if number >= MOST_BLOCKS || (more && packet.payload.len() != size) {
+            return Received::default();
+        }
+        let known = self.whole.contains(&token);
+        let mut message = None;
+        if !known {
+            message = self.add(&token, number, more, &packet.payload);
+        }
+        let code = if more { Response::Continue } else { Response::Changed };
+        let confirmable = packet.header.get_type() == MessageType::Confirmable;
+        let reply = confirmable.then(|| acknowledge(packet, code, option.map(Vec::as_slice)));
+        Received { message, reply: reply.flatten() }
+    }
+
+    fn add(&mut self, token: &[u8], number: usize, more: bool, data: &[u8]) -> Option<Vec<u8>> {
+        if !self.open.iter().any(|(known, _)| known == token) {
+            if self.open.len() >= MOST_OPEN {
+                self.open.pop_front();
+            }
+            self.open.push_back((token.to_vec(), Open::default()));
+        }
+        let place = self.open.iter().position(|(known, _)| known == token)?;
+        let open = &mut self.open[place].1;
+        open.blocks.entry(number).or_insert_with(|| data.to_vec());
+        if !more {
+            open.last = Some(number);
+        }
+        if open.last.is_none_or(|last| open.blocks.len() <= last) {
+            return None;
+        }
+        let (token, open) = self.open.remove(place)?;
+        self.whole.push_back(token);
+        if self.whole.len() > MOST_OPEN {
+            self.whole.pop_front();
+        }
+        Some(open.blocks.into_values().flatten().collect())
+    }
+}
+
+fn acknowledge(request: &Packet, code: Response, block: Option<&[u8]>) -> Option<Vec<u8>> {
+    let mut packet = Packet::new();
+    packet.header.set_type(MessageType::Acknowledgement);
+    packet.header.code = MessageClass::Response(code);
+    packet.header.message_id = request.header.message_id;
+    packet.set_token(request.get_token().to_vec());
+    if let Some(block) = block {
+        packet.add_option(CoapOption::Block1, block.to_vec());
+    }
+    packet.to_bytes_unlimited().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bytes: &[u8]) -> Packet {
+        Packet::from_bytes(bytes).unwrap()
+    }
+
+    /// Sends over a way that loses each `lose`th datagram; datagrams, and what came.
+    fn send(
+        confirmable: bool,
+        bytes: usize,
+        lose: usize,
+    ) -> (usize, Vec<Vec<u8>>, Vec<(u64, bool)>) {
+        let message: Vec<u8> = (0..bytes).map(|at| at as u8).collect();
+        let mut sender = CoapSender::new(confirmable, 85, 7).unwrap();
+        assert!(sender.send(3, message));
+        let mut receiver = CoapReceiver::default();
+        let (mut now, mut sent, mut had, mut done) = (0, 0, Vec::new(), Vec::new());
+        for _ in 0..10_000 {
+            let (datagram, wake) = sender.poll(now);
+            let Some(datagram) = datagram else {
+                done.extend(sender.take_done());
+                let Some(wake) = wake else { break };
+                now = wake.max(now + 1);
+                continue;
+            };
+            assert!(datagram.len() <= 85, "{}", datagram.len());
+            sent += 1;
+            if sent % lose == 0 {
+                continue;
+            }
+            let received = receiver.receive(&read(&datagram));
+            had.extend(received.message);
+            if let Some(reply) = received.reply {
+                now += 30_000_000;
+                sender.heard(&read(&reply), now);
+            }
+        }
+        done.extend(sender.take_done());
+        (sent, had, done)
+    }
+
+    #[test]
+    fn blocks_go_one_by_one_and_again_if_lost() {
+        let whole: Vec<u8> = (0..1_699).map(|at| at as u8).collect();
+        // Blocks of 64 B fit beside the header.
+        assert_eq!(send(true, 1_699, usize::MAX), (27, vec![whole.clone()], vec![(3, true)]));
+        let (sent, had, done) = send(true, 1_699, 5);
+        assert!(sent > 27 && had == [whole] && done == [(3, true)]);
+        assert_eq!(send(true, 40, usize::MAX).0, 1);
+        // All lost: five times, then it is given up.
+        assert_eq!(send(true, 40, 1), (5, vec![], vec![(3, false)]));
+    }
+
+    #[test]
+    fn without_confirmation_all_goes_once() {
+        let (sent, had, done) = send(false, 1_699, usize::MAX);
+        assert_eq!((sent, had.len(), done.len()), (27, 1, 0));
+        let (sent, had, _) = send(false, 1_699, 20);
+        assert_eq!((sent, had.len()), (27, 0));
+    }
+
+    #[test]
+    fn a_request_twice_is_one_message_and_two_acknowledgements() {
+        let mut sender = CoapSender::new(true, 85, 1).unwrap();
+        sender.send(1, vec![1; 10]);
+        let request = read(&sender.poll(0).0.unwrap());
+        let mut receiver = CoapReceiver::default();
+        let first = receiver.receive(&request);
+        let second = receiver.receive(&request);
+        assert!(first.message.is_some() && second.message.is_none());
+        assert_eq!(first.reply, second.reply);
+        assert!(CoapSender::new(true, 30, 1).is_none());
+    }
+
+    #[test]
+    fn block_options_read_back() {
+        for (number, more, size) in [(0, true, 2), (1, false, 6), (4_095, true, 0)] {
+            let value = block(number, more, size);
+            assert_eq!(read_block(&value), Some((number, more, 16 << size)));
+        }
+        assert_eq!(read_block(&[7]), None);
+        assert_eq!(read_block(&[0; 4]), None);
+    }
+}

@@ -1,0 +1,238 @@
+//! A hub's session on sockets.
+
+use super::{AT_ONCE, Clock, Error, LONGEST, random, session_number, socket};
+use crate::carrier::To;
+use crate::map::PerformanceMap;
+use crate::session::{Config, Event, Explanation, Hub, SessionError};
+use crate::switch::{MemberId, MessageId};
+use crate::{ModelId, Nanos};
+use std::collections::{BTreeMap, HashMap};
+use std::net::{SocketAddr, SocketAddrV4};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::UdpSocket;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{sleep_until, timeout};
+
+/// What came of a message.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// The answers; empty ones where members only acknowledge.
+    pub answers: BTreeMap<MemberId, Vec<u8>>,
+    /// Who has not answered by the deadline.
+    pub lacking: Vec<MemberId>,
+}
+
+enum Order {
+    Send(Vec<u8>, Option<Vec<MemberId>>, oneshot::Sender<Result<Collected, SessionError>>),
+    Explain(oneshot::Sender<Explanation>),
+    Ready(oneshot::Sender<()>),
+    Use(ModelId),
+}
+
+/// A session, by its hub. It is over when this is dropped.
+#[derive(Debug, Clone)]
+pub struct Session {
+    orders: mpsc::UnboundedSender<Order>,
+}
+
+impl Session {
+    /// Begins a session at `local` with members at these addresses.
+    pub(super) fn open(
+        config: Config,
+        map: Arc<PerformanceMap>,
+        local: SocketAddrV4,
+        members: &[SocketAddrV4],
+    ) -> Result<Self, Error> {
+        let group = SocketAddr::V4(config.group);
+        let hub = Hub::new(config, map, members.len(), session_number(), random()?)?;
+        let addresses: Vec<SocketAddr> = members.iter().copied().map(SocketAddr::V4).collect();
+        let numbers = addresses.iter().copied().zip(0..).collect();
+        let (orders, told) = mpsc::unbounded_channel();
+        let driver = Driver {
+            hub,
+            socket: socket::unicast(local)?,
+            group,
+            addresses,
+            numbers,
+            clock: Clock::start(),
+            waiting: HashMap::new(),
+            ready: Vec::new(),
+        };
+        tokio::spawn(driver.run(told));
+        Ok(Self { orders })
+    }
+
+    /// Waits until all members are there; `false` if they are not in time.
+    pub async fn ready(&self, patience: Duration) -> bool {
+        let (tell, told) = oneshot::channel();
+        let _ = self.orders.send(Order::Ready(tell));
+        matches!(timeout(patience, told).await, Ok(Ok(())))
+    }
+
+    /// Sends a message to all members and waits for what they answer, or acknowledge, until
+    /// all have or the deadline is over.
+    ///
+    /// # Errors
+    /// When no model can carry the message, or the session is over.
+    pub async fn collect(&self, message: &[u8]) -> Result<Collected, SessionError> {
+        self.send(message, None).await
+    }
+
+    /// Sends a message to one member and waits for its answer; none if there is none by the
+    /// deadline.
+    ///
+    /// # Errors
+    /// When no model can carry the message, or the session is over.
+    pub async fn request(
+        &self,
+        member: MemberId,
+        message: &[u8],
+    ) -> Result<Option<Vec<u8>>, SessionError> {
+        let collected = self.send(message, Some(vec![member])).await?;
+        Ok(collected.answers.into_values().next())
+    }
+
+    async fn send(
+        &self,
+        message: &[u8],
+        to: Option<Vec<MemberId>>,
+    ) -> Result<Collected, SessionError> {
+        let (tell, told) = oneshot::channel();
+        let order = Order::Send(message.to_vec(), to, tell);
+        self.orders.send(order).map_err(|_| SessionError::Over)?;
+        told.await.map_err(|_| SessionError::Over)?
+    }
+
+    /// Why the session uses the model that it uses; nothing if it is over.
+    pub async fn explain(&self) -> Option<Explanation> {
+        let (tell, told) = oneshot::channel();
+        self.orders.send(Order::Explain(tell)).ok()?;
+        told.await.ok()
+    }
+
+    /// Goes over to a model by name, whatever the map says.
+    pub fn use_model(&self, model: ModelId) {
+        let _ = self.orders.send(Order::Use(model));
+    }
+}
+
+/// A message whose sender waits.
+struct Waiting {
+    collected: Collected,
+    tell: oneshot::Sender<Result<Collected, SessionError>>,
+}
+
+struct Driver {
+    hub: Hub,
+    socket: UdpSocket,
+    group: SocketAddr,
+    addresses: Vec<SocketAddr>,
+    numbers: HashMap<SocketAddr, MemberId>,
+    clock: Clock,
+    waiting: HashMap<MessageId, Waiting>,
+    ready: Vec<oneshot::Sender<()>>,
+}
+
+impl Driver {
+    async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
+        let mut buffer = vec![0; LONGEST];
+        loop {
+            let wake = self.turn().await;
+            tokio::select! {
+                order = orders.recv() => match order {
+                    Some(order) => self.obey(order),
+                    None => return,
+                },
+                came = self.socket.recv_from(&mut buffer) => {
+                    if let Ok((length, from)) = came {
+                        self.receive(&buffer[..length], from);
+                    }
+                    // What else is there already.
+                    for _ in 1..AT_ONCE {
+                        let Ok((length, from)) = self.socket.try_recv_from(&mut buffer) else { break };
+                        self.receive(&buffer[..length], from);
+                    }
+                }
+                () = sleep_until(self.clock.until(wake)) => {}
+            }
+        }
+    }
+
+    fn receive(&mut self, datagram: &[u8], from: SocketAddr) {
+        let member = self.numbers.get(&from).copied();
+        self.hub.receive(datagram, member, self.clock.now());
+    }
+
+    fn obey(&mut self, order: Order) {
+        let now = self.clock.now();
+        match order {
+            Order::Send(bytes, to, tell) => {
+                let sent = match to {
+                    Some(to) => self.hub.send_to(&bytes, &to, now),
+                    None => self.hub.send(&bytes, now),
+                };
+                match sent {
+                    Ok(number) => {
+                        let waiting = Waiting { collected: Collected::default(), tell };
+                        self.waiting.insert(number, waiting);
+                    }
+                    Err(error) => drop(tell.send(Err(error))),
+                }
+            }
+            Order::Explain(tell) => drop(tell.send(self.hub.explain())),
+            Order::Ready(tell) => self.ready.push(tell),
+            Order::Use(model) => drop(self.hub.force(model, now)),
+        }
+    }
+
+    /// Does what is due; when to look again.
+    async fn turn(&mut self) -> Option<Nanos> {
+        let mut wake = None;
+        for _ in 0..AT_ONCE {
+            let (datagram, look) = self.hub.poll(self.clock.now());
+            wake = look;
+            let Some((to, bytes)) = datagram else { break };
+            let to = match to {
+                To::Group => Some(self.group),
+                To::Member(member) => self.addresses.get(member as usize).copied(),
+                To::Hub => None,
+            };
+            if let Some(to) = to {
+                // What cannot be sent is lost, as on any other way.
+                let _ = self.socket.send_to(&bytes, to).await;
+            }
+        }
+        for event in self.hub.take_events() {
+            self.tell(event);
+        }
+        if self.hub.is_ready() {
+            for tell in self.ready.drain(..) {
+                let _ = tell.send(());
+            }
+        }
+        wake
+    }
+
+    fn tell(&mut self, event: Event) {
+        match event {
+            Event::Answer { message, member, bytes } => {
+                if let Some(waiting) = self.waiting.get_mut(&message) {
+                    waiting.collected.answers.insert(member, bytes);
+                }
+            }
+            Event::Acknowledged { message, member } => {
+                if let Some(waiting) = self.waiting.get_mut(&message) {
+                    waiting.collected.answers.insert(member, Vec::new());
+                }
+            }
+            Event::Over { message, lacking } => {
+                if let Some(mut waiting) = self.waiting.remove(&message) {
+                    waiting.collected.lacking = lacking;
+                    let _ = waiting.tell.send(Ok(waiting.collected));
+                }
+            }
+            Event::Joined(_) | Event::ModelChange { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! A member on sockets.
+
+use super::{AT_ONCE, Clock, Error, LONGEST, random, socket};
+use crate::Nanos;
+use crate::session::{Member, MemberEvent, Security, SessionError};
+use crate::switch::MessageId;
+use std::net::{SocketAddr, SocketAddrV4};
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc;
+use tokio::time::sleep_until;
+
+/// A message that has come, to be answered or not.
+#[derive(Debug)]
+pub struct Request {
+    /// The message.
+    pub message: Vec<u8>,
+    number: MessageId,
+    answers: mpsc::UnboundedSender<(MessageId, Vec<u8>)>,
+}
+
+impl Request {
+    /// Answers it.
+    pub fn reply(self, answer: &[u8]) {
+        let _ = self.answers.send((self.number, answer.to_vec()));
+    }
+}
+
+/// A member of whichever session its hub begins. It is out of it when this is dropped.
+#[derive(Debug)]
+pub struct Listener {
+    requests: mpsc::UnboundedReceiver<Request>,
+}
+
+impl Listener {
+    /// At `local`, for the hub at `hub`.
+    pub(super) fn open(
+        security: Security,
+        below: usize,
+        local: SocketAddrV4,
+        hub: SocketAddrV4,
+    ) -> Result<Self, Error> {
+        let member = Member::new(security, below, random()?).map_err(SessionError::from)?;
+        let (tell, requests) = mpsc::unbounded_channel();
+        let driver = Driver {
+            member,
+            socket: socket::unicast(local)?,
+            local,
+            hub: SocketAddr::V4(hub),
+            group: None,
+            clock: Clock::start(),
+        };
+        tokio::spawn(driver.run(tell));
+        Ok(Self { requests })
+    }
+
+    /// The next message; each comes once. Nothing if the session can go on no more.
+    pub async fn next(&mut self) -> Option<Request> {
+        self.requests.recv().await
+    }
+}
+
+struct Driver {
+    member: Member,
+    socket: UdpSocket,
+    local: SocketAddrV4,
+    hub: SocketAddr,
+    group: Option<(SocketAddrV4, UdpSocket)>,
+    clock: Clock,
+}
+
+impl Driver {
+    async fn run(mut self, tell: mpsc::UnboundedSender<Request>) {
+        let (answers, mut answered) = mpsc::unbounded_channel();
+        let mut buffer = vec![0; LONGEST];
+        let mut from_group = vec![0; LONGEST];
+        loop {
+            let wake = self.turn().await;
+            for event in self.member.take_events() {
+                match event {
+                    MemberEvent::Joined { group, .. } => self.hear(group),
+                    MemberEvent::Message { number, bytes } => {
+                        let answers = answers.clone();
+                        let request = Request { message: bytes, number, answers };
+                        if tell.send(request).is_err() {
+                            return;
+                        }
+                    }
+                }
+            }
+            let group = self.group.as_ref().map(|(_, socket)| socket);
+            tokio::select! {
+                Some((number, answer)) = answered.recv() => {
+                    // What no model can carry is not answered; the hub's deadline tells.
+                    let _ = self.member.answer(number, &answer, self.clock.now());
+                }
+                came = self.socket.recv_from(&mut buffer) => {
+                    if let Ok((length, from)) = came && from == self.hub {
+                        self.member.receive(&buffer[..length], self.clock.now());
+                    }
+                }
+                length = hear(group, &mut from_group) => {
+                    self.member.receive(&from_group[..length], self.clock.now());
+                }
+                () = tell.closed() => return,
+                () = sleep_until(self.clock.until(wake)) => {}
+            }
+        }
+    }
+
+    /// Hears a group, if it does not yet. Without multicast the models that need it fail, and
+    /// the hub sees that.
+    fn hear(&mut self, group: SocketAddrV4) {
+        if self.group.as_ref().is_none_or(|(known, _)| *known != group) {
+            self.group = socket::group(group, *self.local.ip()).ok().map(|own| (group, own));
+        }
+    }
+
+    /// Sends what is due; when to look again.
+    async fn turn(&mut self) -> Option<Nanos> {
+        let mut wake = None;
+        for _ in 0..AT_ONCE {
+            let (datagram, look) = self.member.poll(self.clock.now());
+            wake = look;
+            let Some(bytes) = datagram else { break };
+            let _ = self.socket.send_to(&bytes, self.hub).await;
+        }
+        wake
+    }
+}
+
+/// The length of what comes from the group; never, if none is heard.
+async fn hear(group: Option<&UdpSocket>, buffer: &mut [u8]) -> usize {
+    let Some(socket) = group else { return std::future::pending().await };
+    loop {
+        if let Ok((length, _)) = socket.recv_from(buffer).await {
+            return length;
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The command `map`: what runs of the director's models came to, as a performance map.
+
+use crate::arguments::Map;
+use crate::{Status, complain, remark, sweep};
+use director::{Conditions, Figures, ModelId, PerformanceMap, Point, Quantiles};
+use experiment::{Interaction, Plan, PlannedChannel, PlannedNetwork, Workload};
+use medium::Impairment;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Runs an experiment, or takes the sweep in a folder, and writes the map of it.
+pub fn map(wanted: &Map) -> Status {
+    let (status, folder) = match wanted.run.file.is_dir() {
+        true => (Status::Fine, Some(wanted.run.file.clone())),
+        false => sweep::have(&wanted.run),
+    };
+    let Some(folder) = folder else { return status };
+    if status == Status::Interrupted {
+        return status;
+    }
+    let mut found = Found::default();
+    if let Err(error) = found.look(&folder, wanted.suspect) {
+        complain(error);
+        return Status::Failed;
+    }
+    if found.places.is_empty() {
+        complain(format!(
+            "no run in {} is of a model of the director's and {}: its models are named \
+             `director/udp-arq` and so on; {} runs were left out for their verdict",
+            folder.display(),
+            if wanted.suspect { "not invalid" } else { "valid" },
+            found.left_out
+        ));
+        return Status::Failed;
+    }
+    let map = found.map();
+    if let Err(error) = fs::write(&wanted.map, map.to_json() + "\n") {
+        complain(format!("the map cannot be written to {}: {error}", wanted.map.display()));
+        return Status::Failed;
+    }
+    remark(format_args!(
+        "{} places of {} models in {}; {} runs were left out for their verdict",
+        found.places.len(),
+        found
+            .places
+            .keys()
+            .map(|(model, _)| model)
+            .collect::<std::collections::BTreeSet<_>>()
+            .len(),
+        wanted.map.display(),
+        found.left_out
+    ));
+    Status::Fine
+}
+
+/// What runs came to, by model and place; repeats of one cell together.
+#[derive(Debug, Default)]
+struct Found {
+    places: BTreeMap<(ModelId, String), (Conditions, Vec<Figures>)>,
+    left_out: usize,
+}
+
+impl Found {
+    /// Looks at a run, or at all runs of a sweep.
+    fn look(&mut self, folder: &Path, suspect: bool) -> Result<(), String> {
+        if folder.join("plan.json").exists() {
+            return self.run(folder, suspect);
+        }
+        let wrong = |error| format!("{} cannot be read: {error}", folder.display());
+        let entries = fs::read_dir(folder).map_err(wrong)?;
+        let mut runs: Vec<PathBuf> = entries
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .filter(|path| path.join("plan.json").exists() && path.join("summary.json").exists())
+            .collect();
+        runs.sort();
+        runs.iter().try_for_each(|run| self.run(run, suspect))
+    }
+
+    fn run(&mut self, folder: &Path, suspect: bool) -> Result<(), String> {
+        let read = |name: &str| {
+            let path = folder.join(name);
+            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+        };
+        let plan: Plan = serde_json::from_str(&read("plan.json")?).map_err(|error| {
+            format!("{}/plan.json is of another version: {error}", folder.display())
+        })?;
+        let summary: Value = serde_json::from_str(&read("summary.json")?)
+            .map_err(|error| format!("{}/summary.json: {error}", folder.display()))?;
+        let Some((model, at)) = place(&plan) else { return Ok(()) };
+        let trusted = match summary["verdict"]["status"].as_str() {
+            Some("valid") => true,
+            Some("suspect") => suspect,
+            _ => false,
+        };
+        if !trusted {
+            self.left_out += 1;
+            return Ok(());
+        }
+        let Some(figures) = figures(&plan, &summary, at.group) else { return Ok(()) };
+        let key = (model, format!("{at:?}"));
+        self.places.entry(key).or_insert((at, Vec::new())).1.push(figures);
+        Ok(())
+    }
+
+    fn map(&self) -> PerformanceMap {
+        let mut map = PerformanceMap::new();
+        for ((model, _), (at, runs)) in &self.places {
+            map.add(*model, Point { at: *at, figures: Figures::of_repeats(runs) });
+        }
+        map
+    }
+}
+
+/// The one interaction of a plan, if it is of a model of the director's held fast.
+fn interaction(plan: &Plan) -> Option<(ModelId, &Interaction)> {
+    plan.workloads.iter().find_map(|workload| match workload {
+        Workload::Interaction(interaction) => {
+            let name = interaction.down.text().strip_prefix("director/")?;
+            let model = ModelId::ALL.into_iter().find(|model| model.name() == name)?;
+            Some((model, interaction))
+        }
+        _ => None,
+    })
+}
+
+/// The model of a run and where on the map it was.
+fn place(plan: &Plan) -> Option<(ModelId, Conditions)> {
+    let (model, interaction) = interaction(plan)?;
+    let network = plan.networks.iter().find(|n| n.name == interaction.network)?;
+    let link = |node: &str| {
+        let node = plan.nodes.iter().find(|planned| planned.name == node)?;
+        node.links.iter().find(|link| link.network == interaction.network)
+    };
+    let (hub, member) = (link(&interaction.source)?, link(interaction.sinks.first()?)?);
+    let ways = [(&hub.up, &member.down), (&member.up, &hub.down)];
+    // Of the two ways the worse one: a message and its answer need both.
+    let loss = ways.map(|(one, other)| 1.0 - (1.0 - lost(one)) * (1.0 - lost(other)));
+    let delay: u64 = ways.iter().map(|(one, two)| one.delay.as_ns() + two.delay.as_ns()).sum();
+    let burst = ways.iter().flat_map(|(one, two)| [run_of_losses(one), run_of_losses(two)]);
+    let links = [&hub.up, &hub.down, &member.up, &member.down];
+    Some((
+        model,
+        Conditions {
+            loss: loss[0].max(loss[1]),
+            burst: burst.fold(1.0, f64::max),
+            rtt_ns: delay,
+            rate_bit_s: rate(network, &links).unwrap_or(interaction.multicast_rate.bit_s() as f64),
+            mtu: network.mtu.get() as f64,
+            group: interaction.sinks.len() as f64,
+            payload: interaction.payload_bytes as f64,
+            messages_s: 1e9 / interaction.every.as_ns().max(1) as f64,
+        },
+    ))
+}
+
+/// The share of frames that a link loses in the long run.
+fn lost(link: &Impairment) -> f64 {
+    match &link.gilbert_elliott {
+        Some(model) => model.mean(),
+        None => link.loss.fraction(),
+    }
+}
+
+/// The mean number of frames that a link loses in a row.
+fn run_of_losses(link: &Impairment) -> f64 {
+    match &link.gilbert_elliott {
+        Some(model) => 1.0 / model.r.fraction().max(1e-6),
+        None => 1.0,
+    }
+}
+
+/// What the narrowest part carries, in bit/s.
+fn rate(network: &PlannedNetwork, links: &[&Impairment]) -> Option<f64> {
+    let shared = match network.channel {
+        PlannedChannel::Shared(rate) => Some(rate),
+        PlannedChannel::Cell { up, down } => Some(up.min(down)),
+        PlannedChannel::Switch | PlannedChannel::Csma(_) => None,
+    };
+    let rates = links.iter().filter_map(|link| link.rate).chain(shared);
+    rates.map(|rate| rate.bit_s() as f64).reduce(f64::min)
+}
+
+fn figures(plan: &Plan, summary: &Value, group: f64) -> Option<Figures> {
+    let messages = &summary["messages"];
+    let quantile = |name: &str| messages["rtd_ms"][name].as_f64();
+    let handled = messages["sent"].as_f64()? * group;
+    // By the medium's count, both ways, of all nodes of the two groups.
+    let (_, interaction) = interaction(plan)?;
+    let groups = summary["groups"].as_object()?;
+    let bytes: f64 = groups.values().filter_map(|group| group["tx_bytes"].as_f64()).sum();
+    let nothing = interaction.messages == 0 || handled == 0.0;
+    (!nothing).then_some(())?;
+    let delay_ms =
+        Quantiles { p50: quantile("p50")?, p90: quantile("p90")?, p99: quantile("p99")? };
+    Some(Figures {
+        delay_ms,
+        delay_interval: None,
+        delivery: (1.0 - messages["loss_pct"].as_f64()? / 100.0).clamp(0.0, 1.0),
+        bytes: bytes / handled,
+        energy: 0.0,
+        messages: handled,
+    })
+}

@@ -1,0 +1,141 @@
+//! The director in nodes: as an interaction model, and in programs of its users.
+
+mod common;
+
+use common::{Bed, json};
+use std::path::{Path, PathBuf};
+
+const NETWORK: &str = "nodes: {utility: {}, meter: {count: 4}}
+networks:
+  field:
+    attach: [utility, meter]
+    subnet: 10.0.0.0/24
+    mtu: 113 B
+    channel: {shared: 250 kbit/s}
+    links:
+      meter:
+        up: {delay: 30 ms, jitter: 5 ms, loss: 30 %}
+        down: {delay: 30 ms, jitter: 5 ms, loss: 30 %}
+";
+
+#[test]
+fn every_meter_has_every_price_and_every_answer_comes_back() {
+    let bed = Bed::new();
+    let models = "models:
+  adaptive: {down: director, up: director, every: 3 s, count: 3, assume_loss: 30 %, assume_round_trip: 60 ms}
+  unaware: {down: director, up: director, every: 3 s, count: 3}
+  arq: {down: director/udp-arq, up: director/udp-arq, every: 4 s, count: 2}
+workloads:
+  - interaction: {source: utility, sinks: meter, model: \"${model}\", payload: payload.xml}
+matrix: {model: [adaptive, unaware, arq]}
+duration: 9 s
+drain: 60 s
+";
+    bed.write("e.yaml", &format!("experiment: prices\n{NETWORK}{models}"));
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
+    let all = bed.summaries("prices");
+    assert_eq!(all.len(), 3);
+    for summary in &all {
+        let messages = &summary["messages"];
+        assert_eq!(messages["loss_pct"], 0.0, "{summary:#}");
+        assert_eq!(messages["replies"].as_u64(), messages["sent"].as_u64().map(|sent| 4 * sent));
+        assert_eq!(messages["duplicates"], 0, "{summary:#}");
+        // The medium lost a third of the frames, and the application saw nothing of it.
+        let lost = summary["links"]["loss_got_pct"].as_f64().unwrap();
+        assert!((20.0..40.0).contains(&lost), "{lost}");
+    }
+}
+
+/// An example of the director's, which is built with the tests.
+fn example(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_BIN_EXE_thingbed")).with_file_name("examples").join(name);
+    assert!(path.exists(), "cargo build -p director --examples first: no {}", path.display());
+    path
+}
+
+#[test]
+fn an_application_of_forty_lines_works_in_nodes() {
+    let bed = Bed::new();
+    bed.write("key", "a key that nobody should know");
+    let (hub, member) = (example("director-hub"), example("director-member"));
+    let lines = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../director/examples/member.rs"
+    ));
+    assert!(lines.unwrap().lines().count() < 40);
+    let meters: Vec<String> = (1..=4).map(|n| format!("meter-{n}:5700")).collect();
+    let workloads = format!(
+        "workloads:
+  - command: {{on: meter, background: true, run: [sh, -c, 'exec {} key $THINGBED_NODE:5700 utility:5700']}}
+  - command: {{name: hub, on: utility, run: [{}, key, payload.xml, 'utility:5700', '{}']}}
+duration: 60 s
+",
+        member.display(),
+        hub.display(),
+        meters.join("', '")
+    );
+    bed.write("e.yaml", &format!("experiment: example\n{NETWORK}{workloads}"));
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
+    let folder = bed.sweep("example");
+    let said = std::fs::read_dir(folder.join("programs")).unwrap();
+    let said: String =
+        said.filter_map(|file| std::fs::read_to_string(file.unwrap().path()).ok()).collect();
+    assert!(said.contains("all there: true") && said.contains("4 of 4 answers in"), "{said}");
+    assert!(json(&folder.join("summary.json")).is_object());
+}
+
+/// The library for C, wherever cargo has put it.
+fn library() -> PathBuf {
+    let target = Path::new(env!("CARGO_BIN_EXE_thingbed")).parent().unwrap().to_owned();
+    let places = [target.join("libdirector_c.so"), target.join("deps/libdirector_c.so")];
+    let found = places.iter().find(|place| place.exists());
+    found.unwrap_or_else(|| panic!("cargo build -p director-c first: none of {places:?}")).clone()
+}
+
+#[test]
+fn meters_in_c_and_python_answer_a_utility_in_python() {
+    let bed = Bed::new();
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let library = library();
+    let folder = library.parent().unwrap().display();
+    let source = format!("{root}/crates/director-c/examples/meter.c");
+    let meter = bed.path().join("meter");
+    let built = std::process::Command::new("cc")
+        .args([&source, "-Wall", "-Wextra", "-Werror", "-o"])
+        .arg(&meter)
+        .args([&format!("-I{root}/crates/director-c/include"), &format!("-L{folder}")])
+        .args(["-ldirector_c", &format!("-Wl,-rpath,{folder}")])
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    for program in ["utility.py", "meter.py"] {
+        let text = std::fs::read_to_string(format!("{root}/python/{program}")).unwrap();
+        assert!(text.lines().count() < 40, "{program}");
+    }
+    let env = format!("{{PYTHONPATH: {root}/python, DIRECTOR_LIBRARY: {}}}", library.display());
+    let key = "a-key-that-nobody-should-know";
+    let workloads = format!(
+        "workloads:
+  - command: {{on: [meter-1, meter-2], background: true, run: [sh, -c, 'exec {} {key} $THINGBED_NODE:5700 utility:5700']}}
+  - command:
+      on: [meter-3, meter-4]
+      background: true
+      run: [sh, -c, 'exec python3 {root}/python/meter.py {key} $THINGBED_NODE:5700 utility:5700']
+      env: {env}
+  - command:
+      name: hub
+      on: utility
+      run: [python3, {root}/python/utility.py, {key}, 'utility:5700', 'meter-1:5700', 'meter-2:5700', 'meter-3:5700', 'meter-4:5700']
+      env: {env}
+duration: 60 s
+",
+        meter.display(),
+    );
+    bed.write("e.yaml", &format!("experiment: tongues\n{NETWORK}{workloads}"));
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
+    let said = std::fs::read_dir(bed.sweep("tongues").join("programs")).unwrap();
+    let said: String =
+        said.filter_map(|file| std::fs::read_to_string(file.unwrap().path()).ok()).collect();
+    assert!(said.contains("all there: True") && said.contains("4 of 4 answers"), "{said}");
+    assert!(said.contains("17 kWh") && said.contains("21 B read"), "{said}");
+}

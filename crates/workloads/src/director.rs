@@ -1,0 +1,303 @@
+//! The director as an interaction model: a session, whose hub is the source.
+
+use crate::clock::{Nanos, monotonic_now};
+use crate::error::Error;
+use crate::link::{SinkLink, SourceLink, Warning};
+use crate::spec::{Down, Spec};
+use director::carrier::To;
+use director::session::{Config, Event, Hub, Member, MemberEvent, Security};
+use director::{Conditions, ModelId, Pattern, PerformanceMap};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::collections::{HashMap, VecDeque};
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+
+/// All programs of a run have it. It keeps nothing secret: it makes a session do what a
+/// session with a secret does.
+const KEY: &[u8] = b"thingbed: a key of no secret";
+/// Ethernet, IPv4 and UDP below a datagram.
+const BELOW: usize = 42;
+/// What is assumed where the experiment says nothing.
+const ROUND_TRIP: Nanos = 20_000_000;
+/// Datagrams in one turn, so that others get theirs.
+const TURN: usize = 64;
+/// Room for what comes while a program does something else.
+const ROOM: usize = 1 << 20;
+
+fn config(spec: &Spec) -> Config {
+    let mut config = Config::new(Pattern::PublishCollect, Security::Key(KEY.to_vec()));
+    let payload = std::fs::metadata(&spec.payload).map_or(1_000, |file| file.len());
+    config.assumed = Conditions {
+        loss: spec.assume_loss.unwrap_or(0.0),
+        rtt_ns: spec.assume_round_trip_ns.unwrap_or(ROUND_TRIP),
+        rate_bit_s: spec.multicast_rate_bit_s as f64,
+        mtu: f64::from(spec.mtu),
+        group: spec.peers.len() as f64,
+        payload: payload as f64,
+        messages_s: 1e9 / spec.every_ns.max(1) as f64,
+        ..Conditions::default()
+    };
+    config.below = BELOW;
+    if let Some(group) = spec.group {
+        config.group = SocketAddrV4::new(group, spec.port_down);
+    }
+    config.models = match spec.down {
+        Down::DirectorUdp => vec![ModelId::UdpRequestResponse],
+        Down::DirectorArq => vec![ModelId::UdpArq],
+        Down::DirectorFec => vec![ModelId::MulticastFec],
+        Down::DirectorCoap => vec![ModelId::CoapConfirmable],
+        Down::DirectorCoapNon => vec![ModelId::CoapNonConfirmable],
+        _ => Vec::new(),
+    };
+    config
+}
+
+/// A socket at `address`, or one that hears the group of that address where `interface` is.
+fn socket(address: SocketAddrV4, interface: Ipv4Addr) -> Result<UdpSocket, Error> {
+    let open = || {
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
+        socket.set_reuse_address(address.ip().is_multicast())?;
+        socket.bind(&SocketAddr::V4(address).into())?;
+        if address.ip().is_multicast() {
+            socket.join_multicast_v4(address.ip(), &interface)?;
+        } else {
+            socket.set_multicast_if_v4(&interface)?;
+            socket.set_multicast_ttl_v4(1)?;
+        }
+        // Less is given where the system has a limit.
+        let _ = socket.set_recv_buffer_size(ROOM);
+        socket.set_nonblocking(true)?;
+        Ok(UdpSocket::from(socket))
+    };
+    open().map_err(Error::io("open a socket for the director"))
+}
+
+/// The next datagram of a socket, in `buffer`.
+fn next(socket: &UdpSocket, buffer: &mut [u8]) -> Result<Option<(usize, SocketAddr)>, Error> {
+    match socket.recv_from(buffer) {
+        Ok(came) => Ok(Some(came)),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+        // Nobody is there yet, or a signal came.
+        Err(error)
+            if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::Interrupted) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(Error::io("receive a datagram")(error)),
+    }
+}
+
+/// The source's end.
+pub struct DirectorSource {
+    hub: Hub,
+    socket: UdpSocket,
+    peers: Vec<SocketAddr>,
+    numbers: HashMap<Ipv4Addr, u32>,
+    group: SocketAddr,
+    answers: VecDeque<(usize, Vec<u8>)>,
+    buffer: Vec<u8>,
+    warning: Warning,
+}
+
+impl DirectorSource {
+    /// Begins a session with all sinks.
+    pub fn new(spec: &Spec) -> Result<Self, Error> {
+        let config = config(spec);
+        let group = SocketAddr::V4(config.group);
+        let (now, map) = (monotonic_now(), Arc::new(PerformanceMap::new()));
+        let hub = Hub::new(config, map, spec.peers.len(), now / 1_000, now);
+        let hub = hub.map_err(|error| Error::protocol("director", error.to_string()))?;
+        let own = SocketAddrV4::new(spec.address, spec.port_down);
+        let peers = spec.peers.iter();
+        Ok(Self {
+            hub,
+            socket: socket(own, spec.address)?,
+            peers: peers.clone().map(|peer| (peer.address, spec.port_down).into()).collect(),
+            numbers: peers.zip(0..).map(|(peer, number)| (peer.address, number)).collect(),
+            group,
+            answers: VecDeque::new(),
+            buffer: vec![0; 1 << 16],
+            warning: Warning::default(),
+        })
+    }
+
+    fn hear(&mut self) -> Result<(), Error> {
+        for _ in 0..TURN {
+            let Some((length, from)) = next(&self.socket, &mut self.buffer)? else { break };
+            let SocketAddr::V4(from) = from else { continue };
+            let member = self.numbers.get(from.ip()).copied();
+            self.hub.receive(&self.buffer[..length], member, monotonic_now());
+        }
+        for event in self.hub.take_events() {
+            match event {
+                Event::Answer { member, bytes, .. } => {
+                    self.answers.push_back((member as usize, bytes));
+                }
+                Event::ModelChange { from, to, .. } => {
+                    eprintln!("thingbed-workload: the director goes over from {from} to {to}");
+                }
+                Event::Acknowledged { .. } | Event::Over { .. } | Event::Joined(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SourceLink for DirectorSource {
+    fn descriptors(&self) -> Result<Vec<RawFd>, Error> {
+        Ok(vec![self.socket.as_raw_fd()])
+    }
+
+    fn hello(&mut self) -> Result<(), Error> {
+        // The hub invites members by itself.
+        Ok(())
+    }
+
+    fn greeted(&self) -> bool {
+        self.hub.is_ready()
+    }
+
+    fn send(&mut self, _: Option<usize>, message: &[u8]) -> Result<(), Error> {
+        let sent = self.hub.send(message, monotonic_now());
+        sent.map(drop).map_err(|error| Error::protocol("director", error.to_string()))
+    }
+
+    fn receive(&mut self, message: &mut Vec<u8>) -> Result<Option<usize>, Error> {
+        if self.answers.is_empty() {
+            self.hear()?;
+        }
+        let Some((member, answer)) = self.answers.pop_front() else { return Ok(None) };
+        *message = answer;
+        Ok(Some(member))
+    }
+
+    fn pending(&mut self) -> Result<bool, Error> {
+        Ok(!self.answers.is_empty())
+    }
+
+    fn turn(&mut self) -> Result<Option<Nanos>, Error> {
+        self.hear()?;
+        for _ in 0..TURN {
+            let (datagram, wake) = self.hub.poll(monotonic_now());
+            let Some((to, bytes)) = datagram else { return Ok(wake) };
+            let to = match to {
+                To::Group => self.group,
+                To::Member(member) => self.peers[member as usize],
+                To::Hub => continue,
+            };
+            if let Err(error) = self.socket.send_to(&bytes, to) {
+                self.warning.once(|| format!("a datagram for {to} is lost: {error}"));
+            }
+        }
+        Ok(Some(monotonic_now()))
+    }
+}
+
+/// A sink's end.
+pub struct DirectorSink {
+    member: Member,
+    socket: UdpSocket,
+    heard: UdpSocket,
+    hub: SocketAddr,
+    joined: bool,
+    messages: VecDeque<(u64, Vec<u8>)>,
+    /// Messages that the sink has been given and has not answered.
+    given: VecDeque<u64>,
+    buffer: Vec<u8>,
+    warning: Warning,
+}
+
+impl DirectorSink {
+    /// Waits for the source's session.
+    pub fn new(spec: &Spec) -> Result<Self, Error> {
+        let config = config(spec);
+        let own = SocketAddrV4::new(spec.address, spec.port_down);
+        // No two starts of a member may have the same.
+        let seed = monotonic_now() ^ (u64::from(u32::from(spec.address)) << 32);
+        let member = Member::new(config.security, BELOW, seed);
+        let member = member.map_err(|error| Error::protocol("director", error.to_string()))?;
+        Ok(Self {
+            member,
+            socket: socket(own, spec.address)?,
+            heard: socket(config.group, spec.address)?,
+            hub: (spec.peers[0].address, spec.port_down).into(),
+            joined: false,
+            messages: VecDeque::new(),
+            given: VecDeque::new(),
+            buffer: vec![0; 1 << 16],
+            warning: Warning::default(),
+        })
+    }
+
+    fn hear(&mut self) -> Result<(), Error> {
+        for _ in 0..TURN {
+            let alone = next(&self.socket, &mut self.buffer)?;
+            let came = match alone {
+                Some(came) => Some(came),
+                None => next(&self.heard, &mut self.buffer)?,
+            };
+            let Some((length, from)) = came else { break };
+            if from == self.hub {
+                self.member.receive(&self.buffer[..length], monotonic_now());
+            }
+        }
+        for event in self.member.take_events() {
+            match event {
+                MemberEvent::Joined { .. } => self.joined = true,
+                MemberEvent::Message { number, bytes } => self.messages.push_back((number, bytes)),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SinkLink for DirectorSink {
+    fn descriptors(&self) -> Result<Vec<RawFd>, Error> {
+        Ok(vec![self.socket.as_raw_fd(), self.heard.as_raw_fd()])
+    }
+
+    fn greet(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn greeted(&self) -> bool {
+        self.joined
+    }
+
+    fn receive(&mut self, message: &mut Vec<u8>) -> Result<bool, Error> {
+        if self.messages.is_empty() {
+            self.hear()?;
+        }
+        let Some((number, bytes)) = self.messages.pop_front() else { return Ok(false) };
+        self.given.push_back(number);
+        *message = bytes;
+        Ok(true)
+    }
+
+    fn reply(&mut self, message: &[u8]) -> Result<bool, Error> {
+        if let Some(number) = self.given.pop_front()
+            && let Err(error) = self.member.answer(number, message, monotonic_now())
+        {
+            self.warning.once(|| format!("an answer is lost: {error}"));
+        }
+        Ok(true)
+    }
+
+    fn pending(&mut self) -> Result<bool, Error> {
+        Ok(!self.messages.is_empty())
+    }
+
+    fn turn(&mut self) -> Result<Option<Nanos>, Error> {
+        self.hear()?;
+        for _ in 0..TURN {
+            let (datagram, wake) = self.member.poll(monotonic_now());
+            let Some(bytes) = datagram else { return Ok(wake) };
+            if let Err(error) = self.socket.send_to(&bytes, self.hub) {
+                self.warning.once(|| format!("a datagram for the hub is lost: {error}"));
+            }
+        }
+        Ok(Some(monotonic_now()))
+    }
+}

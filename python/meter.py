@@ -1,0 +1,17 @@
+"""A meter that answers each price: `meter.py KEY LOCAL HUB`."""
+
+import asyncio
+import sys
+
+import director
+
+
+async def main() -> None:
+    """Answers until it is ended."""
+    key, local, hub = sys.argv[1:]
+    async with director.Listener(key.encode(), local, hub) as meter:
+        async for price in meter:
+            price.reply(f"{len(price.message)} B read".encode())
+
+
+asyncio.run(main())
