@@ -69,6 +69,19 @@ fn collect(
     known: f64,
     seed: u64,
 ) -> Collected {
+    collect_past(0, members, bytes, wanted, loss, known, seed)
+}
+
+/// The same, where multicast does not reach the first `deaf` members.
+fn collect_past(
+    deaf: u16,
+    members: u16,
+    bytes: usize,
+    wanted: Wanted,
+    loss: f64,
+    known: f64,
+    seed: u64,
+) -> Collected {
     let settings = FecSettings {
         datagram: 85,
         below: BELOW,
@@ -114,7 +127,11 @@ fn collect(
         kinds: BTreeMap::new(),
     };
     while let Some(Reverse((now, _, event))) = events.pop() {
-        assert!(now < 1_000_000_000_000, "no end");
+        assert!(
+            now < 1_000_000_000_000,
+            "no end: {deaf} of {members}, {wanted:?}, {loss}: {:x?}",
+            result.kinds
+        );
         let who = match event {
             Event::Wake(who) => {
                 if wakes.get(&who) != Some(&now) {
@@ -141,15 +158,22 @@ fn collect(
         };
         let (sent, wake) = match who {
             None => hub.poll(now),
-            Some(member) => group[usize::from(member)].poll(now),
+            Some(member) => {
+                let (frame, wake) = group[usize::from(member)].poll(now);
+                (frame.map(|frame| (None, frame)), wake)
+            }
         };
-        if let Some(frame) = sent {
+        if let Some((alone, frame)) = sent {
             *result.kinds.entry(frame[0]).or_default() += 1;
             let at = air.carry(now, frame.len());
             match who {
                 None => {
                     for member in 0..members {
-                        if air.draw() >= air.loss {
+                        let reached = match alone {
+                            Some(alone) => alone == u32::from(member),
+                            None => member >= deaf,
+                        };
+                        if reached && air.draw() >= air.loss {
                             push(&mut events, at, Event::Arrive(Some(member), frame.clone()));
                         }
                     }
@@ -223,6 +247,18 @@ fn all_have_it_whatever_was_thought_of_the_network() {
         let had = collect(members, 400, Wanted::Acknowledgements, loss, known, 3);
         assert_eq!((had.acknowledged, had.lacking), (usize::from(members), 0));
         eprintln!("{members} members, {loss} lost, {known} thought: {} frames", had.frames);
+    }
+}
+
+#[test]
+fn whom_multicast_does_not_reach_is_served_alone() {
+    for wanted in [Wanted::Answers, Wanted::Acknowledgements] {
+        for loss in [0.0, 0.3] {
+            let had = collect_past(2, 10, 500, wanted, loss, loss, 4);
+            assert_eq!((had.answers.len() + had.acknowledged, had.lacking), (10, 0));
+            let had = collect_past(3, 3, 500, wanted, loss, loss, 4);
+            assert_eq!((had.answers.len() + had.acknowledged, had.lacking), (3, 0));
+        }
     }
 }
 

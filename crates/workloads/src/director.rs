@@ -4,7 +4,7 @@ use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
 use crate::link::{SinkLink, SourceLink, Warning};
 use crate::spec::{Down, Spec};
-use director::carrier::To;
+use director::carrier::{To, is_multicast};
 use director::session::{Config, Event, Hub, Member, MemberEvent, Security};
 use director::{Conditions, ModelId, Pattern, PerformanceMap};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -21,6 +21,8 @@ const KEY: &[u8] = b"thingbed: a key of no secret";
 const BELOW: usize = 42;
 /// What is assumed where the experiment says nothing.
 const ROUND_TRIP: Nanos = 20_000_000;
+/// From one time that a group is joined again to the next.
+const JOIN_EVERY: Nanos = 2_000_000_000;
 /// Datagrams in one turn, so that others get theirs.
 const TURN: usize = 64;
 /// Room for what comes while a program does something else.
@@ -201,6 +203,9 @@ pub struct DirectorSink {
     socket: UdpSocket,
     heard: UdpSocket,
     hub: SocketAddr,
+    group: SocketAddrV4,
+    interface: Ipv4Addr,
+    join_at: Nanos,
     joined: bool,
     messages: VecDeque<(u64, Vec<u8>)>,
     /// Messages that the sink has been given and has not answered.
@@ -223,6 +228,9 @@ impl DirectorSink {
             socket: socket(own, spec.address)?,
             heard: socket(config.group, spec.address)?,
             hub: (spec.peers[0].address, spec.port_down).into(),
+            group: config.group,
+            interface: spec.address,
+            join_at: 0,
             joined: false,
             messages: VecDeque::new(),
             given: VecDeque::new(),
@@ -240,7 +248,11 @@ impl DirectorSink {
             };
             let Some((length, from)) = came else { break };
             if from == self.hub {
-                self.member.receive(&self.buffer[..length], monotonic_now());
+                let datagram = &self.buffer[..length];
+                self.member.receive(datagram, monotonic_now());
+                if alone.is_some() && is_multicast(datagram) {
+                    self.join_again();
+                }
             }
         }
         for event in self.member.take_events() {
@@ -250,6 +262,19 @@ impl DirectorSink {
             }
         }
         Ok(())
+    }
+}
+
+impl DirectorSink {
+    /// Says again that the group is wanted: whoever forwards multicast may not have heard it.
+    fn join_again(&mut self) {
+        let now = monotonic_now();
+        if now >= self.join_at {
+            self.join_at = now + JOIN_EVERY;
+            let (group, interface) = (*self.group.ip(), self.interface);
+            let _ = self.heard.leave_multicast_v4(&group, &interface);
+            let _ = self.heard.join_multicast_v4(&group, &interface);
+        }
     }
 }
 

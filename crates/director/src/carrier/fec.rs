@@ -69,7 +69,9 @@ impl HubCarrier for Hub {
     fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
         let (datagram, wake) = self.hub.poll(now);
         self.hear();
-        (datagram.map(|datagram| (To::Group, datagram)), wake)
+        let to =
+            |(to, datagram): (Option<MemberId>, _)| (to.map_or(To::Group, To::Member), datagram);
+        (datagram.map(to), wake)
     }
 
     fn take(&mut self) -> Vec<Carried> {

@@ -154,6 +154,12 @@ pub fn available() -> Vec<ModelId> {
     ]
 }
 
+/// Whether a datagram is one that members should get by multicast: if it came to one
+/// alone, multicast does not reach it.
+pub fn is_multicast(datagram: &[u8]) -> bool {
+    matches!(datagram.first(), Some(0x14 | 0x16 | 0x18))
+}
+
 /// Whether a datagram is of a model, by its first byte.
 pub fn is_of(model: ModelId, datagram: &[u8]) -> bool {
     let first = datagram.first().copied().unwrap_or(0);

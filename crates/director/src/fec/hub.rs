@@ -6,7 +6,7 @@ use super::plan::{FecSettings, Schedule, Wanted, rank};
 use crate::Nanos;
 use crate::keys::Keys;
 use crate::switch::{MemberId, MessageId};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What became of messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +46,12 @@ struct Awaited {
     due: Nanos,
     /// How often it was asked and nothing came.
     vain: u32,
+    /// Whether anything of it has come at all.
+    heard: bool,
+    /// Whether symbols went to it alone.
+    served: bool,
+    /// Symbols of the message that still go to it alone: multicast does not reach it.
+    alone: u16,
 }
 
 /// A message on its way.
@@ -89,6 +95,8 @@ impl Sending {
 
 /// Copies of what is asked: it is short, and what is not heard costs a turn.
 const COPIES: usize = 2;
+/// Asked so often by multicast without a word, a member is spoken to alone.
+const DEAF: u32 = 2;
 /// Copies of who is done.
 const LAST_COPIES: usize = 3;
 /// Messages that are over of which it is still said whose answers are there.
@@ -103,7 +111,10 @@ pub struct FecHub {
     sending: BTreeMap<MessageId, Sending>,
     /// Whose answers were there when messages were over.
     over: VecDeque<(MessageId, Vec<u8>)>,
-    control: VecDeque<Frame>,
+    /// Whom multicast does not seem to reach.
+    deaf: BTreeSet<u16>,
+    /// What is said to all, or to one whom multicast does not reach.
+    control: VecDeque<(Option<u16>, Frame)>,
     newest: MessageId,
     next_at: Nanos,
     events: Vec<HubEvent>,
@@ -120,6 +131,7 @@ impl FecHub {
             members,
             sending: BTreeMap::new(),
             over: VecDeque::new(),
+            deaf: BTreeSet::new(),
             control: VecDeque::new(),
             newest: 0,
             next_at: 0,
@@ -156,7 +168,20 @@ impl FecHub {
         let awaited: BTreeMap<u16, Awaited> = to
             .iter()
             .filter_map(known)
-            .map(|member| (member, Awaited { answer: None, greatest: 0, due: 0, vain: 0 }))
+            .map(|member| {
+                (
+                    member,
+                    Awaited {
+                        answer: None,
+                        greatest: 0,
+                        due: 0,
+                        vain: 0,
+                        heard: false,
+                        served: false,
+                        alone: 0,
+                    },
+                )
+            })
             .collect();
         let slotted = 2 * awaited.len() >= self.members.len();
         let slot = if slotted { self.settings.slot(wanted, code) } else { 0 };
@@ -219,6 +244,11 @@ impl FecHub {
         }
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
         awaited.vain = 0;
+        awaited.heard = true;
+        if !awaited.served {
+            // It has the message by multicast, whatever was thought.
+            self.deaf.remove(&member);
+        }
         awaited.greatest = awaited.greatest.max(symbol);
         // While its answer comes it is not asked for more.
         let patience =
@@ -249,7 +279,7 @@ impl FecHub {
             && let Some((_, members)) = known
         {
             let frames = had(message, members, self.had_room());
-            self.control.extend(frames);
+            self.control.extend(frames.into_iter().map(|frame| (None, frame)));
         }
     }
 
@@ -260,7 +290,12 @@ impl FecHub {
 
     fn acknowledged(&mut self, message: MessageId, member: u16) {
         let Some(sending) = self.sending.get_mut(&message) else { return };
-        if sending.wanted == Wanted::Acknowledgements && sending.awaited.remove(&member).is_some() {
+        if sending.wanted == Wanted::Acknowledgements
+            && let Some(awaited) = sending.awaited.remove(&member)
+        {
+            if !awaited.served {
+                self.deaf.remove(&member);
+            }
             let member = MemberId::from(member);
             self.events.push(HubEvent::Acknowledged { message, member });
         }
@@ -268,21 +303,27 @@ impl FecHub {
 
     fn lacks(&mut self, message: MessageId, member: u16, symbols: u8) {
         let Some(sending) = self.sending.get_mut(&message) else { return };
-        if !sending.awaited.contains_key(&member) {
-            return;
-        }
+        let Some(awaited) = sending.awaited.get_mut(&member) else { return };
         let lacks = usize::from(symbols).min(sending.encoder.symbols());
-        sending.more = sending.more.max(self.settings.enough(lacks));
+        let enough = self.settings.enough(lacks);
+        if self.deaf.contains(&member) {
+            awaited.alone = enough;
+        } else {
+            sending.more = sending.more.max(enough);
+        }
     }
 
-    /// The next datagram for the group at `now`, if one may go; when to look again.
-    pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+    /// The next datagram at `now`, if one may go, for all or for one alone; when to look
+    /// again.
+    pub fn poll(&mut self, now: Nanos) -> (Option<(Option<MemberId>, Vec<u8>)>, Option<Nanos>) {
         self.finish(now);
         self.ask(now);
         if self.next_at > now {
             return (None, Some(self.next_at));
         }
-        let Some(frame) = self.control.pop_front().or_else(|| self.symbol(now)) else {
+        let next = self.control.pop_front();
+        let next = next.or_else(|| self.symbol(now).map(|frame| (None, frame)));
+        let Some((to, frame)) = next.or_else(|| self.alone()) else {
             return (None, self.look_again());
         };
         let mut bytes = frame.encode();
@@ -290,7 +331,25 @@ impl FecHub {
         let behind = self.settings.airtime(self.settings.datagram);
         self.next_at =
             self.next_at.max(now.saturating_sub(behind)) + self.settings.airtime(bytes.len());
-        (Some(bytes), Some(self.next_at))
+        (Some((to.map(MemberId::from), bytes)), Some(self.next_at))
+    }
+
+    /// A symbol for somebody whom multicast does not reach.
+    fn alone(&mut self) -> Option<(Option<u16>, Frame)> {
+        for (message, sending) in &mut self.sending {
+            let waiting = sending.awaited.iter_mut().find(|(_, awaited)| awaited.alone > 0);
+            let Some((member, awaited)) = waiting else { continue };
+            awaited.alone -= 1;
+            awaited.served = true;
+            let left = u8::try_from(awaited.alone).unwrap_or(u8::MAX);
+            let symbol = sending.next;
+            sending.next = sending.next.wrapping_add(1);
+            let data = sending.encoder.symbol(symbol);
+            let message = *message as u16;
+            let frame = Frame::Down { message, symbol, bytes: sending.bytes, left, data };
+            return Some((Some(*member), frame));
+        }
+        None
     }
 
     /// A symbol of the oldest message that has some to send.
@@ -380,8 +439,15 @@ impl FecHub {
             // Some at a time, so that what asks takes little of the channel.
             let some = if spare < 1.0 { 4 * sending.slot } else { 0 };
             sending.ask_at = now + (asked as Nanos).max(settings.round_trip).max(some);
+            let asked: Vec<u16> = wants.iter().map(|want| want.member).collect();
+            let silent = |member: &&u16| {
+                sending.awaited.get(*member).is_some_and(|a| a.vain > DEAF && !a.heard)
+            };
+            self.deaf.extend(asked.iter().filter(silent));
             let want = Frame::Want { message: *message as u16, turn: sending.turn, wants };
-            self.control.extend(std::iter::repeat_n(want, COPIES));
+            let deaf = asked.into_iter().filter(|member| self.deaf.contains(member));
+            self.control.extend(deaf.map(|member| (Some(member), want.clone())));
+            self.control.extend(std::iter::repeat_n((None, want), COPIES));
         }
     }
 
@@ -401,7 +467,8 @@ impl FecHub {
                 }
             }
             let frames = had(message, &members, self.had_room());
-            self.control.extend((0..LAST_COPIES).flat_map(|_| frames.iter().cloned()));
+            let copies = (0..LAST_COPIES).flat_map(|_| frames.iter().cloned());
+            self.control.extend(copies.map(|frame| (None, frame)));
             let lacking = sending.awaited.keys().map(|member| MemberId::from(*member)).collect();
             self.events.push(HubEvent::Over { message, lacking });
             self.over.push_back((message, members));

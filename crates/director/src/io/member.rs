@@ -2,6 +2,7 @@
 
 use super::{AT_ONCE, Clock, Error, LONGEST, random, socket};
 use crate::Nanos;
+use crate::carrier::is_multicast;
 use crate::session::{Member, MemberEvent, Security, SessionError};
 use crate::switch::MessageId;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -47,6 +48,7 @@ impl Listener {
             local,
             hub: SocketAddr::V4(hub),
             group: None,
+            join_at: 0,
             clock: Clock::start(),
         };
         tokio::spawn(driver.run(tell));
@@ -59,12 +61,17 @@ impl Listener {
     }
 }
 
+/// From one time that a group is joined again to the next.
+const JOIN_EVERY: Nanos = 2_000_000_000;
+
 struct Driver {
     member: Member,
     socket: UdpSocket,
     local: SocketAddrV4,
     hub: SocketAddr,
     group: Option<(SocketAddrV4, UdpSocket)>,
+    /// Before this a group is not joined again.
+    join_at: Nanos,
     clock: Clock,
 }
 
@@ -95,7 +102,11 @@ impl Driver {
                 }
                 came = self.socket.recv_from(&mut buffer) => {
                     if let Ok((length, from)) = came && from == self.hub {
-                        self.member.receive(&buffer[..length], self.clock.now());
+                        let datagram = &buffer[..length];
+                        self.member.receive(datagram, self.clock.now());
+                        if is_multicast(datagram) {
+                            self.join_again();
+                        }
                     }
                 }
                 length = hear(group, &mut from_group) => {
@@ -104,6 +115,19 @@ impl Driver {
                 () = tell.closed() => return,
                 () = sleep_until(self.clock.until(wake)) => {}
             }
+        }
+    }
+
+    /// Says again that the group is wanted: whoever forwards multicast may not have heard it.
+    fn join_again(&mut self) {
+        let now = self.clock.now();
+        if now >= self.join_at
+            && let Some((group, own)) = &self.group
+        {
+            self.join_at = now + JOIN_EVERY;
+            let (group, interface) = (*group.ip(), *self.local.ip());
+            let _ = own.leave_multicast_v4(group, interface);
+            let _ = own.join_multicast_v4(group, interface);
         }
     }
 
