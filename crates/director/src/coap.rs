@@ -2,6 +2,7 @@
 //! confirmable and answered block by block, or not confirmable and not answered.
 
 use crate::Nanos;
+use crate::chance::Chance;
 use coap_lite::{
     CoapOption, MessageClass, MessageType, Packet, RequestType as Request, ResponseType as Response,
 };
@@ -55,7 +56,7 @@ pub struct CoapSender {
     waiting: VecDeque<(u64, Vec<u8>)>,
     current: Option<Current>,
     id: u16,
-    state: u64,
+    chance: Chance,
     done: Vec<(u64, bool)>,
 }
 
@@ -65,8 +66,8 @@ impl CoapSender {
         let room = datagram.checked_sub(OVERHEAD)?;
         let size = (0..=6_u8).rev().find(|size| 16 << size <= room)?;
         let (waiting, done) = (VecDeque::new(), Vec::new());
-        let state = seed | 1;
-        Some(Self { confirmable, size, waiting, current: None, id: seed as u16, state, done })
+        let chance = Chance::new(seed);
+        Some(Self { confirmable, size, waiting, current: None, id: seed as u16, chance, done })
     }
 
     fn block_bytes(&self) -> usize {
@@ -82,21 +83,13 @@ impl CoapSender {
         fits
     }
 
-    fn random(&mut self) -> u64 {
-        self.state ^= self.state >> 12;
-        self.state ^= self.state << 25;
-        self.state ^= self.state >> 27;
-        self.state.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
     fn next_id(&mut self) -> u16 {
         self.id = self.id.wrapping_add(1);
         self.id
     }
 
     fn timeout(&mut self) -> Nanos {
-        let share = (self.random() >> 11) as f64 / (1_u64 << 53) as f64;
-        (TIMEOUT as f64 * (1.0 + RANDOM * share)) as Nanos
+        (TIMEOUT as f64 * (1.0 + RANDOM * self.chance.share())) as Nanos
     }
 
     /// The next datagram, if one is due; when to look again.
@@ -104,7 +97,7 @@ impl CoapSender {
         if self.current.is_none() {
             let Some((number, bytes)) = self.waiting.pop_front() else { return (None, None) };
             let (id, timeout) = (self.next_id(), self.timeout());
-            let token = (self.random() as u32).to_be_bytes();
+            let token = (self.chance.bits() as u32).to_be_bytes();
             self.current = Some(Current {
                 number,
                 bytes,

@@ -17,6 +17,7 @@ mod analytic;
 pub mod arq;
 pub mod bound;
 pub mod carrier;
+mod chance;
 #[cfg(feature = "coap")]
 pub mod coap;
 mod conditions;

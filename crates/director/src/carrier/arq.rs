@@ -1,10 +1,11 @@
 //! `udp-arq` between a hub and its members: a sender and a receiver for each, one pace for
 //! all of them.
 
-use super::pace::{Pace, draw};
+use super::pace::{Pace, apart};
 use super::{Carried, HubCarrier, Load, MemberCarrier, Place, To};
 use crate::Nanos;
 use crate::arq::{ArqReceiver, ArqSender, ArqSettings, Outcome};
+use crate::chance::Chance;
 use crate::keys::{Keys, Party, Scope, Use};
 use crate::switch::{MemberId, MessageId};
 use std::collections::{BTreeMap, VecDeque};
@@ -110,24 +111,16 @@ impl HubCarrier for Hub {
         let mut next = self.replies.pop_front();
         let mut wake: Option<Nanos> = None;
         // Each member in turn, so that one with much to hear does not hold up the others.
-        if next.is_none() {
-            let later = self.peers.range_mut(self.turn..);
-            for (member, peer) in later {
+        for range in [self.turn..MemberId::MAX, 0..self.turn] {
+            if next.is_some() {
+                break;
+            }
+            for (member, peer) in self.peers.range_mut(range) {
                 let (datagram, look) = peer.sender.poll(now);
                 wake = [wake, look].into_iter().flatten().min();
                 if let Some(datagram) = datagram {
                     next = Some((*member, datagram));
                     break;
-                }
-            }
-            if next.is_none() {
-                for (member, peer) in self.peers.range_mut(..self.turn) {
-                    let (datagram, look) = peer.sender.poll(now);
-                    wake = [wake, look].into_iter().flatten().min();
-                    if let Some(datagram) = datagram {
-                        next = Some((*member, datagram));
-                        break;
-                    }
                 }
             }
         }
@@ -161,7 +154,7 @@ pub struct Member {
     /// Answers that wait for their moment.
     later: VecDeque<(Nanos, MessageId, Vec<u8>)>,
     pace: Pace,
-    state: u64,
+    chance: Chance,
 }
 
 impl Member {
@@ -176,17 +169,14 @@ impl Member {
             replies: VecDeque::new(),
             later: VecDeque::new(),
             pace: Pace::new(place.rate_bit_s, place.below),
-            state: place.seed | 1,
+            chance: Chance::new(place.seed),
         }
     }
 }
 
 impl MemberCarrier for Member {
     fn answer(&mut self, number: MessageId, sealed: &[u8], now: Nanos) -> Result<(), String> {
-        // Over as long as the answers of all take, so that they do not meet.
-        let airtime = (sealed.len() + self.place.below) as f64 * 8e9 / self.place.rate_bit_s;
-        let others = f64::from(self.place.members.saturating_sub(1));
-        let wait = (airtime * others * draw(&mut self.state)) as Nanos;
+        let wait = apart(&self.place, sealed.len(), &mut self.chance);
         self.later.push_back((now + wait, number, sealed.to_vec()));
         Ok(())
     }

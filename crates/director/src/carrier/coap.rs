@@ -1,8 +1,9 @@
 //! CoAP, confirmable or not, between a hub and its members: each end posts to the other.
 
-use super::pace::{Pace, draw};
+use super::pace::{Pace, apart};
 use super::{Carried, HubCarrier, Load, MemberCarrier, Place, To};
 use crate::Nanos;
+use crate::chance::Chance;
 use crate::coap::{CoapReceiver, CoapSender};
 use crate::switch::{MemberId, MessageId};
 use coap_lite::Packet;
@@ -98,12 +99,10 @@ impl HubCarrier for Hub {
         let mut next = self.replies.pop_front();
         let mut wake: Option<Nanos> = None;
         // Each in turn, as by `udp-arq`.
-        let turn = self.turn;
-        for later in [true, false] {
+        for range in [self.turn..MemberId::MAX, 0..self.turn] {
             if next.is_some() {
                 break;
             }
-            let range = if later { turn..MemberId::MAX } else { 0..turn };
             for (member, peer) in self.peers.range_mut(range) {
                 let (datagram, look) = peer.sender.poll(now);
                 wake = [wake, look].into_iter().flatten().min();
@@ -134,7 +133,7 @@ pub struct Member {
     replies: VecDeque<Vec<u8>>,
     later: VecDeque<(Nanos, MessageId, Vec<u8>)>,
     pace: Pace,
-    state: u64,
+    chance: Chance,
 }
 
 impl Member {
@@ -148,17 +147,14 @@ impl Member {
             replies: VecDeque::new(),
             later: VecDeque::new(),
             pace: Pace::new(place.rate_bit_s, place.below),
-            state: place.seed | 1,
+            chance: Chance::new(place.seed),
         }
     }
 }
 
 impl MemberCarrier for Member {
     fn answer(&mut self, number: MessageId, sealed: &[u8], now: Nanos) -> Result<(), String> {
-        // Over as long as the answers of all take, so that they do not meet.
-        let airtime = (sealed.len() + self.place.below) as f64 * 8e9 / self.place.rate_bit_s;
-        let others = f64::from(self.place.members.saturating_sub(1));
-        let wait = (airtime * others * draw(&mut self.state)) as Nanos;
+        let wait = apart(&self.place, sealed.len(), &mut self.chance);
         self.later.push_back((now + wait, number, sealed.to_vec()));
         Ok(())
     }

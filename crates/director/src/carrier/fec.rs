@@ -2,7 +2,7 @@
 
 use super::{Carried, HubCarrier, Load, MemberCarrier, Place, To};
 use crate::Nanos;
-use crate::fec::{FecHub, FecMember, FecSettings, HubEvent, Wanted};
+use crate::fec::{Addressed, FecHub, FecMember, FecSettings, HubEvent, Wanted};
 use crate::keys::{Keys, Party, Scope, Use};
 use crate::switch::{MemberId, MessageId};
 
@@ -69,8 +69,7 @@ impl HubCarrier for Hub {
     fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
         let (datagram, wake) = self.hub.poll(now);
         self.hear();
-        let to =
-            |(to, datagram): (Option<MemberId>, _)| (to.map_or(To::Group, To::Member), datagram);
+        let to = |(to, datagram): Addressed| (to.map_or(To::Group, To::Member), datagram);
         (datagram.map(to), wake)
     }
 

@@ -1,6 +1,8 @@
-//! A sender's pace, and chance without a crate.
+//! A sender's pace.
 
+use super::Place;
 use crate::Nanos;
+use crate::chance::Chance;
 
 /// Timers end so much late.
 pub const TICK: Nanos = 2_000_000;
@@ -33,12 +35,11 @@ impl Pace {
     }
 }
 
-/// A number from 0 to below 1 (xorshift64*, Marsaglia and Vigna).
-pub fn draw(state: &mut u64) -> f64 {
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    (state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64
+/// How long a member waits with an answer of so many bytes: any time of as long as the
+/// answers of all others take, so that they do not meet.
+pub fn apart(place: &Place, bytes: usize, chance: &mut Chance) -> Nanos {
+    let airtime = (bytes + place.below) as f64 * 8e9 / place.rate_bit_s;
+    (airtime * f64::from(place.members.saturating_sub(1)) * chance.share()) as Nanos
 }
 
 #[cfg(test)]
@@ -55,12 +56,5 @@ mod tests {
         assert_eq!(pace.next_at(), 2_000_000);
         pace.sent(100, 90_000_000);
         assert_eq!(pace.next_at(), 89_000_000);
-    }
-
-    #[test]
-    fn draws_are_spread() {
-        let mut state = 7;
-        let mean = (0..10_000).map(|_| draw(&mut state)).sum::<f64>() / 1e4;
-        assert!((mean - 0.5).abs() < 0.02, "{mean}");
     }
 }

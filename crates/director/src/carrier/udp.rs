@@ -1,8 +1,9 @@
 //! `udp-request-response`: an envelope is a datagram. Nothing is sent again.
 
-use super::pace::{Pace, draw};
+use super::pace::{Pace, apart};
 use super::{Carried, HubCarrier, Load, MemberCarrier, Place, To};
 use crate::Nanos;
+use crate::chance::Chance;
 use crate::switch::{MemberId, MessageId};
 use std::collections::VecDeque;
 
@@ -57,10 +58,8 @@ impl HubCarrier for Hub {
 #[derive(Debug)]
 pub struct Member {
     waiting: VecDeque<(Nanos, Vec<u8>)>,
-    /// As long as all members' answers take at the channel's rate: they are spread over it.
-    members: u16,
     pace: Pace,
-    state: u64,
+    chance: Chance,
     place: Place,
 }
 
@@ -69,9 +68,8 @@ impl Member {
     pub fn new(place: &Place) -> Self {
         Self {
             waiting: VecDeque::new(),
-            members: place.members,
             pace: Pace::new(place.rate_bit_s, place.below),
-            state: place.seed | 1,
+            chance: Chance::new(place.seed),
             place: place.clone(),
         }
     }
@@ -79,9 +77,7 @@ impl Member {
 
 impl MemberCarrier for Member {
     fn answer(&mut self, _: MessageId, sealed: &[u8], now: Nanos) -> Result<(), String> {
-        let airtime = (sealed.len() + self.place.below) as f64 * 8e9 / self.place.rate_bit_s;
-        let others = f64::from(self.members.saturating_sub(1));
-        let wait = (airtime * others * draw(&mut self.state)) as Nanos;
+        let wait = apart(&self.place, sealed.len(), &mut self.chance);
         if self.waiting.len() < MOST_WAITING {
             self.waiting.push_back((now + wait, sealed.to_vec()));
         }

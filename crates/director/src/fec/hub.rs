@@ -8,6 +8,9 @@ use crate::keys::Keys;
 use crate::switch::{MemberId, MessageId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+/// A datagram for all, or for one alone.
+pub type Addressed = (Option<MemberId>, Vec<u8>);
+
 /// What became of messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HubEvent {
@@ -315,7 +318,7 @@ impl FecHub {
 
     /// The next datagram at `now`, if one may go, for all or for one alone; when to look
     /// again.
-    pub fn poll(&mut self, now: Nanos) -> (Option<(Option<MemberId>, Vec<u8>)>, Option<Nanos>) {
+    pub fn poll(&mut self, now: Nanos) -> (Option<Addressed>, Option<Nanos>) {
         self.finish(now);
         self.ask(now);
         if self.next_at > now {

@@ -5,6 +5,7 @@ use super::code::{Decoder, Refused};
 use super::frame::{Frame, Want, widen};
 use super::plan::{FecSettings, Schedule, Wanted, rank};
 use crate::Nanos;
+use crate::chance::Chance;
 use crate::keys::Keys;
 use crate::switch::MessageId;
 use crate::window::Window;
@@ -48,7 +49,7 @@ pub struct FecMember {
     had: Window,
     newest: MessageId,
     next_at: Nanos,
-    state: u64,
+    chance: Chance,
 }
 
 impl FecMember {
@@ -71,16 +72,8 @@ impl FecMember {
             had: Window::new(1 << 14),
             newest: 0,
             next_at: 0,
-            state: seed ^ (u64::from(number) << 32) ^ 0x9E37_79B9_7F4A_7C15,
+            chance: Chance::new(seed ^ (u64::from(number) << 32)),
         }
-    }
-
-    /// A number from 0 to below 1 (xorshift64*, Marsaglia and Vigna).
-    fn draw(&mut self) -> f64 {
-        self.state ^= self.state >> 12;
-        self.state ^= self.state << 25;
-        self.state ^= self.state >> 27;
-        (self.state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     fn frame_time(&self) -> Nanos {
@@ -177,8 +170,8 @@ impl FecMember {
         let most = self.settings.round_trip.max(8 * self.frame_time()) as f64;
         let lambda = f64::from(self.members.max(1)).ln() + 1.0;
         let spread = lambda.exp() - 1.0;
-        let wait = most / lambda * (self.draw() * spread + 1.0).ln();
-        (Nanos::from(2_u8) * self.frame_time() + wait as Nanos) << tries.min(6)
+        let wait = most / lambda * (self.chance.share() * spread + 1.0).ln();
+        (2 * self.frame_time() + wait as Nanos) << tries.min(6)
     }
 
     /// Answers a message that has come; `false` if it does not wait for an answer.

@@ -18,6 +18,6 @@ mod plan;
 
 pub use code::{Decoder, Encoder, Refused, symbols};
 pub use frame::{Frame, HEADER, Want, widen};
-pub use hub::{FecHub, HubEvent};
+pub use hub::{Addressed, FecHub, HubEvent};
 pub use member::FecMember;
 pub use plan::{FecSettings, Schedule, Wanted};

@@ -3,6 +3,7 @@
 use super::{Config, Event, Explanation, SessionError};
 use crate::Nanos;
 use crate::carrier::{self, Carried, HubCarrier, Load, Place, To};
+use crate::chance::Chance;
 use crate::conditions::Conditions;
 use crate::envelope::{self, FromMember, Invitation};
 use crate::estimate::Estimator;
@@ -16,8 +17,6 @@ use std::sync::Arc;
 
 /// So often the choice is looked at, while messages are under way.
 const DECIDE_EVERY: Nanos = 100_000_000;
-/// Bytes of an answer while none was seen, as a share of a message.
-const LIKE_A_MESSAGE: usize = 1;
 
 /// A message that somebody is awaited for.
 struct Outgoing {
@@ -57,7 +56,7 @@ pub struct Hub {
     payload: usize,
     /// When the last messages were sent, for their rate.
     sent_at: VecDeque<Nanos>,
-    state: u64,
+    chance: Chance,
     events: VecDeque<Event>,
 }
 
@@ -114,19 +113,12 @@ impl Hub {
             answer: 0,
             payload: config.assumed.payload as usize,
             sent_at: VecDeque::new(),
-            state: seed | 1,
+            chance: Chance::new(seed),
             events: VecDeque::new(),
             config,
         };
         hub.open(first, 0);
         Ok(hub)
-    }
-
-    fn random(&mut self) -> u64 {
-        self.state ^= self.state >> 12;
-        self.state ^= self.state << 25;
-        self.state ^= self.state >> 27;
-        self.state.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
     /// What the network is like, as far as it is known.
@@ -147,9 +139,10 @@ impl Hub {
 
     fn open(&mut self, model: ModelId, epoch: u32) {
         let here = self.conditions();
-        let seed = self.random();
+        let seed = self.chance.bits();
         let overhead = envelope::DATA_OVERHEAD + 6;
-        let answer = if self.answer > 0 { self.answer } else { self.payload * LIKE_A_MESSAGE };
+        // While none was seen, an answer is taken to be as long as a message.
+        let answer = if self.answer > 0 { self.answer } else { self.payload };
         let place = Place {
             root: self.root.clone(),
             epoch,
@@ -414,7 +407,7 @@ impl Hub {
             answered: self.config.pattern.is_answered(),
             next: self.next,
         };
-        let draw = self.random();
+        let draw = self.chance.bits();
         Some(invitation.seal(&self.invites, draw))
     }
 

@@ -3,6 +3,7 @@
 use super::{Security, SessionError};
 use crate::Nanos;
 use crate::carrier::{self, MemberCarrier, Place};
+use crate::chance::Chance;
 use crate::envelope::{self, FromMember, Invitation, Sender};
 use crate::keys::{Root, ShortKey};
 use crate::model::ModelId;
@@ -67,7 +68,7 @@ pub struct Member {
     hello_at: Nanos,
     hellos: u32,
     control: VecDeque<Vec<u8>>,
-    state: u64,
+    chance: Chance,
     events: VecDeque<MemberEvent>,
 }
 
@@ -88,16 +89,9 @@ impl Member {
             hello_at: 0,
             hellos: 0,
             control: VecDeque::new(),
-            state: seed | 1,
+            chance: Chance::new(seed),
             events: VecDeque::new(),
         })
-    }
-
-    fn random(&mut self) -> u64 {
-        self.state ^= self.state >> 12;
-        self.state ^= self.state << 25;
-        self.state ^= self.state >> 27;
-        self.state.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
     /// Takes a datagram from the hub or the group.
@@ -131,7 +125,7 @@ impl Member {
         if let Some(known) = known.filter(|known| *known > (invitation.session, invitation.epoch)) {
             // Or its clock has been set back: it hears what number would be late enough.
             if known.0 > invitation.session && self.control.is_empty() {
-                let draw = self.random();
+                let draw = self.chance.bits();
                 self.control.push_back(envelope::seal_hello(&self.invites, draw, known.0));
             }
             return;
@@ -149,7 +143,7 @@ impl Member {
                 open: BTreeMap::new(),
             });
         }
-        let seed = self.random();
+        let seed = self.chance.bits();
         let Some(joined) = &mut self.joined else { return };
         if newer {
             joined.epoch = invitation.epoch;
@@ -238,7 +232,7 @@ impl Member {
             }
             self.hello_at = now + (HELLO_EVERY << self.hellos.min(5));
             self.hellos += 1;
-            let draw = self.random();
+            let draw = self.chance.bits();
             return (Some(envelope::seal_hello(&self.invites, draw, 0)), Some(self.hello_at));
         };
         let mut wake = None;
