@@ -112,6 +112,8 @@ pub struct FecHub {
     own: Keys,
     members: Vec<Keys>,
     sending: BTreeMap<MessageId, Sending>,
+    /// What went before messages, in case they go again.
+    schedules: BTreeMap<MessageId, Schedule>,
     /// Whose answers were there when messages were over.
     over: VecDeque<(MessageId, Vec<u8>)>,
     /// Whom multicast does not seem to reach.
@@ -133,6 +135,7 @@ impl FecHub {
             own,
             members,
             sending: BTreeMap::new(),
+            schedules: BTreeMap::new(),
             over: VecDeque::new(),
             deaf: BTreeSet::new(),
             control: VecDeque::new(),
@@ -186,6 +189,16 @@ impl FecHub {
                 )
             })
             .collect();
+        if let Some(sending) = self.sending.get_mut(&message) {
+            // It is on its way to others: who comes late gets of the same symbols, and is
+            // asked at once.
+            for (member, fresh) in awaited {
+                sending.awaited.entry(member).or_insert(fresh);
+            }
+            let enough = self.settings.enough(sending.encoder.symbols());
+            sending.more = sending.more.max(enough);
+            return Ok(());
+        }
         let slotted = 2 * awaited.len() >= self.members.len();
         let slot = if slotted { self.settings.slot(wanted, code) } else { 0 };
         let schedule = Schedule {
@@ -193,6 +206,12 @@ impl FecHub {
             slot_us: u32::try_from(slot / 1_000).unwrap_or(u32::MAX),
             loss: (self.settings.loss.clamp(0.0, 1.0) * 255.0).round() as u8,
         };
+        // Under one number there is one coding: symbols of two would not go together.
+        let schedule = *self.schedules.entry(message).or_insert(schedule);
+        let slot = if slotted { slot } else { 0 };
+        if self.schedules.len() > REMEMBERED * 8 {
+            self.schedules.pop_first();
+        }
         let whole = [&schedule.encode()[..], bytes].concat();
         let encoder = Encoder::new(&whole, symbol)?;
         let left = self.settings.first_burst(encoder.symbols(), awaited.len());
@@ -201,7 +220,7 @@ impl FecHub {
             encoder,
             bytes,
             wanted,
-            slot: Nanos::from(schedule.slot_us) * 1_000,
+            slot,
             next: 0,
             left,
             more: 0,
