@@ -95,16 +95,36 @@ class Collected:
     lacking: int
 
 
-class Session:
+class _Handle:
+    """Something of the C library's, from `async with` to its end."""
+
+    _free: str
+    _handle: int | None = None
+
+    def _open(self) -> int:
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        self._handle = await asyncio.to_thread(self._open)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        handle, self._handle = self._handle, None
+        await asyncio.to_thread(getattr(_c(), self._free), handle)
+
+
+class Session(_Handle):
     """A session, by its hub. Options are those of `director.h`, by the same names."""
+
+    _free = "director_session_free"
 
     def __init__(self, key: bytes, local: str, members: Sequence[str], **options: object) -> None:
         self._what = (key, local, list(members), json.dumps(options))
-        self._session: int | None = None
-
-    async def __aenter__(self) -> Self:
-        self._session = await asyncio.to_thread(self._open)
-        return self
 
     def _open(self) -> int:
         key, local, members, options = self._what
@@ -117,19 +137,10 @@ class Session:
             raise DirectorError(why.value.decode())
         return int(session)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        session, self._session = self._session, None
-        await asyncio.to_thread(_c().director_session_free, session)
-
     async def ready(self, patience: float) -> bool:
         """Waits until all members are there, at most `patience` seconds."""
         ms = max(0, int(patience * 1e3))
-        return bool(await asyncio.to_thread(_c().director_ready, self._session, ms))
+        return bool(await asyncio.to_thread(_c().director_ready, self._handle, ms))
 
     async def collect(self, message: bytes) -> Collected:
         """Sends a message to all members; what they answer by the deadline."""
@@ -137,7 +148,7 @@ class Session:
 
     def _collect(self, message: bytes) -> Collected:
         c, why = _c(), ctypes.create_string_buffer(_WHY)
-        collected = c.director_collect(self._session, message, len(message), why, _WHY)
+        collected = c.director_collect(self._handle, message, len(message), why, _WHY)
         if not collected:
             raise DirectorError(why.value.decode())
         try:
@@ -161,7 +172,7 @@ class Session:
     async def explain(self) -> str:
         """Which model is in use, and why."""
         text = ctypes.create_string_buffer(_TEXT)
-        if not await asyncio.to_thread(_c().director_explain, self._session, text, _TEXT):
+        if not await asyncio.to_thread(_c().director_explain, self._handle, text, _TEXT):
             raise DirectorError("the session is over")
         return text.value.decode()
 
@@ -187,16 +198,13 @@ class Request:
             _library.director_request_free(self._request)
 
 
-class Listener:
+class Listener(_Handle):
     """A member of whichever session the hub at `hub` begins."""
+
+    _free = "director_listener_free"
 
     def __init__(self, key: bytes, local: str, hub: str, **options: object) -> None:
         self._what = (key, local, hub, json.dumps(options))
-        self._listener: int | None = None
-
-    async def __aenter__(self) -> Self:
-        self._listener = await asyncio.to_thread(self._open)
-        return self
 
     def _open(self) -> int:
         key, local, hub, options = self._what
@@ -208,23 +216,14 @@ class Listener:
             raise DirectorError(why.value.decode())
         return int(listener)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        listener, self._listener = self._listener, None
-        await asyncio.to_thread(_c().director_listener_free, listener)
-
     async def next(self, patience: float) -> Request | None:
         """The next message, waited for at most `patience` seconds; each comes once."""
         ms = max(0, int(patience * 1e3))
-        request = await asyncio.to_thread(_c().director_next, self._listener, ms)
+        request = await asyncio.to_thread(_c().director_next, self._handle, ms)
         return Request(int(request)) if request else None
 
     async def __aiter__(self) -> AsyncIterator[Request]:
-        while self._listener is not None:
+        while self._handle is not None:
             request = await self.next(0.25)
             if request is not None:
                 yield request

@@ -57,7 +57,8 @@ impl Conditions {
             log(self.mtu),
             log(self.group),
             log(self.payload + 16.0),
-            log(self.messages_s),
+            // What a model does hangs little on it, unless the network is full.
+            0.1 * log(self.messages_s),
         ]
     }
 

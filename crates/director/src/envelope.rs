@@ -5,7 +5,7 @@
 use crate::Nanos;
 use crate::fec::widen;
 use crate::keys::{Party, Root, Scope, Use};
-use crate::model::ModelId;
+use crate::model::{ModelId, Models};
 use crate::switch::{MemberId, MessageId};
 use std::net::SocketAddrV4;
 
@@ -15,10 +15,12 @@ const ACKNOWLEDGE: u8 = 0x23;
 const ASK: u8 = 0x24;
 const READY: u8 = 0x25;
 const HELLO: u8 = 0x26;
+const PROBE: u8 = 0x27;
+const CANNOT: u8 = 0x28;
 
 /// Whether bytes are an envelope of this version, whatever is in it.
 pub fn is_envelope(bytes: &[u8]) -> bool {
-    matches!(bytes.first(), Some(DATA..=HELLO))
+    matches!(bytes.first(), Some(DATA..=CANNOT))
 }
 
 /// What a member sends.
@@ -28,8 +30,10 @@ pub enum FromMember {
     Answer(MessageId, Vec<u8>),
     /// A message is there.
     Acknowledge(MessageId),
-    /// It has gone over to an epoch.
-    Ready(u32),
+    /// It has gone over to an epoch; the models that it has.
+    Ready(u32, Models),
+    /// It cannot go over to an epoch, whose model it has not; the models that it has.
+    Cannot(u32, Models),
 }
 
 /// Who a member is, in the header of what it sends.
@@ -48,8 +52,8 @@ pub struct Invitation {
     pub session: u64,
     /// The epoch.
     pub epoch: u32,
-    /// The model of the epoch.
-    pub model: ModelId,
+    /// The model of the epoch; none for one of a later version.
+    pub model: Option<ModelId>,
     /// The number that the member has, and how many there are.
     pub member: (u16, u16),
     /// The group that multicast models use.
@@ -68,8 +72,12 @@ pub struct Invitation {
     pub next: MessageId,
 }
 
-fn model_number(model: ModelId) -> u8 {
-    ModelId::ALL.iter().position(|known| *known == model).unwrap_or(0) as u8
+/// No version has a model of this number.
+const NO_MODEL: u8 = u8::MAX;
+
+fn model_number(model: Option<ModelId>) -> u8 {
+    let place = ModelId::ALL.iter().position(|known| Some(*known) == model);
+    place.map_or(NO_MODEL, |place| place as u8)
 }
 
 impl Invitation {
@@ -97,7 +105,7 @@ impl Invitation {
         let invitation = Self {
             session: u64::from_be_bytes(take(&mut rest)?),
             epoch: u32::from_be_bytes(take(&mut rest)?),
-            model: *ModelId::ALL.get(usize::from(u8::from_be_bytes(take(&mut rest)?)))?,
+            model: ModelId::ALL.get(usize::from(u8::from_be_bytes(take(&mut rest)?))).copied(),
             member: (u16::from_be_bytes(take(&mut rest)?), u16::from_be_bytes(take(&mut rest)?)),
             group: SocketAddrV4::new(
                 take::<4>(&mut rest)?.into(),
@@ -169,6 +177,27 @@ fn hello_keys(invites: &Root) -> crate::keys::Keys {
     invites.keys(Scope::new(Use::Control, 0, Party::Member(u16::MAX)))
 }
 
+/// Asks a member by multicast whether that gets through to it; `draw` is a number drawn at
+/// random.
+pub fn seal_probe(root: &Root, draw: u64, member: u16) -> Vec<u8> {
+    let keys = root.keys(Scope::new(Use::Control, 0, Party::Hub));
+    let mut bytes = vec![PROBE];
+    bytes.extend_from_slice(&draw.to_be_bytes());
+    bytes.extend(keys.seal(draw, &member.to_be_bytes()));
+    bytes
+}
+
+/// Which member a probe is for, if it is one and of this session.
+pub fn open_probe(root: &Root, bytes: &[u8]) -> Option<u16> {
+    let (kind, mut rest) = bytes.split_first()?;
+    if *kind != PROBE {
+        return None;
+    }
+    let draw = u64::from_be_bytes(take(&mut rest)?);
+    let keys = root.keys(Scope::new(Use::Control, 0, Party::Hub));
+    Some(u16::from_be_bytes(keys.open(draw, rest)?.try_into().ok()?))
+}
+
 /// Bytes that an envelope of the hub's adds to a message, with keys.
 pub const DATA_OVERHEAD: usize = 7 + crate::keys::SEAL;
 
@@ -211,10 +240,14 @@ fn widen_number(low: u32, near: MessageId) -> MessageId {
 
 /// What a member sends, sealed for an epoch.
 pub fn seal_member(root: &Root, epoch: u32, sender: Sender, what: &FromMember) -> Vec<u8> {
-    let (kind, purpose, number, body): (_, _, _, &[u8]) = match what {
-        FromMember::Answer(number, bytes) => (ANSWER, Use::Message, *number, bytes),
-        FromMember::Acknowledge(number) => (ACKNOWLEDGE, Use::Acknowledgement, *number, &[]),
-        FromMember::Ready(epoch) => (READY, Use::Control, u64::from(*epoch), &[]),
+    let models = |models: &Models| models.bits().to_be_bytes().to_vec();
+    let (kind, purpose, number, body) = match what {
+        FromMember::Answer(number, bytes) => (ANSWER, Use::Message, *number, bytes.clone()),
+        FromMember::Acknowledge(number) => {
+            (ACKNOWLEDGE, Use::Acknowledgement, *number, Vec::new())
+        }
+        FromMember::Ready(epoch, have) => (READY, Use::Control, u64::from(*epoch), models(have)),
+        FromMember::Cannot(epoch, have) => (CANNOT, Use::Control, cannot(*epoch), models(have)),
     };
     let from = Party::Member(sender.member);
     let scope = Scope { purpose, epoch, from, incarnation: sender.incarnation };
@@ -223,8 +256,14 @@ pub fn seal_member(root: &Root, epoch: u32, sender: Sender, what: &FromMember) -
     sealed.extend_from_slice(&sender.incarnation.to_be_bytes());
     sealed.extend_from_slice(&(epoch as u16).to_be_bytes());
     sealed.extend_from_slice(&(number as u32).to_be_bytes());
-    sealed.extend(root.keys(scope).seal(number, body));
+    sealed.extend(root.keys(scope).seal(number, &body));
     sealed
+}
+
+/// The number under which it is sealed that an epoch cannot be: another than that of being
+/// ready for it.
+fn cannot(epoch: u32) -> u64 {
+    1 << 32 | u64::from(epoch)
 }
 
 /// What a member has sent, and who it is.
@@ -242,6 +281,7 @@ pub fn open_member(
         ANSWER => (Use::Message, widen_number(low, near)),
         ACKNOWLEDGE => (Use::Acknowledgement, widen_number(low, near)),
         READY => (Use::Control, u64::from(low)),
+        CANNOT => (Use::Control, cannot(low)),
         _ => return None,
     };
     let scope = Scope { purpose, epoch, from: Party::Member(member), incarnation };
@@ -249,9 +289,16 @@ pub fn open_member(
     let what = match *kind {
         ANSWER => FromMember::Answer(number, body),
         ACKNOWLEDGE => FromMember::Acknowledge(number),
-        _ => FromMember::Ready(low),
+        READY => FromMember::Ready(low, models(&body)),
+        _ => FromMember::Cannot(low, models(&body)),
     };
     Some((MemberId::from(member), what))
+}
+
+/// The models that a member says it has; of one that does not say, all.
+fn models(body: &[u8]) -> Models {
+    let bits = body.first_chunk().map(|bits| u16::from_be_bytes(*bits));
+    bits.map_or(Models::ALL, Models::from_bits)
 }
 
 #[cfg(test)]
@@ -275,7 +322,8 @@ mod tests {
         for what in [
             FromMember::Answer(number, b"reading".to_vec()),
             FromMember::Acknowledge(number),
-            FromMember::Ready(70_001),
+            FromMember::Ready(70_001, Models::ALL),
+            FromMember::Cannot(70_001, Models::from_bits(5)),
         ] {
             let mut sealed = seal_member(&root(), 70_000, sender, &what);
             assert_eq!(open_member(&root(), (70_000, number), &sealed), Some((300, what)));
@@ -294,7 +342,7 @@ mod tests {
         let invitation = Invitation {
             session: 1_790_000_000_000_000,
             epoch: 2,
-            model: ModelId::MulticastFec,
+            model: Some(ModelId::MulticastFec),
             member: (299, 300),
             group: "239.1.2.3:5701".parse().unwrap(),
             datagram: 85,
@@ -308,6 +356,13 @@ mod tests {
         assert!(sealed.len() <= 85, "{}", sealed.len());
         assert_eq!(Invitation::open(&invites, &sealed), Some(invitation.clone()));
         assert_eq!(Invitation::open(&root(), &sealed), None);
+        // A later version has more models, and more to say.
+        let mut later = invitation.encode();
+        later[12] = 200;
+        later.extend(b"and more");
+        let read = Invitation::decode(&later).unwrap();
+        assert_eq!(read, Invitation { model: None, ..invitation.clone() });
+        assert_eq!(read.encode()[12], NO_MODEL);
         let nobody = Invitation { member: (3, 3), ..invitation };
         assert_eq!(Invitation::open(&invites, &nobody.seal(&invites, 1)), None);
     }

@@ -3,6 +3,7 @@
 use crate::Nanos;
 use crate::conditions::Conditions;
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 
 /// A share and between which values it lies with 95 % confidence.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -38,6 +39,10 @@ const MEMORY: f64 = 400.0;
 const Z: f64 = 1.959_964;
 /// Round trips that are remembered.
 const TRIPS: usize = 64;
+/// What was assumed weighs as much as so many frames that were seen.
+const ASSUMED: f64 = 30.0;
+/// So many arrivals in a row tell a rate.
+const RUN: usize = 8;
 
 /// Estimates from frames that came and frames that did not.
 ///
@@ -55,6 +60,11 @@ pub struct Estimator {
     trips: Vec<Nanos>,
     next_trip: usize,
     rate: Option<f64>,
+    /// When the last datagrams came, and their bytes.
+    arrivals: VecDeque<(Nanos, usize)>,
+    densest: Option<f64>,
+    /// Datagrams that came since the rate was asked for.
+    since: usize,
 }
 
 impl Estimator {
@@ -113,6 +123,31 @@ impl Estimator {
         });
     }
 
+    /// A datagram that has so many bytes on the wire has come.
+    pub fn arrival(&mut self, now: Nanos, bytes: usize) {
+        self.arrivals.push_back((now, bytes));
+        self.since += 1;
+        if self.arrivals.len() > RUN {
+            self.arrivals.pop_front();
+        }
+        if let (Some((first, skip)), RUN) = (self.arrivals.front(), self.arrivals.len()) {
+            let all: usize = self.arrivals.iter().map(|(_, bytes)| bytes).sum();
+            let span = now.saturating_sub(*first).max(1);
+            let rate = (all - skip) as f64 * 8e9 / span as f64;
+            self.densest = Some(self.densest.map_or(rate, |known| known.max(rate)));
+        }
+    }
+
+    /// The greatest rate at which datagrams came one after another since the last time, in
+    /// bit/s; nothing while fewer than `least` came.
+    pub fn densest(&mut self, least: usize) -> Option<f64> {
+        if self.since < least {
+            return None;
+        }
+        self.since = 0;
+        self.densest.take()
+    }
+
     /// What is known now.
     pub fn estimate(&self) -> Estimate {
         let mut trips = self.trips.clone();
@@ -135,8 +170,8 @@ impl Estimator {
     pub fn conditions(&self, known: Conditions) -> Conditions {
         let seen = self.estimate();
         Conditions {
-            // Little seen moves little: the interval is wide then, and holds what was assumed.
-            loss: known.loss.clamp(seen.loss.low, seen.loss.high),
+            // Little seen moves little.
+            loss: (known.loss * ASSUMED + self.lost) / (ASSUMED + self.weight),
             burst: seen.burst,
             rtt_ns: seen.rtt_ns.unwrap_or(known.rtt_ns),
             rate_bit_s: seen.rate_bit_s.unwrap_or(known.rate_bit_s),
@@ -215,12 +250,23 @@ mod tests {
     }
 
     #[test]
+    fn the_densest_run_of_arrivals_is_the_rate_of_the_narrowest_part() {
+        let mut estimator = Estimator::new();
+        // 125 B each 4 ms are 250 kbit/s; before and after that they come as they are sent.
+        let times = [0, 90, 180].into_iter().chain((0..12).map(|n| 300 + 4 * n)).chain([900]);
+        times.for_each(|ms| estimator.arrival(ms * 1_000_000, 125));
+        let rate = estimator.densest(9).unwrap();
+        assert!((rate / 250e3 - 1.0).abs() < 1e-9, "{rate}");
+        assert_eq!(estimator.densest(0), None, "since the last time");
+    }
+
+    #[test]
     fn little_seen_moves_little() {
         let mut estimator = Estimator::new();
         let known = Conditions { loss: 0.1, ..Conditions::default() };
         assert_eq!(estimator.conditions(known).loss, 0.1);
         (0..5).for_each(|_| estimator.frame(false));
-        assert_eq!(estimator.conditions(known).loss, 0.1, "5 of 5 is no proof against 10 %");
+        assert!(estimator.conditions(known).loss > 0.08, "5 of 5 is no proof against 10 %");
         (0..500).for_each(|_| estimator.frame(false));
         assert!(estimator.conditions(known).loss < 0.02);
         assert_eq!(estimator.conditions(known).rtt_ns, known.rtt_ns);

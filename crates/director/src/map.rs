@@ -1,9 +1,12 @@
 //! The performance map: how models did under which conditions.
 
+use crate::analytic;
 use crate::conditions::Conditions;
 use crate::model::ModelId;
+use crate::targets::Pattern;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
 /// The form of the file that this reads and writes.
 const FORM: u32 = 1;
@@ -97,6 +100,9 @@ pub enum MapError {
 pub struct PerformanceMap {
     form: u32,
     points: BTreeMap<ModelId, Vec<Point>>,
+    /// The points as they are looked for.
+    #[serde(skip)]
+    known: BTreeMap<ModelId, Vec<Known>>,
 }
 
 /// As many near points are looked at.
@@ -107,7 +113,18 @@ const FAR: f64 = 6.0;
 impl PerformanceMap {
     /// A map without points.
     pub fn new() -> Self {
-        Self { form: FORM, points: BTreeMap::new() }
+        Self { form: FORM, points: BTreeMap::new(), known: BTreeMap::new() }
+    }
+
+    /// The map that the library brings along: its own models over a grid of networks, in
+    /// virtual time (`docs/director.md` says how it was made). Empty without the feature `map`.
+    pub fn shipped() -> Arc<Self> {
+        static MAP: OnceLock<Arc<PerformanceMap>> = OnceLock::new();
+        #[cfg(feature = "map")]
+        let read = || Self::from_json(include_str!("../map.json")).unwrap_or_else(|_| Self::new());
+        #[cfg(not(feature = "map"))]
+        let read = Self::new;
+        MAP.get_or_init(|| Arc::new(read())).clone()
     }
 
     /// Reads a map.
@@ -115,11 +132,13 @@ impl PerformanceMap {
     /// # Errors
     /// When it is none, is of a later form, or holds what is no figure.
     pub fn from_json(text: &str) -> Result<Self, MapError> {
-        let map: Self = serde_json::from_str(text)?;
+        let mut map: Self = serde_json::from_str(text)?;
         if map.form != FORM {
             return Err(MapError::Later(map.form));
         }
         for (model, points) in &map.points {
+            let known = points.iter().map(|point| Known::of(*model, point)).collect();
+            map.known.insert(*model, known);
             if points.iter().any(|point| !point.is_sound()) {
                 return Err(MapError::Figure(*model));
             }
@@ -129,11 +148,14 @@ impl PerformanceMap {
 
     /// The map as a file.
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).unwrap_or_default()
+        // A line for each point.
+        let text = serde_json::to_string(self).unwrap_or_default();
+        text.replace("{\"at\"", "\n{\"at\"")
     }
 
     /// Adds a place.
     pub fn add(&mut self, model: ModelId, point: Point) {
+        self.known.entry(model).or_default().push(Known::of(model, &point));
         self.points.entry(model).or_default().push(point);
     }
 
@@ -142,25 +164,29 @@ impl PerformanceMap {
         self.points.keys().copied()
     }
 
-    /// What `model` may be expected to do at `here`: of the four nearest places, by the
-    /// inverse of their squared distance (Shepard), with how far the nearest is. Nothing
-    /// where the map has no place within reach.
+    /// What `model` may be expected to do at `here`: what arithmetic says, corrected as it is
+    /// corrected at the four nearest places, weighted by the inverse of their squared distance
+    /// (Shepard); with how far the nearest is. So the map need not be dense: of a longer
+    /// message or a larger group arithmetic knows what it does to all models. Nothing where
+    /// the map has no place within reach.
     pub fn predict(&self, model: ModelId, here: &Conditions) -> Option<(Figures, f64)> {
-        let mut near: [Option<(f64, &Point)>; NEAR] = [None; NEAR];
-        for point in self.points.get(&model)? {
-            let distance = here.distance(&point.at);
+        let mut near: [Option<(f64, &Known)>; NEAR] = [None; NEAR];
+        let place = here.place();
+        for known in self.known.get(&model)? {
+            let squares = place.iter().zip(known.place).map(|(a, b)| (a - b).powi(2));
+            let distance = squares.sum::<f64>().sqrt();
             if distance > FAR {
                 continue;
             }
             // The farthest of the near gives way.
             let farthest = near.iter_mut().max_by(|a, b| {
-                let far = |slot: &Option<(f64, &Point)>| slot.map_or(f64::MAX, |(far, _)| far);
+                let far = |slot: &Option<(f64, &Known)>| slot.map_or(f64::MAX, |(far, _)| far);
                 far(a).total_cmp(&far(b))
             });
             if let Some(slot) = farthest
                 && slot.is_none_or(|(far, _)| distance < far)
             {
-                *slot = Some((distance, point));
+                *slot = Some((distance, known));
             }
         }
         let found = || near.iter().flatten();
@@ -170,33 +196,49 @@ impl PerformanceMap {
         }
         let weight = |distance: f64| 1.0 / (distance * distance + 1e-6);
         let all: f64 = found().map(|(distance, _)| weight(*distance)).sum();
-        // Times and bytes lie on scales of doublings, as the distance does.
-        let mean = |of: &dyn Fn(&Figures) -> f64| {
-            let sum: f64 = found()
-                .map(|(distance, point)| weight(*distance) * of(&point.figures).max(1e-9).ln())
-                .sum();
-            (sum / all).exp()
-        };
-        let share = found()
-            .map(|(distance, point)| weight(*distance) * point.figures.delivery)
-            .sum::<f64>()
-            / all;
-        Some((
-            Figures {
-                delay_ms: Quantiles {
-                    p50: mean(&|f| f.delay_ms.p50),
-                    p90: mean(&|f| f.delay_ms.p90),
-                    p99: mean(&|f| f.delay_ms.p99),
-                },
-                delay_interval: None,
-                delivery: share.clamp(0.0, 1.0),
-                bytes: mean(&|f| f.bytes),
-                energy: mean(&|f| f.energy),
-                messages: found().map(|(_, point)| point.figures.messages).sum(),
-            },
-            nearest,
-        ))
+        let [p50, p90, p99, bytes, short] = std::array::from_fn(|figure| {
+            let off = found().map(|(distance, known)| weight(*distance) * known.off[figure]);
+            (base(model, here)[figure] + off.sum::<f64>() / all).exp()
+        });
+        let (p90, p99) = (p90.max(p50), p99.max(p90).max(p50));
+        let delay_ms = Quantiles { p50, p90, p99 };
+        let delivery = (1.0 + LEAST_SHORT - short).clamp(0.0, 1.0);
+        let figures =
+            Figures { delay_ms, delay_interval: None, delivery, bytes, energy: 0.0, messages: 0.0 };
+        Some((figures, nearest))
     }
+}
+
+/// A point as it is looked for.
+#[derive(Debug, Clone, PartialEq)]
+struct Known {
+    place: [f64; 8],
+    /// By what its figures are off what arithmetic says, as logarithms.
+    off: [f64; 5],
+}
+
+impl Known {
+    fn of(model: ModelId, point: &Point) -> Self {
+        let (base, seen) = (base(model, &point.at), logarithms(&point.figures));
+        Self { place: point.at.place(), off: std::array::from_fn(|at| seen[at] - base[at]) }
+    }
+}
+
+/// A shortfall of delivery smaller than this is as good as none.
+const LEAST_SHORT: f64 = 1e-3;
+
+/// Delays, bytes, and the shortfall of delivery, as logarithms: they lie on scales of
+/// doublings, as distances do.
+fn logarithms(figures: &Figures) -> [f64; 5] {
+    let Quantiles { p50, p90, p99 } = figures.delay_ms;
+    let short = 1.0 - figures.delivery + LEAST_SHORT;
+    [p50, p90, p99, figures.bytes, short].map(|figure| figure.max(1e-9).ln())
+}
+
+/// What arithmetic says; where it says nothing, one of everything.
+fn base(model: ModelId, at: &Conditions) -> [f64; 5] {
+    let said = analytic::predict(model, Pattern::PublishCollect, at);
+    said.map_or([0.0; 5], |figures| logarithms(&figures))
 }
 
 impl Point {
@@ -265,9 +307,9 @@ pub(crate) mod tests {
         map.add(ModelId::Mqtt, point);
         assert_eq!(PerformanceMap::from_json(&map.to_json()).unwrap(), map);
         for (from, to, word) in [
-            ("\"form\": 1", "\"form\": 2", "form 2"),
-            ("\"delivery\": 1.0", "\"delivery\": 1.5", "a point of mqtt"),
-            ("\"bytes\": 100.0", "\"bytes\": -1.0", "a point of mqtt"),
+            ("\"form\":1", "\"form\":2", "form 2"),
+            ("\"delivery\":1.0", "\"delivery\":1.5", "a point of mqtt"),
+            ("\"bytes\":100.0", "\"bytes\":-1.0", "a point of mqtt"),
             ("\"mqtt\"", "\"carrier-pigeon\"", "no performance map"),
         ] {
             let text = map.to_json();

@@ -134,6 +134,46 @@ impl ModelId {
     }
 }
 
+/// A set of models, as ends tell each other: a bit for each by its place in [`ModelId::ALL`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Models(u16);
+
+impl Models {
+    /// All, those of later versions too.
+    pub const ALL: Self = Self(u16::MAX);
+
+    /// The set with these bits.
+    pub const fn from_bits(bits: u16) -> Self {
+        Self(bits)
+    }
+
+    /// Its bits.
+    pub const fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// Whether a model is in it.
+    pub fn has(self, model: ModelId) -> bool {
+        self.0 & Self::bit(model) != 0
+    }
+
+    /// Those that are in both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    fn bit(model: ModelId) -> u16 {
+        1 << ModelId::ALL.iter().position(|known| *known == model).unwrap_or(15)
+    }
+}
+
+impl FromIterator<ModelId> for Models {
+    fn from_iter<I: IntoIterator<Item = ModelId>>(models: I) -> Self {
+        Self(models.into_iter().fold(0, |bits, model| bits | Self::bit(model)))
+    }
+}
+
 impl fmt::Display for ModelId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -150,6 +190,15 @@ mod tests {
         for model in ModelId::ALL {
             assert_eq!(serde_json::to_value(model).unwrap(), model.name());
         }
+    }
+
+    #[test]
+    fn sets_hold_what_was_put_in() {
+        let some: Models = [ModelId::UdpArq, ModelId::Mqtt].into_iter().collect();
+        let has = |model: &&ModelId| some.has(**model);
+        let found: Vec<_> = ModelId::ALL.iter().filter(has).collect();
+        assert_eq!(found, [&ModelId::Mqtt, &ModelId::UdpArq]);
+        assert_eq!(Models::from_bits(some.bits()), some.and(Models::ALL));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use crate::Nanos;
 use crate::analytic;
 use crate::conditions::Conditions;
-use crate::map::{Figures, PerformanceMap};
-use crate::model::ModelId;
+use crate::map::{Figures, PerformanceMap, Quantiles};
+use crate::model::{ModelId, Models};
 use crate::properties::TransportProperties;
 use crate::targets::{Pattern, QosTargets};
 use std::fmt;
@@ -91,8 +91,19 @@ const WISH: f64 = 0.05;
 const CAUTION: f64 = 0.1;
 /// What arithmetic alone says is held to be so many doublings from what is known.
 const GUESSED: f64 = 2.0;
-/// How fast what is seen corrects what the map says.
+/// How fast what is seen corrects what the map says: of all models, since what makes one
+/// slower than the map says (a network that is not as it is thought to be) makes others slower.
 const LEARN: f64 = 0.1;
+/// How fast it corrects what is said of the model in use beside the others.
+const LEARN_OWN: f64 = 0.03;
+/// By how much a failure makes a model dearer, as a logarithm: when some are lacking, and when
+/// all are; and how dear it may get.
+const FAILURE: [f64; 2] = [0.15, 1.0];
+const MOST_FAILED: f64 = 2.0;
+/// Further off than this, as a logarithm, the map is not held to be.
+const MOST_OFF: f64 = 1.5;
+/// What is known against a model that is not in use is forgotten at this pace, in ns.
+const FORGET: f64 = 60e9;
 
 /// Chooses for one session.
 #[derive(Debug, Clone)]
@@ -108,14 +119,21 @@ pub struct Policy {
     challenger: Option<(ModelId, u32)>,
     /// Where the predictions were made.
     at: Option<Conditions>,
+    /// Whether multicast gets through to nobody.
+    no_multicast: bool,
+    /// What all members have.
+    had: Models,
+    /// The logarithm of what is seen over what the map says, of the delay, whatever the model.
+    common: f64,
+    decided_at: Nanos,
 }
 
 #[derive(Debug, Clone)]
 struct Candidate {
     model: ModelId,
     predicted: Option<(Figures, f64)>,
-    /// The logarithm of what is seen over what the map says, of the delay.
-    correction: f64,
+    /// The same of this model beside the others.
+    own: f64,
     score: i32,
 }
 
@@ -135,7 +153,7 @@ impl Policy {
             .map(|model| Candidate {
                 model: *model,
                 predicted: None,
-                correction: 0.0,
+                own: 0.0,
                 score: model.score(&asked),
             })
             .collect();
@@ -149,7 +167,22 @@ impl Policy {
             since: 0,
             challenger: None,
             at: None,
+            no_multicast: false,
+            had: Models::ALL,
+            common: 0.0,
+            decided_at: 0,
         }
+    }
+
+    /// What all members have: other models are out. Whether the one in use is in.
+    pub fn members_have(&mut self, models: Models) -> bool {
+        self.had = models;
+        models.has(self.current)
+    }
+
+    /// Multicast gets through to nobody, or does again: models that need it are out, or in.
+    pub fn multicast(&mut self, gets_through: bool) {
+        self.no_multicast = !gets_through;
     }
 
     /// The model that is in use.
@@ -182,17 +215,48 @@ impl Policy {
         model.suits(self.pattern, &self.asked)
     }
 
-    /// A message of the model in use was there after `ms`: what the map says of it is
-    /// corrected by that.
+    /// A message of the model in use was with all, and all answers back, after `ms`: what the
+    /// map says is corrected by that.
     pub fn observed(&mut self, ms: f64) {
-        let current = self.current;
+        let (current, common) = (self.current, self.common);
         let own = self.candidates.iter_mut().find(|candidate| candidate.model == current);
         if let Some(candidate) = own
             && let Some((figures, _)) = &candidate.predicted
         {
-            let off = (ms.max(1e-3) / figures.delay_ms.p50.max(1e-3)).ln();
-            candidate.correction += LEARN * (off.clamp(-3.0, 3.0) - candidate.correction);
+            // The last of a group is there when the slowest is.
+            let off = (ms.max(1e-3) / figures.delay_ms.p99.max(1e-3)).ln().clamp(-3.0, 3.0);
+            let error = off - common - candidate.own;
+            self.common = (self.common + LEARN * error).clamp(-MOST_OFF, MOST_OFF);
+            candidate.own = (candidate.own + LEARN_OWN * error).clamp(-MOST_OFF, MOST_FAILED);
         }
+    }
+
+    /// The model in use has not done what it should have done by now; `wholly` when it has
+    /// done nothing, though the network carries something.
+    pub fn failed(&mut self, wholly: bool) {
+        let current = self.current;
+        let own = self.candidates.iter_mut().find(|candidate| candidate.model == current);
+        if let Some(candidate) = own {
+            candidate.own = (candidate.own + FAILURE[usize::from(wholly)]).min(MOST_FAILED);
+        }
+    }
+
+    /// How long a message of the model in use should take until all is back, in ms; nothing
+    /// where nobody knows.
+    pub fn expected_ms(&self) -> Option<f64> {
+        let current = self.current;
+        let candidate = self.candidates.iter().find(|candidate| candidate.model == current)?;
+        let (figures, _) = candidate.predicted.as_ref()?;
+        Some(figures.delay_ms.p99 * (self.common + candidate.own).exp())
+    }
+
+    /// What is held against models that are not in use is forgotten by and by.
+    fn forget(&mut self, now: Nanos) {
+        let passed = now.saturating_sub(std::mem::replace(&mut self.decided_at, now));
+        let keep = (-(passed as f64) / FORGET).exp();
+        let current = self.current;
+        let others = self.candidates.iter_mut().filter(|candidate| candidate.model != current);
+        others.for_each(|candidate| candidate.own *= keep);
     }
 
     /// What to do at `now`, where the network is like `here`. `urgent` says that a
@@ -205,6 +269,7 @@ impl Policy {
         urgent: bool,
     ) -> Decision {
         self.predict(here, map);
+        self.forget(now);
         let cost_of = |model: ModelId| {
             let candidate = self.candidates.iter().find(|candidate| candidate.model == model)?;
             self.cost(candidate, here)
@@ -281,7 +346,9 @@ impl Policy {
         }
         self.at = Some(*here);
         for candidate in &mut self.candidates {
-            let measured = map.predict(candidate.model, here);
+            // Maps are of answered messages; arithmetic knows of others.
+            let measured =
+                self.pattern.is_answered().then(|| map.predict(candidate.model, here)).flatten();
             let guessed = || analytic::predict(candidate.model, self.pattern, here);
             candidate.predicted = measured.or_else(|| Some((guessed()?, GUESSED)));
         }
@@ -290,16 +357,22 @@ impl Policy {
     /// What a model costs, cautiously: nothing where it would fill the network, or the map
     /// does not know it.
     fn cost(&self, candidate: &Candidate, here: &Conditions) -> Option<f64> {
+        let unheard = self.no_multicast && candidate.model.features().multicast;
+        if unheard || !self.had.has(candidate.model) {
+            return None;
+        }
         let (figures, distance) = candidate.predicted.as_ref()?;
         let messages_s = here.messages_s * here.group.max(1.0);
         let load = figures.bytes * 8.0 * messages_s / here.rate_bit_s.max(1.0);
         if load > self.settings.most_load {
             return None;
         }
-        let unsure = (candidate.correction + CAUTION * distance).exp();
-        let (p90, p99) = (figures.delay_ms.p90 * unsure, figures.delay_ms.p99 * unsure);
-        // What does not arrive is as bad as if all came later by that share.
-        let mut cost = p90 / figures.delivery.max(1e-3);
+        let unsure = (self.common + candidate.own + CAUTION * distance).exp();
+        let Quantiles { p50, p90, p99 } = figures.delay_ms;
+        let p99 = p99 * unsure;
+        // Close to the mean, with more weight on what is slow. What does not arrive is as bad
+        // as if all came later by that share.
+        let mut cost = (p50 + p90 + p99 / unsure) / 3.0 * unsure / figures.delivery.max(1e-3);
         if let Some(ratio) = self.targets.delivery_ratio {
             cost *= 1.0 + SHORTFALL * (ratio - figures.delivery).max(0.0);
         }

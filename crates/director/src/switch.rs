@@ -35,6 +35,8 @@ pub enum Action {
         message: MessageId,
         /// By what.
         model: ModelId,
+        /// Of which epoch.
+        epoch: u32,
         /// To whom.
         members: Vec<MemberId>,
     },
@@ -113,6 +115,11 @@ impl Switch {
         self.open.contains_key(&message)
     }
 
+    /// How many members have not acknowledged a message.
+    pub fn lacking(&self, message: MessageId) -> usize {
+        self.open.get(&message).map_or(0, BTreeSet::len)
+    }
+
     /// Whether a member has not acknowledged a message.
     pub fn owes(&self, message: MessageId, member: MemberId) -> bool {
         self.open.get(&message).is_some_and(|members| members.contains(&member))
@@ -125,7 +132,17 @@ impl Switch {
 
     /// Begins a change to `model`; none while one is going on, or to what there is.
     pub fn change(&mut self, model: ModelId, now: Nanos) -> Vec<Action> {
-        if self.next.is_some() || model == self.now.model {
+        if model == self.now.model { Vec::new() } else { self.begin(model, now) }
+    }
+
+    /// Begins another epoch of the same model, with what has changed for it; none while a
+    /// change is going on.
+    pub fn renew(&mut self, now: Nanos) -> Vec<Action> {
+        self.begin(self.now.model, now)
+    }
+
+    fn begin(&mut self, model: ModelId, now: Nanos) -> Vec<Action> {
+        if self.next.is_some() {
             return Vec::new();
         }
         let next = Stage { model, epoch: self.now.epoch.wrapping_add(1) };
@@ -164,6 +181,7 @@ impl Switch {
             .map(|(message, _)| Action::Send {
                 message: *message,
                 model: next.model,
+                epoch: next.epoch,
                 members: vec![member],
             })
             .collect();
@@ -196,15 +214,15 @@ impl Switch {
     }
 
     fn ways(&self, message: MessageId) -> Vec<Action> {
-        let mut ways: Vec<(ModelId, Vec<MemberId>)> = Vec::new();
+        let mut ways: Vec<(Stage, Vec<MemberId>)> = Vec::new();
         for member in self.open.get(&message).into_iter().flatten() {
             let Some(stage) = self.members.get(member) else { continue };
-            match ways.iter_mut().find(|(model, _)| *model == stage.model) {
+            match ways.iter_mut().find(|(known, _)| known == stage) {
                 Some((_, members)) => members.push(*member),
-                None => ways.push((stage.model, vec![*member])),
+                None => ways.push((*stage, vec![*member])),
             }
         }
-        let send = |(model, members)| Action::Send { message, model, members };
+        let send = |(Stage { model, epoch }, members)| Action::Send { message, model, epoch, members };
         ways.into_iter().map(send).collect()
     }
 
@@ -261,7 +279,10 @@ mod tests {
         assert_eq!(actions.len(), 3);
         assert!(switch.change(Mqtt, 0).is_empty(), "one at a time");
         // What the first has not acknowledged goes to it by the new one.
-        let send = |message, model, members| Action::Send { message, model, members };
+        let send = |message, model, members| {
+            let epoch = u32::from(model == MulticastFec);
+            Action::Send { message, model, epoch, members }
+        };
         assert_eq!(switch.ready(1, 1), [send(7, MulticastFec, vec![1])]);
         assert!(switch.ready(1, 1).is_empty(), "said twice");
         assert_eq!(switch.send(8), [send(8, MulticastFec, vec![1]), send(8, UdpArq, vec![2])]);

@@ -197,6 +197,7 @@ fn collect_past(
                     assert!(result.answers.insert(member, now).is_none(), "answered twice");
                 }
                 HubEvent::Acknowledged { .. } => result.acknowledged += 1,
+                HubEvent::Unreached { .. } => {}
                 HubEvent::Over { lacking, .. } => {
                     result.lacking = lacking.len();
                     (result.frames, result.bytes) = (air.frames, air.bytes);

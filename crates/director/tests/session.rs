@@ -281,6 +281,24 @@ fn changes_under_loss_lose_nothing_and_double_nothing() {
     }
 }
 
+/// Ends of two versions, or built with other features, take what both have; and what a later
+/// version adds to an invitation is passed over (`envelope`).
+#[test]
+fn ends_that_have_other_models_agree() {
+    let config = config(Pattern::PublishCollect, constrained(), &[]);
+    let mut bed = Bed::new(&config, 3, 0.1, 5);
+    let few = [ModelId::UdpArq, ModelId::UdpRequestResponse].into_iter().collect();
+    let older = Member::new(config.security.clone(), 42, 99).unwrap().with_models(few);
+    bed.members[1] = older;
+    bed.at(20 * SECOND, What::Send);
+    bed.run(200 * SECOND, |_| vec![3; 500]);
+    assert!(bed.hub.is_ready(), "{} are absent", bed.hub.absent().count());
+    assert_eq!((bed.answers.len(), bed.over.get(&0)), (3, Some(&0)));
+    let first = bed.changes.first().map(|(from, _)| *from);
+    assert_eq!(first, Some(ModelId::MulticastFec), "{:?}", bed.changes);
+    assert!(bed.hub.explain().to_string().starts_with("udp-"), "{}", bed.hub.explain());
+}
+
 #[test]
 fn a_member_that_starts_anew_in_the_middle_hears_the_rest() {
     let lossy =

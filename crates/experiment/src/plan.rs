@@ -312,6 +312,11 @@ pub enum PlannedWhat {
         /// Whether they are down.
         down: bool,
     },
+    /// Multicast is passed on, or goes to nobody.
+    Multicast {
+        /// Whether it is passed on.
+        passes: bool,
+    },
     /// Frames pass only within a part: each lists its nodes. No part is the end of
     /// a partition.
     Partition {

@@ -327,6 +327,8 @@ fn write_change(f: &mut fmt::Formatter<'_>, change: &PlannedChange) -> fmt::Resu
         PlannedWhat::Down { nodes, down } => {
             writeln!(f, "{} {}", ends_of(nodes), if *down { "down" } else { "up again" })
         }
+        PlannedWhat::Multicast { passes: true } => writeln!(f, "multicast is passed on again"),
+        PlannedWhat::Multicast { passes: false } => writeln!(f, "multicast goes to nobody"),
         PlannedWhat::Partition { parts } if parts.is_empty() => writeln!(f, "no partition"),
         PlannedWhat::Partition { parts } => {
             let parts: Vec<_> = parts.iter().map(|part| ends_of(part)).collect();

@@ -44,6 +44,9 @@ pub enum Change {
     /// Frames pass only between endpoints of one part; the numbers are by
     /// endpoint. Nothing ends a partition.
     Partition(Option<Vec<u32>>),
+    /// Multicast is passed on, or goes to nobody, as where a switch or an access point
+    /// holds it back.
+    Multicast(bool),
 }
 
 impl Overlay {

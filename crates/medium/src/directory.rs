@@ -12,6 +12,8 @@ pub(crate) struct Directory {
     places: FxHashMap<[u8; 6], usize>,
     groups: Groups,
     parts: Option<Vec<u32>>,
+    /// Whether multicast goes nowhere.
+    deaf: bool,
 }
 
 impl Directory {
@@ -45,6 +47,11 @@ impl Directory {
         });
     }
 
+    /// Passes multicast on, or to nobody any more; broadcast and what is link-local goes on.
+    pub fn pass_multicast(&mut self, passes: bool) {
+        self.deaf = !passes;
+    }
+
     /// Whether no frame passes between the two.
     pub fn are_parted(&self, one: usize, other: usize) -> bool {
         self.parts.as_ref().is_some_and(|part| part[one] != part[other])
@@ -64,6 +71,9 @@ impl Directory {
         match group_of(frame) {
             // 224.0.0.0/24 is link-local and always flooded (RFC 4541, 2.1.2).
             Some(group) if group[..3] != [224, 0, 0] => {
+                if self.deaf {
+                    return Vec::new();
+                }
                 let mut members: Vec<_> =
                     self.groups.members(group).filter(|member| *member != from).collect();
                 members.sort_unstable();

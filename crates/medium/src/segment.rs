@@ -283,6 +283,7 @@ impl Segment {
     fn make(&mut self, change: Change, now: Instant) {
         match change {
             Change::Partition(parts) => self.directory.part(parts),
+            Change::Multicast(passes) => self.directory.pass_multicast(passes),
             Change::Down { links, down } => {
                 for (link, way) in links {
                     self.links[link][way as usize].end_interval(now);

@@ -63,6 +63,21 @@ fn multicast_goes_to_members_and_reports_to_nobody() {
 }
 
 #[test]
+fn multicast_can_be_held_back() {
+    let mut switch = segment(Channel::Switch, |_, _| ());
+    switch.send(2, &igmp_frame(&JOIN_V3), 0);
+    drain(&mut switch);
+    let tell = frame(0, [1, 0, 0x5e, 1, 2, 3], [239, 1, 2, 3]);
+    switch.change(Change::Multicast(false), 1);
+    switch.send(0, &tell, 1);
+    switch.send(0, &frame(0, [0xff; 6], [255; 4]), 1);
+    assert_eq!(drain(&mut switch), [(1, 1), (2, 1), (3, 1)], "broadcast goes on");
+    switch.change(Change::Multicast(true), 2);
+    switch.send(0, &tell, 2);
+    assert_eq!(drain(&mut switch), [(2, 2)]);
+}
+
+#[test]
 fn nothing_is_due_before_its_time() {
     let mut switch = segment(Channel::Switch, |_, link| {
         link.down.delay = "30 ms".parse().unwrap();

@@ -52,3 +52,4 @@ pub use live::{
 pub use machine::Machine;
 pub use netem::check_backends;
 pub use run::{Finished, Options, run};
+pub use topology::segments;

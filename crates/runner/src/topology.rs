@@ -139,6 +139,7 @@ impl Topology {
             PlannedWhat::Down { nodes, down } => {
                 Change::Down { links: links(nodes, &[Way::Up, Way::Down]), down: *down }
             }
+            PlannedWhat::Multicast { passes } => Change::Multicast(*passes),
             PlannedWhat::Partition { parts } if parts.is_empty() => Change::Partition(None),
             PlannedWhat::Partition { parts } => {
                 // Those that are not named are a part of their own, number 0.
@@ -152,6 +153,15 @@ impl Topology {
             }
         }
     }
+}
+
+/// The networks of a plan as the medium sees them, in the plan's order, with its timetables;
+/// impairments wait.
+///
+/// # Errors
+/// When an image that a node has as its root cannot be had.
+pub fn segments(plan: &Plan) -> Result<Vec<SegmentSpec>, crate::Error> {
+    Ok(Topology::of(plan, &Roots::of(plan)?).segments)
 }
 
 /// The text of a hosts file with all nodes of `plan`.

@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::Arc;
+
 
 /// All programs of a run have it. It keeps nothing secret: it makes a session do what a
 /// session with a secret does.
@@ -41,6 +41,8 @@ fn config(spec: &Spec) -> Config {
         messages_s: 1e9 / spec.every_ns.max(1) as f64,
         ..Conditions::default()
     };
+    // Each sink is to answer each message.
+    config.targets.delivery_ratio = Some(0.999);
     config.below = BELOW;
     if let Some(group) = spec.group {
         config.group = SocketAddrV4::new(group, spec.port_down);
@@ -108,7 +110,7 @@ impl DirectorSource {
     pub fn new(spec: &Spec) -> Result<Self, Error> {
         let config = config(spec);
         let group = SocketAddr::V4(config.group);
-        let (now, map) = (monotonic_now(), Arc::new(PerformanceMap::new()));
+        let (now, map) = (monotonic_now(), PerformanceMap::shipped());
         let hub = Hub::new(config, map, spec.peers.len(), now / 1_000, now);
         let hub = hub.map_err(|error| Error::protocol("director", error.to_string()))?;
         let own = SocketAddrV4::new(spec.address, spec.port_down);

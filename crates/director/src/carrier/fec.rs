@@ -2,6 +2,7 @@
 
 use super::{Carried, HubCarrier, Load, MemberCarrier, Place, To};
 use crate::Nanos;
+use crate::conditions::Conditions;
 use crate::fec::{Addressed, FecHub, FecMember, FecSettings, HubEvent, Wanted};
 use crate::keys::{Keys, Party, Scope, Use};
 use crate::switch::{MemberId, MessageId};
@@ -46,6 +47,7 @@ impl Hub {
                     self.hub.settings().answer = bytes.len();
                     self.told.push(Carried::Envelope(bytes));
                 }
+                HubEvent::Unreached { .. } => self.told.push(Carried::Unreached),
                 HubEvent::Over { .. } => {}
             }
         }
@@ -75,6 +77,10 @@ impl HubCarrier for Hub {
 
     fn take(&mut self) -> Vec<Carried> {
         std::mem::take(&mut self.told)
+    }
+
+    fn adapt(&mut self, here: &Conditions) {
+        self.hub.settings().loss = here.loss;
     }
 }
 

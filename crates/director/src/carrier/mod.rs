@@ -1,5 +1,5 @@
 //! Models at work. Each is one file with the two sides of a small trait, and a line in
-//! [`hub`] and in [`member`].
+//! [`hub`] and in [`member`]; one that knows no groups is an exchange ([`peers`]) alone.
 //!
 //! A carrier gets sealed envelopes and sees to it that they come to the other side. It does
 //! no I/O: it is given the time and datagrams that came, and says which are to go.
@@ -8,10 +8,11 @@ mod arq;
 #[cfg(feature = "coap")]
 mod coap;
 mod fec;
-mod pace;
+mod peers;
 mod udp;
 
 use crate::Nanos;
+use crate::conditions::Conditions;
 use crate::keys::Root;
 use crate::model::ModelId;
 use crate::switch::{MemberId, MessageId};
@@ -81,6 +82,8 @@ pub enum Carried {
     },
     /// A round trip, in ns.
     RoundTrip(Nanos),
+    /// Members have a message, and none of them by multicast.
+    Unreached,
 }
 
 /// The hub's side of a model.
@@ -96,6 +99,8 @@ pub trait HubCarrier: Send {
     fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>);
     /// What there is to tell since the last time.
     fn take(&mut self) -> Vec<Carried>;
+    /// The network is like this now, as far as is known.
+    fn adapt(&mut self, _here: &Conditions) {}
 }
 
 /// A member's side of a model.
@@ -116,13 +121,13 @@ pub trait MemberCarrier: Send {
 /// The hub's side of a model, if it is compiled in.
 pub fn hub(model: ModelId, place: &Place) -> Option<Box<dyn HubCarrier>> {
     Some(match model {
-        ModelId::UdpRequestResponse => Box::new(udp::Hub::new(place)),
-        ModelId::UdpArq => Box::new(arq::Hub::new(place)),
+        ModelId::UdpRequestResponse => udp::hub(place),
+        ModelId::UdpArq => arq::hub(place),
         ModelId::MulticastFec => Box::new(fec::Hub::new(place)),
         #[cfg(feature = "coap")]
-        ModelId::CoapConfirmable => Box::new(coap::Hub::new(place, true)),
+        ModelId::CoapConfirmable => coap::hub(place, true),
         #[cfg(feature = "coap")]
-        ModelId::CoapNonConfirmable => Box::new(coap::Hub::new(place, false)),
+        ModelId::CoapNonConfirmable => coap::hub(place, false),
         _ => return None,
     })
 }
@@ -130,13 +135,13 @@ pub fn hub(model: ModelId, place: &Place) -> Option<Box<dyn HubCarrier>> {
 /// The side of the member of this number, if the model is compiled in.
 pub fn member(model: ModelId, place: &Place, number: u16) -> Option<Box<dyn MemberCarrier>> {
     Some(match model {
-        ModelId::UdpRequestResponse => Box::new(udp::Member::new(place)),
-        ModelId::UdpArq => Box::new(arq::Member::new(place, number)),
+        ModelId::UdpRequestResponse => udp::member(place),
+        ModelId::UdpArq => arq::member(place, number),
         ModelId::MulticastFec => Box::new(fec::Member::new(place, number)),
         #[cfg(feature = "coap")]
-        ModelId::CoapConfirmable => Box::new(coap::Member::new(place, true)),
+        ModelId::CoapConfirmable => coap::member(place, true),
         #[cfg(feature = "coap")]
-        ModelId::CoapNonConfirmable => Box::new(coap::Member::new(place, false)),
+        ModelId::CoapNonConfirmable => coap::member(place, false),
         _ => return None,
     })
 }

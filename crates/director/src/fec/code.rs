@@ -28,6 +28,12 @@ pub fn symbols(bytes: usize, symbol: usize) -> usize {
     bytes.div_ceil(symbol.max(1)).max(1)
 }
 
+/// Bytes of a symbol, at most `most`, of a message of `bytes`: it has as many symbols as with
+/// the longest ones, and hardly anything is filled up.
+pub fn even(bytes: usize, most: usize) -> usize {
+    bytes.div_ceil(symbols(bytes, most)).max(1)
+}
+
 fn shape(bytes: usize, symbol: usize) -> Result<ObjectTransmissionInformation, Refused> {
     let long = Refused::Long(bytes, symbol);
     let size = u16::try_from(symbol).map_err(|_| long)?;
@@ -143,6 +149,14 @@ mod tests {
         let whole = (23..60).find_map(|number| decoder.add(number, &encoder.symbol(number)));
         assert_eq!(whole.as_deref(), Some(&message[..]));
         assert!(decoder.had() <= 25, "{}", decoder.had());
+    }
+
+    #[test]
+    fn symbols_are_no_longer_than_they_must_be() {
+        for (bytes, most, symbol) in [(717, 1_445, 717), (1_700, 72, 71), (0, 72, 1), (145, 72, 49)] {
+            assert_eq!(even(bytes, most), symbol);
+            assert_eq!(symbols(bytes, symbol), symbols(bytes, most));
+        }
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! The hub's side of `multicast-fec`.
 
-use super::code::{Decoder, Encoder, Refused};
-use super::frame::{Frame, Want, widen};
-use super::plan::{FecSettings, Schedule, Wanted, rank};
+use super::code::{Decoder, Encoder, Refused, even};
+use super::frame::{Frame, widen};
+use super::plan::{FecSettings, Schedule, Wanted};
+use super::sending::{Awaited, COPIES, Sending, Shape};
 use crate::Nanos;
 use crate::keys::Keys;
+use crate::pace::Pace;
 use crate::switch::{MemberId, MessageId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -30,6 +32,11 @@ pub enum HubEvent {
         /// The answer.
         bytes: Vec<u8>,
     },
+    /// Some have the message since it went to each of them alone, and none by multicast.
+    Unreached {
+        /// The message.
+        message: MessageId,
+    },
     /// Nobody is waited for any more: all are there, or its lifetime is over.
     Over {
         /// The message.
@@ -39,65 +46,6 @@ pub enum HubEvent {
     },
 }
 
-/// A member from whom something is awaited.
-#[derive(Debug)]
-struct Awaited {
-    answer: Option<Decoder>,
-    /// The greatest number of a symbol that came.
-    greatest: u16,
-    /// When its answer should be there, and is asked for if it is not.
-    due: Nanos,
-    /// How often it was asked and nothing came.
-    vain: u32,
-    /// Whether anything of it has come at all.
-    heard: bool,
-    /// Whether symbols went to it alone.
-    served: bool,
-    /// Symbols of the message that still go to it alone: multicast does not reach it.
-    alone: u16,
-}
-
-/// A message on its way.
-#[derive(Debug)]
-struct Sending {
-    encoder: Encoder,
-    bytes: u16,
-    wanted: Wanted,
-    slot: Nanos,
-    next: u16,
-    /// Symbols of this burst that are still to go.
-    left: u16,
-    /// Symbols that members have said to lack since the burst began.
-    more: u16,
-    awaited: BTreeMap<u16, Awaited>,
-    /// Whose slots are in whose place of the order, set when the first burst is over.
-    slots_at: Option<Nanos>,
-    turn: u8,
-    ask_at: Nanos,
-    until: Option<Nanos>,
-}
-
-impl Sending {
-    /// The share of the channel that slots leave at `now`.
-    fn spare(&self, now: Nanos, settings: &FecSettings, members: usize, code: usize) -> f64 {
-        let slots = self.slot * members as Nanos;
-        if self.slots_at.is_none_or(|at| now > at + slots) || self.slot == 0 {
-            return 1.0;
-        }
-        let symbol = settings.symbol(code).max(1);
-        let used = match self.wanted {
-            Wanted::Answers => {
-                let burst = settings.answer_burst(super::symbols(settings.answer, symbol));
-                f64::from(burst) * settings.airtime(settings.datagram) as f64
-            }
-            Wanted::Acknowledgements => settings.airtime(super::HEADER + code) as f64,
-        };
-        (1.0 - used / self.slot as f64).clamp(0.05, 1.0)
-    }
-}
-
-/// Copies of what is asked: it is short, and what is not heard costs a turn.
-const COPIES: usize = 2;
 /// Asked so often by multicast without a word, a member is spoken to alone.
 const DEAF: u32 = 2;
 /// Copies of who is done.
@@ -121,7 +69,7 @@ pub struct FecHub {
     /// What is said to all, or to one whom multicast does not reach.
     control: VecDeque<(Option<u16>, Frame)>,
     newest: MessageId,
-    next_at: Nanos,
+    pace: Pace,
     events: Vec<HubEvent>,
     /// Symbols of answers that came, and that did not.
     seen: Vec<(u32, u32)>,
@@ -140,7 +88,7 @@ impl FecHub {
             deaf: BTreeSet::new(),
             control: VecDeque::new(),
             newest: 0,
-            next_at: 0,
+            pace: Pace::new(settings.rate_bit_s, settings.below),
             events: Vec::new(),
             seen: Vec::new(),
         }
@@ -174,20 +122,7 @@ impl FecHub {
         let awaited: BTreeMap<u16, Awaited> = to
             .iter()
             .filter_map(known)
-            .map(|member| {
-                (
-                    member,
-                    Awaited {
-                        answer: None,
-                        greatest: 0,
-                        due: 0,
-                        vain: 0,
-                        heard: false,
-                        served: false,
-                        alone: 0,
-                    },
-                )
-            })
+            .map(|member| (member, Awaited::default()))
             .collect();
         if let Some(sending) = self.sending.get_mut(&message) {
             // It is on its way to others: who comes late gets of the same symbols, and is
@@ -208,12 +143,11 @@ impl FecHub {
         };
         // Under one number there is one coding: symbols of two would not go together.
         let schedule = *self.schedules.entry(message).or_insert(schedule);
-        let slot = if slotted { slot } else { 0 };
         if self.schedules.len() > REMEMBERED * 8 {
             self.schedules.pop_first();
         }
         let whole = [&schedule.encode()[..], bytes].concat();
-        let encoder = Encoder::new(&whole, symbol)?;
+        let encoder = Encoder::new(&whole, even(whole.len(), symbol))?;
         let left = self.settings.first_burst(encoder.symbols(), awaited.len());
         let bytes = u16::try_from(whole.len()).unwrap_or(u16::MAX);
         let sending = Sending {
@@ -225,6 +159,7 @@ impl FecHub {
             left,
             more: 0,
             awaited,
+            reached: (0, 0),
             slots_at: None,
             turn: 0,
             ask_at: 0,
@@ -284,9 +219,10 @@ impl FecHub {
         else {
             return;
         };
-        if let Some(Awaited { answer: Some(answer), greatest, .. }) =
+        if let Some(Awaited { answer: Some(answer), greatest, served, .. }) =
             sending.awaited.remove(&member)
         {
+            self.events.extend(sending.has(served).then_some(HubEvent::Unreached { message }));
             let came = answer.had() as u32;
             self.seen.push((came, (u32::from(greatest) + 1).saturating_sub(came)));
         }
@@ -318,6 +254,8 @@ impl FecHub {
             if !awaited.served {
                 self.deaf.remove(&member);
             }
+            let unreached = sending.has(awaited.served);
+            self.events.extend(unreached.then_some(HubEvent::Unreached { message }));
             let member = MemberId::from(member);
             self.events.push(HubEvent::Acknowledged { message, member });
         }
@@ -328,7 +266,9 @@ impl FecHub {
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
         let lacks = usize::from(symbols).min(sending.encoder.symbols());
         let enough = self.settings.enough(lacks);
-        if self.deaf.contains(&member) {
+        awaited.lacked += 1;
+        // Whom multicast did not reach it may reach again, as after an outage.
+        if self.deaf.contains(&member) && awaited.lacked > 1 {
             awaited.alone = enough;
         } else {
             sending.more = sending.more.max(enough);
@@ -340,127 +280,45 @@ impl FecHub {
     pub fn poll(&mut self, now: Nanos) -> (Option<Addressed>, Option<Nanos>) {
         self.finish(now);
         self.ask(now);
-        if self.next_at > now {
-            return (None, Some(self.next_at));
+        if self.pace.next_at() > now {
+            return (None, Some(self.pace.next_at()));
         }
         let next = self.control.pop_front();
-        let next = next.or_else(|| self.symbol(now).map(|frame| (None, frame)));
-        let Some((to, frame)) = next.or_else(|| self.alone()) else {
+        let Some((to, frame)) = next.or_else(|| self.symbol(now)) else {
             return (None, self.look_again());
         };
         let mut bytes = frame.encode();
         self.own.sign(&mut bytes);
-        let behind = self.settings.airtime(self.settings.datagram);
-        self.next_at =
-            self.next_at.max(now.saturating_sub(behind)) + self.settings.airtime(bytes.len());
-        (Some((to.map(MemberId::from), bytes)), Some(self.next_at))
+        self.pace.sent(bytes.len(), now);
+        (Some((to.map(MemberId::from), bytes)), Some(self.pace.next_at()))
     }
 
-    /// A symbol for somebody whom multicast does not reach.
-    fn alone(&mut self) -> Option<(Option<u16>, Frame)> {
-        for (message, sending) in &mut self.sending {
-            let waiting = sending.awaited.iter_mut().find(|(_, awaited)| awaited.alone > 0);
-            let Some((member, awaited)) = waiting else { continue };
-            awaited.alone -= 1;
-            awaited.served = true;
-            let left = u8::try_from(awaited.alone).unwrap_or(u8::MAX);
-            let symbol = sending.next;
-            sending.next = sending.next.wrapping_add(1);
-            let data = sending.encoder.symbol(symbol);
-            let message = *message as u16;
-            let frame = Frame::Down { message, symbol, bytes: sending.bytes, left, data };
-            return Some((Some(*member), frame));
-        }
-        None
+    fn shape(&self) -> Shape {
+        let members = u16::try_from(self.members.len()).unwrap_or(u16::MAX);
+        Shape { settings: self.settings, members, code: self.own.code_len() }
     }
 
-    /// A symbol of the oldest message that has some to send.
-    fn symbol(&mut self, now: Nanos) -> Option<Frame> {
-        let sent = |sending: &Sending| sending.left > 0 || sending.more > 0;
-        let (message, sending) = self.sending.iter_mut().find(|(_, sending)| sent(sending))?;
-        if sending.left == 0 {
-            sending.left = std::mem::take(&mut sending.more);
+    /// A symbol of the oldest message that has some to send, to all or to one alone.
+    fn symbol(&mut self, now: Nanos) -> Option<(Option<u16>, Frame)> {
+        let shape = self.shape();
+        let mut sending = self.sending.iter_mut();
+        let to_all = sending.find_map(|(id, sending)| sending.symbol(*id, &shape, now));
+        if let Some(frame) = to_all {
+            return Some((None, frame));
         }
-        sending.left -= 1;
-        let symbol = sending.next;
-        sending.next = sending.next.wrapping_add(1);
-        let left = u8::try_from(sending.left).unwrap_or(u8::MAX);
-        if sending.left == 0 {
-            // What was said to lack while this was sent may be on its way already.
-            sending.more = 0;
-            let over = now + self.settings.airtime(self.settings.datagram);
-            let members = self.members.len() as u16;
-            let grace =
-                self.settings.round_trip + self.settings.airtime(self.settings.datagram) * 8;
-            if sending.slots_at.is_none() {
-                sending.slots_at = Some(over);
-                sending.ask_at = over + grace;
-                for (member, awaited) in &mut sending.awaited {
-                    let place = Nanos::from(rank(*member, members, *message)) + 1;
-                    awaited.due = over + place * sending.slot + grace;
-                }
-            }
-        }
-        let data = sending.encoder.symbol(symbol);
-        Some(Frame::Down { message: *message as u16, symbol, bytes: sending.bytes, left, data })
+        let mut sending = self.sending.iter_mut();
+        let (member, frame) = sending.find_map(|(id, sending)| sending.alone(*id))?;
+        Some((Some(member), frame))
     }
 
     /// Asks for what should be there.
     fn ask(&mut self, now: Nanos) {
-        let frame = self.settings.airtime(self.settings.datagram);
-        let room = self.settings.datagram.saturating_sub(4 + self.own.code_len()) / 3;
-        let settings = self.settings;
+        let shape = self.shape();
         for (message, sending) in &mut self.sending {
-            if sending.slots_at.is_none() || sending.left > 0 || sending.ask_at > now {
+            let wants = sending.ask(&shape, now);
+            if wants.is_empty() {
                 continue;
             }
-            let mut late: Vec<(u32, u16)> = sending
-                .awaited
-                .iter()
-                .filter(|(_, awaited)| awaited.due <= now)
-                .map(|(member, awaited)| (awaited.vain, *member))
-                .collect();
-            // Those first who were last heard of.
-            late.sort_unstable();
-            late.truncate(room.max(1));
-            if late.is_empty() {
-                continue;
-            }
-            sending.turn = sending.turn.wrapping_add(1);
-            // While others have their slots, what is asked for takes what they leave.
-            let spare = sending.spare(now, &settings, self.members.len(), self.own.code_len());
-            let mut asked = 0.0;
-            let mut wants = Vec::new();
-            let answer = settings.symbol(self.own.code_len()).max(1);
-            for (_, member) in &late {
-                let Some(awaited) = sending.awaited.get_mut(member) else { continue };
-                // What was asked in vain was too little, or not heard.
-                let symbols = match &awaited.answer {
-                    Some(decoder) => (decoder.lacks() + awaited.vain as usize / 2).min(254) as u8,
-                    None => u8::MAX,
-                };
-                let frames = match (sending.wanted, symbols) {
-                    (Wanted::Acknowledgements, _) => 1,
-                    (Wanted::Answers, u8::MAX) => {
-                        settings.answer_burst(super::symbols(settings.answer, answer))
-                    }
-                    (Wanted::Answers, lacking) => settings.repair(usize::from(lacking)),
-                };
-                asked += f64::from(frames) * frame as f64 / spare;
-                awaited.vain += 1;
-                wants.push(Want { member: *member, symbols });
-            }
-            let copies = frame * (4 + COPIES as Nanos);
-            let answered = now + settings.round_trip * 5 / 4 + copies + asked as Nanos;
-            for (vain, member) in late {
-                if let Some(awaited) = sending.awaited.get_mut(&member) {
-                    // Who is asked in vain again and again is asked less often.
-                    awaited.due = answered + settings.round_trip * Nanos::from(vain.min(20));
-                }
-            }
-            // Some at a time, so that what asks takes little of the channel.
-            let some = if spare < 1.0 { 4 * sending.slot } else { 0 };
-            sending.ask_at = now + (asked as Nanos).max(settings.round_trip).max(some);
             let asked: Vec<u16> = wants.iter().map(|want| want.member).collect();
             let silent = |member: &&u16| {
                 sending.awaited.get(*member).is_some_and(|a| a.vain > DEAF && !a.heard)

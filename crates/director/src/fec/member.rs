@@ -1,12 +1,13 @@
 //! The members' side of `multicast-fec`.
 
 use super::answer::Answer;
-use super::code::{Decoder, Refused};
+use super::code::{Decoder, Refused, even};
 use super::frame::{Frame, Want, widen};
 use super::plan::{FecSettings, Schedule, Wanted, rank};
 use crate::Nanos;
 use crate::chance::Chance;
 use crate::keys::Keys;
+use crate::pace::Pace;
 use crate::switch::MessageId;
 use crate::window::Window;
 use std::collections::BTreeMap;
@@ -48,7 +49,7 @@ pub struct FecMember {
     heard: BTreeMap<MessageId, Heard>,
     had: Window,
     newest: MessageId,
-    next_at: Nanos,
+    pace: Pace,
     chance: Chance,
 }
 
@@ -71,7 +72,7 @@ impl FecMember {
             heard: BTreeMap::new(),
             had: Window::new(1 << 14),
             newest: 0,
-            next_at: 0,
+            pace: Pace::new(settings.rate_bit_s, settings.below),
             chance: Chance::new(seed ^ (u64::from(number) << 32)),
         }
     }
@@ -195,7 +196,7 @@ impl FecMember {
         let at = self.slot(heard, message).max(now);
         let loss = f64::from(heard.schedule.loss) / 255.0;
         let seen = FecSettings { loss, ..self.settings };
-        let mut answer = Answer::new(bytes, symbol)?;
+        let mut answer = Answer::new(bytes, even(bytes.len(), symbol))?;
         answer.grant(at, seen.answer_burst(answer.symbols()));
         if let Some(heard) = self.heard.get_mut(&message) {
             heard.answer = Some(answer);
@@ -233,7 +234,7 @@ impl FecMember {
     /// The next datagram for the hub at `now`, if one may go; when to look again.
     pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
         let Some((at, message, lacks)) = self.next() else { return (None, None) };
-        let at = at.max(self.next_at);
+        let at = at.max(self.pace.next_at());
         if at > now {
             return (None, Some(at));
         }
@@ -247,11 +248,8 @@ impl FecMember {
         let Some(frame) = frame else { return (None, Some(now)) };
         let mut bytes = frame.encode();
         self.own.sign(&mut bytes);
-        // Never later than the pace for having been woken late, unless by far.
-        let behind = self.frame_time();
-        self.next_at =
-            self.next_at.max(now.saturating_sub(behind)) + self.settings.airtime(bytes.len());
-        (Some(bytes), Some(self.next_at))
+        self.pace.sent(bytes.len(), now);
+        (Some(bytes), Some(self.pace.next_at()))
     }
 
     /// What is due first: when, for which message, and whether it is to say what it lacks.

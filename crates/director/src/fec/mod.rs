@@ -15,6 +15,7 @@ mod frame;
 mod hub;
 mod member;
 mod plan;
+mod sending;
 
 pub use code::{Decoder, Encoder, Refused, symbols};
 pub use frame::{Frame, HEADER, Want, widen};

@@ -1,6 +1,6 @@
 //! How much is sent when: bursts, slots, and the pace.
 
-use super::code::symbols;
+use super::code::{even, symbols};
 use super::frame::HEADER;
 use crate::Nanos;
 use crate::bound::frames_for_all;
@@ -83,11 +83,20 @@ impl FecSettings {
         to_u16((needed / (1.0 - loss) - LESS * deviation).floor().max(needed) as u64)
     }
 
+    /// Symbols that an answer has.
+    pub fn answer_symbols(&self, code: usize) -> usize {
+        symbols(self.answer, self.symbol(code).max(1))
+    }
+
+    /// How long a frame of an answer is on the air, in ns.
+    pub fn answer_frame(&self, code: usize) -> Nanos {
+        self.airtime(HEADER + code + even(self.answer, self.symbol(code).max(1)))
+    }
+
     /// A member's slot, in ns.
     pub fn slot(&self, wanted: Wanted, code: usize) -> Nanos {
-        let symbol = self.symbol(code).max(1);
         let (frames, each) = match wanted {
-            Wanted::Answers => (symbols(self.answer, symbol), self.airtime(self.datagram)),
+            Wanted::Answers => (self.answer_symbols(code), self.answer_frame(code)),
             Wanted::Acknowledgements => (1, self.airtime(HEADER + code)),
         };
         (frames as f64 / (1.0 - self.loss()) * each as f64 * ROOM).ceil() as Nanos

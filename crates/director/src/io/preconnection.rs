@@ -21,7 +21,7 @@ pub struct Preconnection {
 impl Preconnection {
     /// A session of this pattern, with this security.
     pub fn new(pattern: Pattern, security: Security) -> Self {
-        Self { config: Config::new(pattern, security), map: Arc::default() }
+        Self { config: Config::new(pattern, security), map: PerformanceMap::shipped() }
     }
 
     /// What is asked of the transport.
@@ -66,7 +66,7 @@ impl Preconnection {
         self
     }
 
-    /// How models do; without one, what arithmetic says.
+    /// How models do, in place of the map that comes along.
     #[must_use]
     pub fn map(mut self, map: PerformanceMap) -> Self {
         self.map = Arc::new(map);

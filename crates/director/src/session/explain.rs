@@ -15,6 +15,8 @@ pub struct Explanation {
     pub changing: bool,
     /// What the network is taken to be like.
     pub conditions: Conditions,
+    /// Whether multicast gets through, as far as is known.
+    pub multicast: bool,
     /// What was seen of it.
     pub estimate: Estimate,
     /// The last choice; none while nothing was sent.
@@ -32,12 +34,13 @@ impl fmt::Display for Explanation {
         )?;
         writeln!(
             f,
-            "network: {:.1} % lost, {:.1} in a row, round trip {:.1} ms, {:.0} kbit/s, packets of {:.0} B",
+            "network: {:.1} % lost, {:.1} in a row, round trip {:.1} ms, {:.0} kbit/s, packets of {:.0} B{}",
             here.loss * 100.0,
             here.burst,
             here.rtt_ns as f64 / 1e6,
             here.rate_bit_s / 1e3,
             here.mtu,
+            if self.multicast { "" } else { ", no multicast" },
         )?;
         writeln!(
             f,

@@ -1,5 +1,6 @@
 //! The hub of a session: it numbers, seals and sends, hears answers, and chooses.
 
+use super::reach::Reach;
 use super::{Config, Event, Explanation, SessionError};
 use crate::Nanos;
 use crate::carrier::{self, Carried, HubCarrier, Load, Place, To};
@@ -9,7 +10,7 @@ use crate::envelope::{self, FromMember, Invitation};
 use crate::estimate::Estimator;
 use crate::keys::Root;
 use crate::map::PerformanceMap;
-use crate::model::ModelId;
+use crate::model::{ModelId, Models};
 use crate::policy::{Choice, Decision, Policy};
 use crate::switch::{Action, MemberId, MessageId, Phase, Switch};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,11 +18,22 @@ use std::sync::Arc;
 
 /// So often the choice is looked at, while messages are under way.
 const DECIDE_EVERY: Nanos = 100_000_000;
+/// A message that takes so many times as long as expected has failed.
+const LATE: Nanos = 3;
+/// And nothing has sooner than this.
+const LEAST_PATIENCE: Nanos = 100_000_000;
+/// Messages that are awaited at most.
+const MOST_MESSAGES: usize = 1_024;
+/// Answers of fewer members do not tell a rate.
+const LEAST_GROUP: u16 = 8;
 
 /// A message that somebody is awaited for.
 struct Outgoing {
     bytes: Vec<u8>,
+    to: usize,
     sent_at: Nanos,
+    /// By when it should be over; none once that was looked at.
+    due: Option<Nanos>,
     until: Option<Nanos>,
 }
 
@@ -29,6 +41,8 @@ struct Outgoing {
 struct Stage {
     model: ModelId,
     carrier: Box<dyn HubCarrier>,
+    /// What the channel was taken to carry when it was opened, in bit/s.
+    rate_bit_s: f64,
 }
 
 /// The hub of a session.
@@ -44,7 +58,12 @@ pub struct Hub {
     policy: Policy,
     map: Arc<PerformanceMap>,
     estimator: Estimator,
+    /// What the channel is taken to carry, in bit/s.
+    rate_bit_s: f64,
+    reach: Reach,
     last: Option<Decision>,
+    /// The models that members have said to have.
+    have: BTreeMap<MemberId, Models>,
     /// Who has never said to be ready.
     absent: BTreeSet<MemberId>,
     invite_at: Nanos,
@@ -52,6 +71,10 @@ pub struct Hub {
     control_at: Nanos,
     decide_at: Nanos,
     urgent: bool,
+    /// When the last datagram came from a member.
+    heard_at: Nanos,
+    /// When something came after nothing had for a while.
+    resumed_at: Nanos,
     answer: usize,
     payload: usize,
     /// When the last messages were sent, for their rate.
@@ -103,13 +126,18 @@ impl Hub {
             policy,
             map,
             estimator: Estimator::new(),
+            rate_bit_s: config.assumed.rate_bit_s,
+            reach: Reach::default(),
             last: None,
+            have: BTreeMap::new(),
             absent: all.collect(),
             invite_at: 0,
             control: VecDeque::new(),
             control_at: 0,
             decide_at: 0,
             urgent: false,
+            heard_at: 0,
+            resumed_at: 0,
             answer: 0,
             payload: config.assumed.payload as usize,
             sent_at: VecDeque::new(),
@@ -132,6 +160,7 @@ impl Hub {
             group: f64::from(self.members),
             payload: self.payload as f64,
             messages_s: rate,
+            rate_bit_s: self.rate_bit_s,
             ..self.config.assumed
         };
         self.estimator.conditions(known)
@@ -156,7 +185,7 @@ impl Hub {
             seed,
         };
         if let Some(carrier) = carrier::hub(model, &place) {
-            self.stages.insert(epoch, Stage { model, carrier });
+            self.stages.insert(epoch, Stage { model, carrier, rate_bit_s: here.rate_bit_s });
         }
     }
 
@@ -197,7 +226,10 @@ impl Hub {
             self.sent_at.pop_front();
         }
         let until = self.config.targets.deadline_ns.map(|deadline| now + deadline);
-        self.messages.insert(number, Outgoing { bytes: bytes.to_vec(), sent_at: now, until });
+        let (bytes, due) = (bytes.to_vec(), Some(now + self.patience()));
+        let outgoing = Outgoing { bytes, to: to.len(), sent_at: now, due, until };
+        self.messages.insert(number, outgoing);
+        self.forget_oldest();
         let actions = self.switch.send_to(number, to);
         if let Err(error) = self.perform(actions, now) {
             self.switch.forget(number);
@@ -215,11 +247,10 @@ impl Hub {
                 Action::Retire { epoch, .. } => {
                     self.stages.remove(&epoch);
                 }
-                Action::Send { message, model, members } => {
+                Action::Send { message, model, epoch, members } => {
                     let Some(outgoing) = self.messages.get(&message) else { continue };
-                    let stage = self.stages.iter_mut().find(|(_, stage)| stage.model == model);
-                    let Some((epoch, stage)) = stage else { continue };
-                    let sealed = envelope::seal_data(&self.root, *epoch, message, &outgoing.bytes);
+                    let Some(stage) = self.stages.get_mut(&epoch) else { continue };
+                    let sealed = envelope::seal_data(&self.root, epoch, message, &outgoing.bytes);
                     let load = Load {
                         number: message,
                         sealed: &sealed,
@@ -236,6 +267,13 @@ impl Hub {
 
     /// Takes a datagram that came from the address of `from`, if it is a member's.
     pub fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos) {
+        self.estimator.arrival(now, datagram.len() + self.config.below);
+        if from.is_some() {
+            if now.saturating_sub(self.heard_at) > self.patience() {
+                self.resumed_at = now;
+            }
+            self.heard_at = now;
+        }
         if let Some(known) = envelope::open_hello(&self.invites, datagram) {
             // Whoever has started anew is told where the session is.
             if let Some(member) = from {
@@ -292,6 +330,12 @@ impl Hub {
                 Carried::Envelope(bytes) => self.envelope(&bytes, now),
                 Carried::Frames { came, lost } => self.estimator.frames(came, lost),
                 Carried::RoundTrip(ns) => self.estimator.round_trip(ns),
+                Carried::Unreached => {
+                    if self.reach.block(now) {
+                        self.policy.multicast(false);
+                        self.urgent = true;
+                    }
+                }
             }
         }
     }
@@ -311,15 +355,28 @@ impl Hub {
                 }
             }
             FromMember::Acknowledge(number) => self.acknowledged(member, number, now),
-            FromMember::Ready(epoch) => {
+            FromMember::Cannot(_, models) => self.member_has(member, models),
+            FromMember::Ready(epoch, models) => {
+                self.member_has(member, models);
                 if self.absent.remove(&member) {
                     self.events.push_back(Event::Joined(member));
+                }
+                if self.reach.heard(member, now) {
+                    self.policy.multicast(true);
                 }
                 let actions = self.switch.ready(member, epoch);
                 // What cannot be carried by the new model expires.
                 let _ = self.perform(actions, now);
             }
         }
+    }
+
+    /// A member says which models it has: it may be of another version than the hub, or built
+    /// with fewer.
+    fn member_has(&mut self, member: MemberId, models: Models) {
+        self.have.insert(member, models);
+        let all = self.have.values().fold(Models::ALL, |all, own| all.and(*own));
+        self.urgent |= !self.policy.members_have(all);
     }
 
     fn acknowledged(&mut self, member: MemberId, number: MessageId, now: Nanos) {
@@ -335,6 +392,7 @@ impl Hub {
             && let Some(outgoing) = self.messages.remove(&number)
         {
             self.policy.observed((now - outgoing.sent_at.min(now)) as f64 / 1e6);
+            self.look_at_rate();
             self.events.push_back(Event::Over { message: number, lacking: Vec::new() });
         }
     }
@@ -359,6 +417,12 @@ impl Hub {
         if !self.control.is_empty() {
             wake = [wake, Some(self.control_at)].into_iter().flatten().min();
         }
+        if self.reach.next_at().is_some_and(|at| at <= now) {
+            let member = (self.chance.share() * f64::from(self.members)) as u16;
+            self.reach.probe(member.into(), now);
+            let probe = envelope::seal_probe(&self.root, self.chance.bits(), member);
+            return (Some((To::Group, probe)), Some(now));
+        }
         let mut told = Vec::new();
         let mut next = None;
         for stage in self.stages.values_mut() {
@@ -377,8 +441,9 @@ impl Hub {
     fn wake(&self) -> Option<Nanos> {
         let invites = (!self.absent.is_empty()).then_some(self.invite_at);
         let deadlines = self.messages.values().filter_map(|message| message.until).min();
-        let decide = (!self.messages.is_empty()).then_some(self.decide_at);
-        [invites, deadlines, decide, self.switch.ask_at()].into_iter().flatten().min()
+        let decide = (!self.messages.is_empty() || self.urgent).then_some(self.decide_at);
+        let probe = self.reach.next_at();
+        [invites, deadlines, decide, probe, self.switch.ask_at()].into_iter().flatten().min()
     }
 
     /// Invites again who has not been heard of.
@@ -397,7 +462,7 @@ impl Hub {
         let invitation = Invitation {
             session: self.root.session(),
             epoch,
-            model,
+            model: Some(model),
             member: (u16::try_from(member).ok()?, self.members),
             group: self.config.group,
             datagram: u16::try_from(self.config.datagram()).unwrap_or(u16::MAX),
@@ -425,14 +490,101 @@ impl Hub {
         }
     }
 
+    /// How long a message may take before it is held to have failed.
+    fn patience(&self) -> Nanos {
+        let expected = self.policy.expected_ms().unwrap_or(1_000.0) * 1e6;
+        LATE * expected as Nanos + 2 * self.conditions().rtt_ns + LEAST_PATIENCE
+    }
+
+    /// Messages that should be over by now: the model in use fails, and where nobody
+    /// acknowledges frames it is from this that loss is known.
+    fn look_for_late(&mut self, now: Nanos) {
+        let model = self.policy.current();
+        let frames = self.payload.div_ceil(self.config.datagram().max(1)).max(1) as f64;
+        let ways = if self.config.pattern.is_answered() { 2.0 } else { 1.0 };
+        let patience = self.patience();
+        for (number, message) in &mut self.messages {
+            if message.due.take_if(|due| *due <= now).is_none() {
+                continue;
+            }
+            let since = message.sent_at.max(self.resumed_at);
+            if self.heard_at < message.sent_at || now < since + patience {
+                // Nothing comes from anybody, or it has only just begun to come again: that is
+                // no model's fault, and no other helps.
+                message.due = Some((now + patience / 4).max(since + patience));
+                continue;
+            }
+            let all = message.to.max(1) as f64;
+            let came = all - self.switch.lacking(*number) as f64;
+            if !model.features().reliable && since == message.sent_at {
+                let lost = 1.0 - (came / all).powf(1.0 / (frames * ways));
+                let sent = all * frames * ways;
+                let (came, lost) = ((sent * (1.0 - lost)).round(), (sent * lost).round());
+                self.estimator.frames(came as u32, lost as u32);
+            }
+            if model.features().reliable {
+                self.policy.observed((now - message.sent_at.min(now)) as f64 / 1e6);
+            }
+            self.policy.failed(came == 0.0);
+            self.urgent |= came == 0.0;
+        }
+    }
+
+    /// What nobody answers and no deadline ends is given up, the oldest first.
+    fn forget_oldest(&mut self) {
+        while self.messages.len() > MOST_MESSAGES
+            && let Some((number, _)) = self.messages.pop_first()
+        {
+            let lacking = self.switch.forget(number);
+            self.events.push_back(Event::Over { message: number, lacking });
+        }
+    }
+
+    /// From how densely answers came that were spread by their rate: what the channel carries. Where few
+    /// answer, or by other models, it tells nothing.
+    fn look_at_rate(&mut self) {
+        let model = self.policy.current();
+        // Where frames are sent again, it is by the round trip that they come.
+        let spread = model == ModelId::MulticastFec || !model.features().reliable;
+        if self.members < LEAST_GROUP || !spread || !self.config.pattern.is_answered() {
+            return;
+        }
+        // What is asked for again is no sign: a whole group's answers are.
+        let Some(densest) = self.estimator.densest(2 * usize::from(self.members)) else { return };
+        let seen = densest / (1.0 - self.conditions().loss).max(0.1);
+        if seen < 0.7 * self.rate_bit_s {
+            self.rate_bit_s = seen;
+        } else {
+            // It keeps up: more is tried, up to what there was said to be.
+            self.rate_bit_s = (self.rate_bit_s * 1.3).min(self.config.assumed.rate_bit_s);
+        }
+    }
+
+    /// Members have to know when the channel carries much less or more than they were told.
+    fn renew(&mut self, now: Nanos) {
+        let (_, epoch) = self.switch.current();
+        let Some(stage) = self.stages.get(&epoch) else { return };
+        let moved = self.rate_bit_s / stage.rate_bit_s;
+        if !(0.6..1.7).contains(&moved) && self.switch.phase() == Phase::Stable {
+            let actions = self.switch.renew(now);
+            let _ = self.perform(actions, now);
+        }
+    }
+
     /// Looks whether another model would do better.
     fn decide(&mut self, now: Nanos) {
-        let due = now >= self.decide_at && !self.messages.is_empty();
-        if self.switch.phase() == Phase::Changing || !(due || self.urgent) {
+        // With each answer much is settled; a look at all of it now and then is enough.
+        if now < self.decide_at || (self.messages.is_empty() && !self.urgent) {
             return;
         }
         self.decide_at = now + DECIDE_EVERY;
+        self.look_for_late(now);
+        self.renew(now);
+        if self.switch.phase() == Phase::Changing {
+            return;
+        }
         let here = self.conditions();
+        self.stages.values_mut().for_each(|stage| stage.carrier.adapt(&here));
         let from = self.policy.current();
         let decision = self.policy.decide(now, &here, &self.map, self.urgent);
         self.urgent = false;
@@ -476,6 +628,7 @@ impl Hub {
             changing: self.switch.phase() == Phase::Changing,
             conditions: self.conditions(),
             estimate: self.estimator.estimate(),
+            multicast: !self.reach.is_blocked(),
             decision: self.last.clone(),
         }
     }

@@ -6,7 +6,7 @@ use crate::carrier::{self, MemberCarrier, Place};
 use crate::chance::Chance;
 use crate::envelope::{self, FromMember, Invitation, Sender};
 use crate::keys::{Root, ShortKey};
-use crate::model::ModelId;
+use crate::model::{ModelId, Models};
 use crate::switch::MessageId;
 use crate::window::Window;
 use std::collections::{BTreeMap, VecDeque};
@@ -60,6 +60,7 @@ struct Joined {
 /// A member of a session.
 pub struct Member {
     security: Security,
+    models: Models,
     invites: Root,
     incarnation: u32,
     below: usize,
@@ -82,6 +83,7 @@ impl Member {
         let invites = security.root(0)?;
         Ok(Self {
             security,
+            models: carrier::available().into_iter().collect(),
             invites,
             incarnation: (seed >> 32) as u32 ^ seed as u32,
             below,
@@ -94,6 +96,13 @@ impl Member {
         })
     }
 
+    /// The same with these models alone, of those that are compiled in.
+    #[must_use]
+    pub fn with_models(mut self, models: Models) -> Self {
+        self.models = self.models.and(models);
+        self
+    }
+
     /// Takes a datagram from the hub or the group.
     pub fn receive(&mut self, datagram: &[u8], now: Nanos) {
         if let Some(invitation) = Invitation::open(&self.invites, datagram) {
@@ -101,6 +110,12 @@ impl Member {
             return;
         }
         let Some(joined) = &mut self.joined else { return };
+        if let Some(asked) = envelope::open_probe(&joined.root, datagram) {
+            if asked == joined.sender.member {
+                self.ready();
+            }
+            return;
+        }
         if envelope::is_envelope(datagram) {
             // By itself it is of the plain model, in the epoch that it says.
             self.message(datagram, now);
@@ -130,10 +145,47 @@ impl Member {
             }
             return;
         }
-        if known.is_none_or(|(session, _)| session != invitation.session) {
-            let sender = Sender { member: invitation.member.0, incarnation: self.incarnation };
-            self.joined = Some(Joined {
-                root: root.clone(),
+        let sender = Sender { member: invitation.member.0, incarnation: self.incarnation };
+        if newer {
+            let place = self.place(invitation, &root);
+            let model = invitation.model.filter(|model| self.models.has(*model));
+            let stage = model.and_then(|model| {
+                let carrier = carrier::member(model, &place, sender.member)?;
+                Some(Stage { model, carrier })
+            });
+            let Some(stage) = stage else {
+                // Of a later version, or not compiled in: the hub takes another.
+                let cannot = FromMember::Cannot(invitation.epoch, self.models);
+                let said = envelope::seal_member(&root, invitation.epoch, sender, &cannot);
+                self.control.push_back(said);
+                return;
+            };
+            self.enter(invitation, root, sender, stage);
+        }
+        self.ready();
+    }
+
+    fn place(&mut self, invitation: &Invitation, root: &Root) -> Place {
+        Place {
+            root: root.clone(),
+            epoch: invitation.epoch,
+            members: invitation.member.1,
+            datagram: usize::from(invitation.datagram),
+            below: self.below,
+            rate_bit_s: f64::from(invitation.rate_bit_s),
+            loss: f64::from(invitation.loss) / 255.0,
+            round_trip: invitation.round_trip,
+            answer: 0,
+            seed: self.chance.bits(),
+        }
+    }
+
+    /// Goes over to an epoch, of this session or of a new one.
+    fn enter(&mut self, invitation: &Invitation, root: Root, sender: Sender, stage: Stage) {
+        let joined = match &mut self.joined {
+            Some(joined) if joined.root.session() == invitation.session => joined,
+            joined => joined.insert(Joined {
+                root,
                 sender,
                 epoch: invitation.epoch,
                 answered: invitation.answered,
@@ -141,35 +193,22 @@ impl Member {
                 had: Window::new(WINDOW),
                 newest: invitation.next,
                 open: BTreeMap::new(),
-            });
+            }),
+        };
+        joined.epoch = invitation.epoch;
+        let (group, model) = (invitation.group, stage.model);
+        joined.stages.insert(invitation.epoch, stage);
+        // What is under way on the model before this one still comes and goes.
+        while joined.stages.len() > 2 {
+            joined.stages.pop_first();
         }
-        let seed = self.chance.bits();
-        let Some(joined) = &mut self.joined else { return };
-        if newer {
-            joined.epoch = invitation.epoch;
-            let place = Place {
-                root,
-                epoch: invitation.epoch,
-                members: invitation.member.1,
-                datagram: usize::from(invitation.datagram),
-                below: self.below,
-                rate_bit_s: f64::from(invitation.rate_bit_s),
-                loss: f64::from(invitation.loss) / 255.0,
-                round_trip: invitation.round_trip,
-                answer: 0,
-                seed,
-            };
-            let number = joined.sender.member;
-            let Some(carrier) = carrier::member(invitation.model, &place, number) else { return };
-            joined.stages.insert(invitation.epoch, Stage { model: invitation.model, carrier });
-            // What is under way on the model before this one still comes and goes.
-            while joined.stages.len() > 2 {
-                joined.stages.pop_first();
-            }
-            let (group, model) = (invitation.group, invitation.model);
-            self.events.push_back(MemberEvent::Joined { group, model });
-        }
-        let ready = FromMember::Ready(invitation.epoch);
+        self.events.push_back(MemberEvent::Joined { group, model });
+    }
+
+    /// Says in which epoch it is.
+    fn ready(&mut self) {
+        let Some(joined) = &self.joined else { return };
+        let ready = FromMember::Ready(joined.epoch, self.models);
         let sealed = envelope::seal_member(&joined.root, joined.epoch, joined.sender, &ready);
         self.control.push_back(sealed);
     }

@@ -4,6 +4,7 @@
 mod explain;
 mod hub;
 mod member;
+mod reach;
 
 pub use explain::Explanation;
 pub use hub::Hub;

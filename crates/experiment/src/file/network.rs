@@ -103,12 +103,18 @@ pub(crate) struct Profile {
     pub channel: Option<At<Channel>>,
     /// Impairments by group; a group that is not named has none.
     pub links: Option<Named<Link>>,
+    /// What changes while it runs, beside what a network's own timetable says.
+    pub timetable: Option<Vec<Entry>>,
 }
 
 impl Read for Profile {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
         let mut fields = Fields::of(node, "a profile", sink)?;
-        let profile = Self { channel: fields.optional("channel"), links: fields.optional("links") };
+        let profile = Self {
+            channel: fields.optional("channel"),
+            links: fields.optional("links"),
+            timetable: fields.optional("timetable"),
+        };
         fields.finish();
         Some(profile)
     }

@@ -10,7 +10,7 @@ use units::Span;
 /// Groups or nodes.
 pub(crate) type Names = OneOrMore<At<String>>;
 
-/// One change: `set` with `links`, or `down`, or `partition`.
+/// One change: `set` with `links`, or `down`, `partition` or `multicast`.
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Change")]
 pub(crate) struct Entry {
@@ -31,7 +31,9 @@ pub(crate) struct Entry {
     /// Parts, each a list of groups and nodes: frames pass within a part only. All
     /// that are not named are one more part.
     pub partition: Option<At<Vec<At<Names>>>>,
-    /// How long `down` or `partition` lasts; to the end unless given.
+    /// Whether multicast is passed on: `false` holds it back.
+    pub multicast: Option<At<bool>>,
+    /// How long `down`, `partition` or `multicast: false` lasts; to the end unless given.
     pub lasts: Option<At<Span>>,
 }
 
@@ -46,6 +48,7 @@ impl Read for Entry {
             over: fields.optional("over"),
             down: fields.optional("down"),
             partition: fields.optional("partition"),
+            multicast: fields.optional("multicast"),
             lasts: fields.optional("lasts"),
         };
         fields.finish();

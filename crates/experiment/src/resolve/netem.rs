@@ -1,6 +1,6 @@
 //! What the kernel's netem cannot do, of what is asked of a network.
 
-use crate::file::{Channel, Impairment, Link, Network};
+use crate::file::{Channel, Entry, Impairment, Link};
 use crate::problem::Problem;
 use crate::read::{At, Named, Sink};
 use crate::resolve::networks::ways;
@@ -14,8 +14,8 @@ const JITTER_MOST: Span = Span::from_ns(i32::MAX as u64);
 const RATE_LEAST: u64 = 8;
 
 /// Reports what a network with `backend: netem` cannot have.
-pub(super) fn check(
-    (name, network): (&str, &Network),
+pub(super) fn check<'e>(
+    (name, entries): (&str, impl Iterator<Item = &'e Entry>),
     channel: Option<&At<Channel>>,
     links: Option<&Named<Link>>,
     sink: &mut Sink,
@@ -38,9 +38,9 @@ pub(super) fn check(
             say(place, what, mend);
         }
     }
-    for entry in network.timetable.iter().flatten() {
+    for entry in entries {
         if let Some(at) = entry.at.as_ref().filter(|_| entry.set.is_some()) {
-            let mend = "`down` and `partition` can be had; leave `set` out";
+            let mend = "`down`, `partition` and `multicast` can be had; leave `set` out";
             say(at.place, "impairments that change while it runs", mend);
         }
     }

@@ -254,12 +254,14 @@ fn resolve<'f>(
         // With the Ethernet header, the longest frame that there is.
         checks::check_queue(way, mtu.get() + 14, sink);
     }
+    let own = profile.and_then(|profile| profile.timetable.as_ref());
+    let entries = own.into_iter().chain(&network.timetable).flatten();
     let backend = network.backend.as_ref().map_or(Backend::Medium, |at| at.value);
     if backend == Backend::Netem {
-        netem::check((name, network), placed.as_ref(), links, sink);
+        netem::check((name, entries.clone()), placed.as_ref(), links, sink);
     }
     let offload = check_offload(network, mtu, channel, sink);
-    let timetable = timetable::of((name, network), links, &members, nodes, channel, sink);
+    let timetable = timetable::of((name, entries), links, &members, nodes, channel, sink);
     // What is wrong with files has been said where the links stand.
     let quiet = &mut Sink::default();
     let mut way = |way: Option<&Impairment>| {

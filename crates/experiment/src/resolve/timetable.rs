@@ -1,6 +1,6 @@
 //! What changes on a network while it runs.
 
-use crate::file::{Channel, Entry, Impairment, Link, Network, Shape, Ways};
+use crate::file::{Channel, Entry, Impairment, Link, Shape, Ways};
 use crate::plan::{PlannedChange, PlannedWhat};
 use crate::problem::Problem;
 use crate::read::{At, Named, OneOrMore, Sink};
@@ -21,10 +21,10 @@ struct Look<'a, 'f> {
     channel: Option<&'a Channel>,
 }
 
-/// The changes of `network`, in the order of their times. `links` is what is
-/// asked of its groups' links at the start.
-pub(super) fn of<'f>(
-    (name, network): (&str, &Network),
+/// The changes of the network of this name, in the order of their times. `links` is what
+/// is asked of its groups' links at the start.
+pub(super) fn of<'f, 'e>(
+    (name, entries): (&str, impl Iterator<Item = &'e Entry>),
     links: Option<&Named<Link>>,
     members: &[(&'f str, u64)],
     nodes: &Nodes<'f>,
@@ -32,7 +32,6 @@ pub(super) fn of<'f>(
     sink: &mut Sink,
 ) -> Vec<PlannedChange> {
     let look = Look { nodes, links, members, network: name, channel };
-    let entries = network.timetable.iter().flatten();
     let mut changes: Vec<_> = entries.flat_map(|entry| look.entry(entry, sink)).collect();
     changes.sort_by_key(|change| change.at);
     changes
@@ -41,9 +40,14 @@ pub(super) fn of<'f>(
 impl Look<'_, '_> {
     fn entry(&self, entry: &Entry, sink: &mut Sink) -> Vec<PlannedChange> {
         let Some(at) = &entry.at else { return Vec::new() };
-        let kinds = [entry.set.is_some(), entry.down.is_some(), entry.partition.is_some()];
+        let kinds = [
+            entry.set.is_some(),
+            entry.down.is_some(),
+            entry.partition.is_some(),
+            entry.multicast.is_some(),
+        ];
         if kinds.iter().filter(|kind| **kind).count() != 1 {
-            let problem = Problem::new("a change is one of `set`, `down` and `partition`");
+            let problem = Problem::new("a change is one of `set`, `down`, `partition` and `multicast`");
             let label = "give this time one of them; others get an entry of their own";
             sink.add(problem.at(at.place).label(label));
             return Vec::new();
@@ -60,7 +64,7 @@ impl Look<'_, '_> {
             }
         }
         if let Some(lasts) = entry.lasts.as_ref().filter(|_| entry.set.is_some()) {
-            let problem = Problem::new("`lasts` belongs to `down` and `partition`");
+            let problem = Problem::new("`lasts` belongs to `down`, `partition` and `multicast`");
             let label = "what is set stays until another entry sets it";
             sink.add(problem.at(lasts.place).label(label));
         }
@@ -72,6 +76,9 @@ impl Look<'_, '_> {
             let nodes = self.named(&down.value, sink);
             let again = PlannedWhat::Down { nodes: nodes.clone(), down: false };
             (PlannedWhat::Down { nodes, down: true }, Some(again))
+        } else if let Some(passes) = &entry.multicast {
+            let passes = passes.value;
+            (PlannedWhat::Multicast { passes }, Some(PlannedWhat::Multicast { passes: !passes }))
         } else {
             let Some(parts) = self.parts(entry, sink) else { return Vec::new() };
             let whole = PlannedWhat::Partition { parts: Vec::new() };

@@ -1,8 +1,6 @@
 //! A sender's pace.
 
-use super::Place;
 use crate::Nanos;
-use crate::chance::Chance;
 
 /// Timers end so much late.
 pub const TICK: Nanos = 2_000_000;
@@ -33,13 +31,6 @@ impl Pace {
         let behind = now.saturating_sub(airtime.max(TICK));
         self.next_at = self.next_at.max(behind) + airtime;
     }
-}
-
-/// How long a member waits with an answer of so many bytes: any time of as long as the
-/// answers of all others take, so that they do not meet.
-pub fn apart(place: &Place, bytes: usize, chance: &mut Chance) -> Nanos {
-    let airtime = (bytes + place.below) as f64 * 8e9 / place.rate_bit_s;
-    (airtime * f64::from(place.members.saturating_sub(1)) * chance.share()) as Nanos
 }
 
 #[cfg(test)]

@@ -1,0 +1,218 @@
+//! An exchange with each member for itself, all of them at one pace: the two sides of a
+//! model that knows no groups. Such a model is an [`Exchange`] alone.
+
+use super::{Carried, HubCarrier, Load, MemberCarrier, Place, To};
+use crate::Nanos;
+use crate::chance::Chance;
+use crate::pace::Pace;
+use crate::switch::{MemberId, MessageId};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What a datagram comes to.
+#[derive(Debug, Default)]
+pub struct Came {
+    /// An envelope that is whole with it.
+    pub envelope: Option<Vec<u8>>,
+    /// A datagram to send back, before all else.
+    pub reply: Option<Vec<u8>>,
+    /// Of the frames that it acknowledges so many came and so many did not.
+    pub frames: (u32, u32),
+    /// A round trip, where it tells one.
+    pub round_trip: Option<Nanos>,
+}
+
+/// A model between two ends, seen from one of them.
+pub trait Exchange: Send {
+    /// Takes an envelope for the other end.
+    ///
+    /// # Errors
+    /// When the model cannot carry it; why.
+    fn send(&mut self, number: MessageId, sealed: &[u8], until: Option<Nanos>)
+    -> Result<(), String>;
+    /// Takes a datagram from the other end.
+    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Came;
+    /// The next datagram that goes now, and when to look again.
+    fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>);
+    /// Messages that the other end is known to have, since the last time.
+    fn take_had(&mut self) -> Vec<MessageId>;
+}
+
+/// Makes the exchange with a member of this number; none if the model cannot be here.
+type Make<E> = Box<dyn Fn(&Place, u16) -> Option<E> + Send>;
+
+/// The hub's side.
+pub struct Hub<E> {
+    place: Place,
+    make: Make<E>,
+    peers: BTreeMap<MemberId, E>,
+    replies: VecDeque<(MemberId, Vec<u8>)>,
+    pace: Pace,
+    /// Whose turn it is next.
+    turn: MemberId,
+    told: Vec<Carried>,
+}
+
+impl<E: Exchange> Hub<E> {
+    /// One for all members.
+    pub fn new(place: &Place, make: impl Fn(&Place, u16) -> Option<E> + Send + 'static) -> Self {
+        Self {
+            place: place.clone(),
+            make: Box::new(make),
+            peers: BTreeMap::new(),
+            replies: VecDeque::new(),
+            pace: Pace::new(place.rate_bit_s, place.below),
+            turn: 0,
+            told: Vec::new(),
+        }
+    }
+
+    fn peer(&mut self, member: MemberId) -> Option<&mut E> {
+        let number = u16::try_from(member).ok().filter(|number| *number < self.place.members)?;
+        if !self.peers.contains_key(&member) {
+            self.peers.insert(member, (self.make)(&self.place, number)?);
+        }
+        self.peers.get_mut(&member)
+    }
+}
+
+impl<E: Exchange> HubCarrier for Hub<E> {
+    fn send(&mut self, load: Load<'_>, to: &[MemberId], _: Nanos) -> Result<(), String> {
+        for member in to {
+            let small = "datagrams have no room for it";
+            self.peer(*member).ok_or(small)?.send(load.number, load.sealed, load.until)?;
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos) {
+        let Some(member) = from else { return };
+        let Some(peer) = self.peer(member) else { return };
+        let Came { envelope, reply, frames: (came, lost), round_trip } =
+            peer.receive(datagram, now);
+        if came + lost > 0 {
+            self.told.push(Carried::Frames { came, lost });
+        }
+        self.told.extend(round_trip.map(Carried::RoundTrip));
+        self.told.extend(envelope.map(Carried::Envelope));
+        self.replies.extend(reply.map(|reply| (member, reply)));
+    }
+
+    fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
+        if self.pace.next_at() > now {
+            return (None, Some(self.pace.next_at()));
+        }
+        let mut next = self.replies.pop_front();
+        let mut wake: Option<Nanos> = None;
+        // Each member in turn, so that one with much to hear does not hold up the others.
+        for range in [self.turn..MemberId::MAX, 0..self.turn] {
+            if next.is_some() {
+                break;
+            }
+            for (member, peer) in self.peers.range_mut(range) {
+                let (datagram, look) = peer.poll(now);
+                wake = [wake, look].into_iter().flatten().min();
+                if let Some(datagram) = datagram {
+                    next = Some((*member, datagram));
+                    break;
+                }
+            }
+        }
+        let Some((member, datagram)) = next else { return (None, wake) };
+        self.turn = member.wrapping_add(1);
+        self.pace.sent(datagram.len(), now);
+        (Some((To::Member(member), datagram)), Some(self.pace.next_at()))
+    }
+
+    fn take(&mut self) -> Vec<Carried> {
+        for (member, peer) in &mut self.peers {
+            let had = peer.take_had().into_iter();
+            self.told.extend(had.map(|number| Carried::Had(*member, number)));
+        }
+        std::mem::take(&mut self.told)
+    }
+}
+
+/// A member's side.
+pub struct Member<E> {
+    exchange: Option<E>,
+    /// Whether the model itself tells the hub that a message is there.
+    acknowledges: bool,
+    place: Place,
+    replies: VecDeque<Vec<u8>>,
+    /// Answers that wait for their moment.
+    later: Vec<(Nanos, MessageId, Vec<u8>)>,
+    pace: Pace,
+    chance: Chance,
+}
+
+/// Answers that wait at most; what is too much is not answered.
+const MOST_LATER: usize = 4_096;
+
+impl<E: Exchange> Member<E> {
+    /// A member with this exchange with the hub; none if the model cannot be here.
+    pub fn new(place: &Place, exchange: Option<E>, acknowledges: bool) -> Self {
+        Self {
+            exchange,
+            acknowledges,
+            place: place.clone(),
+            replies: VecDeque::new(),
+            later: Vec::new(),
+            pace: Pace::new(place.rate_bit_s, place.below),
+            chance: Chance::new(place.seed),
+        }
+    }
+}
+
+impl<E: Exchange> MemberCarrier for Member<E> {
+    fn answer(&mut self, number: MessageId, sealed: &[u8], now: Nanos) -> Result<(), String> {
+        let wait = apart(&self.place, sealed.len(), &mut self.chance);
+        if self.later.len() < MOST_LATER {
+            self.later.push((now + wait, number, sealed.to_vec()));
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Vec<Vec<u8>> {
+        let Some(exchange) = &mut self.exchange else { return Vec::new() };
+        let came = exchange.receive(datagram, now);
+        self.replies.extend(came.reply);
+        came.envelope.into_iter().collect()
+    }
+
+    fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+        let Some(exchange) = &mut self.exchange else { return (None, None) };
+        for (_, number, sealed) in self.later.extract_if(.., |(at, ..)| *at <= now) {
+            // What is too long is not answered; the hub asks by another model.
+            let _ = exchange.send(number, &sealed, None);
+        }
+        let waiting = self.later.iter().map(|(at, ..)| *at).min();
+        if self.pace.next_at() > now {
+            return (None, Some(self.pace.next_at()));
+        }
+        let mut wake = None;
+        let next = self.replies.pop_front().or_else(|| {
+            let (datagram, look) = exchange.poll(now);
+            wake = look;
+            datagram
+        });
+        exchange.take_had();
+        match next {
+            Some(datagram) => {
+                self.pace.sent(datagram.len(), now);
+                (Some(datagram), Some(self.pace.next_at()))
+            }
+            None => (None, [wake, waiting].into_iter().flatten().min()),
+        }
+    }
+
+    fn acknowledges(&self) -> bool {
+        self.acknowledges
+    }
+}
+
+/// How long a member waits with an answer of so many bytes: any time of as long as the
+/// answers of all others take, so that they do not meet.
+fn apart(place: &Place, bytes: usize, chance: &mut Chance) -> Nanos {
+    let airtime = (bytes + place.below) as f64 * 8e9 / place.rate_bit_s;
+    (airtime * f64::from(place.members.saturating_sub(1)) * chance.share()) as Nanos
+}

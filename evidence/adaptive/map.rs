@@ -1,0 +1,120 @@
+//! The map that the library brings along: each model over a grid of networks and applications,
+//! in virtual time, over the medium's own models.
+
+use crate::trial::{Outcome, Setup, Trial};
+use director::{Conditions, Figures, ModelId, Nanos, PerformanceMap, Point, Quantiles};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const LOSS: [(f64, f64); 7] =
+    [(0.0, 1.0), (0.02, 1.0), (0.1, 1.0), (0.3, 1.0), (0.02, 6.0), (0.1, 6.0), (0.3, 6.0)];
+const RTT_MS: [u64; 2] = [10, 100];
+const RATE: [f64; 2] = [250e3, 2e6];
+const MTU: [f64; 2] = [113.0, 1_500.0];
+const GROUP: [f64; 3] = [1.0, 6.0, 30.0];
+const PAYLOAD: [f64; 3] = [100.0, 700.0, 2_800.0];
+/// Messages at each place.
+const MESSAGES: u64 = 12;
+/// From one message to the next there is so many times as long as it takes on the air, there
+/// and back: nothing is said of what happens when the network is full.
+const ROOM: f64 = 8.0;
+const LEAST: f64 = 1.0;
+const SEED: u64 = 7;
+
+/// Makes the map, and writes it.
+pub fn write(path: &Path) -> std::io::Result<()> {
+    let places = grid();
+    let models = director::carrier::available();
+    let all: Vec<(ModelId, Conditions)> =
+        models.iter().flat_map(|model| places.iter().map(|here| (*model, *here))).collect();
+    let next = AtomicUsize::new(0);
+    let found: Vec<Vec<(usize, Figures)>> = std::thread::scope(|scope| {
+        let work = || {
+            let mut found = Vec::new();
+            loop {
+                let place = next.fetch_add(1, Ordering::Relaxed);
+                let Some((model, here)) = all.get(place) else { return found };
+                found.extend(figures(*model, here).map(|figures| (place, figures)));
+                if place % 100 == 0 {
+                    eprintln!("{place} of {}", all.len());
+                }
+            }
+        };
+        let threads: Vec<_> = (0..2).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()
+    });
+    let mut found: Vec<(usize, Figures)> = found.into_iter().flatten().collect();
+    found.sort_by_key(|(place, _)| *place);
+    let mut map = PerformanceMap::new();
+    for (place, figures) in found {
+        let (model, at) = all[place];
+        map.add(model, Point { at, figures });
+    }
+    std::fs::write(path, map.to_json() + "\n")
+}
+
+fn grid() -> Vec<Conditions> {
+    let mut places = Vec::new();
+    for (loss, burst) in LOSS {
+        for rtt in RTT_MS {
+            for rate_bit_s in RATE {
+                for mtu in MTU {
+                    for group in GROUP {
+                        for payload in PAYLOAD {
+                            let frames = (payload / (mtu - 43.0)).ceil();
+                            let bits = 2.0 * group * (payload + frames * 57.0) * 8.0;
+                            let every = (ROOM * bits / rate_bit_s).max(LEAST);
+                            let messages_s = round(1.0 / every);
+                            let rtt_ns = rtt * 1_000_000;
+                            places.push(Conditions {
+                                loss,
+                                burst,
+                                rtt_ns,
+                                rate_bit_s,
+                                mtu,
+                                group,
+                                payload,
+                                messages_s,
+                            });
+                        }
+                    }
+                }
+            }
+        }
+    }
+    places
+}
+
+/// Three digits: repeats differ by more.
+fn round(value: f64) -> f64 {
+    format!("{value:.2e}").parse().unwrap_or(value)
+}
+
+fn figures(model: ModelId, here: &Conditions) -> Option<Figures> {
+    let every = (1e9 / here.messages_s) as Nanos;
+    let setup = Setup::at(here, model, MESSAGES, SEED);
+    let outcome = Trial::new(setup, Arc::default()).run(20 * every);
+    let mut took: Vec<f64> = answers(&outcome).flatten().map(|ns| ns as f64 / 1e6).collect();
+    took.sort_by(f64::total_cmp);
+    let all = answers(&outcome).count().max(1) as f64;
+    let at = |share: f64| {
+        let place = ((share * took.len() as f64) as usize).min(took.len().checked_sub(1)?);
+        took.get(place).copied().map(round)
+    };
+    // Where nothing came it took as long as was waited.
+    let never = 20.0 * every as f64 / 1e6;
+    let quantile = |share| at(share).unwrap_or(never);
+    Some(Figures {
+        delay_ms: Quantiles { p50: quantile(0.5), p90: quantile(0.9), p99: quantile(0.99) },
+        delay_interval: None,
+        delivery: round(took.len() as f64 / all),
+        bytes: round(outcome.bytes as f64 / all),
+        energy: 0.0,
+        messages: all,
+    })
+}
+
+fn answers(outcome: &Outcome) -> impl Iterator<Item = Option<Nanos>> {
+    outcome.messages.iter().flat_map(|told| told.took.iter().copied())
+}
