@@ -161,7 +161,8 @@ fn row(
     for column in columns {
         let share: f64 = column.outcomes.iter().map(|o| delivery(o, deadline)).sum::<f64>();
         let share = 100.0 * share / column.outcomes.len().max(1) as f64;
-        let phases: Vec<String> = (0..=borders.len()).map(|place| column.phase(&borders, place)).collect();
+        let phases: Vec<String> =
+            (0..=borders.len()).map(|place| column.phase(&borders, place)).collect();
         eprintln!(
             "{name}: {} {:.0} ms ({}), {share:.1} %",
             column.name,
@@ -216,7 +217,11 @@ fn row(
         }
         for (at, to, why) in own.outcomes.first().map_or(&[][..], |outcome| &outcome.changes) {
             let at = *at as f64 / 1e9;
-            eprintln!("{name}: {} goes over to {to} at {at:.1} s: {}", own.name, why.replace('\n', "; "));
+            eprintln!(
+                "{name}: {} goes over to {to} at {at:.1} s: {}",
+                own.name,
+                why.replace('\n', "; ")
+            );
         }
     }
     Ok(())

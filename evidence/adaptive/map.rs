@@ -36,7 +36,7 @@ pub fn write(path: &Path) -> std::io::Result<()> {
                 let place = next.fetch_add(1, Ordering::Relaxed);
                 let Some((model, here)) = all.get(place) else { return found };
                 found.extend(figures(*model, here).map(|figures| (place, figures)));
-                if place % 100 == 0 {
+                if place.is_multiple_of(100) {
                     eprintln!("{place} of {}", all.len());
                 }
             }

@@ -152,7 +152,8 @@ impl Setup {
         }
         let rate = Rate::from_bit_s(here.rate_bit_s as u64);
         let hub = Impairment { rate, ..Default::default() };
-        let ways = |of: &Impairment| Endpoint { up: of.clone(), down: of.clone(), ..Endpoint::default() };
+        let ways =
+            |of: &Impairment| Endpoint { up: of.clone(), down: of.clone(), ..Endpoint::default() };
         let count = here.group as usize;
         let mut endpoints = vec![ways(&hub)];
         endpoints.extend(std::iter::repeat_n(ways(&member), count));
@@ -470,8 +471,7 @@ fn frame(
 ) -> Vec<u8> {
     let length = ((20 + payload.len()) as u16).to_be_bytes();
     let [id, flags] = [identification.to_be_bytes(), flags.to_be_bytes()];
-    let head =
-        [0x45, 0, length[0], length[1], id[0], id[1], flags[0], flags[1], 1, protocol, 0, 0];
+    let head = [0x45, 0, length[0], length[1], id[0], id[1], flags[0], flags[1], 1, protocol, 0, 0];
     let parts: [&[u8]; 7] =
         [&to_mac, &from_mac, &[8, 0], &head, &from.octets(), &to.octets(), payload];
     parts.concat()

@@ -243,9 +243,7 @@ pub fn seal_member(root: &Root, epoch: u32, sender: Sender, what: &FromMember) -
     let models = |models: &Models| models.bits().to_be_bytes().to_vec();
     let (kind, purpose, number, body) = match what {
         FromMember::Answer(number, bytes) => (ANSWER, Use::Message, *number, bytes.clone()),
-        FromMember::Acknowledge(number) => {
-            (ACKNOWLEDGE, Use::Acknowledgement, *number, Vec::new())
-        }
+        FromMember::Acknowledge(number) => (ACKNOWLEDGE, Use::Acknowledgement, *number, Vec::new()),
         FromMember::Ready(epoch, have) => (READY, Use::Control, u64::from(*epoch), models(have)),
         FromMember::Cannot(epoch, have) => (CANNOT, Use::Control, cannot(*epoch), models(have)),
     };

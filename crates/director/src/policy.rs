@@ -514,12 +514,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_corrects_what_the_map_says() {
+    fn what_is_seen_corrects_what_the_map_says_of_all() {
         let (map, mut policy) = (map(), policy(QosTargets::default()));
         policy.decide(SECOND, &at(0.0), &map, false);
-        (0..200).for_each(|_| policy.observed(6.0));
-        let decision = policy.decide(2 * SECOND, &at(0.0), &map, true);
+        let before = policy.expected_ms().unwrap();
+        // The network is slower than the map has it: that is no reason to take another model.
+        (0..200).for_each(|_| policy.observed(3.0 * before));
+        let expected = policy.expected_ms().unwrap();
+        assert!((expected / before - 3.0).abs() < 0.2, "{before} {expected}");
+        assert_eq!(policy.decide(2 * SECOND, &at(0.0), &map, true).why, Why::Best);
+        // That the model fails is one, until it is forgotten.
+        (0..2).for_each(|_| policy.failed(true));
+        let decision = policy.decide(3 * SECOND, &at(0.0), &map, true);
         assert_eq!(decision.choice, Choice::Change(ModelId::UdpArq), "{decision}");
+        let later = policy.decide(900 * SECOND, &at(0.0), &map, true);
+        assert_eq!(later.choice, Choice::Change(ModelId::UdpRequestResponse), "{later}");
     }
 
     #[test]

@@ -222,7 +222,8 @@ impl Switch {
                 None => ways.push((*stage, vec![*member])),
             }
         }
-        let send = |(Stage { model, epoch }, members)| Action::Send { message, model, epoch, members };
+        let send =
+            |(Stage { model, epoch }, members)| Action::Send { message, model, epoch, members };
         ways.into_iter().map(send).collect()
     }
 

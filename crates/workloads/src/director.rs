@@ -13,7 +13,6 @@ use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 
-
 /// All programs of a run have it. It keeps nothing secret: it makes a session do what a
 /// session with a secret does.
 const KEY: &[u8] = b"thingbed: a key of no secret";

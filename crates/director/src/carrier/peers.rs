@@ -27,8 +27,12 @@ pub trait Exchange: Send {
     ///
     /// # Errors
     /// When the model cannot carry it; why.
-    fn send(&mut self, number: MessageId, sealed: &[u8], until: Option<Nanos>)
-    -> Result<(), String>;
+    fn send(
+        &mut self,
+        number: MessageId,
+        sealed: &[u8],
+        until: Option<Nanos>,
+    ) -> Result<(), String>;
     /// Takes a datagram from the other end.
     fn receive(&mut self, datagram: &[u8], now: Nanos) -> Came;
     /// The next datagram that goes now, and when to look again.

@@ -153,7 +153,8 @@ mod tests {
 
     #[test]
     fn symbols_are_no_longer_than_they_must_be() {
-        for (bytes, most, symbol) in [(717, 1_445, 717), (1_700, 72, 71), (0, 72, 1), (145, 72, 49)] {
+        for (bytes, most, symbol) in [(717, 1_445, 717), (1_700, 72, 71), (0, 72, 1), (145, 72, 49)]
+        {
             assert_eq!(even(bytes, most), symbol);
             assert_eq!(symbols(bytes, symbol), symbols(bytes, most));
         }

@@ -48,6 +48,8 @@ pub enum HubEvent {
 
 /// Asked so often by multicast without a word, a member is spoken to alone.
 const DEAF: u32 = 2;
+/// So many in a row who have messages only since they went to them alone are no chance.
+const UNREACHED: u32 = 3;
 /// Copies of who is done.
 const LAST_COPIES: usize = 3;
 /// Messages that are over of which it is still said whose answers are there.
@@ -66,6 +68,8 @@ pub struct FecHub {
     over: VecDeque<(MessageId, Vec<u8>)>,
     /// Whom multicast does not seem to reach.
     deaf: BTreeSet<u16>,
+    /// How many in a row have had a message only since it went to them alone.
+    unreached: u32,
     /// What is said to all, or to one whom multicast does not reach.
     control: VecDeque<(Option<u16>, Frame)>,
     newest: MessageId,
@@ -86,6 +90,7 @@ impl FecHub {
             schedules: BTreeMap::new(),
             over: VecDeque::new(),
             deaf: BTreeSet::new(),
+            unreached: 0,
             control: VecDeque::new(),
             newest: 0,
             pace: Pace::new(settings.rate_bit_s, settings.below),
@@ -119,11 +124,8 @@ impl FecHub {
         let members = self.members.len();
         let known =
             |member: &MemberId| u16::try_from(*member).ok().filter(|m| usize::from(*m) < members);
-        let awaited: BTreeMap<u16, Awaited> = to
-            .iter()
-            .filter_map(known)
-            .map(|member| (member, Awaited::default()))
-            .collect();
+        let awaited: BTreeMap<u16, Awaited> =
+            to.iter().filter_map(known).map(|member| (member, Awaited::default())).collect();
         if let Some(sending) = self.sending.get_mut(&message) {
             // It is on its way to others: who comes late gets of the same symbols, and is
             // asked at once.
@@ -159,7 +161,7 @@ impl FecHub {
             left,
             more: 0,
             awaited,
-            reached: (0, 0),
+            reached: false,
             slots_at: None,
             turn: 0,
             ask_at: 0,
@@ -222,12 +224,23 @@ impl FecHub {
         if let Some(Awaited { answer: Some(answer), greatest, served, .. }) =
             sending.awaited.remove(&member)
         {
-            self.events.extend(sending.has(served).then_some(HubEvent::Unreached { message }));
+            sending.reached |= !served;
+            let nobody = !sending.reached;
+            self.has(message, served, nobody);
             let came = answer.had() as u32;
             self.seen.push((came, (u32::from(greatest) + 1).saturating_sub(came)));
         }
         let member = MemberId::from(member);
         self.events.push(HubEvent::Answered { message, member, bytes: whole });
+    }
+
+    /// A member has a message, `alone` or by multicast, by which `nobody` has it.
+    fn has(&mut self, message: MessageId, alone: bool, nobody: bool) {
+        self.unreached = if alone { self.unreached + 1 } else { 0 };
+        if nobody && self.unreached >= UNREACHED {
+            self.unreached = 0;
+            self.events.push(HubEvent::Unreached { message });
+        }
     }
 
     /// Somebody has not heard that a message is over.
@@ -254,8 +267,9 @@ impl FecHub {
             if !awaited.served {
                 self.deaf.remove(&member);
             }
-            let unreached = sending.has(awaited.served);
-            self.events.extend(unreached.then_some(HubEvent::Unreached { message }));
+            sending.reached |= !awaited.served;
+            let nobody = !sending.reached;
+            self.has(message, awaited.served, nobody);
             let member = MemberId::from(member);
             self.events.push(HubEvent::Acknowledged { message, member });
         }

@@ -40,8 +40,8 @@ pub(super) struct Sending {
     /// Symbols that members have said to lack since the burst began.
     pub more: u16,
     pub awaited: BTreeMap<u16, Awaited>,
-    /// Who has the message by multicast, and who only since it went to them alone.
-    pub reached: (u32, u32),
+    /// Whether somebody has the message by multicast.
+    pub reached: bool,
     /// Whose slots are in whose place of the order, set when the first burst is over.
     pub slots_at: Option<Nanos>,
     pub turn: u8,
@@ -61,8 +61,6 @@ pub(super) struct Shape {
 
 /// Copies of what is asked: it is short, and what is not heard costs a turn.
 pub(super) const COPIES: usize = 2;
-/// So many who have a message only since it went to them alone, and nobody else, are no chance.
-const UNREACHED: usize = 3;
 
 impl Sending {
     /// The share of the channel that slots leave at `now`.
@@ -118,15 +116,6 @@ impl Sending {
             let place = Nanos::from(rank(*member, shape.members, message)) + 1;
             awaited.due = over + place * self.slot + grace;
         }
-    }
-
-    /// A member has the message, `alone` or by multicast. `true` once it is plain that
-    /// multicast reaches nobody.
-    pub fn has(&mut self, alone: bool) -> bool {
-        let (by_multicast, by_itself) = &mut self.reached;
-        *(if alone { &mut *by_itself } else { &mut *by_multicast }) += 1;
-        let all = *by_itself as usize + self.awaited.len();
-        alone && *by_multicast == 0 && *by_itself as usize == all.min(UNREACHED)
     }
 
     /// The next symbol for somebody whom multicast does not reach, and who that is.

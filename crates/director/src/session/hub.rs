@@ -508,7 +508,8 @@ impl Hub {
                 continue;
             }
             let since = message.sent_at.max(self.resumed_at);
-            if self.heard_at < message.sent_at || now < since + patience {
+            let silent = self.heard_at < message.sent_at || now < since + patience;
+            if silent && model.features().reliable {
                 // Nothing comes from anybody, or it has only just begun to come again: that is
                 // no model's fault, and no other helps.
                 message.due = Some((now + patience / 4).max(since + patience));
@@ -517,10 +518,10 @@ impl Hub {
             let all = message.to.max(1) as f64;
             let came = all - self.switch.lacking(*number) as f64;
             if !model.features().reliable && since == message.sent_at {
-                let lost = 1.0 - (came / all).powf(1.0 / (frames * ways));
-                let sent = all * frames * ways;
-                let (came, lost) = ((sent * (1.0 - lost)).round(), (sent * lost).round());
-                self.estimator.frames(came as u32, lost as u32);
+                // Of the frames of what did not come one was lost, at any place among them.
+                let (each, lost) = (frames * ways, all - came);
+                let there = came * each + lost * (each - 1.0) / 2.0;
+                self.estimator.frames(there.round() as u32, lost as u32);
             }
             if model.features().reliable {
                 self.policy.observed((now - message.sent_at.min(now)) as f64 / 1e6);

@@ -47,7 +47,8 @@ impl Look<'_, '_> {
             entry.multicast.is_some(),
         ];
         if kinds.iter().filter(|kind| **kind).count() != 1 {
-            let problem = Problem::new("a change is one of `set`, `down`, `partition` and `multicast`");
+            let problem =
+                Problem::new("a change is one of `set`, `down`, `partition` and `multicast`");
             let label = "give this time one of them; others get an entry of their own";
             sink.add(problem.at(at.place).label(label));
             return Vec::new();
