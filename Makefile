@@ -1,5 +1,5 @@
 # The two commands of the README: `make run` and `make test`.
-.PHONY: run test lint lint-python build bench evidence evidence-mqtt evidence-partition evidence-programs evidence-analyze evidence-netem evidence-cellular evidence-wotbench deny
+.PHONY: run test lint lint-python build bench evidence evidence-adaptive evidence-mqtt evidence-partition evidence-programs evidence-analyze evidence-netem evidence-cellular evidence-wotbench deny map
 
 BIN := target/release/thingbed
 PYTHON := target/python/bin
@@ -26,7 +26,7 @@ lint:
 lint-python: $(PYTHON)/mypy
 	$(PYTHON)/ruff check evidence python crates/thingbed/tests/interop
 	$(PYTHON)/ruff format --check evidence python crates/thingbed/tests/interop
-	cd evidence/netem && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py ../programs.py ../contention.py
+	cd evidence/netem && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py ../programs.py ../contention.py ../adaptive/picture.py
 	cd python && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py director
 
 $(PYTHON)/mypy: evidence/requirements.txt
@@ -41,6 +41,16 @@ bench: build
 # Hours: the full comparison. Results go to runs/, the table to docs/results/.
 evidence: build
 	$(BIN) run experiments/multi-protocol.yaml || [ $$? -eq 4 ]
+
+# The director over timetables of changing networks, in virtual time, beside each of its models and
+# an oracle, and what a thousand sessions take; four minutes. `map` makes the library's own map anew.
+evidence-adaptive:
+	cargo run --release --locked -p bench --example adaptive -- experiments/adaptive.yaml 20
+	cargo run --release --locked -p bench --example director-sessions -- 1000
+
+map:
+	cargo run --release --locked -p bench --example adaptive -- map crates/director/map.json
+	python3 evidence/adaptive/picture.py crates/director/map.json docs/pictures/map.svg
 
 # The MQTT validation: 350 clients, six cells; two hours. Needs mosquitto.
 evidence-mqtt: build

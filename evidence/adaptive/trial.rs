@@ -226,7 +226,7 @@ impl Trial {
             messages,
             payload,
             joined_at: vec![0; count],
-            room: (mtu - 20) / 8 * 8,
+            room: mtu - 20,
             fragments: HashMap::new(),
             identification: 0,
             queue: BinaryHeap::new(),
@@ -304,7 +304,7 @@ impl Trial {
 
     fn arrive(&mut self, endpoint: usize, frame: &[u8], now: Nanos) {
         // UDP of IPv4 alone is for programs.
-        if frame.len() < HEADERS || frame[23] != 17 {
+        if frame.len() < 34 || frame[23] != 17 {
             return;
         }
         let Some(place) = self.ends.iter().position(|end| end.place == endpoint) else { return };
@@ -435,10 +435,12 @@ impl Trial {
         let ports = [PORT.to_be_bytes(), PORT.to_be_bytes(), length.to_be_bytes(), [0, 0]];
         let packet = [&ports.concat(), datagram].concat();
         self.identification = self.identification.wrapping_add(1);
-        let last = (packet.len().max(1) - 1) / self.room;
-        for (place, part) in packet.chunks(self.room).enumerate() {
+        // Fragments begin at multiples of 8 B.
+        let room = if packet.len() <= self.room { self.room } else { self.room / 8 * 8 };
+        let last = (packet.len().max(1) - 1) / room;
+        for (place, part) in packet.chunks(room).enumerate() {
             let more = if place < last { 0x2000 } else { 0 };
-            let flags = more | (place * self.room / 8) as u16;
+            let flags = more | (place * room / 8) as u16;
             let frame = frame((from.link(), to), 17, (self.identification, flags), part);
             if now >= SETTLED {
                 self.outcome.bytes += frame.len() as u64;

@@ -139,3 +139,54 @@ duration: 60 s
     assert!(said.contains("all there: True") && said.contains("4 of 4 answers"), "{said}");
     assert!(said.contains("17 kWh") && said.contains("21 B read"), "{said}");
 }
+
+/// Multicast that a network holds back, and passes on again, loses no answer; the runs of a
+/// model held fast make a map.
+#[test]
+fn multicast_is_held_back_and_runs_become_a_map() {
+    let bed = Bed::new();
+    bed.write(
+        "e.yaml",
+        "experiment: blocked
+nodes: {utility: {}, meter: {count: 4}}
+profiles:
+  blocked:
+    links: {meter: {up: {delay: 10 ms}, down: {delay: 10 ms}}}
+    timetable: [{at: 3 s, multicast: false, lasts: 4 s}]
+networks:
+  field: {attach: [utility, meter], subnet: 10.0.0.0/24, profile: blocked}
+models:
+  any: {down: director, up: director, every: 1 s}
+  fec: {down: director/multicast-fec, up: director/multicast-fec, every: 1 s}
+workloads:
+  - interaction: {source: utility, sinks: meter, model: \"${model}\", payload: payload.xml}
+matrix: {model: [any, fec]}
+duration: 10 s
+drain: 20 s
+",
+    );
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
+    let all = bed.summaries("blocked");
+    for summary in &all {
+        assert_eq!(summary["messages"]["replies"], 40, "{summary:#}");
+    }
+    let folder = bed.sweep("blocked");
+    let folder = folder.to_str().unwrap();
+    let map = bed.path().join("map.json");
+    let wanted = ["map", folder, "--map", map.to_str().unwrap(), "--suspect"];
+    // On a machine that is busy no run may be fit for a map; then that is what is said.
+    let said = bed.thingbed(&wanted);
+    if all.iter().any(|summary| summary["verdict"]["status"] == "invalid") {
+        return;
+    }
+    said.ran(&["1 places of 1 models"]);
+    let text = std::fs::read_to_string(&map).unwrap();
+    let map = director::PerformanceMap::from_json(&text).unwrap();
+    let models: Vec<_> = map.models().collect();
+    assert_eq!(models, [director::ModelId::MulticastFec]);
+    bed.write("none.yaml", "experiment: none\nnodes: {a: {}}\nworkloads: [{command: {on: a, run: [\"true\"]}}]\n");
+    bed.thingbed(&["run", "none.yaml", "-q"]).ran(&[]);
+    let folder = bed.sweep("none");
+    let wanted = ["map", folder.to_str().unwrap(), "--map", "no.json"];
+    bed.thingbed(&wanted).expect(1, &["is of a model of the director's"]);
+}
