@@ -36,10 +36,14 @@ pub struct Figures {
     /// Bytes on the wire for each message and member.
     pub bytes: f64,
     /// Energy for each message and member, in J; 0 where nobody measured it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub energy: f64,
     /// How many messages this rests on.
     pub messages: f64,
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 impl Figures {

@@ -184,7 +184,10 @@ drain: 20 s
     let map = director::PerformanceMap::from_json(&text).unwrap();
     let models: Vec<_> = map.models().collect();
     assert_eq!(models, [director::ModelId::MulticastFec]);
-    bed.write("none.yaml", "experiment: none\nnodes: {a: {}}\nworkloads: [{command: {on: a, run: [\"true\"]}}]\n");
+    bed.write(
+        "none.yaml",
+        "experiment: none\nnodes: {a: {}}\nworkloads: [{command: {on: a, run: [\"true\"]}}]\n",
+    );
     bed.thingbed(&["run", "none.yaml", "-q"]).ran(&[]);
     let folder = bed.sweep("none");
     let wanted = ["map", folder.to_str().unwrap(), "--map", "no.json"];

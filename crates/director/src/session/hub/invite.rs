@@ -1,0 +1,73 @@
+//! Who is there: invitations, and what members say of themselves.
+
+use super::Hub;
+use crate::Nanos;
+use crate::conditions::Conditions;
+use crate::envelope::Invitation;
+use crate::model::{ModelId, Models};
+use crate::switch::{MemberId, MessageId};
+
+impl Hub {
+    /// Invites again who has not been heard of.
+    pub(super) fn invite(&mut self, now: Nanos) {
+        if self.absent.is_empty() || now < self.invite_at || !self.control.is_empty() {
+            return;
+        }
+        let (_, epoch) = self.switch.current();
+        self.invite_at = now + patience(&self.conditions(), self.members);
+        self.control.extend(self.absent.iter().map(|member| (*member, epoch)));
+    }
+
+    pub(super) fn invitation(&mut self, member: MemberId, epoch: u32) -> Option<Vec<u8>> {
+        let model = self.stages.get(&epoch)?.model;
+        let here = self.conditions();
+        let invitation = Invitation {
+            session: self.root.session(),
+            epoch,
+            model: Some(model),
+            member: (u16::try_from(member).ok()?, self.members),
+            group: self.config.group,
+            datagram: u16::try_from(self.config.datagram()).unwrap_or(u16::MAX),
+            rate_bit_s: here.rate_bit_s as f32,
+            loss: (here.loss * 255.0).round() as u8,
+            round_trip: here.rtt_ns,
+            answered: self.config.pattern.is_answered(),
+            next: self.next,
+        };
+        let draw = self.chance.bits();
+        Some(invitation.seal(&self.invites, draw))
+    }
+
+    /// Takes another number for the session: members know a later one, from before this
+    /// hub's clock was set back.
+    pub(super) fn renumber(&mut self, session: u64, now: Nanos) {
+        let Ok(root) = self.config.security.root(session) else { return };
+        self.root = root;
+        self.absent = (0..u32::from(self.members)).collect();
+        self.invite_at = 0;
+        let stages: Vec<(u32, ModelId)> =
+            std::mem::take(&mut self.stages).iter().map(|(epoch, s)| (*epoch, s.model)).collect();
+        for (epoch, model) in stages {
+            self.open(model, epoch);
+        }
+        let open: Vec<MessageId> = self.messages.keys().copied().collect();
+        for number in open {
+            let actions = self.switch.send_again(number);
+            let _ = self.perform(actions, now);
+        }
+    }
+
+    /// A member says which models it has: it may be of another version than the hub, or built
+    /// with fewer.
+    pub(super) fn member_has(&mut self, member: MemberId, models: Models) {
+        self.have.insert(member, models);
+        let all = self.have.values().fold(Models::ALL, |all, own| all.and(*own));
+        self.urgent |= !self.policy.members_have(all);
+    }
+}
+
+/// How long an answer to an invitation is waited for: all have to be asked and to answer.
+pub(super) fn patience(here: &Conditions, members: u16) -> Nanos {
+    let each = 2.0 * 120.0 * 8e9 / here.rate_bit_s;
+    4 * here.rtt_ns + (1.5 * f64::from(members) * each) as Nanos + 20_000_000
+}

@@ -1,0 +1,132 @@
+//! Whether the model in use does what it should, and whether another would do better.
+
+use super::Hub;
+use crate::Nanos;
+use crate::model::ModelId;
+use crate::policy::Choice;
+use crate::session::Event;
+use crate::switch::Phase;
+
+/// A message that takes so many times as long as expected has failed.
+const LATE: Nanos = 3;
+/// And nothing has sooner than this.
+const LEAST_PATIENCE: Nanos = 100_000_000;
+/// Answers of fewer members do not tell a rate.
+const LEAST_GROUP: u16 = 8;
+/// So often the choice is looked at, while messages are under way.
+const DECIDE_EVERY: Nanos = 100_000_000;
+/// Messages that are awaited at most.
+const MOST_MESSAGES: usize = 1_024;
+
+impl Hub {
+    /// How long a message may take before it is held to have failed.
+    pub(super) fn patience(&self) -> Nanos {
+        let expected = self.policy.expected_ms().unwrap_or(1_000.0) * 1e6;
+        LATE * expected as Nanos + 2 * self.conditions().rtt_ns + LEAST_PATIENCE
+    }
+
+    /// Messages that should be over by now: the model in use fails, and where nobody
+    /// acknowledges frames it is from this that loss is known.
+    pub(super) fn look_for_late(&mut self, now: Nanos) {
+        let model = self.policy.current();
+        let frames = self.payload.div_ceil(self.config.datagram().max(1)).max(1) as f64;
+        let ways = if self.config.pattern.is_answered() { 2.0 } else { 1.0 };
+        let patience = self.patience();
+        for (number, message) in &mut self.messages {
+            if message.due.take_if(|due| *due <= now).is_none() {
+                continue;
+            }
+            let since = message.sent_at.max(self.resumed_at);
+            let silent = self.heard_at < message.sent_at || now < since + patience;
+            if silent && model.features().reliable {
+                // Nothing comes from anybody, or it has only just begun to come again: that is
+                // no model's fault, and no other helps.
+                message.due = Some((now + patience / 4).max(since + patience));
+                continue;
+            }
+            let all = message.to.max(1) as f64;
+            let came = all - self.switch.lacking(*number) as f64;
+            if !model.features().reliable && since == message.sent_at {
+                // Of the frames of what did not come one was lost, at any place among them.
+                let (each, lost) = (frames * ways, all - came);
+                let there = came * each + lost * (each - 1.0) / 2.0;
+                self.estimator.frames(there.round() as u32, lost as u32);
+            }
+            if model.features().reliable {
+                self.policy.observed((now - message.sent_at.min(now)) as f64 / 1e6);
+            }
+            self.policy.failed(came == 0.0);
+            self.urgent |= came == 0.0;
+        }
+    }
+
+    /// What nobody answers and no deadline ends is given up, the oldest first.
+    pub(super) fn forget_oldest(&mut self) {
+        while self.messages.len() > MOST_MESSAGES
+            && let Some((number, _)) = self.messages.pop_first()
+        {
+            let lacking = self.switch.forget(number);
+            self.events.push_back(Event::Over { message: number, lacking });
+        }
+    }
+
+    /// From how densely answers came that were spread by their rate: what the channel carries. Where few
+    /// answer, or by other models, it tells nothing.
+    pub(super) fn look_at_rate(&mut self) {
+        let model = self.policy.current();
+        // Where frames are sent again, it is by the round trip that they come.
+        let spread = model == ModelId::MulticastFec || !model.features().reliable;
+        if self.members < LEAST_GROUP || !spread || !self.config.pattern.is_answered() {
+            return;
+        }
+        // What is asked for again is no sign: a whole group's answers are.
+        let Some(densest) = self.estimator.densest(2 * usize::from(self.members)) else { return };
+        let seen = densest / (1.0 - self.conditions().loss).max(0.1);
+        if seen < 0.7 * self.rate_bit_s {
+            self.rate_bit_s = seen;
+        } else {
+            // It keeps up: more is tried, up to what there was said to be.
+            self.rate_bit_s = (self.rate_bit_s * 1.3).min(self.config.assumed.rate_bit_s);
+        }
+    }
+
+    /// Members have to know when the channel carries much less or more than they were told.
+    pub(super) fn renew(&mut self, now: Nanos) {
+        let (_, epoch) = self.switch.current();
+        let Some(stage) = self.stages.get(&epoch) else { return };
+        let moved = self.rate_bit_s / stage.rate_bit_s;
+        if !(0.6..1.7).contains(&moved) && self.switch.phase() == Phase::Stable {
+            let actions = self.switch.renew(now);
+            let _ = self.perform(actions, now);
+        }
+    }
+
+    /// Looks whether another model would do better.
+    pub(super) fn decide(&mut self, now: Nanos) {
+        // With each answer much is settled; a look at all of it now and then is enough.
+        if now < self.decide_at || (self.messages.is_empty() && !self.urgent) {
+            return;
+        }
+        self.decide_at = now + DECIDE_EVERY;
+        self.look_for_late(now);
+        self.renew(now);
+        if self.switch.phase() == Phase::Changing {
+            return;
+        }
+        let here = self.conditions();
+        self.stages.values_mut().for_each(|stage| stage.carrier.adapt(&here));
+        let from = self.policy.current();
+        let decision = self.policy.decide(now, &here, &self.map, self.urgent);
+        self.urgent = false;
+        if let Choice::Change(to) = decision.choice {
+            self.change(from, to, now);
+        }
+        self.last = Some(decision);
+    }
+
+    pub(super) fn change(&mut self, from: ModelId, to: ModelId, now: Nanos) {
+        self.events.push_back(Event::ModelChange { from, to, at: now });
+        let actions = self.switch.change(to, now);
+        let _ = self.perform(actions, now);
+    }
+}

@@ -1,0 +1,266 @@
+"""What others have, over the timetables of the director: a hub tells all members something
+every two seconds and collects their answers, by Zenoh, MQTT, CoAP or DDS.
+
+    peers.py hub PROTOCOL MEMBERS PAYLOAD    prints what came of it, as JSON
+    peers.py member PROTOCOL                 answers; its number is the end of $THINGBED_NODE
+
+The hub is 10.0.0.1. experiments/adaptive-peers.yaml runs it in nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HUB = "10.0.0.1"
+EVERY, MESSAGES, SETTLE = 2.0, 150, 15.0
+# An answer that is not there after so long counts as this, as in main.rs.
+DEADLINE = 5 * EVERY
+
+Answer = Callable[[int, int], None]
+
+
+class Tally:
+    """What was sent, and what came back."""
+
+    def __init__(self, members: int) -> None:
+        self.members = members
+        self.sent: dict[int, float] = {}
+        self.took: dict[tuple[int, int], float] = {}
+        self.doubled = 0
+        self.lock = threading.Lock()
+
+    def answer(self, number: int, member: int) -> None:
+        now = time.monotonic()
+        with self.lock:
+            if (number, member) in self.took:
+                self.doubled += 1
+            elif number in self.sent:
+                self.took[number, member] = now - self.sent[number]
+
+    def told(self) -> dict[str, float]:
+        count = max(1, len(self.sent) * self.members)
+        in_time = [took for took in self.took.values() if took <= DEADLINE]
+        cost = sum(in_time) + DEADLINE * (count - len(in_time))
+        return {
+            "cost_ms": 1e3 * cost / count,
+            "delivered": len(in_time) / count,
+            "doubled": self.doubled,
+            "messages": len(self.sent),
+        }
+
+
+def pack(number: int, member: int, payload: bytes) -> bytes:
+    return struct.pack(">IH", number, member) + payload[6:]
+
+
+def unpack(message: bytes) -> tuple[int, int]:
+    number, member = struct.unpack(">IH", message[:6])
+    return number, member
+
+
+def zenoh_session(hub: bool) -> Any:
+    import zenoh
+
+    config = zenoh.Config()
+    config.insert_json5("scouting/multicast/enabled", "false")
+    place = "listen/endpoints" if hub else "connect/endpoints"
+    config.insert_json5(place, json.dumps([f"tcp/{HUB}:7447"]))
+    while True:
+        try:
+            return zenoh.open(config)
+        except zenoh.ZError:
+            time.sleep(1)
+
+
+def zenoh_hub(answer: Answer) -> Callable[[bytes], None]:
+    session = zenoh_session(True)
+    session.declare_subscriber("answer", lambda s: answer(*unpack(s.payload.to_bytes())))
+    publisher = session.declare_publisher("price")
+    return lambda message: publisher.put(message)
+
+
+def zenoh_member(own: int) -> None:
+    session = zenoh_session(False)
+    publisher = session.declare_publisher("answer")
+
+    def reply(sample: Any) -> None:
+        message = sample.payload.to_bytes()
+        publisher.put(pack(unpack(message)[0], own, message))
+
+    session.declare_subscriber("price", reply)
+    threading.Event().wait()
+
+
+def mqtt_client(name: str, subscribe: str, qos: int, heard: Callable[[bytes], None]) -> Any:
+    from paho.mqtt import client as paho
+
+    client = paho.Client(paho.CallbackAPIVersion.VERSION2, client_id=name, clean_session=False)
+    client.on_connect = lambda *_: client.subscribe(subscribe, qos)
+    client.on_message = lambda _client, _data, message: heard(message.payload)
+    client.reconnect_delay_set(1, 2)
+    client.max_inflight_messages_set(100)
+    while True:
+        try:
+            client.connect(HUB, keepalive=10)
+            break
+        except OSError:
+            time.sleep(1)
+    client.loop_start()
+    return client
+
+
+def mqtt_hub(answer: Answer, qos: int) -> Callable[[bytes], None]:
+    conf = Path(tempfile.mkdtemp()) / "mosquitto.conf"
+    conf.write_text("listener 1883\nallow_anonymous true\nmax_inflight_messages 100\n")
+    subprocess.Popen(["mosquitto", "-c", str(conf)], stderr=subprocess.DEVNULL)
+    client = mqtt_client("hub", "answer", qos, lambda payload: answer(*unpack(payload)))
+    return lambda message: client.publish("price", message, qos) and None
+
+
+def mqtt_member(own: int, qos: int) -> None:
+    def reply(message: bytes) -> None:
+        client.publish("answer", pack(unpack(message)[0], own, message), qos)
+
+    client = mqtt_client(f"member-{own}", "price", qos, reply)
+    threading.Event().wait()
+
+
+def coap_hub(answer: Answer, members: int) -> Callable[[bytes], None]:
+    import aiocoap
+
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    context: Any = asyncio.run_coroutine_threadsafe(
+        aiocoap.Context.create_client_context(), loop
+    ).result()
+
+    async def ask(member: int, message: bytes) -> None:
+        uri = f"coap://10.0.0.{member + 1}/m"
+        request = aiocoap.Message(code=aiocoap.POST, uri=uri, payload=message)
+        try:
+            response = await context.request(request).response
+        except aiocoap.error.Error:
+            return
+        answer(*unpack(response.payload))
+
+    def send(message: bytes) -> None:
+        for member in range(1, members + 1):
+            asyncio.run_coroutine_threadsafe(ask(member, message), loop)
+
+    return send
+
+
+def coap_member(own: int) -> None:
+    import aiocoap
+    from aiocoap import resource
+
+    class Price(resource.Resource):  # type: ignore[misc]
+        async def render_post(self, request: Any) -> Any:
+            payload = pack(unpack(request.payload)[0], own, request.payload)
+            return aiocoap.Message(code=aiocoap.CHANGED, payload=payload)
+
+    async def serve() -> None:
+        site = resource.Site()
+        site.add_resource(["m"], Price())
+        address = f"10.0.0.{own + 1}"
+        await aiocoap.Context.create_server_context(site, bind=(address, 5683))
+        await asyncio.get_running_loop().create_future()
+
+    asyncio.run(serve())
+
+
+def dds_ends(write: str, read: str) -> tuple[Any, Any, Any]:
+    from cyclonedds.core import Policy, Qos
+    from cyclonedds.domain import DomainParticipant
+    from cyclonedds.pub import DataWriter
+    from cyclonedds.sub import DataReader
+    from cyclonedds.topic import Topic
+    from cyclonedds.util import duration
+
+    sys.path.insert(0, str(Path(__file__).parent))
+    from peers_dds import Note
+
+    qos = Qos(
+        Policy.Reliability.Reliable(duration(seconds=30)),
+        Policy.History.KeepLast(64),
+    )
+    participant = DomainParticipant(0)
+    out = DataWriter(participant, Topic(participant, write, Note, qos=qos), qos=qos)
+    came = DataReader(participant, Topic(participant, read, Note, qos=qos), qos=qos)
+    return Note, out, came
+
+
+def dds_hear(reader: Any, heard: Callable[[bytes], None]) -> None:
+    while True:
+        for note in reader.take(N=64):
+            if getattr(note, "data", None):
+                heard(bytes(note.data))
+        time.sleep(0.002)
+
+
+def dds_hub(answer: Answer) -> Callable[[bytes], None]:
+    note, out, came = dds_ends("price", "answer")
+    target = lambda: dds_hear(came, lambda message: answer(*unpack(message)))  # noqa: E731
+    threading.Thread(target=target, daemon=True).start()
+    return lambda message: out.write(note(data=list(message)))
+
+
+def dds_member(own: int) -> None:
+    note, out, came = dds_ends("answer", "price")
+
+    def reply(message: bytes) -> None:
+        out.write(note(data=list(pack(unpack(message)[0], own, message))))
+
+    dds_hear(came, reply)
+
+
+def hub(protocol: str, members: int, payload: bytes) -> None:
+    began = time.monotonic()
+    tally = Tally(members)
+    sends = {
+        "zenoh": lambda: zenoh_hub(tally.answer),
+        "mqtt-qos0": lambda: mqtt_hub(tally.answer, 0),
+        "mqtt-qos1": lambda: mqtt_hub(tally.answer, 1),
+        "coap": lambda: coap_hub(tally.answer, members),
+        "dds": lambda: dds_hub(tally.answer),
+    }
+    send = sends[protocol]()
+    for number in range(MESSAGES):
+        due = began + SETTLE + number * EVERY
+        time.sleep(max(0.0, due - time.monotonic()))
+        with tally.lock:
+            tally.sent[number] = due
+        send(pack(number, 0, payload))
+    time.sleep(DEADLINE)
+    print(json.dumps({"protocol": protocol, **tally.told()}), flush=True)
+    os._exit(0)
+
+
+def member(protocol: str) -> None:
+    own = int(os.environ["THINGBED_NODE"].rsplit("-", 1)[-1])
+    serve = {
+        "zenoh": lambda: zenoh_member(own),
+        "mqtt-qos0": lambda: mqtt_member(own, 0),
+        "mqtt-qos1": lambda: mqtt_member(own, 1),
+        "coap": lambda: coap_member(own),
+        "dds": lambda: dds_member(own),
+    }
+    serve[protocol]()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "hub":
+        hub(sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]).read_bytes())
+    else:
+        member(sys.argv[2])

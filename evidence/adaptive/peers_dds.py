@@ -1,0 +1,12 @@
+"""The one type that DDS carries for peers.py. It looks annotations up, and so has them as they
+are, without `from __future__ import annotations`."""
+
+from dataclasses import dataclass
+
+from cyclonedds.idl import IdlStruct
+from cyclonedds.idl.types import sequence, uint8
+
+
+@dataclass
+class Note(IdlStruct, typename="Note"):
+    data: sequence[uint8]
