@@ -111,7 +111,9 @@ def main() -> int:
         )
     train = [run for run in runs if run.repeat % 2 == 0]
     test = [run for run in runs if run.repeat % 2 == 1]
-    print("\n| figure of the probes | runs | threshold | set on: found, alarms | tried on: found, alarms |")
+    columns = ["figure of the probes", "runs", "threshold"]
+    columns += ["set on: found, alarms", "tried on: found, alarms"]
+    print(f"\n| {' | '.join(columns)} |")
     print("| --- | --- | --- | --- | --- |")
     for least in (0, 100):
         for figure in FIGURES:

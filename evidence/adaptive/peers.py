@@ -1,8 +1,8 @@
 """What others have, over the timetables of the director: a hub tells all members something
 every two seconds and collects their answers, by Zenoh, MQTT, CoAP or DDS.
 
-    peers.py hub PROTOCOL MEMBERS PAYLOAD    prints what came of it, as JSON
-    peers.py member PROTOCOL                 answers; its number is the end of $THINGBED_NODE
+    peers.py hub PROTOCOL MEMBERS PAYLOAD [MESSAGES]   prints what came of it, as JSON
+    peers.py member PROTOCOL                           answers; its number ends $THINGBED_NODE
 
 The hub is 10.0.0.1. experiments/adaptive-peers.yaml runs it in nodes.
 """
@@ -23,11 +23,14 @@ from pathlib import Path
 from typing import Any
 
 HUB = "10.0.0.1"
-EVERY, MESSAGES, SETTLE = 2.0, 150, 15.0
+EVERY, SETTLE = 2.0, 15.0
 # An answer that is not there after so long counts as this, as in main.rs.
 DEADLINE = 5 * EVERY
 
 Answer = Callable[[int, int], None]
+
+# What is not to be collected while the program runs.
+KEPT: list[Any] = []
 
 
 class Tally:
@@ -41,6 +44,7 @@ class Tally:
         self.lock = threading.Lock()
 
     def answer(self, number: int, member: int) -> None:
+        """A member has answered a message."""
         now = time.monotonic()
         with self.lock:
             if (number, member) in self.took:
@@ -49,6 +53,7 @@ class Tally:
                 self.took[number, member] = now - self.sent[number]
 
     def told(self) -> dict[str, float]:
+        """What came of it all."""
         count = max(1, len(self.sent) * self.members)
         in_time = [took for took in self.took.values() if took <= DEADLINE]
         cost = sum(in_time) + DEADLINE * (count - len(in_time))
@@ -61,15 +66,18 @@ class Tally:
 
 
 def pack(number: int, member: int, payload: bytes) -> bytes:
+    """A message as it goes: its number, who it is from, and the rest."""
     return struct.pack(">IH", number, member) + payload[6:]
 
 
 def unpack(message: bytes) -> tuple[int, int]:
+    """A message's number, and who it is from."""
     number, member = struct.unpack(">IH", message[:6])
     return number, member
 
 
 def zenoh_session(hub: bool) -> Any:
+    """A session of Zenoh's, as soon as there is one to be had."""
     import zenoh
 
     config = zenoh.Config()
@@ -84,13 +92,16 @@ def zenoh_session(hub: bool) -> Any:
 
 
 def zenoh_hub(answer: Answer) -> Callable[[bytes], None]:
+    """By Zenoh: how the hub tells all."""
     session = zenoh_session(True)
-    session.declare_subscriber("answer", lambda s: answer(*unpack(s.payload.to_bytes())))
+    heard = session.declare_subscriber("answer", lambda s: answer(*unpack(s.payload.to_bytes())))
+    KEPT.extend([session, heard])
     publisher = session.declare_publisher("price")
     return lambda message: publisher.put(message)
 
 
 def zenoh_member(own: int) -> None:
+    """By Zenoh: a member, for ever."""
     session = zenoh_session(False)
     publisher = session.declare_publisher("answer")
 
@@ -98,11 +109,12 @@ def zenoh_member(own: int) -> None:
         message = sample.payload.to_bytes()
         publisher.put(pack(unpack(message)[0], own, message))
 
-    session.declare_subscriber("price", reply)
+    KEPT.extend([session, session.declare_subscriber("price", reply)])
     threading.Event().wait()
 
 
 def mqtt_client(name: str, subscribe: str, qos: int, heard: Callable[[bytes], None]) -> Any:
+    """A client of the broker's, which keeps its session."""
     from paho.mqtt import client as paho
 
     client = paho.Client(paho.CallbackAPIVersion.VERSION2, client_id=name, clean_session=False)
@@ -121,6 +133,7 @@ def mqtt_client(name: str, subscribe: str, qos: int, heard: Callable[[bytes], No
 
 
 def mqtt_hub(answer: Answer, qos: int) -> Callable[[bytes], None]:
+    """By MQTT, the broker at the hub: how the hub tells all."""
     conf = Path(tempfile.mkdtemp()) / "mosquitto.conf"
     conf.write_text("listener 1883\nallow_anonymous true\nmax_inflight_messages 100\n")
     subprocess.Popen(["mosquitto", "-c", str(conf)], stderr=subprocess.DEVNULL)
@@ -129,6 +142,8 @@ def mqtt_hub(answer: Answer, qos: int) -> Callable[[bytes], None]:
 
 
 def mqtt_member(own: int, qos: int) -> None:
+    """By MQTT: a member, for ever."""
+
     def reply(message: bytes) -> None:
         client.publish("answer", pack(unpack(message)[0], own, message), qos)
 
@@ -137,6 +152,7 @@ def mqtt_member(own: int, qos: int) -> None:
 
 
 def coap_hub(answer: Answer, members: int) -> Callable[[bytes], None]:
+    """By CoAP, confirmable, a request to each: how the hub tells all."""
     import aiocoap
 
     loop = asyncio.new_event_loop()
@@ -162,6 +178,7 @@ def coap_hub(answer: Answer, members: int) -> Callable[[bytes], None]:
 
 
 def coap_member(own: int) -> None:
+    """By CoAP: a member, for ever."""
     import aiocoap
     from aiocoap import resource
 
@@ -181,6 +198,7 @@ def coap_member(own: int) -> None:
 
 
 def dds_ends(write: str, read: str) -> tuple[Any, Any, Any]:
+    """The type that goes, a writer and a reader, both reliable."""
     from cyclonedds.core import Policy, Qos
     from cyclonedds.domain import DomainParticipant
     from cyclonedds.pub import DataWriter
@@ -202,6 +220,7 @@ def dds_ends(write: str, read: str) -> tuple[Any, Any, Any]:
 
 
 def dds_hear(reader: Any, heard: Callable[[bytes], None]) -> None:
+    """Looks for what has come, for ever."""
     while True:
         for note in reader.take(N=64):
             if getattr(note, "data", None):
@@ -210,6 +229,7 @@ def dds_hear(reader: Any, heard: Callable[[bytes], None]) -> None:
 
 
 def dds_hub(answer: Answer) -> Callable[[bytes], None]:
+    """By DDS: how the hub tells all."""
     note, out, came = dds_ends("price", "answer")
     target = lambda: dds_hear(came, lambda message: answer(*unpack(message)))  # noqa: E731
     threading.Thread(target=target, daemon=True).start()
@@ -217,6 +237,7 @@ def dds_hub(answer: Answer) -> Callable[[bytes], None]:
 
 
 def dds_member(own: int) -> None:
+    """By DDS: a member, for ever."""
     note, out, came = dds_ends("answer", "price")
 
     def reply(message: bytes) -> None:
@@ -225,7 +246,8 @@ def dds_member(own: int) -> None:
     dds_hear(came, reply)
 
 
-def hub(protocol: str, members: int, payload: bytes) -> None:
+def hub(protocol: str, members: int, payload: bytes, messages: int) -> None:
+    """Tells all, again and again, and says what came of it."""
     began = time.monotonic()
     tally = Tally(members)
     sends = {
@@ -236,7 +258,7 @@ def hub(protocol: str, members: int, payload: bytes) -> None:
         "dds": lambda: dds_hub(tally.answer),
     }
     send = sends[protocol]()
-    for number in range(MESSAGES):
+    for number in range(messages):
         due = began + SETTLE + number * EVERY
         time.sleep(max(0.0, due - time.monotonic()))
         with tally.lock:
@@ -248,6 +270,7 @@ def hub(protocol: str, members: int, payload: bytes) -> None:
 
 
 def member(protocol: str) -> None:
+    """Answers, for ever."""
     own = int(os.environ["THINGBED_NODE"].rsplit("-", 1)[-1])
     serve = {
         "zenoh": lambda: zenoh_member(own),
@@ -261,6 +284,7 @@ def member(protocol: str) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "hub":
-        hub(sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]).read_bytes())
+        count = int(sys.argv[5]) if len(sys.argv) > 5 else 150
+        hub(sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]).read_bytes(), count)
     else:
         member(sys.argv[2])

@@ -9,4 +9,6 @@ from cyclonedds.idl.types import sequence, uint8
 
 @dataclass
 class Note(IdlStruct, typename="Note"):
+    """Some bytes."""
+
     data: sequence[uint8]

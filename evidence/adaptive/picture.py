@@ -31,6 +31,7 @@ Place = dict[str, float]
 
 
 def cost(figures: dict[str, object]) -> float:
+    """What a model costs, in ms."""
     delay = figures["delay_ms"]
     assert isinstance(delay, dict)
     delivery = float(str(figures["delivery"]))
@@ -53,6 +54,7 @@ def read(path: Path) -> dict[tuple[float, ...], dict[str, float]]:
 
 
 def main() -> None:
+    """Reads a map and draws it."""
     source, target = Path(sys.argv[1]), Path(sys.argv[2])
     places = read(source)
     losses = sorted({key[:2] for key in places}, key=lambda loss: (loss[1], loss[0]))

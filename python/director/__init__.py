@@ -194,6 +194,7 @@ class Request:
         _c().director_reply(request, answer, len(answer))
 
     def __del__(self) -> None:
+        """What was not answered is given back."""
         if self._request is not None and _library is not None:
             _library.director_request_free(self._request)
 
@@ -223,6 +224,7 @@ class Listener(_Handle):
         return Request(int(request)) if request else None
 
     async def __aiter__(self) -> AsyncIterator[Request]:
+        """All messages, one after another."""
         while self._handle is not None:
             request = await self.next(0.25)
             if request is not None:

@@ -181,9 +181,17 @@ fn neighbour(socket: &OwnedFd, name: &str, address: Ipv4Addr, mac: [u8; 6]) -> S
             *to = from as libc::c_char;
         }
         let result = libc::ioctl(socket.as_raw_fd(), libc::SIOCSARP, &raw const entry);
-        Errno::result(result)
-            .map(drop)
-            .map_err(|errno| Failure::of(format!("add the neighbour {address}"), errno))
+        Errno::result(result).map(drop).map_err(|errno| {
+            // The table is one for all namespaces.
+            let full = match errno {
+                Errno::ENOBUFS => {
+                    " to the kernel's table, which all labs on this machine share and which is \
+                     full (raise net.ipv4.neigh.default.gc_thresh3, or run fewer labs at once)"
+                }
+                _ => "",
+            };
+            Failure::of(format!("add the neighbour {address}{full}"), errno)
+        })
     }
 }
 

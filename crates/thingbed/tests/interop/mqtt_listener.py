@@ -10,6 +10,7 @@ client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
 
 
 def heard(_client: mqtt.Client, _user: Any, message: mqtt.MQTTMessage) -> None:
+    """Writes down how long a message is."""
     with open(log, "a", encoding="ascii") as file:
         print(len(message.payload), file=file)
 
