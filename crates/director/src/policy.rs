@@ -5,7 +5,7 @@ use crate::analytic;
 use crate::conditions::Conditions;
 use crate::map::{Figures, PerformanceMap, Quantiles};
 use crate::model::{ModelId, Models};
-use crate::properties::TransportProperties;
+use crate::properties::{Preference, TransportProperties};
 use crate::targets::{Pattern, QosTargets};
 use std::fmt;
 
@@ -121,6 +121,8 @@ pub struct Policy {
     at: Option<Conditions>,
     /// Whether multicast gets through to nobody.
     no_multicast: bool,
+    /// Whether only what sends again will do for now.
+    rescue: bool,
     /// What all members have.
     had: Models,
     /// The logarithm of what is seen over what the map says, of the delay, whatever the model.
@@ -168,10 +170,17 @@ impl Policy {
             challenger: None,
             at: None,
             no_multicast: false,
+            rescue: false,
             had: Models::ALL,
             common: 0.0,
             decided_at: 0,
         }
+    }
+
+    /// Something is lacking that a model which sends nothing again will never bring: the next
+    /// decision is for one that does, unless that is not wished for.
+    pub fn rescue(&mut self) {
+        self.rescue = !matches!(self.asked.reliability, Preference::Avoid | Preference::Prohibit);
     }
 
     /// What all members have: other models are out. Whether the one in use is in.
@@ -280,6 +289,7 @@ impl Policy {
             .iter()
             .filter_map(|candidate| Some((candidate.model, self.cost(candidate, here)?)))
             .min_by(|a, b| a.1.total_cmp(&b.1));
+        self.rescue = false;
         let Some((model, cost)) = best else {
             self.challenger = None;
             return Decision {
@@ -358,7 +368,8 @@ impl Policy {
     /// does not know it.
     fn cost(&self, candidate: &Candidate, here: &Conditions) -> Option<f64> {
         let unheard = self.no_multicast && candidate.model.features().multicast;
-        if unheard || !self.had.has(candidate.model) {
+        let loses = self.rescue && !candidate.model.features().reliable;
+        if unheard || loses || !self.had.has(candidate.model) {
             return None;
         }
         let (figures, distance) = candidate.predicted.as_ref()?;

@@ -105,7 +105,8 @@ pub(crate) fn check<'a>(
 ) -> Result<(), String> {
     let mut known: Vec<String> = MESSAGES.iter().map(|name| format!("messages.{name}")).collect();
     for delay in DELAYS {
-        known.extend(DELAY.iter().map(|name| format!("messages.{delay}.{name}")));
+        let names = DELAY.iter().chain(&["p90"]);
+        known.extend(names.map(|name| format!("messages.{delay}.{name}")));
     }
     known.extend(LINKS.iter().map(|name| format!("links.{name}")));
     for role in ROLES {

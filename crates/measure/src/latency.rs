@@ -19,6 +19,9 @@ pub struct Summary {
     pub mean: f64,
     /// Median.
     pub p50: f64,
+    /// 90th percentile.
+    #[serde(default)]
+    pub p90: f64,
     /// 95th percentile.
     pub p95: f64,
     /// 99th percentile.
@@ -88,6 +91,7 @@ impl Latency {
         Some(Summary {
             mean: self.sum_ns as f64 / self.count() as f64 / unit_ns,
             p50: at(0.5),
+            p90: at(0.9),
             p95: at(0.95),
             p99: at(0.99),
             max: self.max_ns as f64 / unit_ns,
@@ -112,7 +116,8 @@ mod tests {
         let times: Latency = (1..=1000).map(|ms| ms * 1_000_000).collect();
         let summary = times.summary(1e6).unwrap();
         assert_eq!((summary.mean, summary.max), (500.5, 1000.0));
-        for (got, want) in [(summary.p50, 500.0), (summary.p95, 950.0), (summary.p99, 990.0)] {
+        let (p50, p90, p95, p99) = (summary.p50, summary.p90, summary.p95, summary.p99);
+        for (got, want) in [(p50, 500.0), (p90, 900.0), (p95, 950.0), (p99, 990.0)] {
             assert!((got / want - 1.0).abs() < 0.002, "{got} for {want}");
         }
     }

@@ -186,7 +186,7 @@ drain: 20 s
     assert_eq!(models, [director::ModelId::MulticastFec]);
     bed.write(
         "none.yaml",
-        "experiment: none\nnodes: {a: {}}\nworkloads: [{command: {on: a, run: [\"true\"]}}]\n",
+        "experiment: none\nduration: 1 s\nnodes: {a: {}}\nworkloads: [{command: {on: a, run: [\"true\"]}}]\n",
     );
     bed.thingbed(&["run", "none.yaml", "-q"]).ran(&[]);
     let folder = bed.sweep("none");

@@ -241,7 +241,9 @@ impl Hub {
                     self.stages.remove(&epoch);
                 }
                 Action::Send { message, model, epoch, members } => {
-                    let Some(outgoing) = self.messages.get(&message) else { continue };
+                    let patience = self.patience();
+                    let Some(outgoing) = self.messages.get_mut(&message) else { continue };
+                    outgoing.due = Some(now + patience);
                     let Some(stage) = self.stages.get_mut(&epoch) else { continue };
                     let sealed = envelope::seal_data(&self.root, epoch, message, &outgoing.bytes);
                     let load = Load {

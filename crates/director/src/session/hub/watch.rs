@@ -55,6 +55,10 @@ impl Hub {
             if model.features().reliable {
                 self.policy.observed((now - message.sent_at.min(now)) as f64 / 1e6);
             }
+            if !model.features().reliable && came < all {
+                self.policy.rescue();
+                self.urgent = true;
+            }
             self.policy.failed(came == 0.0);
             self.urgent |= came == 0.0;
         }
