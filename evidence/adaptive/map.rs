@@ -1,7 +1,8 @@
 //! The map that the library brings along: each model over a grid of networks and applications,
 //! in virtual time, over the medium's own models.
 
-use crate::trial::{Outcome, Setup, Trial};
+use crate::setup::Setup;
+use crate::trial::{Outcome, Trial};
 use director::{Conditions, Figures, ModelId, Nanos, PerformanceMap, Point, Quantiles};
 use std::path::Path;
 use std::sync::Arc;

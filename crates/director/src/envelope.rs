@@ -127,22 +127,12 @@ impl Invitation {
     /// Sealed for whoever has the key: `invites` is the root of session 0, since members do
     /// not know the session yet, and `draw` a number drawn at random.
     pub fn seal(&self, invites: &Root, draw: u64) -> Vec<u8> {
-        let keys = invites.keys(Scope::new(Use::Control, 0, Party::Hub));
-        let mut bytes = vec![ASK];
-        bytes.extend_from_slice(&draw.to_be_bytes());
-        bytes.extend(keys.seal(draw, &self.encode()));
-        bytes
+        seal_drawn(ASK, (invites, Party::Hub), draw, &self.encode())
     }
 
     /// The invitation in an envelope, if it is one and is genuine.
     pub fn open(invites: &Root, bytes: &[u8]) -> Option<Self> {
-        let (kind, mut rest) = bytes.split_first()?;
-        if *kind != ASK {
-            return None;
-        }
-        let draw = u64::from_be_bytes(take(&mut rest)?);
-        let keys = invites.keys(Scope::new(Use::Control, 0, Party::Hub));
-        Self::decode(&keys.open(draw, rest)?)
+        Self::decode(&open_drawn(ASK, (invites, Party::Hub), bytes)?)
     }
 }
 
@@ -152,50 +142,49 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     Some(*first)
 }
 
+/// What is said outside of epochs and messages, sealed under a number drawn at random.
+fn seal_drawn(kind: u8, (root, from): (&Root, Party), draw: u64, body: &[u8]) -> Vec<u8> {
+    let keys = root.keys(Scope::new(Use::Control, 0, from));
+    let mut bytes = vec![kind];
+    bytes.extend_from_slice(&draw.to_be_bytes());
+    bytes.extend(keys.seal(draw, body));
+    bytes
+}
+
+fn open_drawn(kind: u8, (root, from): (&Root, Party), bytes: &[u8]) -> Option<Vec<u8>> {
+    let (first, mut rest) = bytes.split_first()?;
+    if *first != kind {
+        return None;
+    }
+    let draw = u64::from_be_bytes(take(&mut rest)?);
+    root.keys(Scope::new(Use::Control, 0, from)).open(draw, rest)
+}
+
+/// Whoever has no number yet: no member has this one.
+const NEWCOMER: Party = Party::Member(u16::MAX);
+
 /// That somebody with the key is here and asks to be invited, to a later session than
 /// `known` (0 if it knows none); `draw` is a number drawn at random.
 pub fn seal_hello(invites: &Root, draw: u64, known: u64) -> Vec<u8> {
-    let mut bytes = vec![HELLO];
-    bytes.extend_from_slice(&draw.to_be_bytes());
-    bytes.extend(hello_keys(invites).seal(draw, &known.to_be_bytes()));
-    bytes
+    seal_drawn(HELLO, (invites, NEWCOMER), draw, &known.to_be_bytes())
 }
 
 /// The session that somebody with the key knows who asks to be invited.
 pub fn open_hello(invites: &Root, bytes: &[u8]) -> Option<u64> {
-    let (kind, mut rest) = bytes.split_first()?;
-    if *kind != HELLO {
-        return None;
-    }
-    let draw = u64::from_be_bytes(take(&mut rest)?);
-    let known = hello_keys(invites).open(draw, rest)?;
+    let known = open_drawn(HELLO, (invites, NEWCOMER), bytes)?;
     Some(u64::from_be_bytes(known.try_into().ok()?))
-}
-
-fn hello_keys(invites: &Root) -> crate::keys::Keys {
-    // Nobody has this number: the key is of those who have none yet.
-    invites.keys(Scope::new(Use::Control, 0, Party::Member(u16::MAX)))
 }
 
 /// Asks a member by multicast whether that gets through to it; `draw` is a number drawn at
 /// random.
 pub fn seal_probe(root: &Root, draw: u64, member: u16) -> Vec<u8> {
-    let keys = root.keys(Scope::new(Use::Control, 0, Party::Hub));
-    let mut bytes = vec![PROBE];
-    bytes.extend_from_slice(&draw.to_be_bytes());
-    bytes.extend(keys.seal(draw, &member.to_be_bytes()));
-    bytes
+    seal_drawn(PROBE, (root, Party::Hub), draw, &member.to_be_bytes())
 }
 
 /// Which member a probe is for, if it is one and of this session.
 pub fn open_probe(root: &Root, bytes: &[u8]) -> Option<u16> {
-    let (kind, mut rest) = bytes.split_first()?;
-    if *kind != PROBE {
-        return None;
-    }
-    let draw = u64::from_be_bytes(take(&mut rest)?);
-    let keys = root.keys(Scope::new(Use::Control, 0, Party::Hub));
-    Some(u16::from_be_bytes(keys.open(draw, rest)?.try_into().ok()?))
+    let member = open_drawn(PROBE, (root, Party::Hub), bytes)?;
+    Some(u16::from_be_bytes(member.try_into().ok()?))
 }
 
 /// Bytes that an envelope of the hub's adds to a message, with keys.

@@ -27,8 +27,6 @@ pub struct Estimate {
     pub rtt_ns: Option<Nanos>,
     /// What nine tenths of the round trips do not exceed.
     pub rtt_p90_ns: Option<Nanos>,
-    /// Bytes that arrive a second while sending is not held back; nothing while none did.
-    pub rate_bit_s: Option<f64>,
     /// How many frames this rests on, the older ones by part.
     pub weight: f64,
 }
@@ -48,7 +46,8 @@ const RUN: usize = 8;
 ///
 /// Loss is an exponentially weighted share with the interval of Wilson (1927) for the
 /// weight that it rests on; bursts are the mean run of losses, as in the model of Gilbert;
-/// round trips are the last 64.
+/// round trips are the last 64. How densely datagrams came is told apart: what that says of
+/// the network depends on how they were sent.
 #[derive(Debug, Clone, Default)]
 pub struct Estimator {
     lost: f64,
@@ -59,7 +58,8 @@ pub struct Estimator {
     last_lost: bool,
     trips: Vec<Nanos>,
     next_trip: usize,
-    rate: Option<f64>,
+    /// Of those the median, and what nine tenths do not exceed: asked for more often than told.
+    rtt: Option<(Nanos, Nanos)>,
     /// When the last datagrams came, and their bytes.
     arrivals: VecDeque<(Nanos, usize)>,
     densest: Option<f64>,
@@ -107,20 +107,10 @@ impl Estimator {
             self.trips[self.next_trip] = ns;
         }
         self.next_trip = (self.next_trip + 1) % TRIPS;
-    }
-
-    /// `bytes` in all have arrived by `now`, of a train that was sent faster than the
-    /// network passes it on; a train of less than two frames tells nothing.
-    pub fn train(&mut self, began: Nanos, now: Nanos, bytes: u64) {
-        if now <= began || bytes == 0 {
-            return;
-        }
-        let seen = bytes as f64 * 8e9 / (now - began) as f64;
-        // What is seen is at most what there is, but for chance: up at once, down slowly.
-        self.rate = Some(match self.rate {
-            Some(rate) if seen < rate => 0.875 * rate + 0.125 * seen,
-            _ => seen,
-        });
+        let mut trips = self.trips.clone();
+        trips.sort_unstable();
+        let at = |share: f64| trips.get((share * trips.len() as f64) as usize).copied();
+        self.rtt = at(0.5).zip(at(0.9));
     }
 
     /// A datagram that has so many bytes on the wire has come.
@@ -150,31 +140,26 @@ impl Estimator {
 
     /// What is known now.
     pub fn estimate(&self) -> Estimate {
-        let mut trips = self.trips.clone();
-        trips.sort_unstable();
-        let at = |share: f64| {
-            let place = (share * trips.len() as f64) as usize;
-            trips.get(place.min(trips.len().saturating_sub(1))).copied()
-        };
         Estimate {
             loss: wilson(self.lost, self.weight),
-            burst: if self.runs > 0.0 { (self.in_runs / self.runs).max(1.0) } else { 1.0 },
-            rtt_ns: at(0.5),
-            rtt_p90_ns: at(0.9),
-            rate_bit_s: self.rate,
+            burst: self.burst(),
+            rtt_ns: self.rtt.map(|(median, _)| median),
+            rtt_p90_ns: self.rtt.map(|(_, late)| late),
             weight: self.weight,
         }
     }
 
+    fn burst(&self) -> f64 {
+        if self.runs > 0.0 { (self.in_runs / self.runs).max(1.0) } else { 1.0 }
+    }
+
     /// `known`, with what has been seen in place of what was assumed.
     pub fn conditions(&self, known: Conditions) -> Conditions {
-        let seen = self.estimate();
         Conditions {
             // Little seen moves little.
             loss: (known.loss * ASSUMED + self.lost) / (ASSUMED + self.weight),
-            burst: seen.burst,
-            rtt_ns: seen.rtt_ns.unwrap_or(known.rtt_ns),
-            rate_bit_s: seen.rate_bit_s.unwrap_or(known.rate_bit_s),
+            burst: self.burst(),
+            rtt_ns: self.rtt.map_or(known.rtt_ns, |(median, _)| median),
             ..known
         }
     }
@@ -271,8 +256,6 @@ mod tests {
         assert!(estimator.conditions(known).loss < 0.02);
         assert_eq!(estimator.conditions(known).rtt_ns, known.rtt_ns);
         estimator.round_trip(5_000_000);
-        estimator.train(0, 1_000_000, 125);
-        let seen = estimator.conditions(known);
-        assert_eq!((seen.rtt_ns, seen.rate_bit_s), (5_000_000, 1e6));
+        assert_eq!(estimator.conditions(known).rtt_ns, 5_000_000);
     }
 }

@@ -380,15 +380,14 @@ impl Policy {
         }
         let unsure = (self.common + candidate.own + CAUTION * distance).exp();
         let Quantiles { p50, p90, p99 } = figures.delay_ms;
-        let p99 = p99 * unsure;
         // Close to the mean, with more weight on what is slow. What does not arrive is as bad
         // as if all came later by that share.
-        let mut cost = (p50 + p90 + p99 / unsure) / 3.0 * unsure / figures.delivery.max(1e-3);
+        let mut cost = unsure * (p50 + p90 + p99) / 3.0 / figures.delivery.max(1e-3);
         if let Some(ratio) = self.targets.delivery_ratio {
             cost *= 1.0 + SHORTFALL * (ratio - figures.delivery).max(0.0);
         }
         if let Some(deadline) = self.targets.deadline_ns {
-            let late = p99 / (deadline as f64 / 1e6).max(1e-6);
+            let late = unsure * p99 / (deadline as f64 / 1e6).max(1e-6);
             cost *= 1.0 + LATE * (late - 1.0).max(0.0);
         }
         for (had, budget) in

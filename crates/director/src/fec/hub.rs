@@ -224,9 +224,7 @@ impl FecHub {
         if let Some(Awaited { answer: Some(answer), greatest, served, .. }) =
             sending.awaited.remove(&member)
         {
-            sending.reached |= !served;
-            let nobody = !sending.reached;
-            self.has(message, served, nobody);
+            self.has(message, served);
             let came = answer.had() as u32;
             self.seen.push((came, (u32::from(greatest) + 1).saturating_sub(came)));
         }
@@ -234,10 +232,12 @@ impl FecHub {
         self.events.push(HubEvent::Answered { message, member, bytes: whole });
     }
 
-    /// A member has a message, `alone` or by multicast, by which `nobody` has it.
-    fn has(&mut self, message: MessageId, alone: bool, nobody: bool) {
+    /// A member has a message: since it went to it `alone`, or by multicast.
+    fn has(&mut self, message: MessageId, alone: bool) {
+        let Some(sending) = self.sending.get_mut(&message) else { return };
+        sending.reached |= !alone;
         self.unreached = if alone { self.unreached + 1 } else { 0 };
-        if nobody && self.unreached >= UNREACHED {
+        if !sending.reached && self.unreached >= UNREACHED {
             self.unreached = 0;
             self.events.push(HubEvent::Unreached { message });
         }
@@ -267,9 +267,7 @@ impl FecHub {
             if !awaited.served {
                 self.deaf.remove(&member);
             }
-            sending.reached |= !awaited.served;
-            let nobody = !sending.reached;
-            self.has(message, awaited.served, nobody);
+            self.has(message, awaited.served);
             let member = MemberId::from(member);
             self.events.push(HubEvent::Acknowledged { message, member });
         }

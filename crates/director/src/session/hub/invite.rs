@@ -14,7 +14,7 @@ impl Hub {
             return;
         }
         let (_, epoch) = self.switch.current();
-        self.invite_at = now + patience(&self.conditions(), self.members);
+        self.invite_at = now + asking_time(&self.conditions(), self.members);
         self.control.extend(self.absent.iter().map(|member| (*member, epoch)));
     }
 
@@ -60,14 +60,16 @@ impl Hub {
     /// A member says which models it has: it may be of another version than the hub, or built
     /// with fewer.
     pub(super) fn member_has(&mut self, member: MemberId, models: Models) {
-        self.have.insert(member, models);
+        if self.have.insert(member, models) == Some(models) {
+            return;
+        }
         let all = self.have.values().fold(Models::ALL, |all, own| all.and(*own));
         self.urgent |= !self.policy.members_have(all);
     }
 }
 
 /// How long an answer to an invitation is waited for: all have to be asked and to answer.
-pub(super) fn patience(here: &Conditions, members: u16) -> Nanos {
+pub(super) fn asking_time(here: &Conditions, members: u16) -> Nanos {
     let each = 2.0 * 120.0 * 8e9 / here.rate_bit_s;
     4 * here.rtt_ns + (1.5 * f64::from(members) * each) as Nanos + 20_000_000
 }

@@ -3,7 +3,7 @@
 mod invite;
 mod watch;
 
-use self::invite::patience;
+use self::invite::asking_time;
 use super::reach::Reach;
 use super::{Config, Event, Explanation, SessionError};
 use crate::Nanos;
@@ -109,7 +109,7 @@ impl Hub {
         let first = policy.begin(&assumed, &map);
         let all = 0..u32::from(count);
         let mut hub = Self {
-            switch: Switch::new(first, all.clone(), patience(&assumed, count)),
+            switch: Switch::new(first, all.clone(), asking_time(&assumed, count)),
             stages: BTreeMap::new(),
             root,
             invites,
@@ -219,8 +219,8 @@ impl Hub {
             self.sent_at.pop_front();
         }
         let until = self.config.targets.deadline_ns.map(|deadline| now + deadline);
-        let (bytes, due) = (bytes.to_vec(), Some(now + self.patience()));
-        let outgoing = Outgoing { bytes, to: to.len(), sent_at: now, due, until };
+        let bytes = bytes.to_vec();
+        let outgoing = Outgoing { bytes, to: to.len(), sent_at: now, due: None, until };
         self.messages.insert(number, outgoing);
         self.forget_oldest();
         let actions = self.switch.send_to(number, to);
@@ -233,6 +233,7 @@ impl Hub {
     }
 
     fn perform(&mut self, actions: Vec<Action>, now: Nanos) -> Result<(), SessionError> {
+        let due = now + self.patience();
         for action in actions {
             match action {
                 Action::Prepare { model, epoch } => self.open(model, epoch),
@@ -241,9 +242,8 @@ impl Hub {
                     self.stages.remove(&epoch);
                 }
                 Action::Send { message, model, epoch, members } => {
-                    let patience = self.patience();
                     let Some(outgoing) = self.messages.get_mut(&message) else { continue };
-                    outgoing.due = Some(now + patience);
+                    outgoing.due = Some(due);
                     let Some(stage) = self.stages.get_mut(&epoch) else { continue };
                     let sealed = envelope::seal_data(&self.root, epoch, message, &outgoing.bytes);
                     let load = Load {

@@ -28,7 +28,7 @@ impl Hub {
     /// Messages that should be over by now: the model in use fails, and where nobody
     /// acknowledges frames it is from this that loss is known.
     pub(super) fn look_for_late(&mut self, now: Nanos) {
-        let model = self.policy.current();
+        let reliable = self.policy.current().features().reliable;
         let frames = self.payload.div_ceil(self.config.datagram().max(1)).max(1) as f64;
         let ways = if self.config.pattern.is_answered() { 2.0 } else { 1.0 };
         let patience = self.patience();
@@ -38,7 +38,7 @@ impl Hub {
             }
             let since = message.sent_at.max(self.resumed_at);
             let silent = self.heard_at < message.sent_at || now < since + patience;
-            if silent && model.features().reliable {
+            if silent && reliable {
                 // Nothing comes from anybody, or it has only just begun to come again: that is
                 // no model's fault, and no other helps.
                 message.due = Some((now + patience / 4).max(since + patience));
@@ -46,18 +46,19 @@ impl Hub {
             }
             let all = message.to.max(1) as f64;
             let came = all - self.switch.lacking(*number) as f64;
-            if !model.features().reliable && since == message.sent_at {
-                // Of the frames of what did not come one was lost, at any place among them.
-                let (each, lost) = (frames * ways, all - came);
-                let there = came * each + lost * (each - 1.0) / 2.0;
-                self.estimator.frames(there.round() as u32, lost as u32);
-            }
-            if model.features().reliable {
+            if reliable {
                 self.policy.observed((now - message.sent_at.min(now)) as f64 / 1e6);
-            }
-            if !model.features().reliable && came < all {
-                self.policy.rescue();
-                self.urgent = true;
+            } else {
+                if since == message.sent_at {
+                    // Of the frames of what did not come one was lost, at any place among them.
+                    let (each, lost) = (frames * ways, all - came);
+                    let there = came * each + lost * (each - 1.0) / 2.0;
+                    self.estimator.frames(there.round() as u32, lost as u32);
+                }
+                if came < all {
+                    self.policy.rescue();
+                    self.urgent = true;
+                }
             }
             self.policy.failed(came == 0.0);
             self.urgent |= came == 0.0;
@@ -74,8 +75,8 @@ impl Hub {
         }
     }
 
-    /// From how densely answers came that were spread by their rate: what the channel carries. Where few
-    /// answer, or by other models, it tells nothing.
+    /// From how densely answers came that were spread by their rate: what the channel carries.
+    /// Where few answer, or by other models, it tells nothing.
     pub(super) fn look_at_rate(&mut self) {
         let model = self.policy.current();
         // Where frames are sent again, it is by the round trip that they come.

@@ -1,0 +1,149 @@
+//! What a run in virtual time is of: a network, who is on it, and a session.
+
+use crate::wire::{HEADERS, Link};
+use director::session::{Config, Security};
+use director::{Conditions, ModelId, Nanos, Pattern};
+use experiment::{Interaction, Plan, Workload};
+use medium::{Endpoint, GilbertElliott, Impairment, SegmentSpec};
+use units::{Rate, Ratio, Span};
+
+const KEY: &[u8] = b"a key that both ends have";
+
+/// What a model of the file holds the director to: nothing, or one model. None for models
+/// that are not the director's.
+pub fn models(interaction: &Interaction) -> Option<Vec<ModelId>> {
+    match interaction.down.text() {
+        "director" => Some(Vec::new()),
+        text => {
+            let name = text.strip_prefix("director/")?;
+            Some(ModelId::ALL.into_iter().filter(|model| model.name() == name).collect())
+        }
+    }
+}
+
+/// The plan's interaction.
+pub fn interaction(plan: &Plan) -> Option<&Interaction> {
+    plan.workloads.iter().find_map(|workload| match workload {
+        Workload::Interaction(interaction) => Some(interaction),
+        _ => None,
+    })
+}
+
+/// An end of the network: its place on the segment, its address, and its interface's.
+#[derive(Debug, Clone, Copy)]
+pub struct End {
+    /// Where it is on the segment.
+    pub place: usize,
+    /// Its addresses.
+    pub link: Link,
+}
+
+/// What a run is of.
+pub struct Setup {
+    /// The network.
+    pub segment: SegmentSpec,
+    /// The session.
+    pub config: Config,
+    /// The hub, and the members.
+    pub ends: Vec<End>,
+    /// Bytes of a packet at most.
+    pub mtu: usize,
+    /// From one message to the next.
+    pub every: Nanos,
+    /// How many there are.
+    pub messages: u64,
+    /// Bytes of each.
+    pub payload: usize,
+    /// What chance decides comes from this.
+    pub seed: u64,
+}
+
+/// As the workload has it in nodes.
+fn config(assumed: Conditions, models: Vec<ModelId>) -> Config {
+    let mut config = Config::new(Pattern::PublishCollect, Security::Key(KEY.to_vec()));
+    config.assumed = assumed;
+    config.targets.delivery_ratio = Some(0.999);
+    config.below = HEADERS;
+    config.models = models;
+    config
+}
+
+impl Setup {
+    /// A run of `plan` on these models.
+    pub fn of(plan: &Plan, models: Vec<ModelId>) -> Self {
+        let interaction = interaction(plan).expect("an experiment with an interaction");
+        let place = plan.networks.iter().position(|n| n.name == interaction.network);
+        let place = place.expect("the interaction's network");
+        let mut segments = runner::segments(plan).expect("an experiment without images");
+        let own = |name: &String| {
+            let link = |node: &experiment::PlannedNode| {
+                node.links.iter().find(|link| link.network == interaction.network).cloned()
+            };
+            let mut on = plan.nodes.iter().filter_map(|node| Some((node, link(node)?))).enumerate();
+            let (place, (_, link)) = on.find(|(_, (node, _))| node.name == *name)?;
+            Some(End { place, link: (link.address, link.mac.0) })
+        };
+        let names = std::iter::once(&interaction.source).chain(&interaction.sinks);
+        let mtu = plan.networks[place].mtu.get();
+        let assumed = Conditions {
+            loss: interaction.assume_loss.map_or(0.0, units::Ratio::fraction),
+            rtt_ns: interaction.assume_round_trip.map_or(20_000_000, units::Span::as_ns),
+            rate_bit_s: interaction.multicast_rate.bit_s() as f64,
+            mtu: mtu as f64,
+            group: interaction.sinks.len() as f64,
+            payload: interaction.payload_bytes as f64,
+            messages_s: 1e9 / interaction.every.as_ns().max(1) as f64,
+            ..Conditions::default()
+        };
+        Self {
+            segment: segments.swap_remove(place),
+            config: config(assumed, models),
+            ends: names.map(|name| own(name).expect("a node on the network")).collect(),
+            mtu: mtu as usize,
+            every: interaction.every.as_ns(),
+            messages: interaction.messages,
+            payload: interaction.payload_bytes as usize,
+            seed: plan.weather(),
+        }
+    }
+
+    /// A run of `messages` messages on one model, over a network that is like `here` and known
+    /// to be: the hub's link has the rate, the members' links delay and lose.
+    pub fn at(here: &Conditions, model: ModelId, messages: u64, seed: u64) -> Self {
+        let mut member = Impairment { delay: Span::from_ns(here.rtt_ns / 2), ..Default::default() };
+        if here.burst > 1.0 && here.loss > 0.0 {
+            let r = 1.0 / here.burst;
+            let p = here.loss * r / (1.0 - here.loss);
+            let share = |value| Ratio::from_fraction(value).unwrap_or_default();
+            member.gilbert_elliott = Some(GilbertElliott {
+                p: share(p),
+                r: share(r),
+                loss_bad: share(1.0),
+                loss_good: share(0.0),
+            });
+        } else {
+            member.loss = Ratio::from_fraction(here.loss).unwrap_or_default();
+        }
+        let rate = Rate::from_bit_s(here.rate_bit_s as u64);
+        let hub = Impairment { rate, ..Default::default() };
+        let ways =
+            |of: &Impairment| Endpoint { up: of.clone(), down: of.clone(), ..Endpoint::default() };
+        let count = here.group as usize;
+        let mut endpoints = vec![ways(&hub)];
+        endpoints.extend(std::iter::repeat_n(ways(&member), count));
+        let end = |place: usize| {
+            let [high, low] = (place as u16 + 1).to_be_bytes();
+            End { place, link: ([10, 0, high, low].into(), [2, 0, 10, 0, high, low]) }
+        };
+        Self {
+            segment: SegmentSpec { endpoints, ..SegmentSpec::switch(seed) },
+            config: config(*here, vec![model]),
+            ends: (0..=count).map(end).collect(),
+            mtu: here.mtu as usize,
+            every: (1e9 / here.messages_s) as Nanos,
+            messages,
+            payload: here.payload as usize,
+            seed,
+        }
+    }
+}
