@@ -4,7 +4,7 @@
 
 use crate::setup::{End, Setup};
 use crate::wire::{Came, HEADERS, Wire, group_link, report};
-use director::carrier::{To, is_multicast};
+use director::carrier::To;
 use director::session::{Event, Hub, Member, MemberEvent};
 use director::{ModelId, Nanos, PerformanceMap};
 use medium::Segment;
@@ -173,7 +173,8 @@ impl Trial {
             Some(member) => {
                 self.members[member].receive(&datagram, now);
                 // Multicast that came to it alone: it joins again, as `director::io` does.
-                let alone = !came.is_multicast() && is_multicast(&datagram);
+                let alone =
+                    !came.is_multicast() && self.members[member].misses_multicast(&datagram);
                 if alone && now >= self.joined_at[member] + JOIN_EVERY {
                     self.join(member, now);
                 }

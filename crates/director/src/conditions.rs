@@ -42,6 +42,8 @@ impl Default for Conditions {
 
 /// Loss is told apart from none by this much, so that its logarithm is one.
 const LEAST_LOSS: f64 = 1e-3;
+/// With this share of loss the length of its runs counts half.
+const BURSTS: f64 = 0.01;
 
 impl Conditions {
     /// Its place in a space in which a step of 1 is about a doubling, by which near points
@@ -51,7 +53,8 @@ impl Conditions {
         [
             // Loss counts by its odds, since 50 % and 60 % are far apart to a protocol.
             log((self.loss + LEAST_LOSS) / (1.0 - self.loss).max(LEAST_LOSS)),
-            log(self.burst.max(1.0)),
+            // And in how long runs, the more there is of it.
+            log(self.burst.max(1.0)) * self.loss / (self.loss + BURSTS),
             log(self.rtt_ns as f64 / 1e6 + 0.1),
             log(self.rate_bit_s),
             log(self.mtu),

@@ -58,8 +58,8 @@ pub struct Estimator {
     last_lost: bool,
     trips: Vec<Nanos>,
     next_trip: usize,
-    /// Of those the median, and what nine tenths do not exceed: asked for more often than told.
-    rtt: Option<(Nanos, Nanos)>,
+    /// What a tenth, half and nine tenths of those do not exceed: asked for more often than told.
+    rtt: Option<[Nanos; 3]>,
     /// When the last datagrams came, and their bytes.
     arrivals: VecDeque<(Nanos, usize)>,
     densest: Option<f64>,
@@ -109,8 +109,7 @@ impl Estimator {
         self.next_trip = (self.next_trip + 1) % TRIPS;
         let mut trips = self.trips.clone();
         trips.sort_unstable();
-        let at = |share: f64| trips.get((share * trips.len() as f64) as usize).copied();
-        self.rtt = at(0.5).zip(at(0.9));
+        self.rtt = Some([0.1, 0.5, 0.9].map(|share| trips[(share * trips.len() as f64) as usize]));
     }
 
     /// A datagram that has so many bytes on the wire has come.
@@ -141,10 +140,10 @@ impl Estimator {
     /// What is known now.
     pub fn estimate(&self) -> Estimate {
         Estimate {
-            loss: wilson(self.lost, self.weight),
+            loss: wilson(self.lost, self.weight, Z),
             burst: self.burst(),
-            rtt_ns: self.rtt.map(|(median, _)| median),
-            rtt_p90_ns: self.rtt.map(|(_, late)| late),
+            rtt_ns: self.rtt.map(|[_, median, _]| median),
+            rtt_p90_ns: self.rtt.map(|[.., late]| late),
             weight: self.weight,
         }
     }
@@ -153,28 +152,36 @@ impl Estimator {
         if self.runs > 0.0 { (self.in_runs / self.runs).max(1.0) } else { 1.0 }
     }
 
+    /// The share of frames that may be lost at worst, where so many were `assumed` to be: the
+    /// upper end of Wilson's interval of one standard deviation.
+    pub fn most_loss(&self, assumed: f64) -> f64 {
+        wilson(assumed * ASSUMED + self.lost, ASSUMED + self.weight, 1.0).high
+    }
+
     /// `known`, with what has been seen in place of what was assumed.
     pub fn conditions(&self, known: Conditions) -> Conditions {
         Conditions {
             // Little seen moves little.
             loss: (known.loss * ASSUMED + self.lost) / (ASSUMED + self.weight),
             burst: self.burst(),
-            rtt_ns: self.rtt.map_or(known.rtt_ns, |(median, _)| median),
+            // Without the waiting for others that is in most of them.
+            rtt_ns: self.rtt.map_or(known.rtt_ns, |[least, ..]| least),
             ..known
         }
     }
 }
 
-/// The interval of Wilson for `hits` of `of` tries, which need not be whole numbers.
-fn wilson(hits: f64, of: f64) -> Interval {
+/// The interval of Wilson for `hits` of `of` tries, which need not be whole numbers, `z` standard
+/// deviations to each side.
+fn wilson(hits: f64, of: f64, z: f64) -> Interval {
     if of <= 0.0 {
         return Interval { value: 0.0, low: 0.0, high: 1.0 };
     }
     let share = (hits / of).clamp(0.0, 1.0);
-    let squared = Z * Z;
+    let squared = z * z;
     let middle = (share + squared / (2.0 * of)) / (1.0 + squared / of);
     let half =
-        Z / (1.0 + squared / of) * (share * (1.0 - share) / of + squared / (4.0 * of * of)).sqrt();
+        z / (1.0 + squared / of) * (share * (1.0 - share) / of + squared / (4.0 * of * of)).sqrt();
     Interval { value: share, low: (middle - half).max(0.0), high: (middle + half).min(1.0) }
 }
 
@@ -196,11 +203,11 @@ mod tests {
     #[test]
     fn intervals_are_those_of_published_tables() {
         // 10 of 20: 0.2993 to 0.7007; 0 of 10: 0 to 0.2775.
-        let half = wilson(10.0, 20.0);
+        let half = wilson(10.0, 20.0, Z);
         assert!((half.low - 0.2993).abs() < 1e-3 && (half.high - 0.7007).abs() < 1e-3);
-        let none = wilson(0.0, 10.0);
+        let none = wilson(0.0, 10.0, Z);
         assert!(none.low == 0.0 && (none.high - 0.2775).abs() < 1e-3);
-        assert_eq!(wilson(0.0, 0.0).high, 1.0);
+        assert_eq!(wilson(0.0, 0.0, Z).high, 1.0);
     }
 
     #[test]
@@ -243,6 +250,27 @@ mod tests {
         let rate = estimator.densest(9).unwrap();
         assert!((rate / 250e3 - 1.0).abs() < 1e-9, "{rate}");
         assert_eq!(estimator.densest(0), None, "since the last time");
+    }
+
+    #[test]
+    fn a_round_trip_is_what_it_is_without_waiting() {
+        let mut estimator = Estimator::new();
+        // One of five comes at once, the others wait for each other.
+        (0..64).for_each(|n| estimator.round_trip(40_000_000 + (n % 5) * 10_000_000));
+        let known = Conditions::default();
+        assert_eq!(estimator.conditions(known).rtt_ns, 40_000_000);
+        let seen = estimator.estimate();
+        assert_eq!((seen.rtt_ns, seen.rtt_p90_ns), (Some(60_000_000), Some(80_000_000)));
+    }
+
+    #[test]
+    fn at_worst_more_is_lost_than_was_seen_and_less_so_the_more_was_seen() {
+        let mut estimator = Estimator::new();
+        let before = estimator.most_loss(0.0);
+        assert!((0.02..0.05).contains(&before), "{before}");
+        (0..1_000).for_each(|_| estimator.frame(false));
+        assert!(estimator.most_loss(0.0) < 0.004);
+        assert!(estimator.most_loss(0.5) > 0.03, "what was assumed counts as 30 frames");
     }
 
     #[test]

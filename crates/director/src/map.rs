@@ -110,7 +110,7 @@ pub struct PerformanceMap {
 }
 
 /// As many near points are looked at.
-const NEAR: usize = 4;
+const NEAR: usize = 16;
 /// Beyond this distance, in doublings, a point says nothing any more.
 const FAR: f64 = 6.0;
 
@@ -169,7 +169,7 @@ impl PerformanceMap {
     }
 
     /// What `model` may be expected to do at `here`: what arithmetic says, corrected as it is
-    /// corrected at the four nearest places, weighted by the inverse of their squared distance
+    /// corrected at the sixteen nearest places, weighted by the inverse of their distance's fourth power
     /// (Shepard); with how far the nearest is. So the map need not be dense: of a longer
     /// message or a larger group arithmetic knows what it does to all models. Nothing where
     /// the map has no place within reach.
@@ -198,7 +198,7 @@ impl PerformanceMap {
         if nearest == f64::MAX {
             return None;
         }
-        let weight = |distance: f64| 1.0 / (distance * distance + 1e-6);
+        let weight = |distance: f64| 1.0 / (distance.powi(4) + 1e-6);
         let all: f64 = found().map(|(distance, _)| weight(*distance)).sum();
         let [p50, p90, p99, bytes, short] = std::array::from_fn(|figure| {
             let off = found().map(|(distance, known)| weight(*distance) * known.off[figure]);

@@ -102,6 +102,10 @@ const FAILURE: [f64; 2] = [0.15, 1.0];
 const MOST_FAILED: f64 = 2.0;
 /// Further off than this, as a logarithm, the map is not held to be.
 const MOST_OFF: f64 = 1.5;
+/// A message that takes so many times as long as expected has failed.
+const FAILED: f64 = 3.0;
+/// And nothing has sooner than this, in ms.
+const LEAST_PATIENCE: f64 = 100.0;
 /// What is known against a model that is not in use is forgotten at this pace, in ns.
 const FORGET: f64 = 60e9;
 
@@ -117,8 +121,10 @@ pub struct Policy {
     current: ModelId,
     since: Nanos,
     challenger: Option<(ModelId, u32)>,
-    /// Where the predictions were made.
-    at: Option<Conditions>,
+    /// Where the predictions were made, and with what loss at worst.
+    at: Option<(Conditions, Conditions)>,
+    /// The share of frames that may be lost at worst.
+    most_loss: f64,
     /// Whether multicast gets through to nobody.
     no_multicast: bool,
     /// Whether only what sends again will do for now.
@@ -134,6 +140,8 @@ pub struct Policy {
 struct Candidate {
     model: ModelId,
     predicted: Option<(Figures, f64)>,
+    /// The share of messages that at worst would have to be sent again by another model.
+    risk: f64,
     /// The same of this model beside the others.
     own: f64,
     score: i32,
@@ -155,6 +163,7 @@ impl Policy {
             .map(|model| Candidate {
                 model: *model,
                 predicted: None,
+                risk: 0.0,
                 own: 0.0,
                 score: model.score(&asked),
             })
@@ -169,6 +178,7 @@ impl Policy {
             since: 0,
             challenger: None,
             at: None,
+            most_loss: 0.0,
             no_multicast: false,
             rescue: false,
             had: Models::ALL,
@@ -180,7 +190,16 @@ impl Policy {
     /// Something is lacking that a model which sends nothing again will never bring: the next
     /// decision is for one that does, unless that is not wished for.
     pub fn rescue(&mut self) {
-        self.rescue = !matches!(self.asked.reliability, Preference::Avoid | Preference::Prohibit);
+        self.rescue = self.rescues();
+    }
+
+    fn rescues(&self) -> bool {
+        !matches!(self.asked.reliability, Preference::Avoid | Preference::Prohibit)
+    }
+
+    /// So many frames may be lost at worst, from 0 to 1.
+    pub fn may_lose(&mut self, most: f64) {
+        self.most_loss = most;
     }
 
     /// What all members have: other models are out. Whether the one in use is in.
@@ -192,6 +211,9 @@ impl Policy {
     /// Multicast gets through to nobody, or does again: models that need it are out, or in.
     pub fn multicast(&mut self, gets_through: bool) {
         self.no_multicast = !gets_through;
+        // That they failed was the network's fault.
+        let others = self.candidates.iter_mut().filter(|c| c.model.features().multicast);
+        others.for_each(|candidate| candidate.own = candidate.own.min(0.0));
     }
 
     /// The model that is in use.
@@ -257,6 +279,11 @@ impl Policy {
         let candidate = self.candidates.iter().find(|candidate| candidate.model == current)?;
         let (figures, _) = candidate.predicted.as_ref()?;
         Some(figures.delay_ms.p99 * (self.common + candidate.own).exp())
+    }
+
+    /// How long a message of the model in use may take before it is held to have failed.
+    pub fn patience(&self, here: &Conditions) -> Nanos {
+        (patience(self.expected_ms().unwrap_or(1_000.0), here) * 1e6) as Nanos
     }
 
     /// What is held against models that are not in use is forgotten by and by.
@@ -351,16 +378,24 @@ impl Policy {
 
     /// Asks the map again if the session has moved on it.
     fn predict(&mut self, here: &Conditions, map: &PerformanceMap) {
-        if self.at.is_some_and(|at| at.distance(here) < self.settings.moved) {
+        let worst = Conditions { loss: here.loss.max(self.most_loss), ..*here };
+        let near = |known: &Conditions, now| known.distance(now) < self.settings.moved;
+        if self.at.is_some_and(|(at, bad)| near(&at, here) && near(&bad, &worst)) {
             return;
         }
-        self.at = Some(*here);
+        self.at = Some((*here, worst));
+        let (pattern, rescues) = (self.pattern, self.rescues());
+        // Maps are of answered messages; arithmetic knows of others.
+        let predict = |model, here: &Conditions| {
+            let measured = pattern.is_answered().then(|| map.predict(model, here)).flatten();
+            let guessed = || analytic::predict(model, pattern, here);
+            measured.or_else(|| Some((guessed()?, GUESSED)))
+        };
         for candidate in &mut self.candidates {
-            // Maps are of answered messages; arithmetic knows of others.
-            let measured =
-                self.pattern.is_answered().then(|| map.predict(candidate.model, here)).flatten();
-            let guessed = || analytic::predict(candidate.model, self.pattern, here);
-            candidate.predicted = measured.or_else(|| Some((guessed()?, GUESSED)));
+            candidate.predicted = predict(candidate.model, here);
+            let loses = rescues && !candidate.model.features().reliable;
+            let at_worst = loses.then(|| predict(candidate.model, &worst)).flatten();
+            candidate.risk = at_worst.map_or(0.0, |(figures, _)| 1.0 - figures.delivery);
         }
     }
 
@@ -383,6 +418,8 @@ impl Policy {
         // Close to the mean, with more weight on what is slow. What does not arrive is as bad
         // as if all came later by that share.
         let mut cost = unsure * (p50 + p90 + p99) / 3.0 / figures.delivery.max(1e-3);
+        // What is lost, and not wished to be, goes again by another model, when it is missed.
+        cost += candidate.risk * (patience(unsure * p99, here) + cost);
         if let Some(ratio) = self.targets.delivery_ratio {
             cost *= 1.0 + SHORTFALL * (ratio - figures.delivery).max(0.0);
         }
@@ -398,6 +435,11 @@ impl Policy {
         }
         Some(cost * (1.0 - WISH).powi(candidate.score))
     }
+}
+
+/// How long a message may take that is expected to take so many ms, in ms.
+fn patience(expected_ms: f64, here: &Conditions) -> f64 {
+    FAILED * expected_ms + 2.0 * here.rtt_ns as f64 / 1e6 + LEAST_PATIENCE
 }
 
 impl fmt::Display for Decision {
@@ -479,6 +521,21 @@ mod tests {
     }
 
     #[test]
+    fn while_little_is_known_what_sends_again_is_worth_its_price() {
+        // What is lost is missed after 3 x 1 ms, two round trips and 100 ms more.
+        let (map, mut policy) = (map(), policy(QosTargets::default()));
+        policy.may_lose(0.1);
+        assert_eq!(policy.begin(&at(0.0), &map), ModelId::UdpArq);
+        policy.may_lose(0.0);
+        assert_eq!(policy.begin(&at(0.0), &map), ModelId::UdpRequestResponse);
+        // Who wants no reliability is not made to pay for it.
+        policy.asked.reliability = Preference::Avoid;
+        policy.may_lose(0.1);
+        policy.at = None;
+        assert_eq!(policy.begin(&at(0.0), &map), ModelId::UdpRequestResponse);
+    }
+
+    #[test]
     fn it_changes_at_once_when_the_model_fails() {
         let targets = QosTargets { delivery_ratio: Some(0.999), ..Default::default() };
         let (map, mut policy) = (map(), policy(targets));
@@ -490,6 +547,8 @@ mod tests {
     #[test]
     fn small_gains_change_nothing() {
         let (map, mut policy) = (map(), policy(QosTargets::default()));
+        // What is lost may be lost.
+        policy.asked.reliability = Preference::Avoid;
         policy.current = ModelId::UdpArq;
         for second in 1..50 {
             let decision = policy.decide(second * SECOND, &at(0.28), &map, false);

@@ -22,6 +22,8 @@ enum What {
     Change(ModelId),
     /// A member starts anew.
     Restart(u32),
+    /// So many percent are lost from now on.
+    Lose(u8),
 }
 
 struct Bed {
@@ -161,6 +163,10 @@ impl Bed {
                     self.members[member as usize] = Member::new(security, 42, seed).unwrap();
                     Some(member)
                 }
+                What::Lose(percent) => {
+                    self.loss = f64::from(percent) / 100.0;
+                    None
+                }
             };
             self.turn(who, now);
         }
@@ -278,6 +284,40 @@ fn each_model_carries_each_pattern_that_it_serves() {
             assert_eq!(bed.over.len(), 20, "{model} {pattern:?}");
             assert!(bed.over.values().all(|lacking| *lacking == 0));
         }
+    }
+}
+
+/// One member needs no group: no multicast reaches it here. And a round trip is seen as it is.
+#[test]
+fn one_member_hears_all_alone() {
+    let here = Conditions { rate_bit_s: 1e6, rtt_ns: 300_000_000, ..Conditions::default() };
+    let config = config(Pattern::PublishCollect, here, &[ModelId::MulticastFec]);
+    let mut bed = Bed::new(&config, 1, 0.1, 5);
+    bed.deaf = 1;
+    (0..30).for_each(|n| bed.at(2 * SECOND + n * SECOND, What::Send));
+    bed.run(60 * SECOND, |_| vec![3; 300]);
+    assert_eq!(bed.answers.len(), 30);
+    let seen = bed.hub.explain();
+    assert!(seen.multicast, "{seen}");
+    let trip = seen.conditions.rtt_ns / 1_000_000;
+    assert!((50..85).contains(&trip), "{seen}");
+}
+
+/// When all comes back at once, nobody is taken for deaf who was only cut off.
+#[test]
+fn an_outage_is_no_proof_against_multicast() {
+    let here = Conditions { rate_bit_s: 1e6, rtt_ns: 60_000_000, ..Conditions::default() };
+    let models = [ModelId::UdpArq, ModelId::MulticastFec];
+    for seed in 1..20 {
+        let config = config(Pattern::PublishCollect, here, &models);
+        let mut bed = Bed::new(&config, 12, 0.0, seed);
+        (0..25).for_each(|n| bed.at(2 * SECOND + n * SECOND, What::Send));
+        bed.at(10 * SECOND, What::Lose(100));
+        bed.at(10 * SECOND + (seed + 20) * SECOND / 4, What::Lose(0));
+        bed.run(60 * SECOND, |_| vec![3; 700]);
+        let seen = bed.hub.explain();
+        assert_eq!(bed.answers.len(), 25 * 12, "seed {seed}");
+        assert!(seen.multicast, "seed {seed}: {seen}");
     }
 }
 

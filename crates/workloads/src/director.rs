@@ -4,7 +4,7 @@ use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
 use crate::link::{SinkLink, SourceLink, Warning};
 use crate::spec::{Down, Spec};
-use director::carrier::{To, is_multicast};
+use director::carrier::To;
 use director::session::{Config, Event, Hub, Member, MemberEvent, Security};
 use director::{Conditions, ModelId, Pattern, PerformanceMap};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -251,7 +251,7 @@ impl DirectorSink {
             if from == self.hub {
                 let datagram = &self.buffer[..length];
                 self.member.receive(datagram, monotonic_now());
-                if alone.is_some() && is_multicast(datagram) {
+                if alone.is_some() && self.member.misses_multicast(datagram) {
                     self.join_again();
                 }
             }

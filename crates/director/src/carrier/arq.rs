@@ -3,9 +3,10 @@
 use super::peers::{Came, Exchange, Hub, Member};
 use super::{HubCarrier, MemberCarrier, Place};
 use crate::Nanos;
-use crate::arq::{ArqReceiver, ArqSender, ArqSettings, Outcome};
+use crate::arq::{ArqReceiver, ArqSender, ArqSettings, Datagram, Outcome};
 use crate::keys::{Keys, Party, Scope, Use};
 use crate::switch::MessageId;
+use std::collections::BTreeMap;
 
 fn settings(place: &Place) -> ArqSettings {
     ArqSettings {
@@ -18,11 +19,21 @@ fn settings(place: &Place) -> ArqSettings {
     }
 }
 
+/// A share of the round trip that an acknowledgement waits, so that frames which have overtaken
+/// others are no losses, and an answer may go in its place; and at most so long.
+const LATER: Nanos = 8;
+const LATEST: Nanos = 10_000_000;
+
 struct Arq {
     sender: ArqSender,
     receiver: ArqReceiver,
     own: Keys,
     other: Keys,
+    /// Whether the other end answers what this one sends.
+    asks: bool,
+    /// Acknowledgements that wait, and until when, by message.
+    acks: BTreeMap<MessageId, (Nanos, Vec<u8>)>,
+    wait: Nanos,
 }
 
 impl Arq {
@@ -33,6 +44,9 @@ impl Arq {
             receiver: ArqReceiver::new(),
             own: keys(own),
             other: keys(other),
+            asks: own == Party::Hub,
+            acks: BTreeMap::new(),
+            wait: (place.round_trip / LATER).min(LATEST),
         }
     }
 
@@ -49,23 +63,41 @@ impl Exchange for Arq {
         sealed: &[u8],
         until: Option<Nanos>,
     ) -> Result<(), String> {
+        if !self.asks {
+            // An answer says that the message is there.
+            self.acks.remove(&number);
+        }
         self.sender.send(number, sealed.to_vec(), until).map_err(|why| why.to_string())
     }
 
     fn receive(&mut self, datagram: &[u8], now: Nanos) -> Came {
         let Some(plain) = self.other.check(datagram) else { return Came::default() };
-        let heard = self.sender.heard(plain, now);
+        let heard = match Datagram::chunk_of(plain) {
+            Some(number) if self.asks => self.sender.answered(number, now),
+            _ => self.sender.heard(plain, now),
+        };
         let received = self.receiver.receive(plain);
+        if let Some((number, reply)) = received.reply {
+            let due = self.acks.get(&number).map_or(now + self.wait, |(due, _)| *due);
+            self.acks.insert(number, (due, reply));
+        }
         Came {
             envelope: received.message.map(|(_, envelope)| envelope),
-            reply: received.reply.map(|reply| self.signed(reply)),
+            reply: None,
             frames: (heard.came, heard.lost),
             round_trip: heard.round_trip,
         }
     }
 
     fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+        let first = self.acks.iter().min_by_key(|(_, (due, _))| *due);
+        let (number, due) = first.map(|(number, (due, _))| (*number, *due)).unzip();
+        if due.is_some_and(|due| due <= now) {
+            let ack = number.and_then(|number| self.acks.remove(&number));
+            return (ack.map(|(_, ack)| self.signed(ack)), Some(now));
+        }
         let (datagram, wake) = self.sender.poll(now);
+        let wake = [wake, due].into_iter().flatten().min();
         (datagram.map(|datagram| self.signed(datagram)), wake)
     }
 

@@ -25,6 +25,8 @@ fn keys(place: &Place, from: Party) -> Keys {
 /// The hub's side.
 pub struct Hub {
     hub: FecHub,
+    /// One member needs no multicast.
+    alone: bool,
     told: Vec<Carried>,
 }
 
@@ -33,7 +35,7 @@ impl Hub {
     pub fn new(place: &Place) -> Self {
         let members = (0..place.members).map(|member| keys(place, Party::Member(member)));
         let hub = FecHub::new(settings(place), keys(place, Party::Hub), members.collect());
-        Self { hub, told: Vec::new() }
+        Self { hub, alone: place.members == 1, told: Vec::new() }
     }
 
     fn hear(&mut self) {
@@ -47,6 +49,7 @@ impl Hub {
                     self.hub.settings().answer = bytes.len();
                     self.told.push(Carried::Envelope(bytes));
                 }
+                HubEvent::Unreached { .. } if self.alone => {}
                 HubEvent::Unreached { .. } => self.told.push(Carried::Unreached),
                 HubEvent::Over { .. } => {}
             }
@@ -65,13 +68,15 @@ impl HubCarrier for Hub {
         self.hub.receive(datagram, now);
         let seen = self.hub.take_seen();
         self.told.extend(seen.into_iter().map(|(came, lost)| Carried::Frames { came, lost }));
+        self.told.extend(self.hub.take_trips().into_iter().map(Carried::RoundTrip));
         self.hear();
     }
 
     fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
         let (datagram, wake) = self.hub.poll(now);
         self.hear();
-        let to = |(to, datagram): Addressed| (to.map_or(To::Group, To::Member), datagram);
+        let all = if self.alone { To::Member(0) } else { To::Group };
+        let to = |(to, datagram): Addressed| (to.map_or(all, To::Member), datagram);
         (datagram.map(to), wake)
     }
 
@@ -81,6 +86,7 @@ impl HubCarrier for Hub {
 
     fn adapt(&mut self, here: &Conditions) {
         self.hub.settings().loss = here.loss;
+        self.hub.settings().round_trip = here.rtt_ns;
     }
 }
 

@@ -159,9 +159,8 @@ pub fn available() -> Vec<ModelId> {
     ]
 }
 
-/// Whether a datagram is one that members should get by multicast: if it came to one
-/// alone, multicast does not reach it.
-pub fn is_multicast(datagram: &[u8]) -> bool {
+/// Whether a datagram is one that the members of a group get by multicast.
+pub(crate) fn is_multicast(datagram: &[u8]) -> bool {
     matches!(datagram.first(), Some(0x14 | 0x16 | 0x18))
 }
 

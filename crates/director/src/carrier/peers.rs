@@ -44,6 +44,10 @@ pub trait Exchange: Send {
 /// Makes the exchange with a member of this number; none if the model cannot be here.
 type Make<E> = Box<dyn Fn(&Place, u16) -> Option<E> + Send>;
 
+/// What is whole early is answered early, so that members hear all that there is for them one
+/// after another; but one with more than so many datagrams does not hold up the others.
+const TURN: u32 = 32;
+
 /// The hub's side.
 pub struct Hub<E> {
     place: Place,
@@ -51,8 +55,8 @@ pub struct Hub<E> {
     peers: BTreeMap<MemberId, E>,
     replies: VecDeque<(MemberId, Vec<u8>)>,
     pace: Pace,
-    /// Whose turn it is next.
-    turn: MemberId,
+    /// Whose turn it is, and how many datagrams it had.
+    turn: (MemberId, u32),
     told: Vec<Carried>,
 }
 
@@ -65,7 +69,7 @@ impl<E: Exchange> Hub<E> {
             peers: BTreeMap::new(),
             replies: VecDeque::new(),
             pace: Pace::new(place.rate_bit_s, place.below),
-            turn: 0,
+            turn: (0, 0),
             told: Vec::new(),
         }
     }
@@ -107,8 +111,9 @@ impl<E: Exchange> HubCarrier for Hub<E> {
         }
         let mut next = self.replies.pop_front();
         let mut wake: Option<Nanos> = None;
-        // Each member in turn, so that one with much to hear does not hold up the others.
-        for range in [self.turn..MemberId::MAX, 0..self.turn] {
+        let (first, had) = self.turn;
+        let first = if had < TURN { first } else { first.wrapping_add(1) };
+        for range in [first..MemberId::MAX, 0..first] {
             if next.is_some() {
                 break;
             }
@@ -122,7 +127,7 @@ impl<E: Exchange> HubCarrier for Hub<E> {
             }
         }
         let Some((member, datagram)) = next else { return (None, wake) };
-        self.turn = member.wrapping_add(1);
+        self.turn = (member, if member == self.turn.0 && had < TURN { had + 1 } else { 1 });
         self.pace.sent(datagram.len(), now);
         (Some((To::Member(member), datagram)), Some(self.pace.next_at()))
     }

@@ -2,7 +2,7 @@
 
 use super::code::{Decoder, Encoder, Refused, even};
 use super::frame::{Frame, widen};
-use super::plan::{FecSettings, Schedule, Wanted};
+use super::plan::{FecSettings, Schedule, Wanted, rank};
 use super::sending::{Awaited, COPIES, Sending, Shape};
 use crate::Nanos;
 use crate::keys::Keys;
@@ -77,6 +77,8 @@ pub struct FecHub {
     events: Vec<HubEvent>,
     /// Symbols of answers that came, and that did not.
     seen: Vec<(u32, u32)>,
+    /// Round trips, in ns.
+    trips: Vec<Nanos>,
 }
 
 impl FecHub {
@@ -96,6 +98,7 @@ impl FecHub {
             pace: Pace::new(settings.rate_bit_s, settings.below),
             events: Vec::new(),
             seen: Vec::new(),
+            trips: Vec::new(),
         }
     }
 
@@ -130,7 +133,10 @@ impl FecHub {
             // It is on its way to others: who comes late gets of the same symbols, and is
             // asked at once.
             for (member, fresh) in awaited {
-                sending.awaited.entry(member).or_insert(fresh);
+                sending.awaited.entry(member).or_insert_with(|| {
+                    sending.to += 1;
+                    fresh
+                });
             }
             let enough = self.settings.enough(sending.encoder.symbols());
             sending.more = sending.more.max(enough);
@@ -160,6 +166,10 @@ impl FecHub {
             next: 0,
             left,
             more: 0,
+            to: awaited.len(),
+            burst: left,
+            over_at: 0,
+            repaired: false,
             awaited,
             reached: false,
             slots_at: None,
@@ -183,7 +193,7 @@ impl FecHub {
                 self.up(message, member, symbol, usize::from(bytes), &data, now);
             }
             Frame::Lack { member, symbols: 0, .. } => self.acknowledged(message, member),
-            Frame::Lack { member, symbols, .. } => self.lacks(message, member, symbols),
+            Frame::Lack { member, symbols, .. } => self.lacks(message, member, symbols, now),
             Frame::Down { .. } | Frame::Want { .. } | Frame::Had { .. } => {}
         }
     }
@@ -202,6 +212,14 @@ impl FecHub {
             return;
         }
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
+        // In its slot, and to what went once: when it came is a round trip.
+        if !awaited.heard && awaited.vain == 0 && !sending.repaired {
+            let air =
+                self.settings.airtime(super::frame::HEADER + data.len() + self.own.code_len());
+            let place = rank(member, self.members.len() as u16, message);
+            let slot = sending.slots_at.map(|at| at + Nanos::from(place) * sending.slot + air);
+            self.trips.extend(slot.and_then(|slot| now.checked_sub(slot)));
+        }
         awaited.vain = 0;
         awaited.heard = true;
         if !awaited.served {
@@ -273,11 +291,16 @@ impl FecHub {
         }
     }
 
-    fn lacks(&mut self, message: MessageId, member: u16, symbols: u8) {
+    fn lacks(&mut self, message: MessageId, member: u16, symbols: u8, now: Nanos) {
         let Some(sending) = self.sending.get_mut(&message) else { return };
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
         let lacks = usize::from(symbols).min(sending.encoder.symbols());
         let enough = self.settings.enough(lacks);
+        // Said before it could know what came of the last burst, which may be what it lacks.
+        if sending.left > 0 || now < sending.over_at + self.settings.round_trip {
+            sending.more = sending.more.max(enough.saturating_sub(sending.burst));
+            return;
+        }
         awaited.lacked += 1;
         // Whom multicast did not reach it may reach again, as after an outage.
         if self.deaf.contains(&member) && awaited.lacked > 1 {
@@ -332,8 +355,12 @@ impl FecHub {
                 continue;
             }
             let asked: Vec<u16> = wants.iter().map(|want| want.member).collect();
+            // Where nobody has said anything, it is not by chance.
+            let nobody = sending.awaited.values().all(|awaited| !awaited.heard)
+                && sending.awaited.len() == sending.to;
+            let deaf = if nobody { 1 } else { DEAF };
             let silent = |member: &&u16| {
-                sending.awaited.get(*member).is_some_and(|a| a.vain > DEAF && !a.heard)
+                sending.awaited.get(*member).is_some_and(|a| a.vain > deaf && !a.heard)
             };
             self.deaf.extend(asked.iter().filter(silent));
             let want = Frame::Want { message: *message as u16, turn: sending.turn, wants };
@@ -388,6 +415,11 @@ impl FecHub {
     /// How many symbols of each answer came and how many did not, since the last time.
     pub fn take_seen(&mut self) -> Vec<(u32, u32)> {
         std::mem::take(&mut self.seen)
+    }
+
+    /// The round trips that were seen since the last time, in ns.
+    pub fn take_trips(&mut self) -> Vec<Nanos> {
+        std::mem::take(&mut self.trips)
     }
 
     /// Whether nothing is under way.

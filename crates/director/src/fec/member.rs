@@ -166,8 +166,11 @@ impl FecMember {
 
     /// How long to listen before saying what is lacking, doubled with each try. Drawn so
     /// that of a large group few speak early and the others hear of it (the truncated
-    /// exponential distribution of RFC 5401, 3.2.2).
+    /// exponential distribution of RFC 5401, 3.2.2). One alone speaks at once.
     fn backoff(&mut self, tries: u32) -> Nanos {
+        if self.members <= 1 {
+            return (2 * self.frame_time()) << tries.min(6);
+        }
         let most = self.settings.round_trip.max(8 * self.frame_time()) as f64;
         let lambda = f64::from(self.members.max(1)).ln() + 1.0;
         let spread = lambda.exp() - 1.0;

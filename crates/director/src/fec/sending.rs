@@ -1,7 +1,7 @@
 //! A message on its way to a group, and what is awaited of each member.
 
 use super::code::{Decoder, Encoder};
-use super::frame::{Frame, Want};
+use super::frame::{Frame, HEADER, Want};
 use super::plan::{FecSettings, Wanted, rank};
 use crate::Nanos;
 use crate::switch::MessageId;
@@ -19,7 +19,7 @@ pub(super) struct Awaited {
     pub vain: u32,
     /// Whether anything of it has come at all.
     pub heard: bool,
-    /// How often it has said to lack symbols.
+    /// How often it has said to lack symbols, when it could know of all that went.
     pub lacked: u32,
     /// Whether symbols went to it alone.
     pub served: bool,
@@ -39,6 +39,13 @@ pub(super) struct Sending {
     pub left: u16,
     /// Symbols that members have said to lack since the burst began.
     pub more: u16,
+    /// Symbols of the last burst, and when it is over where the sender is.
+    pub burst: u16,
+    pub over_at: Nanos,
+    /// Whether more went than the first burst.
+    pub repaired: bool,
+    /// To how many it goes, and who is awaited.
+    pub to: usize,
     pub awaited: BTreeMap<u16, Awaited>,
     /// Whether somebody has the message by multicast.
     pub reached: bool,
@@ -62,6 +69,14 @@ pub(super) struct Shape {
 /// Copies of what is asked: it is short, and what is not heard costs a turn.
 pub(super) const COPIES: usize = 2;
 
+impl Shape {
+    /// How long frames of others may hold one up: so many of them at most.
+    fn queue(&self, most: u16) -> Nanos {
+        let frames = self.members.saturating_add(1).min(most);
+        self.settings.airtime(self.settings.datagram) * Nanos::from(frames)
+    }
+}
+
 impl Sending {
     /// The share of the channel that slots leave at `now`.
     fn spare(&self, now: Nanos, shape: &Shape) -> f64 {
@@ -75,7 +90,7 @@ impl Sending {
                 let burst = settings.answer_burst(settings.answer_symbols(*code));
                 f64::from(burst) * settings.answer_frame(*code) as f64
             }
-            Wanted::Acknowledgements => settings.airtime(super::HEADER + code) as f64,
+            Wanted::Acknowledgements => settings.airtime(HEADER + code) as f64,
         };
         (1.0 - used / self.slot as f64).clamp(0.05, 1.0)
     }
@@ -91,25 +106,28 @@ impl Sending {
 
     /// The next symbol for all, if some are to go.
     pub fn symbol(&mut self, message: MessageId, shape: &Shape, now: Nanos) -> Option<Frame> {
-        if self.left == 0 {
-            self.left = std::mem::take(&mut self.more);
+        if self.left == 0 && self.more > 0 {
+            self.burst = std::mem::take(&mut self.more);
+            self.left = self.burst;
+            self.repaired = true;
         }
         self.left = self.left.checked_sub(1)?;
-        if self.left == 0 {
-            // What was said to lack while this was sent may be on its way already.
-            self.more = 0;
-            self.end_burst(message, shape, now);
+        let frame = self.take(message, self.left);
+        if self.left == 0
+            && let Frame::Down { data, .. } = &frame
+        {
+            self.over_at = now + shape.settings.airtime(HEADER + data.len() + shape.code);
+            self.end_burst(message, shape);
         }
-        Some(self.take(message, self.left))
+        Some(frame)
     }
 
     /// With the end of the first burst the slots begin.
-    fn end_burst(&mut self, message: MessageId, shape: &Shape, now: Nanos) {
+    fn end_burst(&mut self, message: MessageId, shape: &Shape) {
         if self.slots_at.is_some() {
             return;
         }
-        let frame = shape.settings.airtime(shape.settings.datagram);
-        let (over, grace) = (now + frame, shape.settings.round_trip + frame * 8);
+        let (over, grace) = (self.over_at, shape.settings.round_trip + shape.queue(8));
         self.slots_at = Some(over);
         self.ask_at = over + grace;
         for (member, awaited) in &mut self.awaited {
@@ -165,7 +183,7 @@ impl Sending {
             awaited.vain += 1;
             wants.push(Want { member: *member, symbols });
         }
-        let copies = frame * (4 + COPIES as Nanos);
+        let copies = shape.queue(4) + frame * COPIES as Nanos;
         let answered = now + settings.round_trip * 5 / 4 + copies + asked as Nanos;
         for (vain, member) in late {
             if let Some(awaited) = self.awaited.get_mut(&member) {

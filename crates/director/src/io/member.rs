@@ -2,7 +2,6 @@
 
 use super::{AT_ONCE, Clock, Error, LONGEST, random, socket};
 use crate::Nanos;
-use crate::carrier::is_multicast;
 use crate::session::{Member, MemberEvent, Security, SessionError};
 use crate::switch::MessageId;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -104,7 +103,7 @@ impl Driver {
                     if let Ok((length, from)) = came && from == self.hub {
                         let datagram = &buffer[..length];
                         self.member.receive(datagram, self.clock.now());
-                        if is_multicast(datagram) {
+                        if self.member.misses_multicast(datagram) {
                             self.join_again();
                         }
                     }

@@ -48,6 +48,7 @@ struct Stage {
 struct Joined {
     root: Root,
     sender: Sender,
+    members: u16,
     epoch: u32,
     answered: bool,
     stages: BTreeMap<u32, Stage>,
@@ -132,6 +133,13 @@ impl Member {
         }
     }
 
+    /// Whether a datagram that came to this member alone should have come by multicast, which
+    /// does not reach it: it may help to join the group again.
+    pub fn misses_multicast(&self, datagram: &[u8]) -> bool {
+        self.joined.as_ref().is_some_and(|joined| joined.members > 1)
+            && carrier::is_multicast(datagram)
+    }
+
     fn invited(&mut self, invitation: &Invitation) {
         let Ok(root) = self.security.root(invitation.session) else { return };
         // An older session, or an older epoch of this one, has been said again by somebody.
@@ -187,6 +195,7 @@ impl Member {
             joined => joined.insert(Joined {
                 root,
                 sender,
+                members: invitation.member.1,
                 epoch: invitation.epoch,
                 answered: invitation.answered,
                 stages: BTreeMap::new(),

@@ -34,8 +34,9 @@ struct Outgoing {
 struct Stage {
     model: ModelId,
     carrier: Box<dyn HubCarrier>,
-    /// What the channel was taken to carry when it was opened, in bit/s.
+    /// What the channel was taken to carry when it was opened, in bit/s, and a round trip.
     rate_bit_s: f64,
+    rtt_ns: Nanos,
 }
 
 /// The hub of a session.
@@ -106,6 +107,8 @@ impl Hub {
         let mut policy =
             Policy::new(pattern, asked, config.targets, &suits, *first, config.settings);
         // It begins with what the map says is best, not with the first in the list.
+        let estimator = Estimator::new();
+        policy.may_lose(estimator.most_loss(assumed.loss));
         let first = policy.begin(&assumed, &map);
         let all = 0..u32::from(count);
         let mut hub = Self {
@@ -118,7 +121,7 @@ impl Hub {
             next: 0,
             policy,
             map,
-            estimator: Estimator::new(),
+            estimator,
             rate_bit_s: config.assumed.rate_bit_s,
             reach: Reach::default(),
             last: None,
@@ -178,7 +181,8 @@ impl Hub {
             seed,
         };
         if let Some(carrier) = carrier::hub(model, &place) {
-            self.stages.insert(epoch, Stage { model, carrier, rate_bit_s: here.rate_bit_s });
+            let Conditions { rate_bit_s, rtt_ns, .. } = here;
+            self.stages.insert(epoch, Stage { model, carrier, rate_bit_s, rtt_ns });
         }
     }
 

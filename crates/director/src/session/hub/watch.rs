@@ -7,10 +7,6 @@ use crate::policy::Choice;
 use crate::session::Event;
 use crate::switch::Phase;
 
-/// A message that takes so many times as long as expected has failed.
-const LATE: Nanos = 3;
-/// And nothing has sooner than this.
-const LEAST_PATIENCE: Nanos = 100_000_000;
 /// Answers of fewer members do not tell a rate.
 const LEAST_GROUP: u16 = 8;
 /// So often the choice is looked at, while messages are under way.
@@ -21,8 +17,7 @@ const MOST_MESSAGES: usize = 1_024;
 impl Hub {
     /// How long a message may take before it is held to have failed.
     pub(super) fn patience(&self) -> Nanos {
-        let expected = self.policy.expected_ms().unwrap_or(1_000.0) * 1e6;
-        LATE * expected as Nanos + 2 * self.conditions().rtt_ns + LEAST_PATIENCE
+        self.policy.patience(&self.conditions())
     }
 
     /// Messages that should be over by now: the model in use fails, and where nobody
@@ -95,12 +90,15 @@ impl Hub {
         }
     }
 
-    /// Members have to know when the channel carries much less or more than they were told.
+    /// Members have to know when the channel carries much less or more than they were told, or
+    /// is much longer or shorter.
     pub(super) fn renew(&mut self, now: Nanos) {
         let (_, epoch) = self.switch.current();
         let Some(stage) = self.stages.get(&epoch) else { return };
-        let moved = self.rate_bit_s / stage.rate_bit_s;
-        if !(0.6..1.7).contains(&moved) && self.switch.phase() == Phase::Stable {
+        let rate = self.rate_bit_s / stage.rate_bit_s;
+        let trip = self.conditions().rtt_ns as f64 / stage.rtt_ns.max(1) as f64;
+        let moved = !(0.6..1.7).contains(&rate) || !(0.5..2.0).contains(&trip);
+        if moved && self.switch.phase() == Phase::Stable {
             let actions = self.switch.renew(now);
             let _ = self.perform(actions, now);
         }
@@ -121,6 +119,7 @@ impl Hub {
         let here = self.conditions();
         self.stages.values_mut().for_each(|stage| stage.carrier.adapt(&here));
         let from = self.policy.current();
+        self.policy.may_lose(self.estimator.most_loss(self.config.assumed.loss));
         let decision = self.policy.decide(now, &here, &self.map, self.urgent);
         self.urgent = false;
         if let Choice::Change(to) = decision.choice {

@@ -1,0 +1,235 @@
+//! `udp-arq`: messages over datagrams, cut into chunks, with selective repeat: one
+//! acknowledgement for a train of chunks says which are missing. Paced by the sender.
+//!
+//! A train is what a sender has of one message to send at a time: all chunks at first, then
+//! those that were missing. Its last chunk asks for an acknowledgement; where none comes in
+//! time, that chunk asks again, and more of them if that is in vain, too. So a message that loses
+//! nothing costs one frame back, and none where an answer says as much.
+
+mod frame;
+mod receiver;
+mod sender;
+
+pub use frame::{Datagram, HEADER, MOST_CHUNKS};
+pub use receiver::{ArqReceiver, Received};
+pub use sender::{ArqSender, ArqSettings, Heard, Outcome, Refused};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Nanos;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// What came of sending: when the last message was there, frames there and back.
+    struct Sent {
+        at: Nanos,
+        frames: [u64; 2],
+        had: Vec<(u64, Vec<u8>)>,
+    }
+
+    fn draw(state: &mut u64) -> f64 {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (*state >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Sends over a way of 30 ms each that loses a share of the frames both ways.
+    fn send(messages: u64, bytes: usize, loss: f64, settings: ArqSettings, seed: u64) -> Sent {
+        let (mut sender, mut receiver) = (ArqSender::new(settings), ArqReceiver::new());
+        for message in 0..messages {
+            sender.send(message, vec![message as u8; bytes], None).unwrap();
+        }
+        let mut state = seed;
+        let mut way: BTreeMap<(Nanos, u64), (bool, Vec<u8>)> = BTreeMap::new();
+        let (mut now, mut number) = (0, 0);
+        let mut sent = Sent { at: 0, frames: [0; 2], had: Vec::new() };
+        while !sender.is_idle() {
+            let (datagram, again) = sender.poll(now);
+            if let Some(datagram) = datagram {
+                sent.frames[0] += 1;
+                number += 1;
+                if draw(&mut state) >= loss {
+                    way.insert((now + 30_000_000, number), (true, datagram));
+                }
+                continue;
+            }
+            let comes = way.keys().next().map(|(at, _)| *at);
+            now = [again, comes].into_iter().flatten().min().expect("something is to happen");
+            assert!(now < 1_000_000_000_000, "it ends");
+            while let Some(entry) = way.first_entry().filter(|entry| entry.key().0 <= now) {
+                let (there, datagram) = entry.remove();
+                if !there {
+                    let Some(Datagram::Acknowledge { message, had }) = Datagram::decode(&datagram)
+                    else {
+                        panic!("not an acknowledgement")
+                    };
+                    sender.acknowledged(message, &had, now);
+                    continue;
+                }
+                let Received { message, reply } = receiver.receive(&datagram);
+                if let Some(whole) = message {
+                    sent.at = now;
+                    sent.had.push(whole);
+                }
+                if let Some((_, said)) = reply {
+                    sent.frames[1] += 1;
+                    number += 1;
+                    if draw(&mut state) >= loss {
+                        way.insert((now + 30_000_000, number), (false, said));
+                    }
+                }
+            }
+        }
+        sent
+    }
+
+    /// Frames of 127 bytes: 85 of a datagram at an MTU of 113.
+    const SMALL: ArqSettings = ArqSettings {
+        datagram: 85,
+        below: 42,
+        rate_bit_s: 250_000.0,
+        patience: 100_000_000,
+        most: 8,
+    };
+
+    #[test]
+    fn without_loss_a_message_costs_one_frame_back() {
+        let sent = send(10, 1_699, 0.0, SMALL, 1);
+        assert_eq!(sent.frames, [10 * 23, 10]);
+        assert_eq!(sent.had.len(), 10);
+        assert!(sent.had.iter().all(|(n, bytes)| *bytes == vec![*n as u8; 1_699]));
+        // 230 frames of 127 bytes at 250 kbit/s, less where the last chunk is short.
+        assert!(sent.at > 900_000_000 && sent.at < 1_000_000_000, "{}", sent.at);
+    }
+
+    #[test]
+    fn a_third_lost_both_ways_is_all_delivered_for_little_more_than_must_be() {
+        for seed in 0..20 {
+            let sent = send(50, 1_699, 0.3, SMALL, seed);
+            let mut numbers: Vec<u64> = sent.had.iter().map(|(n, _)| *n).collect();
+            numbers.sort_unstable();
+            assert_eq!(numbers, (0..50).collect::<Vec<_>>(), "each once");
+            // 23 chunks, of which 30 % are lost, are 32.9 frames at least.
+            let bound = crate::bound::unicast_frames(23, 0.3) * 50.0;
+            let ratio = sent.frames[0] as f64 / bound;
+            assert!(ratio < 1.25, "{ratio}");
+        }
+    }
+
+    #[test]
+    fn it_never_sends_faster_than_it_may() {
+        let mut sender = ArqSender::new(SMALL);
+        sender.send(1, vec![0; 8_000], None).unwrap();
+        let (mut now, mut frames) = (0, 0);
+        while now < 100_000_000 {
+            match sender.poll(now) {
+                (Some(_), _) => frames += 1,
+                (None, Some(again)) => now = again,
+                (None, None) => break,
+            }
+        }
+        // 4.064 ms a frame.
+        assert!((24..=26).contains(&frames), "{frames}");
+    }
+
+    #[test]
+    fn what_lives_too_long_is_given_up_and_said() {
+        let mut sender = ArqSender::new(SMALL);
+        sender.send(7, vec![0; 100], Some(5)).unwrap();
+        sender.poll(0);
+        sender.poll(5);
+        assert_eq!(sender.take_done(), [(7, Outcome::Expired)]);
+        assert!(sender.is_idle());
+        assert_eq!(sender.send(8, vec![0; 1 << 20], None), Err(Refused::Long(1 << 20)));
+    }
+
+    #[test]
+    fn an_answer_says_that_the_message_is_there() {
+        let mut sender = ArqSender::new(SMALL);
+        sender.send(1, vec![0; 100], None).unwrap();
+        let mut asked = 0;
+        while let (Some(_), Some(next)) = sender.poll(asked) {
+            asked = next;
+        }
+        let heard = sender.answered(1, asked + 60_000_000);
+        let round_trip = heard.round_trip.unwrap();
+        assert_eq!((heard.came, heard.lost), (2, 0));
+        assert!((60_000_000..65_000_000).contains(&round_trip), "{round_trip}");
+        assert_eq!(sender.take_done(), [(1, Outcome::Delivered)]);
+        assert_eq!(sender.answered(1, 0), Heard::default(), "again");
+        assert!(sender.is_idle());
+    }
+
+    #[test]
+    fn where_losses_come_in_a_row_more_goes_with_each_try() {
+        let mut sender = ArqSender::new(SMALL);
+        sender.send(1, vec![0; 500], None).unwrap();
+        let (mut now, mut trains) = (0, vec![0]);
+        while now < 3_000_000_000 {
+            match sender.poll(now) {
+                (Some(frame), _) => {
+                    *trains.last_mut().unwrap() += 1;
+                    if frame[0] & 0x80 != 0 {
+                        trains.push(0);
+                    }
+                }
+                (None, Some(next)) => now = next,
+                (None, None) => break,
+            }
+        }
+        assert_eq!(trains[..5], [7, 1, 2, 4, 7], "{trains:?}");
+    }
+
+    #[test]
+    fn a_receiver_that_restarts_or_lies_is_no_harm() {
+        let mut sender = ArqSender::new(SMALL);
+        sender.send(1, vec![1; 500], None).unwrap();
+        let first = sender.poll(0).0.unwrap();
+        let mut receiver = ArqReceiver::new();
+        receiver.receive(&first);
+        // It forgets all; the message still comes, once the rest is asked for.
+        let mut receiver = ArqReceiver::new();
+        sender.acknowledged(1, &[0xff; 32], 10);
+        assert_eq!(sender.take_done(), [(1, Outcome::Delivered)], "it has said so");
+        sender.acknowledged(1, &[0; 3], 10);
+        sender.acknowledged(99, &[0xff], 10);
+        assert!(sender.is_idle());
+        let chunk = |index, last| {
+            let data = vec![index; 3];
+            Datagram::Chunk { message: 5, index, last, asks: false, data }.encode()
+        };
+        assert_eq!(receiver.receive(&chunk(0, 1)), Received::default());
+        assert_eq!(receiver.receive(&chunk(1, 2)), Received::default(), "another length");
+        let whole = receiver.receive(&chunk(1, 1));
+        assert_eq!(whole.message, Some((5, vec![0, 0, 0, 1, 1, 1])));
+        assert!(whole.reply.is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn datagrams_read_back(message: u64, index: u8, last: u8, asks: bool,
+            data in prop::collection::vec(any::<u8>(), 0..100)) {
+            let chunk = Datagram::Chunk { message, index: index.min(last), last, asks, data: data.clone() };
+            prop_assert_eq!(Datagram::decode(&chunk.encode()), Some(chunk));
+            let had = data[..data.len().min(32)].to_vec();
+            let said = Datagram::Acknowledge { message, had };
+            prop_assert_eq!(Datagram::decode(&said.encode()), Some(said));
+        }
+
+        #[test]
+        fn nothing_that_comes_does_harm(
+            frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..200)
+        ) {
+            let mut receiver = ArqReceiver::new();
+            let mut sender = ArqSender::new(SMALL);
+            sender.send(1, vec![0; 300], None).unwrap();
+            for frame in frames {
+                receiver.receive(&frame);
+                if let Some(Datagram::Acknowledge { message, had }) = Datagram::decode(&frame) {
+                    sender.acknowledged(message, &had, 1);
+                }
+                prop_assert!(receiver.open() <= receiver::MOST_OPEN);
+            }
+        }
+    }
+}

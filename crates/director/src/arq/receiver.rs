@@ -1,0 +1,97 @@
+//! The receiving side of `udp-arq`, from one sender.
+
+use super::frame::Datagram;
+use crate::window::Window;
+use std::collections::BTreeMap;
+
+/// What a receiver makes of a datagram.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Received {
+    /// The message that is whole with it, and its number.
+    pub message: Option<(u64, Vec<u8>)>,
+    /// The datagram to send back, and about which message.
+    pub reply: Option<(u64, Vec<u8>)>,
+}
+
+/// Messages of which something is there, at most; older ones give way.
+pub(super) const MOST_OPEN: usize = 64;
+
+#[derive(Debug)]
+struct Receiving {
+    last: u8,
+    chunks: BTreeMap<u8, Vec<u8>>,
+}
+
+/// The receiving side, from one sender.
+#[derive(Debug)]
+pub struct ArqReceiver {
+    open: BTreeMap<u64, Receiving>,
+    had: Window,
+}
+
+impl Default for ArqReceiver {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ArqReceiver {
+    /// One that has had nothing.
+    pub fn new() -> Self {
+        Self { open: BTreeMap::new(), had: Window::new(1 << 14) }
+    }
+
+    /// Messages of which something is there.
+    #[cfg(test)]
+    pub(super) fn open(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Takes what came: a message that is whole with it, and an acknowledgement to send.
+    pub fn receive(&mut self, bytes: &[u8]) -> Received {
+        let Some(Datagram::Chunk { message, index, last, asks, data }) = Datagram::decode(bytes)
+        else {
+            return Received::default();
+        };
+        if self.had.has(message) {
+            // The sender has not heard that it is there.
+            let all = bitmap(0..=last);
+            let again = Datagram::Acknowledge { message, had: all };
+            return Received { message: None, reply: asks.then(|| (message, again.encode())) };
+        }
+        if !self.open.contains_key(&message) && self.open.len() >= MOST_OPEN {
+            self.open.pop_first();
+        }
+        let fresh = || Receiving { last, chunks: BTreeMap::new() };
+        let receiving = self.open.entry(message).or_insert_with(fresh);
+        // Who says another length now lies, or did before.
+        if receiving.last != last {
+            return Received::default();
+        }
+        receiving.chunks.entry(index).or_insert(data);
+        let whole = receiving.chunks.len() > usize::from(last);
+        let had = bitmap(receiving.chunks.keys().copied());
+        let said = Datagram::Acknowledge { message, had };
+        let said = (asks || whole).then(|| (message, said.encode()));
+        if !whole {
+            return Received { message: None, reply: said };
+        }
+        let chunks = self.open.remove(&message).map(|receiving| receiving.chunks);
+        self.had.insert(message);
+        let bytes = chunks.into_iter().flatten().flat_map(|(_, data)| data).collect();
+        Received { message: Some((message, bytes)), reply: said }
+    }
+}
+
+/// A bit for each of these.
+fn bitmap(indices: impl Iterator<Item = u8>) -> Vec<u8> {
+    let mut bits = Vec::new();
+    for index in indices {
+        let byte = usize::from(index / 8);
+        if bits.len() <= byte {
+            bits.resize(byte + 1, 0);
+        }
+        bits[byte] |= 1 << (index % 8);
+    }
+    bits
+}
