@@ -1,5 +1,5 @@
 # The two commands of the README: `make run` and `make test`.
-.PHONY: run test lint lint-python build bench evidence evidence-adaptive evidence-mqtt evidence-partition evidence-programs evidence-analyze evidence-netem evidence-cellular evidence-wotbench deny map
+.PHONY: run test lint lint-python build bench evidence evidence-adaptive evidence-mqtt evidence-partition evidence-programs evidence-analyze evidence-netem evidence-cellular evidence-wotbench deny map peers
 
 BIN := target/release/thingbed
 PYTHON := target/python/bin
@@ -26,7 +26,7 @@ lint:
 lint-python: $(PYTHON)/mypy
 	$(PYTHON)/ruff check evidence python crates/thingbed/tests/interop
 	$(PYTHON)/ruff format --check evidence python crates/thingbed/tests/interop
-	cd evidence/netem && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py ../programs.py ../contention.py ../adaptive/picture.py
+	cd evidence/netem && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py ../programs.py ../contention.py ../adaptive/picture.py ../adaptive/peers_norm.py
 	cd python && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py director
 
 $(PYTHON)/mypy: evidence/requirements.txt
@@ -47,6 +47,17 @@ evidence: build
 evidence-adaptive:
 	cargo run --release --locked -p bench --example adaptive -- experiments/adaptive.yaml 20
 	cargo run --release --locked -p bench --example director-sessions -- 1000
+
+# What experiments/adaptive-peers.yaml runs beside the director: Python packages, and by apt-get,
+# where there is one, Mosquitto and libnorm. Needs PyPI.
+peers:
+	scripts/dependencies.sh peers
+	$(MAKE) target/peers/requirements.txt
+
+target/peers/requirements.txt: evidence/adaptive/requirements.txt
+	python3 -m venv target/peers
+	target/peers/bin/pip install --quiet -r evidence/adaptive/requirements.txt
+	cp evidence/adaptive/requirements.txt $@
 
 map:
 	cargo run --release --locked -p bench --example adaptive -- map crates/director/map.json

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the system packages that building (and, with `test`, testing; with
-# `netem`, the guest of evidence/netem) needs and this machine lacks; says what and
-# why before it does.
+# `netem`, the guest of evidence/netem; with `peers`, what evidence/adaptive/peers.py
+# compares with) needs and this machine lacks; says what and why before it does.
 set -eu
 
 wanted=()
@@ -79,6 +79,13 @@ if [ "${1:-}" = netem ]; then
     need "tc, for the guest" "command -v tc" iproute2
     need "packs the guest's files" "command -v cpio" cpio
     need "compares" "python3 -c 'import venv, ensurepip'" python3-venv
+fi
+if [ "${1:-}" = peers ]; then
+    need "Python packages" "python3 -c 'import venv, ensurepip'" "$venv"
+    need "the MQTT broker" "command -v mosquitto" "$broker"
+    if command -v apt-get >/dev/null; then
+        need "NORM" "python3 -c 'import ctypes; ctypes.CDLL(\"libnorm.so.1\")'" libnorm1
+    fi
 fi
 
 if [ ${#wanted[@]} -gt 0 ]; then

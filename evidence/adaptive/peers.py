@@ -1,10 +1,12 @@
 """What others have, over the timetables of the director: a hub tells all members something
-every two seconds and collects their answers, by Zenoh, MQTT, CoAP or DDS.
+every two seconds and collects their answers, by Zenoh, MQTT, CoAP, DDS or NORM.
 
     peers.py hub PROTOCOL MEMBERS PAYLOAD [MESSAGES]   prints what came of it, as JSON
     peers.py member PROTOCOL                           answers; its number ends $THINGBED_NODE
 
-The hub is 10.0.0.1. experiments/adaptive-peers.yaml runs it in nodes.
+The hub is 10.0.0.1. experiments/adaptive-peers.yaml and norm-beside.yaml run it in nodes.
+PEERS_EVERY and PEERS_DEADLINE in the environment are other seconds between two messages and
+until an answer is too late; what NORM is told is in peers_norm.py.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 HUB = "10.0.0.1"
-EVERY, SETTLE = 2.0, 15.0
+EVERY, SETTLE = float(os.environ.get("PEERS_EVERY", "2")), 15.0
 # An answer that is not there after so long counts as this, as in main.rs.
-DEADLINE = 5 * EVERY
+DEADLINE = float(os.environ.get("PEERS_DEADLINE", 5 * EVERY))
 
 Answer = Callable[[int, int], None]
 
@@ -62,6 +64,8 @@ class Tally:
             "delivered": len(in_time) / count,
             "doubled": self.doubled,
             "messages": len(self.sent),
+            "mean_ms": 1e3 * sum(in_time) / max(1, len(in_time)),
+            "last_ms": 1e3 * max(in_time, default=0.0),
         }
 
 
@@ -246,6 +250,20 @@ def dds_member(own: int) -> None:
     dds_hear(came, reply)
 
 
+def norm_hub(answer: Answer) -> Callable[[bytes], None]:
+    """By NORM: how the hub tells all."""
+    import peers_norm
+
+    return peers_norm.norm_hub(HUB, lambda message: answer(*unpack(message)))
+
+
+def norm_member(own: int) -> None:
+    """By NORM: a member, for ever."""
+    import peers_norm
+
+    peers_norm.norm_member(HUB, own, lambda message: pack(unpack(message)[0], own, message))
+
+
 def hub(protocol: str, members: int, payload: bytes, messages: int) -> None:
     """Tells all, again and again, and says what came of it."""
     began = time.monotonic()
@@ -256,6 +274,7 @@ def hub(protocol: str, members: int, payload: bytes, messages: int) -> None:
         "mqtt-qos1": lambda: mqtt_hub(tally.answer, 1),
         "coap": lambda: coap_hub(tally.answer, members),
         "dds": lambda: dds_hub(tally.answer),
+        "norm": lambda: norm_hub(tally.answer),
     }
     send = sends[protocol]()
     for number in range(messages):
@@ -278,6 +297,7 @@ def member(protocol: str) -> None:
         "mqtt-qos1": lambda: mqtt_member(own, 1),
         "coap": lambda: coap_member(own),
         "dds": lambda: dds_member(own),
+        "norm": lambda: norm_member(own),
     }
     serve[protocol]()
 
