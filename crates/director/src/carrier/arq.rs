@@ -57,7 +57,7 @@ impl Exchange for Arq {
         let heard = self.sender.heard(plain, now);
         let received = self.receiver.receive(plain);
         Came {
-            envelope: received.message.map(|(_, envelope)| envelope),
+            envelopes: received.message.into_iter().map(|(_, envelope)| envelope).collect(),
             reply: received.reply.map(|reply| self.signed(reply)),
             frames: (heard.came, heard.lost),
             round_trip: heard.round_trip,
