@@ -356,6 +356,10 @@ impl Policy {
         }
         self.at = Some(*here);
         for candidate in &mut self.candidates {
+            if !candidate.model.fits(here) {
+                candidate.predicted = None;
+                continue;
+            }
             // Maps are of answered messages; arithmetic knows of others.
             let measured =
                 self.pattern.is_answered().then(|| map.predict(candidate.model, here)).flatten();
