@@ -189,6 +189,11 @@ impl Policy {
         models.has(self.current)
     }
 
+    /// The model in use has not taken a message: all are looked at anew.
+    pub fn refused(&mut self) {
+        self.at = None;
+    }
+
     /// Multicast gets through to nobody, or does again: models that need it are out, or in.
     pub fn multicast(&mut self, gets_through: bool) {
         self.no_multicast = !gets_through;

@@ -319,6 +319,29 @@ fn epochs_of_quic_do_not_mix() {
     assert_eq!((bed.answers.len(), bed.hub.open_messages()), (180, 0));
 }
 
+/// What does not fit is carried by another model, if there is one.
+#[test]
+fn a_message_that_is_too_long_for_the_model_goes_by_another() {
+    let here = Conditions { rate_bit_s: 2e6, ..Conditions::default() };
+    let models = [ModelId::QuicDatagrams, ModelId::QuicStreams];
+    let mut bed = Bed::new(&config(Pattern::RequestResponse, here, &models), 3, 0.0, 5);
+    bed.at(SECOND, What::Change(ModelId::QuicDatagrams));
+    (2..8).for_each(|n| bed.at(n * SECOND, What::Send));
+    bed.run(30 * SECOND, |n| vec![n as u8; if n < 3 { 500 } else { 5_000 }]);
+    assert_eq!(bed.changes.last(), Some(&(ModelId::QuicDatagrams, ModelId::QuicStreams)));
+    assert_eq!((bed.answers.len(), bed.hub.open_messages()), (18, 0));
+    // Held to one model, the session says why not; and where packets are small, too.
+    let only = config(Pattern::RequestResponse, here, &models[..1]);
+    let small = Conditions { mtu: 500.0, ..here };
+    let narrow = config(Pattern::RequestResponse, small, &models[1..]);
+    for (config, length, word) in [(only, 5_000, "at most"), (narrow, 50, "no room")] {
+        let mut hub = Hub::new(config, Arc::new(PerformanceMap::new()), 3, 1, 7).unwrap();
+        let why = hub.send(&vec![1; length], 0).unwrap_err().to_string();
+        assert!(why.contains("cannot carry the message") && why.contains(word), "{why}");
+        assert_eq!(hub.open_messages(), 0);
+    }
+}
+
 /// Where packets are small QUIC is never tried, however badly others do.
 #[test]
 fn small_packets_are_not_for_quic() {
