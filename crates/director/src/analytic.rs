@@ -107,8 +107,8 @@ pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Fi
             let packet = here.payload / chunks + OWN + QUIC;
             let ways = if back > 0.0 { 2.0 } else { 1.0 };
             let sent = ways * chunks / (1.0 - loss);
-            // Every other packet is acknowledged, and the last one.
-            let shorts = (sent / 2.0).max(ways);
+            // Every other packet is acknowledged, and the last one; limits are moved on.
+            let shorts = (sent / 2.0).max(ways) + 1.0 / (1.0 - loss);
             let each = sent * airtime(packet) + shorts * short;
             // A window doubles from the first, and with loss settles (Mathis and others, 1997).
             let window = (1.22 / loss.max(1e-6).sqrt()).max(2.0);
@@ -122,10 +122,8 @@ pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Fi
         }
         ModelId::QuicDatagrams => {
             let packet = here.payload + OWN + QUIC;
-            let (ways, delivery) = match back > 0.0 {
-                true => (2.0, (1.0 - loss).powi(2)),
-                false => (1.0, 1.0 - loss),
-            };
+            let ways = if back > 0.0 { 2.0 } else { 1.0 };
+            let delivery = (1.0 - loss).powf(f64::max(ways, 2.0 - loss));
             // QUIC acknowledges, though nothing is sent again; members do so once more.
             let shorts = if back > 0.0 { 1.0 } else { 2.0 };
             let each = ways * airtime(packet) + shorts * short;

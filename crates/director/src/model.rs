@@ -109,6 +109,15 @@ impl ModelId {
         }
     }
 
+    /// One that works alike, and is measured sooner.
+    pub(crate) const fn kin(self) -> Option<Self> {
+        match self {
+            Self::QuicStreams => Some(Self::UdpArq),
+            Self::QuicDatagrams => Some(Self::UdpRequestResponse),
+            _ => None,
+        }
+    }
+
     /// Whether it may serve a session: the pattern, and all that is required or
     /// prohibited. If not, why.
     pub fn suits(self, pattern: Pattern, asked: &TransportProperties) -> Result<(), &'static str> {

@@ -368,8 +368,8 @@ impl Policy {
             // Maps are of answered messages; arithmetic knows of others.
             let measured =
                 self.pattern.is_answered().then(|| map.predict(candidate.model, here)).flatten();
-            let guessed = || analytic::predict(candidate.model, self.pattern, here);
-            candidate.predicted = measured.or_else(|| Some((guessed()?, GUESSED)));
+            let guessed = || guess(candidate.model, self.pattern, here, map);
+            candidate.predicted = measured.or_else(guessed);
         }
     }
 
@@ -408,6 +408,29 @@ impl Policy {
         }
         Some(cost * (1.0 - WISH).powi(candidate.score))
     }
+}
+
+/// What arithmetic says of a model that nobody has measured, and how far that is from what is
+/// known. Where one that works alike was measured it is off by as much: otherwise it would seem
+/// better than those of which the truth is known.
+fn guess(
+    model: ModelId,
+    pattern: Pattern,
+    here: &Conditions,
+    map: &PerformanceMap,
+) -> Option<(Figures, f64)> {
+    let mut guess = analytic::predict(model, pattern, here)?;
+    let kin = model.kin().filter(|_| pattern.is_answered());
+    let seen = kin.and_then(|kin| map.predict(kin, here));
+    let said = kin.and_then(|kin| analytic::predict(kin, pattern, here));
+    let (Some((seen, distance)), Some(said)) = (seen, said) else { return Some((guess, GUESSED)) };
+    let off = |guess: &mut f64, seen: f64, said: f64| *guess *= seen / said.max(1e-9);
+    off(&mut guess.delay_ms.p50, seen.delay_ms.p50, said.delay_ms.p50);
+    off(&mut guess.delay_ms.p90, seen.delay_ms.p90, said.delay_ms.p90);
+    off(&mut guess.delay_ms.p99, seen.delay_ms.p99, said.delay_ms.p99);
+    off(&mut guess.bytes, seen.bytes, said.bytes);
+    guess.delivery = guess.delivery.min(seen.delivery);
+    Some((guess, distance + GUESSED))
 }
 
 impl fmt::Display for Decision {
@@ -549,6 +572,27 @@ mod tests {
         assert_eq!(decision.choice, Choice::Change(ModelId::UdpArq), "{decision}");
         let later = policy.decide(900 * SECOND, &at(0.0), &map, true);
         assert_eq!(later.choice, Choice::Change(ModelId::UdpRequestResponse), "{later}");
+    }
+
+    #[test]
+    fn what_nobody_measured_is_no_better_than_what_is_like_it() {
+        let map = PerformanceMap::shipped();
+        for loss in [0.0, 0.1, 0.3] {
+            for (rate_bit_s, payload) in [(250e3, 100.0), (2e6, 700.0), (100e6, 1_300.0)] {
+                let here = Conditions { rate_bit_s, payload, rtt_ns: 20_000_000, ..at(loss) };
+                let pairs = [
+                    [ModelId::UdpArq, ModelId::QuicStreams],
+                    [ModelId::UdpRequestResponse, ModelId::QuicDatagrams],
+                ];
+                for pair in pairs {
+                    let (targets, settings) = (QosTargets::default(), Settings::default());
+                    let asked = TransportProperties::default();
+                    let one = Pattern::RequestResponse;
+                    let mut policy = Policy::new(one, asked, targets, &pair, pair[1], settings);
+                    assert_eq!(policy.begin(&here, &map), pair[0], "{here:?}");
+                }
+            }
+        }
     }
 
     #[test]

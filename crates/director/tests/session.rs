@@ -456,7 +456,7 @@ mod foreign {
             datagrams in prop::collection::vec(
                 (any::<bool>(), 0_u8..80, prop::collection::vec(any::<u8>(), 0..100)), 1..60
             ),
-            model in 0_usize..7,
+            model in 0..director::carrier::available().len(),
         ) {
             let models = director::carrier::available();
             let mut config = config(Pattern::PublishCollect, Conditions::default(), &models[model..=model]);
