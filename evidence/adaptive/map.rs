@@ -38,6 +38,8 @@ pub fn write(path: &Path) -> std::io::Result<()> {
     let models = director::carrier::available();
     let all: Vec<(ModelId, Conditions)> =
         models.iter().flat_map(|model| places.iter().map(|here| (*model, *here))).collect();
+    // Where packets have no room for a model there is nothing to see of it.
+    let all: Vec<_> = all.into_iter().filter(|(model, here)| model.fits(here)).collect();
     let next = AtomicUsize::new(0);
     let found: Vec<Vec<(usize, Figures)>> = std::thread::scope(|scope| {
         let work = || {

@@ -22,6 +22,8 @@ COLOURS = {
     "multicast-fec": "#cc6677",
     "coap-confirmable": "#ccbb44",
     "coap-non-confirmable": "#66ccee",
+    "quic-streams": "#aa3377",
+    "quic-datagrams": "#bbbbbb",
 }
 FIELD, GAP, LEFT, TOP = 26, 8, 250, 96
 # Below this a change is not worth it.
@@ -62,6 +64,7 @@ def main() -> None:
     groups = sorted({key[3] for key in places})
     rest = list(product(*(sorted({key[at] for key in places}) for at in (4, 5, 6))))
     width = LEFT + len(losses) * (len(payloads) * FIELD + GAP) + 20
+    width = max(width, 12 + len(COLOURS) * 160)
     height = TOP + len(groups) * (len(rest) * FIELD + GAP) + 20
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '

@@ -16,6 +16,10 @@ const HEADERS: f64 = 28.0;
 const OWN: f64 = 15.0;
 /// An acknowledgement, in bytes of a datagram.
 const SHORT: f64 = 30.0;
+/// What a packet of QUIC has beside what is sealed: head, seal, the head of a frame.
+const QUIC: f64 = 30.0;
+/// Packets that QUIC sends before it hears of the first (RFC 9002, section 7.2).
+const QUIC_FIRST: f64 = 10.0;
 /// More than this is as bad as all.
 const MOST_LOSS: f64 = 0.95;
 
@@ -31,6 +35,9 @@ fn rounds(chunks: f64, loss: f64, chance: f64) -> f64 {
 
 /// What a model should do here; nothing where no arithmetic is known of it.
 pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Figures> {
+    if !model.fits(here) {
+        return None;
+    }
     let loss = here.loss.clamp(0.0, MOST_LOSS);
     let group = here.group.max(1.0);
     let room = (here.mtu - HEADERS - OWN).max(1.0);
@@ -95,6 +102,34 @@ pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Fi
             let bytes = sent * (block + OWN + SHORT + 2.0 * BELOW);
             (spread([of(0.8), of(1.5), of(2.5)], each * group), delivery, bytes)
         }
+        ModelId::QuicStreams => {
+            let chunks = (here.payload / (room - QUIC)).ceil().max(1.0);
+            let packet = here.payload / chunks + OWN + QUIC;
+            let ways = if back > 0.0 { 2.0 } else { 1.0 };
+            let sent = ways * chunks / (1.0 - loss);
+            // Every other packet is acknowledged, and the last one; limits are moved on.
+            let shorts = (sent / 2.0).max(ways) + 1.0 / (1.0 - loss);
+            let each = sent * airtime(packet) + shorts * short;
+            // A window doubles from the first, and with loss settles (Mathis and others, 1997).
+            let window = (1.22 / loss.max(1e-6).sqrt()).max(2.0);
+            let held = (chunks / QUIC_FIRST).log2().max(chunks / window - 1.0).max(0.0);
+            // What is lost goes again when later packets came, or after 1.5 round trips.
+            let again = |chance| 1.5 * (rounds(chunks, loss, chance) - 1.0);
+            let waits = 2.0 * loss / (1.0 - loss);
+            let of = |chance| trip * (ways * (1.0 + again(chance) + held) + waits);
+            let bytes = sent * (packet + BELOW) + shorts * (SHORT + BELOW);
+            (spread([of(0.5), of(0.9), of(0.99)], each * group), 1.0, bytes)
+        }
+        ModelId::QuicDatagrams => {
+            let packet = here.payload + OWN + QUIC;
+            let ways = if back > 0.0 { 2.0 } else { 1.0 };
+            let delivery = (1.0 - loss).powf(f64::max(ways, 2.0 - loss));
+            // QUIC acknowledges, though nothing is sent again; members do so once more.
+            let shorts = if back > 0.0 { 1.0 } else { 2.0 };
+            let each = ways * airtime(packet) + shorts * short;
+            let bytes = ways * (packet + BELOW) + shorts * (SHORT + BELOW);
+            (spread([trip; 3], each * group), delivery, bytes)
+        }
         _ => return None,
     };
     Some(Figures { delay_ms, delay_interval: None, delivery, bytes, energy: 0.0, messages: 0.0 })
@@ -136,15 +171,39 @@ mod tests {
     }
 
     #[test]
+    fn quic_is_for_large_packets_and_is_never_the_least() {
+        let of = |model, here: &Conditions| predict(model, Pattern::PublishCollect, here);
+        let quic = [ModelId::QuicStreams, ModelId::QuicDatagrams];
+        for mtu in [127.0, 500.0, 1_229.0] {
+            let small = Conditions { mtu, payload: 60.0, ..constrained(1.0, 0.1) };
+            assert!(quic.iter().all(|model| of(*model, &small).is_none()), "{mtu}");
+        }
+        for loss in [0.0, 0.1, 0.3] {
+            let here = Conditions { mtu: 1_500.0, payload: 600.0, ..constrained(4.0, loss) };
+            let [streams, datagrams] = quic.map(|model| of(model, &here).unwrap());
+            let arq = of(ModelId::UdpArq, &here).unwrap();
+            let udp = of(ModelId::UdpRequestResponse, &here).unwrap();
+            assert!(streams.bytes > arq.bytes && datagrams.bytes > udp.bytes);
+            assert!(streams.delay_ms.p99 >= arq.delay_ms.p99);
+            assert!(datagrams.delay_ms.p99 < 2.0 * udp.delay_ms.p99);
+            assert!(streams.delivery == 1.0 && (loss == 0.0 || datagrams.delivery < 1.0));
+            // A long message waits for the window.
+            let long = Conditions { payload: 60_000.0, rate_bit_s: 100e6, ..here };
+            let long = of(ModelId::QuicStreams, &long).unwrap();
+            assert!(long.delay_ms.p50 > 3.0 * 60.0, "{long:?}");
+        }
+        let long = Conditions { mtu: 1_500.0, ..constrained(1.0, 0.0) };
+        assert!(of(ModelId::QuicDatagrams, &long).is_none(), "it does not fit");
+    }
+
+    #[test]
     fn figures_are_numbers_everywhere() {
         for loss in [0.0, 0.01, 0.5, 1.0] {
-            for group in [1.0, 300.0] {
+            for (group, mtu) in [(1.0, 113.0), (300.0, 113.0), (1.0, 1_500.0), (300.0, 1_500.0)] {
+                let here = Conditions { mtu, ..constrained(group, loss) };
                 for pattern in [Pattern::PublishSubscribe, Pattern::PublishCollect] {
                     for model in ModelId::ALL {
-                        let Some(figures) = predict(model, pattern, &constrained(group, loss))
-                        else {
-                            continue;
-                        };
+                        let Some(figures) = predict(model, pattern, &here) else { continue };
                         let Quantiles { p50, p90, p99 } = figures.delay_ms;
                         assert!(p50 <= p90 && p90 <= p99 && p99.is_finite(), "{model} {figures:?}");
                         assert!((0.0..=1.0).contains(&figures.delivery));

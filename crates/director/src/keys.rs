@@ -9,7 +9,7 @@
 
 use crate::switch::MessageId;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
-use ring::{hkdf, hmac};
+use ring::{digest, hkdf, hmac};
 use std::fmt;
 
 /// Bytes that a seal adds.
@@ -49,6 +49,10 @@ pub enum Use {
     Control,
     /// Frames of coded messages.
     Frame,
+    /// Key pairs by which the ends of a connection know each other.
+    Connection,
+    /// By what an end that has started anew says that it knows a connection no more.
+    Reset,
 }
 
 impl Use {
@@ -58,6 +62,8 @@ impl Use {
             Self::Acknowledgement => b"director 1 acknowledgement",
             Self::Control => b"director 1 control",
             Self::Frame => b"director 1 frame",
+            Self::Connection => b"director 1 connection",
+            Self::Reset => b"director 1 reset",
         }
     }
 }
@@ -125,11 +131,20 @@ impl Root {
 
     fn derive(&self, what: &[u8], scope: &Scope) -> Option<[u8; 32]> {
         let secret = self.secret.as_ref()?;
-        let numbers =
-            [scope.epoch, scope.from.number(), scope.incarnation].map(u32::to_be_bytes).concat();
         let mut key = [0; 32];
-        secret.expand(&[what, &numbers], Length(32)).ok()?.fill(&mut key).ok()?;
+        secret.expand(&[what, &scope.numbers()], Length(32)).ok()?.fill(&mut key).ok()?;
         Some(key)
+    }
+
+    /// What a scope's key pair, or another library's key, is made from. Without security
+    /// everybody knows it, and it still tells sessions, epochs and senders apart.
+    pub fn seed(&self, scope: &Scope) -> [u8; 32] {
+        self.derive(scope.purpose.label(), scope).unwrap_or_else(|| {
+            let session = self.session.to_be_bytes();
+            let known = [scope.purpose.label(), &session, &scope.numbers()].concat();
+            let digest = digest::digest(&digest::SHA256, &known);
+            std::array::from_fn(|at| digest.as_ref()[at])
+        })
     }
 
     /// The keys of what is sent in a scope.
@@ -166,6 +181,10 @@ impl Scope {
     /// The scope of a sender that has only ever started once.
     pub fn new(purpose: Use, epoch: u32, from: Party) -> Self {
         Self { purpose, epoch, from, incarnation: 0 }
+    }
+
+    fn numbers(&self) -> Vec<u8> {
+        [self.epoch, self.from.number(), self.incarnation].map(u32::to_be_bytes).concat()
     }
 }
 
@@ -291,6 +310,22 @@ mod tests {
         let of = |epoch| root.keys(scope(epoch)).seal(1, b"the same");
         assert_ne!(of(1)[..8], of(2)[..8]);
         assert_eq!(of(1), of(1));
+    }
+
+    #[test]
+    fn seeds_are_of_one_scope_with_a_key_and_without() {
+        let scope = |epoch, from| Scope::new(Use::Connection, epoch, from);
+        let roots = [
+            Root::new(KEY, 7).unwrap(),
+            Root::new(KEY, 8).unwrap(),
+            Root::insecure(7),
+            Root::insecure(8),
+        ];
+        let scopes = [scope(0, Party::Hub), scope(1, Party::Hub), scope(0, Party::Member(0))];
+        let of = |root: &Root| scopes.map(|scope| root.seed(&scope));
+        let all: std::collections::BTreeSet<[u8; 32]> = roots.iter().flat_map(of).collect();
+        assert_eq!(all.len(), 12);
+        assert_eq!(of(&roots[0]), of(&Root::new(KEY, 7).unwrap()));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The models of interaction that there are, and what each can do.
 
+use crate::conditions::Conditions;
 use crate::properties::TransportProperties;
 use crate::targets::Pattern;
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,15 @@ pub enum ModelId {
     /// Multicast with repair by erasure coding, paced.
     MulticastFec,
 }
+
+/// Bytes of the least packet that carries QUIC: 1,200 of its own (RFC 9000, section 14), 2
+/// before them, and 28 of IPv4 and UDP.
+const LEAST_QUIC: f64 = 1_230.0;
+/// And of the largest: QUIC makes no larger ones here.
+const MOST_QUIC: f64 = 1_502.0;
+/// What such a packet has beside a message's bytes, its seal and its number, where a datagram
+/// of QUIC holds it.
+const QUIC_DATAGRAM: f64 = 93.0;
 
 /// What a model can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +97,25 @@ impl ModelId {
             Self::MulticastFec => (true, false, true, true, true, MANY),
         };
         Features { reliable, ordered, boundaries, zero_rtt, multicast, patterns }
+    }
+
+    /// Whether packets have room for it, and for messages as long as they are here.
+    pub fn fits(self, here: &Conditions) -> bool {
+        let most = here.mtu.min(MOST_QUIC) - QUIC_DATAGRAM;
+        match self {
+            Self::QuicStreams => here.mtu >= LEAST_QUIC,
+            Self::QuicDatagrams => here.mtu >= LEAST_QUIC && here.payload <= most,
+            _ => true,
+        }
+    }
+
+    /// One that works alike, and is measured sooner.
+    pub(crate) const fn kin(self) -> Option<Self> {
+        match self {
+            Self::QuicStreams => Some(Self::UdpArq),
+            Self::QuicDatagrams => Some(Self::UdpRequestResponse),
+            _ => None,
+        }
     }
 
     /// Whether it may serve a session: the pattern, and all that is required or

@@ -42,6 +42,12 @@ pub enum InteractionPattern {
     /// The director, held to CoAP without; both ways.
     #[serde(rename = "director/coap-non-confirmable")]
     DirectorCoapNon,
+    /// The director, held to streams of QUIC; both ways.
+    #[serde(rename = "director/quic-streams")]
+    DirectorQuic,
+    /// The director, held to datagrams of QUIC; both ways.
+    #[serde(rename = "director/quic-datagrams")]
+    DirectorQuicDatagrams,
 }
 
 impl InteractionPattern {
@@ -71,6 +77,8 @@ impl InteractionPattern {
                 | Self::DirectorFec
                 | Self::DirectorCoap
                 | Self::DirectorCoapNon
+                | Self::DirectorQuic
+                | Self::DirectorQuicDatagrams
         )
     }
 
@@ -105,6 +113,8 @@ impl Word for InteractionPattern {
         ("director/multicast-fec", Self::DirectorFec),
         ("director/coap-confirmable", Self::DirectorCoap),
         ("director/coap-non-confirmable", Self::DirectorCoapNon),
+        ("director/quic-streams", Self::DirectorQuic),
+        ("director/quic-datagrams", Self::DirectorQuicDatagrams),
     ];
 }
 

@@ -52,6 +52,8 @@ fn config(spec: &Spec) -> Config {
         Down::DirectorFec => vec![ModelId::MulticastFec],
         Down::DirectorCoap => vec![ModelId::CoapConfirmable],
         Down::DirectorCoapNon => vec![ModelId::CoapNonConfirmable],
+        Down::DirectorQuic => vec![ModelId::QuicStreams],
+        Down::DirectorQuicDatagrams => vec![ModelId::QuicDatagrams],
         _ => Vec::new(),
     };
     config

@@ -52,6 +52,12 @@ pub enum Down {
     /// The director, held to CoAP without.
     #[serde(rename = "director/coap-non-confirmable")]
     DirectorCoapNon,
+    /// The director, held to streams of QUIC.
+    #[serde(rename = "director/quic-streams")]
+    DirectorQuic,
+    /// The director, held to datagrams of QUIC.
+    #[serde(rename = "director/quic-datagrams")]
+    DirectorQuicDatagrams,
 }
 
 impl Down {
@@ -70,6 +76,8 @@ impl Down {
                 | Self::DirectorFec
                 | Self::DirectorCoap
                 | Self::DirectorCoapNon
+                | Self::DirectorQuic
+                | Self::DirectorQuicDatagrams
         )
     }
 }
@@ -90,7 +98,9 @@ pub enum Up {
         alias = "director/udp-arq",
         alias = "director/multicast-fec",
         alias = "director/coap-confirmable",
-        alias = "director/coap-non-confirmable"
+        alias = "director/coap-non-confirmable",
+        alias = "director/quic-streams",
+        alias = "director/quic-datagrams"
     )]
     Director,
 }

@@ -82,7 +82,7 @@ impl Exchange for Arq {
             self.acks.insert(number, (due, reply));
         }
         Came {
-            envelope: received.message.map(|(_, envelope)| envelope),
+            envelopes: received.message.into_iter().map(|(_, envelope)| envelope).collect(),
             reply: None,
             frames: (heard.came, heard.lost),
             round_trip: heard.round_trip,

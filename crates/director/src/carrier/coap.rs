@@ -34,7 +34,7 @@ impl Exchange for Coap {
         let heard = self.sender.heard(&packet, now);
         let received = self.receiver.receive(&packet);
         Came {
-            envelope: received.message,
+            envelopes: received.message.into_iter().collect(),
             reply: received.reply,
             frames: (heard.came, heard.lost),
             round_trip: heard.round_trip,

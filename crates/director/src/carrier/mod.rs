@@ -1,4 +1,4 @@
-//! Models at work. Each is one file with the two sides of a small trait, and a line in
+//! Models at work. Each is one file, or a folder, with the two sides of a small trait, and a line in
 //! [`hub`] and in [`member`]; one that knows no groups is an exchange ([`peers`]) alone.
 //!
 //! A carrier gets sealed envelopes and sees to it that they come to the other side. It does
@@ -9,6 +9,8 @@ mod arq;
 mod coap;
 mod fec;
 mod peers;
+#[cfg(feature = "quic")]
+mod quic;
 mod udp;
 
 use crate::Nanos;
@@ -128,6 +130,10 @@ pub fn hub(model: ModelId, place: &Place) -> Option<Box<dyn HubCarrier>> {
         ModelId::CoapConfirmable => coap::hub(place, true),
         #[cfg(feature = "coap")]
         ModelId::CoapNonConfirmable => coap::hub(place, false),
+        #[cfg(feature = "quic")]
+        ModelId::QuicStreams => quic::hub(place, quic::Kind::Streams),
+        #[cfg(feature = "quic")]
+        ModelId::QuicDatagrams => quic::hub(place, quic::Kind::Datagrams),
         _ => return None,
     })
 }
@@ -142,6 +148,10 @@ pub fn member(model: ModelId, place: &Place, number: u16) -> Option<Box<dyn Memb
         ModelId::CoapConfirmable => coap::member(place, true),
         #[cfg(feature = "coap")]
         ModelId::CoapNonConfirmable => coap::member(place, false),
+        #[cfg(feature = "quic")]
+        ModelId::QuicStreams => quic::member(place, quic::Kind::Streams, number),
+        #[cfg(feature = "quic")]
+        ModelId::QuicDatagrams => quic::member(place, quic::Kind::Datagrams, number),
         _ => return None,
     })
 }
@@ -156,6 +166,10 @@ pub fn available() -> Vec<ModelId> {
         ModelId::CoapConfirmable,
         #[cfg(feature = "coap")]
         ModelId::CoapNonConfirmable,
+        #[cfg(feature = "quic")]
+        ModelId::QuicStreams,
+        #[cfg(feature = "quic")]
+        ModelId::QuicDatagrams,
     ]
 }
 
@@ -172,6 +186,8 @@ pub fn is_of(model: ModelId, datagram: &[u8]) -> bool {
         ModelId::MulticastFec => matches!(first, 0x14..=0x18),
         // Version 1 of CoAP, by the two highest bits.
         ModelId::CoapConfirmable | ModelId::CoapNonConfirmable => first >> 6 == 1,
+        ModelId::QuicStreams => first == 0x19,
+        ModelId::QuicDatagrams => first == 0x1a,
         _ => false,
     }
 }

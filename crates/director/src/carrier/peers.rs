@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, VecDeque};
 /// What a datagram comes to.
 #[derive(Debug, Default)]
 pub struct Came {
-    /// An envelope that is whole with it.
-    pub envelope: Option<Vec<u8>>,
+    /// Envelopes that are whole with it.
+    pub envelopes: Vec<Vec<u8>>,
     /// A datagram to send back, before all else.
     pub reply: Option<Vec<u8>>,
     /// Of the frames that it acknowledges so many came and so many did not.
@@ -95,13 +95,13 @@ impl<E: Exchange> HubCarrier for Hub<E> {
     fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos) {
         let Some(member) = from else { return };
         let Some(peer) = self.peer(member) else { return };
-        let Came { envelope, reply, frames: (came, lost), round_trip } =
+        let Came { envelopes, reply, frames: (came, lost), round_trip } =
             peer.receive(datagram, now);
         if came + lost > 0 {
             self.told.push(Carried::Frames { came, lost });
         }
         self.told.extend(round_trip.map(Carried::RoundTrip));
-        self.told.extend(envelope.map(Carried::Envelope));
+        self.told.extend(envelopes.into_iter().map(Carried::Envelope));
         self.replies.extend(reply.map(|reply| (member, reply)));
     }
 
@@ -185,7 +185,7 @@ impl<E: Exchange> MemberCarrier for Member<E> {
         let Some(exchange) = &mut self.exchange else { return Vec::new() };
         let came = exchange.receive(datagram, now);
         self.replies.extend(came.reply);
-        came.envelope.into_iter().collect()
+        came.envelopes
     }
 
     fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {

@@ -228,7 +228,9 @@ impl Hub {
         self.messages.insert(number, outgoing);
         self.forget_oldest();
         let actions = self.switch.send_to(number, to);
-        if let Err(error) = self.perform(actions, now) {
+        if let Err(error) = self.perform(actions, now)
+            && !self.gives_way(&error, now)
+        {
             self.switch.forget(number);
             self.messages.remove(&number);
             return Err(error);
@@ -238,6 +240,7 @@ impl Hub {
 
     fn perform(&mut self, actions: Vec<Action>, now: Nanos) -> Result<(), SessionError> {
         let due = now + self.patience();
+        let mut performed = Ok(());
         for action in actions {
             match action {
                 Action::Prepare { model, epoch } => self.open(model, epoch),
@@ -257,11 +260,12 @@ impl Hub {
                         until: outgoing.until,
                     };
                     let sent = stage.carrier.send(load, &members, now);
-                    sent.map_err(|why| SessionError::Refused(model, why))?;
+                    performed =
+                        performed.and(sent.map_err(|why| SessionError::Refused(model, why)));
                 }
             }
         }
-        Ok(())
+        performed
     }
 
     /// Takes a datagram that came from the address of `from`, if it is a member's.

@@ -4,7 +4,7 @@ use super::Hub;
 use crate::Nanos;
 use crate::model::ModelId;
 use crate::policy::Choice;
-use crate::session::Event;
+use crate::session::{Event, SessionError};
 use crate::switch::Phase;
 
 /// Answers of fewer members do not tell a rate.
@@ -126,6 +126,24 @@ impl Hub {
             self.change(from, to, now);
         }
         self.last = Some(decision);
+    }
+
+    /// A model has not taken a message: whether members go over to another that may, if they are
+    /// not on their way already. Whoever does is sent what it lacks.
+    pub(super) fn gives_way(&mut self, error: &SessionError, now: Nanos) -> bool {
+        let from = self.policy.current();
+        if !matches!(error, SessionError::Refused(model, _) if *model == from) {
+            return true;
+        }
+        if self.switch.phase() == Phase::Changing {
+            return false;
+        }
+        self.policy.refused();
+        let decision = self.policy.decide(now, &self.conditions(), &self.map, true);
+        let Choice::Change(to) = decision.choice else { return false };
+        self.change(from, to, now);
+        self.last = Some(decision);
+        true
     }
 
     pub(super) fn change(&mut self, from: ModelId, to: ModelId, now: Nanos) {

@@ -1,0 +1,270 @@
+//! QUIC (RFC 9000) between a hub and its members: a stream for each envelope, or a datagram
+//! (RFC 9221).
+//!
+//! Whichever end has something to send and no connection begins one; usually that is the
+//! hub. Each knows the other's public key beforehand, from the session's keys. A connection
+//! that is lost, or silent while something is waited for, is begun again, with what the
+//! other end is not known to have. Congestion control is QUIC's own, below the pace.
+//!
+//! A datagram begins with a byte for the model (the high nibble is the version of the wire
+//! format, 1) and one for session and epoch, so that two epochs can be open at once.
+
+mod count;
+mod link;
+mod pinned;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use self::link::{Link, Told};
+use self::settings::{Ends, ID, MOST_MESSAGE};
+use super::peers::{Came, Exchange, Hub, Member};
+use super::{HubCarrier, MemberCarrier, Place};
+use crate::Nanos;
+use crate::keys::Party;
+use crate::switch::MessageId;
+use bytes::{Bytes, BytesMut};
+use quinn_proto::DatagramEvent;
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Bytes before a packet of QUIC.
+const MARK: usize = 2;
+/// Bytes of a packet at least (RFC 9000, section 14).
+const LEAST_PACKET: usize = 1_200;
+/// And at most: the first ones are filled up to it.
+const MOST_PACKET: usize = 1_472;
+/// What a packet has beside a datagram's bytes, as `quinn-proto` reckons: flags, a number of
+/// the connection, one of the packet, the seal, the head of the frame.
+const DATAGRAM_OVERHEAD: usize = 1 + ID + 4 + 16 + 9;
+/// What waits at most; the oldest makes room.
+const MOST_WAITING: usize = 1_024;
+/// Connections with one other end at most: the present one, one that it has lost, and one that
+/// it begins.
+const MOST_LINKS: usize = 4;
+/// An end that is waited for is given this long at least, whatever round trip was assumed.
+const LEAST_PATIENCE: Nanos = 3_000_000_000;
+/// Nothing takes its turn for longer than this, in ns.
+const MOST_TURN: f64 = 60e9;
+/// Where datagrams go, the session knows; here there is one other end.
+const OTHER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
+
+/// What carries an envelope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A stream, sent again until it is there.
+    Streams,
+    /// A datagram, sent once.
+    Datagrams,
+}
+
+/// Bytes of a packet here; none if QUIC cannot be here.
+fn packet(place: &Place) -> Option<u16> {
+    let room = place.datagram.checked_sub(MARK)?.min(MOST_PACKET);
+    u16::try_from(room).ok().filter(|_| room >= LEAST_PACKET)
+}
+
+/// How long all members take for a packet each.
+fn turn(place: &Place) -> Nanos {
+    let airtime = (place.datagram + place.below) as f64 * 8e9 / place.rate_bit_s.max(1.0);
+    (airtime * f64::from(place.members)).min(MOST_TURN) as Nanos
+}
+
+fn nanos(duration: Duration) -> Nanos {
+    Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
+}
+
+/// An envelope for the other end.
+struct Message {
+    number: MessageId,
+    bytes: Bytes,
+    until: Option<Nanos>,
+}
+
+/// One end, towards one other.
+struct Quic {
+    kind: Kind,
+    mark: [u8; MARK],
+    /// Bytes of an envelope at most.
+    most: usize,
+    ends: Ends,
+    /// The moment 0.
+    base: Instant,
+    /// The oldest first.
+    links: Vec<Link>,
+    waiting: VecDeque<Message>,
+    told: Told,
+    /// How long the other end is waited for.
+    patience: Nanos,
+    /// No connection is begun before.
+    begin_at: Nanos,
+}
+
+impl Quic {
+    fn new(place: &Place, kind: Kind, ends: (Party, Party), member: u16) -> Option<Self> {
+        let packet = usize::from(packet(place)?);
+        // Of one session no two epochs that are open at once have the same.
+        let epoch = place.epoch.wrapping_add(place.root.session() as u32) as u8;
+        let (mark, most) = match kind {
+            Kind::Streams => (0x19, MOST_MESSAGE),
+            Kind::Datagrams => (0x1a, packet - DATAGRAM_OVERHEAD),
+        };
+        Some(Self {
+            kind,
+            mark: [mark, epoch],
+            most,
+            ends: settings::ends(place, kind, ends, member)?,
+            base: Instant::now(),
+            links: Vec::new(),
+            waiting: VecDeque::new(),
+            told: Told::default(),
+            patience: LEAST_PATIENCE + 8 * (place.round_trip + turn(place)),
+            begin_at: 0,
+        })
+    }
+
+    fn at(&self, now: Nanos) -> Instant {
+        self.base.checked_add(Duration::from_nanos(now)).unwrap_or(self.base)
+    }
+
+    /// Looks what has happened, and ends what is lost.
+    fn settle(&mut self, now: Nanos) {
+        for link in &mut self.links {
+            link.settle(&mut self.ends.endpoint, &mut self.told);
+            link.over |= link.waits_since().is_some_and(|since| since + self.patience <= now);
+        }
+        // One that a stranger has begun, by a packet that was recorded, goes before others.
+        if self.links.len() > MOST_LINKS {
+            let stranger = self.links.iter().position(|link| !link.up && !link.own);
+            self.links[stranger.unwrap_or(0)].over = true;
+        }
+        for link in self.links.extract_if(.., |link| link.over) {
+            for message in link.end(&mut self.ends.endpoint).rev() {
+                self.waiting.push_front(message);
+            }
+        }
+    }
+
+    /// Begins a connection if one is lacking; when to look again.
+    fn begin(&mut self, now: Nanos) -> Option<Nanos> {
+        if self.waiting.is_empty() || self.links.iter().any(|link| link.up || link.own) {
+            return None;
+        }
+        if now < self.begin_at {
+            return Some(self.begin_at);
+        }
+        // An end that refuses is not asked all the time.
+        self.begin_at = now + self.patience / 8;
+        let (at, client) = (self.at(now), self.ends.client.clone());
+        // It fails where there are no numbers for connections any more, and is tried again.
+        let begun = self.ends.endpoint.connect(at, client, OTHER, "member").ok()?;
+        self.links.push(Link::new(begun, true, now));
+        None
+    }
+
+    fn expire(&mut self, now: Nanos) {
+        self.waiting.retain(|message| message.until.is_none_or(|until| until > now));
+        self.links.iter_mut().for_each(|link| link.expire(now));
+    }
+
+    fn marked(&self, packet: &[u8]) -> Vec<u8> {
+        [&self.mark, packet].concat()
+    }
+}
+
+impl Exchange for Quic {
+    fn send(
+        &mut self,
+        number: MessageId,
+        sealed: &[u8],
+        until: Option<Nanos>,
+    ) -> Result<(), String> {
+        if sealed.len() > self.most {
+            let (most, length) = (self.most, sealed.len());
+            return Err(format!("it takes {length} bytes, and a message {most} at most"));
+        }
+        let known = self.waiting.iter().any(|message| message.number == number);
+        if known || self.links.iter().any(|link| link.has(number)) {
+            return Ok(());
+        }
+        if self.waiting.len() >= MOST_WAITING {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(Message { number, bytes: Bytes::copy_from_slice(sealed), until });
+        Ok(())
+    }
+
+    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Came {
+        let Some(packet) = datagram.strip_prefix(&self.mark) else { return Came::default() };
+        let (at, mut reply) = (self.at(now), Vec::new());
+        let endpoint = &mut self.ends.endpoint;
+        match endpoint.handle(at, OTHER, None, None, BytesMut::from(packet), &mut reply) {
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                if let Some(link) = self.links.iter_mut().find(|link| link.handle == handle) {
+                    link.heard(now);
+                    link.connection.handle_event(event);
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => {
+                if let Ok(begun) = endpoint.accept(incoming, at, &mut reply, None) {
+                    self.links.push(Link::new(begun, false, now));
+                }
+            }
+            Some(DatagramEvent::Response(_)) | None => {}
+        }
+        let lost = self.links.iter_mut().map(Link::take_lost).sum();
+        let came = self.ends.came.swap(0, Ordering::Relaxed);
+        let newest = self.links.iter().rev().find(|link| link.up).filter(|_| came > 0);
+        let round_trip = newest.map(|link| nanos(link.connection.rtt()));
+        self.settle(now);
+        Came {
+            envelopes: std::mem::take(&mut self.told.envelopes),
+            reply: (!reply.is_empty()).then(|| self.marked(&reply)),
+            frames: (came, lost),
+            round_trip,
+        }
+    }
+
+    fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+        let at = self.at(now);
+        self.links.iter_mut().for_each(|link| link.run(at));
+        self.settle(now);
+        self.expire(now);
+        let mut wake = self.begin(now);
+        if let Some(link) = self.links.iter_mut().rev().find(|link| link.up) {
+            link.fill(self.kind, &mut self.waiting, now);
+        }
+        let mut packet = Vec::new();
+        for link in &mut self.links {
+            if link.connection.poll_transmit(at, 1, &mut packet).is_some() {
+                return (Some(self.marked(&packet)), None);
+            }
+        }
+        for link in &mut self.links {
+            let silent = link.waits_since().map(|since| since + self.patience);
+            let due = link.connection.poll_timeout();
+            let due = due.map(|due| nanos(due.saturating_duration_since(self.base)));
+            wake = [wake, silent, due].into_iter().flatten().min();
+        }
+        (None, wake)
+    }
+
+    fn take_had(&mut self) -> Vec<MessageId> {
+        std::mem::take(&mut self.told.had)
+    }
+}
+
+/// The hub's side.
+pub fn hub(place: &Place, kind: Kind) -> Box<dyn HubCarrier> {
+    Box::new(Hub::new(place, move |place, member| {
+        Quic::new(place, kind, (Party::Hub, Party::Member(member)), member)
+    }))
+}
+
+/// The side of the member of this number.
+pub fn member(place: &Place, kind: Kind, number: u16) -> Box<dyn MemberCarrier> {
+    let exchange = Quic::new(place, kind, (Party::Member(number), Party::Hub), number);
+    Box::new(Member::new(place, exchange, kind == Kind::Streams))
+}

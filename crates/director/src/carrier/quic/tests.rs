@@ -1,0 +1,331 @@
+//! Two ends over a pipe that loses, in virtual time.
+
+use super::*;
+use crate::chance::Chance;
+use crate::conditions::Conditions;
+use crate::envelope::DATA_OVERHEAD;
+use crate::keys::Root;
+use crate::model::ModelId;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+const MS: Nanos = 1_000_000;
+const SECOND: Nanos = 1_000 * MS;
+
+fn place(root: Root, datagram: usize) -> Place {
+    Place {
+        root,
+        epoch: 3,
+        members: 4,
+        datagram,
+        below: 42,
+        rate_bit_s: 10e6,
+        loss: 0.0,
+        round_trip: 40 * MS,
+        answer: 100,
+        seed: 7,
+    }
+}
+
+fn keyed() -> Place {
+    place(Root::new(b"sixteen bytes of key and more", 7).unwrap(), 1_472)
+}
+
+fn ends(place: &Place, kind: Kind) -> [Quic; 2] {
+    let hub = Quic::new(place, kind, (Party::Hub, Party::Member(2)), 2).unwrap();
+    [hub, anew(place, kind)]
+}
+
+fn anew(place: &Place, kind: Kind) -> Quic {
+    Quic::new(place, kind, (Party::Member(2), Party::Hub), 2).unwrap()
+}
+
+/// When what is there, at which end.
+type Arrival = (Nanos, u64, usize, Vec<u8>);
+
+/// A hub, a member, and what is between them.
+struct Pipe {
+    ends: [Quic; 2],
+    now: Nanos,
+    loss: f64,
+    chance: Chance,
+    queue: BinaryHeap<Reverse<Arrival>>,
+    sent: u64,
+    longest: usize,
+    /// What each end got, and what each knows the other to have.
+    got: [Vec<Vec<u8>>; 2],
+    had: [Vec<MessageId>; 2],
+    frames: (u32, u32),
+    trips: Vec<Nanos>,
+}
+
+impl Pipe {
+    fn new(ends: [Quic; 2], loss: f64) -> Self {
+        Self {
+            ends,
+            now: 0,
+            loss,
+            chance: Chance::new(11),
+            queue: BinaryHeap::new(),
+            sent: 0,
+            longest: 0,
+            got: Default::default(),
+            had: Default::default(),
+            frames: (0, 0),
+            trips: Vec::new(),
+        }
+    }
+
+    fn run(&mut self, until: Nanos) {
+        while self.now < until {
+            let mut wake = until;
+            for from in 0..2 {
+                loop {
+                    let (datagram, look) = self.ends[from].poll(self.now);
+                    self.had[from].extend(self.ends[from].take_had());
+                    let Some(datagram) = datagram else {
+                        wake = wake.min(look.unwrap_or(until));
+                        break;
+                    };
+                    self.sent += 1;
+                    self.longest = self.longest.max(datagram.len());
+                    let at = self.now + 20 * MS;
+                    if self.chance.share() >= self.loss {
+                        self.queue.push(Reverse((at, self.sent, 1 - from, datagram)));
+                    }
+                }
+            }
+            let next = self.queue.peek().map_or(until, |Reverse((at, ..))| *at);
+            // Timers end late, and never before their time.
+            self.now = next.min(wake.max(self.now + 1_000)).min(until);
+            while self.queue.peek().is_some_and(|Reverse((at, ..))| *at <= self.now) {
+                let Some(Reverse((_, _, to, datagram))) = self.queue.pop() else { break };
+                let came = self.ends[to].receive(&datagram, self.now);
+                self.got[to].extend(came.envelopes);
+                if to == 0 {
+                    self.frames.0 += came.frames.0;
+                    self.frames.1 += came.frames.1;
+                    self.trips.extend(came.round_trip);
+                }
+                if let Some(reply) = came.reply {
+                    self.sent += 1;
+                    self.queue.push(Reverse((self.now + 20 * MS, self.sent, 1 - to, reply)));
+                }
+            }
+        }
+    }
+
+    /// Each end sends one message of these lengths every 100 ms.
+    fn talk(&mut self, lengths: &[usize]) {
+        for (number, length) in lengths.iter().enumerate() {
+            for end in &mut self.ends {
+                end.send(number as u64, &vec![number as u8; *length], None).unwrap();
+            }
+            self.run(self.now + 100 * MS);
+        }
+    }
+}
+
+fn numbers(got: &[Vec<u8>]) -> Vec<u8> {
+    let mut numbers: Vec<u8> = got.iter().map(|bytes| bytes[0]).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+#[test]
+fn streams_bring_all_once_through_a_pipe_that_loses_much() {
+    let mut pipe = Pipe::new(ends(&keyed(), Kind::Streams), 0.3);
+    let lengths: Vec<usize> = (0..60).map(|n| if n % 10 == 5 { 30_000 } else { 300 }).collect();
+    pipe.talk(&lengths);
+    pipe.run(120 * SECOND);
+    for end in 0..2 {
+        assert_eq!(numbers(&pipe.got[end]), (0..60).collect::<Vec<u8>>());
+        assert!(pipe.got[end].iter().all(|bytes| bytes.len() == lengths[usize::from(bytes[0])]));
+        pipe.had[end].sort_unstable();
+        assert_eq!(pipe.had[end], (0..60).collect::<Vec<u64>>());
+        assert!(pipe.ends[end].waiting.is_empty() && pipe.ends[end].links.len() <= MOST_LINKS);
+    }
+    assert!(pipe.longest <= 1_472, "{}", pipe.longest);
+    let (came, lost) = pipe.frames;
+    let share = f64::from(lost) / f64::from(came + lost);
+    assert!(came > 100 && (0.2..0.45).contains(&share), "{came} {lost}");
+}
+
+#[test]
+fn a_quiet_pipe_tells_its_round_trip_and_no_loss() {
+    let mut pipe = Pipe::new(ends(&keyed(), Kind::Streams), 0.0);
+    pipe.ends[0].send(1, b"first", None).unwrap();
+    pipe.run(110 * MS);
+    // Two ways for the handshake, one for the message.
+    assert_eq!(pipe.got[1], [b"first"]);
+    pipe.run(SECOND);
+    let sent = pipe.sent;
+    pipe.run(500 * SECOND);
+    assert_eq!((pipe.had[0].as_slice(), pipe.frames.1), (&[1][..], 0));
+    assert!(pipe.trips.iter().all(|trip| (40 * MS..50 * MS).contains(trip)), "{:?}", pipe.trips);
+    assert!(pipe.sent <= sent, "nothing is said where there is nothing to say");
+}
+
+#[test]
+fn datagrams_are_lost_and_never_doubled() {
+    let mut pipe = Pipe::new(ends(&keyed(), Kind::Datagrams), 0.3);
+    pipe.talk(&[400; 100]);
+    pipe.run(60 * SECOND);
+    for end in 0..2 {
+        let got = numbers(&pipe.got[end]);
+        assert!((50..90).contains(&got.len()), "{}", got.len());
+        assert!(got.windows(2).all(|pair| pair[0] < pair[1]), "{got:?}");
+        assert!(pipe.had[end].is_empty());
+    }
+    let (came, lost) = pipe.frames;
+    assert!(came > 50 && lost > 10, "{came} {lost}");
+}
+
+#[test]
+fn the_longest_that_is_taken_fits_and_more_is_refused() {
+    for datagram in [1_202, 1_400, 65_000] {
+        let place = place(Root::insecure(1), datagram);
+        for kind in [Kind::Streams, Kind::Datagrams] {
+            let mut pipe = Pipe::new(ends(&place, kind), 0.0);
+            let most = pipe.ends[0].most;
+            pipe.ends[0].send(1, &vec![1; most], None).unwrap();
+            let why = pipe.ends[0].send(2, &vec![1; most + 1], None).unwrap_err();
+            assert!(why.contains("at most"), "{why}");
+            pipe.run(60 * SECOND);
+            assert_eq!(pipe.got[1].len(), 1, "{kind:?} {datagram}");
+            assert!(pipe.longest <= datagram);
+        }
+    }
+}
+
+#[test]
+fn where_a_packet_has_no_room_there_is_no_end() {
+    let small = place(Root::insecure(1), 1_201);
+    assert!(Quic::new(&small, Kind::Streams, (Party::Hub, Party::Member(0)), 0).is_none());
+    let tiny = place(Root::insecure(1), 1);
+    assert!(Quic::new(&tiny, Kind::Datagrams, (Party::Hub, Party::Member(0)), 0).is_none());
+}
+
+/// What the choice knows of packets is what is so.
+#[test]
+fn what_fits_is_what_can_be() {
+    for packet in [500, 1_229, 1_230, 1_400, 1_500, 9_000] {
+        let here = Conditions { mtu: f64::from(packet), payload: 0.0, ..Conditions::default() };
+        let place = place(keyed().root, packet as usize - 28);
+        let end = |kind| Quic::new(&place, kind, (Party::Hub, Party::Member(0)), 0);
+        assert_eq!(ModelId::QuicStreams.fits(&here), end(Kind::Streams).is_some());
+        let Some(datagrams) = end(Kind::Datagrams) else {
+            assert!(!ModelId::QuicDatagrams.fits(&here));
+            continue;
+        };
+        // An answer has 6 bytes more before it than a message.
+        let most = (datagrams.most - DATA_OVERHEAD - 6) as f64;
+        assert!(ModelId::QuicDatagrams.fits(&Conditions { payload: most, ..here }));
+        assert!(!ModelId::QuicDatagrams.fits(&Conditions { payload: most + 1.0, ..here }));
+    }
+}
+
+#[test]
+fn a_member_that_starts_anew_gets_what_it_had_not() {
+    let place = keyed();
+    let mut pipe = Pipe::new(ends(&place, Kind::Streams), 0.1);
+    pipe.talk(&[300; 10]);
+    // In the middle of a long message.
+    pipe.ends[0].send(10, &[10; 200_000], None).unwrap();
+    pipe.run(pipe.now + 300 * MS);
+    pipe.ends[1] = anew(&place, Kind::Streams);
+    pipe.run(pipe.now + 30 * SECOND);
+    assert_eq!(pipe.had[0].len(), 11);
+    assert!(pipe.got[1].iter().any(|bytes| bytes.len() == 200_000));
+    // And answers it, by the connection that the hub has begun.
+    pipe.ends[1].send(11, b"an answer", None).unwrap();
+    pipe.run(pipe.now + 5 * SECOND);
+    assert!(pipe.got[0].iter().any(|bytes| bytes == b"an answer"));
+    assert!(pipe.ends.iter().all(|end| end.links.len() == 1));
+}
+
+#[test]
+fn a_member_answers_after_the_connection_is_forgotten() {
+    let mut pipe = Pipe::new(ends(&keyed(), Kind::Streams), 0.0);
+    pipe.ends[0].send(1, b"a question", None).unwrap();
+    pipe.run(1_000 * SECOND);
+    assert!(pipe.ends.iter().all(|end| end.links.is_empty()));
+    pipe.ends[1].send(1, b"an answer", None).unwrap();
+    pipe.run(1_001 * SECOND);
+    assert_eq!(pipe.got[0], [b"an answer"]);
+}
+
+#[test]
+fn an_outage_is_over_when_it_is_over() {
+    let mut pipe = Pipe::new(ends(&keyed(), Kind::Streams), 0.0);
+    pipe.talk(&[300; 3]);
+    pipe.loss = 1.0;
+    pipe.talk(&[300; 6]);
+    pipe.run(200 * SECOND);
+    assert_eq!(pipe.got[1].len(), 3);
+    pipe.loss = 0.0;
+    pipe.run(206 * SECOND);
+    assert_eq!(pipe.got[1].len(), 9);
+}
+
+#[test]
+fn who_has_another_key_or_epoch_is_not_heard() {
+    let (own, other) = (keyed(), place(Root::new(b"another key of sixteen", 7).unwrap(), 1_472));
+    let [hub, _] = ends(&own, Kind::Streams);
+    let mut pipe = Pipe::new([hub, anew(&other, Kind::Streams)], 0.0);
+    pipe.talk(&[100; 3]);
+    pipe.run(30 * SECOND);
+    assert!(pipe.got.iter().all(Vec::is_empty) && pipe.had.iter().all(Vec::is_empty));
+    assert!(pipe.ends.iter().all(|end| end.links.len() <= MOST_LINKS));
+    // Epochs that are open at once do not hear each other at all.
+    let [mut hub, _] = ends(&own, Kind::Streams);
+    let mut next = anew(&Place { epoch: 4, ..own }, Kind::Streams);
+    hub.send(1, b"x", None).unwrap();
+    let first = hub.poll(0).0.unwrap();
+    assert!(next.receive(&first, 1).reply.is_none() && next.links.is_empty());
+}
+
+#[test]
+fn what_is_too_late_is_given_up() {
+    let mut pipe = Pipe::new(ends(&keyed(), Kind::Streams), 0.0);
+    pipe.talk(&[100; 2]);
+    pipe.loss = 1.0;
+    pipe.ends[0].send(2, b"late", Some(pipe.now + SECOND)).unwrap();
+    pipe.run(pipe.now + 2 * SECOND);
+    pipe.loss = 0.0;
+    pipe.run(pipe.now + 60 * SECOND);
+    assert_eq!((numbers(&pipe.got[1]).len(), pipe.had[0].len()), (2, 2));
+    assert!(pipe.ends[0].waiting.is_empty());
+}
+
+#[test]
+fn foreign_bytes_do_no_harm() {
+    let mut pipe = Pipe::new(ends(&place(Root::insecure(1), 1_472), Kind::Streams), 0.0);
+    let mut chance = Chance::new(5);
+    pipe.ends[0].send(0, &[0; 5_000], None).unwrap();
+    let mut seen: Vec<Vec<u8>> = Vec::new();
+    for round in 0..3_000_u64 {
+        pipe.run(pipe.now + MS);
+        seen.extend(pipe.queue.iter().map(|Reverse((.., datagram))| datagram.clone()));
+        seen.truncate(200);
+        // What was seen before, changed somewhere, or cut; or nothing that ever was.
+        let mut bytes = match seen.get(chance.bits() as usize % 250) {
+            Some(datagram) => datagram.clone(),
+            None => (0..chance.bits() % 1_300).map(|_| chance.bits() as u8).collect(),
+        };
+        let length = bytes.len().max(1);
+        if round % 3 > 0 && !bytes.is_empty() {
+            bytes[chance.bits() as usize % length] ^= chance.bits() as u8;
+            bytes.truncate(if round % 3 > 1 { chance.bits() as usize % length } else { length });
+        }
+        if let [first, second, ..] = &mut bytes[..] {
+            [*first, *second] = pipe.ends[0].mark;
+        }
+        let now = pipe.now;
+        pipe.ends[(round % 2) as usize].receive(&bytes, now);
+        assert!(pipe.ends.iter().all(|end| end.links.len() <= MOST_LINKS + 1));
+    }
+    pipe.ends[0].send(1, b"still here", None).unwrap();
+    pipe.run(pipe.now + 20 * SECOND);
+    assert_eq!(pipe.got[1].iter().filter(|bytes| *bytes == b"still here").count(), 1);
+}
