@@ -630,7 +630,11 @@ mod tests {
 
     #[test]
     fn what_nobody_measured_is_no_better_than_what_is_like_it() {
-        let map = PerformanceMap::shipped();
+        let all = PerformanceMap::shipped().to_json();
+        let mut all: serde_json::Value = serde_json::from_str(&all).unwrap();
+        let points = all["points"].as_object_mut().unwrap();
+        points.retain(|name, _| !name.starts_with("quic"));
+        let map = PerformanceMap::from_json(&all.to_string()).unwrap();
         for loss in [0.0, 0.1, 0.3] {
             for (rate_bit_s, payload) in [(250e3, 100.0), (2e6, 700.0), (100e6, 1_300.0)] {
                 let here = Conditions { rate_bit_s, payload, rtt_ns: 20_000_000, ..at(loss) };

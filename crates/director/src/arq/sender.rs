@@ -277,6 +277,12 @@ impl ArqSender {
         });
     }
 
+    /// Gives up all that it was to send.
+    pub fn clear(&mut self) {
+        self.waiting.clear();
+        self.sending.clear();
+    }
+
     /// What became of messages since the last time it was asked.
     pub fn take_done(&mut self) -> Vec<(u64, Outcome)> {
         std::mem::take(&mut self.done)

@@ -84,6 +84,10 @@ impl HubCarrier for Hub {
         std::mem::take(&mut self.told)
     }
 
+    fn retire(&mut self, _: Nanos) {
+        self.hub.clear();
+    }
+
     fn adapt(&mut self, here: &Conditions) {
         self.hub.settings().loss = here.loss;
         self.hub.settings().round_trip = here.rtt_ns;

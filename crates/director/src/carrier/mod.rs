@@ -101,6 +101,9 @@ pub trait HubCarrier: Send {
     fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>);
     /// What there is to tell since the last time.
     fn take(&mut self) -> Vec<Carried>;
+    /// All members have gone over to another model, by which what is under way goes again: from
+    /// now on it only says to who does not know it yet what it has heard.
+    fn retire(&mut self, now: Nanos);
     /// The network is like this now, as far as is known.
     fn adapt(&mut self, _here: &Conditions) {}
 }

@@ -39,6 +39,8 @@ pub trait Exchange: Send {
     fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>);
     /// Messages that the other end is known to have, since the last time.
     fn take_had(&mut self) -> Vec<MessageId>;
+    /// Sends nothing more that the other end has not asked for.
+    fn retire(&mut self, now: Nanos);
 }
 
 /// Makes the exchange with a member of this number; none if the model cannot be here.
@@ -130,6 +132,10 @@ impl<E: Exchange> HubCarrier for Hub<E> {
         self.turn = (member, if member == self.turn.0 && had < TURN { had + 1 } else { 1 });
         self.pace.sent(datagram.len(), now);
         (Some((To::Member(member), datagram)), Some(self.pace.next_at()))
+    }
+
+    fn retire(&mut self, now: Nanos) {
+        self.peers.values_mut().for_each(|peer| peer.retire(now));
     }
 
     fn take(&mut self) -> Vec<Carried> {

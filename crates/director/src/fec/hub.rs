@@ -422,6 +422,12 @@ impl FecHub {
         std::mem::take(&mut self.trips)
     }
 
+    /// Gives up all that it was to send.
+    pub fn clear(&mut self) {
+        self.sending.clear();
+        self.control.clear();
+    }
+
     /// Whether nothing is under way.
     pub fn is_idle(&self) -> bool {
         self.sending.is_empty() && self.control.is_empty()

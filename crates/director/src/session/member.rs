@@ -38,9 +38,14 @@ const WINDOW: usize = 1 << 14;
 /// So long a member waits before it says again that it is there; doubled up to 32 times.
 const HELLO_EVERY: Nanos = 500_000_000;
 
+/// A model that members have left is given up when nothing has come by it for so long.
+const LEFT: Nanos = 30_000_000_000;
+
 /// A model in use.
 struct Stage {
     model: ModelId,
+    /// When something last came by it.
+    heard_at: Nanos,
     carrier: Box<dyn MemberCarrier>,
 }
 
@@ -107,7 +112,7 @@ impl Member {
     /// Takes a datagram from the hub or the group.
     pub fn receive(&mut self, datagram: &[u8], now: Nanos) {
         if let Some(invitation) = Invitation::open(&self.invites, datagram) {
-            self.invited(&invitation);
+            self.invited(&invitation, now);
             return;
         }
         let Some(joined) = &mut self.joined else { return };
@@ -125,6 +130,7 @@ impl Member {
         let mut whole = Vec::new();
         for stage in joined.stages.values_mut() {
             if carrier::is_of(stage.model, datagram) {
+                stage.heard_at = now;
                 whole.extend(stage.carrier.receive(datagram, now));
             }
         }
@@ -140,7 +146,7 @@ impl Member {
             && carrier::is_multicast(datagram)
     }
 
-    fn invited(&mut self, invitation: &Invitation) {
+    fn invited(&mut self, invitation: &Invitation, now: Nanos) {
         let Ok(root) = self.security.root(invitation.session) else { return };
         // An older session, or an older epoch of this one, has been said again by somebody.
         let known = self.joined.as_ref().map(|joined| (joined.root.session(), joined.epoch));
@@ -159,7 +165,7 @@ impl Member {
             let model = invitation.model.filter(|model| self.models.has(*model));
             let stage = model.and_then(|model| {
                 let carrier = carrier::member(model, &place, sender.member)?;
-                Some(Stage { model, carrier })
+                Some(Stage { model, heard_at: now, carrier })
             });
             let Some(stage) = stage else {
                 // Of a later version, or not compiled in: the hub takes another.
@@ -283,6 +289,8 @@ impl Member {
             let draw = self.chance.bits();
             return (Some(envelope::seal_hello(&self.invites, draw, 0)), Some(self.hello_at));
         };
+        let epoch = joined.epoch;
+        joined.stages.retain(|known, stage| *known == epoch || now < stage.heard_at + LEFT);
         let mut wake = None;
         for stage in joined.stages.values_mut() {
             let (datagram, look) = stage.carrier.poll(now);
