@@ -109,7 +109,13 @@ impl Member {
 }
 
 impl MemberCarrier for Member {
-    fn answer(&mut self, number: MessageId, sealed: &[u8], now: Nanos) -> Result<(), String> {
+    fn answer(
+        &mut self,
+        number: MessageId,
+        _: usize,
+        sealed: &[u8],
+        now: Nanos,
+    ) -> Result<(), String> {
         self.member.answer(number, sealed, now).map(drop).map_err(|why| why.to_string())
     }
 

@@ -110,11 +110,17 @@ pub trait HubCarrier: Send {
 
 /// A member's side of a model.
 pub trait MemberCarrier: Send {
-    /// Takes the envelope of an answer, or of an acknowledgement.
+    /// Takes the envelope of an answer, or of an acknowledgement, to a message of so many bytes.
     ///
     /// # Errors
     /// When the model cannot carry it; why.
-    fn answer(&mut self, number: MessageId, sealed: &[u8], now: Nanos) -> Result<(), String>;
+    fn answer(
+        &mut self,
+        number: MessageId,
+        asked: usize,
+        sealed: &[u8],
+        now: Nanos,
+    ) -> Result<(), String>;
     /// Takes a datagram of the model; envelopes that are whole with it.
     fn receive(&mut self, datagram: &[u8], now: Nanos) -> Vec<Vec<u8>>;
     /// The next datagram that goes to the hub now, and when to look again.

@@ -4,6 +4,7 @@
 use super::{Carried, HubCarrier, Load, MemberCarrier, Place, To};
 use crate::Nanos;
 use crate::chance::Chance;
+use crate::envelope::DATA_OVERHEAD;
 use crate::pace::Pace;
 use crate::switch::{MemberId, MessageId};
 use std::collections::{BTreeMap, VecDeque};
@@ -179,8 +180,14 @@ impl<E: Exchange> Member<E> {
 }
 
 impl<E: Exchange> MemberCarrier for Member<E> {
-    fn answer(&mut self, number: MessageId, sealed: &[u8], now: Nanos) -> Result<(), String> {
-        let wait = apart(&self.place, sealed.len(), &mut self.chance);
+    fn answer(
+        &mut self,
+        number: MessageId,
+        asked: usize,
+        sealed: &[u8],
+        now: Nanos,
+    ) -> Result<(), String> {
+        let wait = apart(&self.place, (asked, sealed.len()), &mut self.chance);
         if self.later.len() < MOST_LATER {
             self.later.push((now + wait, number, sealed.to_vec()));
         }
@@ -225,9 +232,11 @@ impl<E: Exchange> MemberCarrier for Member<E> {
     }
 }
 
-/// How long a member waits with an answer of so many bytes: any time of as long as the
-/// answers of all others take, so that they do not meet.
-fn apart(place: &Place, bytes: usize, chance: &mut Chance) -> Nanos {
-    let airtime = (bytes + place.below) as f64 * 8e9 / place.rate_bit_s;
+/// How long a member waits with an answer of so many bytes to a message of so many. The hub tells
+/// one after another, so that answers which are no longer come one after another by themselves. What
+/// they are longer is spread: any time of as long as that takes for all others.
+fn apart(place: &Place, (asked, answer): (usize, usize), chance: &mut Chance) -> Nanos {
+    let longer = answer.saturating_sub(asked + DATA_OVERHEAD);
+    let airtime = longer as f64 * 8e9 / place.rate_bit_s;
     (airtime * f64::from(place.members.saturating_sub(1)) * chance.share()) as Nanos
 }

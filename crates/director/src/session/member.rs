@@ -59,8 +59,15 @@ struct Joined {
     stages: BTreeMap<u32, Stage>,
     had: Window,
     newest: MessageId,
-    /// By which epoch a message came, and its answer if it was given.
-    open: BTreeMap<MessageId, (u32, Option<Vec<u8>>)>,
+    open: BTreeMap<MessageId, Heard>,
+}
+
+/// A message that has come.
+struct Heard {
+    /// By which epoch it came last.
+    epoch: u32,
+    bytes: usize,
+    answer: Option<Vec<u8>>,
 }
 
 /// A member of a session.
@@ -236,20 +243,21 @@ impl Member {
         };
         joined.newest = joined.newest.max(number);
         if joined.had.insert(number) {
-            joined.open.insert(number, (epoch, None));
+            let heard = Heard { epoch, bytes: bytes.len(), answer: None };
+            joined.open.insert(number, heard);
             if joined.open.len() > ANSWERS {
                 joined.open.pop_first();
             }
             self.events.push_back(MemberEvent::Message { number, bytes });
         }
-        let Some((via, answer)) = joined.open.get_mut(&number) else { return };
-        *via = epoch;
+        let Some(heard) = joined.open.get_mut(&number) else { return };
+        heard.epoch = epoch;
         // The hub has not heard of it, and asks again.
-        let answer = answer.clone();
+        let answer = heard.answer.clone();
         if let Some(answer) = answer {
-            let _ = joined.give(number, epoch, &FromMember::Answer(number, answer), now);
+            let _ = joined.give(number, &FromMember::Answer(number, answer), now);
         } else if !joined.answered {
-            let _ = joined.give(number, epoch, &FromMember::Acknowledge(number), now);
+            let _ = joined.give(number, &FromMember::Acknowledge(number), now);
         }
     }
 
@@ -264,15 +272,12 @@ impl Member {
         now: Nanos,
     ) -> Result<(), SessionError> {
         let joined = self.joined.as_mut().ok_or(SessionError::Over)?;
-        let Some((epoch, answer)) = joined.open.get_mut(&number) else {
-            return Err(SessionError::Over);
-        };
-        if answer.is_some() {
+        let heard = joined.open.get_mut(&number).ok_or(SessionError::Over)?;
+        if heard.answer.is_some() {
             return Ok(());
         }
-        let epoch = *epoch;
-        *answer = Some(bytes.to_vec());
-        joined.give(number, epoch, &FromMember::Answer(number, bytes.to_vec()), now)
+        heard.answer = Some(bytes.to_vec());
+        joined.give(number, &FromMember::Answer(number, bytes.to_vec()), now)
     }
 
     /// The next datagram that goes to the hub at `now`, and when to look again.
@@ -313,17 +318,17 @@ impl Joined {
     fn give(
         &mut self,
         number: MessageId,
-        epoch: u32,
         what: &FromMember,
         now: Nanos,
     ) -> Result<(), SessionError> {
-        let epoch = if self.stages.contains_key(&epoch) { epoch } else { self.epoch };
+        let Heard { epoch, bytes, .. } = self.open.get(&number).ok_or(SessionError::Over)?;
+        let epoch = if self.stages.contains_key(epoch) { *epoch } else { self.epoch };
         let stage = self.stages.get_mut(&epoch).ok_or(SessionError::Over)?;
         if matches!(what, FromMember::Acknowledge(_)) && stage.carrier.acknowledges() {
             return Ok(());
         }
         let sealed = envelope::seal_member(&self.root, epoch, self.sender, what);
-        let given = stage.carrier.answer(number, &sealed, now);
+        let given = stage.carrier.answer(number, *bytes, &sealed, now);
         given.map_err(|why| SessionError::Refused(stage.model, why))
     }
 }
