@@ -94,7 +94,7 @@ pub struct ArqSender {
 
 /// So many mean deviations later than usual an acknowledgement is late. RFC 6298 has 4, so that
 /// nothing fills a full network further; here what goes is paced, and one chunk asks.
-const SPREAD: f64 = 2.0;
+const SPREAD: f64 = 3.0;
 /// After so many messages of which no round trip is known waits are doubled.
 const CLEAR: u32 = 4;
 /// Waits are doubled up to so often.
