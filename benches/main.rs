@@ -1,11 +1,13 @@
 //! What the test bed can do on this machine, beside what the machine can:
-//! bring-up and tear-down of nodes, forwarded frames, release error, requests.
+//! bring-up and tear-down of nodes, forwarded frames, release error, requests, the director's
+//! decisions.
 //!
-//! `cargo bench -p bench [-- nodes|accounting|frames|multicast|many|release|bulk|requests] [ring|tap|packet]`
+//! `cargo bench -p bench [-- nodes|accounting|frames|multicast|many|release|bulk|requests|decisions] [ring|tap|packet]`
 
 mod accounting;
 mod bare;
 mod bulk;
+mod decisions;
 mod frames;
 mod load;
 mod nodes;
@@ -53,6 +55,9 @@ fn main() -> ExitCode {
     }
     if wanted("bulk") {
         benches.push(bulk::bench);
+    }
+    if wanted("decisions") {
+        benches.push(decisions::bench);
     }
     if wanted("requests") {
         benches.push(requests::bench);

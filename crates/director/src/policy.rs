@@ -3,7 +3,7 @@
 use crate::Nanos;
 use crate::analytic;
 use crate::conditions::Conditions;
-use crate::map::{Figures, PerformanceMap, Quantiles};
+use crate::map::{Figures, Near, PerformanceMap, Quantiles};
 use crate::model::{ModelId, Models};
 use crate::properties::{Preference, TransportProperties};
 use crate::targets::{Pattern, QosTargets};
@@ -386,15 +386,17 @@ impl Policy {
         self.at = Some((*here, worst));
         let (pattern, rescues) = (self.pattern, self.rescues());
         // Maps are of answered messages; arithmetic knows of others.
-        let predict = |model: ModelId, here: &Conditions| {
+        let predict = |model: ModelId, (here, near): (&Conditions, &Near)| {
             let fits = model.fits(here);
-            let measured = || pattern.is_answered().then(|| map.predict(model, here)).flatten();
-            fits.then(|| measured().or_else(|| guess(model, pattern, here, map))).flatten()
+            let measured = || pattern.is_answered().then(|| map.predict(model, near)).flatten();
+            let guessed = || guess(model, pattern, (here, near), map);
+            fits.then(|| measured().or_else(guessed)).flatten()
         };
+        let (mean, bad) = (map.near(here), map.near(&worst));
         for candidate in &mut self.candidates {
-            candidate.predicted = predict(candidate.model, here);
+            candidate.predicted = predict(candidate.model, (here, &mean));
             let loses = rescues && !candidate.model.features().reliable;
-            let at_worst = loses.then(|| predict(candidate.model, &worst)).flatten();
+            let at_worst = loses.then(|| predict(candidate.model, (&worst, &bad))).flatten();
             candidate.risk = at_worst.map_or(0.0, |(figures, _)| 1.0 - figures.delivery);
         }
     }
@@ -448,12 +450,12 @@ fn patience(expected_ms: f64, here: &Conditions) -> f64 {
 fn guess(
     model: ModelId,
     pattern: Pattern,
-    here: &Conditions,
+    (here, near): (&Conditions, &Near),
     map: &PerformanceMap,
 ) -> Option<(Figures, f64)> {
     let mut guess = analytic::predict(model, pattern, here)?;
     let kin = model.kin().filter(|_| pattern.is_answered());
-    let seen = kin.and_then(|kin| map.predict(kin, here));
+    let seen = kin.and_then(|kin| map.predict(kin, near));
     let said = kin.and_then(|kin| analytic::predict(kin, pattern, here));
     let (Some((seen, distance)), Some(said)) = (seen, said) else { return Some((guess, GUESSED)) };
     let off = |guess: &mut f64, seen: f64, said: f64| *guess *= seen / said.max(1e-9);
@@ -594,7 +596,7 @@ mod tests {
         let here = Conditions { rate_bit_s: 1_000.0, messages_s: 1.0, ..at(0.0) };
         let mut reaching = PerformanceMap::new();
         for model in map.models() {
-            let (figures, _) = map.predict(model, &at(0.0)).unwrap();
+            let (figures, _) = map.predict(model, &map.near(&at(0.0))).unwrap();
             reaching.add(model, Point { at: here, figures });
         }
         let decision = policy.decide(SECOND, &here, &reaching, false);

@@ -1,9 +1,12 @@
 //! The performance map: how models did under which conditions.
 
-use crate::analytic;
+mod near;
+
+pub use near::Near;
+
+use self::near::Index;
 use crate::conditions::Conditions;
 use crate::model::ModelId;
-use crate::targets::Pattern;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -106,18 +109,13 @@ pub struct PerformanceMap {
     points: BTreeMap<ModelId, Vec<Point>>,
     /// The points as they are looked for.
     #[serde(skip)]
-    known: BTreeMap<ModelId, Vec<Known>>,
+    index: Index,
 }
-
-/// As many near points are looked at.
-const NEAR: usize = 16;
-/// Beyond this distance, in doublings, a point says nothing any more.
-const FAR: f64 = 6.0;
 
 impl PerformanceMap {
     /// A map without points.
     pub fn new() -> Self {
-        Self { form: FORM, points: BTreeMap::new(), known: BTreeMap::new() }
+        Self { form: FORM, points: BTreeMap::new(), index: Index::default() }
     }
 
     /// The map that the library brings along: its own models over a grid of networks, in
@@ -125,7 +123,8 @@ impl PerformanceMap {
     pub fn shipped() -> Arc<Self> {
         static MAP: OnceLock<Arc<PerformanceMap>> = OnceLock::new();
         #[cfg(feature = "map")]
-        let read = || Self::from_json(include_str!("../map.json")).unwrap_or_else(|_| Self::new());
+        let read =
+            || Self::from_json(include_str!("../../map.json")).unwrap_or_else(|_| Self::new());
         #[cfg(not(feature = "map"))]
         let read = Self::new;
         MAP.get_or_init(|| Arc::new(read())).clone()
@@ -141,11 +140,10 @@ impl PerformanceMap {
             return Err(MapError::Later(map.form));
         }
         for (model, points) in &map.points {
-            let known = points.iter().map(|point| Known::of(*model, point)).collect();
-            map.known.insert(*model, known);
             if points.iter().any(|point| !point.is_sound()) {
                 return Err(MapError::Figure(*model));
             }
+            points.iter().for_each(|point| map.index.add(*model, point));
         }
         Ok(map)
     }
@@ -159,7 +157,7 @@ impl PerformanceMap {
 
     /// Adds a place.
     pub fn add(&mut self, model: ModelId, point: Point) {
-        self.known.entry(model).or_default().push(Known::of(model, &point));
+        self.index.add(model, &point);
         self.points.entry(model).or_default().push(point);
     }
 
@@ -168,81 +166,18 @@ impl PerformanceMap {
         self.points.keys().copied()
     }
 
-    /// What `model` may be expected to do at `here`: what arithmetic says, corrected as it is
-    /// corrected at the sixteen nearest places, weighted by the inverse of their distance's fourth power
-    /// (Shepard); with how far the nearest is. So the map need not be dense: of a longer
-    /// message or a larger group arithmetic knows what it does to all models. Nothing where
-    /// the map has no place within reach.
-    pub fn predict(&self, model: ModelId, here: &Conditions) -> Option<(Figures, f64)> {
-        let mut near: [Option<(f64, &Known)>; NEAR] = [None; NEAR];
-        let place = here.place();
-        for known in self.known.get(&model)? {
-            let squares = place.iter().zip(known.place).map(|(a, b)| (a - b).powi(2));
-            let distance = squares.sum::<f64>().sqrt();
-            if distance > FAR {
-                continue;
-            }
-            // The farthest of the near gives way.
-            let farthest = near.iter_mut().max_by(|a, b| {
-                let far = |slot: &Option<(f64, &Known)>| slot.map_or(f64::MAX, |(far, _)| far);
-                far(a).total_cmp(&far(b))
-            });
-            if let Some(slot) = farthest
-                && slot.is_none_or(|(far, _)| distance < far)
-            {
-                *slot = Some((distance, known));
-            }
-        }
-        let found = || near.iter().flatten();
-        let nearest = found().map(|(distance, _)| *distance).fold(f64::MAX, f64::min);
-        if nearest == f64::MAX {
-            return None;
-        }
-        let weight = |distance: f64| 1.0 / (distance.powi(4) + 1e-6);
-        let all: f64 = found().map(|(distance, _)| weight(*distance)).sum();
-        let [p50, p90, p99, bytes, short] = std::array::from_fn(|figure| {
-            let off = found().map(|(distance, known)| weight(*distance) * known.off[figure]);
-            (base(model, here)[figure] + off.sum::<f64>() / all).exp()
-        });
-        let (p90, p99) = (p90.max(p50), p99.max(p90).max(p50));
-        let delay_ms = Quantiles { p50, p90, p99 };
-        let delivery = (1.0 + LEAST_SHORT - short).clamp(0.0, 1.0);
-        let figures =
-            Figures { delay_ms, delay_interval: None, delivery, bytes, energy: 0.0, messages: 0.0 };
-        Some((figures, nearest))
+    /// The places of the map near `here`, to ask for models there.
+    pub fn near(&self, here: &Conditions) -> Near {
+        self.index.near(here)
     }
-}
 
-/// A point as it is looked for.
-#[derive(Debug, Clone, PartialEq)]
-struct Known {
-    place: [f64; 8],
-    /// By what its figures are off what arithmetic says, as logarithms.
-    off: [f64; 5],
-}
-
-impl Known {
-    fn of(model: ModelId, point: &Point) -> Self {
-        let (base, seen) = (base(model, &point.at), logarithms(&point.figures));
-        Self { place: point.at.place(), off: std::array::from_fn(|at| seen[at] - base[at]) }
+    /// What `model` may be expected to do near some places: what arithmetic says, corrected as it
+    /// is corrected at the sixteen nearest places, with how far the nearest is. So the map need not
+    /// be dense: of a longer message or a larger group arithmetic knows what it does to all models.
+    /// Nothing where the map has no place within reach.
+    pub fn predict(&self, model: ModelId, near: &Near) -> Option<(Figures, f64)> {
+        self.index.predict(model, near)
     }
-}
-
-/// A shortfall of delivery smaller than this is as good as none.
-const LEAST_SHORT: f64 = 1e-3;
-
-/// Delays, bytes, and the shortfall of delivery, as logarithms: they lie on scales of
-/// doublings, as distances do.
-fn logarithms(figures: &Figures) -> [f64; 5] {
-    let Quantiles { p50, p90, p99 } = figures.delay_ms;
-    let short = 1.0 - figures.delivery + LEAST_SHORT;
-    [p50, p90, p99, figures.bytes, short].map(|figure| figure.max(1e-9).ln())
-}
-
-/// What arithmetic says; where it says nothing, one of everything.
-fn base(model: ModelId, at: &Conditions) -> [f64; 5] {
-    let said = analytic::predict(model, Pattern::PublishCollect, at);
-    said.map_or([0.0; 5], |figures| logarithms(&figures))
 }
 
 impl Point {
@@ -284,14 +219,17 @@ pub(crate) mod tests {
         let at = |loss| Conditions { loss, ..Conditions::default() };
         map.add(ModelId::UdpArq, Point { at: at(0.0), figures: figures(1.0, 1.0, 100.0) });
         map.add(ModelId::UdpArq, Point { at: at(0.3), figures: figures(9.0, 0.9, 300.0) });
-        let (there, distance) = map.predict(ModelId::UdpArq, &at(0.3)).unwrap();
+        let (there, distance) = map.predict(ModelId::UdpArq, &map.near(&at(0.3))).unwrap();
         assert!(distance < 1e-9 && (there.delay_ms.p50 - 9.0).abs() < 0.01);
-        let (between, distance) = map.predict(ModelId::UdpArq, &at(0.01)).unwrap();
+        let (between, distance) = map.predict(ModelId::UdpArq, &map.near(&at(0.01))).unwrap();
         assert!(distance > 1.0 && between.delay_ms.p50 > 1.0 && between.delay_ms.p50 < 9.0);
         assert!(between.delivery > 0.9 && between.delivery < 1.0);
-        assert!(map.predict(ModelId::Mqtt, &at(0.0)).is_none());
+        assert!(map.predict(ModelId::Mqtt, &map.near(&at(0.0))).is_none());
         let far = Conditions { rate_bit_s: 1.0, ..at(0.0) };
-        assert!(map.predict(ModelId::UdpArq, &far).is_none(), "the map does not reach there");
+        assert!(
+            map.predict(ModelId::UdpArq, &map.near(&far)).is_none(),
+            "the map does not reach there"
+        );
     }
 
     #[test]

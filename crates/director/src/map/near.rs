@@ -1,0 +1,129 @@
+//! What a map says between the places where something was measured.
+
+use super::{Figures, Point, Quantiles};
+use crate::analytic;
+use crate::conditions::Conditions;
+use crate::model::ModelId;
+use crate::targets::Pattern;
+use std::collections::BTreeMap;
+
+/// As many near places are looked at.
+const NEAR: usize = 16;
+/// Beyond this distance, in doublings, a place says nothing any more.
+const FAR: f32 = 6.0;
+/// Of so many the nearest are taken where a model was measured: not each was at each.
+const MOST: usize = 64;
+/// A shortfall of delivery smaller than this is as good as none.
+const LEAST_SHORT: f64 = 1e-3;
+/// Delays, bytes and the shortfall of delivery.
+const FIGURES: usize = 5;
+const DIMENSIONS: usize = 8;
+
+/// The places of a map, and by what each model's figures are off there what arithmetic says, as
+/// logarithms.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Index {
+    /// A list for each dimension, so that many places are compared at once.
+    places: [Vec<f32>; DIMENSIONS],
+    numbers: BTreeMap<[u32; DIMENSIONS], usize>,
+    off: BTreeMap<ModelId, Vec<Option<[f32; FIGURES]>>>,
+}
+
+/// The nearest places to some conditions, the nearest first.
+#[derive(Debug, Clone)]
+pub struct Near {
+    here: Conditions,
+    places: Vec<(f32, usize)>,
+    /// Whether there are more within reach.
+    more: bool,
+}
+
+impl Index {
+    /// Adds what was measured of a model.
+    pub fn add(&mut self, model: ModelId, point: &Point) {
+        let (base, seen) = (base(model, &point.at), logarithms(&point.figures));
+        let off = std::array::from_fn(|at| (seen[at] - base[at]) as f32);
+        let place = point.at.place().map(|value| value as f32);
+        let count = self.places[0].len();
+        let known = *self.numbers.entry(place.map(f32::to_bits)).or_insert(count);
+        let measured = self.off.entry(model).or_default();
+        // What was measured there twice counts twice.
+        let again = measured.get(known).is_some_and(Option::is_some);
+        let number = if again { count } else { known };
+        if number == count {
+            self.places.iter_mut().zip(place).for_each(|(all, value)| all.push(value));
+        }
+        measured.resize(measured.len().max(number + 1), None);
+        measured[number] = Some(off);
+    }
+
+    /// The places near `here`.
+    pub fn near(&self, here: &Conditions) -> Near {
+        self.nearest(here, |_| true)
+    }
+
+    fn nearest(&self, here: &Conditions, counts: impl Fn(usize) -> bool) -> Near {
+        let mut squares = vec![0_f32; self.places[0].len()];
+        for (all, here) in self.places.iter().zip(here.place()) {
+            let here = here as f32;
+            let pairs = squares.iter_mut().zip(all);
+            pairs.for_each(|(sum, place)| *sum += (place - here) * (place - here));
+        }
+        let within = |(number, square): (usize, f32)| {
+            (square <= FAR * FAR && counts(number)).then_some((square, number))
+        };
+        let mut places: Vec<(f32, usize)> =
+            squares.into_iter().enumerate().filter_map(within).collect();
+        let more = places.len() > MOST;
+        if more {
+            places.select_nth_unstable_by(MOST, |a, b| a.0.total_cmp(&b.0));
+            places.truncate(MOST);
+        }
+        places.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        places.iter_mut().for_each(|(square, _)| *square = square.sqrt());
+        Near { here: *here, places, more }
+    }
+
+    /// What arithmetic says of a model, corrected as it is corrected at the nearest places,
+    /// weighted by the inverse of their distance's fourth power (Shepard); with how far the
+    /// nearest is. Nothing where the model was measured nowhere within reach.
+    pub fn predict(&self, model: ModelId, near: &Near) -> Option<(Figures, f64)> {
+        let measured = self.off.get(&model)?;
+        let known = |number: usize| measured.get(number).copied().flatten();
+        let own = |near: &Near| -> Vec<(f32, [f32; FIGURES])> {
+            let there = |(far, number): &(f32, usize)| Some((*far, known(*number)?));
+            near.places.iter().filter_map(there).take(NEAR).collect()
+        };
+        let mut found = own(near);
+        if found.len() < NEAR && near.more {
+            found = own(&self.nearest(&near.here, |number| known(number).is_some()));
+        }
+        let nearest = f64::from(found.first()?.0);
+        let weight = |far: f32| 1.0 / (far.powi(4) + 1e-6);
+        let all: f32 = found.iter().map(|(far, _)| weight(*far)).sum();
+        let base = base(model, &near.here);
+        let [p50, p90, p99, bytes, short] = std::array::from_fn(|figure| {
+            let off: f32 = found.iter().map(|(far, off)| weight(*far) * off[figure]).sum();
+            (base[figure] + f64::from(off / all)).exp()
+        });
+        let (p90, p99) = (p90.max(p50), p99.max(p90).max(p50));
+        let delay_ms = Quantiles { p50, p90, p99 };
+        let delivery = (1.0 + LEAST_SHORT - short).clamp(0.0, 1.0);
+        let figures =
+            Figures { delay_ms, delay_interval: None, delivery, bytes, energy: 0.0, messages: 0.0 };
+        Some((figures, nearest))
+    }
+}
+
+/// Figures as logarithms: they lie on scales of doublings, as distances do.
+fn logarithms(figures: &Figures) -> [f64; FIGURES] {
+    let Quantiles { p50, p90, p99 } = figures.delay_ms;
+    let short = 1.0 - figures.delivery + LEAST_SHORT;
+    [p50, p90, p99, figures.bytes, short].map(|figure| figure.max(1e-9).ln())
+}
+
+/// What arithmetic says; where it says nothing, one of everything.
+fn base(model: ModelId, at: &Conditions) -> [f64; FIGURES] {
+    let said = analytic::predict(model, Pattern::PublishCollect, at);
+    said.map_or([0.0; FIGURES], |figures| logarithms(&figures))
+}
