@@ -114,8 +114,22 @@ impl ModelId {
         match self {
             Self::QuicStreams => Some(Self::UdpArq),
             Self::QuicDatagrams => Some(Self::UdpRequestResponse),
+            Self::TcpRouterDealer | Self::TcpPublishSubscribe | Self::Mqtt => Some(Self::UdpArq),
+            Self::PgmPublishSubscribe => Some(Self::MulticastFec),
             _ => None,
         }
+    }
+
+    /// Whether another stack carries it, and not the session's own datagrams: a session has it
+    /// only where it is given that stack.
+    pub const fn is_outside(self) -> bool {
+        matches!(
+            self,
+            Self::TcpRouterDealer
+                | Self::TcpPublishSubscribe
+                | Self::PgmPublishSubscribe
+                | Self::Mqtt
+        )
     }
 
     /// Whether it may serve a session: the pattern, and all that is required or
@@ -190,6 +204,12 @@ impl Models {
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
+    }
+
+    /// Those that are in either.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
     }
 
     fn bit(model: ModelId) -> u16 {

@@ -221,7 +221,7 @@ impl<E: Exchange> MemberCarrier for Member<E> {
 
 /// How long a member waits with an answer of so many bytes: any time of as long as the
 /// answers of all others take, so that they do not meet.
-fn apart(place: &Place, bytes: usize, chance: &mut Chance) -> Nanos {
+pub(super) fn apart(place: &Place, bytes: usize, chance: &mut Chance) -> Nanos {
     let airtime = (bytes + place.below) as f64 * 8e9 / place.rate_bit_s;
     (airtime * f64::from(place.members.saturating_sub(1)) * chance.share()) as Nanos
 }

@@ -104,7 +104,15 @@ impl Member {
         self
     }
 
-    /// Takes a datagram from the hub or the group.
+    /// The same with means for these models of other stacks, too.
+    #[must_use]
+    pub fn with_outside(mut self, models: &[ModelId]) -> Self {
+        let outside = models.iter().copied().filter(|model| model.is_outside());
+        self.models = self.models.or(outside.collect());
+        self
+    }
+
+    /// Takes a datagram from the hub or the group, or a frame of another stack.
     pub fn receive(&mut self, datagram: &[u8], now: Nanos) {
         if let Some(invitation) = Invitation::open(&self.invites, datagram) {
             self.invited(&invitation);

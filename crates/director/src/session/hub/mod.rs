@@ -95,6 +95,7 @@ impl Hub {
         let root = config.security.root(session)?;
         let invites = config.security.root(0)?;
         let mut models = carrier::available();
+        models.extend(config.outside.iter().copied().filter(|model| model.is_outside()));
         models.retain(|model| config.models.is_empty() || config.models.contains(model));
         let why = |model: &ModelId| model.suits(config.pattern, &config.properties).err();
         let suits: Vec<ModelId> = models.iter().copied().filter(|m| why(m).is_none()).collect();
@@ -268,14 +269,12 @@ impl Hub {
         performed
     }
 
-    /// Takes a datagram that came from the address of `from`, if it is a member's.
+    /// Takes a datagram that came from the address of `from`, if it is a member's, or a frame of
+    /// another stack.
     pub fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos) {
         self.estimator.arrival(now, datagram.len() + self.config.below);
         if from.is_some() {
-            if now.saturating_sub(self.heard_at) > self.patience() {
-                self.resumed_at = now;
-            }
-            self.heard_at = now;
+            self.heard(now);
         }
         if let Some(known) = envelope::open_hello(&self.invites, datagram) {
             // Whoever has started anew is told where the session is.
@@ -300,6 +299,14 @@ impl Hub {
             }
         }
         self.hear(told, now);
+    }
+
+    /// Somebody is there.
+    fn heard(&mut self, now: Nanos) {
+        if now.saturating_sub(self.heard_at) > self.patience() {
+            self.resumed_at = now;
+        }
+        self.heard_at = now;
     }
 
     fn hear(&mut self, told: Vec<Carried>, now: Nanos) {
@@ -330,6 +337,8 @@ impl Hub {
         else {
             return;
         };
+        // By another stack it has no address.
+        self.heard(now);
         match what {
             FromMember::Answer(number, body) => {
                 if self.switch.owes(number, member) {
@@ -436,10 +445,12 @@ impl Hub {
         }
     }
 
-    /// Goes over to a model, whatever the map says; not while a change is going on.
+    /// Goes over to a model, whatever the map says; not while a change is going on, and not
+    /// where somebody is known not to have it.
     pub fn force(&mut self, to: ModelId, now: Nanos) -> bool {
         let from = self.switch.current().0;
-        let possible = self.switch.phase() == Phase::Stable && from != to;
+        let stable = self.switch.phase() == Phase::Stable;
+        let possible = stable && from != to && self.policy.has(to);
         if possible {
             self.policy.follow(to, now);
             self.change(from, to, now);
