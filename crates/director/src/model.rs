@@ -61,7 +61,6 @@ pub struct Features {
 }
 
 use Pattern::{PublishCollect, PublishSubscribe, RequestResponse, RouterDealer};
-const ONE: &[Pattern] = &[RequestResponse, RouterDealer];
 const MANY: &[Pattern] = &[PublishSubscribe, PublishCollect];
 const ALL: &[Pattern] = &[RequestResponse, RouterDealer, PublishSubscribe, PublishCollect];
 
@@ -85,7 +84,7 @@ impl ModelId {
     pub const fn features(self) -> Features {
         let (reliable, ordered, boundaries, zero_rtt, multicast, patterns) = match self {
             Self::UdpRequestResponse => (false, false, true, true, false, ALL),
-            Self::TcpRouterDealer => (true, true, true, false, false, ONE),
+            Self::TcpRouterDealer => (true, true, true, false, false, ALL),
             Self::TcpPublishSubscribe => (true, true, true, false, false, MANY),
             Self::PgmPublishSubscribe => (true, true, true, true, true, MANY),
             Self::CoapConfirmable => (true, false, true, true, false, ALL),

@@ -1,6 +1,6 @@
 //! A hub's session on sockets.
 
-use super::outside::{Ends, Stacks, Way};
+use super::outside::{Ends, Stacks, Way, Woken};
 use super::{AT_ONCE, Clock, Error, LONGEST, random, session_number, socket};
 use crate::carrier::To;
 use crate::map::PerformanceMap;
@@ -59,10 +59,12 @@ impl Session {
         let addresses: Vec<SocketAddr> = members.iter().copied().map(SocketAddr::V4).collect();
         let numbers = addresses.iter().copied().zip(0..).collect();
         let (orders, told) = mpsc::unbounded_channel();
+        let stacks = Stacks::open(ways, &ends)?;
         let driver = Driver {
             hub,
             socket: socket::unicast(local)?,
-            stacks: Stacks::open(ways, &ends)?,
+            woken: Woken::of(&stacks)?,
+            stacks,
             group,
             addresses,
             numbers,
@@ -138,6 +140,7 @@ struct Driver {
     hub: Hub,
     socket: UdpSocket,
     stacks: Stacks,
+    woken: Woken,
     group: SocketAddr,
     addresses: Vec<SocketAddr>,
     numbers: HashMap<SocketAddr, MemberId>,
@@ -166,7 +169,7 @@ impl Driver {
                         self.receive(&buffer[..length], from);
                     }
                 }
-                () = self.stacks.woken() => {
+                () = self.woken.woken() => {
                     while let Some(frame) = self.stacks.receive() {
                         self.hub.receive(&frame, None, self.clock.now());
                     }

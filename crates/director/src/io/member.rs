@@ -1,6 +1,6 @@
 //! A member on sockets.
 
-use super::outside::{self, Ends, Stacks, Way};
+use super::outside::{self, Ends, Stacks, Way, Woken};
 use super::{AT_ONCE, Clock, Error, LONGEST, random, socket};
 use crate::Nanos;
 use crate::carrier::To;
@@ -53,10 +53,12 @@ impl Listener {
         let member = Member::new(config.security, config.below, random()?);
         let member = member.map_err(SessionError::from)?.with_outside(&outside::models(ways));
         let (tell, requests) = mpsc::unbounded_channel();
+        let stacks = Stacks::open(ways, &ends)?;
         let driver = Driver {
             member,
             socket: socket::unicast(local)?,
-            stacks: Stacks::open(ways, &ends)?,
+            woken: Woken::of(&stacks)?,
+            stacks,
             local,
             hub: SocketAddr::V4(hub),
             group: None,
@@ -80,6 +82,7 @@ struct Driver {
     member: Member,
     socket: UdpSocket,
     stacks: Stacks,
+    woken: Woken,
     local: SocketAddrV4,
     hub: SocketAddr,
     group: Option<(SocketAddrV4, UdpSocket)>,
@@ -125,7 +128,7 @@ impl Driver {
                 length = hear(group, &mut from_group) => {
                     self.member.receive(&from_group[..length], self.clock.now());
                 }
-                () = self.stacks.woken() => {
+                () = self.woken.woken() => {
                     while let Some(frame) = self.stacks.receive() {
                         self.member.receive(&frame, self.clock.now());
                     }

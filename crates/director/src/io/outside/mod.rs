@@ -72,56 +72,65 @@ pub fn models(ways: &[Arc<dyn Way>]) -> Vec<ModelId> {
     ways.iter().flat_map(|way| way.models()).collect()
 }
 
-/// The stacks of one end, on a loop of tokio's.
-pub(super) struct Stacks(Vec<Stack>);
-
-struct Stack {
-    models: Vec<ModelId>,
-    woken: AsyncFd<OwnedFd>,
-    own: Box<dyn Outside>,
-}
+/// The stacks of one end.
+pub struct Stacks(Vec<(Vec<ModelId>, Box<dyn Outside>)>);
 
 impl Stacks {
+    /// Begins with all of them.
+    ///
+    /// # Errors
+    /// When one of them cannot be had.
     pub fn open(ways: &[Arc<dyn Way>], ends: &Ends) -> Result<Self, Error> {
-        let open = |way: &Arc<dyn Way>| {
-            let own = way.open(ends)?;
-            // SAFETY: it owns the descriptor, which so stays what it is.
-            let register = |fd| Ok(unsafe { AsyncFd::register(fd) }?);
-            let woken = own.descriptor().try_clone_to_owned().and_then(register);
-            let wrong = |source| Error::Socket { what: format!("waiting for {way:?}"), source };
-            Ok(Stack { models: way.models(), woken: woken.map_err(wrong)?, own })
-        };
+        let open = |way: &Arc<dyn Way>| Ok((way.models(), way.open(ends)?));
         ways.iter().map(open).collect::<Result<_, Error>>().map(Self)
     }
 
     /// Sends what is theirs; gives back what is not.
     pub fn send(&mut self, to: To, frame: Vec<u8>) -> Option<Vec<u8>> {
         let Some(model) = carrier::model_of(&frame) else { return Some(frame) };
-        if let Some(stack) = self.0.iter_mut().find(|stack| stack.models.contains(&model)) {
-            stack.own.send(to, frame);
+        if let Some((_, stack)) = self.0.iter_mut().find(|(models, _)| models.contains(&model)) {
+            stack.send(to, frame);
         }
         None
     }
 
-    /// Waits until something has come.
-    pub async fn woken(&mut self) {
+    /// The next frame that has come.
+    pub fn receive(&mut self) -> Option<Vec<u8>> {
+        self.0.iter_mut().find_map(|(_, stack)| stack.receive())
+    }
+
+    /// What can be read when something has come.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.0.iter().map(|(_, stack)| stack.descriptor())
+    }
+}
+
+/// Waits for stacks on a loop of tokio's.
+pub(super) struct Woken(Vec<AsyncFd<OwnedFd>>);
+
+impl Woken {
+    pub fn of(stacks: &Stacks) -> Result<Self, Error> {
+        // SAFETY: it owns the descriptor, which so stays what it is.
+        let register = |fd| Ok(unsafe { AsyncFd::register(fd) }?);
+        let own = stacks.descriptors().map(|fd| fd.try_clone_to_owned().and_then(register));
+        let wrong = |source| Error::Socket { what: "waiting for another stack".into(), source };
+        own.collect::<Result<_, _>>().map(Self).map_err(wrong)
+    }
+
+    /// Until something has come.
+    pub async fn woken(&self) {
         std::future::poll_fn(|context| self.poll(context)).await;
     }
 
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut woken = Poll::Pending;
-        for stack in &self.0 {
+        for descriptor in &self.0 {
             // What comes from here on announces itself anew.
-            while let Poll::Ready(Ok(mut guard)) = stack.woken.poll_read_ready(context) {
+            while let Poll::Ready(Ok(mut guard)) = descriptor.poll_read_ready(context) {
                 guard.clear_ready();
                 woken = Poll::Ready(());
             }
         }
         woken
-    }
-
-    /// The next frame that has come.
-    pub fn receive(&mut self) -> Option<Vec<u8>> {
-        self.0.iter_mut().find_map(|stack| stack.own.receive())
     }
 }
