@@ -1,12 +1,14 @@
 //! Sessions on loopback whose envelopes travel by other people's stacks, by real sockets.
-#![cfg(feature = "zeromq")]
+#![cfg(all(feature = "mqtt", feature = "zeromq"))]
 
-use director::io::outside::Zeromq;
+use director::io::outside::{Mqtt, Zeromq};
 use director::io::{Listener, Preconnection, Session};
 use director::session::Security;
 use director::{Conditions, ModelId, Pattern};
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -198,4 +200,142 @@ async fn a_port_that_is_taken_is_said() {
     let own = begun(Pattern::RequestResponse).outside(Zeromq::new(&ZEROMQ));
     let error = own.initiate(at[0], &at[1..]).unwrap_err().to_string();
     assert!(error.contains(&(at[0].port() + 1).to_string()), "{error}");
+}
+
+/// A mosquitto on loopback, which ends with it.
+struct Broker {
+    port: u16,
+    config: PathBuf,
+    program: Child,
+}
+
+impl Broker {
+    /// At a port that is free, or at this one.
+    fn start(port: Option<u16>, more: &str) -> Self {
+        let port = port.unwrap_or_else(|| {
+            let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            free.local_addr().unwrap().port()
+        });
+        let config = std::env::temp_dir().join(format!("mosquitto-{}-{port}", std::process::id()));
+        // As root it would give its rights up, and could not read what is root's.
+        let text = format!("listener {port} 127.0.0.1\nuser root\n{more}\n");
+        std::fs::write(&config, text).unwrap();
+        let program = ["mosquitto", "/usr/sbin/mosquitto"].into_iter().find_map(|program| {
+            let mut command = Command::new(program);
+            command.arg("-c").arg(&config).stdout(Stdio::null()).stderr(Stdio::null());
+            command.spawn().ok()
+        });
+        let program = program.expect("no mosquitto: scripts/dependencies.sh test installs it");
+        let broker = Self { port, config, program };
+        for _ in 0..200 {
+            if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
+                return broker;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("no mosquitto at port {port}");
+    }
+
+    fn kill(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = std::fs::remove_file(&self.config);
+    }
+}
+
+const OPEN: &str = "allow_anonymous true";
+
+#[tokio::test]
+async fn a_broker_carries_messages_and_answers_of_each_pattern() {
+    let broker = Broker::start(None, OPEN);
+    for pattern in [Pattern::RequestResponse, Pattern::PublishCollect] {
+        let at = addresses(1 + MEMBERS);
+        let own = begun(pattern).outside(Mqtt::new("127.0.0.1", broker.port).topic("of/tests"));
+        let had = members(&own, &at);
+        let session = own.models(&[ModelId::Mqtt]).initiate(at[0], &at[1..]).unwrap();
+        assert!(session.ready(Duration::from_secs(10)).await);
+        collect(&session, 0..20, 300).await;
+        let begin = std::time::Instant::now();
+        collect(&session, 20..40, 300).await;
+        assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+        collect(&session, 40..42, 200_000).await;
+        once(&had);
+        assert_eq!(had.lock().unwrap().len(), 42 * usize::from(MEMBERS));
+    }
+}
+
+#[tokio::test]
+async fn a_broker_that_asks_who_it_is_is_told() {
+    let file = std::env::temp_dir().join(format!("mosquitto-users-{}", std::process::id()));
+    let made = Command::new("mosquitto_passwd")
+        .args(["-b", "-c"])
+        .arg(&file)
+        .args(["meter", "a word"])
+        .status();
+    assert!(made.is_ok_and(|made| made.success()), "mosquitto_passwd comes with mosquitto");
+    let more = format!("allow_anonymous false\npassword_file {}", file.display());
+    let broker = Broker::start(None, &more);
+    let at = addresses(1 + MEMBERS);
+    let way = Mqtt::new("127.0.0.1", broker.port).credentials("meter", "a word");
+    assert!(!format!("{way:?}").contains("a word"));
+    let own = begun(Pattern::PublishCollect).outside(way);
+    let had = members(&own, &at);
+    let session = own.models(&[ModelId::Mqtt]).initiate(at[0], &at[1..]).unwrap();
+    assert!(session.ready(Duration::from_secs(10)).await);
+    collect(&session, 0..3, 300).await;
+    once(&had);
+    let _ = std::fs::remove_file(&file);
+}
+
+/// Killed in the middle, and back later: nothing is lost, and what was gone over to is no worse.
+#[tokio::test]
+async fn a_broker_that_is_killed_is_left_for_another_model() {
+    let mut broker = Broker::start(None, OPEN);
+    let port = broker.port;
+    let at = addresses(1 + MEMBERS);
+    let own = begun(Pattern::PublishCollect).outside(Mqtt::new("localhost", port));
+    let had = members(&own, &at);
+    let both = [ModelId::UdpArq, ModelId::Mqtt];
+    let session = own.models(&both).initiate(at[0], &at[1..]).unwrap();
+    assert!(session.ready(Duration::from_secs(10)).await);
+    session.use_model(ModelId::Mqtt);
+    collect(&session, 0..30, 300).await;
+    assert_eq!(model(&session).await, ModelId::Mqtt);
+    let more = {
+        let session = session.clone();
+        tokio::spawn(async move { collect(&session, 30..200, 300).await })
+    };
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    broker.kill();
+    more.await.unwrap();
+    assert_eq!(model(&session).await, ModelId::UdpArq);
+    // Clients find it again, with nobody's help.
+    let _back = Broker::start(Some(port), OPEN);
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    session.use_model(ModelId::Mqtt);
+    collect(&session, 200..230, 300).await;
+    assert_eq!(model(&session).await, ModelId::Mqtt);
+    once(&had);
+    assert_eq!(had.lock().unwrap().len(), 230 * usize::from(MEMBERS));
+}
+
+/// Without a broker from the start: messages are answered all the same.
+#[tokio::test]
+async fn a_broker_that_is_not_there_is_no_error() {
+    let at = addresses(1 + MEMBERS);
+    let own = begun(Pattern::RequestResponse).outside(Mqtt::new("127.0.0.1", 1));
+    let had = members(&own, &at);
+    let both = [ModelId::UdpArq, ModelId::Mqtt];
+    let session = own.models(&both).initiate(at[0], &at[1..]).unwrap();
+    assert!(session.ready(Duration::from_secs(10)).await);
+    session.use_model(ModelId::Mqtt);
+    collect(&session, 0..5, 300).await;
+    assert_eq!(model(&session).await, ModelId::UdpArq);
+    once(&had);
 }

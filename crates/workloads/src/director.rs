@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::link::{SinkLink, SourceLink, Warning};
 use crate::spec::{Down, Role, Spec};
 use director::carrier::To;
-use director::io::outside::{self, Ends, Stacks, Way, Zeromq};
+use director::io::outside::{self, Ends, Mqtt, Stacks, Way, Zeromq};
 use director::session::{Config, Event, Hub, Member, MemberEvent, Security};
 use director::{Conditions, ModelId, Pattern, PerformanceMap};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -20,6 +20,8 @@ use std::sync::Arc;
 const KEY: &[u8] = b"thingbed: a key of no secret";
 /// Ethernet, IPv4 and UDP below a datagram.
 const BELOW: usize = 42;
+/// Where a broker listens.
+const BROKER: u16 = 1_883;
 /// What is assumed where the experiment says nothing.
 const ROUND_TRIP: Nanos = 20_000_000;
 /// From one time that a group is joined again to the next.
@@ -71,6 +73,9 @@ fn ways(spec: &Spec) -> Vec<Arc<dyn Way>> {
     let mut ways: Vec<Arc<dyn Way>> = Vec::new();
     if spec.outside.iter().any(|model| *model != ModelId::Mqtt) {
         ways.push(Arc::new(Zeromq::new(&spec.outside)));
+    }
+    if let Some(broker) = spec.broker.filter(|_| spec.outside.contains(&ModelId::Mqtt)) {
+        ways.push(Arc::new(Mqtt::new(&broker.to_string(), BROKER)));
     }
     ways
 }

@@ -4,11 +4,15 @@
 //! Only sealed envelopes travel, so these stacks need no security of their own. What they drop
 //! is not acknowledged, and goes by another model, or again.
 
-#[cfg(feature = "zeromq")]
+#[cfg(any(feature = "mqtt", feature = "zeromq"))]
 mod line;
+#[cfg(feature = "mqtt")]
+mod mqtt;
 #[cfg(feature = "zeromq")]
 mod zeromq;
 
+#[cfg(feature = "mqtt")]
+pub use mqtt::Mqtt;
 #[cfg(feature = "zeromq")]
 pub use zeromq::Zeromq;
 
