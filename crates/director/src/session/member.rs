@@ -134,6 +134,10 @@ impl Member {
         for stage in joined.stages.values_mut() {
             if carrier::is_of(stage.model, datagram) {
                 whole.extend(stage.carrier.receive(datagram, now));
+                // Frames do not say of which epoch they are; envelopes do.
+                if stage.model.is_outside() {
+                    break;
+                }
             }
         }
         for envelope in whole {

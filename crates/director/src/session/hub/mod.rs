@@ -296,6 +296,10 @@ impl Hub {
             if carrier::is_of(stage.model, datagram) {
                 stage.carrier.receive(datagram, from, now);
                 told.extend(stage.carrier.take());
+                // Frames do not say of which epoch they are; envelopes do.
+                if stage.model.is_outside() {
+                    break;
+                }
             }
         }
         self.hear(told, now);
