@@ -83,6 +83,12 @@ impl CoapSender {
         fits
     }
 
+    /// Gives up all that it was to send.
+    pub fn clear(&mut self) {
+        self.waiting.clear();
+        self.current = None;
+    }
+
     fn next_id(&mut self) -> u16 {
         self.id = self.id.wrapping_add(1);
         self.id

@@ -112,6 +112,11 @@ impl Estimator {
         self.rtt = Some([0.1, 0.5, 0.9].map(|share| trips[(share * trips.len() as f64) as usize]));
     }
 
+    /// How many round trips it rests on, 64 at most.
+    pub fn round_trips(&self) -> usize {
+        self.trips.len()
+    }
+
     /// A datagram that has so many bytes on the wire has come.
     pub fn arrival(&mut self, now: Nanos, bytes: usize) {
         self.arrivals.push_back((now, bytes));

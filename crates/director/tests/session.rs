@@ -26,6 +26,8 @@ enum What {
     Lose(u8),
     /// Other stacks carry nothing from now on.
     Stop,
+    /// Messages go to so many members from now on, the first.
+    Reach(u32),
 }
 
 struct Bed {
@@ -39,6 +41,8 @@ struct Bed {
     deaf: u32,
     /// Whether other stacks carry what they are given.
     stacks: bool,
+    /// To so many members, the first, messages go.
+    to: u32,
     rate_bit_s: f64,
     free_at: Nanos,
     /// When the hub and the members look next: one moment each.
@@ -78,6 +82,7 @@ impl Bed {
         let mut bed = Self {
             hub,
             had: vec![Vec::new(); members.len()],
+            to: members.len() as u32,
             members,
             queue: BinaryHeap::new(),
             number: 0,
@@ -164,8 +169,13 @@ impl Bed {
                     self.members[member as usize].receive(&datagram, now);
                     Some(member)
                 }
+                What::Reach(members) => {
+                    self.to = members;
+                    None
+                }
                 What::Send => {
-                    self.hub.send(&payload(sent), now).unwrap();
+                    let to: Vec<u32> = (0..self.to).collect();
+                    self.hub.send_to(&payload(sent), &to, now).unwrap();
                     sent += 1;
                     None
                 }
@@ -341,6 +351,27 @@ fn an_outage_is_no_proof_against_multicast() {
         assert_eq!(bed.answers.len(), 25 * 12, "seed {seed}");
         assert!(seen.multicast, "seed {seed}: {seen}");
     }
+}
+
+/// What is expected of a model follows to how many messages go.
+#[test]
+fn the_choice_knows_the_fan_out() {
+    let here = Conditions { rate_bit_s: 1e6, rtt_ns: 60_000_000, ..Conditions::default() };
+    let mut bed = Bed::new(&config(Pattern::PublishCollect, here, &[]), 60, 0.02, 5);
+    let mut seen = Vec::new();
+    for (phase, members) in [60, 1, 60].into_iter().enumerate() {
+        let begin = (5 + 60 * phase as u64) * SECOND;
+        bed.at(begin - SECOND, What::Reach(members));
+        (0..12).for_each(|n| bed.at(begin + n * 4 * SECOND, What::Send));
+        bed.run(begin + 55 * SECOND, |_| vec![3; 700]);
+        let said = bed.hub.explain();
+        let cost = said.decision.and_then(|decision| decision.costs.0).unwrap();
+        seen.push((said.conditions.group, cost));
+    }
+    let [(all, first), (one, alone), (again, last)] = seen[..] else { panic!("{seen:?}") };
+    assert_eq!((all, one, again), (60.0, 1.0, 60.0));
+    assert!(3.0 * alone < first.min(last), "{seen:?}");
+    assert_eq!(bed.answers.len(), 12 * (60 + 1 + 60));
 }
 
 #[test]

@@ -160,6 +160,26 @@ mod tests {
         assert!(sender.is_idle());
     }
 
+    /// A way that is longer than was thought: each message is asked for again before the answer
+    /// can be there, so that none says how long the way is, until it is waited for longer.
+    #[test]
+    fn a_way_that_has_become_longer_is_seen() {
+        let mut sender = ArqSender::new(ArqSettings { patience: 50_000_000, ..SMALL });
+        let trips: Vec<Option<Nanos>> = (0..12)
+            .map(|message| {
+                let begin = message * 1_000_000_000;
+                sender.send(message, vec![0; 50], None).unwrap();
+                let mut now = begin;
+                while now < begin + 150_000_000 {
+                    now = sender.poll(now).1.unwrap_or(Nanos::MAX);
+                }
+                sender.acknowledged(message, &[1], begin + 150_000_000).round_trip
+            })
+            .collect();
+        assert_eq!(trips[0], None);
+        assert_eq!(trips[11], Some(150_000_000), "{trips:?}");
+    }
+
     #[test]
     fn where_losses_come_in_a_row_more_goes_with_each_try() {
         let mut sender = ArqSender::new(SMALL);

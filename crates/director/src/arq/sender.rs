@@ -87,9 +87,16 @@ pub struct ArqSender {
     next_at: Nanos,
     /// Smoothed round trip and its variation (RFC 6298), in ns.
     trip: Option<(f64, f64)>,
+    /// Messages in a row that were asked for again, of which nobody knows what was answered.
+    unclear: u32,
     done: Vec<(u64, Outcome)>,
 }
 
+/// So many mean deviations later than usual an acknowledgement is late. RFC 6298 has 4, so that
+/// nothing fills a full network further; here what goes is paced, and one chunk asks.
+const SPREAD: f64 = 3.0;
+/// After so many messages of which no round trip is known waits are doubled.
+const CLEAR: u32 = 4;
 /// Waits are doubled up to so often.
 const MOST_DOUBLED: u32 = 5;
 
@@ -102,6 +109,7 @@ impl ArqSender {
             sending: BTreeMap::new(),
             next_at: 0,
             trip: None,
+            unclear: 0,
             done: Vec::new(),
         }
     }
@@ -145,11 +153,12 @@ impl ArqSender {
     /// How long an acknowledgement is waited for.
     fn patience(&self, tries: u32) -> Nanos {
         let first = match self.trip {
-            Some((trip, variation)) => (trip + 4.0 * variation).max(1e6) as Nanos,
+            Some((trip, variation)) => (trip + SPREAD * variation).max(1e6) as Nanos,
             None => self.settings.patience,
         };
-        // Twice it may have been chance.
-        first.saturating_mul(1 << tries.saturating_sub(1).min(MOST_DOUBLED))
+        // Twice it may have been chance; and where it is always so, the way has become longer.
+        let doubled = tries.saturating_sub(1) + self.unclear / CLEAR;
+        first.saturating_mul(1 << doubled.min(MOST_DOUBLED))
     }
 
     /// The next datagram to send at `now`, if one may go; when to look again, if there is
@@ -267,7 +276,11 @@ impl ArqSender {
 
     /// Takes note of a round trip (RFC 6298, 2).
     fn measured(&mut self, round_trip: Option<Nanos>) {
-        let Some(seen) = round_trip.map(|ns| ns as f64) else { return };
+        let Some(seen) = round_trip.map(|ns| ns as f64) else {
+            self.unclear = self.unclear.saturating_add(1);
+            return;
+        };
+        self.unclear = 0;
         self.trip = Some(match self.trip {
             Some((trip, variation)) => {
                 let off = (trip - seen).abs();
@@ -275,6 +288,12 @@ impl ArqSender {
             }
             None => (seen, seen / 2.0),
         });
+    }
+
+    /// Gives up all that it was to send.
+    pub fn clear(&mut self) {
+        self.waiting.clear();
+        self.sending.clear();
     }
 
     /// What became of messages since the last time it was asked.

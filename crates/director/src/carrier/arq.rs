@@ -105,6 +105,10 @@ impl Exchange for Arq {
         let done = self.sender.take_done().into_iter();
         done.filter(|(_, outcome)| *outcome == Outcome::Delivered).map(|(id, _)| id).collect()
     }
+
+    fn retire(&mut self, _: Nanos) {
+        self.sender.clear();
+    }
 }
 
 /// The hub's side.

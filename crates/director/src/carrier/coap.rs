@@ -50,6 +50,10 @@ impl Exchange for Coap {
         let done = self.sender.take_done().into_iter();
         done.filter(|(_, there)| *there).map(|(number, _)| number).collect()
     }
+
+    fn retire(&mut self, _: Nanos) {
+        self.sender.clear();
+    }
 }
 
 /// The hub's side.

@@ -84,6 +84,10 @@ impl HubCarrier for Hub {
         std::mem::take(&mut self.told)
     }
 
+    fn retire(&mut self, _: Nanos) {
+        self.hub.clear();
+    }
+
     fn adapt(&mut self, here: &Conditions) {
         self.hub.settings().loss = here.loss;
         self.hub.settings().round_trip = here.rtt_ns;
@@ -105,7 +109,13 @@ impl Member {
 }
 
 impl MemberCarrier for Member {
-    fn answer(&mut self, number: MessageId, sealed: &[u8], now: Nanos) -> Result<(), String> {
+    fn answer(
+        &mut self,
+        number: MessageId,
+        _: usize,
+        sealed: &[u8],
+        now: Nanos,
+    ) -> Result<(), String> {
         self.member.answer(number, sealed, now).map(drop).map_err(|why| why.to_string())
     }
 

@@ -104,17 +104,26 @@ pub trait HubCarrier: Send {
     fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>);
     /// What there is to tell since the last time.
     fn take(&mut self) -> Vec<Carried>;
+    /// All members have gone over to another model, by which what is under way goes again: from
+    /// now on it only says to who does not know it yet what it has heard.
+    fn retire(&mut self, now: Nanos);
     /// The network is like this now, as far as is known.
     fn adapt(&mut self, _here: &Conditions) {}
 }
 
 /// A member's side of a model.
 pub trait MemberCarrier: Send {
-    /// Takes the envelope of an answer, or of an acknowledgement.
+    /// Takes the envelope of an answer, or of an acknowledgement, to a message of so many bytes.
     ///
     /// # Errors
     /// When the model cannot carry it; why.
-    fn answer(&mut self, number: MessageId, sealed: &[u8], now: Nanos) -> Result<(), String>;
+    fn answer(
+        &mut self,
+        number: MessageId,
+        asked: usize,
+        sealed: &[u8],
+        now: Nanos,
+    ) -> Result<(), String>;
     /// Takes a datagram of the model; envelopes that are whole with it.
     fn receive(&mut self, datagram: &[u8], now: Nanos) -> Vec<Vec<u8>>;
     /// The next datagram that goes to the hub now, and when to look again.

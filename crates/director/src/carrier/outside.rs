@@ -129,6 +129,10 @@ impl HubCarrier for Hub {
         self.queue.poll(now)
     }
 
+    fn retire(&mut self, _: Nanos) {
+        self.queue.waiting.clear();
+    }
+
     fn take(&mut self) -> Vec<Carried> {
         std::mem::take(&mut self.told)
     }
@@ -144,8 +148,17 @@ pub struct Member {
 }
 
 impl MemberCarrier for Member {
-    fn answer(&mut self, _: MessageId, sealed: &[u8], now: Nanos) -> Result<(), String> {
-        let wait = apart(&self.place, sealed.len(), &mut self.chance);
+    fn answer(
+        &mut self,
+        _: MessageId,
+        asked: usize,
+        sealed: &[u8],
+        now: Nanos,
+    ) -> Result<(), String> {
+        // What is published comes to all at once.
+        let alone = self.queue.model == ModelId::TcpRouterDealer;
+        let asked = if alone { asked } else { 0 };
+        let wait = apart(&self.place, (asked, sealed.len()), &mut self.chance);
         if self.later.len() < MOST_WAITING {
             self.later.push((now + wait, self.queue.marked(sealed)));
         }
@@ -251,7 +264,7 @@ mod tests {
         let (_, frame) = frame.unwrap();
         assert_eq!((frame.len(), model_of(&frame)), (300_002, Some(ModelId::Mqtt)));
         assert_eq!(other.receive(&frame, 0), [long]);
-        other.answer(0, &[0x23; 10], 0).unwrap();
+        other.answer(0, 0, &[0x23; 10], 0).unwrap();
         let (answer, _) = other.poll(0);
         let answer = answer.unwrap();
         hub(ModelId::TcpRouterDealer, &here).receive(&answer, None, 0);
@@ -280,7 +293,7 @@ mod tests {
             (0..20).map(|n| member(ModelId::Mqtt, &Place { seed: n << 32, ..place(20) })).collect();
         let mut moments: Vec<Option<Nanos>> = Vec::new();
         for member in &mut members {
-            member.answer(0, &[1; 90], 0).unwrap();
+            member.answer(0, 500, &[1; 90], 0).unwrap();
             moments.push(member.poll(0).1);
         }
         moments.sort_unstable();

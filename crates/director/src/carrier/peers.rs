@@ -4,6 +4,7 @@
 use super::{Carried, HubCarrier, Load, MemberCarrier, Place, To};
 use crate::Nanos;
 use crate::chance::Chance;
+use crate::envelope::DATA_OVERHEAD;
 use crate::pace::Pace;
 use crate::switch::{MemberId, MessageId};
 use std::collections::{BTreeMap, VecDeque};
@@ -39,6 +40,8 @@ pub trait Exchange: Send {
     fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>);
     /// Messages that the other end is known to have, since the last time.
     fn take_had(&mut self) -> Vec<MessageId>;
+    /// Sends nothing more that the other end has not asked for.
+    fn retire(&mut self, now: Nanos);
 }
 
 /// Makes the exchange with a member of this number; none if the model cannot be here.
@@ -132,6 +135,10 @@ impl<E: Exchange> HubCarrier for Hub<E> {
         (Some((To::Member(member), datagram)), Some(self.pace.next_at()))
     }
 
+    fn retire(&mut self, now: Nanos) {
+        self.peers.values_mut().for_each(|peer| peer.retire(now));
+    }
+
     fn take(&mut self) -> Vec<Carried> {
         for (member, peer) in &mut self.peers {
             let had = peer.take_had().into_iter();
@@ -173,8 +180,14 @@ impl<E: Exchange> Member<E> {
 }
 
 impl<E: Exchange> MemberCarrier for Member<E> {
-    fn answer(&mut self, number: MessageId, sealed: &[u8], now: Nanos) -> Result<(), String> {
-        let wait = apart(&self.place, sealed.len(), &mut self.chance);
+    fn answer(
+        &mut self,
+        number: MessageId,
+        asked: usize,
+        sealed: &[u8],
+        now: Nanos,
+    ) -> Result<(), String> {
+        let wait = apart(&self.place, (asked, sealed.len()), &mut self.chance);
         if self.later.len() < MOST_LATER {
             self.later.push((now + wait, number, sealed.to_vec()));
         }
@@ -219,9 +232,11 @@ impl<E: Exchange> MemberCarrier for Member<E> {
     }
 }
 
-/// How long a member waits with an answer of so many bytes: any time of as long as the
-/// answers of all others take, so that they do not meet.
-pub(super) fn apart(place: &Place, bytes: usize, chance: &mut Chance) -> Nanos {
-    let airtime = (bytes + place.below) as f64 * 8e9 / place.rate_bit_s;
+/// How long a member waits with an answer of so many bytes to a message of so many. The hub tells
+/// one after another, so that answers which are no longer come one after another by themselves. What
+/// they are longer is spread: any time of as long as that takes for all others.
+pub(super) fn apart(place: &Place, (asked, answer): (usize, usize), chance: &mut Chance) -> Nanos {
+    let longer = answer.saturating_sub(asked + DATA_OVERHEAD);
+    let airtime = longer as f64 * 8e9 / place.rate_bit_s;
     (airtime * f64::from(place.members.saturating_sub(1)) * chance.share()) as Nanos
 }

@@ -8,7 +8,7 @@ use crate::Nanos;
 use crate::keys::Keys;
 use crate::pace::Pace;
 use crate::switch::{MemberId, MessageId};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// A datagram for all, or for one alone.
 pub type Addressed = (Option<MemberId>, Vec<u8>);
@@ -66,8 +66,8 @@ pub struct FecHub {
     schedules: BTreeMap<MessageId, Schedule>,
     /// Whose answers were there when messages were over.
     over: VecDeque<(MessageId, Vec<u8>)>,
-    /// Whom multicast does not seem to reach.
-    deaf: BTreeSet<u16>,
+    /// Whom multicast does not seem to reach, and whether it has had a message alone since.
+    deaf: BTreeMap<u16, bool>,
     /// How many in a row have had a message only since it went to them alone.
     unreached: u32,
     /// What is said to all, or to one whom multicast does not reach.
@@ -91,7 +91,7 @@ impl FecHub {
             sending: BTreeMap::new(),
             schedules: BTreeMap::new(),
             over: VecDeque::new(),
-            deaf: BTreeSet::new(),
+            deaf: BTreeMap::new(),
             unreached: 0,
             control: VecDeque::new(),
             newest: 0,
@@ -242,7 +242,7 @@ impl FecHub {
         if let Some(Awaited { answer: Some(answer), greatest, served, .. }) =
             sending.awaited.remove(&member)
         {
-            self.has(message, served);
+            self.has(message, member, served);
             let came = answer.had() as u32;
             self.seen.push((came, (u32::from(greatest) + 1).saturating_sub(came)));
         }
@@ -251,7 +251,10 @@ impl FecHub {
     }
 
     /// A member has a message: since it went to it `alone`, or by multicast.
-    fn has(&mut self, message: MessageId, alone: bool) {
+    fn has(&mut self, message: MessageId, member: u16, alone: bool) {
+        if let Some(proved) = self.deaf.get_mut(&member) {
+            *proved |= alone;
+        }
         let Some(sending) = self.sending.get_mut(&message) else { return };
         sending.reached |= !alone;
         self.unreached = if alone { self.unreached + 1 } else { 0 };
@@ -285,7 +288,7 @@ impl FecHub {
             if !awaited.served {
                 self.deaf.remove(&member);
             }
-            self.has(message, awaited.served);
+            self.has(message, member, awaited.served);
             let member = MemberId::from(member);
             self.events.push(HubEvent::Acknowledged { message, member });
         }
@@ -303,7 +306,8 @@ impl FecHub {
         }
         awaited.lacked += 1;
         // Whom multicast did not reach it may reach again, as after an outage.
-        if self.deaf.contains(&member) && awaited.lacked > 1 {
+        let deaf = self.deaf.get(&member);
+        if deaf.is_some_and(|proved| *proved || awaited.lacked > 1) {
             awaited.alone = enough;
         } else {
             sending.more = sending.more.max(enough);
@@ -362,9 +366,11 @@ impl FecHub {
             let silent = |member: &&u16| {
                 sending.awaited.get(*member).is_some_and(|a| a.vain > deaf && !a.heard)
             };
-            self.deaf.extend(asked.iter().filter(silent));
+            for member in asked.iter().filter(silent) {
+                self.deaf.entry(*member).or_default();
+            }
             let want = Frame::Want { message: *message as u16, turn: sending.turn, wants };
-            let deaf = asked.into_iter().filter(|member| self.deaf.contains(member));
+            let deaf = asked.into_iter().filter(|member| self.deaf.contains_key(member));
             self.control.extend(deaf.map(|member| (Some(member), want.clone())));
             self.control.extend(std::iter::repeat_n((None, want), COPIES));
         }
@@ -420,6 +426,12 @@ impl FecHub {
     /// The round trips that were seen since the last time, in ns.
     pub fn take_trips(&mut self) -> Vec<Nanos> {
         std::mem::take(&mut self.trips)
+    }
+
+    /// Gives up all that it was to send.
+    pub fn clear(&mut self) {
+        self.sending.clear();
+        self.control.clear();
     }
 
     /// Whether nothing is under way.

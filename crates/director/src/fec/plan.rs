@@ -37,9 +37,9 @@ impl Default for FecSettings {
 
 /// More loss than this is not made up for in advance.
 const MOST_LOSS: f64 = 0.9;
-/// So much longer than an answer takes on average is a member's slot: repairs of others
-/// and what the hub asks have to pass too.
-const ROOM: f64 = 1.03;
+/// By such a share at most a member's slot is longer than an answer takes on average: repairs of
+/// others and what the hub asks have to pass too, the more of it the more is lost.
+const ROOM: f64 = 0.03;
 /// So many standard deviations less than it takes on average is sent unasked: what is
 /// missing is asked for exactly, what is too much is lost.
 const LESS: f64 = 0.8;
@@ -99,7 +99,8 @@ impl FecSettings {
             Wanted::Answers => (self.answer_symbols(code), self.answer_frame(code)),
             Wanted::Acknowledgements => (1, self.airtime(HEADER + code)),
         };
-        (frames as f64 / (1.0 - self.loss()) * each as f64 * ROOM).ceil() as Nanos
+        let room = 1.0 + self.loss().min(ROOM);
+        (frames as f64 / (1.0 - self.loss()) * each as f64 * room).ceil() as Nanos
     }
 }
 

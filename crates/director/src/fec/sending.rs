@@ -127,7 +127,9 @@ impl Sending {
         if self.slots_at.is_some() {
             return;
         }
-        let (over, grace) = (self.over_at, shape.settings.round_trip + shape.queue(8));
+        // Where there are no slots, who is to answer is asked at once.
+        let grace = if self.slot > 0 { shape.settings.round_trip + shape.queue(8) } else { 0 };
+        let over = self.over_at;
         self.slots_at = Some(over);
         self.ask_at = over + grace;
         for (member, awaited) in &mut self.awaited {

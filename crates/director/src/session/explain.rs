@@ -49,7 +49,13 @@ impl fmt::Display for Explanation {
         )?;
         match &self.decision {
             None => write!(f, "nothing was sent yet"),
-            Some(decision) => write!(f, "{decision}"),
+            Some(decision) => {
+                write!(f, "{decision}")?;
+                let costs =
+                    decision.all.iter().map(|(model, cost)| format!("{model} {cost:.0} ms"));
+                let costs = costs.collect::<Vec<_>>().join(", ");
+                if costs.is_empty() { Ok(()) } else { write!(f, "\nall: {costs}") }
+            }
         }
     }
 }

@@ -38,9 +38,14 @@ const WINDOW: usize = 1 << 14;
 /// So long a member waits before it says again that it is there; doubled up to 32 times.
 const HELLO_EVERY: Nanos = 500_000_000;
 
+/// A model that members have left is given up when nothing has come by it for so long.
+const LEFT: Nanos = 30_000_000_000;
+
 /// A model in use.
 struct Stage {
     model: ModelId,
+    /// When something last came by it.
+    heard_at: Nanos,
     carrier: Box<dyn MemberCarrier>,
 }
 
@@ -54,8 +59,15 @@ struct Joined {
     stages: BTreeMap<u32, Stage>,
     had: Window,
     newest: MessageId,
-    /// By which epoch a message came, and its answer if it was given.
-    open: BTreeMap<MessageId, (u32, Option<Vec<u8>>)>,
+    open: BTreeMap<MessageId, Heard>,
+}
+
+/// A message that has come.
+struct Heard {
+    /// By which epoch it came last.
+    epoch: u32,
+    bytes: usize,
+    answer: Option<Vec<u8>>,
 }
 
 /// A member of a session.
@@ -115,7 +127,7 @@ impl Member {
     /// Takes a datagram from the hub or the group, or a frame of another stack.
     pub fn receive(&mut self, datagram: &[u8], now: Nanos) {
         if let Some(invitation) = Invitation::open(&self.invites, datagram) {
-            self.invited(&invitation);
+            self.invited(&invitation, now);
             return;
         }
         let Some(joined) = &mut self.joined else { return };
@@ -131,13 +143,15 @@ impl Member {
             return;
         }
         let mut whole = Vec::new();
-        for stage in joined.stages.values_mut() {
-            if carrier::is_of(stage.model, datagram) {
+        // Frames of other stacks do not say of which epoch they are: envelopes do, and once will do.
+        let outside = carrier::model_of(datagram);
+        let newest = joined.stages.iter().rev().find(|(_, stage)| Some(stage.model) == outside);
+        let newest = newest.map(|(epoch, _)| *epoch);
+        for (epoch, stage) in &mut joined.stages {
+            if carrier::is_of(stage.model, datagram) && newest.is_none_or(|newest| newest == *epoch)
+            {
+                stage.heard_at = now;
                 whole.extend(stage.carrier.receive(datagram, now));
-                // Frames do not say of which epoch they are; envelopes do.
-                if stage.model.is_outside() {
-                    break;
-                }
             }
         }
         for envelope in whole {
@@ -152,7 +166,7 @@ impl Member {
             && carrier::is_multicast(datagram)
     }
 
-    fn invited(&mut self, invitation: &Invitation) {
+    fn invited(&mut self, invitation: &Invitation, now: Nanos) {
         let Ok(root) = self.security.root(invitation.session) else { return };
         // An older session, or an older epoch of this one, has been said again by somebody.
         let known = self.joined.as_ref().map(|joined| (joined.root.session(), joined.epoch));
@@ -171,7 +185,7 @@ impl Member {
             let model = invitation.model.filter(|model| self.models.has(*model));
             let stage = model.and_then(|model| {
                 let carrier = carrier::member(model, &place, sender.member)?;
-                Some(Stage { model, carrier })
+                Some(Stage { model, heard_at: now, carrier })
             });
             let Some(stage) = stage else {
                 // Of a later version, or not compiled in: the hub takes another.
@@ -242,20 +256,21 @@ impl Member {
         };
         joined.newest = joined.newest.max(number);
         if joined.had.insert(number) {
-            joined.open.insert(number, (epoch, None));
+            let heard = Heard { epoch, bytes: bytes.len(), answer: None };
+            joined.open.insert(number, heard);
             if joined.open.len() > ANSWERS {
                 joined.open.pop_first();
             }
             self.events.push_back(MemberEvent::Message { number, bytes });
         }
-        let Some((via, answer)) = joined.open.get_mut(&number) else { return };
-        *via = epoch;
+        let Some(heard) = joined.open.get_mut(&number) else { return };
+        heard.epoch = epoch;
         // The hub has not heard of it, and asks again.
-        let answer = answer.clone();
+        let answer = heard.answer.clone();
         if let Some(answer) = answer {
-            let _ = joined.give(number, epoch, &FromMember::Answer(number, answer), now);
+            let _ = joined.give(number, &FromMember::Answer(number, answer), now);
         } else if !joined.answered {
-            let _ = joined.give(number, epoch, &FromMember::Acknowledge(number), now);
+            let _ = joined.give(number, &FromMember::Acknowledge(number), now);
         }
     }
 
@@ -270,15 +285,12 @@ impl Member {
         now: Nanos,
     ) -> Result<(), SessionError> {
         let joined = self.joined.as_mut().ok_or(SessionError::Over)?;
-        let Some((epoch, answer)) = joined.open.get_mut(&number) else {
-            return Err(SessionError::Over);
-        };
-        if answer.is_some() {
+        let heard = joined.open.get_mut(&number).ok_or(SessionError::Over)?;
+        if heard.answer.is_some() {
             return Ok(());
         }
-        let epoch = *epoch;
-        *answer = Some(bytes.to_vec());
-        joined.give(number, epoch, &FromMember::Answer(number, bytes.to_vec()), now)
+        heard.answer = Some(bytes.to_vec());
+        joined.give(number, &FromMember::Answer(number, bytes.to_vec()), now)
     }
 
     /// The next datagram that goes to the hub at `now`, and when to look again.
@@ -295,6 +307,8 @@ impl Member {
             let draw = self.chance.bits();
             return (Some(envelope::seal_hello(&self.invites, draw, 0)), Some(self.hello_at));
         };
+        let epoch = joined.epoch;
+        joined.stages.retain(|known, stage| *known == epoch || now < stage.heard_at + LEFT);
         let mut wake = None;
         for stage in joined.stages.values_mut() {
             let (datagram, look) = stage.carrier.poll(now);
@@ -317,17 +331,17 @@ impl Joined {
     fn give(
         &mut self,
         number: MessageId,
-        epoch: u32,
         what: &FromMember,
         now: Nanos,
     ) -> Result<(), SessionError> {
-        let epoch = if self.stages.contains_key(&epoch) { epoch } else { self.epoch };
+        let Heard { epoch, bytes, .. } = self.open.get(&number).ok_or(SessionError::Over)?;
+        let epoch = if self.stages.contains_key(epoch) { *epoch } else { self.epoch };
         let stage = self.stages.get_mut(&epoch).ok_or(SessionError::Over)?;
         if matches!(what, FromMember::Acknowledge(_)) && stage.carrier.acknowledges() {
             return Ok(());
         }
         let sealed = envelope::seal_member(&self.root, epoch, self.sender, what);
-        let given = stage.carrier.answer(number, &sealed, now);
+        let given = stage.carrier.answer(number, *bytes, &sealed, now);
         given.map_err(|why| SessionError::Refused(stage.model, why))
     }
 }

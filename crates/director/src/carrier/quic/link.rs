@@ -4,15 +4,19 @@ use super::settings::MOST_MESSAGE;
 use super::{Kind, Message};
 use crate::Nanos;
 use crate::switch::MessageId;
+use bytes::Bytes;
 use quinn_proto::{
-    Connection, ConnectionHandle, Dir, Endpoint, EndpointEvent, Event, ReadError, StreamEvent,
-    StreamId, VarInt,
+    Connection, ConnectionError, ConnectionHandle, Dir, Endpoint, EndpointEvent, Event, ReadError,
+    StreamEvent, StreamId, VarInt,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 /// Bytes of messages that are here by part; a sender that keeps to its window has fewer.
 const MOST_PARTIAL: usize = 8 << 20;
+
+/// Why a connection ends that nobody needs any more.
+const RETIRED: VarInt = VarInt::from_u32(1);
 
 /// A message on its stream.
 struct Flight {
@@ -50,6 +54,8 @@ pub struct Told {
     pub had: Vec<MessageId>,
     /// Envelopes that are whole.
     pub envelopes: Vec<Vec<u8>>,
+    /// The other end has said that all has gone over to another model.
+    pub retired: bool,
 }
 
 impl Link {
@@ -156,7 +162,11 @@ impl Link {
             match self.connection.poll() {
                 None => return,
                 Some(Event::Connected) => self.up = true,
-                Some(Event::ConnectionLost { .. }) => self.over = true,
+                Some(Event::ConnectionLost { reason }) => {
+                    self.over = true;
+                    told.retired |= matches!(reason,
+                        ConnectionError::ApplicationClosed(said) if said.error_code == RETIRED);
+                }
                 Some(Event::DatagramReceived) => {
                     let datagrams = std::iter::from_fn(|| self.connection.datagrams().recv());
                     told.envelopes.extend(datagrams.map(|datagram| datagram.to_vec()));
@@ -211,6 +221,12 @@ impl Link {
         let lost = self.connection.stats().path.lost_packets;
         let new = lost - std::mem::replace(&mut self.lost, lost);
         u32::try_from(new).unwrap_or(u32::MAX)
+    }
+
+    /// Tells the other end that all has gone over to another model.
+    pub fn close(&mut self, at: Instant) {
+        self.flying.clear();
+        self.connection.close(at, RETIRED, Bytes::new());
     }
 
     /// Ends it; messages that the other end is not known to have, in their order.

@@ -98,7 +98,7 @@ struct Quic {
     told: Told,
     /// How long the other end is waited for.
     patience: Nanos,
-    /// No connection is begun before.
+    /// No connection is begun before; never when all has gone over to another model.
     begin_at: Nanos,
 }
 
@@ -140,6 +140,9 @@ impl Quic {
             let stranger = self.links.iter().position(|link| !link.up && !link.own);
             self.links[stranger.unwrap_or(0)].over = true;
         }
+        if self.told.retired {
+            self.begin_at = Nanos::MAX;
+        }
         for link in self.links.extract_if(.., |link| link.over) {
             for message in link.end(&mut self.ends.endpoint).rev() {
                 self.waiting.push_front(message);
@@ -153,7 +156,7 @@ impl Quic {
             return None;
         }
         if now < self.begin_at {
-            return Some(self.begin_at);
+            return Some(self.begin_at).filter(|at| *at < Nanos::MAX);
         }
         // An end that refuses is not asked all the time.
         self.begin_at = now + self.patience / 8;
@@ -253,6 +256,13 @@ impl Exchange for Quic {
 
     fn take_had(&mut self) -> Vec<MessageId> {
         std::mem::take(&mut self.told.had)
+    }
+
+    fn retire(&mut self, now: Nanos) {
+        self.waiting.clear();
+        self.begin_at = Nanos::MAX;
+        let at = self.at(now);
+        self.links.iter_mut().for_each(|link| link.close(at));
     }
 }
 

@@ -37,7 +37,12 @@ struct Stage {
     /// What the channel was taken to carry when it was opened, in bit/s, and a round trip.
     rate_bit_s: f64,
     rtt_ns: Nanos,
+    /// When it goes, once nothing is under way on it: members may not know that yet, and ask.
+    until: Option<Nanos>,
 }
+
+/// So long, and four round trips, a model is kept that nothing is under way on.
+const LINGER: Nanos = 1_000_000_000;
 
 /// The hub of a session.
 pub struct Hub {
@@ -71,6 +76,8 @@ pub struct Hub {
     resumed_at: Nanos,
     answer: usize,
     payload: usize,
+    /// To how many members the last message went.
+    fan_out: usize,
     /// When the last messages were sent, for their rate.
     sent_at: VecDeque<Nanos>,
     chance: Chance,
@@ -137,6 +144,7 @@ impl Hub {
             resumed_at: 0,
             answer: 0,
             payload: config.assumed.payload as usize,
+            fan_out: members,
             sent_at: VecDeque::new(),
             chance: Chance::new(seed),
             events: VecDeque::new(),
@@ -154,7 +162,7 @@ impl Hub {
             _ => self.config.assumed.messages_s,
         };
         let known = Conditions {
-            group: f64::from(self.members),
+            group: self.fan_out as f64,
             payload: self.payload as f64,
             messages_s: rate,
             rate_bit_s: self.rate_bit_s,
@@ -183,7 +191,8 @@ impl Hub {
         };
         if let Some(carrier) = carrier::hub(model, &place) {
             let Conditions { rate_bit_s, rtt_ns, .. } = here;
-            self.stages.insert(epoch, Stage { model, carrier, rate_bit_s, rtt_ns });
+            let stage = Stage { model, carrier, rate_bit_s, rtt_ns, until: None };
+            self.stages.insert(epoch, stage);
         }
     }
 
@@ -219,6 +228,7 @@ impl Hub {
         let number = self.next;
         self.next += 1;
         self.payload = bytes.len().max(1);
+        self.fan_out = to.len().max(1);
         self.sent_at.push_back(now);
         if self.sent_at.len() > 32 {
             self.sent_at.pop_front();
@@ -247,7 +257,11 @@ impl Hub {
                 Action::Prepare { model, epoch } => self.open(model, epoch),
                 Action::Ask { member, epoch } => self.control.push_back((member, epoch)),
                 Action::Retire { epoch, .. } => {
-                    self.stages.remove(&epoch);
+                    let until = now + LINGER + 4 * self.conditions().rtt_ns;
+                    if let Some(stage) = self.stages.get_mut(&epoch) {
+                        stage.carrier.retire(now);
+                        stage.until = Some(until);
+                    }
                 }
                 Action::Send { message, model, epoch, members } => {
                     let Some(outgoing) = self.messages.get_mut(&message) else { continue };
@@ -292,14 +306,15 @@ impl Hub {
             return;
         }
         let mut told = Vec::new();
-        for stage in self.stages.values_mut() {
-            if carrier::is_of(stage.model, datagram) {
+        // Frames of other stacks do not say of which epoch they are: envelopes do, and once will do.
+        let outside = carrier::model_of(datagram);
+        let newest = self.stages.iter().rev().find(|(_, stage)| Some(stage.model) == outside);
+        let newest = newest.map(|(epoch, _)| *epoch);
+        for (epoch, stage) in &mut self.stages {
+            if carrier::is_of(stage.model, datagram) && newest.is_none_or(|newest| newest == *epoch)
+            {
                 stage.carrier.receive(datagram, from, now);
                 told.extend(stage.carrier.take());
-                // Frames do not say of which epoch they are; envelopes do.
-                if stage.model.is_outside() {
-                    break;
-                }
             }
         }
         self.hear(told, now);
@@ -389,6 +404,7 @@ impl Hub {
     /// The next datagram that goes at `now`, and when to look again.
     pub fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
         self.expire(now);
+        self.stages.retain(|_, stage| stage.until.is_none_or(|until| until > now));
         self.invite(now);
         self.decide(now);
         let actions = self.switch.tick(now);

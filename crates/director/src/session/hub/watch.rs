@@ -9,6 +9,8 @@ use crate::switch::{MemberId, MessageId, Phase};
 
 /// Answers of fewer members do not tell a rate.
 const LEAST_GROUP: u16 = 8;
+/// And fewer round trips are no reason to tell members of another.
+const ENOUGH_TRIPS: usize = 16;
 /// So often the choice is looked at, while messages are under way.
 const DECIDE_EVERY: Nanos = 100_000_000;
 /// Messages that are awaited at most.
@@ -128,7 +130,8 @@ impl Hub {
         let Some(stage) = self.stages.get(&epoch) else { return };
         let rate = self.rate_bit_s / stage.rate_bit_s;
         let trip = self.conditions().rtt_ns as f64 / stage.rtt_ns.max(1) as f64;
-        let moved = !(0.6..1.7).contains(&rate) || !(0.5..2.0).contains(&trip);
+        let known = self.estimator.round_trips() >= ENOUGH_TRIPS;
+        let moved = !(0.6..1.7).contains(&rate) || (known && !(0.5..2.0).contains(&trip));
         if moved && self.switch.phase() == Phase::Stable {
             let actions = self.switch.renew(now);
             let _ = self.perform(actions, now);
