@@ -224,7 +224,8 @@ models:
     outside: [tcp-router-dealer, tcp-publish-subscribe, pgm-publish-subscribe, mqtt]
     broker: broker
 workloads:
-  - interaction: {source: utility, sinks: meter, model: \"${model}\", payload: payload.xml, every: 0.5 s, count: 8}
+  - interaction:
+      {source: utility, sinks: meter, model: \"${model}\", payload: payload.xml, every: 0.5 s, count: 8}
 matrix: {model: [direct, tcp, pgm, mqtt, any]}
 duration: 4 s
 drain: 20 s

@@ -143,7 +143,7 @@ impl Member {
             return;
         }
         let mut whole = Vec::new();
-        // Frames of other stacks do not say of which epoch they are: envelopes do, and once will do.
+        // Frames of other stacks say no epoch: envelopes do, and once will do.
         let outside = carrier::model_of(datagram);
         let newest = joined.stages.iter().rev().find(|(_, stage)| Some(stage.model) == outside);
         let newest = newest.map(|(epoch, _)| *epoch);

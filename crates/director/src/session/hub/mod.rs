@@ -306,7 +306,7 @@ impl Hub {
             return;
         }
         let mut told = Vec::new();
-        // Frames of other stacks do not say of which epoch they are: envelopes do, and once will do.
+        // Frames of other stacks say no epoch: envelopes do, and once will do.
         let outside = carrier::model_of(datagram);
         let newest = self.stages.iter().rev().find(|(_, stage)| Some(stage.model) == outside);
         let newest = newest.map(|(epoch, _)| *epoch);
