@@ -20,6 +20,18 @@ const SHORT: f64 = 30.0;
 const QUIC: f64 = 30.0;
 /// Packets that QUIC sends before it hears of the first (RFC 9002, section 7.2).
 const QUIC_FIRST: f64 = 10.0;
+/// Headers of Ethernet, IPv4 and TCP with time stamps, and of the last two alone.
+const TCP_BELOW: f64 = 66.0;
+const TCP: f64 = 52.0;
+/// What ZeroMQ adds to a message, and MQTT with its topic.
+const ZEROMQ: f64 = 10.0;
+const MQTT: f64 = 50.0;
+/// TCP waits this long at least before it sends again (Linux; RFC 6298 has a second), in ms, and
+/// this long at most.
+const LEAST_TIMEOUT: f64 = 200.0;
+const MOST_TIMEOUT: f64 = 120_000.0;
+/// Receivers of PGM wait about so long before they ask again, in ms.
+const NAK: f64 = 50.0;
 /// More than this is as bad as all.
 const MOST_LOSS: f64 = 0.95;
 
@@ -31,6 +43,43 @@ fn rounds(chunks: f64, loss: f64, chance: f64) -> f64 {
     }
     // (1 - p^r)^k = q.
     ((chunks / -chance.ln()).ln() / -loss.ln()).max(1.0)
+}
+
+/// A message over a connection of TCP that stands.
+struct Stream {
+    /// Segments that go, with those that go again, and acknowledgements.
+    sent: f64,
+    acks: f64,
+    segment: f64,
+    /// Waits for what is lost, in ms.
+    waits: [f64; 3],
+}
+
+impl Stream {
+    fn new(bytes: f64, loss: f64, here: &Conditions) -> Self {
+        let room = (here.mtu - TCP).max(1.0);
+        let segments = (bytes / room).ceil().max(1.0);
+        let sent = segments / (1.0 - loss);
+        let trip = here.rtt_ns as f64 / 1e6;
+        let timeout = LEAST_TIMEOUT.max(2.0 * trip);
+        let window = (1.22 / loss.max(1e-6).sqrt()).max(2.0);
+        let held = (segments / QUIC_FIRST).log2().max(segments / window - 1.0).max(0.0);
+        let waits = [0.5, 0.9, 0.99].map(|chance| {
+            // What is lost first waits for a time-out, which doubles when that is lost, too.
+            let again = rounds(segments, loss, chance) - 1.0;
+            let wait = timeout * (2_f64.powf(again.min(9.0)) - 1.0);
+            let wait = wait + (again - 9.0).max(0.0) * MOST_TIMEOUT;
+            // Messages behind it wait as long.
+            trip * held + wait * (1.0 + (here.messages_s * wait / 1e3).min(1.0))
+        });
+        Self { sent, acks: sent / 2.0 + 0.5, segment: bytes / segments, waits }
+    }
+
+    /// Its time on the channel in ms, and its bytes.
+    fn cost(&self, here: &Conditions) -> (f64, f64) {
+        let bytes = self.sent * (self.segment + TCP_BELOW) + self.acks * TCP_BELOW;
+        (bytes * 8e3 / here.rate_bit_s.max(1.0), bytes)
+    }
 }
 
 /// What a model should do here; nothing where no arithmetic is known of it.
@@ -47,6 +96,7 @@ pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Fi
     let (frame, short) = (airtime(datagram), airtime(SHORT));
     let trip = here.rtt_ns as f64 / 1e6;
     let back = if pattern.is_answered() { chunks } else { 0.0 };
+    let ways = if back > 0.0 { 2.0 } else { 1.0 };
     let wire = |frames: f64, shorts: f64| frames * (datagram + BELOW) + shorts * (SHORT + BELOW);
     // Waiting: half of what all together take in the middle, all of it at the end.
     let spread = |fixed: [f64; 3], all: f64| Quantiles {
@@ -66,7 +116,6 @@ pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Fi
         ModelId::UdpArq => {
             let sent = (chunks + back) / (1.0 - loss);
             let each = sent * frame + 2.0 * short / (1.0 - loss);
-            let ways = if back > 0.0 { 2.0 } else { 1.0 };
             // An acknowledgement that is lost costs a wait of two round trips.
             let waits = 2.0 * loss / (1.0 - loss);
             let of = |chance| trip * (ways * rounds(chunks, loss, chance) + waits);
@@ -94,7 +143,6 @@ pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Fi
             let blocks = (here.payload / block).ceil().max(1.0);
             let missed = 1.0 - (1.0 - loss) * (1.0 - loss);
             let waits = 2_500.0 * (missed + 2.0 * missed.powi(2) + 4.0 * missed.powi(3));
-            let ways = if back > 0.0 { 2.0 } else { 1.0 };
             let of = |worse: f64| ways * blocks * (trip + worse * waits);
             let sent = ways * blocks / (1.0 - missed);
             let each = sent * (airtime(block + OWN) + short);
@@ -105,7 +153,6 @@ pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Fi
         ModelId::QuicStreams => {
             let chunks = (here.payload / (room - QUIC)).ceil().max(1.0);
             let packet = here.payload / chunks + OWN + QUIC;
-            let ways = if back > 0.0 { 2.0 } else { 1.0 };
             let sent = ways * chunks / (1.0 - loss);
             // Every other packet is acknowledged, and the last one; limits are moved on.
             let shorts = (sent / 2.0).max(ways) + 1.0 / (1.0 - loss);
@@ -122,7 +169,6 @@ pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Fi
         }
         ModelId::QuicDatagrams => {
             let packet = here.payload + OWN + QUIC;
-            let ways = if back > 0.0 { 2.0 } else { 1.0 };
             let delivery = (1.0 - loss).powf(f64::max(ways, 2.0 - loss));
             // QUIC acknowledges, though nothing is sent again; members do so once more.
             let shorts = if back > 0.0 { 1.0 } else { 2.0 };
@@ -130,7 +176,37 @@ pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Fi
             let bytes = ways * (packet + BELOW) + shorts * (SHORT + BELOW);
             (spread([trip; 3], each * group), delivery, bytes)
         }
-        _ => return None,
+        ModelId::TcpRouterDealer | ModelId::TcpPublishSubscribe => {
+            let way = Stream::new(here.payload + OWN + ZEROMQ, loss, here);
+            // Where members do not answer they acknowledge.
+            let answer = if back > 0.0 { here.payload } else { 0.0 };
+            let answer = Stream::new(answer + OWN + ZEROMQ, loss, here);
+            let (there, back) = (way.cost(here), answer.cost(here));
+            let of = |at: usize| trip * ways + way.waits[at] + answer.waits[at];
+            (spread([of(0), of(1), of(2)], (there.0 + back.0) * group), 1.0, there.1 + back.1)
+        }
+        ModelId::Mqtt => {
+            let way = Stream::new(here.payload + OWN + MQTT, loss, here);
+            let answer = if back > 0.0 { here.payload } else { 0.0 };
+            let answer = Stream::new(answer + OWN + MQTT, loss, here);
+            // Each way has two hops, of which all members share the one to the broker.
+            let ((there, down), (back, up)) = (way.cost(here), answer.cost(here));
+            let shared = 1.0 + 1.0 / group;
+            let of = |at: usize| 2.0 * (trip * ways + way.waits[at] + answer.waits[at]);
+            let each = shared * there + 2.0 * back;
+            (spread([of(0), of(1), of(2)], each * group), 1.0, shared * down + 2.0 * up)
+        }
+        ModelId::PgmPublishSubscribe => {
+            let answer = if back > 0.0 { here.payload } else { 0.0 };
+            let answer = Stream::new(answer + OWN + ZEROMQ, loss, here);
+            // Repairs go to all: as often as the worst of all needs it.
+            let down = chunks * rounds(group, loss, 0.5) / (1.0 - loss);
+            let again = |chance| (rounds(chunks * group, loss, chance) - 1.0) * (2.0 * trip + NAK);
+            let (back, up) = answer.cost(here);
+            let of = |at: usize, chance| down * frame + trip + again(chance) + answer.waits[at];
+            let fixed = [of(0, 0.5), of(1, 0.9), of(2, 0.99)];
+            (spread(fixed, back * group), 1.0, wire(down / group, 0.0) + up)
+        }
     };
     Some(Figures { delay_ms, delay_interval: None, delivery, bytes, energy: 0.0, messages: 0.0 })
 }
@@ -194,6 +270,24 @@ mod tests {
         }
         let long = Conditions { mtu: 1_500.0, ..constrained(1.0, 0.0) };
         assert!(of(ModelId::QuicDatagrams, &long).is_none(), "it does not fit");
+    }
+
+    #[test]
+    fn other_stacks_cost_what_their_ways_do() {
+        let of = |model, here: &Conditions| predict(model, Pattern::PublishCollect, here).unwrap();
+        let quiet = Conditions { mtu: 1_500.0, payload: 600.0, ..constrained(8.0, 0.0) };
+        let lossy = Conditions { loss: 0.1, ..quiet };
+        let tcp = |here| of(ModelId::TcpRouterDealer, here);
+        let arq = of(ModelId::UdpArq, &quiet);
+        assert!(tcp(&quiet).bytes > arq.bytes);
+        // A loss costs a time-out, and a broker a second way.
+        assert!(tcp(&lossy).delay_ms.p99 > tcp(&quiet).delay_ms.p99 + LEAST_TIMEOUT);
+        assert!(of(ModelId::Mqtt, &quiet).bytes > 1.5 * tcp(&quiet).bytes);
+        assert!(of(ModelId::Mqtt, &quiet).delay_ms.p50 > tcp(&quiet).delay_ms.p50);
+        let pgm = of(ModelId::PgmPublishSubscribe, &quiet);
+        assert!(pgm.bytes < 0.8 * of(ModelId::TcpPublishSubscribe, &quiet).bytes, "{pgm:?}");
+        let coded = of(ModelId::MulticastFec, &lossy);
+        assert!(of(ModelId::PgmPublishSubscribe, &lossy).delay_ms.p99 > coded.delay_ms.p99);
     }
 
     #[test]

@@ -61,7 +61,6 @@ pub struct Features {
 }
 
 use Pattern::{PublishCollect, PublishSubscribe, RequestResponse, RouterDealer};
-const ONE: &[Pattern] = &[RequestResponse, RouterDealer];
 const MANY: &[Pattern] = &[PublishSubscribe, PublishCollect];
 const ALL: &[Pattern] = &[RequestResponse, RouterDealer, PublishSubscribe, PublishCollect];
 
@@ -85,7 +84,7 @@ impl ModelId {
     pub const fn features(self) -> Features {
         let (reliable, ordered, boundaries, zero_rtt, multicast, patterns) = match self {
             Self::UdpRequestResponse => (false, false, true, true, false, ALL),
-            Self::TcpRouterDealer => (true, true, true, false, false, ONE),
+            Self::TcpRouterDealer => (true, true, true, false, false, ALL),
             Self::TcpPublishSubscribe => (true, true, true, false, false, MANY),
             Self::PgmPublishSubscribe => (true, true, true, true, true, MANY),
             Self::CoapConfirmable => (true, false, true, true, false, ALL),
@@ -114,8 +113,22 @@ impl ModelId {
         match self {
             Self::QuicStreams => Some(Self::UdpArq),
             Self::QuicDatagrams => Some(Self::UdpRequestResponse),
+            Self::TcpRouterDealer | Self::TcpPublishSubscribe | Self::Mqtt => Some(Self::UdpArq),
+            Self::PgmPublishSubscribe => Some(Self::MulticastFec),
             _ => None,
         }
+    }
+
+    /// Whether another stack carries it, and not the session's own datagrams: a session has it
+    /// only where it is given that stack.
+    pub const fn is_outside(self) -> bool {
+        matches!(
+            self,
+            Self::TcpRouterDealer
+                | Self::TcpPublishSubscribe
+                | Self::PgmPublishSubscribe
+                | Self::Mqtt
+        )
     }
 
     /// Whether it may serve a session: the pattern, and all that is required or
@@ -190,6 +203,12 @@ impl Models {
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
+    }
+
+    /// Those that are in either.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
     }
 
     fn bit(model: ModelId) -> u16 {

@@ -210,6 +210,11 @@ impl Policy {
         models.has(self.current)
     }
 
+    /// Whether all have a model, as far as is known.
+    pub fn has(&self, model: ModelId) -> bool {
+        self.had.has(model) && self.candidates.iter().any(|candidate| candidate.model == model)
+    }
+
     /// The model in use has not taken a message: all are looked at anew.
     pub fn refused(&mut self) {
         self.at = None;
@@ -638,6 +643,8 @@ mod tests {
                 let pairs = [
                     [ModelId::UdpArq, ModelId::QuicStreams],
                     [ModelId::UdpRequestResponse, ModelId::QuicDatagrams],
+                    [ModelId::UdpArq, ModelId::TcpRouterDealer],
+                    [ModelId::UdpArq, ModelId::Mqtt],
                 ];
                 for pair in pairs {
                     let (targets, settings) = (QosTargets::default(), Settings::default());

@@ -120,6 +120,11 @@ impl Switch {
         self.open.get(&message).map_or(0, BTreeSet::len)
     }
 
+    /// Who has not acknowledged a message.
+    pub fn lack(&self, message: MessageId) -> impl Iterator<Item = MemberId> {
+        self.open.get(&message).into_iter().flatten().copied()
+    }
+
     /// Whether a member has not acknowledged a message.
     pub fn owes(&self, message: MessageId, member: MemberId) -> bool {
         self.open.get(&message).is_some_and(|members| members.contains(&member))

@@ -24,6 +24,8 @@ enum What {
     Restart(u32),
     /// So many percent are lost from now on.
     Lose(u8),
+    /// Other stacks carry nothing from now on.
+    Stop,
     /// Messages go to so many members from now on, the first.
     Reach(u32),
 }
@@ -37,6 +39,8 @@ struct Bed {
     loss: f64,
     /// So many members, the first, are reached by no multicast.
     deaf: u32,
+    /// Whether other stacks carry what they are given.
+    stacks: bool,
     /// To so many members, the first, messages go.
     to: u32,
     rate_bit_s: f64,
@@ -57,15 +61,24 @@ fn config(pattern: Pattern, assumed: Conditions, models: &[ModelId]) -> Config {
     let mut config = Config::new(pattern, Security::Key(KEY.to_vec()));
     config.assumed = assumed;
     config.models = models.to_vec();
+    config.outside = models.to_vec();
     config
 }
+
+const OUTSIDE: [ModelId; 4] = [
+    ModelId::TcpRouterDealer,
+    ModelId::TcpPublishSubscribe,
+    ModelId::PgmPublishSubscribe,
+    ModelId::Mqtt,
+];
 
 impl Bed {
     fn new(config: &Config, members: usize, loss: f64, seed: u64) -> Self {
         let map = Arc::new(PerformanceMap::new());
         let hub = Hub::new(config.clone(), map, members, 1_000, seed).unwrap();
         let member = |n: usize| Member::new(config.security.clone(), 42, seed * 1_000 + n as u64);
-        let members: Vec<Member> = (0..members).map(|n| member(n).unwrap()).collect();
+        let member = |n| member(n).unwrap().with_outside(&config.outside);
+        let members: Vec<Member> = (0..members).map(member).collect();
         let mut bed = Self {
             hub,
             had: vec![Vec::new(); members.len()],
@@ -76,6 +89,7 @@ impl Bed {
             state: seed | 1,
             loss,
             deaf: 0,
+            stacks: true,
             rate_bit_s: config.assumed.rate_bit_s,
             free_at: 0,
             wakes: BTreeMap::new(),
@@ -121,8 +135,10 @@ impl Bed {
         };
         // 30 ms, give or take 5.
         let arrival = self.free_at + 25_000_000 + (self.draw() * 1e7) as Nanos;
+        let outside = director::carrier::model_of(datagram).is_some();
         for receiver in receivers {
-            if self.draw() >= self.loss {
+            let carried = if outside { self.stacks } else { self.draw() >= self.loss };
+            if carried {
                 self.at(arrival, What::Arrive(receiver, from, datagram.to_vec()));
             }
         }
@@ -144,7 +160,9 @@ impl Bed {
                     who
                 }
                 What::Arrive(None, from, datagram) => {
-                    self.hub.receive(&datagram, from, now);
+                    // What another stack carries has no address.
+                    let outside = director::carrier::model_of(&datagram).is_some();
+                    self.hub.receive(&datagram, from.filter(|_| !outside), now);
                     None
                 }
                 What::Arrive(Some(member), _, datagram) => {
@@ -172,6 +190,10 @@ impl Bed {
                     let seed = 77_000 + u64::from(member);
                     self.members[member as usize] = Member::new(security, 42, seed).unwrap();
                     Some(member)
+                }
+                What::Stop => {
+                    self.stacks = false;
+                    None
                 }
                 What::Lose(percent) => {
                     self.loss = f64::from(percent) / 100.0;
@@ -278,7 +300,7 @@ fn no_draw_of_chance_holds_a_session_up() {
 #[test]
 fn each_model_carries_each_pattern_that_it_serves() {
     let quiet = Conditions { rate_bit_s: 2e6, rtt_ns: 60_000_000, ..Conditions::default() };
-    for model in director::carrier::available() {
+    for model in director::carrier::available().into_iter().chain(OUTSIDE) {
         for pattern in
             [Pattern::PublishSubscribe, Pattern::PublishCollect, Pattern::RequestResponse]
         {
@@ -445,6 +467,51 @@ fn ends_that_have_other_models_agree() {
     assert!(bed.hub.explain().to_string().starts_with("udp-"), "{}", bed.hub.explain());
 }
 
+/// A stack that carries nothing any more looks like an outage, but for datagrams.
+#[test]
+fn a_stack_that_dies_is_left_and_nothing_is_lost() {
+    let here = Conditions { rate_bit_s: 2e6, rtt_ns: 20_000_000, ..Conditions::default() };
+    for model in OUTSIDE {
+        for pattern in
+            [Pattern::RequestResponse, Pattern::PublishCollect, Pattern::PublishSubscribe]
+        {
+            if !model.features().patterns.contains(&pattern) {
+                continue;
+            }
+            let config = config(pattern, here, &[ModelId::UdpArq, model]);
+            let mut bed = Bed::new(&config, 4, 0.0, 3);
+            bed.at(SECOND / 2, What::Change(model));
+            (0..20).for_each(|n| bed.at(SECOND + n * SECOND / 4, What::Send));
+            bed.at(3 * SECOND, What::Stop);
+            bed.run(30 * SECOND, |n| vec![n as u8; 400]);
+            let had: Vec<usize> = bed.had.iter().map(Vec::len).collect();
+            let said = bed.hub.explain().to_string();
+            assert_eq!(had, [20; 4], "{model} {pattern:?} {said}");
+            assert!(bed.over.len() == 20 && bed.over.values().all(|lacking| *lacking == 0));
+            assert!(bed.changes.iter().any(|(from, _)| *from == model), "{:?}", bed.changes);
+            assert!(said.starts_with("udp-arq"), "{model} {pattern:?} {said}");
+        }
+    }
+}
+
+#[test]
+fn a_session_without_other_stacks_has_none_of_their_models() {
+    for (of_hub, of_member) in [(false, false), (true, false), (false, true)] {
+        let models = [ModelId::Mqtt, ModelId::UdpRequestResponse];
+        let mut config = config(Pattern::PublishCollect, Conditions::default(), &models);
+        config.outside.retain(|_| of_hub);
+        let mut bed = Bed::new(&config, 2, 0.0, 3);
+        let one = Member::new(config.security.clone(), 42, 99).unwrap();
+        bed.members[1] = if of_member { one.with_outside(&OUTSIDE) } else { one };
+        bed.at(SECOND, What::Change(ModelId::Mqtt));
+        bed.at(2 * SECOND, What::Send);
+        bed.run(30 * SECOND, |_| vec![3; 100]);
+        let said = bed.hub.explain().to_string();
+        assert_eq!((bed.answers.len(), bed.over.get(&0)), (2, Some(&0)), "{said}");
+        assert!(said.starts_with("udp-request-response"), "{said}");
+    }
+}
+
 #[test]
 fn a_member_that_starts_anew_in_the_middle_hears_the_rest() {
     let lossy =
@@ -527,10 +594,12 @@ mod foreign {
             datagrams in prop::collection::vec(
                 (any::<bool>(), 0_u8..80, prop::collection::vec(any::<u8>(), 0..100)), 1..60
             ),
-            model in 0..director::carrier::available().len(),
+            model in 0..director::carrier::available().len() + OUTSIDE.len(),
         ) {
-            let models = director::carrier::available();
-            let mut config = config(Pattern::PublishCollect, Conditions::default(), &models[model..=model]);
+            let models = director::carrier::available().into_iter().chain(OUTSIDE);
+            let model = models.collect::<Vec<_>>()[model];
+            let pattern = model.features().patterns[0];
+            let mut config = config(pattern, Conditions::default(), &[model]);
             config.security = Security::InsecureOnPurpose;
             let mut hub = Hub::new(config, Arc::new(PerformanceMap::new()), 3, 1, 7).unwrap();
             let mut member = Member::new(Security::InsecureOnPurpose, 42, 7).unwrap();

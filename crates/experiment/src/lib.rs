@@ -56,7 +56,7 @@ pub use matrix::Cell;
 pub use mqtt::{Mqtt, MqttClient, MqttMessage, MqttPattern, MqttTls, MqttVersion};
 pub use only::Only;
 pub use outcome::{Outcome, Status, evaluate};
-pub use pattern::InteractionPattern;
+pub use pattern::{InteractionPattern, OutsideModel};
 pub use plan::{
     Backend, Command, Interaction, Plan, PlannedCapture, PlannedChange, PlannedChannel, PlannedCpu,
     PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode, PlannedProfile, PlannedRoot,

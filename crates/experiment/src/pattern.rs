@@ -48,6 +48,48 @@ pub enum InteractionPattern {
     /// The director, held to datagrams of QUIC; both ways.
     #[serde(rename = "director/quic-datagrams")]
     DirectorQuicDatagrams,
+    /// The director, held to ZeroMQ's ROUTER and DEALER; both ways.
+    #[serde(rename = "director/tcp-router-dealer")]
+    DirectorRouterDealer,
+    /// The director, held to ZeroMQ's PUB and SUB over TCP; both ways.
+    #[serde(rename = "director/tcp-publish-subscribe")]
+    DirectorPublishTcp,
+    /// The director, held to ZeroMQ's PUB and SUB over multicast; both ways.
+    #[serde(rename = "director/pgm-publish-subscribe")]
+    DirectorPublishPgm,
+    /// The director, held to MQTT through a broker; both ways.
+    #[serde(rename = "director/mqtt")]
+    DirectorMqtt,
+}
+
+/// A model of another stack, which the director has only where it is given it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OutsideModel {
+    /// ZeroMQ's ROUTER and DEALER.
+    TcpRouterDealer,
+    /// ZeroMQ's PUB and SUB over TCP.
+    TcpPublishSubscribe,
+    /// ZeroMQ's PUB and SUB over multicast.
+    PgmPublishSubscribe,
+    /// MQTT through a broker.
+    Mqtt,
+}
+
+impl Word for OutsideModel {
+    const WHAT: &'static str = "a model of another stack";
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("tcp-router-dealer", Self::TcpRouterDealer),
+        ("tcp-publish-subscribe", Self::TcpPublishSubscribe),
+        ("pgm-publish-subscribe", Self::PgmPublishSubscribe),
+        ("mqtt", Self::Mqtt),
+    ];
+}
+
+impl Read for OutsideModel {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        word(node, sink)
+    }
 }
 
 impl InteractionPattern {
@@ -79,7 +121,18 @@ impl InteractionPattern {
                 | Self::DirectorCoapNon
                 | Self::DirectorQuic
                 | Self::DirectorQuicDatagrams
-        )
+        ) || self.outside().is_some()
+    }
+
+    /// The model of another stack that the director is held to, if it is.
+    pub fn outside(self) -> Option<OutsideModel> {
+        Some(match self {
+            Self::DirectorRouterDealer => OutsideModel::TcpRouterDealer,
+            Self::DirectorPublishTcp => OutsideModel::TcpPublishSubscribe,
+            Self::DirectorPublishPgm => OutsideModel::PgmPublishSubscribe,
+            Self::DirectorMqtt => OutsideModel::Mqtt,
+            _ => return None,
+        })
     }
 
     /// Whether answers go the same way as messages, by what carries those.
@@ -115,6 +168,10 @@ impl Word for InteractionPattern {
         ("director/coap-non-confirmable", Self::DirectorCoapNon),
         ("director/quic-streams", Self::DirectorQuic),
         ("director/quic-datagrams", Self::DirectorQuicDatagrams),
+        ("director/tcp-router-dealer", Self::DirectorRouterDealer),
+        ("director/tcp-publish-subscribe", Self::DirectorPublishTcp),
+        ("director/pgm-publish-subscribe", Self::DirectorPublishPgm),
+        ("director/mqtt", Self::DirectorMqtt),
     ];
 }
 
@@ -133,6 +190,13 @@ mod tests {
         for (text, pattern) in InteractionPattern::WORDS {
             assert_eq!(pattern.text(), *text);
             assert_eq!(serde_json::to_value(pattern).unwrap(), *text);
+            if let Some(model) = pattern.outside() {
+                let held = text.strip_prefix("director/").unwrap();
+                assert_eq!(serde_json::to_value(model).unwrap(), held);
+            }
+        }
+        for (text, model) in OutsideModel::WORDS {
+            assert_eq!(serde_json::to_value(model).unwrap(), *text);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::load::{Device, Load, Probe};
 use crate::mac::Mac;
 use crate::matrix::Cell;
 use crate::mqtt::Mqtt;
-use crate::pattern::InteractionPattern;
+use crate::pattern::{InteractionPattern, OutsideModel};
 use crate::profile::LinkProfile;
 use crate::program::Program;
 use crate::subnet::Subnet;
@@ -426,6 +426,12 @@ pub struct Interaction {
     /// The round trip that it begins with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assume_round_trip: Option<Span>,
+    /// The models of other stacks that it has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outside: Vec<OutsideModel>,
+    /// The node of its MQTT broker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broker: Option<String>,
     /// The network that it goes over.
     pub network: String,
 }

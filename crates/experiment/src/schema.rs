@@ -10,7 +10,7 @@ use crate::file::{
 use crate::load::Contention;
 use crate::matrix::Matrix;
 use crate::mqtt::{MqttPattern, MqttVersion};
-use crate::pattern::InteractionPattern;
+use crate::pattern::{InteractionPattern, OutsideModel};
 use crate::plan::Backend;
 use crate::read::{At, Named, OneOrMore};
 use crate::scalar::{Frequency, Signed, Word};
@@ -93,7 +93,7 @@ macro_rules! words {
         }
     )*};
 }
-words!(Addressing, Backend, InteractionPattern, LossUnit, Comparison, Ways);
+words!(Addressing, Backend, InteractionPattern, LossUnit, OutsideModel, Comparison, Ways);
 words!(MqttPattern, CoapTransport, Connection, Method, HttpMethod, Timestamps, Scheme, Contention);
 
 impl Describe for MqttVersion {

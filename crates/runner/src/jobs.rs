@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::roots::Roots;
 use crate::services;
 use crate::tls;
-use experiment::{Interaction, InteractionPattern, Plan, Ready, Workload};
+use experiment::{Interaction, InteractionPattern, OutsideModel, Plan, Ready, Workload};
 use lab::{Exit, Lab, OutOfMemory, Program, Usage};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -146,6 +146,8 @@ struct Spec<'a> {
     multicast_rate_bit_s: u64,
     assume_loss: Option<f64>,
     assume_round_trip_ns: Option<u64>,
+    outside: &'a [OutsideModel],
+    broker: Option<Ipv4Addr>,
     peers: Vec<Peer<'a>>,
     payload: &'a Path,
     reply_payload: &'a Path,
@@ -164,6 +166,8 @@ struct Peer<'a> {
 /// The group is of the organisation-local scope (RFC 2365).
 const PORT_DOWN: u16 = 5556;
 const PORT_UP: u16 = 6556;
+/// The director's other stacks take three ports behind it.
+const PORT_OUTSIDE: u16 = 7556;
 const GROUP: [u8; 4] = [239, 192, 0, 1];
 
 /// The port that a workload's PGM uses.
@@ -303,11 +307,16 @@ fn write_spec(
         interface: &link.interface,
         group: Ipv4Addr::from(u32::from(Ipv4Addr::new(a, b, c, d)) + number as u32),
         port_down: port_down(number),
-        port_up: PORT_UP + number as u16,
+        port_up: match interaction.down.is_director() {
+            true => PORT_OUTSIDE + 4 * number as u16,
+            false => PORT_UP + number as u16,
+        },
         mtu: network.mtu.get(),
         multicast_rate_bit_s: interaction.multicast_rate.bit_s(),
         assume_loss: interaction.assume_loss.map(|loss| loss.fraction()),
         assume_round_trip_ns: interaction.assume_round_trip.map(|trip| trip.as_ns()),
+        outside: &interaction.outside,
+        broker: interaction.broker.as_ref().and_then(peer).map(|broker| broker.address),
         peers,
         payload: &interaction.payload,
         reply_payload: &interaction.reply_payload,

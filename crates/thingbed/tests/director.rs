@@ -193,3 +193,50 @@ drain: 20 s
     let wanted = ["map", folder.to_str().unwrap(), "--map", "no.json"];
     bed.thingbed(&wanted).expect(1, &["is of a model of the director's"]);
 }
+
+/// Other people's stacks carry the director's messages between nodes: over TCP, by PGM's
+/// multicast, through a broker. And a session that may choose has them as well.
+#[test]
+fn other_stacks_carry_every_price_and_every_answer() {
+    let bed = Bed::new();
+    bed.write("mosquitto.conf", "listener 1883\nallow_anonymous true\nuser root\n");
+    bed.write(
+        "e.yaml",
+        "experiment: stacks
+nodes:
+  utility: {}
+  meter: {count: 4}
+  broker: {run: [mosquitto, -c, mosquitto.conf], ready: {tcp: 1883}}
+networks:
+  field:
+    attach: [utility, meter, broker]
+    subnet: 10.0.0.0/24
+    channel: {shared: 2 Mbit/s}
+    links: {meter: {up: {delay: 10 ms, loss: 2 %}, down: {delay: 10 ms, loss: 2 %}}}
+models:
+  direct: {down: director/tcp-router-dealer, up: director/tcp-router-dealer}
+  tcp: {down: director/tcp-publish-subscribe, up: director/tcp-publish-subscribe}
+  pgm: {down: director/pgm-publish-subscribe, up: director/pgm-publish-subscribe}
+  mqtt: {down: director/mqtt, up: director/mqtt, broker: broker}
+  any:
+    down: director
+    up: director
+    outside: [tcp-router-dealer, tcp-publish-subscribe, pgm-publish-subscribe, mqtt]
+    broker: broker
+workloads:
+  - interaction:
+      {source: utility, sinks: meter, model: \"${model}\", payload: payload.xml, every: 0.5 s, count: 8}
+matrix: {model: [direct, tcp, pgm, mqtt, any]}
+duration: 4 s
+drain: 20 s
+",
+    );
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
+    let all = bed.summaries("stacks");
+    assert_eq!(all.len(), 5);
+    for summary in &all {
+        let messages = &summary["messages"];
+        assert_eq!(messages["replies"], 32, "{summary:#}");
+        assert_eq!(messages["duplicates"], 0, "{summary:#}");
+    }
+}

@@ -3,8 +3,9 @@
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
 use crate::link::{SinkLink, SourceLink, Warning};
-use crate::spec::{Down, Spec};
+use crate::spec::{Down, Role, Spec};
 use director::carrier::To;
+use director::io::outside::{self, Ends, Mqtt, Stacks, Way, Zeromq};
 use director::session::{Config, Event, Hub, Member, MemberEvent, Security};
 use director::{Conditions, ModelId, Pattern, PerformanceMap};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -12,12 +13,15 @@ use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 
 /// All programs of a run have it. It keeps nothing secret: it makes a session do what a
 /// session with a secret does.
 const KEY: &[u8] = b"thingbed: a key of no secret";
 /// Ethernet, IPv4 and UDP below a datagram.
 const BELOW: usize = 42;
+/// Where a broker listens.
+const BROKER: u16 = 1_883;
 /// What is assumed where the experiment says nothing.
 const ROUND_TRIP: Nanos = 20_000_000;
 /// From one time that a group is joined again to the next.
@@ -54,9 +58,46 @@ fn config(spec: &Spec) -> Config {
         Down::DirectorCoapNon => vec![ModelId::CoapNonConfirmable],
         Down::DirectorQuic => vec![ModelId::QuicStreams],
         Down::DirectorQuicDatagrams => vec![ModelId::QuicDatagrams],
+        Down::DirectorRouterDealer => vec![ModelId::TcpRouterDealer],
+        Down::DirectorPublishTcp => vec![ModelId::TcpPublishSubscribe],
+        Down::DirectorPublishPgm => vec![ModelId::PgmPublishSubscribe],
+        Down::DirectorMqtt => vec![ModelId::Mqtt],
         _ => Vec::new(),
     };
+    config.outside = outside::models(&ways(spec));
     config
+}
+
+/// How the other stacks are had that the spec names.
+fn ways(spec: &Spec) -> Vec<Arc<dyn Way>> {
+    let mut ways: Vec<Arc<dyn Way>> = Vec::new();
+    if spec.outside.iter().any(|model| *model != ModelId::Mqtt) {
+        ways.push(Arc::new(Zeromq::new(&spec.outside)));
+    }
+    if let Some(broker) = spec.broker.filter(|_| spec.outside.contains(&ModelId::Mqtt)) {
+        ways.push(Arc::new(Mqtt::new(&broker.to_string(), BROKER)));
+    }
+    ways
+}
+
+/// The other stacks of this end; `group` is that of the session's own multicast.
+fn stacks(spec: &Spec, group: SocketAddrV4) -> Result<Stacks, Error> {
+    let at = |address| SocketAddrV4::new(address, spec.port_up);
+    let peers: Vec<SocketAddrV4> = spec.peers.iter().map(|peer| at(peer.address)).collect();
+    let (hub, members) = match spec.role {
+        Role::Source => (at(spec.address), peers),
+        Role::Sink => (peers[0], Vec::new()),
+    };
+    let rate_bit_s = spec.multicast_rate_bit_s as f64;
+    let ends = Ends { local: at(spec.address), hub, members, group, rate_bit_s, mtu: spec.mtu };
+    Stacks::open(&ways(spec), &ends)
+        .map_err(|error| Error::protocol("the director's other stacks", error.to_string()))
+}
+
+/// Descriptors, those of other stacks last.
+fn descriptors(own: &[&UdpSocket], stacks: &Stacks) -> Vec<RawFd> {
+    let others = stacks.descriptors().map(|fd| fd.as_raw_fd());
+    own.iter().map(|socket| socket.as_raw_fd()).chain(others).collect()
 }
 
 /// A socket at `address`, or one that hears the group of that address where `interface` is.
@@ -98,6 +139,7 @@ fn next(socket: &UdpSocket, buffer: &mut [u8]) -> Result<Option<(usize, SocketAd
 pub struct DirectorSource {
     hub: Hub,
     socket: UdpSocket,
+    stacks: Stacks,
     peers: Vec<SocketAddr>,
     numbers: HashMap<Ipv4Addr, u32>,
     group: SocketAddr,
@@ -110,7 +152,7 @@ impl DirectorSource {
     /// Begins a session with all sinks.
     pub fn new(spec: &Spec) -> Result<Self, Error> {
         let config = config(spec);
-        let group = SocketAddr::V4(config.group);
+        let (group, stacks) = (SocketAddr::V4(config.group), stacks(spec, config.group)?);
         let (now, map) = (monotonic_now(), PerformanceMap::shipped());
         let hub = Hub::new(config, map, spec.peers.len(), now / 1_000, now);
         let hub = hub.map_err(|error| Error::protocol("director", error.to_string()))?;
@@ -119,6 +161,7 @@ impl DirectorSource {
         Ok(Self {
             hub,
             socket: socket(own, spec.address)?,
+            stacks,
             peers: peers.clone().map(|peer| (peer.address, spec.port_down).into()).collect(),
             numbers: peers.zip(0..).map(|(peer, number)| (peer.address, number)).collect(),
             group,
@@ -134,6 +177,10 @@ impl DirectorSource {
             let SocketAddr::V4(from) = from else { continue };
             let member = self.numbers.get(from.ip()).copied();
             self.hub.receive(&self.buffer[..length], member, monotonic_now());
+        }
+        for _ in 0..TURN {
+            let Some(frame) = self.stacks.receive() else { break };
+            self.hub.receive(&frame, None, monotonic_now());
         }
         for event in self.hub.take_events() {
             match event {
@@ -152,7 +199,7 @@ impl DirectorSource {
 
 impl SourceLink for DirectorSource {
     fn descriptors(&self) -> Result<Vec<RawFd>, Error> {
-        Ok(vec![self.socket.as_raw_fd()])
+        Ok(descriptors(&[&self.socket], &self.stacks))
     }
 
     fn hello(&mut self) -> Result<(), Error> {
@@ -187,6 +234,7 @@ impl SourceLink for DirectorSource {
         for _ in 0..TURN {
             let (datagram, wake) = self.hub.poll(monotonic_now());
             let Some((to, bytes)) = datagram else { return Ok(wake) };
+            let Some(bytes) = self.stacks.send(to, bytes) else { continue };
             let to = match to {
                 To::Group => self.group,
                 To::Member(member) => self.peers[member as usize],
@@ -205,6 +253,7 @@ pub struct DirectorSink {
     member: Member,
     socket: UdpSocket,
     heard: UdpSocket,
+    stacks: Stacks,
     hub: SocketAddr,
     group: SocketAddrV4,
     interface: Ipv4Addr,
@@ -226,10 +275,12 @@ impl DirectorSink {
         let seed = monotonic_now() ^ (u64::from(u32::from(spec.address)) << 32);
         let member = Member::new(config.security, BELOW, seed);
         let member = member.map_err(|error| Error::protocol("director", error.to_string()))?;
+        let member = member.with_outside(&config.outside);
         Ok(Self {
             member,
             socket: socket(own, spec.address)?,
             heard: socket(config.group, spec.address)?,
+            stacks: stacks(spec, config.group)?,
             hub: (spec.peers[0].address, spec.port_down).into(),
             group: config.group,
             interface: spec.address,
@@ -258,6 +309,10 @@ impl DirectorSink {
                 }
             }
         }
+        for _ in 0..TURN {
+            let Some(frame) = self.stacks.receive() else { break };
+            self.member.receive(&frame, monotonic_now());
+        }
         for event in self.member.take_events() {
             match event {
                 MemberEvent::Joined { .. } => self.joined = true,
@@ -283,7 +338,7 @@ impl DirectorSink {
 
 impl SinkLink for DirectorSink {
     fn descriptors(&self) -> Result<Vec<RawFd>, Error> {
-        Ok(vec![self.socket.as_raw_fd(), self.heard.as_raw_fd()])
+        Ok(descriptors(&[&self.socket, &self.heard], &self.stacks))
     }
 
     fn greet(&mut self) -> Result<(), Error> {
@@ -322,6 +377,7 @@ impl SinkLink for DirectorSink {
         for _ in 0..TURN {
             let (datagram, wake) = self.member.poll(monotonic_now());
             let Some(bytes) = datagram else { return Ok(wake) };
+            let Some(bytes) = self.stacks.send(To::Hub, bytes) else { continue };
             if let Err(error) = self.socket.send_to(&bytes, self.hub) {
                 self.warning.once(|| format!("a datagram for the hub is lost: {error}"));
             }

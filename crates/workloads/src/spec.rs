@@ -3,6 +3,7 @@
 use crate::clock::Nanos;
 use crate::error::Error;
 use crate::payload::LARGEST;
+use director::ModelId;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashSet;
@@ -58,6 +59,18 @@ pub enum Down {
     /// The director, held to datagrams of QUIC.
     #[serde(rename = "director/quic-datagrams")]
     DirectorQuicDatagrams,
+    /// The director, held to ZeroMQ's ROUTER and DEALER.
+    #[serde(rename = "director/tcp-router-dealer")]
+    DirectorRouterDealer,
+    /// The director, held to ZeroMQ's PUB and SUB over TCP.
+    #[serde(rename = "director/tcp-publish-subscribe")]
+    DirectorPublishTcp,
+    /// The director, held to ZeroMQ's PUB and SUB over PGM.
+    #[serde(rename = "director/pgm-publish-subscribe")]
+    DirectorPublishPgm,
+    /// The director, held to MQTT.
+    #[serde(rename = "director/mqtt")]
+    DirectorMqtt,
 }
 
 impl Down {
@@ -78,6 +91,10 @@ impl Down {
                 | Self::DirectorCoapNon
                 | Self::DirectorQuic
                 | Self::DirectorQuicDatagrams
+                | Self::DirectorRouterDealer
+                | Self::DirectorPublishTcp
+                | Self::DirectorPublishPgm
+                | Self::DirectorMqtt
         )
     }
 }
@@ -100,7 +117,11 @@ pub enum Up {
         alias = "director/coap-confirmable",
         alias = "director/coap-non-confirmable",
         alias = "director/quic-streams",
-        alias = "director/quic-datagrams"
+        alias = "director/quic-datagrams",
+        alias = "director/tcp-router-dealer",
+        alias = "director/tcp-publish-subscribe",
+        alias = "director/pgm-publish-subscribe",
+        alias = "director/mqtt"
     )]
     Director,
 }
@@ -132,7 +153,7 @@ pub struct Spec {
     pub group: Option<Ipv4Addr>,
     /// The port for messages.
     pub port_down: u16,
-    /// The port for replies, for ZeroMQ.
+    /// The port for replies, for ZeroMQ; the director's other stacks take those behind it.
     #[serde(default)]
     pub port_up: u16,
     /// The largest IP packet that the link takes.
@@ -146,6 +167,12 @@ pub struct Spec {
     /// The round trip that it begins with.
     #[serde(default)]
     pub assume_round_trip_ns: Option<Nanos>,
+    /// The models of other stacks that it has.
+    #[serde(default)]
+    pub outside: Vec<ModelId>,
+    /// The address of its MQTT broker.
+    #[serde(default)]
+    pub broker: Option<Ipv4Addr>,
     /// All sinks, or the one source.
     pub peers: Vec<Peer>,
     /// The file with the messages' payload.
@@ -221,6 +248,12 @@ impl Spec {
         if self.port_down == 0 || (!alone && (self.port_up == 0 || self.port_up == self.port_down))
         {
             return Err("port_down and port_up must be two different ports from 1 to 65535".into());
+        }
+        if !self.outside.is_empty() && !(1..=65_000).contains(&self.port_up) {
+            return Err(format!("port_up is {}; other stacks need three behind it", self.port_up));
+        }
+        if self.outside.contains(&ModelId::Mqtt) && self.broker.is_none() {
+            return Err("mqtt needs the address of a broker".into());
         }
         if self.mtu < 68 {
             return Err(format!("mtu {} is below 68, the least that IPv4 allows", self.mtu));

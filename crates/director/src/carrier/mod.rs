@@ -8,10 +8,13 @@ mod arq;
 #[cfg(feature = "coap")]
 mod coap;
 mod fec;
+mod outside;
 mod peers;
 #[cfg(feature = "quic")]
 mod quic;
 mod udp;
+
+pub use outside::model_of;
 
 use crate::Nanos;
 use crate::conditions::Conditions;
@@ -143,6 +146,7 @@ pub fn hub(model: ModelId, place: &Place) -> Option<Box<dyn HubCarrier>> {
         ModelId::QuicStreams => quic::hub(place, quic::Kind::Streams),
         #[cfg(feature = "quic")]
         ModelId::QuicDatagrams => quic::hub(place, quic::Kind::Datagrams),
+        other if other.is_outside() => outside::hub(other, place),
         _ => return None,
     })
 }
@@ -161,11 +165,12 @@ pub fn member(model: ModelId, place: &Place, number: u16) -> Option<Box<dyn Memb
         ModelId::QuicStreams => quic::member(place, quic::Kind::Streams, number),
         #[cfg(feature = "quic")]
         ModelId::QuicDatagrams => quic::member(place, quic::Kind::Datagrams, number),
+        other if other.is_outside() => outside::member(other, place),
         _ => return None,
     })
 }
 
-/// The models that are compiled in.
+/// The models that are compiled in, and that sessions' own datagrams carry.
 pub fn available() -> Vec<ModelId> {
     vec![
         ModelId::UdpRequestResponse,
@@ -197,6 +202,7 @@ pub fn is_of(model: ModelId, datagram: &[u8]) -> bool {
         ModelId::CoapConfirmable | ModelId::CoapNonConfirmable => first >> 6 == 1,
         ModelId::QuicStreams => first == 0x19,
         ModelId::QuicDatagrams => first == 0x1a,
+        other if other.is_outside() => model_of(datagram) == Some(other),
         _ => false,
     }
 }

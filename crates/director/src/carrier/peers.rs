@@ -235,7 +235,7 @@ impl<E: Exchange> MemberCarrier for Member<E> {
 /// How long a member waits with an answer of so many bytes to a message of so many. The hub tells
 /// one after another, so that answers which are no longer come one after another by themselves. What
 /// they are longer is spread: any time of as long as that takes for all others.
-fn apart(place: &Place, (asked, answer): (usize, usize), chance: &mut Chance) -> Nanos {
+pub(super) fn apart(place: &Place, (asked, answer): (usize, usize), chance: &mut Chance) -> Nanos {
     let longer = answer.saturating_sub(asked + DATA_OVERHEAD);
     let airtime = longer as f64 * 8e9 / place.rate_bit_s;
     (airtime * f64::from(place.members.saturating_sub(1)) * chance.share()) as Nanos

@@ -1,5 +1,6 @@
 //! A hub's session on sockets.
 
+use super::outside::{Ends, Stacks, Way, Woken};
 use super::{AT_ONCE, Clock, Error, LONGEST, random, session_number, socket};
 use crate::carrier::To;
 use crate::map::PerformanceMap;
@@ -43,15 +44,27 @@ impl Session {
         map: Arc<PerformanceMap>,
         local: SocketAddrV4,
         members: &[SocketAddrV4],
+        ways: &[Arc<dyn Way>],
     ) -> Result<Self, Error> {
+        let ends = Ends {
+            local,
+            hub: local,
+            members: members.to_vec(),
+            group: config.group,
+            rate_bit_s: config.assumed.rate_bit_s,
+            mtu: config.assumed.mtu as u16,
+        };
         let group = SocketAddr::V4(config.group);
         let hub = Hub::new(config, map, members.len(), session_number(), random()?)?;
         let addresses: Vec<SocketAddr> = members.iter().copied().map(SocketAddr::V4).collect();
         let numbers = addresses.iter().copied().zip(0..).collect();
         let (orders, told) = mpsc::unbounded_channel();
+        let stacks = Stacks::open(ways, &ends)?;
         let driver = Driver {
             hub,
             socket: socket::unicast(local)?,
+            woken: Woken::of(&stacks)?,
+            stacks,
             group,
             addresses,
             numbers,
@@ -126,6 +139,8 @@ struct Waiting {
 struct Driver {
     hub: Hub,
     socket: UdpSocket,
+    stacks: Stacks,
+    woken: Woken,
     group: SocketAddr,
     addresses: Vec<SocketAddr>,
     numbers: HashMap<SocketAddr, MemberId>,
@@ -152,6 +167,11 @@ impl Driver {
                     for _ in 1..AT_ONCE {
                         let Ok((length, from)) = self.socket.try_recv_from(&mut buffer) else { break };
                         self.receive(&buffer[..length], from);
+                    }
+                }
+                () = self.woken.woken() => {
+                    while let Some(frame) = self.stacks.receive() {
+                        self.hub.receive(&frame, None, self.clock.now());
                     }
                 }
                 () = sleep_until(self.clock.until(wake)) => {}
@@ -193,6 +213,7 @@ impl Driver {
             let (datagram, look) = self.hub.poll(self.clock.now());
             wake = look;
             let Some((to, bytes)) = datagram else { break };
+            let Some(bytes) = self.stacks.send(to, bytes) else { continue };
             let to = match to {
                 To::Group => Some(self.group),
                 To::Member(member) => self.addresses.get(member as usize).copied(),

@@ -1,10 +1,13 @@
 //! A member on sockets.
 
+use super::outside::{self, Ends, Stacks, Way, Woken};
 use super::{AT_ONCE, Clock, Error, LONGEST, random, socket};
 use crate::Nanos;
-use crate::session::{Member, MemberEvent, Security, SessionError};
+use crate::carrier::To;
+use crate::session::{Config, Member, MemberEvent, SessionError};
 use crate::switch::MessageId;
 use std::net::{SocketAddr, SocketAddrV4};
+use std::sync::Arc;
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
@@ -34,16 +37,28 @@ pub struct Listener {
 impl Listener {
     /// At `local`, for the hub at `hub`.
     pub(super) fn open(
-        security: Security,
-        below: usize,
+        config: Config,
         local: SocketAddrV4,
         hub: SocketAddrV4,
+        ways: &[Arc<dyn Way>],
     ) -> Result<Self, Error> {
-        let member = Member::new(security, below, random()?).map_err(SessionError::from)?;
+        let ends = Ends {
+            local,
+            hub,
+            members: Vec::new(),
+            group: config.group,
+            rate_bit_s: config.assumed.rate_bit_s,
+            mtu: config.assumed.mtu as u16,
+        };
+        let member = Member::new(config.security, config.below, random()?);
+        let member = member.map_err(SessionError::from)?.with_outside(&outside::models(ways));
         let (tell, requests) = mpsc::unbounded_channel();
+        let stacks = Stacks::open(ways, &ends)?;
         let driver = Driver {
             member,
             socket: socket::unicast(local)?,
+            woken: Woken::of(&stacks)?,
+            stacks,
             local,
             hub: SocketAddr::V4(hub),
             group: None,
@@ -66,6 +81,8 @@ const JOIN_EVERY: Nanos = 2_000_000_000;
 struct Driver {
     member: Member,
     socket: UdpSocket,
+    stacks: Stacks,
+    woken: Woken,
     local: SocketAddrV4,
     hub: SocketAddr,
     group: Option<(SocketAddrV4, UdpSocket)>,
@@ -111,6 +128,11 @@ impl Driver {
                 length = hear(group, &mut from_group) => {
                     self.member.receive(&from_group[..length], self.clock.now());
                 }
+                () = self.woken.woken() => {
+                    while let Some(frame) = self.stacks.receive() {
+                        self.member.receive(&frame, self.clock.now());
+                    }
+                }
                 () = tell.closed() => return,
                 () = sleep_until(self.clock.until(wake)) => {}
             }
@@ -145,6 +167,7 @@ impl Driver {
             let (datagram, look) = self.member.poll(self.clock.now());
             wake = look;
             let Some(bytes) = datagram else { break };
+            let Some(bytes) = self.stacks.send(To::Hub, bytes) else { continue };
             let _ = self.socket.send_to(&bytes, self.hub).await;
         }
         wake

@@ -3,6 +3,7 @@
 
 mod hub;
 mod member;
+pub mod outside;
 mod preconnection;
 mod socket;
 

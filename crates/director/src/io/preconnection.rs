@@ -1,5 +1,6 @@
 //! What is to be, before it is: in the words of RFC 9622, section 6.
 
+use super::outside::{self, Way};
 use super::{Error, Listener, Session};
 use crate::conditions::Conditions;
 use crate::map::PerformanceMap;
@@ -16,12 +17,14 @@ use std::sync::Arc;
 pub struct Preconnection {
     config: Config,
     map: Arc<PerformanceMap>,
+    ways: Vec<Arc<dyn Way>>,
 }
 
 impl Preconnection {
     /// A session of this pattern, with this security.
     pub fn new(pattern: Pattern, security: Security) -> Self {
-        Self { config: Config::new(pattern, security), map: PerformanceMap::shipped() }
+        let (config, map) = (Config::new(pattern, security), PerformanceMap::shipped());
+        Self { config, map, ways: Vec::new() }
     }
 
     /// What is asked of the transport.
@@ -59,6 +62,15 @@ impl Preconnection {
         self
     }
 
+    /// Another stack, whose models the session may use as well: at the hub and at members,
+    /// which listen at the addresses that the hub knows them by.
+    #[must_use]
+    pub fn outside(mut self, way: impl Way + 'static) -> Self {
+        self.ways.push(Arc::new(way));
+        self.config.outside = outside::models(&self.ways);
+        self
+    }
+
     /// When a change is worth it.
     #[must_use]
     pub fn settings(mut self, settings: Settings) -> Self {
@@ -78,15 +90,16 @@ impl Preconnection {
     /// # Errors
     /// When the key is too short, no model suits, or a socket cannot be had.
     pub fn initiate(self, local: SocketAddrV4, members: &[SocketAddrV4]) -> Result<Session, Error> {
-        Session::open(self.config, self.map, local, members)
+        Session::open(self.config, self.map, local, members, &self.ways)
     }
 
     /// Waits for a session, as a member of it; within a run-time of tokio's. Of what was
-    /// said before only the security counts: the hub knows the rest.
+    /// said before only the security counts, and other stacks with their group: the hub knows
+    /// the rest.
     ///
     /// # Errors
     /// When the key is too short, or a socket cannot be had.
     pub fn listen(self, local: SocketAddrV4, hub: SocketAddrV4) -> Result<Listener, Error> {
-        Listener::open(self.config.security, self.config.below, local, hub)
+        Listener::open(self.config, local, hub, &self.ways)
     }
 }

@@ -116,7 +116,15 @@ impl Member {
         self
     }
 
-    /// Takes a datagram from the hub or the group.
+    /// The same with means for these models of other stacks, too.
+    #[must_use]
+    pub fn with_outside(mut self, models: &[ModelId]) -> Self {
+        let outside = models.iter().copied().filter(|model| model.is_outside());
+        self.models = self.models.or(outside.collect());
+        self
+    }
+
+    /// Takes a datagram from the hub or the group, or a frame of another stack.
     pub fn receive(&mut self, datagram: &[u8], now: Nanos) {
         if let Some(invitation) = Invitation::open(&self.invites, datagram) {
             self.invited(&invitation, now);
@@ -135,8 +143,13 @@ impl Member {
             return;
         }
         let mut whole = Vec::new();
-        for stage in joined.stages.values_mut() {
-            if carrier::is_of(stage.model, datagram) {
+        // Frames of other stacks say no epoch: envelopes do, and once will do.
+        let outside = carrier::model_of(datagram);
+        let newest = joined.stages.iter().rev().find(|(_, stage)| Some(stage.model) == outside);
+        let newest = newest.map(|(epoch, _)| *epoch);
+        for (epoch, stage) in &mut joined.stages {
+            if carrier::is_of(stage.model, datagram) && newest.is_none_or(|newest| newest == *epoch)
+            {
                 stage.heard_at = now;
                 whole.extend(stage.carrier.receive(datagram, now));
             }

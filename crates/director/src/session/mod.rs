@@ -73,6 +73,8 @@ pub struct Config {
     pub settings: Settings,
     /// The only models that may be used; all that there are if it is empty.
     pub models: Vec<ModelId>,
+    /// The models of other stacks that there are means for; none where nobody has them.
+    pub outside: Vec<ModelId>,
 }
 
 impl Config {
@@ -88,6 +90,7 @@ impl Config {
             group: SocketAddrV4::new([239, 255, 77, 77].into(), 5_777),
             settings: Settings::default(),
             models: Vec::new(),
+            outside: Vec::new(),
         }
     }
 

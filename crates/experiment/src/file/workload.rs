@@ -1,7 +1,7 @@
 //! What nodes do, as typed.
 
 use crate::file::{Device, Exchange, Load, Mqtt, Probe};
-use crate::pattern::InteractionPattern;
+use crate::pattern::{InteractionPattern, OutsideModel};
 use crate::problem::Problem;
 use crate::read::{At, Fields, Fixed, Named, OneOrMore, Read, Sink};
 use crate::source::Place;
@@ -36,6 +36,10 @@ pub(crate) struct Model {
     pub assume_loss: Option<At<Ratio>>,
     /// The round trip that it takes for granted before it has seen one.
     pub assume_round_trip: Option<At<Span>>,
+    /// Models of other stacks that the director may choose as well.
+    pub outside: Option<At<OneOrMore<At<OutsideModel>>>>,
+    /// The node that its MQTT broker runs on, at port 1883: a group of one, or a node.
+    pub broker: Option<At<String>>,
 }
 
 impl Read for Model {
@@ -51,6 +55,8 @@ impl Read for Model {
             multicast_rate: fields.optional("multicast_rate"),
             assume_loss: fields.optional("assume_loss"),
             assume_round_trip: fields.optional("assume_round_trip"),
+            outside: fields.optional("outside"),
+            broker: fields.optional("broker"),
         };
         fields.finish();
         Some(model)

@@ -2,7 +2,7 @@
 
 use crate::file::{Command, File, Interaction, Model, Workload};
 use crate::nearest::advice;
-use crate::pattern::InteractionPattern;
+use crate::pattern::{InteractionPattern, OutsideModel};
 use crate::plan;
 use crate::problem::Problem;
 use crate::read::{At, Named, OneOrMore, Sink};
@@ -160,7 +160,32 @@ fn probe_as_devices(planned: &mut [plan::Workload]) {
     }
 }
 
+/// The models of other stacks that a model has: those that it lists, or the one it is held to.
+fn outside(model: &Model) -> Vec<OutsideModel> {
+    let listed = model.outside.iter().flat_map(|list| list.value.0.iter().map(|at| at.value));
+    let held = model.down.as_ref().and_then(|down| down.value.outside());
+    listed.chain(held).collect()
+}
+
 fn check_model(model: &Model, sink: &mut Sink) {
+    if let (Some(list), Some(down)) = (&model.outside, &model.down)
+        && down.value != InteractionPattern::Director
+    {
+        let text = format!("`outside` is for `director` alone, not for `{}`", down.value);
+        sink.add(Problem::new(text).at(list.place).label("leave it out"));
+    }
+    let mqtt = outside(model).contains(&OutsideModel::Mqtt);
+    match (&model.broker, &model.down) {
+        (None, Some(down)) if mqtt => {
+            let label = "add `broker`, a node whose `run` is the broker, at port 1883";
+            sink.add(Problem::new("MQTT without a `broker`").at(down.place).label(label));
+        }
+        (Some(broker), _) if !mqtt => {
+            let problem = Problem::new("a `broker` without MQTT").at(broker.place);
+            sink.add(problem.label("leave it out, or add `outside: mqtt`"));
+        }
+        _ => {}
+    }
     if let Some(down) = model.down.as_ref().filter(|down| !down.value.goes_down()) {
         let problem = Problem::new(format!("`{}` goes up only", down.value)).at(down.place);
         sink.add(problem.label("for `down`, take one that reaches the sinks"));
@@ -223,6 +248,8 @@ impl Context<'_, '_> {
             }
         }
         let multicast_rate = self.multicast_rate(typed, model, &network, sink)?;
+        let outside = outside(model);
+        let broker = self.broker(model, (&source, &sinks, &network), &outside, sink)?;
         let interaction = plan::Interaction {
             name,
             source,
@@ -239,6 +266,8 @@ impl Context<'_, '_> {
             multicast_rate,
             assume_loss: model.assume_loss.as_ref().map(|at| at.value),
             assume_round_trip: model.assume_round_trip.as_ref().map(|at| at.value),
+            outside,
+            broker,
             network,
         };
         if interaction.replies() > MOST_ROWS {
@@ -248,6 +277,35 @@ impl Context<'_, '_> {
             return None;
         }
         Some((interaction, lasts))
+    }
+
+    /// The broker that a model names, which it does if it has MQTT.
+    fn broker(
+        &self,
+        model: &Model,
+        (source, sinks, network): (&String, &[String], &str),
+        outside: &[OutsideModel],
+        sink: &mut Sink,
+    ) -> Option<Option<String>> {
+        let Some(name) = &model.broker else {
+            return (!outside.contains(&OutsideModel::Mqtt)).then_some(None);
+        };
+        let (group, nodes) = self.nodes.find(name, sink)?;
+        let wrong = match &nodes[..] {
+            [node] if node == source || sinks.contains(node) => {
+                (format!("the broker's node `{node}` is among its clients"), "take another".into())
+            }
+            [node] if self.networks.shared_by(&[group]).contains(&network) => {
+                return Some(Some(node.clone()));
+            }
+            [node] => (format!("`{node}` is not in `{network}`"), "attach it".to_owned()),
+            _ => {
+                let text = format!("`{}` has {} nodes; a broker is one", name.value, nodes.len());
+                (text, format!("write for example `{}`", nodes[0]))
+            }
+        };
+        sink.add(Problem::new(wrong.0).at(name.place).label(wrong.1));
+        None
     }
 
     /// The rate that multicast is sent with: the model's, or the network's own.
@@ -261,7 +319,8 @@ impl Context<'_, '_> {
         let said = model.multicast_rate.as_ref();
         let rate = said.map(|rate| rate.value).or(self.networks.rate(network))?;
         let multicast = InteractionPattern::PgmPublishSubscribe;
-        let used = model.down.as_ref().is_some_and(|down| down.value == multicast);
+        let used = model.down.as_ref().is_some_and(|down| down.value == multicast)
+            || outside(model).contains(&OutsideModel::PgmPublishSubscribe);
         if used && !MULTICAST_RATES.contains(&rate.bit_s()) {
             let text = format!("multicast at {rate} cannot be had");
             let place = said.map_or(typed.place, |rate| rate.place);

@@ -102,6 +102,7 @@ impl Hub {
         let root = config.security.root(session)?;
         let invites = config.security.root(0)?;
         let mut models = carrier::available();
+        models.extend(config.outside.iter().copied().filter(|model| model.is_outside()));
         models.retain(|model| config.models.is_empty() || config.models.contains(model));
         let why = |model: &ModelId| model.suits(config.pattern, &config.properties).err();
         let suits: Vec<ModelId> = models.iter().copied().filter(|m| why(m).is_none()).collect();
@@ -282,14 +283,12 @@ impl Hub {
         performed
     }
 
-    /// Takes a datagram that came from the address of `from`, if it is a member's.
+    /// Takes a datagram that came from the address of `from`, if it is a member's, or a frame of
+    /// another stack.
     pub fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos) {
         self.estimator.arrival(now, datagram.len() + self.config.below);
         if from.is_some() {
-            if now.saturating_sub(self.heard_at) > self.patience() {
-                self.resumed_at = now;
-            }
-            self.heard_at = now;
+            self.heard(now);
         }
         if let Some(known) = envelope::open_hello(&self.invites, datagram) {
             // Whoever has started anew is told where the session is.
@@ -307,13 +306,26 @@ impl Hub {
             return;
         }
         let mut told = Vec::new();
-        for stage in self.stages.values_mut() {
-            if carrier::is_of(stage.model, datagram) {
+        // Frames of other stacks say no epoch: envelopes do, and once will do.
+        let outside = carrier::model_of(datagram);
+        let newest = self.stages.iter().rev().find(|(_, stage)| Some(stage.model) == outside);
+        let newest = newest.map(|(epoch, _)| *epoch);
+        for (epoch, stage) in &mut self.stages {
+            if carrier::is_of(stage.model, datagram) && newest.is_none_or(|newest| newest == *epoch)
+            {
                 stage.carrier.receive(datagram, from, now);
                 told.extend(stage.carrier.take());
             }
         }
         self.hear(told, now);
+    }
+
+    /// Somebody is there.
+    fn heard(&mut self, now: Nanos) {
+        if now.saturating_sub(self.heard_at) > self.patience() {
+            self.resumed_at = now;
+        }
+        self.heard_at = now;
     }
 
     fn hear(&mut self, told: Vec<Carried>, now: Nanos) {
@@ -344,6 +356,8 @@ impl Hub {
         else {
             return;
         };
+        // By another stack it has no address.
+        self.heard(now);
         match what {
             FromMember::Answer(number, body) => {
                 if self.switch.owes(number, member) {
@@ -451,10 +465,12 @@ impl Hub {
         }
     }
 
-    /// Goes over to a model, whatever the map says; not while a change is going on.
+    /// Goes over to a model, whatever the map says; not while a change is going on, and not
+    /// where somebody is known not to have it.
     pub fn force(&mut self, to: ModelId, now: Nanos) -> bool {
         let from = self.switch.current().0;
-        let possible = self.switch.phase() == Phase::Stable && from != to;
+        let stable = self.switch.phase() == Phase::Stable;
+        let possible = stable && from != to && self.policy.has(to);
         if possible {
             self.policy.follow(to, now);
             self.change(from, to, now);

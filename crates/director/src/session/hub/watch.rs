@@ -5,7 +5,7 @@ use crate::Nanos;
 use crate::model::ModelId;
 use crate::policy::Choice;
 use crate::session::{Event, SessionError};
-use crate::switch::Phase;
+use crate::switch::{MemberId, MessageId, Phase};
 
 /// Answers of fewer members do not tell a rate.
 const LEAST_GROUP: u16 = 8;
@@ -29,6 +29,8 @@ impl Hub {
         let frames = self.payload.div_ceil(self.config.datagram().max(1)).max(1) as f64;
         let ways = if self.config.pattern.is_answered() { 2.0 } else { 1.0 };
         let patience = self.patience();
+        let outside = self.policy.current().is_outside();
+        let (mut unsure, mut again) = (None, Vec::new());
         for (number, message) in &mut self.messages {
             if message.due.take_if(|due| *due <= now).is_none() {
                 continue;
@@ -39,6 +41,7 @@ impl Hub {
                 // Nothing comes from anybody, or it has only just begun to come again: that is
                 // no model's fault, and no other helps.
                 message.due = Some((now + patience / 4).max(since + patience));
+                unsure = outside.then_some(*number);
                 continue;
             }
             let all = message.to.max(1) as f64;
@@ -59,6 +62,34 @@ impl Hub {
             }
             self.policy.failed(came == 0.0);
             self.urgent |= came == 0.0;
+            if outside {
+                again.push(*number);
+            }
+        }
+        self.ask_past_the_stack(unsure);
+        for number in again {
+            self.send_again(number, now);
+        }
+    }
+
+    /// A stack that carries nothing looks like an outage: its broker may be gone. Whoever is asked
+    /// by a datagram answers by one, and if so it is the model's fault.
+    fn ask_past_the_stack(&mut self, unsure: Option<MessageId>) {
+        let Some(number) = unsure.filter(|_| self.control.is_empty()) else { return };
+        let lacking: Vec<MemberId> = self.switch.lack(number).collect();
+        let any = (self.chance.share() * lacking.len() as f64) as usize;
+        let (_, epoch) = self.switch.current();
+        self.control.extend(lacking.get(any).map(|member| (*member, epoch)));
+    }
+
+    /// A stack does not say what it has dropped, as when a peer has just come back. What is late
+    /// goes again, each time after twice as long.
+    fn send_again(&mut self, number: MessageId, now: Nanos) {
+        let actions = self.switch.send_again(number);
+        let _ = self.perform(actions, now);
+        let patience = self.patience();
+        if let Some(message) = self.messages.get_mut(&number) {
+            message.due = Some(now + patience.max(now.saturating_sub(message.sent_at)));
         }
     }
 

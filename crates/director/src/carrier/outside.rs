@@ -1,0 +1,305 @@
+//! Models that other people's stacks carry: ZeroMQ, MQTT.
+//!
+//! Envelopes are handed on as frames of any length, each behind a byte that is no other model's
+//! and the model's place in [`ModelId::ALL`]. What carries them, [`crate::io`] has. No stack says
+//! when a message is there, or that it has dropped one: members answer or acknowledge by
+//! envelopes, and the hub sends again what nobody has answered for long.
+
+use super::peers::apart;
+use super::{Carried, HubCarrier, Load, MemberCarrier, Place, To};
+use crate::Nanos;
+use crate::chance::Chance;
+use crate::model::ModelId;
+use crate::pace::Pace;
+use crate::switch::{MemberId, MessageId};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The first byte of a frame.
+const MARK: u8 = 0x1b;
+/// What waits at most, and at a hub four messages for each member; the oldest makes room.
+const MOST_WAITING: usize = 1_024;
+
+fn head(model: ModelId) -> [u8; 2] {
+    let place = ModelId::ALL.iter().position(|known| *known == model);
+    [MARK, place.and_then(|place| u8::try_from(place).ok()).unwrap_or(u8::MAX)]
+}
+
+/// The model of such a frame; none if it is none.
+pub fn model_of(frame: &[u8]) -> Option<ModelId> {
+    let [MARK, place, ..] = frame else { return None };
+    ModelId::ALL.get(usize::from(*place)).copied().filter(|model| model.is_outside())
+}
+
+/// How often what goes there is on the channel.
+fn copies(model: ModelId, to: To, members: u16) -> usize {
+    match (model, to) {
+        // One that a broker passes on.
+        (ModelId::Mqtt, To::Group) => 1 + usize::from(members),
+        (ModelId::Mqtt, _) => 2,
+        (ModelId::TcpPublishSubscribe, To::Group) => usize::from(members),
+        _ => 1,
+    }
+}
+
+struct Frame {
+    to: To,
+    bytes: Arc<[u8]>,
+    until: Option<Nanos>,
+}
+
+/// What waits for its turn.
+struct Queue {
+    model: ModelId,
+    members: u16,
+    packet: usize,
+    below: usize,
+    waiting: VecDeque<Frame>,
+    pace: Pace,
+}
+
+impl Queue {
+    fn new(model: ModelId, place: &Place) -> Self {
+        Self {
+            model,
+            members: place.members,
+            packet: place.datagram.max(1),
+            below: place.below,
+            waiting: VecDeque::new(),
+            pace: Pace::new(place.rate_bit_s, 0),
+        }
+    }
+
+    fn marked(&self, sealed: &[u8]) -> Arc<[u8]> {
+        [&head(self.model), sealed].concat().into()
+    }
+
+    fn push(&mut self, frame: Frame) {
+        if self.waiting.len() >= MOST_WAITING.max(4 * usize::from(self.members)) {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(frame);
+    }
+
+    fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
+        while self.waiting.pop_front_if(|f| f.until.is_some_and(|at| at <= now)).is_some() {}
+        if self.waiting.is_empty() {
+            return (None, None);
+        }
+        if self.pace.next_at() > now {
+            return (None, Some(self.pace.next_at()));
+        }
+        let Some(Frame { to, bytes, .. }) = self.waiting.pop_front() else { return (None, None) };
+        let packets = bytes.len().div_ceil(self.packet);
+        let each = bytes.len() + packets * self.below;
+        self.pace.sent(each * copies(self.model, to, self.members), now);
+        (Some((to, bytes.to_vec())), Some(self.pace.next_at()))
+    }
+}
+
+/// The hub's side.
+pub struct Hub {
+    queue: Queue,
+    told: Vec<Carried>,
+}
+
+impl HubCarrier for Hub {
+    fn send(&mut self, load: Load<'_>, to: &[MemberId], _: Nanos) -> Result<(), String> {
+        let (bytes, until) = (self.queue.marked(load.sealed), load.until);
+        // Who lacks it alone is not the others' concern: they would answer once more.
+        let group = self.queue.model != ModelId::TcpRouterDealer
+            && 2 * to.len() > usize::from(self.queue.members);
+        if group {
+            self.queue.push(Frame { to: To::Group, bytes, until });
+            return Ok(());
+        }
+        for member in to {
+            self.queue.push(Frame { to: To::Member(*member), bytes: bytes.clone(), until });
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, frame: &[u8], _: Option<MemberId>, _: Nanos) {
+        if let Some(envelope) = frame.strip_prefix(&head(self.queue.model)) {
+            self.told.push(Carried::Envelope(envelope.to_vec()));
+        }
+    }
+
+    fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
+        self.queue.poll(now)
+    }
+
+    fn retire(&mut self, _: Nanos) {
+        self.queue.waiting.clear();
+    }
+
+    fn take(&mut self) -> Vec<Carried> {
+        std::mem::take(&mut self.told)
+    }
+}
+
+/// A member's side.
+pub struct Member {
+    place: Place,
+    queue: Queue,
+    /// Answers that wait for their moment.
+    later: Vec<(Nanos, Arc<[u8]>)>,
+    chance: Chance,
+}
+
+impl MemberCarrier for Member {
+    fn answer(
+        &mut self,
+        _: MessageId,
+        asked: usize,
+        sealed: &[u8],
+        now: Nanos,
+    ) -> Result<(), String> {
+        // What is published comes to all at once.
+        let alone = self.queue.model == ModelId::TcpRouterDealer;
+        let asked = if alone { asked } else { 0 };
+        let wait = apart(&self.place, (asked, sealed.len()), &mut self.chance);
+        if self.later.len() < MOST_WAITING {
+            self.later.push((now + wait, self.queue.marked(sealed)));
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, frame: &[u8], _: Nanos) -> Vec<Vec<u8>> {
+        frame.strip_prefix(&head(self.queue.model)).map(<[u8]>::to_vec).into_iter().collect()
+    }
+
+    fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+        for (_, bytes) in self.later.extract_if(.., |(at, _)| *at <= now) {
+            self.queue.push(Frame { to: To::Hub, bytes, until: None });
+        }
+        let waiting = self.later.iter().map(|(at, _)| *at).min();
+        let (frame, wake) = self.queue.poll(now);
+        (frame.map(|(_, bytes)| bytes), [wake, waiting].into_iter().flatten().min())
+    }
+
+    fn acknowledges(&self) -> bool {
+        false
+    }
+}
+
+/// The hub's side.
+pub fn hub(model: ModelId, place: &Place) -> Box<dyn HubCarrier> {
+    Box::new(Hub { queue: Queue::new(model, place), told: Vec::new() })
+}
+
+/// A member's side.
+pub fn member(model: ModelId, place: &Place) -> Box<dyn MemberCarrier> {
+    Box::new(Member {
+        place: place.clone(),
+        queue: Queue::new(model, place),
+        later: Vec::new(),
+        chance: Chance::new(place.seed),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::Root;
+
+    /// 100 B a ms; 10 B of overhead for each packet of 100 B.
+    fn place(members: u16) -> Place {
+        Place {
+            root: Root::insecure(1),
+            epoch: 0,
+            members,
+            datagram: 100,
+            below: 10,
+            rate_bit_s: 800_000.0,
+            loss: 0.0,
+            round_trip: 1_000_000,
+            answer: 0,
+            seed: 7,
+        }
+    }
+
+    fn load(sealed: &[u8], until: Option<Nanos>) -> Load<'_> {
+        Load { number: 0, sealed, answered: true, until }
+    }
+
+    fn sent(hub: &mut dyn HubCarrier) -> Vec<(Nanos, To)> {
+        let (mut now, mut all) = (0, Vec::new());
+        loop {
+            let (frame, wake) = hub.poll(now);
+            all.extend(frame.map(|(to, _)| (now, to)));
+            let Some(wake) = wake else { return all };
+            now = wake;
+        }
+    }
+
+    #[test]
+    fn a_group_is_sent_to_at_once_and_each_way_is_paced() {
+        let ways = |model, to: &[MemberId]| {
+            let mut hub = hub(model, &place(4));
+            hub.send(load(&[0x20; 88], None), to, 0).unwrap();
+            hub.send(load(&[0x20; 88], None), &[3], 0).unwrap();
+            sent(&mut *hub)
+        };
+        let (ms, last) = (1_000_000, To::Member(3));
+        // Each takes 1 ms; a connection for each takes four times that, a broker five.
+        let alone = |at, member| (at, To::Member(member));
+        let each = [alone(0, 0), alone(ms, 1), alone(2 * ms, 2), alone(3 * ms, 3), (4 * ms, last)];
+        assert_eq!(ways(ModelId::TcpRouterDealer, &[0, 1, 2, 3]), each);
+        let published = |at| vec![(0, To::Group), (at, last)];
+        assert_eq!(ways(ModelId::PgmPublishSubscribe, &[0, 1, 2, 3]), published(ms));
+        assert_eq!(ways(ModelId::TcpPublishSubscribe, &[0, 1, 2]), published(4 * ms));
+        assert_eq!(ways(ModelId::Mqtt, &[0, 1, 2, 3]), published(5 * ms));
+        let few = ways(ModelId::TcpPublishSubscribe, &[1, 2]);
+        assert_eq!(few, [alone(0, 1), alone(ms, 2), (2 * ms, last)]);
+    }
+
+    #[test]
+    fn frames_come_out_as_they_went_in_and_of_one_model_alone() {
+        let here = place(1);
+        let (mut one, mut other) = (hub(ModelId::Mqtt, &here), member(ModelId::Mqtt, &here));
+        let long = vec![0x21; 300_000];
+        one.send(load(&long, None), &[0], 0).unwrap();
+        let (frame, _) = one.poll(0);
+        let (_, frame) = frame.unwrap();
+        assert_eq!((frame.len(), model_of(&frame)), (300_002, Some(ModelId::Mqtt)));
+        assert_eq!(other.receive(&frame, 0), [long]);
+        other.answer(0, 0, &[0x23; 10], 0).unwrap();
+        let (answer, _) = other.poll(0);
+        let answer = answer.unwrap();
+        hub(ModelId::TcpRouterDealer, &here).receive(&answer, None, 0);
+        one.receive(&answer, None, 0);
+        one.receive(&[MARK], None, 0);
+        assert_eq!(one.take(), [Carried::Envelope(vec![0x23; 10])]);
+        let own = super::super::is_of(ModelId::Mqtt, &answer);
+        assert!(own && !super::super::is_of(ModelId::TcpRouterDealer, &answer));
+        assert_eq!(model_of(&[MARK, 0]), None, "plain datagrams are carried by us");
+    }
+
+    #[test]
+    fn what_is_too_late_or_too_much_does_not_go() {
+        let mut hub = hub(ModelId::TcpRouterDealer, &place(1));
+        hub.send(load(&[1; 50], Some(5)), &[0], 0).unwrap();
+        assert_eq!(hub.poll(5), (None, None));
+        for _ in 0..2 * MOST_WAITING {
+            hub.send(load(&[1; 50], None), &[0], 0).unwrap();
+        }
+        assert_eq!(sent(&mut *hub).len(), MOST_WAITING);
+    }
+
+    #[test]
+    fn answers_of_many_do_not_meet() {
+        let mut members: Vec<_> =
+            (0..20).map(|n| member(ModelId::Mqtt, &Place { seed: n << 32, ..place(20) })).collect();
+        let mut moments: Vec<Option<Nanos>> = Vec::new();
+        for member in &mut members {
+            member.answer(0, 500, &[1; 90], 0).unwrap();
+            moments.push(member.poll(0).1);
+        }
+        moments.sort_unstable();
+        moments.dedup();
+        assert!(moments.len() > 15, "{moments:?}");
+        // As long as 19 answers of 100 B take.
+        assert!(moments.iter().all(|at| at.is_none_or(|at| at <= 19_000_000)));
+    }
+}

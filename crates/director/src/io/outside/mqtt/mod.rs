@@ -1,0 +1,144 @@
+//! MQTT 3.1.1 through a broker, at least once (QoS 1), by libmosquitto.
+//!
+//! Members hear a topic for all and one of their own, named by the address by which the hub knows
+//! them; the hub hears one for answers.
+
+mod client;
+mod ffi;
+
+use self::client::Client;
+use super::line::{self, Line};
+use super::{Ends, Outside, Way};
+use crate::carrier::To;
+use crate::io::{Error, random};
+use crate::model::ModelId;
+use std::ffi::CString;
+use std::fmt;
+use std::io;
+use std::net::SocketAddrV4;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::thread::{Builder, sleep};
+use std::time::{Duration, Instant};
+
+/// From one attempt to connect to the next: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// A broker as a way for the model `mqtt`.
+#[derive(Clone)]
+pub struct Mqtt {
+    host: String,
+    port: u16,
+    topic: String,
+    credentials: Option<(String, String)>,
+}
+
+impl Mqtt {
+    /// The broker of this name, or address, at a port, which is 1883 mostly.
+    pub fn new(host: &str, port: u16) -> Self {
+        Self { host: host.to_owned(), port, topic: "director".to_owned(), credentials: None }
+    }
+
+    /// Who it says to be. The broker hears it as it is: messages are sealed, this is not.
+    #[must_use]
+    pub fn credentials(mut self, name: &str, password: &str) -> Self {
+        self.credentials = Some((name.to_owned(), password.to_owned()));
+        self
+    }
+
+    /// What its topics begin with, for brokers that allow some alone; `director` unless said.
+    #[must_use]
+    pub fn topic(mut self, topic: &str) -> Self {
+        topic.clone_into(&mut self.topic);
+        self
+    }
+}
+
+impl fmt::Debug for Mqtt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the password.
+        write!(f, "Mqtt({}:{})", self.host, self.port)
+    }
+}
+
+impl Way for Mqtt {
+    fn models(&self) -> Vec<ModelId> {
+        vec![ModelId::Mqtt]
+    }
+
+    fn open(&self, ends: &Ends) -> Result<Box<dyn Outside>, Error> {
+        let wrong = |source| Error::Socket { what: format!("the client of {self:?}"), source };
+        let text = |text: &str| CString::new(text).map_err(|nul| wrong(io::Error::other(nul)));
+        let topic = |end: &str| text(&format!("{}/{}/{end}", self.topic, ends.hub));
+        let of = |member: &SocketAddrV4| topic(&format!("member/{member}"));
+        let (all, hub) = (topic("all")?, topic("hub")?);
+        let topics = match ends.is_hub() {
+            true => vec![hub.clone()],
+            false => vec![all.clone(), of(&ends.local)?],
+        };
+        let members = ends.members.iter().map(of).collect::<Result<_, _>>()?;
+        let (ours, theirs) = line::pair().map_err(wrong)?;
+        // Of two clients of one name a broker hears the later alone.
+        let id = text(&format!("director-{:016x}", random()?))?;
+        let client = Client::new(&id, (text(&self.host)?, self.port), topics, theirs);
+        let client = client.ok_or_else(|| wrong(io::ErrorKind::OutOfMemory.into()))?;
+        if let Some((name, password)) = &self.credentials {
+            client.credentials(&text(name)?, &text(password)?);
+        }
+        let client = Arc::new(client);
+        let own = client.clone();
+        Builder::new().name("mqtt".to_owned()).spawn(move || run(&own)).map_err(wrong)?;
+        Ok(Box::new(Own { line: ours, client, all, hub, members }))
+    }
+}
+
+/// Has the client connected until it is over.
+fn run(client: &Client) {
+    let mut pause = FIRST_PAUSE;
+    while !client.is_over() {
+        let since = Instant::now();
+        if client.connect() {
+            while client.turn() {
+                if client.is_over() {
+                    client.disconnect();
+                    return;
+                }
+            }
+        }
+        // A broker that refuses is not asked all the time.
+        let held = since.elapsed() > LONGEST_PAUSE;
+        pause = if held { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
+        sleep(pause);
+    }
+}
+
+/// The end of the session's loop.
+struct Own {
+    line: Line,
+    client: Arc<Client>,
+    all: CString,
+    hub: CString,
+    members: Vec<CString>,
+}
+
+impl Outside for Own {
+    fn send(&mut self, to: To, frame: Vec<u8>) {
+        let topic = match to {
+            To::Hub => Some(&self.hub),
+            To::Group => Some(&self.all),
+            To::Member(member) => self.members.get(member as usize),
+        };
+        if let Some(topic) = topic {
+            self.client.publish(topic, &frame);
+        }
+    }
+
+    fn receive(&mut self) -> Option<Vec<u8>> {
+        self.line.receive().ok().flatten().map(|(_, frame)| frame)
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.line.as_fd()
+    }
+}

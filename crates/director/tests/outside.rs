@@ -1,0 +1,341 @@
+//! Sessions on loopback whose envelopes travel by other people's stacks, by real sockets.
+#![cfg(all(feature = "mqtt", feature = "zeromq"))]
+
+use director::io::outside::{Mqtt, Zeromq};
+use director::io::{Listener, Preconnection, Session};
+use director::session::Security;
+use director::{Conditions, ModelId, Pattern};
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const MEMBERS: u16 = 3;
+const ZEROMQ: [ModelId; 2] = [ModelId::TcpRouterDealer, ModelId::TcpPublishSubscribe];
+
+/// Addresses on loopback whose ports, and the three behind, are free.
+fn addresses(count: u16) -> Vec<SocketAddrV4> {
+    let host = Ipv4Addr::LOCALHOST;
+    let mut found = Vec::new();
+    while found.len() < usize::from(count) {
+        let Ok(socket) = UdpSocket::bind((host, 0)) else { continue };
+        let port = socket.local_addr().unwrap().port();
+        let free =
+            |by| port.checked_add(by).is_some_and(|at| TcpListener::bind((host, at)).is_ok());
+        let apart = |known: &SocketAddrV4| known.port().abs_diff(port) > 4;
+        if (1..=3).all(free) && found.iter().all(apart) {
+            found.push(SocketAddrV4::new(host, port));
+        }
+    }
+    found
+}
+
+fn begun(pattern: Pattern) -> Preconnection {
+    let here = Conditions { rtt_ns: 2_000_000, rate_bit_s: 100e6, ..Conditions::default() };
+    Preconnection::new(pattern, Security::Key(b"a key of sixteen bytes".to_vec())).assume(here)
+}
+
+/// How often each member had each message.
+type Had = Arc<Mutex<HashMap<(usize, Vec<u8>), usize>>>;
+
+/// Answers all that comes, until it is aborted.
+fn answer(mut listener: Listener, member: usize, had: Had) -> tokio::task::JoinHandle<()> {
+    tokio::spawn(async move {
+        while let Some(request) = listener.next().await {
+            let message = request.message.clone();
+            request.reply(&[&message[..], &[member as u8]].concat());
+            *had.lock().unwrap().entry((member, message)).or_default() += 1;
+        }
+    })
+}
+
+fn members(own: &Preconnection, at: &[SocketAddrV4]) -> Had {
+    let had = Had::default();
+    for (member, address) in at[1..].iter().enumerate() {
+        let listener = own.clone().listen(*address, at[0]).unwrap();
+        answer(listener, member, had.clone());
+    }
+    had
+}
+
+/// Sends so many messages of this length and looks that all are answered rightly.
+async fn collect(session: &Session, messages: std::ops::Range<u8>, length: usize) {
+    for number in messages {
+        let message = vec![number; length];
+        let patience = Duration::from_secs(20);
+        let collected = tokio::time::timeout(patience, session.collect(&message)).await;
+        let Ok(collected) = collected else {
+            panic!("message {number}: {}", session.explain().await.unwrap())
+        };
+        let answers = collected.unwrap().answers;
+        assert_eq!(answers.len(), usize::from(MEMBERS), "message {number}");
+        for (member, answer) in answers {
+            assert_eq!(answer, [&message[..], &[member as u8]].concat());
+        }
+    }
+}
+
+fn once(had: &Had) {
+    let had = had.lock().unwrap();
+    assert!(had.values().all(|times| *times == 1), "a message came twice");
+}
+
+async fn model(session: &Session) -> ModelId {
+    session.explain().await.unwrap().model
+}
+
+#[tokio::test]
+async fn each_model_of_zeromq_carries_messages_and_answers() {
+    for (model_of, pattern) in [
+        (ModelId::TcpRouterDealer, Pattern::RequestResponse),
+        (ModelId::TcpPublishSubscribe, Pattern::PublishCollect),
+    ] {
+        let at = addresses(1 + MEMBERS);
+        let own = begun(pattern).outside(Zeromq::new(&ZEROMQ));
+        let had = members(&own, &at);
+        let session = own.models(&[model_of]).initiate(at[0], &at[1..]).unwrap();
+        assert!(session.ready(Duration::from_secs(10)).await, "{model_of}");
+        collect(&session, 0..20, 300).await;
+        collect(&session, 20..23, 200_000).await;
+        assert_eq!(model(&session).await, model_of);
+        once(&had);
+        assert_eq!(had.lock().unwrap().len(), 23 * usize::from(MEMBERS));
+    }
+}
+
+#[tokio::test]
+async fn messages_that_nobody_answers_are_acknowledged() {
+    let at = addresses(1 + MEMBERS);
+    let own = begun(Pattern::PublishSubscribe).outside(Zeromq::new(&ZEROMQ));
+    let had = members(&own, &at);
+    let only = [ModelId::TcpPublishSubscribe];
+    let session = own.models(&only).initiate(at[0], &at[1..]).unwrap();
+    assert!(session.ready(Duration::from_secs(10)).await);
+    for number in 0..10 {
+        let collected = session.collect(&[number; 100]).await.unwrap();
+        assert_eq!(collected.answers.len(), usize::from(MEMBERS));
+    }
+    assert_eq!(had.lock().unwrap().len(), 10 * usize::from(MEMBERS));
+    once(&had);
+}
+
+#[tokio::test]
+async fn live_changes_lose_nothing_and_double_nothing() {
+    let at = addresses(1 + MEMBERS);
+    let own = begun(Pattern::RequestResponse).outside(Zeromq::new(&ZEROMQ));
+    let had = members(&own, &at);
+    let both = [ModelId::UdpArq, ModelId::TcpRouterDealer];
+    let session = own.models(&both).initiate(at[0], &at[1..]).unwrap();
+    assert!(session.ready(Duration::from_secs(10)).await);
+    // Several messages are under way all the time.
+    let senders = (0..4_u8).map(|n| {
+        let session = session.clone();
+        tokio::spawn(async move { collect(&session, n * 60..(n + 1) * 60, 2_000).await })
+    });
+    let senders: Vec<_> = senders.collect();
+    let mut seen = Vec::new();
+    for change in 0..6 {
+        session.use_model(both[(change + 1) % 2]);
+        tokio::time::sleep(Duration::from_millis(40)).await;
+        seen.push(model(&session).await);
+    }
+    for sender in senders {
+        sender.await.unwrap();
+    }
+    assert!(both.iter().all(|model| seen.contains(model)), "{seen:?}");
+    assert_eq!(had.lock().unwrap().len(), 240 * usize::from(MEMBERS));
+    once(&had);
+}
+
+/// A member whose ZeroMQ nobody reaches, and one that has none: the session finds what all have.
+#[tokio::test]
+async fn who_is_not_reached_by_a_stack_is_reached_otherwise() {
+    let at = addresses(1 + MEMBERS);
+    let own = begun(Pattern::RequestResponse).outside(Zeromq::new(&ZEROMQ));
+    let had = Had::default();
+    for (member, address) in at[1..].iter().enumerate() {
+        let with = if member == 1 { begun(Pattern::RequestResponse) } else { own.clone() };
+        let listener = with.listen(*address, at[0]).unwrap();
+        answer(listener, member, had.clone());
+    }
+    let both = [ModelId::UdpArq, ModelId::TcpRouterDealer];
+    let session = own.models(&both).initiate(at[0], &at[1..]).unwrap();
+    assert!(session.ready(Duration::from_secs(10)).await);
+    session.use_model(ModelId::TcpRouterDealer);
+    collect(&session, 0..10, 300).await;
+    assert_eq!(model(&session).await, ModelId::UdpArq);
+    once(&had);
+}
+
+/// A hub that starts anew is connected to again.
+#[tokio::test]
+async fn a_hub_that_comes_back_is_found_again() {
+    let at = addresses(1 + MEMBERS);
+    let own = begun(Pattern::PublishCollect).outside(Zeromq::new(&ZEROMQ));
+    let had = members(&own, &at);
+    let only = own.models(&[ModelId::TcpPublishSubscribe]);
+    for round in 0..2_u8 {
+        // The thread of the first lets its ports go a moment after the session is over.
+        let mut begun = None;
+        for _ in 0..100 {
+            begun = only.clone().initiate(at[0], &at[1..]).ok();
+            if begun.is_some() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let session = begun.unwrap();
+        assert!(session.ready(Duration::from_secs(10)).await);
+        collect(&session, 10 * round..10 * (round + 1), 300).await;
+    }
+    once(&had);
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_said() {
+    let at = addresses(2);
+    let _taken = TcpListener::bind((*at[0].ip(), at[0].port() + 1)).unwrap();
+    let own = begun(Pattern::RequestResponse).outside(Zeromq::new(&ZEROMQ));
+    let error = own.initiate(at[0], &at[1..]).unwrap_err().to_string();
+    assert!(error.contains(&(at[0].port() + 1).to_string()), "{error}");
+}
+
+/// A mosquitto on loopback, which ends with it.
+struct Broker {
+    port: u16,
+    config: PathBuf,
+    program: Child,
+}
+
+impl Broker {
+    /// At a port that is free, or at this one.
+    fn start(port: Option<u16>, more: &str) -> Self {
+        let port = port.unwrap_or_else(|| {
+            let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            free.local_addr().unwrap().port()
+        });
+        let config = std::env::temp_dir().join(format!("mosquitto-{}-{port}", std::process::id()));
+        // As root it would give its rights up, and could not read what is root's.
+        let text = format!("listener {port} 127.0.0.1\nuser root\n{more}\n");
+        std::fs::write(&config, text).unwrap();
+        let program = ["mosquitto", "/usr/sbin/mosquitto"].into_iter().find_map(|program| {
+            let mut command = Command::new(program);
+            command.arg("-c").arg(&config).stdout(Stdio::null()).stderr(Stdio::null());
+            command.spawn().ok()
+        });
+        let program = program.expect("no mosquitto: scripts/dependencies.sh test installs it");
+        let broker = Self { port, config, program };
+        for _ in 0..200 {
+            if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok() {
+                return broker;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("no mosquitto at port {port}");
+    }
+
+    fn kill(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = std::fs::remove_file(&self.config);
+    }
+}
+
+const OPEN: &str = "allow_anonymous true";
+
+#[tokio::test]
+async fn a_broker_carries_messages_and_answers_of_each_pattern() {
+    let broker = Broker::start(None, OPEN);
+    for pattern in [Pattern::RequestResponse, Pattern::PublishCollect] {
+        let at = addresses(1 + MEMBERS);
+        let own = begun(pattern).outside(Mqtt::new("127.0.0.1", broker.port).topic("of/tests"));
+        let had = members(&own, &at);
+        let session = own.models(&[ModelId::Mqtt]).initiate(at[0], &at[1..]).unwrap();
+        assert!(session.ready(Duration::from_secs(10)).await);
+        collect(&session, 0..20, 300).await;
+        let begin = std::time::Instant::now();
+        collect(&session, 20..40, 300).await;
+        assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+        collect(&session, 40..42, 200_000).await;
+        once(&had);
+        assert_eq!(had.lock().unwrap().len(), 42 * usize::from(MEMBERS));
+    }
+}
+
+#[tokio::test]
+async fn a_broker_that_asks_who_it_is_is_told() {
+    let file = std::env::temp_dir().join(format!("mosquitto-users-{}", std::process::id()));
+    let made = Command::new("mosquitto_passwd")
+        .args(["-b", "-c"])
+        .arg(&file)
+        .args(["meter", "a word"])
+        .status();
+    assert!(made.is_ok_and(|made| made.success()), "mosquitto_passwd comes with mosquitto");
+    let more = format!("allow_anonymous false\npassword_file {}", file.display());
+    let broker = Broker::start(None, &more);
+    let at = addresses(1 + MEMBERS);
+    let way = Mqtt::new("127.0.0.1", broker.port).credentials("meter", "a word");
+    assert!(!format!("{way:?}").contains("a word"));
+    let own = begun(Pattern::PublishCollect).outside(way);
+    let had = members(&own, &at);
+    let session = own.models(&[ModelId::Mqtt]).initiate(at[0], &at[1..]).unwrap();
+    assert!(session.ready(Duration::from_secs(10)).await);
+    collect(&session, 0..3, 300).await;
+    once(&had);
+    let _ = std::fs::remove_file(&file);
+}
+
+/// Killed in the middle, and back later: nothing is lost, and what was gone over to is no worse.
+#[tokio::test]
+async fn a_broker_that_is_killed_is_left_for_another_model() {
+    let mut broker = Broker::start(None, OPEN);
+    let port = broker.port;
+    let at = addresses(1 + MEMBERS);
+    let own = begun(Pattern::PublishCollect).outside(Mqtt::new("localhost", port));
+    let had = members(&own, &at);
+    let both = [ModelId::UdpArq, ModelId::Mqtt];
+    let session = own.models(&both).initiate(at[0], &at[1..]).unwrap();
+    assert!(session.ready(Duration::from_secs(10)).await);
+    session.use_model(ModelId::Mqtt);
+    collect(&session, 0..30, 300).await;
+    assert_eq!(model(&session).await, ModelId::Mqtt);
+    let more = {
+        let session = session.clone();
+        tokio::spawn(async move { collect(&session, 30..200, 300).await })
+    };
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    broker.kill();
+    more.await.unwrap();
+    assert_eq!(model(&session).await, ModelId::UdpArq);
+    // Clients find it again, with nobody's help.
+    let _back = Broker::start(Some(port), OPEN);
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    session.use_model(ModelId::Mqtt);
+    collect(&session, 200..230, 300).await;
+    assert_eq!(model(&session).await, ModelId::Mqtt);
+    once(&had);
+    assert_eq!(had.lock().unwrap().len(), 230 * usize::from(MEMBERS));
+}
+
+/// Without a broker from the start: messages are answered all the same.
+#[tokio::test]
+async fn a_broker_that_is_not_there_is_no_error() {
+    let at = addresses(1 + MEMBERS);
+    let own = begun(Pattern::RequestResponse).outside(Mqtt::new("127.0.0.1", 1));
+    let had = members(&own, &at);
+    let both = [ModelId::UdpArq, ModelId::Mqtt];
+    let session = own.models(&both).initiate(at[0], &at[1..]).unwrap();
+    assert!(session.ready(Duration::from_secs(10)).await);
+    session.use_model(ModelId::Mqtt);
+    collect(&session, 0..5, 300).await;
+    assert_eq!(model(&session).await, ModelId::UdpArq);
+    once(&had);
+}
