@@ -528,6 +528,17 @@ fn a_member_that_starts_anew_in_the_middle_hears_the_rest() {
     }
 }
 
+/// Without keys anybody may say to know the last session that there can be.
+#[test]
+fn there_is_none_after_the_last_session() {
+    let mut config = Config::new(Pattern::PublishCollect, Security::InsecureOnPurpose);
+    config.models = vec![ModelId::UdpArq];
+    let mut hub = Hub::new(config, Arc::new(PerformanceMap::new()), 1, 5, 7).unwrap();
+    let hello = [&[0x26][..], &[0; 8], &[0xff; 8]].concat();
+    hub.receive(&hello, Some(0), 1);
+    assert!(hub.poll(1).0.is_some(), "it is invited all the same");
+}
+
 #[test]
 fn without_the_key_nobody_joins_and_deadlines_are_told() {
     let mut config = config(Pattern::RequestResponse, Conditions::default(), &[]);

@@ -293,8 +293,10 @@ impl Hub {
         if let Some(known) = envelope::open_hello(&self.invites, datagram) {
             // Whoever has started anew is told where the session is.
             if let Some(member) = from {
-                if known > self.root.session() {
-                    self.renumber(known + 1, now);
+                // There is none after the last number.
+                let later = known.checked_add(1).filter(|_| known > self.root.session());
+                if let Some(later) = later {
+                    self.renumber(later, now);
                 }
                 let (_, epoch) = self.switch.current();
                 self.control.push_front((member, epoch));
