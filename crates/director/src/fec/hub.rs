@@ -296,6 +296,7 @@ impl FecHub {
 
     fn lacks(&mut self, message: MessageId, member: u16, symbols: u8, now: Nanos) {
         let Some(sending) = self.sending.get_mut(&message) else { return };
+        let nobody = sending.reaches_nobody();
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
         let lacks = usize::from(symbols).min(sending.encoder.symbols());
         let enough = self.settings.enough(lacks);
@@ -305,11 +306,15 @@ impl FecHub {
             return;
         }
         awaited.lacked += 1;
-        // Whom multicast did not reach it may reach again, as after an outage.
-        let deaf = self.deaf.get(&member);
-        if deaf.is_some_and(|proved| *proved || awaited.lacked > 1) {
+        let alone = match self.deaf.get(&member) {
+            Some(proved) => *proved || nobody || awaited.lacked > 1,
+            None => false,
+        };
+        if alone {
             awaited.alone = enough;
-        } else {
+        }
+        // Whom multicast did not reach it may reach again, as after an outage.
+        if !alone || nobody {
             sending.more = sending.more.max(enough);
         }
     }
@@ -359,14 +364,17 @@ impl FecHub {
                 continue;
             }
             let asked: Vec<u16> = wants.iter().map(|want| want.member).collect();
-            // Where nobody has said anything, it is not by chance.
-            let nobody = sending.awaited.values().all(|awaited| !awaited.heard)
-                && sending.awaited.len() == sending.to;
-            let deaf = if nobody { 1 } else { DEAF };
-            let silent = |member: &&u16| {
-                sending.awaited.get(*member).is_some_and(|a| a.vain > deaf && !a.heard)
+            // Where nobody has said anything, it is hardly by chance: a few tell which it is.
+            let nobody = sending.reaches_nobody();
+            let (vain, room) = if nobody {
+                (0, (UNREACHED as usize).saturating_sub(self.deaf.len()))
+            } else {
+                (DEAF, usize::MAX)
             };
-            for member in asked.iter().filter(silent) {
+            let silent = |member: &&u16| {
+                sending.awaited.get(*member).is_some_and(|a| a.vain > vain && !a.heard)
+            };
+            for member in asked.iter().filter(silent).take(room) {
                 self.deaf.entry(*member).or_default();
             }
             let want = Frame::Want { message: *message as u16, turn: sending.turn, wants };

@@ -78,6 +78,11 @@ impl Shape {
 }
 
 impl Sending {
+    /// Whether nothing has come of anybody to whom it did not go alone.
+    pub fn reaches_nobody(&self) -> bool {
+        !self.reached && self.awaited.values().all(|awaited| !awaited.heard || awaited.served)
+    }
+
     /// The share of the channel that slots leave at `now`.
     fn spare(&self, now: Nanos, shape: &Shape) -> f64 {
         let Shape { settings, members, code } = shape;
