@@ -103,6 +103,28 @@ pub fn frames_for_all(chunks: u64, receivers: u64, loss: f64, chance: f64) -> u6
     holds.frames
 }
 
+/// As many frames as each of which, from the one after `least` on, lets a receiver hold the message
+/// with a chance that is greater by at least `gain`.
+pub fn frames_while(chunks: u64, least: u64, loss: f64, gain: f64) -> u64 {
+    if chunks == 0 || loss <= 0.0 || loss >= 1.0 || gain <= 0.0 {
+        return least;
+    }
+    let mut holds = Holds::new(chunks, loss);
+    while holds.frames < least {
+        holds.next();
+    }
+    let mut frames = least;
+    let mut chance = holds.sum;
+    while frames < MOST {
+        let more = holds.next();
+        if more - std::mem::replace(&mut chance, more) < gain {
+            break;
+        }
+        frames += 1;
+    }
+    frames
+}
+
 /// The frames on average until one receiver holds a message of `chunks` chunks.
 pub fn unicast_frames(chunks: u64, loss: f64) -> f64 {
     if loss >= 1.0 { f64::INFINITY } else { chunks as f64 / (1.0 - loss) }
@@ -152,6 +174,15 @@ mod tests {
         assert!((bound.down_s - 0.173).abs() < 0.005, "{bound:?}");
         assert!((bound.reply_mean_s - 18.6).abs() < 0.3, "{bound:?}");
         assert!((bound.reply_last_s - 36.8).abs() < 0.5, "{bound:?}");
+    }
+
+    #[test]
+    fn frames_go_on_while_they_pay() {
+        // Two chunks at 10 %: with 2 frames 0.81, with 3 0.972, with 4 0.9963.
+        let of = |gain| frames_while(2, 2, 0.1, gain);
+        assert_eq!([of(0.2), of(0.16), of(0.03), of(0.02)], [2, 3, 3, 4]);
+        assert_eq!([frames_while(2, 5, 0.1, 0.1), frames_while(2, 2, 0.0, 0.0)], [5, 2]);
+        assert_eq!(frames_while(2, 2, 1.0, 0.1), 2);
     }
 
     #[test]

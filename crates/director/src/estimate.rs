@@ -37,6 +37,8 @@ const MEMORY: f64 = 400.0;
 const Z: f64 = 1.959_964;
 /// Round trips that are remembered.
 const TRIPS: usize = 64;
+/// So many round trips in a row that are longer than nearly all before are no chance.
+const LONGER: usize = 5;
 /// What was assumed weighs as much as so many frames that were seen.
 const ASSUMED: f64 = 30.0;
 /// So many arrivals in a row tell a rate.
@@ -56,8 +58,10 @@ pub struct Estimator {
     runs: f64,
     in_runs: f64,
     last_lost: bool,
-    trips: Vec<Nanos>,
-    next_trip: usize,
+    trips: VecDeque<Nanos>,
+    /// How many in a row were longer than nine tenths of those before, and how long those were.
+    longer: usize,
+    usual: Option<Nanos>,
     /// What a tenth, half and nine tenths of those do not exceed: asked for more often than told.
     rtt: Option<[Nanos; 3]>,
     /// When the last datagrams came, and their bytes.
@@ -101,13 +105,19 @@ impl Estimator {
     /// An answer came after `ns`, to something that was sent once: of what was sent twice
     /// nobody knows which the answer is to (Karn and Partridge).
     pub fn round_trip(&mut self, ns: Nanos) {
-        if self.trips.len() < TRIPS {
-            self.trips.push(ns);
-        } else {
-            self.trips[self.next_trip] = ns;
+        // Held against what was seen before the row began.
+        let usual = if self.longer == 0 { self.rtt.map(|[.., late]| late) } else { self.usual };
+        self.usual = usual;
+        self.longer = if usual.is_some_and(|usual| ns > usual) { self.longer + 1 } else { 0 };
+        self.trips.push_back(ns);
+        if self.longer >= LONGER && self.trips.len() > LONGER {
+            // The way is longer than it was: what was seen before is of another one.
+            self.trips.drain(..self.trips.len() - LONGER);
+            self.longer = 0;
+        } else if self.trips.len() > TRIPS {
+            self.trips.pop_front();
         }
-        self.next_trip = (self.next_trip + 1) % TRIPS;
-        let mut trips = self.trips.clone();
+        let mut trips: Vec<Nanos> = self.trips.iter().copied().collect();
         trips.sort_unstable();
         self.rtt = Some([0.1, 0.5, 0.9].map(|share| trips[(share * trips.len() as f64) as usize]));
     }

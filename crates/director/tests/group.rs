@@ -89,6 +89,7 @@ fn collect_past(
         loss: known,
         round_trip: 60_000_000,
         answer: bytes + 25,
+        spare: 0.0,
     };
     let root = Root::new(b"a key that both ends have", 1).unwrap();
     let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));

@@ -15,6 +15,8 @@ fn settings(place: &Place) -> FecSettings {
         loss: place.loss,
         round_trip: place.round_trip,
         answer: place.answer,
+        // What goes through is not known yet.
+        spare: 0.0,
     }
 }
 
@@ -22,11 +24,19 @@ fn keys(place: &Place, from: Party) -> Keys {
     place.root.keys(Scope::new(Use::Frame, place.epoch, from))
 }
 
+/// The share of the channel that messages and their answers leave, 0 to 1.
+fn spare(here: &Conditions) -> f64 {
+    let sent = (1.0 + here.group) * here.payload / (1.0 - here.loss).max(0.1);
+    (1.0 - sent * 8.0 * here.messages_s / here.rate_bit_s.max(1.0)).max(0.0)
+}
+
 /// The hub's side.
 pub struct Hub {
     hub: FecHub,
     /// One member needs no multicast.
     alone: bool,
+    /// Bytes are counted.
+    thrifty: bool,
     told: Vec<Carried>,
 }
 
@@ -35,7 +45,7 @@ impl Hub {
     pub fn new(place: &Place) -> Self {
         let members = (0..place.members).map(|member| keys(place, Party::Member(member)));
         let hub = FecHub::new(settings(place), keys(place, Party::Hub), members.collect());
-        Self { hub, alone: place.members == 1, told: Vec::new() }
+        Self { hub, alone: place.members == 1, thrifty: place.thrifty, told: Vec::new() }
     }
 
     fn hear(&mut self) {
@@ -91,6 +101,7 @@ impl HubCarrier for Hub {
     fn adapt(&mut self, here: &Conditions) {
         self.hub.settings().loss = here.loss;
         self.hub.settings().round_trip = here.rtt_ns;
+        self.hub.settings().spare = if self.thrifty { 0.0 } else { spare(here) };
     }
 }
 

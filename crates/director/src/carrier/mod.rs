@@ -54,6 +54,8 @@ pub struct Place {
     pub round_trip: Nanos,
     /// Bytes of a sealed answer, as far as is known.
     pub answer: usize,
+    /// Bytes or energy have a target, so that none are spent to save time.
+    pub thrifty: bool,
     /// A number drawn at random, for what chance decides.
     pub seed: u64,
 }

@@ -215,6 +215,7 @@ mod tests {
             loss: 0.0,
             round_trip: 1_000_000,
             answer: 0,
+            thrifty: false,
             seed: 7,
         }
     }

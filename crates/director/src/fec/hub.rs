@@ -143,11 +143,14 @@ impl FecHub {
             return Ok(());
         }
         let slotted = 2 * awaited.len() >= self.members.len();
-        let slot = if slotted { self.settings.slot(wanted, code) } else { 0 };
+        let count = u16::try_from(awaited.len()).unwrap_or(u16::MAX);
+        let more = if wanted == Wanted::Answers { self.settings.more(count, code) } else { 0 };
+        let slot = if slotted { self.settings.slot(wanted, more, code) } else { 0 };
         let schedule = Schedule {
             wanted,
             slot_us: u32::try_from(slot / 1_000).unwrap_or(u32::MAX),
             loss: (self.settings.loss.clamp(0.0, 1.0) * 255.0).round() as u8,
+            more,
         };
         // Under one number there is one coding: symbols of two would not go together.
         let schedule = *self.schedules.entry(message).or_insert(schedule);
@@ -156,13 +159,15 @@ impl FecHub {
         }
         let whole = [&schedule.encode()[..], bytes].concat();
         let encoder = Encoder::new(&whole, even(whole.len(), symbol))?;
-        let left = self.settings.first_burst(encoder.symbols(), awaited.len());
+        let least = self.settings.first_burst(encoder.symbols(), awaited.len());
+        let left = self.settings.worth(encoder.symbols(), least, 1.0);
         let bytes = u16::try_from(whole.len()).unwrap_or(u16::MAX);
         let sending = Sending {
             encoder,
             bytes,
             wanted,
             slot,
+            more_unasked: schedule.more,
             next: 0,
             left,
             more: 0,
@@ -212,8 +217,9 @@ impl FecHub {
             return;
         }
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
-        // In its slot, and to what went once: when it came is a round trip.
-        if !awaited.heard && awaited.vain == 0 && !sending.repaired {
+        // The first symbol goes in its slot, whoever was asked meanwhile, and others later: when
+        // it came to what went once is a round trip.
+        if symbol == 0 && !sending.repaired && !awaited.served {
             let air =
                 self.settings.airtime(super::frame::HEADER + data.len() + self.own.code_len());
             let place = rank(member, self.members.len() as u16, message);
@@ -299,7 +305,7 @@ impl FecHub {
         let nobody = sending.reaches_nobody();
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
         let lacks = usize::from(symbols).min(sending.encoder.symbols());
-        let enough = self.settings.enough(lacks);
+        let enough = self.settings.worth(lacks, self.settings.enough(lacks), 1.0);
         // Said before it could know what came of the last burst, which may be what it lacks.
         if sending.left > 0 || now < sending.over_at + self.settings.round_trip {
             sending.more = sending.more.max(enough.saturating_sub(sending.burst));

@@ -200,7 +200,8 @@ impl FecMember {
         let loss = f64::from(heard.schedule.loss) / 255.0;
         let seen = FecSettings { loss, ..self.settings };
         let mut answer = Answer::new(bytes, even(bytes.len(), symbol))?;
-        answer.grant(at, seen.answer_burst(answer.symbols()));
+        let more = u16::from(heard.schedule.more);
+        answer.grant(at, seen.answer_burst(answer.symbols()).saturating_add(more));
         if let Some(heard) = self.heard.get_mut(&message) {
             heard.answer = Some(answer);
         }

@@ -3,7 +3,7 @@
 use super::code::{even, symbols};
 use super::frame::HEADER;
 use crate::Nanos;
-use crate::bound::frames_for_all;
+use crate::bound::{frames_for_all, frames_while};
 
 /// How a group paces itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -20,6 +20,9 @@ pub struct FecSettings {
     pub round_trip: Nanos,
     /// Bytes of an answer, as far as is known.
     pub answer: usize,
+    /// The share of the channel that is free, 0 to 1, for frames that may save somebody a wait;
+    /// none where bytes are counted.
+    pub spare: f64,
 }
 
 impl Default for FecSettings {
@@ -31,6 +34,7 @@ impl Default for FecSettings {
             loss: 0.02,
             round_trip: 50_000_000,
             answer: 100,
+            spare: 0.0,
         }
     }
 }
@@ -40,6 +44,8 @@ const MOST_LOSS: f64 = 0.9;
 /// By such a share at most a member's slot is longer than an answer takes on average: repairs of
 /// others and what the hub asks have to pass too, the more of it the more is lost.
 const ROOM: f64 = 0.03;
+/// More symbols than this beyond what is usual are not told.
+const MOST_MORE: u8 = 127;
 /// So many standard deviations less than it takes on average is sent unasked: what is
 /// missing is asked for exactly, what is too much is lost.
 const LESS: f64 = 0.8;
@@ -70,6 +76,28 @@ impl FecSettings {
         to_u16((symbols as f64 / (1.0 - self.loss())).ceil() as u64)
     }
 
+    /// `least` symbols, and more as long as each saves a receiver of so many more waiting than it
+    /// takes: what lacks is there a round trip later, and one symbol more holds up `others`
+    /// times its time on the air, the more the fuller the channel is.
+    pub fn worth(&self, symbols: usize, least: u16, others: f64) -> u16 {
+        if self.spare <= 0.0 {
+            return least;
+        }
+        let takes = self.airtime(self.datagram) as f64 * others / self.spare;
+        let saves = (self.round_trip + 2 * self.airtime(self.datagram)) as f64;
+        to_u16(frames_while(symbols as u64, least.into(), self.loss(), takes / saves))
+    }
+
+    /// How many symbols more than usual each of `members` sends unasked.
+    pub fn more(&self, members: u16, code: usize) -> u8 {
+        let symbols = self.answer_symbols(code);
+        let least = self.answer_burst(symbols);
+        // On average half of the others are behind somebody.
+        let others = (f64::from(members) + 1.0) / 2.0;
+        u8::try_from(self.worth(symbols, least, others) - least)
+            .map_or(MOST_MORE, |more| more.min(MOST_MORE))
+    }
+
     /// Symbols that a member sends for so many that it is asked for: fewer than it may take
     /// cost another turn, more cost the channel.
     pub fn repair(&self, symbols: usize) -> u16 {
@@ -93,14 +121,17 @@ impl FecSettings {
         self.airtime(HEADER + code + even(self.answer, self.symbol(code).max(1)))
     }
 
-    /// A member's slot, in ns.
-    pub fn slot(&self, wanted: Wanted, code: usize) -> Nanos {
+    /// A member's slot in ns, when it sends so many symbols `more`.
+    pub fn slot(&self, wanted: Wanted, more: u8, code: usize) -> Nanos {
         let (frames, each) = match wanted {
             Wanted::Answers => (self.answer_symbols(code), self.answer_frame(code)),
             Wanted::Acknowledgements => (1, self.airtime(HEADER + code)),
         };
         let room = 1.0 + self.loss().min(ROOM);
-        (frames as f64 / (1.0 - self.loss()) * each as f64 * room).ceil() as Nanos
+        let sent = f64::from(self.answer_burst(frames)) + f64::from(more);
+        // On average, if all that goes is not more.
+        let takes = if more > 0 { sent } else { frames as f64 / (1.0 - self.loss()) };
+        (takes * each as f64 * room).ceil() as Nanos
     }
 }
 
@@ -126,6 +157,8 @@ pub struct Schedule {
     pub slot_us: u32,
     /// Loss on the way back as the hub sees it, in 255ths.
     pub loss: u8,
+    /// Symbols of an answer beyond those that the loss asks for, 127 at most.
+    pub more: u8,
 }
 
 impl Schedule {
@@ -135,19 +168,20 @@ impl Schedule {
     /// As it goes before a message.
     pub fn encode(&self) -> [u8; Self::LENGTH] {
         let [a, b, c, d] = self.slot_us.to_be_bytes();
-        [u8::from(self.wanted == Wanted::Answers), a, b, c, d, self.loss]
+        let wanted = u8::from(self.wanted == Wanted::Answers) | (self.more.min(MOST_MORE) << 1);
+        [wanted, a, b, c, d, self.loss]
     }
 
     /// The schedule and the message after it.
     pub fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let ([wanted, a, b, c, d, loss], rest) = bytes.split_first_chunk()?;
-        let wanted = match wanted {
+        let more = wanted >> 1;
+        let wanted = match wanted & 1 {
             0 => Wanted::Acknowledgements,
-            1 => Wanted::Answers,
-            _ => return None,
+            _ => Wanted::Answers,
         };
         let slot_us = u32::from_be_bytes([*a, *b, *c, *d]);
-        Some((Self { wanted, slot_us, loss: *loss }, rest))
+        Some((Self { wanted, slot_us, loss: *loss, more }, rest))
     }
 }
 
@@ -173,6 +207,7 @@ mod tests {
             loss: 0.3,
             round_trip: 60_000_000,
             answer: 1_699,
+            spare: 0.0,
         }
     }
 
@@ -192,6 +227,27 @@ mod tests {
     }
 
     #[test]
+    fn more_goes_where_waiting_costs_more_than_sending() {
+        // One member, 2 symbols of 500 B at 1 Mbit/s, a tenth lost, a round trip of 120 ms.
+        let one = FecSettings {
+            datagram: 458,
+            rate_bit_s: 1e6,
+            loss: 0.1,
+            round_trip: 120_000_000,
+            answer: 700,
+            spare: 1.0,
+            ..physical()
+        };
+        assert_eq!((one.worth(2, 2, 1.0), one.more(1, 4)), (3, 1));
+        // Three hundred wait for each other, and a channel that is full has no room.
+        assert_eq!(one.more(300, 4), 0);
+        assert_eq!(FecSettings { spare: 0.05, ..one }.worth(2, 2, 1.0), 2);
+        assert_eq!(FecSettings { spare: 0.0, ..one }.worth(2, 2, 1.0), 2);
+        let slots = [0, 1].map(|more| one.slot(Wanted::Answers, more, 4));
+        assert!(slots[1] > slots[0] * 5 / 4, "{slots:?}");
+    }
+
+    #[test]
     fn each_has_a_slot_of_its_own_and_another_next_time() {
         for (members, message) in [(1, 0), (300, 0), (300, 7), (17, 1 << 40)] {
             let ranks: BTreeSet<u16> =
@@ -204,10 +260,13 @@ mod tests {
 
     #[test]
     fn schedules_read_back() {
-        let schedule = Schedule { wanted: Wanted::Answers, slot_us: 146_000, loss: 77 };
-        let bytes = [&schedule.encode()[..], b"rest"].concat();
-        assert_eq!(Schedule::decode(&bytes), Some((schedule, &b"rest"[..])));
-        assert_eq!(Schedule::decode(&[9; 6]), None);
+        for (wanted, more) in
+            [(Wanted::Answers, 0), (Wanted::Acknowledgements, 3), (Wanted::Answers, 127)]
+        {
+            let schedule = Schedule { wanted, slot_us: 146_000, loss: 77, more };
+            let bytes = [&schedule.encode()[..], b"rest"].concat();
+            assert_eq!(Schedule::decode(&bytes), Some((schedule, &b"rest"[..])));
+        }
         assert_eq!(Schedule::decode(&[0; 5]), None);
     }
 }

@@ -34,6 +34,8 @@ pub(super) struct Sending {
     pub bytes: u16,
     pub wanted: Wanted,
     pub slot: Nanos,
+    /// Symbols of answers beyond what loss asks for.
+    pub more_unasked: u8,
     pub next: u16,
     /// Symbols of this burst that are still to go.
     pub left: u16,
@@ -93,7 +95,8 @@ impl Sending {
         let used = match self.wanted {
             Wanted::Answers => {
                 let burst = settings.answer_burst(settings.answer_symbols(*code));
-                f64::from(burst) * settings.answer_frame(*code) as f64
+                (f64::from(burst) + f64::from(self.more_unasked))
+                    * settings.answer_frame(*code) as f64
             }
             Wanted::Acknowledgements => settings.airtime(HEADER + code) as f64,
         };

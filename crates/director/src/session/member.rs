@@ -210,6 +210,7 @@ impl Member {
             loss: f64::from(invitation.loss) / 255.0,
             round_trip: invitation.round_trip,
             answer: 0,
+            thrifty: false,
             seed: self.chance.bits(),
         }
     }

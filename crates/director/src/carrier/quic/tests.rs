@@ -23,6 +23,7 @@ fn place(root: Root, datagram: usize) -> Place {
         loss: 0.0,
         round_trip: 40 * MS,
         answer: 100,
+        thrifty: false,
         seed: 7,
     }
 }

@@ -177,6 +177,7 @@ impl Hub {
         let overhead = envelope::DATA_OVERHEAD + 6;
         // While none was seen, an answer is taken to be as long as a message.
         let answer = if self.answer > 0 { self.answer } else { self.payload };
+        let targets = &self.config.targets;
         let place = Place {
             root: self.root.clone(),
             epoch,
@@ -187,6 +188,7 @@ impl Hub {
             loss: here.loss,
             round_trip: here.rtt_ns,
             answer: answer + overhead,
+            thrifty: targets.data_budget.is_some() || targets.energy.is_some(),
             seed,
         };
         if let Some(carrier) = carrier::hub(model, &place) {
