@@ -52,6 +52,8 @@ pub struct Setup {
     pub every: Nanos,
     /// How many there are.
     pub messages: u64,
+    /// To how many each goes, the first ones.
+    pub fan_out: Vec<u32>,
     /// Bytes of each.
     pub payload: usize,
     /// What chance decides comes from this.
@@ -102,6 +104,7 @@ impl Setup {
             mtu: mtu as usize,
             every: interaction.every.as_ns(),
             messages: interaction.messages,
+            fan_out: (0..interaction.messages).map(|m| interaction.sinks_of(m) as u32).collect(),
             payload: interaction.payload_bytes as usize,
             seed: plan.weather(),
         }
@@ -142,6 +145,7 @@ impl Setup {
             mtu: here.mtu as usize,
             every: (1e9 / here.messages_s) as Nanos,
             messages,
+            fan_out: vec![count as u32; messages as usize],
             payload: here.payload as usize,
             seed,
         }

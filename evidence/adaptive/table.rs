@@ -79,6 +79,8 @@ impl Timetable {
         let Some(asked) = interaction(&plan) else { return Ok(None) };
         let changes = plan.network(&asked.network).map_or(&[][..], |network| &network.timetable);
         let mut borders: Vec<Nanos> = changes.iter().map(|change| change.at.as_ns()).collect();
+        borders.extend(asked.fan_out.iter().map(|change| change.at.as_ns()).filter(|at| *at > 0));
+        borders.sort_unstable();
         borders.dedup();
         let airtime = asked.payload_bytes as f64 * 8e3 / asked.multicast_rate.bit_s() as f64;
         let trip = asked.assume_round_trip.map_or(20.0, |trip| trip.as_ns() as f64 / 1e6);

@@ -56,6 +56,8 @@ pub struct Trial {
     ends: Vec<End>,
     every: Nanos,
     messages: u64,
+    /// To how many each goes.
+    fan_out: Vec<u32>,
     payload: usize,
     joined_at: Vec<Nanos>,
     wire: Wire,
@@ -70,7 +72,7 @@ pub struct Trial {
 impl Trial {
     /// A run, by a hub with this map.
     pub fn new(setup: Setup, map: Arc<PerformanceMap>) -> Self {
-        let Setup { segment, config, ends, mtu, every, messages, payload, seed } = setup;
+        let Setup { segment, config, ends, mtu, every, messages, fan_out, payload, seed } = setup;
         let (group, security, count) =
             (*config.group.ip(), config.security.clone(), ends.len() - 1);
         let hub = Hub::new(config, map, count, 1_000, seed).expect("a session");
@@ -83,6 +85,7 @@ impl Trial {
             ends,
             every,
             messages,
+            fan_out,
             payload,
             joined_at: vec![0; count],
             wire: Wire::new(mtu),
@@ -149,10 +152,12 @@ impl Trial {
 
     fn send(&mut self, now: Nanos) {
         let payload = vec![7; self.payload];
-        let took = vec![None; self.members.len()];
+        let to = self.fan_out[self.outcome.messages.len()];
+        let took = vec![None; to as usize];
         let told = Told { sent: now - SETTLED, took };
         // What no model carries is a message that nobody had.
-        if let Ok(number) = self.hub.send(&payload, now) {
+        let to: Vec<u32> = (0..to).collect();
+        if let Ok(number) = self.hub.send_to(&payload, &to, now) {
             self.sent.insert(number, self.outcome.messages.len());
         }
         self.outcome.messages.push(told);

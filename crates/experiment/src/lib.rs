@@ -11,6 +11,7 @@ mod board;
 mod exchange;
 mod expect;
 mod experiment;
+mod fan_out;
 mod fault;
 mod file;
 mod forecast;
@@ -47,6 +48,7 @@ pub use exchange::{
 };
 pub use expect::Expect;
 pub use experiment::Experiment;
+pub use fan_out::FanOut;
 pub use fault::{PlannedFault, PlannedFaultKind};
 pub use forecast::Forecast;
 pub use impairment_text::impairment as describe;

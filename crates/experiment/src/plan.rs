@@ -2,6 +2,7 @@
 
 use crate::board::Board;
 use crate::exchange::Exchange;
+use crate::fan_out::FanOut;
 use crate::fault::PlannedFault;
 use crate::load::{Device, Load, Probe};
 use crate::mac::Mac;
@@ -432,16 +433,11 @@ pub struct Interaction {
     /// The node of its MQTT broker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broker: Option<String>,
+    /// To how many sinks messages go from when on; to all unless said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fan_out: Vec<FanOut>,
     /// The network that it goes over.
     pub network: String,
-}
-
-impl Interaction {
-    /// How many answers come if nothing is lost.
-    pub fn replies(&self) -> u64 {
-        let each = if self.down.is_to_all() { self.sinks.len() as u64 } else { 1 };
-        self.messages.saturating_mul(each)
-    }
 }
 
 /// A program, unmodified, that runs from the start of the run.

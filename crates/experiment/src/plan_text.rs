@@ -165,7 +165,11 @@ fn write_interaction(f: &mut fmt::Formatter<'_>, plan: &Interaction) -> fmt::Res
     if plan.reply_payload != plan.payload {
         writeln!(f, "  answer: {}", plan.reply_payload.display())?;
     }
-    let whom = if plan.down.is_to_all() { "each to all" } else { "each to the next" };
+    let whom = match (plan.down.is_to_all(), plan.fan_out.is_empty()) {
+        (true, true) => "each to all",
+        (true, false) => "each to some",
+        (false, _) => "each to the next",
+    };
     let (messages, every, replies) = (plan.messages, time(plan.every), plan.replies());
     writeln!(f, "  {messages} messages, one in {every}, {whom}: {replies} answers")?;
     if plan.down == crate::InteractionPattern::PgmPublishSubscribe {

@@ -20,8 +20,8 @@ pub(crate) struct Schedule<'a> {
     pub messages: u64,
     /// The receivers' names, in order.
     pub sinks: &'a [String],
-    /// Whether each message goes to all of them, or to one after the other.
-    pub to_all: bool,
+    /// To how many each message goes, the first ones; none where it is one after the other.
+    pub fan_out: Option<Vec<usize>>,
     /// A message's length in bytes.
     pub bytes: u32,
 }
@@ -57,15 +57,16 @@ pub(crate) fn collect(
     let since = |time: u64| time as i64 - schedule.start_ns as i64;
     let place: HashMap<&str, usize> =
         schedule.sinks.iter().enumerate().map(|(i, name)| (name.as_str(), i)).collect();
+    let firsts = schedule.fan_out.as_ref().map(|all| {
+        let before = |sum: &mut usize, to: &usize| Some(std::mem::replace(sum, *sum + to));
+        all.iter().scan(0, before).collect::<Vec<usize>>()
+    });
     let at = |message: u64, sink: usize| -> Option<usize> {
-        let count = schedule.sinks.len();
-        let row = match schedule.to_all {
-            true => message as usize * count + sink,
-            false => message as usize,
-        };
-        let fits = message < schedule.messages
-            && (schedule.to_all || message as usize % count.max(1) == sink);
-        fits.then_some(row)
+        let place = usize::try_from(message).ok().filter(|_| message < schedule.messages)?;
+        match (&schedule.fan_out, &firsts) {
+            (Some(to), Some(firsts)) => (sink < *to.get(place)?).then_some(firsts[place] + sink),
+            _ => (place % schedule.sinks.len().max(1) == sink).then_some(place),
+        }
     };
     for line in read(source.0, source.1)? {
         let targets = match line.peer.as_str() {
@@ -118,12 +119,13 @@ fn planned(schedule: &Schedule<'_>, source: &str) -> Vec<Message> {
     if sinks.is_empty() {
         return Vec::new();
     }
-    match schedule.to_all {
-        true => messages
-            .flat_map(|m| sinks.iter().map(move |p| (m, p)))
+    match &schedule.fan_out {
+        Some(to) => messages
+            .zip(to)
+            .flat_map(|(m, to)| sinks.iter().take(*to).map(move |p| (m, p)))
             .map(|(m, p)| row(m, p))
             .collect(),
-        false => {
+        None => {
             let peer = |m: u64| &sinks[m as usize % sinks.len()];
             messages.map(|m| row(m, peer(m))).collect()
         }
@@ -162,7 +164,8 @@ mod tests {
     }
 
     fn schedule(sinks: &[String], to_all: bool) -> Schedule<'_> {
-        Schedule { name: "i", start_ns: 1000, every_ns: 100, messages: 3, sinks, to_all, bytes: 9 }
+        let fan_out = to_all.then(|| vec![sinks.len(); 3]);
+        Schedule { name: "i", start_ns: 1000, every_ns: 100, messages: 3, sinks, fan_out, bytes: 9 }
     }
 
     #[test]
@@ -182,6 +185,23 @@ mod tests {
         );
         assert_eq!((row.reply_sent_ns, row.duplicates), (Some(60), 1));
         assert_eq!(rows[2].sent_ns, None, "the cut line is no event");
+    }
+
+    #[test]
+    fn a_publication_to_some_is_a_row_for_each_of_them() {
+        let sinks = ["m-1".to_owned(), "m-2".to_owned()];
+        let (_dir, source, sink) = files(
+            "sent,0,*,1005,1000,9\nsent,1,*,1105,1100,9\nsent,2,*,1205,1200,9\n",
+            "received,0,u,1050,,9\nreceived,1,u,1150,,9\nreceived,2,u,1250,,9\n",
+        );
+        let some = Schedule { fan_out: Some(vec![1, 2, 1]), ..schedule(&sinks, true) };
+        let rows = collect(&some, ("u", &source), &[("m-2", sink)]).unwrap();
+        let of: Vec<_> = rows.iter().map(|row| (row.message, &*row.peer)).collect();
+        assert_eq!(of, [(0, "m-1"), (1, "m-1"), (1, "m-2"), (2, "m-1")]);
+        let sent: Vec<_> = rows.iter().map(|row| row.sent_ns).collect();
+        assert_eq!(sent, [Some(5), Some(105), Some(105), Some(205)]);
+        let received: Vec<_> = rows.iter().map(|row| row.received_ns).collect();
+        assert_eq!(received, [None, None, Some(150), None], "nobody else was meant");
     }
 
     #[test]

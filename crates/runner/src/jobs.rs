@@ -154,6 +154,9 @@ struct Spec<'a> {
     events: &'a Path,
     every_ns: u64,
     messages: u64,
+    /// From which message on they go to how many.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    fan_out: Vec<(u64, u64)>,
 }
 
 #[derive(Serialize, Clone)]
@@ -323,6 +326,7 @@ fn write_spec(
         events: &files.events,
         every_ns: interaction.every.as_ns(),
         messages: interaction.messages,
+        fan_out: interaction.fan_outs().collect(),
     };
     let text = serde_json::to_vec(&spec).unwrap_or_default();
     fs::write(&files.spec, text).map_err(Error::write(&files.spec))

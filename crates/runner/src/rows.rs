@@ -60,7 +60,11 @@ fn answered(
         every_ns: interaction.every.as_ns(),
         messages: interaction.messages,
         sinks: &interaction.sinks,
-        to_all: interaction.down.is_to_all(),
+        fan_out: interaction.down.is_to_all().then(|| {
+            (0..interaction.messages)
+                .map(|message| interaction.sinks_of(message) as usize)
+                .collect()
+        }),
         bytes: interaction.payload_bytes as u32,
     };
     let of = |role: Role| {

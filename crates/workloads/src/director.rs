@@ -143,6 +143,10 @@ pub struct DirectorSource {
     peers: Vec<SocketAddr>,
     numbers: HashMap<Ipv4Addr, u32>,
     group: SocketAddr,
+    /// To how many each message goes that is yet to be sent.
+    fan_out: VecDeque<(u64, u64)>,
+    to: Vec<u32>,
+    sent: u64,
     answers: VecDeque<(usize, Vec<u8>)>,
     buffer: Vec<u8>,
     warning: Warning,
@@ -165,6 +169,9 @@ impl DirectorSource {
             peers: peers.clone().map(|peer| (peer.address, spec.port_down).into()).collect(),
             numbers: peers.zip(0..).map(|(peer, number)| (peer.address, number)).collect(),
             group,
+            fan_out: spec.fan_out.iter().copied().collect(),
+            to: (0..spec.peers.len() as u32).collect(),
+            sent: 0,
             answers: VecDeque::new(),
             buffer: vec![0; 1 << 16],
             warning: Warning::default(),
@@ -212,7 +219,11 @@ impl SourceLink for DirectorSource {
     }
 
     fn send(&mut self, _: Option<usize>, message: &[u8]) -> Result<(), Error> {
-        let sent = self.hub.send(message, monotonic_now());
+        while let Some((_, to)) = self.fan_out.pop_front_if(|(from, _)| *from <= self.sent) {
+            self.to = (0..to as u32).collect();
+        }
+        self.sent += 1;
+        let sent = self.hub.send_to(message, &self.to, monotonic_now());
         sent.map(drop).map_err(|error| Error::protocol("director", error.to_string()))
     }
 

@@ -81,7 +81,7 @@ impl<'a> Source<'a> {
             }
             _ => Box::new(DirectorSource::new(spec)?),
         };
-        let answers = if spec.down.to_all() { spec.peers.len() as u64 } else { 1 };
+        let sinks = |message| if spec.down.to_all() { spec.sinks_of(message) as u64 } else { 1 };
         Ok(Self {
             spec,
             link,
@@ -91,7 +91,7 @@ impl<'a> Source<'a> {
             schedule: Schedule::new(spec.every_ns, spec.messages),
             seen: spec.peers.iter().map(|_| Seen::default()).collect(),
             replies: 0,
-            expected: spec.messages.saturating_mul(answers),
+            expected: (0..spec.messages).map(sinks).sum(),
             message: Vec::new(),
             ready: false,
             done: false,

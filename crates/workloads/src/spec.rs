@@ -185,6 +185,17 @@ pub struct Spec {
     pub every_ns: Nanos,
     /// How many messages.
     pub messages: u64,
+    /// From which message on they go to how many of the sinks, the first ones; to all before.
+    #[serde(default)]
+    pub fan_out: Vec<(u64, u64)>,
+}
+
+impl Spec {
+    /// To how many sinks a message of a pattern goes that goes to all.
+    pub fn sinks_of(&self, message: u64) -> usize {
+        let known = self.fan_out.iter().take_while(|(from, _)| *from <= message).last();
+        known.map_or(self.peers.len(), |(_, to)| *to as usize)
+    }
 }
 
 /// Reads a program's spec from its file, and has it checked.

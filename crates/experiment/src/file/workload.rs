@@ -151,8 +151,31 @@ pub(crate) struct Interaction {
     pub duration: Option<At<Span>>,
     /// How long to wait after that; overrides the model's and the experiment's.
     pub drain: Option<At<Span>>,
+    /// To how many of the sinks messages go from when on: the director's alone.
+    pub fan_out: Option<At<Vec<FanOut>>>,
     /// Over which network, if source and sinks share more than one.
     pub network: Option<At<String>>,
+}
+
+/// From a time on messages go to so many sinks, the first ones.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct FanOut {
+    /// When, from the first message.
+    #[schemars(required)]
+    pub at: Option<At<Span>>,
+    /// To how many.
+    #[schemars(required)]
+    pub to: Option<At<u64>>,
+}
+
+impl Read for FanOut {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        let mut fields = Fields::of(node, "a change of the fan-out", sink)?;
+        let change = Self { at: fields.required("at"), to: fields.required("to") };
+        fields.finish();
+        Some(change)
+    }
 }
 
 impl Read for Interaction {
@@ -171,6 +194,7 @@ impl Read for Interaction {
             count: fields.optional("count"),
             duration: fields.optional("duration"),
             drain: fields.optional("drain"),
+            fan_out: fields.optional("fan_out"),
             network: fields.optional("network"),
         };
         fields.finish();

@@ -1,5 +1,6 @@
 //! Workloads: who talks to whom, how often, with what.
 
+use crate::fan_out::FanOut;
 use crate::file::{Command, File, Interaction, Model, Workload};
 use crate::nearest::advice;
 use crate::pattern::{InteractionPattern, OutsideModel};
@@ -211,6 +212,38 @@ fn check_model(model: &Model, sink: &mut Sink) {
     }
 }
 
+/// To how many of so many sinks messages go, from when on.
+fn fan_out(
+    typed: &Interaction,
+    down: InteractionPattern,
+    sinks: u64,
+    sink: &mut Sink,
+) -> Option<Vec<FanOut>> {
+    let Some(said) = &typed.fan_out else { return Some(Vec::new()) };
+    if !down.is_director() {
+        let text = format!("`fan_out` does not go with `{down}`, which cannot choose among sinks");
+        let label = "take `director`, or leave it out";
+        sink.add(Problem::new(text).at(said.place).label(label));
+        return None;
+    }
+    let mut changes: Vec<FanOut> = Vec::new();
+    for change in &said.value {
+        let (at, to) = (change.at.as_ref()?, change.to.as_ref()?);
+        if !(1..=sinks).contains(&to.value) {
+            let text = format!("messages cannot go to {} of {sinks} sinks", to.value);
+            sink.add(Problem::new(text).at(to.place).label(format!("1 to {sinks}")));
+            return None;
+        }
+        if changes.last().is_some_and(|before| before.at >= at.value) {
+            let text = "changes of the fan-out are not in order";
+            sink.add(Problem::new(text).at(at.place).label("later than the one before"));
+            return None;
+        }
+        changes.push(FanOut { at: at.value, to: to.value });
+    }
+    Some(changes)
+}
+
 impl Context<'_, '_> {
     /// The interaction, and how long it sends.
     fn interaction(
@@ -250,6 +283,7 @@ impl Context<'_, '_> {
         let multicast_rate = self.multicast_rate(typed, model, &network, sink)?;
         let outside = outside(model);
         let broker = self.broker(model, (&source, &sinks, &network), &outside, sink)?;
+        let fan_out = fan_out(typed, down, sinks.len() as u64, sink)?;
         let interaction = plan::Interaction {
             name,
             source,
@@ -268,6 +302,7 @@ impl Context<'_, '_> {
             assume_round_trip: model.assume_round_trip.as_ref().map(|at| at.value),
             outside,
             broker,
+            fan_out,
             network,
         };
         if interaction.replies() > MOST_ROWS {
