@@ -270,3 +270,33 @@ fn nothing_lost_costs_the_message_and_its_answers() {
     // 14 symbols down, since the schedule is with them, and 14 up each.
     assert_eq!(had.kinds, BTreeMap::from([(0x14, 14), (0x15, 50 * 14), (0x18, 3)]));
 }
+
+#[test]
+fn a_message_to_one_of_many_is_for_it_alone_and_answered_at_once() {
+    let settings = FecSettings { round_trip: 20_000_000, ..FecSettings::default() };
+    let root = Root::new(b"a key that both ends have", 1).unwrap();
+    let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));
+    let all = (0..300).map(|n| keys(Party::Member(n))).collect();
+    let mut hub = FecHub::new(settings, keys(Party::Hub), all);
+    let own = (keys(Party::Member(7)), keys(Party::Hub));
+    let mut member = FecMember::new(settings, (7, 300), own, 1);
+    hub.send(1, &[5; 3_000], Wanted::Answers, &[7], None).unwrap();
+    let (mut now, mut answered) = (0, 0);
+    while answered == 0 {
+        assert!(now < 20_000_000, "before anybody is asked");
+        while let (Some((to, frame)), _) = hub.poll(now) {
+            assert_eq!(to, Some(7));
+            if let Some((id, had)) = member.receive(&frame, now) {
+                member.answer(id, &had, now).unwrap();
+            }
+        }
+        while let (Some(frame), _) = member.poll(now) {
+            hub.receive(&frame, now);
+        }
+        for event in hub.take_events() {
+            assert!(!matches!(event, HubEvent::Unreached { .. }), "{event:?}");
+            answered += usize::from(matches!(event, HubEvent::Answered { member: 7, .. }));
+        }
+        now += 100_000;
+    }
+}

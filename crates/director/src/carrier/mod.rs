@@ -189,9 +189,10 @@ pub fn available() -> Vec<ModelId> {
     ]
 }
 
-/// Whether a datagram is one that the members of a group get by multicast.
-pub(crate) fn is_multicast(datagram: &[u8]) -> bool {
-    matches!(datagram.first(), Some(0x14 | 0x16 | 0x18))
+/// Whether a datagram is one by which members of a group are asked, each alone only if multicast
+/// does not seem to reach it.
+pub(crate) fn asks(datagram: &[u8]) -> bool {
+    datagram.first() == Some(&crate::fec::WANT)
 }
 
 /// Whether a datagram is of a model, by its first byte.

@@ -10,7 +10,7 @@ pub const HEADER: usize = 9;
 
 const DOWN: u8 = 0x14;
 const UP: u8 = 0x15;
-const WANT: u8 = 0x16;
+pub(crate) const WANT: u8 = 0x16;
 const LACK: u8 = 0x17;
 const HAD: u8 = 0x18;
 

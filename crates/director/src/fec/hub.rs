@@ -50,6 +50,8 @@ pub enum HubEvent {
 const DEAF: u32 = 2;
 /// So many in a row who have messages only since they went to them alone are no chance.
 const UNREACHED: u32 = 3;
+/// The slot of who is alone, in ns: none.
+const AT_ONCE: Nanos = 1_000;
 /// Copies of who is done.
 const LAST_COPIES: usize = 3;
 /// Messages that are over of which it is still said whose answers are there.
@@ -134,7 +136,7 @@ impl FecHub {
             // asked at once.
             for (member, fresh) in awaited {
                 sending.awaited.entry(member).or_insert_with(|| {
-                    sending.to += 1;
+                    sending.only = None;
                     fresh
                 });
             }
@@ -145,7 +147,13 @@ impl FecHub {
         let slotted = 2 * awaited.len() >= self.members.len();
         let count = u16::try_from(awaited.len()).unwrap_or(u16::MAX);
         let more = if wanted == Wanted::Answers { self.settings.more(count, code) } else { 0 };
-        let slot = if slotted { self.settings.slot(wanted, more, code) } else { 0 };
+        // Who is asked alone has nobody to wait for; some of many are asked in turn.
+        let only = awaited.keys().next().copied().filter(|_| count == 1);
+        let slot = match only {
+            _ if slotted => self.settings.slot(wanted, more, code),
+            Some(_) => AT_ONCE,
+            None => 0,
+        };
         let schedule = Schedule {
             wanted,
             slot_us: u32::try_from(slot / 1_000).unwrap_or(u32::MAX),
@@ -171,7 +179,7 @@ impl FecHub {
             next: 0,
             left,
             more: 0,
-            to: awaited.len(),
+            only,
             burst: left,
             over_at: 0,
             repaired: false,
@@ -228,7 +236,7 @@ impl FecHub {
         }
         awaited.vain = 0;
         awaited.heard = true;
-        if !awaited.served {
+        if !awaited.served && sending.only.is_none() {
             // It has the message by multicast, whatever was thought.
             self.deaf.remove(&member);
         }
@@ -262,6 +270,9 @@ impl FecHub {
             *proved |= alone;
         }
         let Some(sending) = self.sending.get_mut(&message) else { return };
+        if sending.only.is_some() {
+            return;
+        }
         sending.reached |= !alone;
         self.unreached = if alone { self.unreached + 1 } else { 0 };
         if !sending.reached && self.unreached >= UNREACHED {
@@ -291,7 +302,7 @@ impl FecHub {
         if sending.wanted == Wanted::Acknowledgements
             && let Some(awaited) = sending.awaited.remove(&member)
         {
-            if !awaited.served {
+            if !awaited.served && sending.only.is_none() {
                 self.deaf.remove(&member);
             }
             self.has(message, member, awaited.served);
@@ -313,6 +324,7 @@ impl FecHub {
         }
         awaited.lacked += 1;
         let alone = match self.deaf.get(&member) {
+            _ if sending.only.is_some() => false,
             Some(proved) => *proved || nobody || awaited.lacked > 1,
             None => false,
         };
@@ -352,9 +364,12 @@ impl FecHub {
     fn symbol(&mut self, now: Nanos) -> Option<(Option<u16>, Frame)> {
         let shape = self.shape();
         let mut sending = self.sending.iter_mut();
-        let to_all = sending.find_map(|(id, sending)| sending.symbol(*id, &shape, now));
+        let to_all = sending.find_map(|(id, sending)| {
+            let only = sending.only;
+            sending.symbol(*id, &shape, now).map(|frame| (only, frame))
+        });
         if let Some(frame) = to_all {
-            return Some((None, frame));
+            return Some(frame);
         }
         let mut sending = self.sending.iter_mut();
         let (member, frame) = sending.find_map(|(id, sending)| sending.alone(*id))?;
@@ -380,13 +395,17 @@ impl FecHub {
             let silent = |member: &&u16| {
                 sending.awaited.get(*member).is_some_and(|a| a.vain > vain && !a.heard)
             };
-            for member in asked.iter().filter(silent).take(room) {
-                self.deaf.entry(*member).or_default();
+            if sending.only.is_none() {
+                for member in asked.iter().filter(silent).take(room) {
+                    self.deaf.entry(*member).or_default();
+                }
             }
             let want = Frame::Want { message: *message as u16, turn: sending.turn, wants };
             let deaf = asked.into_iter().filter(|member| self.deaf.contains_key(member));
-            self.control.extend(deaf.map(|member| (Some(member), want.clone())));
-            self.control.extend(std::iter::repeat_n((None, want), COPIES));
+            if sending.only.is_none() {
+                self.control.extend(deaf.map(|member| (Some(member), want.clone())));
+            }
+            self.control.extend(std::iter::repeat_n((sending.only, want), COPIES));
         }
     }
 
@@ -407,7 +426,7 @@ impl FecHub {
             }
             let frames = had(message, &members, self.had_room());
             let copies = (0..LAST_COPIES).flat_map(|_| frames.iter().cloned());
-            self.control.extend(copies.map(|frame| (None, frame)));
+            self.control.extend(copies.map(|frame| (sending.only, frame)));
             let lacking = sending.awaited.keys().map(|member| MemberId::from(*member)).collect();
             self.events.push(HubEvent::Over { message, lacking });
             self.over.push_back((message, members));

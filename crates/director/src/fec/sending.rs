@@ -46,8 +46,9 @@ pub(super) struct Sending {
     pub over_at: Nanos,
     /// Whether more went than the first burst.
     pub repaired: bool,
-    /// To how many it goes, and who is awaited.
-    pub to: usize,
+    /// The one to whom it goes, if it is one.
+    pub only: Option<u16>,
+    /// Who is awaited.
     pub awaited: BTreeMap<u16, Awaited>,
     /// Whether somebody has the message by multicast.
     pub reached: bool,
@@ -87,20 +88,22 @@ impl Sending {
 
     /// The share of the channel that slots leave at `now`.
     fn spare(&self, now: Nanos, shape: &Shape) -> f64 {
-        let Shape { settings, members, code } = shape;
-        let slots = self.slot * Nanos::from(*members);
+        let slots = self.slot * Nanos::from(shape.members);
         if self.slots_at.is_none_or(|at| now > at + slots) || self.slot == 0 {
             return 1.0;
         }
-        let used = match self.wanted {
+        (1.0 - self.answer_takes(shape) as f64 / self.slot as f64).clamp(0.05, 1.0)
+    }
+
+    /// How long what somebody sends unasked is on the air.
+    fn answer_takes(&self, Shape { settings, code, .. }: &Shape) -> Nanos {
+        match self.wanted {
             Wanted::Answers => {
                 let burst = settings.answer_burst(settings.answer_symbols(*code));
-                (f64::from(burst) + f64::from(self.more_unasked))
-                    * settings.answer_frame(*code) as f64
+                Nanos::from(burst + u16::from(self.more_unasked)) * settings.answer_frame(*code)
             }
-            Wanted::Acknowledgements => settings.airtime(HEADER + code) as f64,
-        };
-        (1.0 - used / self.slot as f64).clamp(0.05, 1.0)
+            Wanted::Acknowledgements => settings.airtime(HEADER + code),
+        }
     }
 
     /// The next symbol, of a burst or for one member alone, after which `left` follow.
@@ -140,9 +143,10 @@ impl Sending {
         let over = self.over_at;
         self.slots_at = Some(over);
         self.ask_at = over + grace;
+        let own = self.slot.max(if self.only.is_some() { self.answer_takes(shape) } else { 0 });
         for (member, awaited) in &mut self.awaited {
-            let place = Nanos::from(rank(*member, shape.members, message)) + 1;
-            awaited.due = over + place * self.slot + grace;
+            let place = Nanos::from(rank(*member, shape.members, message));
+            awaited.due = over + place * self.slot + own + grace;
         }
     }
 

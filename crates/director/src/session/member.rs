@@ -162,8 +162,7 @@ impl Member {
     /// Whether a datagram that came to this member alone should have come by multicast, which
     /// does not reach it: it may help to join the group again.
     pub fn misses_multicast(&self, datagram: &[u8]) -> bool {
-        self.joined.as_ref().is_some_and(|joined| joined.members > 1)
-            && carrier::is_multicast(datagram)
+        self.joined.as_ref().is_some_and(|joined| joined.members > 1) && carrier::asks(datagram)
     }
 
     fn invited(&mut self, invitation: &Invitation, now: Nanos) {
