@@ -19,7 +19,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         loss: 0.3,
         rtt_ns: 60_000_000,
         rate_bit_s: 250e3,
-        mtu: 113.0,
         payload: price.len() as f64,
         ..Conditions::default()
     };

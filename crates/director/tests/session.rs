@@ -28,6 +28,8 @@ enum What {
     Stop,
     /// Messages go to so many members from now on, the first.
     Reach(u32),
+    /// Packets are known to have so many bytes at most from now on.
+    Packets(u32),
 }
 
 struct Bed {
@@ -48,6 +50,8 @@ struct Bed {
     /// When the hub and the members look next: one moment each.
     wakes: BTreeMap<Option<u32>, Nanos>,
     bytes: u64,
+    /// The longest datagram.
+    longest: usize,
     /// What each member's application got, in order.
     had: Vec<Vec<Vec<u8>>>,
     answers: BTreeMap<(u64, u32), Vec<u8>>,
@@ -94,6 +98,7 @@ impl Bed {
             free_at: 0,
             wakes: BTreeMap::new(),
             bytes: 0,
+            longest: 0,
             answers: BTreeMap::new(),
             acknowledged: BTreeMap::new(),
             over: BTreeMap::new(),
@@ -128,6 +133,7 @@ impl Bed {
         let airtime = (datagram.len() + 42) as f64 * 8e9 / self.rate_bit_s;
         self.free_at = self.free_at.max(now) + airtime as Nanos;
         self.bytes += datagram.len() as u64 + 42;
+        self.longest = self.longest.max(datagram.len());
         let receivers: Vec<Option<u32>> = match to {
             To::Hub => vec![None],
             To::Member(member) => vec![Some(member)],
@@ -147,10 +153,11 @@ impl Bed {
     /// Until nothing is open, or `until`.
     fn run(&mut self, until: Nanos, mut payload: impl FnMut(u64) -> Vec<u8>) -> Nanos {
         let mut sent = 0;
-        while let Some(Reverse((now, _, what))) = self.queue.pop() {
-            if now > until {
-                return now;
+        while let Some(next) = self.queue.peek() {
+            if next.0.0 > until {
+                return next.0.0;
             }
+            let Some(Reverse((now, _, what))) = self.queue.pop() else { break };
             let who = match what {
                 What::Wake(who) => {
                     if self.wakes.get(&who) != Some(&now) {
@@ -171,6 +178,10 @@ impl Bed {
                 }
                 What::Reach(members) => {
                     self.to = members;
+                    None
+                }
+                What::Packets(bytes) => {
+                    self.hub.packets(Some(bytes), now);
                     None
                 }
                 What::Send => {
@@ -372,6 +383,30 @@ fn the_choice_knows_the_fan_out() {
     assert_eq!((all, one, again), (60.0, 1.0, 60.0));
     assert!(3.0 * alone < first.min(last), "{seen:?}");
     assert_eq!(bed.answers.len(), 12 * (60 + 1 + 60));
+}
+
+/// The system may learn of a narrower way while messages are under way, and of a wider one.
+#[test]
+fn packets_follow_what_the_way_takes() {
+    for model in [ModelId::UdpArq, ModelId::MulticastFec] {
+        let here = Conditions { rate_bit_s: 2e6, rtt_ns: 60_000_000, ..Conditions::default() };
+        let mut bed = Bed::new(&config(Pattern::PublishCollect, here, &[model]), 4, 0.05, 3);
+        (0..15).for_each(|n| bed.at((3 + 2 * n) * SECOND, What::Send));
+        let mut longest = Vec::new();
+        for (at, bytes) in [(0, 9_000), (10, 300), (20, 1_200)] {
+            bed.at(at * SECOND, What::Packets(bytes));
+            // What is under way keeps its shape.
+            bed.run((at + 4) * SECOND, |_| vec![3; 3_000]);
+            bed.longest = 0;
+            bed.run((at + 10) * SECOND - 1, |_| vec![3; 3_000]);
+            longest.push(bed.longest);
+        }
+        bed.run(60 * SECOND, |_| vec![3; 3_000]);
+        let [first, narrow, wider] = longest[..] else { panic!() };
+        assert!((1_000..=1_472).contains(&first), "{model}: no more than was said: {first}");
+        assert!((200..=272).contains(&narrow) && (700..=1_172).contains(&wider), "{longest:?}");
+        assert_eq!(bed.answers.len(), 60, "{model}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A hub's session on sockets.
 
 use super::outside::{Ends, Stacks, Way, Woken};
+use super::path::Paths;
 use super::{AT_ONCE, Clock, Error, LONGEST, random, session_number, socket};
 use crate::carrier::To;
 use crate::map::PerformanceMap;
@@ -14,6 +15,9 @@ use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep_until, timeout};
+
+/// The system is asked of one member's way so often at most.
+const LOOK_EVERY: Nanos = 1_000_000_000;
 
 /// What came of a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,12 +44,16 @@ pub struct Session {
 impl Session {
     /// Begins a session at `local` with members at these addresses.
     pub(super) fn open(
-        config: Config,
+        mut config: Config,
         map: Arc<PerformanceMap>,
         local: SocketAddrV4,
         members: &[SocketAddrV4],
         ways: &[Arc<dyn Way>],
     ) -> Result<Self, Error> {
+        let paths = Paths::new(local, members);
+        if let Some(mtu) = paths.mtu() {
+            config.assumed.mtu = config.assumed.mtu.min(mtu.into());
+        }
         let ends = Ends {
             local,
             hub: local,
@@ -69,6 +77,8 @@ impl Session {
             addresses,
             numbers,
             clock: Clock::start(),
+            paths,
+            look_at: LOOK_EVERY,
             waiting: HashMap::new(),
             ready: Vec::new(),
         };
@@ -145,6 +155,8 @@ struct Driver {
     addresses: Vec<SocketAddr>,
     numbers: HashMap<SocketAddr, MemberId>,
     clock: Clock,
+    paths: Paths,
+    look_at: Nanos,
     waiting: HashMap<MessageId, Waiting>,
     ready: Vec<oneshot::Sender<()>>,
 }
@@ -188,6 +200,11 @@ impl Driver {
         let now = self.clock.now();
         match order {
             Order::Send(bytes, to, tell) => {
+                if now >= self.look_at {
+                    self.look_at = now + LOOK_EVERY;
+                    self.paths.look();
+                    self.hub.packets(self.paths.mtu(), now);
+                }
                 let sent = match to {
                     Some(to) => self.hub.send_to(&bytes, &to, now),
                     None => self.hub.send(&bytes, now),

@@ -4,6 +4,7 @@
 mod hub;
 mod member;
 pub mod outside;
+mod path;
 mod preconnection;
 mod socket;
 

@@ -37,6 +37,8 @@ struct Stage {
     /// What the channel was taken to carry when it was opened, in bit/s, and a round trip.
     rate_bit_s: f64,
     rtt_ns: Nanos,
+    /// Bytes of its datagrams at most.
+    datagram: usize,
     /// When it goes, once nothing is under way on it: members may not know that yet, and ask.
     until: Option<Nanos>,
 }
@@ -59,6 +61,8 @@ pub struct Hub {
     estimator: Estimator,
     /// What the channel is taken to carry, in bit/s.
     rate_bit_s: f64,
+    /// Bytes of packets at most, as they were said to be.
+    said_mtu: f64,
     reach: Reach,
     last: Option<Decision>,
     /// The models that members have said to have.
@@ -131,6 +135,7 @@ impl Hub {
             map,
             estimator,
             rate_bit_s: config.assumed.rate_bit_s,
+            said_mtu: config.assumed.mtu,
             reach: Reach::default(),
             last: None,
             have: BTreeMap::new(),
@@ -193,9 +198,17 @@ impl Hub {
         };
         if let Some(carrier) = carrier::hub(model, &place) {
             let Conditions { rate_bit_s, rtt_ns, .. } = here;
-            let stage = Stage { model, carrier, rate_bit_s, rtt_ns, until: None };
+            let datagram = self.config.datagram();
+            let stage = Stage { model, carrier, rate_bit_s, rtt_ns, datagram, until: None };
             self.stages.insert(epoch, stage);
         }
+    }
+
+    /// The longest packets that get through, in bytes, where that is known; those that were
+    /// assumed are never exceeded. Members are told when it changes.
+    pub fn packets(&mut self, mtu: Option<u32>, now: Nanos) {
+        self.config.assumed.mtu = mtu.map_or(self.said_mtu, |mtu| self.said_mtu.min(mtu.into()));
+        self.renew(now);
     }
 
     /// Whether all members have said that they are there.

@@ -131,7 +131,9 @@ impl Hub {
         let rate = self.rate_bit_s / stage.rate_bit_s;
         let trip = self.conditions().rtt_ns as f64 / stage.rtt_ns.max(1) as f64;
         let known = self.estimator.round_trips() >= ENOUGH_TRIPS;
-        let moved = !(0.6..1.7).contains(&rate) || (known && !(0.5..2.0).contains(&trip));
+        let packets = stage.datagram != self.config.datagram();
+        let moved =
+            packets || !(0.6..1.7).contains(&rate) || (known && !(0.5..2.0).contains(&trip));
         if moved && self.switch.phase() == Phase::Stable {
             let actions = self.switch.renew(now);
             let _ = self.perform(actions, now);
