@@ -13,6 +13,7 @@ use crate::channel::{Channel, Line, Said};
 use crate::direction::Direction;
 use crate::directory::{Directory, addresses};
 use crate::fates::Decided;
+use crate::sky::place;
 use crate::spec::{Delivery, Drop, Endpoint, SegmentSpec};
 use crate::step::{Cause, Step};
 use crate::{Frame, Impairment, Instant, Interval, Segments, States, Totals};
@@ -235,8 +236,7 @@ impl Segment {
         match self.impaired {
             true => self.enter(endpoint, Way::Up, frame, now, now),
             false => {
-                let what = What::Land(frame, now, endpoint as u32, Way::Up);
-                self.calendar.add(now, what);
+                self.calendar.fly(now, (frame, now), place(endpoint as u32, Way::Up, false));
             }
         }
     }
