@@ -14,7 +14,8 @@ use crate::{Frame, Impairment, Instant, States, Way};
 use std::sync::Arc;
 use units::Draw;
 
-/// The state of one direction of a link.
+/// The state of one direction of a link. It is looked at for each frame, and among hundreds
+/// of links it has left the caches since the last: what few links have is in boxes.
 #[derive(Debug, Clone)]
 pub struct Direction {
     asked: Arc<Impairment>,
@@ -29,17 +30,17 @@ pub struct Direction {
     busy_until: Instant,
     sending: usize,
     turn_asked: bool,
-    pub(crate) slots: Option<Slots>,
+    pub(crate) slots: Option<Box<Slots>>,
     pub(crate) record: Record,
     last_release: Instant,
     /// When impairments began: outages and traces count from there.
     epoch: Instant,
     /// A ramp between what is asked now and then.
-    pub(crate) ramp: Option<crate::change::Ramp>,
+    pub(crate) ramp: Option<Box<crate::change::Ramp>>,
     dropped: Vec<Carried>,
     ahead: Ahead,
     /// What an earlier run decided, to be decided again.
-    replay: Option<Replay>,
+    replay: Option<Box<Replay>>,
 }
 
 /// The radio of a link's node, which both its directions share, and the way that
@@ -48,7 +49,8 @@ pub(crate) type Radio<'a> = Option<(&'a mut States, Way)>;
 
 impl Direction {
     /// A direction that does what `asked` says, by the draws of `draw`.
-    pub fn new(asked: Impairment, draw: Draw) -> Self {
+    pub fn new(asked: impl Into<Arc<Impairment>>, draw: Draw) -> Self {
+        let asked = asked.into();
         Self {
             fates: Fates::new(&asked, draw),
             gates: gates(&asked, draw),
@@ -58,7 +60,7 @@ impl Direction {
             busy_until: 0,
             sending: 0,
             turn_asked: false,
-            slots: asked.slot.map(|slot| Slots::new(slot, draw)),
+            slots: asked.slot.map(|slot| Box::new(Slots::new(slot, draw))),
             record: Record::default(),
             last_release: 0,
             epoch: 0,
@@ -66,7 +68,7 @@ impl Direction {
             dropped: Vec::new(),
             ahead: Ahead::default(),
             replay: None,
-            asked: Arc::new(asked),
+            asked,
             draw,
         }
     }
@@ -83,7 +85,7 @@ impl Direction {
 
     /// Decides as an earlier run did, as far as its record goes.
     pub(crate) fn replay(&mut self, replay: Replay) {
-        self.replay = Some(replay);
+        self.replay = Some(Box::new(replay));
     }
 
     /// Impairments begin.
@@ -103,7 +105,7 @@ impl Direction {
             self.queue.change(asked.queue, asked.codel, asked.red);
         }
         if self.asked.slot != asked.slot {
-            self.slots = asked.slot.map(|slot| Slots::new(slot, self.draw));
+            self.slots = asked.slot.map(|slot| Box::new(Slots::new(slot, self.draw)));
         }
         if self.asked.outages != asked.outages {
             self.gates = gates(&asked, self.draw);

@@ -79,7 +79,7 @@ impl Lots {
 pub(crate) struct Fates {
     draw: Draw,
     loss: Loss,
-    trains: Option<Trains>,
+    trains: Option<Box<Trains>>,
     lots: Lots,
     jitter: Correlated,
     corrupt: Correlated,
@@ -229,11 +229,11 @@ fn loss(asked: &Impairment) -> Loss {
     }
 }
 
-fn trains(unit: LossUnit) -> Option<Trains> {
+fn trains(unit: LossUnit) -> Option<Box<Trains>> {
     match unit {
         LossUnit::Frame => None,
-        LossUnit::Datagram => Some(Trains::of_datagrams()),
-        LossUnit::Train => Some(Trains::default()),
+        LossUnit::Datagram => Some(Box::new(Trains::of_datagrams())),
+        LossUnit::Train => Some(Box::default()),
     }
 }
 
