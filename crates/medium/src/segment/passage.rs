@@ -55,8 +55,14 @@ impl Segment {
         arrived: Instant,
         now: Instant,
     ) {
-        let mut steps = std::mem::take(&mut self.steps);
         let channel = self.has_channel(way);
+        if !channel
+            && self.radios[link].is_none()
+            && let Some(at) = self.links[link][way as usize].pass(&frame, now)
+        {
+            return self.release((frame, arrived), (link, way), at, now);
+        }
+        let mut steps = std::mem::take(&mut self.steps);
         let radio = self.radios[link].as_mut().map(|radio| (radio, way));
         let direction = &mut self.links[link][way as usize];
         direction.admit(frame, arrived, now, (channel, radio), &mut steps);
