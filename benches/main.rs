@@ -2,11 +2,12 @@
 //! bring-up and tear-down of nodes, forwarded frames, release error, requests, the director's
 //! decisions.
 //!
-//! `cargo bench -p bench [-- nodes|accounting|frames|multicast|many|release|bulk|requests|decisions] [ring|tap|packet]`
+//! `cargo bench -p bench [-- nodes|accounting|core|frames|multicast|many|release|bulk|requests|decisions] [ring|tap|packet]`
 
 mod accounting;
 mod bare;
 mod bulk;
+mod core;
 mod decisions;
 mod frames;
 mod load;
@@ -40,6 +41,9 @@ fn main() -> ExitCode {
     }
     if wanted("accounting") {
         benches.push(accounting::bench);
+    }
+    if wanted("core") {
+        benches.push(core::bench);
     }
     if wanted("frames") {
         benches.push(frames::bench);

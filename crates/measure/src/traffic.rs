@@ -162,7 +162,7 @@ impl Classifier {
             IpNumber::UDP => {
                 let Ok(udp) = UdpHeaderSlice::from_slice(rest) else { return split(0, false) };
                 let ports = [udp.source_port(), udp.destination_port()];
-                match ports.iter().any(|port| self.pgm_ports.contains(port)) {
+                match self.pgm_ports.iter().any(|port| ports.contains(port)) {
                     true => {
                         let (header, again) = pgm(&rest[rest.len().min(8)..]);
                         split(8 + header, again)

@@ -1,7 +1,7 @@
 //! What happens when, in order.
 
 use crate::change::{Change, Way};
-use crate::sky::{Flying, Sky, place};
+use crate::sky::{Flying, Sky};
 use crate::step::Carried;
 use crate::{Frame, Instant, Segments};
 use std::cmp::Reverse;
@@ -65,17 +65,18 @@ pub(crate) struct Calendar {
 }
 
 impl Calendar {
+    /// Has something happen at `at` that is no frame's landing or gathering.
     pub fn add(&mut self, at: Instant, what: What) {
-        let order = self.order;
-        self.order = order.wrapping_add(1);
-        let (frame, arrived, place) = match what {
-            What::Land(frame, arrived, link, way) => (frame, arrived, place(link, way, false)),
-            What::Gather(frame, arrived, link, way) => (frame, arrived, place(link, way, true)),
-            what => {
-                self.awaited += usize::from(!matches!(what, What::Change(_)));
-                return self.entries.push(Reverse(Entry { at, order, what }));
-            }
-        };
+        self.awaited += usize::from(!matches!(what, What::Change(_)));
+        let order = self.order();
+        self.entries.push(Reverse(Entry { at, order, what }));
+    }
+
+    /// Has a frame (when it came into the segment) come down at `at`, at a
+    /// [`crate::sky::place`].
+    #[inline]
+    pub fn fly(&mut self, at: Instant, (frame, arrived): (Frame, Instant), place: u32) {
+        let order = self.order();
         match frame {
             Frame::Whole(frame) => {
                 self.frames.push(Flying { at, frame, arrived, order, place });
@@ -85,6 +86,12 @@ impl Calendar {
                 self.segments.push(Flying { at, frame, arrived, order, place });
             }
         }
+    }
+
+    fn order(&mut self) -> u32 {
+        let order = self.order;
+        self.order = order.wrapping_add(1);
+        order
     }
 
     /// When something happens next.
@@ -151,14 +158,15 @@ enum Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sky::place;
 
     #[test]
     fn what_happens_at_one_time_happens_in_the_order_it_was_added() {
         let mut calendar = Calendar::default();
         let frame = Frame::from(&[0; 60][..]);
-        calendar.add(5, What::Land(frame.clone(), 1, 7, Way::Down));
+        calendar.fly(5, (frame.clone(), 1), place(7, Way::Down, false));
         calendar.add(5, What::Turn(1, Way::Up));
-        calendar.add(5, What::Gather(frame.clone(), 2, 9, Way::Up));
+        calendar.fly(5, (frame, 2), place(9, Way::Up, true));
         calendar.add(4, What::LineTurn(Way::Up));
         assert_eq!((calendar.next(), calendar.frames()), (Some(4), 4));
         assert!(calendar.take(3).is_none());

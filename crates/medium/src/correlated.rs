@@ -1,8 +1,9 @@
 //! Uniform draws of which successive ones are correlated.
 
+use crate::Distribution;
 use crate::distribution::normal;
 use statrs::function::erf::erfc;
-use units::{Draw, Purpose, Ratio};
+use units::{Lot, Ratio};
 
 /// A sequence of uniform draws with a given correlation from one to the next.
 ///
@@ -13,48 +14,62 @@ use units::{Draw, Purpose, Ratio};
 /// one half and so changes the loss.
 #[derive(Debug, Clone)]
 pub(crate) struct Correlated {
-    purpose: Purpose,
     /// Of the normal numbers.
     correlation: f64,
+    /// What of each is its own: the root of 1 - r^2.
+    own: f64,
     last: Option<f64>,
 }
 
 impl Correlated {
-    /// Draws for `purpose`; `correlation` is that of the uniform draws.
-    pub fn new(purpose: Purpose, correlation: Ratio) -> Self {
+    /// Draws of which `correlation` is that of the uniform numbers.
+    pub fn new(correlation: Ratio) -> Self {
         // Of a bivariate normal, 6/pi asin(r/2) is the rank correlation
         // (Pearson, 1907), which for uniform numbers is the correlation.
         let correlation = 2.0 * (std::f64::consts::FRAC_PI_6 * correlation.fraction()).sin();
-        Self { purpose, correlation, last: None }
+        let own = (1.0 - correlation.powi(2)).max(0.0).sqrt();
+        Self { correlation, own, last: None }
     }
 
-    /// The draw for the frame at `index`, in [0, 1).
-    pub fn next(&mut self, draw: Draw, index: u64) -> f64 {
-        let fresh = draw.uniform(self.purpose, index);
+    /// The draw of `lot` for the frame at `index`, in [0, 1).
+    pub fn next(&mut self, lot: Lot, index: u64) -> f64 {
+        let fresh = lot.uniform(index);
         if self.correlation == 0.0 {
             return fresh;
         }
+        let number = self.step(fresh);
+        (0.5 * erfc(-number / std::f64::consts::SQRT_2)).min(1.0 - f64::EPSILON)
+    }
+
+    /// The quantile of `shape` at the draw for the frame at `index`. A normal shape is
+    /// had from the normal numbers without the way over uniform ones.
+    pub fn shaped(&mut self, shape: &Distribution, lot: Lot, index: u64) -> f64 {
+        let fresh = lot.uniform(index);
+        match self.correlation == 0.0 {
+            true => shape.quantile(fresh),
+            false => shape.quantile_of_normal(self.step(fresh)),
+        }
+    }
+
+    /// The next normal number.
+    fn step(&mut self, fresh: f64) -> f64 {
         // Kept off 0, whose quantile is minus infinity.
         let fresh = normal(fresh.max(f64::EPSILON));
-        let number = match self.last {
-            None => fresh,
-            Some(last) => {
-                self.correlation * last + (1.0 - self.correlation.powi(2)).max(0.0).sqrt() * fresh
-            }
-        };
+        let number = self.last.map_or(fresh, |last| self.correlation * last + self.own * fresh);
         self.last = Some(number);
-        (0.5 * erfc(-number / std::f64::consts::SQRT_2)).min(1.0 - f64::EPSILON)
+        number
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use units::{Draw, Purpose};
 
     fn sequence(correlation: f64) -> Vec<f64> {
-        let mut draws = Correlated::new(Purpose::Loss, Ratio::from_fraction(correlation).unwrap());
-        let draw = Draw::new(7, 1, 0);
-        (0..200_000).map(|index| draws.next(draw, index)).collect()
+        let mut draws = Correlated::new(Ratio::from_fraction(correlation).unwrap());
+        let lot = Draw::new(7, 1, 0).of(Purpose::Loss);
+        (0..200_000).map(|index| draws.next(lot, index)).collect()
     }
 
     fn correlation(draws: &[f64]) -> f64 {

@@ -14,7 +14,8 @@ use crate::{Frame, Impairment, Instant, States, Way};
 use std::sync::Arc;
 use units::Draw;
 
-/// The state of one direction of a link.
+/// The state of one direction of a link. It is looked at for each frame, and among hundreds
+/// of links it has left the caches since the last: what few links have is in boxes.
 #[derive(Debug, Clone)]
 pub struct Direction {
     asked: Arc<Impairment>,
@@ -29,17 +30,21 @@ pub struct Direction {
     busy_until: Instant,
     sending: usize,
     turn_asked: bool,
-    pub(crate) slots: Option<Slots>,
+    pub(crate) slots: Option<Box<Slots>>,
     pub(crate) record: Record,
     last_release: Instant,
     /// When impairments began: outages and traces count from there.
     epoch: Instant,
     /// A ramp between what is asked now and then.
-    pub(crate) ramp: Option<crate::change::Ramp>,
+    pub(crate) ramp: Option<Box<crate::change::Ramp>>,
     dropped: Vec<Carried>,
     ahead: Ahead,
     /// What an earlier run decided, to be decided again.
-    replay: Option<Replay>,
+    replay: Option<Box<Replay>>,
+    /// Of what is asked now: whether chance decides anything, and whether all frames meet
+    /// the same fate as long as the link is up and nothing waits.
+    chancy: bool,
+    alike: bool,
 }
 
 /// The radio of a link's node, which both its directions share, and the way that
@@ -48,8 +53,9 @@ pub(crate) type Radio<'a> = Option<(&'a mut States, Way)>;
 
 impl Direction {
     /// A direction that does what `asked` says, by the draws of `draw`.
-    pub fn new(asked: Impairment, draw: Draw) -> Self {
-        Self {
+    pub fn new(asked: impl Into<Arc<Impairment>>, draw: Draw) -> Self {
+        let asked = asked.into();
+        let mut direction = Self {
             fates: Fates::new(&asked, draw),
             gates: gates(&asked, draw),
             down: false,
@@ -58,7 +64,7 @@ impl Direction {
             busy_until: 0,
             sending: 0,
             turn_asked: false,
-            slots: asked.slot.map(|slot| Slots::new(slot, draw)),
+            slots: asked.slot.map(|slot| Box::new(Slots::new(slot, draw))),
             record: Record::default(),
             last_release: 0,
             epoch: 0,
@@ -66,9 +72,23 @@ impl Direction {
             dropped: Vec::new(),
             ahead: Ahead::default(),
             replay: None,
-            asked: Arc::new(asked),
+            chancy: false,
+            alike: false,
+            asked,
             draw,
-        }
+        };
+        direction.settle();
+        direction
+    }
+
+    /// Finds out what need not be asked for each frame.
+    fn settle(&mut self) {
+        self.chancy = self.asked.is_chancy();
+        self.alike = !self.chancy
+            && self.server.is_none()
+            && self.gates.is_empty()
+            && self.replay.is_none()
+            && self.fates.are_certain();
     }
 
     /// What is asked of this direction now.
@@ -83,7 +103,8 @@ impl Direction {
 
     /// Decides as an earlier run did, as far as its record goes.
     pub(crate) fn replay(&mut self, replay: Replay) {
-        self.replay = Some(replay);
+        self.replay = Some(Box::new(replay));
+        self.settle();
     }
 
     /// Impairments begin.
@@ -103,12 +124,13 @@ impl Direction {
             self.queue.change(asked.queue, asked.codel, asked.red);
         }
         if self.asked.slot != asked.slot {
-            self.slots = asked.slot.map(|slot| Slots::new(slot, self.draw));
+            self.slots = asked.slot.map(|slot| Box::new(Slots::new(slot, self.draw)));
         }
         if self.asked.outages != asked.outages {
             self.gates = gates(&asked, self.draw);
         }
         self.asked = Arc::new(asked);
+        self.settle();
     }
 
     /// Takes the link down or up by hand.
@@ -155,9 +177,6 @@ impl Direction {
         steps: &mut Vec<Step>,
     ) {
         self.follow_ramp(now);
-        if !channel && radio.is_none() && self.treats_alike() {
-            return self.pass(frame, arrived, now, steps);
-        }
         let Frame::Segments(segments) = &frame else {
             return self.admit_one(frame, arrived, now, (channel, &mut radio), steps);
         };
@@ -182,7 +201,7 @@ impl Direction {
             Some(recorded) => recorded,
             None => self.fates.decide(&self.asked, index, &frame, now),
         };
-        if self.asked.is_chancy() {
+        if self.chancy {
             steps.push(Step::Decided(index, decision));
         }
         let copy = decision.duplicated.then(|| {
@@ -197,27 +216,21 @@ impl Direction {
         }
     }
 
-    /// Whether all frames that come now meet the same fate: chance decides nothing,
-    /// and none has to wait for another.
-    fn treats_alike(&self) -> bool {
-        self.server.is_none()
-            && self.queue.is_empty()
-            && self.gates.is_empty()
-            && !self.down
-            && self.replay.is_none()
-            && self.fates.are_certain()
-            && !self.asked.is_chancy()
-    }
-
-    /// Takes a frame, or segments that all meet the same fate.
-    fn pass(&mut self, frame: Frame, arrived: Instant, now: Instant, steps: &mut Vec<Step>) {
-        let (index, count) = (self.record.totals.frames, frame.count() as u64);
+    /// Takes a frame, or segments, that all meet the same fate: when they go out.
+    /// Nothing where chance decides, the link is down, or one has to wait for another;
+    /// then [`Self::admit`] takes it.
+    #[inline]
+    pub(crate) fn pass(&mut self, frame: &Frame, now: Instant) -> Option<Instant> {
+        if self.ramp.is_some() || !self.alike || self.down || !self.queue.is_empty() {
+            return None;
+        }
+        let count = frame.count() as u64;
         let decision = Decision { delay: self.asked.delay.as_ns(), ..Decision::default() };
         self.record.totals.frames += count;
         self.record.totals.bytes += frame.size() as u64;
         let release = self.release_time(&decision, now);
         self.delayed(count, release - now);
-        step::release(Carried { frame, arrived, index, decision }, release, steps);
+        Some(release)
     }
 
     /// Decides on a frame whose last bit has left at `left`.
@@ -266,6 +279,7 @@ impl Direction {
         self.fates.change(&self.asked, &asked);
         Server::change(&mut self.server, &self.asked, &asked);
         self.asked = Arc::new(asked);
+        self.settle();
         if over {
             self.end_interval(now);
             self.ramp = None;

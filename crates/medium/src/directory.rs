@@ -74,10 +74,7 @@ impl Directory {
                 if self.deaf {
                     return Vec::new();
                 }
-                let mut members: Vec<_> =
-                    self.groups.members(group).filter(|member| *member != from).collect();
-                members.sort_unstable();
-                members
+                self.groups.members(group).filter(|member| *member != from).collect()
             }
             _ => (0..self.endpoints).filter(|other| *other != from).collect(),
         }

@@ -4,7 +4,7 @@ use crate::correlated::Correlated;
 use crate::loss::{Loss, LossUnit};
 use crate::{Frame, Impairment, Instant, Trains, Way};
 use std::collections::VecDeque;
-use units::{Draw, Purpose, Ratio};
+use units::{Draw, Lot, Purpose, Ratio};
 
 /// What chance decided about one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,12 +54,33 @@ impl Replay {
     }
 }
 
+/// What is drawn from for each frame, so that it need not be found for each.
+#[derive(Debug, Clone, Copy)]
+struct Lots {
+    jitter: Lot,
+    corrupt: Lot,
+    duplicate: Lot,
+    reorder: Lot,
+}
+
+impl Lots {
+    fn of(draw: Draw) -> Self {
+        Self {
+            jitter: draw.of(Purpose::Jitter),
+            corrupt: draw.of(Purpose::Corrupt),
+            duplicate: draw.of(Purpose::Duplicate),
+            reorder: draw.of(Purpose::Reorder),
+        }
+    }
+}
+
 /// Draws decisions, in the order in which frames come.
 #[derive(Debug, Clone)]
 pub(crate) struct Fates {
     draw: Draw,
     loss: Loss,
-    trains: Option<Trains>,
+    trains: Option<Box<Trains>>,
+    lots: Lots,
     jitter: Correlated,
     corrupt: Correlated,
     duplicate: Correlated,
@@ -74,10 +95,11 @@ impl Fates {
             draw,
             loss: loss(asked),
             trains: trains(asked.loss_unit),
-            jitter: Correlated::new(Purpose::Jitter, asked.correlation),
-            corrupt: Correlated::new(Purpose::Corrupt, asked.corrupt_correlation),
-            duplicate: Correlated::new(Purpose::Duplicate, asked.duplicate_correlation),
-            reorder: Correlated::new(Purpose::Reorder, asked.reorder_correlation),
+            lots: Lots::of(draw),
+            jitter: Correlated::new(asked.correlation),
+            corrupt: Correlated::new(asked.corrupt_correlation),
+            duplicate: Correlated::new(asked.duplicate_correlation),
+            reorder: Correlated::new(asked.reorder_correlation),
             delayed: 0,
         }
     }
@@ -145,18 +167,18 @@ impl Fates {
     ) -> Decision {
         let trains = self.trains.as_mut();
         let unit = trains.map_or(index, |trains| trains.number(&frame.first(), now));
-        let draw = self.draw;
+        let (draw, lots) = (self.draw, self.lots);
         let overtakes = self.overtakes(asked, index);
         Decision {
             lost: self.loss.takes(draw, index, unit),
-            duplicated: takes(&mut self.duplicate, draw, asked.duplicate, index),
+            duplicated: takes(&mut self.duplicate, lots.duplicate, asked.duplicate, index),
             overtakes,
-            corrupt: takes(&mut self.corrupt, draw, asked.corrupt, index)
+            corrupt: takes(&mut self.corrupt, lots.corrupt, asked.corrupt, index)
                 .then(|| (draw.uniform(Purpose::Bit, index) * 4_294_967_296.0) as u32),
             delay: match overtakes {
                 true => 0,
                 false if asked.jitter.as_ns() == 0 => asked.delay.as_ns(),
-                false => varied(asked, self.jitter.next(draw, index)),
+                false => varied(asked, self.jitter.shaped(&asked.distribution, lots.jitter, index)),
             },
         }
     }
@@ -168,7 +190,9 @@ impl Fates {
             lost: draw.uniform(Purpose::Loss, index) < asked.mean_loss(),
             delay: match asked.jitter.as_ns() {
                 0 => asked.delay.as_ns(),
-                _ => varied(asked, draw.uniform(Purpose::Jitter, index)),
+                _ => {
+                    varied(asked, asked.distribution.quantile(draw.uniform(Purpose::Jitter, index)))
+                }
             },
             ..Decision::default()
         }
@@ -180,20 +204,20 @@ impl Fates {
         if asked.reorder.fraction() == 0.0 {
             return false;
         }
-        let u = self.reorder.next(self.draw, index);
+        let u = self.reorder.next(self.lots.reorder, index);
         let overtakes = self.delayed >= asked.gap.saturating_sub(1) && u < asked.reorder.fraction();
         self.delayed = if overtakes { 0 } else { self.delayed.saturating_add(1) };
         overtakes
     }
 }
 
-fn takes(draws: &mut Correlated, draw: Draw, share: Ratio, index: u64) -> bool {
-    share.fraction() > 0.0 && draws.next(draw, index) < share.fraction()
+fn takes(draws: &mut Correlated, lot: Lot, share: Ratio, index: u64) -> bool {
+    share.fraction() > 0.0 && draws.next(lot, index) < share.fraction()
 }
 
-/// The delay in ns for `u` uniform in [0, 1).
-fn varied(asked: &Impairment, u: f64) -> u64 {
-    let offset = asked.distribution.quantile(u) * asked.jitter.as_ns() as f64;
+/// The delay in ns that lies so many jitters from the mean.
+fn varied(asked: &Impairment, jitters: f64) -> u64 {
+    let offset = jitters * asked.jitter.as_ns() as f64;
     (asked.delay.as_ns() as f64 + offset).max(0.0) as u64
 }
 
@@ -205,11 +229,11 @@ fn loss(asked: &Impairment) -> Loss {
     }
 }
 
-fn trains(unit: LossUnit) -> Option<Trains> {
+fn trains(unit: LossUnit) -> Option<Box<Trains>> {
     match unit {
         LossUnit::Frame => None,
-        LossUnit::Datagram => Some(Trains::of_datagrams()),
-        LossUnit::Train => Some(Trains::default()),
+        LossUnit::Datagram => Some(Box::new(Trains::of_datagrams())),
+        LossUnit::Train => Some(Box::default()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which endpoints belong to which multicast group, learnt from IGMP.
 
 use etherparse::{NetSlice, SlicedPacket};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 const IGMP: u8 = 2;
 const V2_REPORT: u8 = 0x16;
@@ -11,7 +11,8 @@ const V3_REPORT: u8 = 0x22;
 /// Multicast membership of one segment.
 #[derive(Debug, Clone, Default)]
 pub struct Groups {
-    members: HashMap<[u8; 4], HashSet<usize>>,
+    /// In order, for each frame to a group asks for it so.
+    members: HashMap<[u8; 4], BTreeSet<usize>>,
 }
 
 impl Groups {
@@ -29,7 +30,7 @@ impl Groups {
         true
     }
 
-    /// The members of `group`, in no order.
+    /// The members of `group`, in order of index.
     pub fn members(&self, group: [u8; 4]) -> impl Iterator<Item = usize> + '_ {
         self.members.get(&group).into_iter().flatten().copied()
     }

@@ -42,6 +42,7 @@ mod step;
 mod totals;
 mod trace;
 mod train;
+mod wheel;
 
 pub use bulk::{
     Came, Intake, Offload, Run, Segments, SuperFrame, VNET_HEADER, VnetHeader, finish_checksum,

@@ -120,7 +120,7 @@ pub(crate) enum Loss {
 
 impl Loss {
     pub fn random(share: Ratio, correlation: Ratio) -> Self {
-        let draws = Correlated::new(Purpose::Loss, correlation);
+        let draws = Correlated::new(correlation);
         Self::Random { share: share.fraction(), draws, last: None }
     }
 
@@ -146,7 +146,7 @@ impl Loss {
                 // One draw for all frames of a unit.
                 Some((known, lost)) if *known == unit => *lost,
                 _ => {
-                    let lost = draws.next(draw, unit) < *share;
+                    let lost = draws.next(draw.of(Purpose::Loss), unit) < *share;
                     *last = Some((unit, lost));
                     lost
                 }
@@ -155,7 +155,12 @@ impl Loss {
                 let loss = if *bad { asked.loss_bad } else { asked.loss_good };
                 let leave = if *bad { asked.r } else { asked.p };
                 *bad ^= draw.uniform(Purpose::State, index) < leave.fraction();
-                draw.uniform(Purpose::Loss, index) < loss.fraction()
+                // Mostly nothing or all is lost in a state, and then no draw is looked at.
+                match loss.fraction() {
+                    share if share <= 0.0 => false,
+                    share if share >= 1.0 => true,
+                    share => draw.uniform(Purpose::Loss, index) < share,
+                }
             }
             Self::Markov { asked, state } => {
                 *state = next(asked, *state, draw.uniform(Purpose::State, index));

@@ -13,10 +13,12 @@ use crate::channel::{Channel, Line, Said};
 use crate::direction::Direction;
 use crate::directory::{Directory, addresses};
 use crate::fates::Decided;
+use crate::sky::place;
 use crate::spec::{Delivery, Drop, Endpoint, SegmentSpec};
 use crate::step::{Cause, Step};
 use crate::{Frame, Impairment, Instant, Interval, Segments, States, Totals};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use units::{Draw, Span};
 
 /// A running segment.
@@ -56,6 +58,7 @@ impl Segment {
     pub fn new(spec: &SegmentSpec) -> Self {
         let draw = |link: usize, way: u64| Draw::new(spec.seed, link as u64, way);
         let draws: Vec<_> = (0..spec.endpoints.len()).map(|i| [draw(i, 0), draw(i, 1)]).collect();
+        let mut asked = Shared::default();
         let links = spec.endpoints.iter().zip(&draws);
         let radios = spec.endpoints.iter().map(|link| link.states.clone().map(States::new));
         let mut segment = Self {
@@ -70,7 +73,8 @@ impl Segment {
             },
             links: links
                 .map(|(link, [up, down])| {
-                    [Direction::new(link.up.clone(), *up), Direction::new(link.down.clone(), *down)]
+                    let [up_asked, down_asked] = [asked.of(&link.up), asked.of(&link.down)];
+                    [Direction::new(up_asked, *up), Direction::new(down_asked, *down)]
                 })
                 .collect(),
             macs: spec.endpoints.iter().map(|link| link.mac).collect(),
@@ -235,8 +239,7 @@ impl Segment {
         match self.impaired {
             true => self.enter(endpoint, Way::Up, frame, now, now),
             false => {
-                let what = What::Land(frame, now, endpoint as u32, Way::Up);
-                self.calendar.add(now, what);
+                self.calendar.fly(now, (frame, now), place(endpoint as u32, Way::Up, false));
             }
         }
     }
@@ -302,7 +305,7 @@ impl Segment {
                         Ok(to) => {
                             let ramp = Ramp { from, to, begin: now, end: now + over.as_ns() };
                             direction.change(ramp.at(now), now);
-                            direction.ramp = Some(ramp);
+                            direction.ramp = Some(Box::new(ramp));
                         }
                         Err(why) => self.refused.push(why),
                     }
@@ -315,6 +318,21 @@ impl Segment {
                 }
             }
         }
+    }
+}
+
+/// What is asked of links, once for all that are alike and follow on each other: for each
+/// frame it is looked at, and one of hundreds would not stay in the caches.
+#[derive(Debug, Default)]
+struct Shared([Option<Arc<Impairment>>; 2]);
+
+impl Shared {
+    fn of(&mut self, asked: &Impairment) -> Arc<Impairment> {
+        if let Some(known) = self.0.iter().flatten().find(|known| ***known == *asked) {
+            return known.clone();
+        }
+        self.0.swap(0, 1);
+        self.0[0].insert(Arc::new(asked.clone())).clone()
     }
 }
 

@@ -2,9 +2,12 @@
 
 use crate::calendar::What;
 use crate::change::Way;
-use crate::{Frame, Instant};
+use crate::wheel::Wheel;
+use crate::{Frame, Instant, Segments};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::hint::black_box;
+use std::rc::Rc;
 
 /// A frame under way, or segments that fly together. With the bytes of frames there
 /// may be millions of these, so they are kept small: 40 bytes here and 16 before the
@@ -64,17 +67,41 @@ impl<F> Ord for Flying<F> {
     }
 }
 
-/// Lanes beside the heap. Links that delay alike let frames go in the order in which
+/// Something whose bytes can be asked for ahead of time.
+pub(crate) trait Touch {
+    /// Looks at its bytes, so that they are in the cache when they are wanted.
+    fn touch(&self);
+}
+
+impl Touch for Rc<[u8]> {
+    #[inline]
+    fn touch(&self) {
+        // The first and the last: small frames lie in two lines or three.
+        black_box((self.first(), self.last()));
+    }
+}
+
+impl Touch for Segments {
+    fn touch(&self) {}
+}
+
+/// Lanes beside the wheel. Links that delay alike let frames go in the order in which
 /// they came: a lane takes those for the price of a list. A few lanes are as many
-/// different delays; what fits into none goes into the heap.
+/// different delays; what fits into none goes into the wheel, and what finds no bucket
+/// there, since it comes down very soon or very late, into the heap.
 const LANES: usize = 4;
+/// How many frames ahead in a lane one is looked at.
+const AHEAD: usize = 4;
+const WHEEL: usize = LANES;
+const HEAP: usize = LANES + 1;
 
 /// All that flies.
 #[derive(Debug)]
 pub(crate) struct Sky<F> {
     lanes: [VecDeque<Flying<F>>; LANES],
+    wheel: Wheel<F>,
     heap: BinaryHeap<Reverse<Flying<F>>>,
-    /// What comes down first, and from where: a lane, or the heap after them.
+    /// What comes down first, and from where: a lane, the wheel or the heap.
     first: Option<((Instant, u32), usize)>,
 }
 
@@ -82,13 +109,14 @@ impl<F> Default for Sky<F> {
     fn default() -> Self {
         Self {
             lanes: std::array::from_fn(|_| VecDeque::new()),
+            wheel: Wheel::default(),
             heap: BinaryHeap::new(),
             first: None,
         }
     }
 }
 
-impl<F> Sky<F> {
+impl<F: Touch> Sky<F> {
     /// When the first comes down, and its order.
     #[inline]
     pub fn first(&self) -> Option<(Instant, u32)> {
@@ -98,50 +126,78 @@ impl<F> Sky<F> {
     pub fn push(&mut self, flying: Flying<F>) {
         let when = flying.when();
         let fits = |lane: &VecDeque<Flying<F>>| lane.back().is_none_or(|last| last.at <= when.0);
-        let from = self.lanes.iter().position(fits).unwrap_or(LANES);
         // An eighth more and not twice as much: most of what is held is held here.
         let more = |len: usize| (len / 8).max(64);
-        match self.lanes.get_mut(from) {
-            Some(lane) => {
+        match self.lanes.iter().position(fits) {
+            Some(place) => {
+                let lane = &mut self.lanes[place];
                 if lane.len() == lane.capacity() {
                     lane.reserve_exact(more(lane.len()));
                 }
                 lane.push_back(flying);
+                self.note(when, place);
             }
-            None => {
-                if self.heap.len() == self.heap.capacity() {
-                    self.heap.reserve_exact(more(self.heap.len()));
+            None => match self.wheel.push(flying) {
+                // Not what was pushed: buckets that are not open are in no order.
+                Ok(()) => self.note_wheel(),
+                Err(flying) => {
+                    if self.heap.len() == self.heap.capacity() {
+                        self.heap.reserve_exact(more(self.heap.len()));
+                    }
+                    self.heap.push(Reverse(flying));
+                    self.note(when, HEAP);
                 }
-                self.heap.push(Reverse(flying));
-            }
+            },
         }
+    }
+
+    #[inline]
+    fn note(&mut self, when: (Instant, u32), from: usize) {
         if self.first.is_none_or(|(first, _)| when < first) {
             self.first = Some((when, from));
         }
     }
 
+    #[inline]
+    fn note_wheel(&mut self) {
+        if let Some(when) = self.wheel.first() {
+            self.note(when, WHEEL);
+        }
+    }
+
     pub fn pop(&mut self) -> Option<Flying<F>> {
         let (_, from) = self.first?;
-        let flying = match self.lanes.get_mut(from) {
-            Some(lane) => lane.pop_front(),
-            None => self.heap.pop().map(|Reverse(flying)| flying),
+        let flying = match from {
+            WHEEL => self.wheel.pop(),
+            HEAP => self.heap.pop().map(|Reverse(flying)| flying),
+            _ => {
+                let lane = &mut self.lanes[from];
+                // Put away long ago, and wanted soon.
+                lane.get(AHEAD).iter().for_each(|flying| flying.frame.touch());
+                lane.pop_front()
+            }
         };
-        let fronts = self.lanes.iter().map(VecDeque::front);
-        let heads = fronts.chain([self.heap.peek().map(|Reverse(flying)| flying)]);
-        let heads = heads.enumerate().filter_map(|(from, head)| Some((head?.when(), from)));
-        self.first = heads.min();
+        self.first = None;
+        for lane in 0..LANES {
+            if let Some(when) = self.lanes[lane].front().map(Flying::when) {
+                self.note(when, lane);
+            }
+        }
+        self.note_wheel();
+        if let Some(when) = self.heap.peek().map(|Reverse(flying)| flying.when()) {
+            self.note(when, HEAP);
+        }
         flying
     }
 
     pub fn len(&self) -> usize {
-        self.lanes.iter().map(VecDeque::len).sum::<usize>() + self.heap.len()
+        self.lanes.iter().map(VecDeque::len).sum::<usize>() + self.wheel.len() + self.heap.len()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::rc::Rc;
     use units::{Draw, Purpose};
 
     fn flying(at: Instant, order: u32) -> Flying<Rc<[u8]>> {
@@ -158,7 +214,7 @@ mod tests {
             let delay = match order / 5_000 {
                 0 => 500,
                 1 => [500, 20, 90, 3][order as usize % 4],
-                2 => (u * 1e3) as u64,
+                2 => (u * 1e9) as u64,
                 _ => (u * 5.0) as u64,
             };
             sky.push(flying(now + delay, order));
@@ -183,14 +239,15 @@ mod tests {
         let each = size_of::<Reverse<Flying<Rc<[u8]>>>>() as f64 * 1.125 + 16.0;
         assert!(each <= 64.0, "{each}");
         assert_eq!(size_of::<Flying<crate::Segments>>(), size_of::<Flying<Rc<[u8]>>>());
-        for ascending in [true, false] {
+        // In a lane; in buckets of some hundred; in one bucket and so in the heap.
+        let order = |i: u32| [i, 10_000 * (100_000 - i) / 4, 100_000 - i];
+        for kind in 0..3 {
             let mut sky = Sky::default();
             for i in 0..100_000u32 {
-                let at = if ascending { i } else { 100_000 - i };
-                sky.push(flying(u64::from(at), i));
+                sky.push(flying(u64::from(order(i)[kind]), i));
             }
             let lanes = sky.lanes.iter().map(VecDeque::capacity).sum::<usize>();
-            let room = lanes + sky.heap.capacity();
+            let room = lanes + sky.wheel.room() + sky.heap.capacity();
             assert!(room <= 112_900, "{room}");
         }
     }

@@ -107,8 +107,9 @@ pub struct Interval {
 pub(crate) struct Record {
     pub totals: Totals,
     pub intervals: Vec<Interval>,
-    /// When the present interval began, and the totals then.
-    cut: (Instant, Totals),
+    /// When the present interval began, and the totals then: apart from what is counted
+    /// for each frame.
+    cut: Box<(Instant, Totals)>,
 }
 
 impl Record {
@@ -120,11 +121,11 @@ impl Record {
     /// Ends an interval in which `asked` was asked, `changing` or not; one in
     /// which nothing came leaves no trace.
     pub fn end_interval(&mut self, asked: &Arc<Impairment>, changing: bool, now: Instant) {
-        let (from, before) = self.cut;
+        let (from, before) = *self.cut;
         if self.totals != before {
             let (asked, got) = (asked.clone(), self.totals.since(&before));
             self.intervals.push(Interval { from, to: now, asked, changing, got });
         }
-        self.cut = (now, self.totals);
+        *self.cut = (now, self.totals);
     }
 }

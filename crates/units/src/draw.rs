@@ -76,8 +76,28 @@ impl Draw {
 
     /// A number in [0, 1), uniform, for the frame at `index`.
     pub fn uniform(self, purpose: Purpose, index: u64) -> f64 {
-        let bits = mix(mix(self.key ^ purpose as u64) ^ index) >> 11;
-        bits as f64 / (1u64 << 53) as f64
+        self.of(purpose).uniform(index)
+    }
+
+    /// The draws for one purpose, for whoever draws many.
+    pub fn of(self, purpose: Purpose) -> Lot {
+        Lot { key: mix(self.key ^ purpose as u64) }
+    }
+}
+
+/// The draws of one link in one direction for one purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lot {
+    key: u64,
+}
+
+impl Lot {
+    /// A number in [0, 1), uniform, for the frame at `index`: that of
+    /// [`Draw::uniform`].
+    #[inline]
+    pub fn uniform(self, index: u64) -> f64 {
+        let bits = mix(self.key ^ index) >> 11;
+        bits as f64 * (1.0 / (1u64 << 53) as f64)
     }
 }
 

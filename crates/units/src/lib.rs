@@ -9,7 +9,7 @@ mod electric;
 mod parse;
 mod quantity;
 
-pub use draw::{Draw, Purpose, words};
+pub use draw::{Draw, Lot, Purpose, words};
 pub use electric::{Charge, Current, Frequency, Voltage};
 pub use parse::ParseError;
 pub use quantity::{Bytes, Rate, Ratio, Span};

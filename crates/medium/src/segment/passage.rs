@@ -4,6 +4,7 @@ use super::Segment;
 use crate::calendar::What;
 use crate::change::Way;
 use crate::channel::Said;
+use crate::sky::place;
 use crate::step::{Carried, Cause, Step};
 use crate::{Decided, Delivery, Frame, Instant};
 
@@ -54,8 +55,14 @@ impl Segment {
         arrived: Instant,
         now: Instant,
     ) {
-        let mut steps = std::mem::take(&mut self.steps);
         let channel = self.has_channel(way);
+        if !channel
+            && self.radios[link].is_none()
+            && let Some(at) = self.links[link][way as usize].pass(&frame, now)
+        {
+            return self.release((frame, arrived), (link, way), at, now);
+        }
+        let mut steps = std::mem::take(&mut self.steps);
         let radio = self.radios[link].as_mut().map(|radio| (radio, way));
         let direction = &mut self.links[link][way as usize];
         direction.admit(frame, arrived, now, (channel, radio), &mut steps);
@@ -71,7 +78,7 @@ impl Segment {
         for step in steps.drain(..) {
             match step {
                 Step::Release(frame, at) => {
-                    self.release((frame.frame, frame.arrived), link, way, at);
+                    self.release((frame.frame, frame.arrived), (link, way), at, now);
                 }
                 Step::Offer(frame, at) if at <= now => self.offer(link, way, frame, now),
                 Step::Offer(frame, at) => {
@@ -88,24 +95,36 @@ impl Segment {
     }
 
     /// A frame goes out at `at`, if there is room for it until then.
-    fn release(&mut self, (frame, arrived): (Frame, Instant), link: usize, way: Way, at: Instant) {
+    fn release(
+        &mut self,
+        (frame, arrived): (Frame, Instant),
+        (link, way): (usize, Way),
+        at: Instant,
+        now: Instant,
+    ) {
         let size = frame.size() as u64;
         if self.held[link][way as usize] + size > MOST_HELD {
             if let Frame::Segments(segments) = &frame
                 && segments.count() > 1
             {
                 let each = segments.each();
-                return each.for_each(|one| self.release((one.into(), arrived), link, way, at));
+                return each
+                    .for_each(|one| self.release((one.into(), arrived), (link, way), at, now));
             }
             self.links[link][way as usize].stopped(Cause::Overflow);
             return self.drop(link, way, Cause::Overflow);
         }
+        let gathers = self.links[link][way as usize].slots.is_some();
+        // What is due at once, and behind nothing, need not go through the calendar.
+        if way == Way::Down
+            && !gathers
+            && at <= now
+            && self.calendar.next().is_none_or(|next| next > at)
+        {
+            return self.get_ready(Delivery { endpoint: link, frame, arrived, intended: at });
+        }
         self.held[link][way as usize] += size;
-        let what = match self.links[link][way as usize].slots.is_some() {
-            true => What::Gather(frame, arrived, link as u32, way),
-            false => What::Land(frame, arrived, link as u32, way),
-        };
-        self.calendar.add(at, what);
+        self.calendar.fly(at, (frame, arrived), place(link as u32, way, gathers));
     }
 
     fn offer(&mut self, link: usize, way: Way, frame: Carried, now: Instant) {
@@ -147,7 +166,7 @@ impl Segment {
         }
         let slots = &mut self.links[link][way as usize].slots;
         let at = slots.as_mut().map_or(now, |slots| slots.send(frame.size() as u64, now));
-        self.calendar.add(at, What::Land(frame, arrived, link as u32, way));
+        self.calendar.fly(at, (frame, arrived), place(link as u32, way, false));
     }
 
     /// A frame has come to the end of a direction.

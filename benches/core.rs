@@ -1,0 +1,129 @@
+//! What the medium costs by itself: its models and its counting, without a kernel.
+
+use crate::frames::{impaired, switch, wild};
+use crate::{load, nodes};
+use measure::Accounting;
+use medium::{Endpoint, Frame, Observer, Place, Segment, monotonic_now};
+use std::error::Error;
+use std::hint::black_box;
+use std::time::Instant;
+
+const FRAMES: u64 = 20_000;
+const ROUNDS: usize = 100;
+/// Time between frames, of the segment's clock: 400 thousand a second.
+const GAP: u64 = 2_500;
+/// Frames of one sender in a row, as floods' come.
+const RUN: u64 = 64;
+
+/// Stands for the kernel: takes the frame's bytes, and puts its own into the caches
+/// that are next to the processor.
+struct Sink {
+    copy: [u8; 2048],
+    lines: Vec<[u64; 8]>,
+    next: usize,
+    touched: usize,
+}
+
+impl Sink {
+    fn new(touched: usize) -> Self {
+        // As much as a cache of the second level holds in part.
+        Self { copy: [0; 2048], lines: vec![[1; 8]; 4_096], next: 0, touched }
+    }
+
+    #[inline(never)]
+    fn write(&mut self, frame: &[u8]) {
+        self.copy[..frame.len()].copy_from_slice(frame);
+        black_box(&self.copy);
+        for _ in 0..self.touched {
+            self.next = (self.next + 1) % self.lines.len();
+            self.lines[self.next][0] += 1;
+        }
+    }
+}
+
+/// Prints the ns that a frame takes: the fastest of some rounds, for whoever else uses the
+/// machine makes them slower. *Cold*: the caches are full of other things after each frame.
+pub fn bench() -> Result<(), Box<dyn Error>> {
+    println!(
+        "\nthe medium without a kernel, ns a frame\n{:>6} {:>6} {:>7} {:>7}",
+        "nodes", "links", "warm", "cold"
+    );
+    for (name, count, link) in [
+        ("plain", 2, impaired()?),
+        ("all", 2, wild()?),
+        ("plain", 300, impaired()?),
+        ("all", 300, wild()?),
+    ] {
+        let ns = [0, 256].map(|touched| {
+            // Each by itself: what interrupts one does not interrupt the other.
+            let fastest =
+                |round: &dyn Fn() -> f64| (0..ROUNDS).map(|_| round()).fold(f64::MAX, f64::min);
+            fastest(&|| round(count, &link, touched)) - fastest(&|| bare(count, touched))
+        });
+        println!("{count:>6} {name:>6} {:>7.0} {:>7.0}", ns[0], ns[1]);
+    }
+    Ok(())
+}
+
+fn frames(count: usize) -> Vec<Vec<u8>> {
+    (0..count)
+        .map(|from| {
+            let (from, to) = (nodes::address(from).octets(), nodes::address(from ^ 1).octets());
+            let mac = |of: [u8; 4]| [[2, 0].as_slice(), &of].concat();
+            let mut frame =
+                [mac(to), mac(from), vec![8, 0, 0x45, 0, 0, (load::FRAME - 14) as u8]].concat();
+            frame.extend([0, 0, 0, 0, 64, 17, 0, 0]);
+            frame.extend(from);
+            frame.extend(to);
+            frame.extend([0, 9, 0, 9, 0, (load::FRAME - 34) as u8, 0, 0]);
+            frame.resize(load::FRAME, 7);
+            frame
+        })
+        .collect()
+}
+
+fn sender(frame: u64, count: usize) -> usize {
+    (frame / RUN * 2) as usize % count
+}
+
+fn bare(count: usize, touched: usize) -> f64 {
+    let (frames, mut sink) = (frames(count), Sink::new(touched));
+    let begin = Instant::now();
+    for number in 0..FRAMES {
+        sink.write(&frames[sender(number, count)]);
+    }
+    begin.elapsed().as_nanos() as f64 / FRAMES as f64
+}
+
+/// What the engine does with frames that come faster than it takes them: many at one
+/// time, and on average one in [`GAP`].
+fn round(count: usize, link: &Endpoint, touched: usize) -> f64 {
+    let (frames, mut sink) = (frames(count), Sink::new(touched));
+    let (spec, _) = switch(count, link);
+    let mut segment = Segment::new(&spec);
+    let mut observer = Accounting::new(vec![(0..count).collect()], Vec::new(), None);
+    // Everybody is known.
+    for (endpoint, frame) in frames.iter().enumerate() {
+        segment.send(endpoint, frame, 0);
+    }
+    while segment.due(1).is_some() {}
+    segment.impair(1);
+    observer.begin(1);
+    let begin = Instant::now();
+    for number in 0..FRAMES {
+        let (now, endpoint) = (2 + number / RUN * RUN * GAP, sender(number, count));
+        observer.sent(Place { segment: 0, endpoint }, &frames[endpoint], now);
+        segment.send(endpoint, &frames[endpoint], now);
+        while let Some(delivery) = segment.due(now) {
+            if let Frame::Whole(frame) = &delivery.frame {
+                sink.write(frame);
+            }
+            black_box(monotonic_now());
+            segment.delivered(delivery.endpoint, 1, now - delivery.intended);
+            observer.delivered(0, &delivery, now);
+        }
+        segment.decided().for_each(|decided| observer.decided(0, decided));
+        segment.drops().for_each(|drop| observer.dropped(0, drop, now));
+    }
+    begin.elapsed().as_nanos() as f64 / FRAMES as f64
+}

@@ -1,0 +1,251 @@
+//! Frames under way in no order, by when they come down: a calendar queue (R. Brown,
+//! Communications of the ACM 31, 1988), whose buckets are put in order one at a time.
+
+use crate::Instant;
+use crate::sky::{Flying, Touch};
+
+/// A bucket is 2^14 ns long: at a million frames a second, it holds sixteen.
+const SHIFT: u32 = 14;
+/// 268 ms of buckets.
+const BUCKETS: usize = 1 << 14;
+/// An open bucket with no more than this is closed again for one before it. Else one
+/// late frame would keep all earlier ones out.
+const FEW: usize = 16;
+const NONE: u32 = u32::MAX;
+
+/// A frame in a bucket. The time is that of the bucket and `within`, so that this takes
+/// no more than what flies does elsewhere.
+#[derive(Debug)]
+struct Held<F> {
+    /// Nothing in a place that is free.
+    frame: Option<F>,
+    arrived: Instant,
+    within: u32,
+    order: u32,
+    place: u32,
+    /// The next of its bucket, or the next that is free.
+    next: u32,
+}
+
+/// All frames whose buckets are still to be opened, and those of the one that is open.
+#[derive(Debug)]
+pub(crate) struct Wheel<F> {
+    /// The first of each bucket; nothing until one is needed.
+    heads: Vec<u32>,
+    /// Which buckets hold something, a bit each.
+    full: Vec<u64>,
+    held: Vec<Held<F>>,
+    free: u32,
+    /// Frames in buckets that are not open.
+    closed: usize,
+    /// The bucket that is open, counted from time 0, and the last that holds something.
+    tick: u64,
+    last: u64,
+    /// What is in it, the first last: time, order and place, of 64, 32 and 32 bits.
+    open: Vec<u128>,
+}
+
+impl<F> Default for Wheel<F> {
+    fn default() -> Self {
+        let (heads, full, held, open) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { heads, full, held, free: NONE, closed: 0, tick: 0, last: 0, open }
+    }
+}
+
+impl<F: Touch> Wheel<F> {
+    /// When the first comes down, and its order.
+    #[inline]
+    pub fn first(&self) -> Option<(Instant, u32)> {
+        self.open.last().map(|key| ((key >> 64) as Instant, (key >> 32) as u32))
+    }
+
+    /// Takes what flies, or gives it back: what comes down before the open bucket ends,
+    /// or later than there are buckets.
+    #[inline]
+    pub fn push(&mut self, flying: Flying<F>) -> Result<(), Flying<F>> {
+        let tick = flying.at >> SHIFT;
+        if self.is_empty() {
+            if self.heads.is_empty() {
+                self.heads = vec![NONE; BUCKETS];
+                self.full = vec![0; BUCKETS / 64];
+            }
+            (self.tick, self.last) = (tick.saturating_sub(1), tick);
+        }
+        if tick < self.tick
+            && self.open.len() <= FEW
+            && self.last.saturating_sub(tick) < BUCKETS as u64 - 1
+        {
+            self.close();
+            self.tick = tick.saturating_sub(1);
+        }
+        if tick <= self.tick || tick - self.tick >= BUCKETS as u64 {
+            return Err(flying);
+        }
+        self.last = self.last.max(tick);
+        let Flying { at, frame, arrived, order, place } = flying;
+        let within = at as u32 & ((1 << SHIFT) - 1);
+        let held = Held { frame: Some(frame), arrived, within, order, place, next: NONE };
+        let slot = self.keep(held);
+        self.put(tick, slot);
+        if self.open.is_empty() {
+            self.turn();
+        }
+        Ok(())
+    }
+
+    /// The first that comes down.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Flying<F>> {
+        let key = self.open.pop()?;
+        let slot = key as u32;
+        let held = &mut self.held[slot as usize];
+        let (at, order) = ((key >> 64) as Instant, held.order);
+        let flying = Flying {
+            at,
+            frame: held.frame.take()?,
+            arrived: held.arrived,
+            order,
+            place: held.place,
+        };
+        held.next = std::mem::replace(&mut self.free, slot);
+        if self.open.is_empty() && self.closed > 0 {
+            self.turn();
+        }
+        Some(flying)
+    }
+
+    /// Puts what is kept into its bucket.
+    #[inline]
+    fn put(&mut self, tick: u64, slot: u32) {
+        let bucket = tick as usize % BUCKETS;
+        self.held[slot as usize].next = std::mem::replace(&mut self.heads[bucket], slot);
+        self.full[bucket / 64] |= 1 << (bucket % 64);
+        self.closed += 1;
+    }
+
+    fn close(&mut self) {
+        while let Some(key) = self.open.pop() {
+            self.put(self.tick, key as u32);
+        }
+    }
+
+    fn keep(&mut self, held: Held<F>) -> u32 {
+        if let Some(free) = self.held.get_mut(self.free as usize) {
+            let slot = std::mem::replace(&mut self.free, free.next);
+            *free = held;
+            return slot;
+        }
+        if self.held.len() == self.held.capacity() {
+            // An eighth more and not twice as much: see the sky.
+            self.held.reserve_exact((self.held.len() / 8).max(64));
+        }
+        self.held.push(held);
+        self.held.len() as u32 - 1
+    }
+
+    /// Opens the next bucket that holds something; there must be one.
+    fn turn(&mut self) {
+        self.tick += self.to_next();
+        let bucket = self.tick as usize % BUCKETS;
+        self.full[bucket / 64] &= !(1 << (bucket % 64));
+        let mut slot = std::mem::replace(&mut self.heads[bucket], NONE);
+        while let Some(held) = self.held.get(slot as usize) {
+            let at = self.tick << SHIFT | u64::from(held.within);
+            let key = u128::from(at) << 64 | u128::from(held.order) << 32 | u128::from(slot);
+            self.open.push(key);
+            // It was put away milliseconds ago and is wanted in microseconds: all of a
+            // bucket come from memory at a time.
+            held.frame.iter().for_each(Touch::touch);
+            slot = held.next;
+        }
+        self.closed -= self.open.len();
+        self.open.sort_unstable_by(|one, other| other.cmp(one));
+    }
+
+    /// How many buckets after the open one the next is that holds something.
+    fn to_next(&self) -> u64 {
+        let from = (self.tick as usize + 1) % BUCKETS;
+        let words = self.full.len();
+        let first = self.full[from / 64] >> (from % 64);
+        if first != 0 {
+            return 1 + u64::from(first.trailing_zeros());
+        }
+        let rest = 64 - from % 64;
+        let later = (1..=words).find(|word| self.full[(from / 64 + word) % words] != 0);
+        let word = later.unwrap_or(words);
+        let bit = self.full[(from / 64 + word) % words].trailing_zeros();
+        (1 + rest + (word - 1) * 64) as u64 + u64::from(bit)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.closed == 0 && self.open.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.closed + self.open.len()
+    }
+
+    /// Places for frames, in use or not.
+    #[cfg(test)]
+    pub fn room(&self) -> usize {
+        self.held.capacity()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::rc::Rc;
+
+    fn flying(at: Instant, order: u32) -> Flying<Rc<[u8]>> {
+        Flying { at, frame: Rc::from(&[0; 60][..]), arrived: at / 2, order, place: 7 }
+    }
+
+    fn drain(wheel: &mut Wheel<Rc<[u8]>>) -> Vec<(Instant, u32)> {
+        let all = std::iter::from_fn(|| {
+            let first = wheel.first();
+            let next = wheel.pop()?;
+            assert_eq!((first, next.arrived), (Some((next.at, next.order)), next.at / 2));
+            Some((next.at, next.order))
+        });
+        all.collect()
+    }
+
+    #[test]
+    fn a_late_frame_does_not_keep_earlier_ones_out() {
+        let mut wheel = Wheel::default();
+        let ms = 1_000_000;
+        for (order, at) in [250 * ms, 100 * ms, 3 * ms, 4 * ms, 200 * ms].into_iter().enumerate() {
+            assert!(wheel.push(flying(at, order as u32)).is_ok());
+            assert_eq!(wheel.len(), order + 1);
+        }
+        let (soon, late) = (wheel.push(flying(3 * ms, 9)), wheel.push(flying(300 * ms, 9)));
+        assert!(soon.is_err(), "of the open bucket");
+        assert!(late.is_err(), "268 ms after the first");
+        let all = [(3 * ms, 2), (4 * ms, 3), (100 * ms, 1), (200 * ms, 4), (250 * ms, 0)];
+        assert_eq!(drain(&mut wheel), all);
+        assert!(wheel.push(flying(300 * ms, 5)).is_ok(), "an empty one begins anywhere");
+        assert_eq!((drain(&mut wheel), wheel.len()), (vec![(300 * ms, 5)], 0));
+    }
+
+    #[test]
+    fn buckets_come_round_again() {
+        // Through all of them many times, with strides that are no part of their number.
+        let (mut wheel, mut down) = (Wheel::default(), Vec::new());
+        let mut all = Vec::new();
+        for order in 0..20_000u32 {
+            let now = u64::from(order) * 777_777;
+            let at = now + 1_000_000 + u64::from(order).wrapping_mul(0x9e37_79b9) % 200_000_000;
+            while wheel.first().is_some_and(|(at, _)| at <= now) {
+                down.push(wheel.pop().map(|next| (next.at, next.order)).unwrap());
+            }
+            if wheel.push(flying(at, order)).is_ok() {
+                all.push((at, order));
+            }
+        }
+        assert!(all.len() > 19_900, "{} found a bucket", all.len());
+        down.extend(drain(&mut wheel));
+        all.sort_unstable();
+        assert!(down == all);
+    }
+}
