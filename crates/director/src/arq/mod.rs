@@ -59,11 +59,7 @@ mod tests {
             while let Some(entry) = way.first_entry().filter(|entry| entry.key().0 <= now) {
                 let (there, datagram) = entry.remove();
                 if !there {
-                    let Some(Datagram::Acknowledge { message, had }) = Datagram::decode(&datagram)
-                    else {
-                        panic!("not an acknowledgement")
-                    };
-                    sender.acknowledged(message, &had, now);
+                    sender.heard(&datagram, now);
                     continue;
                 }
                 let Received { message, reply } = receiver.receive(&datagram);
@@ -151,33 +147,39 @@ mod tests {
         while let (Some(_), Some(next)) = sender.poll(asked) {
             asked = next;
         }
-        let heard = sender.answered(1, asked + 60_000_000);
+        let heard = sender.answered(1, Some(0), asked + 60_000_000);
         let round_trip = heard.round_trip.unwrap();
         assert_eq!((heard.came, heard.lost), (2, 0));
         assert!((60_000_000..65_000_000).contains(&round_trip), "{round_trip}");
         assert_eq!(sender.take_done(), [(1, Outcome::Delivered)]);
-        assert_eq!(sender.answered(1, 0), Heard::default(), "again");
+        assert_eq!(sender.answered(1, None, 0), Heard::default(), "again");
         assert!(sender.is_idle());
     }
 
     /// A way that is longer than was thought: each message is asked for again before the answer
-    /// can be there, so that none says how long the way is, until it is waited for longer.
+    /// can be there, but it says to which attempt it is due. What went in vain is not lost.
     #[test]
     fn a_way_that_has_become_longer_is_seen() {
         let mut sender = ArqSender::new(ArqSettings { patience: 50_000_000, ..SMALL });
+        let mut frames = Vec::new();
         let trips: Vec<Option<Nanos>> = (0..12)
             .map(|message| {
                 let begin = message * 1_000_000_000;
                 sender.send(message, vec![0; 50], None).unwrap();
                 let mut now = begin;
+                frames.push(0);
                 while now < begin + 150_000_000 {
-                    now = sender.poll(now).1.unwrap_or(Nanos::MAX);
+                    let (datagram, next) = sender.poll(now);
+                    *frames.last_mut().unwrap() += u32::from(datagram.is_some());
+                    now = next.unwrap_or(Nanos::MAX);
                 }
-                sender.acknowledged(message, &[1], begin + 150_000_000).round_trip
+                let heard = sender.acknowledged(message, (0, &[1]), begin + 150_000_000);
+                assert_eq!((heard.came, heard.lost), (1, 0));
+                heard.round_trip
             })
             .collect();
-        assert_eq!(trips[0], None);
-        assert_eq!(trips[11], Some(150_000_000), "{trips:?}");
+        assert_eq!(trips, [Some(150_000_000); 12]);
+        assert!(frames[0] >= 3 && frames[2..] == [1; 10], "{frames:?}");
     }
 
     #[test]
@@ -209,14 +211,15 @@ mod tests {
         receiver.receive(&first);
         // It forgets all; the message still comes, once the rest is asked for.
         let mut receiver = ArqReceiver::new();
-        sender.acknowledged(1, &[0xff; 32], 10);
+        sender.acknowledged(1, (0, &[0xff; 32]), 10);
         assert_eq!(sender.take_done(), [(1, Outcome::Delivered)], "it has said so");
-        sender.acknowledged(1, &[0; 3], 10);
-        sender.acknowledged(99, &[0xff], 10);
+        sender.acknowledged(1, (200, &[0; 3]), 10);
+        sender.acknowledged(99, (0, &[0xff]), 10);
         assert!(sender.is_idle());
         let chunk = |index, last| {
             let data = vec![index; 3];
-            Datagram::Chunk { message: 5, index, last, asks: false, data }.encode()
+            let (asks, attempt, echo) = (false, 0, 0);
+            Datagram::Chunk { message: 5, index, last, asks, attempt, echo, data }.encode()
         };
         assert_eq!(receiver.receive(&chunk(0, 1)), Received::default());
         assert_eq!(receiver.receive(&chunk(1, 2)), Received::default(), "another length");
@@ -227,12 +230,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn datagrams_read_back(message: u64, index: u8, last: u8, asks: bool,
-            data in prop::collection::vec(any::<u8>(), 0..100)) {
-            let chunk = Datagram::Chunk { message, index: index.min(last), last, asks, data: data.clone() };
+        fn datagrams_read_back(message in 0..1_u64 << 56, index: u8, last: u8, asks: bool,
+            attempt in 0..=15_u8, echo in 0..=15_u8, data in prop::collection::vec(any::<u8>(), 0..100)) {
+            let index = index.min(last);
+            let chunk = Datagram::Chunk { message, index, last, asks, attempt, echo, data: data.clone() };
             prop_assert_eq!(Datagram::decode(&chunk.encode()), Some(chunk));
             let had = data[..data.len().min(32)].to_vec();
-            let said = Datagram::Acknowledge { message, had };
+            let said = Datagram::Acknowledge { message, echo, had };
             prop_assert_eq!(Datagram::decode(&said.encode()), Some(said));
         }
 
@@ -245,9 +249,7 @@ mod tests {
             sender.send(1, vec![0; 300], None).unwrap();
             for frame in frames {
                 receiver.receive(&frame);
-                if let Some(Datagram::Acknowledge { message, had }) = Datagram::decode(&frame) {
-                    sender.acknowledged(message, &had, 1);
-                }
+                sender.heard(&frame, 1);
                 prop_assert!(receiver.open() <= receiver::MOST_OPEN);
             }
         }

@@ -49,14 +49,15 @@ impl ArqReceiver {
 
     /// Takes what came: a message that is whole with it, and an acknowledgement to send.
     pub fn receive(&mut self, bytes: &[u8]) -> Received {
-        let Some(Datagram::Chunk { message, index, last, asks, data }) = Datagram::decode(bytes)
+        let Some(Datagram::Chunk { message, index, last, asks, attempt, data, .. }) =
+            Datagram::decode(bytes)
         else {
             return Received::default();
         };
         if self.had.has(message) {
             // The sender has not heard that it is there.
             let all = bitmap(0..=last);
-            let again = Datagram::Acknowledge { message, had: all };
+            let again = Datagram::Acknowledge { message, echo: attempt, had: all };
             return Received { message: None, reply: asks.then(|| (message, again.encode())) };
         }
         if !self.open.contains_key(&message) && self.open.len() >= MOST_OPEN {
@@ -71,7 +72,7 @@ impl ArqReceiver {
         receiving.chunks.entry(index).or_insert(data);
         let whole = receiving.chunks.len() > usize::from(last);
         let had = bitmap(receiving.chunks.keys().copied());
-        let said = Datagram::Acknowledge { message, had };
+        let said = Datagram::Acknowledge { message, echo: attempt, had };
         let said = (asks || whole).then(|| (message, said.encode()));
         if !whole {
             return Received { message: None, reply: said };

@@ -1,6 +1,6 @@
 //! The sending side of `udp-arq`, to one receiver.
 
-use super::frame::{Datagram, HEADER, MOST_CHUNKS};
+use super::frame::{Datagram, HEADER, LAST_ATTEMPT, MOST_CHUNKS};
 use crate::Nanos;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -68,12 +68,15 @@ struct Sending {
     train: VecDeque<u8>,
     /// When to ask again; none while the train is being sent.
     ask_at: Option<Nanos>,
-    /// When the last chunk of a train went that was sent once, to measure by.
-    asked_at: Option<Nanos>,
+    /// When the last chunk of each attempt went, and how many had gone with it.
+    asked: Vec<(Nanos, u32)>,
+    /// The attempt at what this answers that it is due to.
+    echo: u8,
     /// How often it was asked in vain.
     tries: u32,
-    /// Chunks sent since the last acknowledgement.
+    /// Chunks sent, and those of which it was heard or concluded what became of them.
     sent: u32,
+    known: u32,
     until: Option<Nanos>,
 }
 
@@ -87,18 +90,32 @@ pub struct ArqSender {
     next_at: Nanos,
     /// Smoothed round trip and its variation (RFC 6298), in ns.
     trip: Option<(f64, f64)>,
-    /// Messages in a row that were asked for again, of which nobody knows what was answered.
-    unclear: u32,
     done: Vec<(u64, Outcome)>,
 }
 
 /// So many mean deviations later than usual an acknowledgement is late. RFC 6298 has 4, so that
 /// nothing fills a full network further; here what goes is paced, and one chunk asks.
 const SPREAD: f64 = 3.0;
-/// After so many messages of which no round trip is known waits are doubled.
-const CLEAR: u32 = 4;
 /// Waits are doubled up to so often.
 const MOST_DOUBLED: u32 = 5;
+
+impl Sending {
+    /// The round trip that what is due to an attempt tells; nothing where there were more attempts
+    /// than have numbers. So what was asked for too soon tells of the way, too, which by Karn
+    /// and Partridge's rule it would not.
+    fn round_trip(&self, echo: u8, now: Nanos) -> Option<Nanos> {
+        self.asked.get(usize::from(echo)).map(|(at, _)| now.saturating_sub(*at))
+    }
+
+    /// How many chunks more it was heard of by something that is due to an attempt: what went
+    /// after it may come yet.
+    fn heard_of(&mut self, echo: u8) -> u32 {
+        let sent = self.asked.get(usize::from(echo)).map_or(self.sent, |(_, sent)| *sent);
+        let known = self.known;
+        self.known = known.max(sent);
+        sent.saturating_sub(known)
+    }
+}
 
 impl ArqSender {
     /// A sender with nothing to send.
@@ -109,7 +126,6 @@ impl ArqSender {
             sending: BTreeMap::new(),
             next_at: 0,
             trip: None,
-            unclear: 0,
             done: Vec::new(),
         }
     }
@@ -123,6 +139,20 @@ impl ArqSender {
         message: u64,
         bytes: Vec<u8>,
         until: Option<Nanos>,
+    ) -> Result<(), Refused> {
+        self.answer(message, bytes, until, 0)
+    }
+
+    /// Takes an answer, which is due to the attempt `echo` at what it answers.
+    ///
+    /// # Errors
+    /// When it has too many chunks.
+    pub fn answer(
+        &mut self,
+        message: u64,
+        bytes: Vec<u8>,
+        until: Option<Nanos>,
+        echo: u8,
     ) -> Result<(), Refused> {
         let room = self.settings.datagram.saturating_sub(HEADER);
         if room == 0 {
@@ -141,9 +171,11 @@ impl ArqSender {
             missing,
             train,
             ask_at: None,
-            asked_at: None,
+            asked: Vec::new(),
+            echo,
             tries: 0,
             sent: 0,
+            known: 0,
             until,
         };
         self.waiting.push_back((message, sending));
@@ -156,9 +188,8 @@ impl ArqSender {
             Some((trip, variation)) => (trip + SPREAD * variation).max(1e6) as Nanos,
             None => self.settings.patience,
         };
-        // Twice it may have been chance; and where it is always so, the way has become longer.
-        let doubled = tries.saturating_sub(1) + self.unclear / CLEAR;
-        first.saturating_mul(1 << doubled.min(MOST_DOUBLED))
+        // Twice it may have been chance.
+        first.saturating_mul(1 << tries.saturating_sub(1).min(MOST_DOUBLED))
     }
 
     /// The next datagram to send at `now`, if one may go; when to look again, if there is
@@ -174,7 +205,6 @@ impl ArqSender {
         for sending in self.sending.values_mut() {
             if sending.ask_at.is_some_and(|at| at <= now) {
                 sending.ask_at = None;
-                sending.asked_at = None;
                 sending.tries += 1;
                 let most = 1 << (sending.tries - 1).min(MOST_DOUBLED);
                 let first = sending.missing.len().saturating_sub(most);
@@ -193,13 +223,17 @@ impl ArqSender {
         let end = (begin + room).min(sending.bytes.len());
         let asks = sending.train.is_empty();
         sending.sent += 1;
+        let attempt = (sending.asked.len() as u8).min(LAST_ATTEMPT);
         if asks {
             let tries = sending.tries.min(MOST_DOUBLED) as usize;
             sending.ask_at = Some(now.saturating_add(patience[tries]));
-            sending.asked_at = (sending.tries == 0).then_some(now);
+            if sending.asked.len() < usize::from(LAST_ATTEMPT) {
+                sending.asked.push((now, sending.sent));
+            }
         }
         let data = sending.bytes.get(begin..end).unwrap_or_default().to_vec();
-        let chunk = Datagram::Chunk { message: *message, index, last: sending.last, asks, data };
+        let (message, last, echo) = (*message, sending.last, sending.echo);
+        let chunk = Datagram::Chunk { message, index, last, asks, attempt, echo, data };
         let bytes = chunk.encode();
         let bits = (bytes.len() + self.settings.below) as f64 * 8.0;
         self.next_at = now + (bits * 1e9 / self.settings.rate_bit_s.max(1.0)).ceil() as Nanos;
@@ -230,26 +264,28 @@ impl ArqSender {
     /// Takes a datagram, if it is an acknowledgement, and says what it tells of the way.
     pub fn heard(&mut self, bytes: &[u8], now: Nanos) -> Heard {
         match Datagram::decode(bytes) {
-            Some(Datagram::Acknowledge { message, had }) => self.acknowledged(message, &had, now),
+            Some(Datagram::Acknowledge { message, echo, had }) => {
+                self.acknowledged(message, (echo, &had), now)
+            }
             _ => Heard::default(),
         }
     }
 
-    /// What a receiver says that it has. Of a message that is not under way it is not heard.
-    pub fn acknowledged(&mut self, message: u64, had: &[u8], now: Nanos) -> Heard {
+    /// What a receiver says that it has, and due to which attempt. Of a message that is not under
+    /// way it is not heard.
+    pub fn acknowledged(&mut self, message: u64, (echo, had): (u8, &[u8]), now: Nanos) -> Heard {
         let Some(sending) = self.sending.get_mut(&message) else { return Heard::default() };
         let bit = |index: u8| {
             had.get(usize::from(index / 8)).is_some_and(|byte| byte & (1 << (index % 8)) != 0)
         };
         // Not only what was missing: a receiver that has started anew has nothing any more.
         sending.missing = (0..=sending.last).filter(|index| !bit(*index)).collect();
-        let mut heard = Heard::default();
+        let mut heard = Heard { round_trip: sending.round_trip(echo, now), ..Heard::default() };
         if sending.train.is_empty() {
-            let missing = u32::try_from(sending.missing.len()).unwrap_or(0);
-            heard.lost = missing.min(sending.sent);
-            heard.came = std::mem::take(&mut sending.sent) - heard.lost;
+            let (missing, sent) = (sending.missing.len() as u32, sending.heard_of(echo));
+            heard.lost = missing.min(sent);
+            heard.came = sent - heard.lost;
         }
-        heard.round_trip = sending.asked_at.take().map(|asked| now.saturating_sub(asked));
         if sending.missing.is_empty() {
             self.sending.remove(&message);
             self.done.push((message, Outcome::Delivered));
@@ -263,24 +299,21 @@ impl ArqSender {
         heard
     }
 
-    /// The receiver answers a message: it has all of it, whether it has said so or not.
-    pub fn answered(&mut self, message: u64, now: Nanos) -> Heard {
-        let Some(sending) = self.sending.remove(&message) else { return Heard::default() };
+    /// The receiver answers a message, due to this attempt if that is known: it has all of it,
+    /// whether it has said so or not.
+    pub fn answered(&mut self, message: u64, echo: Option<u8>, now: Nanos) -> Heard {
+        let Some(mut sending) = self.sending.remove(&message) else { return Heard::default() };
         self.done.push((message, Outcome::Delivered));
-        let missing = u32::try_from(sending.missing.len()).unwrap_or(0);
-        let came = missing.min(sending.sent);
-        let round_trip = sending.asked_at.map(|asked| now.saturating_sub(asked));
+        let sent = sending.heard_of(echo.unwrap_or(LAST_ATTEMPT));
+        let came = (sending.missing.len() as u32).min(sent);
+        let round_trip = echo.and_then(|echo| sending.round_trip(echo, now));
         self.measured(round_trip);
-        Heard { came, lost: sending.sent - came, round_trip }
+        Heard { came, lost: sent - came, round_trip }
     }
 
     /// Takes note of a round trip (RFC 6298, 2).
     fn measured(&mut self, round_trip: Option<Nanos>) {
-        let Some(seen) = round_trip.map(|ns| ns as f64) else {
-            self.unclear = self.unclear.saturating_add(1);
-            return;
-        };
-        self.unclear = 0;
+        let Some(seen) = round_trip.map(|ns| ns as f64) else { return };
         self.trip = Some(match self.trip {
             Some((trip, variation)) => {
                 let off = (trip - seen).abs();

@@ -3,7 +3,7 @@
 use super::peers::{Came, Exchange, Hub, Member};
 use super::{HubCarrier, MemberCarrier, Place};
 use crate::Nanos;
-use crate::arq::{ArqReceiver, ArqSender, ArqSettings, Datagram, Outcome};
+use crate::arq::{ArqReceiver, ArqSender, ArqSettings, Datagram, Heard, Outcome};
 use crate::keys::{Keys, Party, Scope, Use};
 use crate::switch::MessageId;
 use std::collections::BTreeMap;
@@ -34,7 +34,12 @@ struct Arq {
     /// Acknowledgements that wait, and until when, by message.
     acks: BTreeMap<MessageId, (Nanos, Vec<u8>)>,
     wait: Nanos,
+    /// The attempts by which messages came that are still to be answered.
+    attempts: BTreeMap<MessageId, u8>,
 }
+
+/// Messages to be answered of which the attempt is remembered.
+const MOST_ATTEMPTS: usize = 64;
 
 impl Arq {
     fn new(place: &Place, own: Party, other: Party) -> Self {
@@ -47,6 +52,7 @@ impl Arq {
             asks: own == Party::Hub,
             acks: BTreeMap::new(),
             wait: (place.round_trip / LATER).min(LATEST),
+            attempts: BTreeMap::new(),
         }
     }
 
@@ -67,14 +73,27 @@ impl Exchange for Arq {
             // An answer says that the message is there.
             self.acks.remove(&number);
         }
-        self.sender.send(number, sealed.to_vec(), until).map_err(|why| why.to_string())
+        let echo = self.attempts.remove(&number).unwrap_or(0);
+        let sent = self.sender.answer(number, sealed.to_vec(), until, echo);
+        sent.map_err(|why| why.to_string())
     }
 
     fn receive(&mut self, datagram: &[u8], now: Nanos) -> Came {
         let Some(plain) = self.other.check(datagram) else { return Came::default() };
         let heard = match Datagram::chunk_of(plain) {
-            Some(number) if self.asks => self.sender.answered(number, now),
-            _ => self.sender.heard(plain, now),
+            Some((number, attempt, echo)) if self.asks => {
+                // An answer that goes again has waited by itself.
+                let echo = Some(echo).filter(|_| attempt == 0);
+                self.sender.answered(number, echo, now)
+            }
+            Some((number, attempt, _)) => {
+                self.attempts.insert(number, attempt);
+                if self.attempts.len() > MOST_ATTEMPTS {
+                    self.attempts.pop_first();
+                }
+                Heard::default()
+            }
+            None => self.sender.heard(plain, now),
         };
         let received = self.receiver.receive(plain);
         if let Some((number, reply)) = received.reply {

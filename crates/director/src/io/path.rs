@@ -49,9 +49,11 @@ mod tests {
         let local: SocketAddrV4 = "127.0.0.1:0".parse().unwrap();
         let own = std::fs::read_to_string("/sys/class/net/lo/mtu").unwrap();
         let mut paths = Paths::new(local, &["127.0.0.1:9".parse().unwrap()]);
-        assert_eq!(paths.mtu(), own.trim().parse().ok());
+        // No packet of IPv4 is longer than that, whatever the interface takes.
+        let own = own.trim().parse::<u32>().unwrap().min(65_535);
+        assert_eq!(paths.mtu(), Some(own));
         paths.look();
-        assert_eq!(paths.mtu(), own.trim().parse().ok());
+        assert_eq!(paths.mtu(), Some(own));
         assert_eq!(Paths::new(local, &[]).mtu(), None);
     }
 }
