@@ -37,8 +37,7 @@ const MEMORY: f64 = 400.0;
 const Z: f64 = 1.959_964;
 /// Round trips that are remembered.
 const TRIPS: usize = 64;
-/// Messages in a row whose round trips are all longer than nearly all before are no chance, if there
-/// are so many; that of one message may have met a queue.
+/// So many round trips in a row that are longer than nearly all before are no chance.
 const LONGER: usize = 5;
 /// What was assumed weighs as much as so many frames that were seen.
 const ASSUMED: f64 = 30.0;
@@ -60,12 +59,9 @@ pub struct Estimator {
     in_runs: f64,
     last_lost: bool,
     trips: VecDeque<Nanos>,
-    /// The least of a message's, in how many messages in a row it was longer than `usual`, what nine
-    /// tenths of all before did not exceed, and how many came since.
-    least: Option<Nanos>,
+    /// How many in a row were longer than nine tenths of those before, and how long those were.
     longer: usize,
     usual: Option<Nanos>,
-    row: usize,
     /// What a tenth, half and nine tenths of those do not exceed: asked for more often than told.
     rtt: Option<[Nanos; 3]>,
     /// When the last datagrams came, and their bytes.
@@ -109,36 +105,21 @@ impl Estimator {
     /// An answer came after `ns`, to something that was sent once: of what was sent twice
     /// nobody knows which the answer is to (Karn and Partridge).
     pub fn round_trip(&mut self, ns: Nanos) {
+        // Held against what was seen before the row began.
+        let usual = if self.longer == 0 { self.rtt.map(|[.., late]| late) } else { self.usual };
+        self.usual = usual;
+        self.longer = if usual.is_some_and(|usual| ns > usual) { self.longer + 1 } else { 0 };
         self.trips.push_back(ns);
-        self.row += 1;
-        if self.trips.len() > TRIPS {
+        if self.longer >= LONGER && self.trips.len() > LONGER {
+            // The way is longer than it was: what was seen before is of another one.
+            self.trips.drain(..self.trips.len() - LONGER);
+            self.longer = 0;
+        } else if self.trips.len() > TRIPS {
             self.trips.pop_front();
         }
-        self.least = Some(self.least.map_or(ns, |least| least.min(ns)));
-        self.settle();
-    }
-
-    fn settle(&mut self) {
         let mut trips: Vec<Nanos> = self.trips.iter().copied().collect();
         trips.sort_unstable();
         self.rtt = Some([0.1, 0.5, 0.9].map(|share| trips[(share * trips.len() as f64) as usize]));
-    }
-
-    /// A message begins: round trips up to here were of those before.
-    pub fn message(&mut self) {
-        let Some(least) = self.least.take() else { return };
-        let longer = self.usual.is_some_and(|usual| least > usual);
-        self.longer = if longer { self.longer + 1 } else { 0 };
-        if self.longer >= LONGER {
-            // The way is longer than it was: what was seen before is of another one.
-            self.trips.drain(..self.trips.len().saturating_sub(self.row));
-            self.settle();
-        }
-        if self.longer == 0 || self.longer >= LONGER {
-            (self.longer, self.row) = (0, 0);
-            // What the next is held against, and those after it in a row.
-            self.usual = self.rtt.map(|[.., late]| late);
-        }
     }
 
     /// How many round trips it rests on, 64 at most.
@@ -242,27 +223,6 @@ mod tests {
         let none = wilson(0.0, 10.0, Z);
         assert!(none.low == 0.0 && (none.high - 0.2775).abs() < 1e-3);
         assert_eq!(wilson(0.0, 0.0, Z).high, 1.0);
-    }
-
-    #[test]
-    fn a_way_that_has_become_longer_is_told_from_a_queue() {
-        let told = |estimator: &mut Estimator, messages: usize, trips: &[Nanos]| {
-            for _ in 0..messages {
-                estimator.message();
-                trips.iter().for_each(|trip| estimator.round_trip(*trip));
-            }
-            estimator.message();
-            estimator.conditions(Conditions::default()).rtt_ns
-        };
-        let mut one = Estimator::new();
-        assert_eq!(told(&mut one, 60, &[40, 41]), 40);
-        // The first answer is as soon as ever; the others wait for each other.
-        assert_eq!(told(&mut one, 6, &[40, 90, 140, 190]), 40);
-        let before = one.round_trips();
-        assert_eq!(told(&mut one, LONGER - 1, &[300]), 40);
-        assert_eq!(told(&mut one, 1, &[300]), 300, "once more");
-        assert!(one.round_trips() == LONGER && before > LONGER);
-        assert_eq!(told(&mut one, 30, &[60]), 60, "a shorter one is seen by itself");
     }
 
     #[test]

@@ -244,7 +244,6 @@ impl Hub {
         self.next += 1;
         self.payload = bytes.len().max(1);
         self.fan_out = to.len().max(1);
-        self.estimator.message();
         self.sent_at.push_back(now);
         if self.sent_at.len() > 32 {
             self.sent_at.pop_front();
