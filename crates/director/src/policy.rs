@@ -142,6 +142,8 @@ pub struct Policy {
 struct Candidate {
     model: ModelId,
     predicted: Option<(Figures, f64)>,
+    /// Bytes a message that it cannot do without: some send more where there is room.
+    needs: f64,
     /// The share of messages that at worst would have to be sent again by another model.
     risk: f64,
     /// The same of this model beside the others.
@@ -165,6 +167,7 @@ impl Policy {
             .map(|model| Candidate {
                 model: *model,
                 predicted: None,
+                needs: 0.0,
                 risk: 0.0,
                 own: 0.0,
                 score: model.score(&asked),
@@ -400,6 +403,10 @@ impl Policy {
         let (mean, bad) = (map.near(here), map.near(&worst));
         for candidate in &mut self.candidates {
             candidate.predicted = predict(candidate.model, (here, &mean));
+            let least = analytic::predict(candidate.model, pattern, here).map(|it| it.bytes);
+            let spends = candidate.model == ModelId::MulticastFec;
+            let had = candidate.predicted.as_ref().map_or(0.0, |(figures, _)| figures.bytes);
+            candidate.needs = least.filter(|_| spends).map_or(had, |least| had.min(least));
             let loses = rescues && !candidate.model.features().reliable;
             let at_worst = loses.then(|| predict(candidate.model, (&worst, &bad))).flatten();
             candidate.risk = at_worst.map_or(0.0, |(figures, _)| 1.0 - figures.delivery);
@@ -416,7 +423,7 @@ impl Policy {
         }
         let (figures, distance) = candidate.predicted.as_ref()?;
         let messages_s = here.messages_s * here.group.max(1.0);
-        let load = figures.bytes * 8.0 * messages_s / here.rate_bit_s.max(1.0);
+        let load = candidate.needs * 8.0 * messages_s / here.rate_bit_s.max(1.0);
         if load > self.settings.most_load {
             return None;
         }

@@ -289,6 +289,22 @@ fn three_hundred_meters_join_hear_a_price_and_answer() {
 
 /// Short messages over a bad network, many times, where multicast reaches all, some or nobody:
 /// each is answered by all, soon.
+/// Two prices in a row fill four fifths of the channel. What is seen of it meanwhile, from waits in
+/// a full channel among it, is no reason to go over to anything, or to invite all again.
+#[test]
+fn a_full_channel_stays_with_what_fits() {
+    let full = Conditions { messages_s: 1.0 / 60.0, ..constrained() };
+    for seed in 1..4 {
+        let mut bed = Bed::new(&config(Pattern::PublishCollect, full, &[]), 300, 0.3, seed);
+        (0..2).for_each(|n| bed.at((40 + 60 * n) * SECOND, What::Send));
+        bed.run(160 * SECOND, |_| vec![3; 1_699]);
+        assert_eq!((bed.answers.len(), bed.hub.open_messages()), (600, 0), "seed {seed}");
+        assert!(bed.changes.is_empty(), "{:?}", bed.changes);
+        // 1.148 MB a price at least; joining is less than a tenth of that.
+        assert!(bed.bytes < 3_000_000, "{}", bed.bytes);
+    }
+}
+
 #[test]
 fn no_draw_of_chance_holds_a_session_up() {
     let here = Conditions { payload: 20.0, ..constrained() };

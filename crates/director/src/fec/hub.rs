@@ -52,6 +52,8 @@ const DEAF: u32 = 2;
 const UNREACHED: u32 = 3;
 /// The slot of who is alone, in ns: none.
 const AT_ONCE: Nanos = 1_000;
+/// The answers of so many, by their slots, tell round trips.
+const FIRST: u16 = 8;
 /// Copies of who is done.
 const LAST_COPIES: usize = 3;
 /// Messages that are over of which it is still said whose answers are there.
@@ -226,11 +228,11 @@ impl FecHub {
         }
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
         // The first symbol goes in its slot, whoever was asked meanwhile, and others later: when
-        // it came to what went once is a round trip.
-        if symbol == 0 && !sending.repaired && !awaited.served {
+        // it came to what went once is a round trip. Whose slot is late may wait for others.
+        let place = rank(member, self.members.len() as u16, message);
+        if symbol == 0 && place < FIRST && !sending.repaired && !awaited.served {
             let air =
                 self.settings.airtime(super::frame::HEADER + data.len() + self.own.code_len());
-            let place = rank(member, self.members.len() as u16, message);
             let slot = sending.slots_at.map(|at| at + Nanos::from(place) * sending.slot + air);
             self.trips.extend(slot.and_then(|slot| now.checked_sub(slot)));
         }
@@ -239,6 +241,7 @@ impl FecHub {
         if !awaited.served && sending.only.is_none() {
             // It has the message by multicast, whatever was thought.
             self.deaf.remove(&member);
+            sending.reached = true;
         }
         awaited.greatest = awaited.greatest.max(symbol);
         // While its answer comes it is not asked for more.

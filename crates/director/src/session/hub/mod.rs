@@ -414,6 +414,7 @@ impl Hub {
         {
             self.policy.observed((now - outgoing.sent_at.min(now)) as f64 / 1e6);
             self.look_at_rate();
+            self.renew(now);
             self.events.push_back(Event::Over { message: number, lacking: Vec::new() });
         }
     }

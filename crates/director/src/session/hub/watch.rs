@@ -132,8 +132,9 @@ impl Hub {
         let trip = self.conditions().rtt_ns as f64 / stage.rtt_ns.max(1) as f64;
         let known = self.estimator.round_trips() >= ENOUGH_TRIPS;
         let packets = stage.datagram != self.config.datagram();
-        let moved =
-            packets || !(0.6..1.7).contains(&rate) || (known && !(0.5..2.0).contains(&trip));
+        // What is under way would go again to a whole group: for a longer wait that is too much.
+        let trips = known && self.messages.is_empty() && !(0.5..2.0).contains(&trip);
+        let moved = packets || trips || !(0.6..1.7).contains(&rate);
         if moved && self.switch.phase() == Phase::Stable {
             let actions = self.switch.renew(now);
             let _ = self.perform(actions, now);
