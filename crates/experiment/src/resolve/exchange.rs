@@ -1,6 +1,7 @@
 //! Exchanges: their pairs, payloads and times.
 
-use super::workloads::{Context, MOST_ROWS};
+use super::interaction::MOST_ROWS;
+use super::workloads::Context;
 use super::{positive, stacks};
 use crate::exchange::{Coap, CoapTransport, Exchange, ExchangeProtocol, Method, MqttChoice};
 use crate::file::{self, CoapKeys, Payload, Protocol};

@@ -8,6 +8,7 @@ mod exchange;
 mod faults;
 mod hardware;
 mod impairments;
+mod interaction;
 mod load;
 mod mqtt;
 mod netem;

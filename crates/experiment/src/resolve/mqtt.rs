@@ -1,6 +1,7 @@
 //! MQTT workloads: brokers, clients and their messages.
 
-use super::workloads::{Context, MOST_ROWS};
+use super::interaction::MOST_ROWS;
+use super::workloads::Context;
 use super::{payload, positive};
 use crate::file::{self, Tls};
 use crate::mqtt::{Mqtt, MqttPattern, MqttTls, MqttVersion};

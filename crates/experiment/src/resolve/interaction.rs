@@ -1,0 +1,307 @@
+//! Interactions: their model, their ends, how often, to how many.
+
+use super::workloads::Context;
+use crate::fan_out::FanOut;
+use crate::file::{Interaction, Model};
+use crate::pattern::{InteractionPattern, OutsideModel};
+use crate::plan;
+use crate::problem::Problem;
+use crate::read::{Named, Sink};
+use crate::resolve::{payload, positive};
+use units::{Rate, Span};
+
+/// Rows of messages that fit in memory beside the programs: some 2 GB.
+pub(super) const MOST_ROWS: u64 = 20_000_000;
+/// What libzmq and libpgm can count in, bit/s.
+const MULTICAST_RATES: std::ops::RangeInclusive<u64> = 8_000..=10_000_000_000;
+
+/// The largest message that fits in a UDP datagram over IPv4.
+const MOST_UDP: u64 = 65_507;
+
+/// The models of other stacks that a model has: those that it lists, or the one it is held to.
+fn outside(model: &Model) -> Vec<OutsideModel> {
+    let listed = model.outside.iter().flat_map(|list| list.value.0.iter().map(|at| at.value));
+    let held = model.down.as_ref().and_then(|down| down.value.outside());
+    listed.chain(held).collect()
+}
+
+/// Whether a model's parts go together.
+pub(super) fn check(model: &Model, sink: &mut Sink) {
+    if let (Some(list), Some(down)) = (&model.outside, &model.down)
+        && down.value != InteractionPattern::Director
+    {
+        let text = format!("`outside` is for `director` alone, not for `{}`", down.value);
+        sink.add(Problem::new(text).at(list.place).label("leave it out"));
+    }
+    let mqtt = outside(model).contains(&OutsideModel::Mqtt);
+    match (&model.broker, &model.down) {
+        (None, Some(down)) if mqtt => {
+            let label = "add `broker`, a node whose `run` is the broker, at port 1883";
+            sink.add(Problem::new("MQTT without a `broker`").at(down.place).label(label));
+        }
+        (Some(broker), _) if !mqtt => {
+            let problem = Problem::new("a `broker` without MQTT").at(broker.place);
+            sink.add(problem.label("leave it out, or add `outside: mqtt`"));
+        }
+        _ => {}
+    }
+    if let Some(down) = model.down.as_ref().filter(|down| !down.value.goes_down()) {
+        let problem = Problem::new(format!("`{}` goes up only", down.value)).at(down.place);
+        sink.add(problem.label("for `down`, take one that reaches the sinks"));
+    }
+    let Some(up) = &model.up else { return };
+    if !up.value.goes_up() {
+        let problem = Problem::new(format!("`{}` goes down only", up.value)).at(up.place);
+        sink.add(problem.label("for `up`, take `tcp/request-reply` or `udp/request-response`"));
+    } else if let Some(down) = &model.down
+        && up.value != down.value
+        && (up.value.goes_both_ways() || down.value.is_director())
+    {
+        let (both, other) = match up.value.goes_both_ways() {
+            true => (format!("`{}` up", up.value), down.value),
+            false => (format!("`{}` down", down.value), up.value),
+        };
+        let text = format!("{both} goes only with the same the other way, not with `{other}`");
+        let label = match down.value.is_director() {
+            true => format!("take `{}`", down.value),
+            false => "take `tcp/request-reply`".to_owned(),
+        };
+        sink.add(Problem::new(text).at(up.place).label(label));
+    }
+}
+
+/// To how many of so many sinks messages go, from when on.
+fn fan_out(
+    typed: &Interaction,
+    down: InteractionPattern,
+    sinks: u64,
+    sink: &mut Sink,
+) -> Option<Vec<FanOut>> {
+    let Some(said) = &typed.fan_out else { return Some(Vec::new()) };
+    if !down.is_director() {
+        let text = format!("`fan_out` does not go with `{down}`, which cannot choose among sinks");
+        let label = "take `director`, or leave it out";
+        sink.add(Problem::new(text).at(said.place).label(label));
+        return None;
+    }
+    let mut changes: Vec<FanOut> = Vec::new();
+    for change in &said.value {
+        let (at, to) = (change.at.as_ref()?, change.to.as_ref()?);
+        if !(1..=sinks).contains(&to.value) {
+            let text = format!("messages cannot go to {} of {sinks} sinks", to.value);
+            sink.add(Problem::new(text).at(to.place).label(format!("1 to {sinks}")));
+            return None;
+        }
+        if changes.last().is_some_and(|before| before.at >= at.value) {
+            let text = "changes of the fan-out are not in order";
+            sink.add(Problem::new(text).at(at.place).label("later than the one before"));
+            return None;
+        }
+        changes.push(FanOut { at: at.value, to: to.value });
+    }
+    Some(changes)
+}
+
+impl Context<'_, '_> {
+    /// The interaction, and how long it sends.
+    pub(super) fn interaction(
+        &self,
+        name: String,
+        typed: &Interaction,
+        sink: &mut Sink,
+    ) -> Option<(plan::Interaction, Span)> {
+        let empty = Named::default();
+        let models = self.file.models.as_ref().unwrap_or(&empty);
+        let model = typed.model.as_ref().and_then(|model| models.find(model, "model", sink));
+        let ends = self.ends(typed, sink);
+        let payload = typed.payload.as_ref().and_then(|path| payload::find(path, self.base, sink));
+        let reply = match &typed.reply_payload {
+            Some(path) => payload::find(path, self.base, sink),
+            None => payload.clone(),
+        };
+        let schedule = model.and_then(|model| self.schedule(typed, model, sink));
+        let (source, sinks, network) = ends?;
+        let ((payload, payload_bytes), (reply_payload, reply_bytes)) = (payload?, reply?);
+        let (model, (every, messages, lasts)) = (model?, schedule?);
+        let (down, up) = (model.down.as_ref()?.value, model.up.as_ref()?.value);
+        let udp = InteractionPattern::UdpRequestResponse;
+        for (way, bytes, at) in [
+            (down, payload_bytes, &typed.payload),
+            (
+                up,
+                reply_bytes,
+                typed.reply_payload.as_ref().map_or(&typed.payload, |_| &typed.reply_payload),
+            ),
+        ] {
+            if let Some(at) = at.as_ref().filter(|_| way == udp && bytes > MOST_UDP) {
+                let text = format!("a payload of {bytes} B does not fit in a UDP datagram");
+                sink.add(Problem::new(text).at(at.place).label(format!("{MOST_UDP} B at most")));
+            }
+        }
+        let multicast_rate = self.multicast_rate(typed, model, &network, sink)?;
+        let outside = outside(model);
+        let broker = self.broker(model, (&source, &sinks, &network), &outside, sink)?;
+        let fan_out = fan_out(typed, down, sinks.len() as u64, sink)?;
+        let interaction = plan::Interaction {
+            name,
+            source,
+            sinks,
+            model: typed.model.as_ref()?.value.clone(),
+            down,
+            up,
+            payload,
+            reply_payload,
+            payload_bytes,
+            reply_payload_bytes: reply_bytes,
+            every,
+            messages,
+            multicast_rate,
+            assume_loss: model.assume_loss.as_ref().map(|at| at.value),
+            assume_round_trip: model.assume_round_trip.as_ref().map(|at| at.value),
+            outside,
+            broker,
+            fan_out,
+            network,
+        };
+        if interaction.replies() > MOST_ROWS {
+            let text = format!("{} messages to keep, a row each", interaction.replies());
+            let label = format!("{MOST_ROWS} at most: send less often, for less long, or to fewer");
+            sink.add(Problem::new(text).at(typed.place).label(label));
+            return None;
+        }
+        Some((interaction, lasts))
+    }
+
+    /// The broker that a model names, which it does if it has MQTT.
+    fn broker(
+        &self,
+        model: &Model,
+        (source, sinks, network): (&String, &[String], &str),
+        outside: &[OutsideModel],
+        sink: &mut Sink,
+    ) -> Option<Option<String>> {
+        let Some(name) = &model.broker else {
+            return (!outside.contains(&OutsideModel::Mqtt)).then_some(None);
+        };
+        let (group, nodes) = self.nodes.find(name, sink)?;
+        let wrong = match &nodes[..] {
+            [node] if node == source || sinks.contains(node) => {
+                (format!("the broker's node `{node}` is among its clients"), "take another".into())
+            }
+            [node] if self.networks.shared_by(&[group]).contains(&network) => {
+                return Some(Some(node.clone()));
+            }
+            [node] => (format!("`{node}` is not in `{network}`"), "attach it".to_owned()),
+            _ => {
+                let text = format!("`{}` has {} nodes; a broker is one", name.value, nodes.len());
+                (text, format!("write for example `{}`", nodes[0]))
+            }
+        };
+        sink.add(Problem::new(wrong.0).at(name.place).label(wrong.1));
+        None
+    }
+
+    /// The rate that multicast is sent with: the model's, or the network's own.
+    fn multicast_rate(
+        &self,
+        typed: &Interaction,
+        model: &Model,
+        network: &str,
+        sink: &mut Sink,
+    ) -> Option<Rate> {
+        let said = model.multicast_rate.as_ref();
+        let rate = said.map(|rate| rate.value).or(self.networks.rate(network))?;
+        let multicast = InteractionPattern::PgmPublishSubscribe;
+        let used = model.down.as_ref().is_some_and(|down| down.value == multicast)
+            || outside(model).contains(&OutsideModel::PgmPublishSubscribe);
+        if used && !MULTICAST_RATES.contains(&rate.bit_s()) {
+            let text = format!("multicast at {rate} cannot be had");
+            let place = said.map_or(typed.place, |rate| rate.place);
+            let label = "PGM takes 8 kbit/s to 10 Gbit/s; `multicast_rate` of the model says which";
+            sink.add(Problem::new(text).at(place).label(label));
+            return None;
+        }
+        Some(rate)
+    }
+
+    /// How long it waits for what is still on its way, if it or its model says so.
+    pub(super) fn drain(&self, model: &str, typed: &Interaction) -> Option<Span> {
+        let model = || self.file.models.as_ref()?.get(model)?.drain.as_ref();
+        typed.drain.as_ref().or_else(model).map(|drain| drain.value)
+    }
+
+    /// The source, the sinks and the network between them.
+    fn ends(&self, typed: &Interaction, sink: &mut Sink) -> Option<(String, Vec<String>, String)> {
+        let source = typed.source.as_ref().and_then(|name| {
+            let (group, nodes) = self.nodes.find(name, sink)?;
+            if let [node] = &nodes[..] {
+                return Some((group.to_owned(), node.clone()));
+            }
+            let text = format!(
+                "`{}` has {} nodes; an interaction has one source",
+                name.value,
+                nodes.len()
+            );
+            sink.add(
+                Problem::new(text)
+                    .at(name.place)
+                    .label(format!("write for example `{}`", nodes[0])),
+            );
+            None
+        });
+        let sinks = typed.sinks.as_ref().map(|sinks| {
+            self.nonempty(sinks, "`sinks` names nobody", sink);
+            self.nodes.find_all(&sinks.value, sink)
+        });
+        let ((source_group, source), (sinks, sink_groups)) = (source?, sinks?);
+        if let Some(at) = typed.sinks.as_ref().filter(|_| sinks.contains(&source)) {
+            let text = format!("the source `{source}` is among the sinks");
+            sink.add(Problem::new(text).at(at.place));
+            return None;
+        }
+        let mut groups: Vec<&str> = sink_groups.iter().map(String::as_str).collect();
+        groups.push(&source_group);
+        let shared = self.networks.shared_by(&groups);
+        let network = self.network(&typed.network, typed.place, &shared, &groups, sink)?;
+        Some((source, sinks, network))
+    }
+
+    /// Time between messages, their number, and how long that lasts.
+    fn schedule(
+        &self,
+        typed: &Interaction,
+        model: &Model,
+        sink: &mut Sink,
+    ) -> Option<(Span, u64, Span)> {
+        let given = if typed.every.is_some() { &typed.every } else { &model.every };
+        if given.is_none() && sink.is_clean() {
+            let problem = Problem::new("nothing says how often messages are sent");
+            let label = "give `every: 0.15 s` here or in the model";
+            sink.add(problem.at(typed.place).label(label));
+        }
+        let every = positive(given, "every", sink);
+        let count = typed.count.as_ref().or(model.count.as_ref());
+        let own = if typed.duration.is_some() { &typed.duration } else { &model.duration };
+        let own = if own.is_some() { Some(positive(own, "duration", sink)?) } else { None };
+        if let Some(count) = count {
+            if count.value == 0 {
+                let problem = Problem::new("`count` is 0, so nothing would be sent");
+                sink.add(problem.at(count.place).label("1 or more"));
+                return None;
+            }
+            let every = every?;
+            let lasts = Span::from_ns(every.as_ns().saturating_mul(count.value));
+            return Some((every, count.value, lasts));
+        }
+        let Some(lasts) = own.or(self.said) else {
+            if sink.is_clean() {
+                let problem = Problem::new("nothing says how long messages are sent");
+                let label = "give the experiment a `duration: 90 s`, or this a `count`";
+                sink.add(problem.at(typed.place).label(label));
+            }
+            return None;
+        };
+        let every = every?;
+        Some((every, lasts.as_ns().div_ceil(every.as_ns()), lasts))
+    }
+}
