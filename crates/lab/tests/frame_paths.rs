@@ -74,6 +74,42 @@ fn the_ring_brings_frames_of_all_sizes_whole_with_port_and_time() {
     assert_eq!((tally.taken, tally.refused), (24, 0));
 }
 
+#[test]
+fn arrivals_do_not_end_a_doze_and_who_wakes_does() {
+    let (lab, taps) = up(2, 1500, Link::Tap);
+    let Some(mut ring) = ring(taps) else { return };
+    assert!(ring.can_doze());
+    let mut buffer = vec![0; 2_000];
+    // It has slept, and was woken by frames.
+    helper(&lab, 1, 0, "send", "3 100 0");
+    (0..3).for_each(|_| assert!(next(&mut ring, &mut buffer).is_some()));
+    ended(&lab, vec![0]);
+    helper(&lab, 1, 1, "send", "50 100 0");
+    let begin = monotonic_now();
+    let until = begin + 500_000_000;
+    ring.doze(begin, until).unwrap();
+    let end = monotonic_now();
+    assert!(end >= until, "{} ns too soon", until - end);
+    ended(&lab, vec![1]);
+    for _ in 0..50 {
+        let arrived = next(&mut ring, &mut buffer).expect("a frame").arrived;
+        assert!(arrived.is_some_and(|at| begin < at), "{arrived:?}");
+    }
+    let waker = ring.waker();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            waker.wake();
+        });
+        let now = monotonic_now();
+        ring.doze(now, now + 600_000_000_000).unwrap();
+    });
+    // It was used once, and ends one wait.
+    let now = monotonic_now();
+    ring.doze(now, now + 1_000_000).unwrap();
+    assert!(monotonic_now() >= now + 1_000_000);
+}
+
 /// Nodes that come later: one for which the ring has room, one that is read.
 #[test]
 fn newcomers_are_carried_by_the_ring_and_beyond_it() {

@@ -96,6 +96,18 @@ impl Direction {
         &self.asked
     }
 
+    /// The time in ns that no frame is faster through than, as long as nothing changes.
+    pub(crate) fn least_delay_ns(&self) -> u64 {
+        if self.replay.is_some() {
+            return 0;
+        }
+        match &self.ramp {
+            // On a straight line the ends are the extremes.
+            Some(ramp) => ramp.at(ramp.begin).least_delay_ns().min(ramp.to.least_delay_ns()),
+            None => self.asked.least_delay_ns(),
+        }
+    }
+
     /// What was done so far.
     pub fn totals(&self) -> Totals {
         self.record.totals

@@ -140,6 +140,18 @@ impl Distribution {
         }
     }
 
+    /// The least that either gives, in jitters.
+    pub(crate) fn least(&self) -> f64 {
+        match self {
+            // The table begins later, but a normal variable is not looked up.
+            Self::Normal => LEAST,
+            Self::Table(table) if table.quantiles.is_empty() => 0.0,
+            // Files need not be in order.
+            Self::Table(table) => table.quantiles.iter().copied().fold(f32::MAX, f32::min).into(),
+            shape => shape.quantile(0.0),
+        }
+    }
+
     /// The mean in jitters.
     pub fn mean(&self) -> f64 {
         self.moments().0
@@ -281,11 +293,25 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_less_than_the_least() {
+        use Distribution::{Normal, Pareto, ParetoNormal, Uniform};
+        for shape in [Uniform, Normal, Pareto, ParetoNormal] {
+            let least = shape.least();
+            let quantiles = (0..10_000).map(|place| shape.quantile(f64::from(place) / 1e4));
+            assert!(quantiles.into_iter().all(|got| got >= least), "{shape:?}");
+            let normals = (-1_000..1_000).map(|z| shape.quantile_of_normal(f64::from(z) / 100.0));
+            assert!(normals.into_iter().all(|got| got >= least), "{shape:?}");
+        }
+        assert!((Pareto.least() + 2.0 / 3.0).abs() < 1e-3, "as its description says");
+    }
+
+    #[test]
     fn a_table_is_read_as_iproute2_writes_it() {
         let text = "# This is a remark with 3 words.\n -8192 0\n 8192 16384\n";
         let table = Table::parse(Path::new("two.dist"), text).unwrap();
         let shape = Distribution::Table(table);
         assert_eq!([0.0, 0.25, 0.5, 0.999].map(|u| shape.quantile(u)), [-1.0, 0.0, 1.0, 2.0]);
+        assert_eq!(shape.least(), -1.0);
         assert_eq!(shape.mean(), 0.5);
     }
 

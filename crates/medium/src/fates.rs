@@ -178,7 +178,10 @@ impl Fates {
             delay: match overtakes {
                 true => 0,
                 false if asked.jitter.as_ns() == 0 => asked.delay.as_ns(),
-                false => varied(asked, self.jitter.shaped(&asked.distribution, lots.jitter, index)),
+                false => {
+                    let shape = &asked.distribution;
+                    asked.delay_ns(self.jitter.shaped(shape, lots.jitter, index))
+                }
             },
         }
     }
@@ -190,9 +193,8 @@ impl Fates {
             lost: draw.uniform(Purpose::Loss, index) < asked.mean_loss(),
             delay: match asked.jitter.as_ns() {
                 0 => asked.delay.as_ns(),
-                _ => {
-                    varied(asked, asked.distribution.quantile(draw.uniform(Purpose::Jitter, index)))
-                }
+                _ => asked
+                    .delay_ns(asked.distribution.quantile(draw.uniform(Purpose::Jitter, index))),
             },
             ..Decision::default()
         }
@@ -213,12 +215,6 @@ impl Fates {
 
 fn takes(draws: &mut Correlated, lot: Lot, share: Ratio, index: u64) -> bool {
     share.fraction() > 0.0 && draws.next(lot, index) < share.fraction()
-}
-
-/// The delay in ns that lies so many jitters from the mean.
-fn varied(asked: &Impairment, jitters: f64) -> u64 {
-    let offset = jitters * asked.jitter.as_ns() as f64;
-    (asked.delay.as_ns() as f64 + offset).max(0.0) as u64
 }
 
 fn loss(asked: &Impairment) -> Loss {

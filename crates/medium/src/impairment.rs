@@ -199,6 +199,21 @@ impl Impairment {
         }
     }
 
+    /// The delay in ns that no frame goes below.
+    pub(crate) fn least_delay_ns(&self) -> u64 {
+        match none(&self.reorder) {
+            true => self.delay_ns(self.distribution.least()),
+            // What overtakes is not delayed.
+            false => 0,
+        }
+    }
+
+    /// The delay in ns that lies so many jitters from the mean.
+    pub(crate) fn delay_ns(&self, jitters: f64) -> u64 {
+        let offset = jitters * self.jitter.as_ns() as f64;
+        (self.delay.as_ns() as f64 + offset).max(0.0) as u64
+    }
+
     /// The mean delay in ns over a long time: without what is reordered, with the
     /// mean of the variation. Where the variation goes below a delay of 0 it is
     /// more than this.

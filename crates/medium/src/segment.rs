@@ -4,6 +4,7 @@
 //! from its sender and down to each receiver; the second is decided only when
 //! the first has let the frame go, so each direction sees its frames in order.
 
+mod lookahead;
 mod passage;
 
 use crate::air::Air;
@@ -41,6 +42,8 @@ pub struct Segment {
     ready: VecDeque<Delivery>,
     drops: Vec<Drop>,
     impaired: bool,
+    /// See [`Self::lookahead`]; nothing since something has changed.
+    lookahead: Option<u64>,
     /// When impairments began.
     epoch: Instant,
     /// The latest time that was given.
@@ -89,6 +92,7 @@ impl Segment {
             ready: VecDeque::new(),
             drops: Vec::new(),
             impaired: spec.impaired,
+            lookahead: None,
             epoch: 0,
             clock: 0,
             decided: Vec::new(),
@@ -106,7 +110,7 @@ impl Segment {
 
     /// Puts impairments into effect and starts the timetable.
     pub fn impair(&mut self, now: Instant) {
-        (self.impaired, self.epoch) = (true, now);
+        (self.impaired, self.epoch, self.lookahead) = (true, now, None);
         self.links.iter_mut().flatten().for_each(|direction| direction.begin(now));
         for (after, change) in std::mem::take(&mut self.timetable) {
             self.calendar.add(now + after.as_ns(), What::Change(Box::new(change)));
@@ -134,6 +138,7 @@ impl Segment {
         self.radios.push(end.states.map(States::new));
         self.held.push([0; 2]);
         self.directory.attach();
+        self.lookahead = None;
         link
     }
 
@@ -284,6 +289,7 @@ impl Segment {
     }
 
     fn make(&mut self, change: Change, now: Instant) {
+        self.lookahead = None;
         match change {
             Change::Partition(parts) => self.directory.part(parts),
             Change::Multicast(passes) => self.directory.pass_multicast(passes),

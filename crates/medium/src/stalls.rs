@@ -50,6 +50,13 @@ impl Watch {
         }
     }
 
+    /// A wait that arrivals were not to end has, at `until` or when it was called off.
+    pub fn dozed(&mut self, until: Option<Instant>, now: Instant) {
+        self.waited(until, now);
+        // What came meanwhile was meant to wait.
+        self.woke = None;
+    }
+
     /// A wait that was to end at `until` has ended.
     pub fn waited(&mut self, until: Option<Instant>, now: Instant) {
         self.last = now;
@@ -114,6 +121,16 @@ mod tests {
         watch.waited(None, 900 * MS);
         watch.took(900 * MS - 50_000);
         assert_eq!(watch.stalls(), Stalls::default());
+    }
+
+    #[test]
+    fn who_dozes_lets_frames_wait_but_is_not_to_oversleep() {
+        let mut watch = watch();
+        watch.dozed(Some(101 * MS), 101 * MS + 50_000);
+        watch.took(99 * MS);
+        assert_eq!(watch.stalls(), Stalls::default());
+        watch.dozed(Some(102 * MS), 109 * MS);
+        assert_eq!((watch.stalls().count, watch.stalls().longest_ns), (1, 7 * MS));
     }
 
     #[test]

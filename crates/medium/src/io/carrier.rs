@@ -149,6 +149,22 @@ impl FrameIo for Carrier {
         }
     }
 
+    fn can_doze(&self) -> bool {
+        match self {
+            Self::Ring(ring) => ring.can_doze(),
+            Self::Taps(taps) => taps.can_doze(),
+            Self::Packet(packet) => packet.can_doze(),
+        }
+    }
+
+    fn doze(&mut self, now: Instant, until: Instant) -> io::Result<()> {
+        match self {
+            Self::Ring(ring) => ring.doze(now, until),
+            Self::Taps(taps) => taps.doze(now, until),
+            Self::Packet(packet) => packet.doze(now, until),
+        }
+    }
+
     fn receive(&mut self, buffer: &mut [u8]) -> Option<Received> {
         match self {
             Self::Ring(ring) => ring.receive(buffer),

@@ -43,6 +43,18 @@ pub trait FrameIo: Send {
     /// # Errors
     /// When the kernel cannot wait, which ends the engine.
     fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()>;
+    /// Whether frames may lie where they are until they are asked for: whether each says
+    /// when it came, and there is room for those of some milliseconds.
+    fn can_doze(&self) -> bool {
+        false
+    }
+    /// Waits until `until` has come or the waker was used, whether frames come or not.
+    ///
+    /// # Errors
+    /// When the kernel cannot wait, which ends the engine.
+    fn doze(&mut self, now: Instant, until: Instant) -> io::Result<()> {
+        self.wait(now, Some(until))
+    }
     /// Reads the next frame that is there into `buffer`. Frames of one port come
     /// in the order in which they were sent.
     fn receive(&mut self, buffer: &mut [u8]) -> Option<Received>;
@@ -84,6 +96,19 @@ impl Waker {
         let one = 1u64.to_ne_bytes();
         // SAFETY: the descriptor is owned and the buffer is 8 bytes long.
         unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    }
+
+    /// Waits for nothing else, until `until` at most.
+    fn wait(&self, now: Instant, until: Instant) -> io::Result<()> {
+        let fd = self.0.as_raw_fd();
+        let mut polled = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let timeout = timeout(until.saturating_sub(now));
+        // SAFETY: one descriptor and the time-out live over the call; no signal mask.
+        let n = unsafe { libc::ppoll(&raw mut polled, 1, &raw const timeout, std::ptr::null()) };
+        if n > 0 {
+            self.clear();
+        }
+        interrupted_or(n).map(drop)
     }
 
     /// Forgets that it was used.
@@ -133,11 +158,7 @@ impl Poll {
         until: Option<Instant>,
         mut ready: impl FnMut(u64),
     ) -> io::Result<()> {
-        let gap = until.map(|until| until.saturating_sub(now));
-        let timeout = gap.map(|ns| libc::timespec {
-            tv_sec: (ns / 1_000_000_000) as libc::time_t,
-            tv_nsec: (ns % 1_000_000_000) as libc::c_long,
-        });
+        let timeout = until.map(|until| timeout(until.saturating_sub(now)));
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
         // epoll_pwait2 has a nanosecond time-out in the same call; epoll_wait's
         // millisecond would cost a timer descriptor and two more calls a wait.
@@ -153,17 +174,30 @@ impl Poll {
                 8usize,
             )
         };
-        if n < 0 {
-            let error = io::Error::last_os_error();
-            return if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) };
-        }
-        for event in &events[..n as usize] {
+        let n = interrupted_or(n as libc::c_int)?;
+        for event in &events[..n] {
             match event.u64 {
                 WAKER => self.waker.clear(),
                 token => ready(token),
             }
         }
         Ok(())
+    }
+}
+
+fn timeout(ns: Instant) -> libc::timespec {
+    libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+    }
+}
+
+/// What a wait came back with; nothing when a signal ended it.
+fn interrupted_or(result: libc::c_int) -> io::Result<usize> {
+    match check(result) {
+        Ok(count) => Ok(count as usize),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+        Err(error) => Err(error),
     }
 }
 

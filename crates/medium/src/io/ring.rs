@@ -277,6 +277,24 @@ impl FrameIo for Ring {
         waited
     }
 
+    /// What is read from TAPs does not say when it came.
+    fn can_doze(&self) -> bool {
+        !self.reads
+    }
+
+    fn doze(&mut self, now: Instant, until: Instant) -> io::Result<()> {
+        if !self.lanes.is_empty() {
+            return Ok(());
+        }
+        // What is being written may have come long ago: its writer's processor was taken away.
+        if !self.ring.is_drained() && !self.ring.is_ready() {
+            return self.wait(now, Some(until));
+        }
+        self.tell_all();
+        // That the medium sleeps is not said: whoever reads it would wake it.
+        self.taps.doze(now, until)
+    }
+
     fn receive(&mut self, buffer: &mut [u8]) -> Option<Received> {
         if self.reads && self.since >= TURN {
             // A ring that is never empty is not to keep the others waiting.

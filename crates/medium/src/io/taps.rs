@@ -109,6 +109,10 @@ impl FrameIo for Taps {
         })
     }
 
+    fn doze(&mut self, now: Instant, until: Instant) -> io::Result<()> {
+        self.poll.waker.wait(now, until)
+    }
+
     fn receive(&mut self, buffer: &mut [u8]) -> Option<Received> {
         while let Some((port, turn)) = self.ready.last_mut() {
             if *turn == 0 {

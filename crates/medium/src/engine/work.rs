@@ -1,0 +1,263 @@
+//! What the engine's thread does: takes frames in, passes on what is due, and sleeps.
+
+mod wishes;
+
+use super::{Control, Outcome, monotonic_now};
+use crate::io::FrameIo;
+use crate::observer::{Observer, Place};
+use crate::priority::Governor;
+use crate::remote::Wishes;
+use crate::stalls::Watch;
+use crate::{Came, Delivery, Frame, Instant, Intake, Interval, Segment, Totals};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+pub(super) struct Work<Io, O> {
+    io: Io,
+    segments: Vec<Segment>,
+    /// The latest time that each segment was told.
+    clocks: Vec<Instant>,
+    places: Vec<Place>,
+    /// The port of each endpoint, by segment.
+    ports: Vec<Vec<usize>>,
+    observer: O,
+    control: Arc<Control>,
+    wishes: Arc<Wishes<O>>,
+    watch: Watch,
+    spin: Instant,
+    /// Frames on their way out, when each was written, and whether it was taken; empty between
+    /// two calls.
+    leaving: Vec<(Delivery, Instant, bool)>,
+}
+
+/// What is asked and got is written down at least this often, ns: a minute's
+/// outage shows, and 4,096 nodes for an hour are held in tens of megabytes.
+const INTERVAL: Instant = 10_000_000_000;
+
+type Measured = (Vec<Vec<[Totals; 2]>>, Vec<Vec<[Vec<Interval>; 2]>>);
+
+/// Frames taken in before due ones are looked after again; segments of super-frames
+/// count as frames.
+const BATCH: usize = 64;
+/// Frames of one segment that are taken in, sent, or counted in a row: what each of the three
+/// works with stays in the caches, and a frame waits microseconds for the others at most.
+const TOGETHER: usize = 16;
+/// How long a frame that is due may wait for older ones that have come and are
+/// still to be taken in. Later, it goes, and their time is reckoned from then.
+const PATIENCE: Instant = 200_000;
+/// The longest spin before a due time: a timer's lateness, generously.
+pub(super) const SPIN: Instant = 60_000;
+/// The longest sleep in which arrivals do not wake: they are in the kernel's ring meanwhile.
+const DOZE: Instant = 1_000_000;
+
+impl<Io: FrameIo, O: Observer> Work<Io, O> {
+    pub(super) fn new(
+        io: Io,
+        segments: Vec<Segment>,
+        places: Vec<Place>,
+        observer: O,
+        (control, wishes): (Arc<Control>, Arc<Wishes<O>>),
+        spin: Instant,
+    ) -> Self {
+        let mut ports: Vec<_> = segments.iter().map(|s| vec![0; s.endpoints()]).collect();
+        for (port, place) in places.iter().enumerate() {
+            ports[place.segment][place.endpoint] = port;
+        }
+        let clocks = vec![0; segments.len()];
+        let watch = Watch::default();
+        let leaving = Vec::with_capacity(TOGETHER);
+        Self {
+            io,
+            segments,
+            clocks,
+            places,
+            ports,
+            observer,
+            control,
+            wishes,
+            watch,
+            spin,
+            leaving,
+        }
+    }
+
+    pub(super) fn run(mut self) -> io::Result<Outcome<O>> {
+        let mut now = monotonic_now();
+        let mut governor = Governor::raise(now);
+        let mut intake = Intake::default();
+        let mut begun = false;
+        let mut measured = None;
+        let mut interval = 0;
+        self.watch.waited(None, now);
+        while !self.control.stop.load(Relaxed) {
+            // What has come before now meets what was asked for until now.
+            let (taken, reached) = self.take_in(&mut intake, now);
+            for segment in 0..self.segments.len() {
+                self.deliver(segment, reached);
+            }
+            if !begun && self.control.begin.load(Relaxed) {
+                begun = true;
+                interval = now + INTERVAL;
+                self.segments.iter_mut().for_each(|segment| segment.impair(now));
+                self.observer.begin(now);
+                self.watch.measure(true);
+            }
+            if measured.is_none() && self.control.end.load(Relaxed) {
+                measured = Some(self.measured(now));
+                self.observer.end(now);
+                self.watch.measure(false);
+                self.control.ended.store(true, Relaxed);
+            }
+            self.fulfil(now);
+            if begun && measured.is_none() && now >= interval {
+                self.segments.iter_mut().for_each(|segment| segment.end_interval(now));
+                interval = now + INTERVAL;
+            }
+            self.control.frames.fetch_add(taken as u64, Relaxed);
+            let waiting = self.segments.iter().map(Segment::waiting).sum::<usize>();
+            self.control.waiting.store(waiting as u64, Relaxed);
+            let until = self.segments.iter().filter_map(Segment::next).min();
+            // Until then nothing can be due but what is under way, whatever has come since.
+            let lookahead = self.segments.iter_mut().map(Segment::lookahead).min();
+            let foreseen = now + lookahead.unwrap_or(0).min(DOZE);
+            now = monotonic_now();
+            self.watch.worked(now);
+            let due = until.is_some_and(|until| until <= now + self.spin);
+            if taken >= BATCH || due {
+                governor.waited(now, now);
+                continue;
+            }
+            let dozes = until.is_some_and(|until| until <= foreseen) && self.io.can_doze();
+            let wake_at = until.map(|until| until - self.spin);
+            match wake_at.filter(|_| dozes) {
+                Some(wake_at) => self.io.doze(now, wake_at)?,
+                None => self.io.wait(now, wake_at)?,
+            }
+            let from = std::mem::replace(&mut now, monotonic_now());
+            match dozes {
+                true => self.watch.dozed(until, now),
+                false => self.watch.waited(until, now),
+            }
+            governor.waited(from, now);
+        }
+        let (totals, intervals) = measured.unwrap_or_else(|| self.measured(monotonic_now()));
+        let refused = self.segments.iter_mut().flat_map(Segment::refused).collect();
+        let priority = governor.priority();
+        let stalls = self.watch.stalls();
+        Ok(Outcome { observer: self.observer, priority, totals, intervals, refused, stalls })
+    }
+
+    /// What was done so far, whole and by intervals.
+    fn measured(&mut self, now: Instant) -> Measured {
+        self.segments.iter_mut().for_each(|segment| segment.end_interval(now));
+        let totals = self.segments.iter().map(Segment::totals).collect();
+        (totals, self.segments.iter_mut().map(Segment::intervals).collect())
+    }
+
+    /// Takes frames in, older ones first, and passes on those that are due by
+    /// then. How many, and up to when all that came has been taken in, if `now`
+    /// is the present.
+    fn take_in(&mut self, intake: &mut Intake, now: Instant) -> (usize, Instant) {
+        let (mut taken, mut last) = (0, now);
+        // The segment of the frames in a row, and how many they are.
+        let (mut own, mut row) = (None, 0);
+        while taken < BATCH {
+            let Some(received) = self.io.receive(intake.room()) else {
+                own.into_iter().for_each(|segment| self.deliver(segment, last));
+                return (taken, now);
+            };
+            let place = self.places[received.port];
+            if row >= TOGETHER || own.is_some_and(|own| own != place.segment) {
+                own.into_iter().for_each(|segment| self.deliver(segment, last));
+                row = 0;
+            }
+            own = Some(place.segment);
+            let at = match received.arrived {
+                Some(arrived) => {
+                    self.watch.took(arrived);
+                    arrived
+                }
+                None => monotonic_now(),
+            };
+            last = self.clocks[place.segment].max(at);
+            self.clocks[place.segment] = last;
+            if last > at {
+                self.watch.behind(last - at);
+            }
+            let came = match received.has_header {
+                true => intake.behind_header(received.len),
+                false => Came::Frame(intake.frame(received.len)),
+            };
+            let count = self.take(place, came, at, last);
+            (taken, row) = (taken + count, row + count);
+        }
+        own.into_iter().for_each(|segment| self.deliver(segment, last));
+        (taken, if last + PATIENCE < now { now } else { last.min(now) })
+    }
+
+    /// Gives to its segment what came at `at`, which counts as `now` there. How many
+    /// frames it was.
+    fn take(&mut self, place: Place, came: Came<'_>, at: Instant, now: Instant) -> usize {
+        let segment = &mut self.segments[place.segment];
+        match came {
+            Came::Frame(frame) => {
+                self.observer.sent(place, frame, at);
+                segment.send(place.endpoint, frame, now);
+                1
+            }
+            Came::Segments(segments) => {
+                let count = segments.count();
+                self.observer.sent_segments(place, &segments, at);
+                segment.send_segments(place.endpoint, segments, now);
+                count
+            }
+            Came::Nonsense => {
+                segment.reject(place.endpoint, now);
+                1
+            }
+        }
+    }
+
+    /// Passes on what is due at `now`, or was due when time was last told.
+    fn deliver(&mut self, segment: usize, now: Instant) {
+        let now = self.clocks[segment].max(now);
+        self.clocks[segment] = now;
+        while self.send_some(segment, now) {}
+        for decided in self.segments[segment].decided() {
+            self.observer.decided(segment, decided);
+        }
+        for drop in self.segments[segment].drops() {
+            self.observer.dropped(segment, drop, now);
+        }
+    }
+
+    /// Sends some of what is due, and counts it. Whether there was anything.
+    fn send_some(&mut self, segment: usize, now: Instant) -> bool {
+        let own = &mut self.segments[segment];
+        let due = std::iter::from_fn(|| own.due(now)).take(TOGETHER);
+        self.leaving.extend(due.map(|delivery| (delivery, now, false)));
+        for (delivery, at, sent) in &mut self.leaving {
+            let port = self.ports[segment][delivery.endpoint];
+            *sent = match &delivery.frame {
+                Frame::Whole(frame) => self.io.send(port, frame),
+                Frame::Segments(segments) => self.io.send_segments(port, segments),
+            };
+            *at = monotonic_now();
+            self.watch.worked(*at);
+        }
+        let any = !self.leaving.is_empty();
+        for (delivery, at, sent) in self.leaving.drain(..) {
+            let frames = delivery.frame.count();
+            if sent {
+                let late = at.saturating_sub(delivery.intended);
+                self.segments[segment].delivered(delivery.endpoint, frames, late);
+                self.observer.delivered(segment, &delivery, at);
+            } else {
+                let to = Place { segment, endpoint: delivery.endpoint };
+                (0..frames).for_each(|_| self.observer.refused(to, at));
+            }
+        }
+        any
+    }
+}
