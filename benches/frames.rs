@@ -1,14 +1,11 @@
 //! Frames a second through the medium, beside what the load can give and what a
 //! bare forwarder does with the same input and output.
 
-use crate::{bare, load, nodes};
+use crate::bare::Bare;
+use crate::{load, nodes};
 use measure::Accounting;
-use medium::{
-    Carrier, Endpoint, Engine, FramePath, Impairment, Limit, Place, Priority, SegmentSpec,
-};
+use medium::{Carrier, Endpoint, Engine, FramePath, Impairment, Limit, Place, SegmentSpec};
 use std::error::Error;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 3;
@@ -180,18 +177,11 @@ fn load_round(count: usize) -> Result<f64, Box<dyn Error>> {
 
 fn bare_round(path: FramePath, count: usize) -> Result<[f64; 2], Box<dyn Error>> {
     let (lab, carrier) = pairs(path, count)?;
-    let (stop, frames) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let (its_stop, its_frames) = (stop.clone(), frames.clone());
-    // Under the medium's name, so that its time is found as the medium's is.
-    let thread = std::thread::Builder::new().name("medium".into()).spawn(move || {
-        load::keep_to(load::Cpu::First);
-        bare::forward(carrier, count, &its_stop, &its_frames);
-    })?;
-    floods(&lab, count, || frames.load(Relaxed))?;
-    let rate = rate(|| frames.load(Relaxed));
-    stop.store(true, Relaxed);
+    let bare = Bare::start(carrier, count, false)?;
+    floods(&lab, count, || bare.frames())?;
+    let rate = rate(|| bare.frames());
     drop(lab);
-    thread.join().map_err(|_| "the bare forwarder panicked")?;
+    bare.stop()?;
     Ok(rate)
 }
 
@@ -212,108 +202,91 @@ fn medium_round(
     Ok(rate)
 }
 
-/// Prints thousand copies a second of multicasts to 300 members.
+/// Prints thousand copies a second of multicasts to 300 members, bare and through the medium,
+/// and what each takes of a processor.
 pub fn multicast() -> Result<(), Box<dyn Error>> {
     const MEMBERS: usize = 300;
-    println!("\nmulticast: one node floods {MEMBERS} members\n{:>7} {:>11}", "path", "copies k/s");
+    println!(
+        "\nmulticast: one node floods {MEMBERS} members, copies\n{:>7} {:>8} {:>7} {:>10} {:>7} {:>6}",
+        "path", "bare k/s", "CPU ns", "plain k/s", "CPU ns", "ratio"
+    );
     for path in paths() {
-        let mut rounds = Vec::new();
-        for _ in 0..3 {
-            rounds.push(multicast_round(path, MEMBERS)?);
+        let mut rounds = [(); 4].map(|()| Vec::new());
+        for _ in 0..ROUNDS {
+            let both = [multicast_bare(path, MEMBERS)?, multicast_medium(path, MEMBERS)?].concat();
+            rounds.iter_mut().zip(both).for_each(|(values, value)| values.push(value));
         }
-        println!("{:>7} {:>11.0}", path.name(), crate::median(rounds));
+        let [bare, bare_ns, plain, plain_ns] = rounds.map(crate::median);
+        println!(
+            "{:>7} {bare:>8.0} {bare_ns:>7.0} {plain:>10.0} {plain_ns:>7.0} {:>6.2}",
+            path.name(),
+            bare_ns / plain_ns
+        );
     }
     Ok(())
 }
 
-fn multicast_round(path: FramePath, members: usize) -> Result<f64, Box<dyn Error>> {
+/// All join, then one floods.
+fn join_and_flood(
+    lab: &lab::Lab,
+    members: usize,
+    frames: impl Fn() -> u64,
+) -> Result<(), Box<dyn Error>> {
+    for node in 1..=members {
+        load::start(lab, node, &[load::JOIN, &load::GROUP.to_string()])?;
+    }
+    while frames() < members as u64 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    load::start(lab, 0, &[load::FLOOD, &load::GROUP.to_string(), "4000"])
+}
+
+fn multicast_bare(path: FramePath, members: usize) -> Result<[f64; 2], Box<dyn Error>> {
+    let (lab, carrier) = nodes::up_by(path, members + 1, |_| Vec::new())?;
+    let bare = Bare::start(carrier, members + 1, true)?;
+    join_and_flood(&lab, members, || bare.frames() / members as u64)?;
+    let rate = rate(|| bare.frames());
+    drop(lab);
+    bare.stop()?;
+    Ok(rate)
+}
+
+fn multicast_medium(path: FramePath, members: usize) -> Result<[f64; 2], Box<dyn Error>> {
     let count = members + 1;
     let (lab, carrier) = nodes::up_by(path, count, |_| Vec::new())?;
     let (spec, places) = switch(count, &impaired()?);
     let accounting = Accounting::new(vec![(0..count).collect()], Vec::new(), None);
     let engine = start(carrier, vec![spec], places, accounting, 0)?;
     engine.begin();
-    for node in 1..count {
-        load::start(&lab, node, &[load::JOIN, &load::GROUP.to_string()])?;
-    }
-    while engine.frames() < members as u64 {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    load::start(&lab, 0, &[load::FLOOD, &load::GROUP.to_string(), "4000"])?;
-    std::thread::sleep(WARM_UP);
-    let begin = Instant::now();
-    std::thread::sleep(ROUND);
-    engine.end();
-    let time = begin.elapsed() + WARM_UP;
+    join_and_flood(&lab, members, || engine.frames())?;
+    // What members got is counted by the observer, on the engine's thread.
+    let remote = engine.remote();
+    let copies = || {
+        let (to, from) = std::sync::mpsc::sync_channel(1);
+        remote.with_observer(move |seen: &mut Accounting| {
+            let copies: u64 = seen.nodes()[1..].iter().map(|node| node.rx.frames).sum();
+            // Who asked waits.
+            let _ = to.try_send(copies);
+        });
+        from.recv().unwrap_or(0)
+    };
+    let rate = rate(copies);
     drop(lab);
-    let copies: u64 = engine.stop()?.observer.nodes()[1..].iter().map(|node| node.rx.frames).sum();
-    Ok(copies as f64 / time.as_secs_f64() / 1e3)
-}
-
-/// Prints what the medium's thread takes of a processor among 4,096 nodes that
-/// send one frame a second each.
-pub fn many() -> Result<(), Box<dyn Error>> {
-    const NODES: usize = 4_096;
-    const WAIT: &str = "20";
-    println!(
-        "\nmany: {NODES} nodes, one frame a second each\n{:>7} {:>9} {:>6} {:>10} {:>7}",
-        "path", "frames/s", "CPU %", "priority", "own MB"
-    );
-    for path in paths().into_iter().filter(|path| *path != FramePath::Packet) {
-        let (lab, carrier) = nodes::up_by(path, NODES, |i| vec![i ^ 1])?;
-        let before = resident_mb();
-        let (spec, places) = switch(NODES, &impaired()?);
-        let accounting = Accounting::new(vec![(0..NODES).collect()], Vec::new(), None);
-        let engine = start(carrier, vec![spec], places, accounting, 0)?;
-        engine.begin();
-        let begin = Instant::now();
-        for node in 0..NODES {
-            let to = nodes::address(node ^ 1).to_string();
-            load::start(&lab, node, &[load::FLOOD, &to, "1", WAIT])?;
-        }
-        // Until all have been heard of: a frame to a node that has not would go to
-        // all of them.
-        while engine.frames() < NODES as u64 {
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        let started = begin.elapsed();
-        std::thread::sleep(Duration::from_secs(WAIT.parse()?) + Duration::from_secs(3));
-        if started > Duration::from_secs(WAIT.parse()?) {
-            println!("(programs took {started:.0?} to start: nodes were still to be learnt)");
-        }
-        let (frames, cpu, begin) = (engine.frames(), medium_cpu_ns(), Instant::now());
-        std::thread::sleep(Duration::from_secs(5));
-        let seconds = begin.elapsed().as_secs_f64();
-        let frames = (engine.frames() - frames) as f64 / seconds;
-        let cpu = (medium_cpu_ns() - cpu) as f64 / 1e7 / seconds;
-        let own = resident_mb() - before;
-        drop(lab);
-        let priority = match engine.stop()?.priority {
-            Priority::RealTime => "real time",
-            Priority::High => "high",
-            Priority::Ordinary => "ordinary",
-        };
-        println!("{:>7} {frames:>9.0} {cpu:>6.1} {priority:>10} {own:>7.1}", path.name());
-    }
-    Ok(())
-}
-
-/// Memory of this process, the nodes' programs not among it, in MB. What the medium
-/// maps to share with the kernel counts as far as it was touched.
-fn resident_mb() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.trim().split(' ').next()?.parse::<f64>().ok());
-    kib.unwrap_or(0.0) * 1024.0 / 1e6
+    engine.stop()?;
+    Ok(rate)
 }
 
 /// The processor time of the medium's thread.
 pub fn medium_cpu_ns() -> u64 {
+    of_medium("schedstat").split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
+}
+
+/// A file of the medium's thread in /proc; empty when there is none.
+pub fn of_medium(file: &str) -> String {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let read = |task: &std::fs::DirEntry, file: &str| {
         std::fs::read_to_string(task.path().join(file)).unwrap_or_default()
     };
     let mut ours = tasks.filter(|task| read(task, "comm").trim() == "medium");
-    let Some(task) = ours.next() else { return 0 };
-    read(&task, "schedstat").split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
+    ours.next().map(|task| read(&task, file)).unwrap_or_default()
 }

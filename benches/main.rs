@@ -11,6 +11,7 @@ mod core;
 mod decisions;
 mod frames;
 mod load;
+mod many;
 mod nodes;
 mod release;
 mod requests;
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
         benches.push(frames::multicast);
     }
     if wanted("many") {
-        benches.push(frames::many);
+        benches.push(many::bench);
     }
     if wanted("release") {
         benches.push(release::bench);

@@ -1,0 +1,103 @@
+//! What thousands of nodes that say little take, beside a bare forwarder.
+
+use crate::bare::Bare;
+use crate::frames::{impaired, medium_cpu_ns, paths, start, switch};
+use crate::{load, nodes};
+use measure::Accounting;
+use medium::{FramePath, Priority};
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+const NODES: usize = 4_096;
+/// Seconds after which all programs that have started begin to send.
+const WAIT: u64 = 20;
+const ROUND: Duration = Duration::from_secs(5);
+
+/// Prints what the medium's thread takes of a processor among 4,096 nodes that
+/// send one frame a second each, how often it slept, and the same of a bare forwarder.
+pub fn bench() -> Result<(), Box<dyn Error>> {
+    println!(
+        "\nmany: {NODES} nodes, one frame a second each\n{:>7} {:>7} {:>9} {:>6} {:>8} {:>10} {:>7}",
+        "path", "by", "frames/s", "CPU %", "sleeps/s", "priority", "own MB"
+    );
+    for path in paths().into_iter().filter(|path| *path != FramePath::Packet) {
+        let [frames, cpu, sleeps] = bare(path)?;
+        println!("{:>7} {:>7} {frames:>9.0} {cpu:>6.1} {sleeps:>8.0}", path.name(), "bare");
+        let ([frames, cpu, sleeps], priority, own) = medium(path)?;
+        println!(
+            "{:>7} {:>7} {frames:>9.0} {cpu:>6.1} {sleeps:>8.0} {priority:>10} {own:>7.1}",
+            path.name(),
+            "medium"
+        );
+    }
+    Ok(())
+}
+
+fn bare(path: FramePath) -> Result<[f64; 3], Box<dyn Error>> {
+    let (lab, carrier) = nodes::up_by(path, NODES, |i| vec![i ^ 1])?;
+    let bare = Bare::start(carrier, NODES, false)?;
+    let seen = settled(&lab, || bare.frames())?;
+    drop(lab);
+    bare.stop()?;
+    Ok(seen)
+}
+
+fn medium(path: FramePath) -> Result<([f64; 3], &'static str, f64), Box<dyn Error>> {
+    let (lab, carrier) = nodes::up_by(path, NODES, |i| vec![i ^ 1])?;
+    let before = resident_mb();
+    let (spec, places) = switch(NODES, &impaired()?);
+    let accounting = Accounting::new(vec![(0..NODES).collect()], Vec::new(), None);
+    let engine = start(carrier, vec![spec], places, accounting, 0)?;
+    engine.begin();
+    let seen = settled(&lab, || engine.frames())?;
+    let own = resident_mb() - before;
+    drop(lab);
+    let priority = match engine.stop()?.priority {
+        Priority::RealTime => "real time",
+        Priority::High => "high",
+        Priority::Ordinary => "ordinary",
+    };
+    Ok((seen, priority, own))
+}
+
+/// Starts the programs, and looks when all send and have been heard of: frames a second, the
+/// forwarder's share of a processor in percent, and how often a second it slept.
+fn settled(lab: &lab::Lab, frames: impl Fn() -> u64) -> Result<[f64; 3], Box<dyn Error>> {
+    let begin = Instant::now();
+    for node in 0..NODES {
+        let to = nodes::address(node ^ 1).to_string();
+        load::start(lab, node, &[load::FLOOD, &to, "1", &WAIT.to_string()])?;
+    }
+    // Until all have been heard of: a frame to a node that has not would go to
+    // all of them.
+    while frames() < NODES as u64 {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let started = begin.elapsed();
+    std::thread::sleep(Duration::from_secs(WAIT + 3));
+    if started > Duration::from_secs(WAIT) {
+        println!("(programs took {started:.0?} to start: nodes were still to be learnt)");
+    }
+    let (before, cpu, slept, begin) = (frames(), medium_cpu_ns(), sleeps(), Instant::now());
+    std::thread::sleep(ROUND);
+    let seconds = begin.elapsed().as_secs_f64();
+    let cpu = (medium_cpu_ns() - cpu) as f64 / 1e7;
+    let [frames, slept] = [frames() - before, sleeps() - slept].map(|count| count as f64);
+    Ok([frames, cpu, slept].map(|sum| sum / seconds))
+}
+
+/// How often the forwarder's thread has given its processor away by itself.
+fn sleeps() -> u64 {
+    let status = crate::frames::of_medium("status");
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Memory of this process, the nodes' programs not among it, in MB. What the medium
+/// maps to share with the kernel counts as far as it was touched.
+fn resident_mb() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().split(' ').next()?.parse::<f64>().ok());
+    kib.unwrap_or(0.0) * 1024.0 / 1e6
+}
