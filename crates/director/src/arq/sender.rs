@@ -2,6 +2,7 @@
 
 use super::frame::{Datagram, HEADER, LAST_ATTEMPT, MOST_CHUNKS};
 use crate::Nanos;
+use crate::pace::Pace;
 use std::collections::{BTreeMap, VecDeque};
 
 /// How a sender paces itself and waits.
@@ -86,8 +87,7 @@ pub struct ArqSender {
     settings: ArqSettings,
     waiting: VecDeque<(u64, Sending)>,
     sending: BTreeMap<u64, Sending>,
-    /// When the next datagram may go.
-    next_at: Nanos,
+    pace: Pace,
     /// Smoothed round trip and its variation (RFC 6298), in ns.
     trip: Option<(f64, f64)>,
     done: Vec<(u64, Outcome)>,
@@ -121,10 +121,10 @@ impl ArqSender {
     /// A sender with nothing to send.
     pub fn new(settings: ArqSettings) -> Self {
         Self {
+            pace: Pace::new(settings.rate_bit_s, settings.below),
             settings,
             waiting: VecDeque::new(),
             sending: BTreeMap::new(),
-            next_at: 0,
             trip: None,
             done: Vec::new(),
         }
@@ -211,8 +211,8 @@ impl ArqSender {
                 sending.train.extend(&sending.missing[first..]);
             }
         }
-        if now < self.next_at {
-            return (None, Some(self.next_at));
+        if now < self.pace.next_at() {
+            return (None, Some(self.pace.next_at()));
         }
         let patience: Vec<Nanos> = (0..=MOST_DOUBLED).map(|tries| self.patience(tries)).collect();
         let room = self.settings.datagram - HEADER;
@@ -235,9 +235,8 @@ impl ArqSender {
         let (message, last, echo) = (*message, sending.last, sending.echo);
         let chunk = Datagram::Chunk { message, index, last, asks, attempt, echo, data };
         let bytes = chunk.encode();
-        let bits = (bytes.len() + self.settings.below) as f64 * 8.0;
-        self.next_at = now + (bits * 1e9 / self.settings.rate_bit_s.max(1.0)).ceil() as Nanos;
-        (Some(bytes), Some(self.next_at))
+        self.pace.sent(bytes.len(), now);
+        (Some(bytes), Some(self.pace.next_at()))
     }
 
     fn look_again(&self) -> Option<Nanos> {

@@ -25,6 +25,25 @@ pub struct Quantiles {
     pub p99: f64,
 }
 
+impl Quantiles {
+    /// The same of the time until the last of so many is there, each by itself: all are there by
+    /// a time with the probability that one is, to the power of how many they are.
+    pub(crate) fn last_of(&self, members: f64) -> Self {
+        let at = |share: f64| self.at(share.powf(1.0 / members.max(1.0)));
+        Self { p50: at(0.5), p90: at(0.9), p99: at(0.99) }
+    }
+
+    /// What this share does not exceed: between the quantiles in the logarithm of what lies
+    /// beyond them, and nothing beyond the last.
+    fn at(&self, share: f64) -> f64 {
+        let known = [(2_f64, self.p50), (10.0, self.p90), (100.0, self.p99)];
+        let at = (1.0 / (1.0 - share).max(0.01)).max(2.0);
+        let from = usize::from(at > 10.0);
+        let [(low, least), (high, most)] = [known[from], known[from + 1]];
+        least + (most - least) * (at / low).ln() / (high / low).ln()
+    }
+}
+
 /// How a model did.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
@@ -211,6 +230,20 @@ pub(crate) mod tests {
     pub(crate) fn figures(ms: f64, delivery: f64, bytes: f64) -> Figures {
         let delay_ms = Quantiles { p50: ms, p90: 2.0 * ms, p99: 4.0 * ms };
         Figures { delay_ms, delay_interval: None, delivery, bytes, energy: 0.0, messages: 1_000.0 }
+    }
+
+    #[test]
+    fn the_last_of_more_is_later() {
+        let all = Quantiles { p50: 10.0, p90: 30.0, p99: 50.0 };
+        let one = all.last_of(1.0);
+        assert!((one.p50 - 10.0).abs() + (one.p90 - 30.0).abs() + (one.p99 - 50.0).abs() < 1e-9);
+        // Half of the pairs have both when 71 % of the single ones are there.
+        let two = all.last_of(2.0).p50;
+        let wanted = 10.0 + 20.0 * (2.0 * 0.292_893_f64).recip().ln() / 5_f64.ln();
+        assert!((two - wanted).abs() < 1e-3, "{two}, {wanted}");
+        let twenty = all.last_of(20.0);
+        assert!(twenty.p50 > 30.0 && twenty.p50 < twenty.p90 && twenty.p90 <= twenty.p99);
+        assert_eq!(all.last_of(1_000.0).p50.round(), 50.0);
     }
 
     #[test]

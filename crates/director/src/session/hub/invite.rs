@@ -7,15 +7,37 @@ use crate::envelope::Invitation;
 use crate::model::{ModelId, Models};
 use crate::switch::{MemberId, MessageId};
 
+/// Waits for members that are not there are doubled up to so often.
+const MOST_DOUBLED: u32 = 5;
+
 impl Hub {
     /// Invites again who has not been heard of.
     pub(super) fn invite(&mut self, now: Nanos) {
-        if self.absent.is_empty() || now < self.invite_at || !self.control.is_empty() {
+        if self.absent.is_empty() || now < self.invite_at() || !self.turns.is_empty() {
             return;
         }
         let (_, epoch) = self.switch.current();
-        self.invite_at = now + asking_time(&self.conditions(), self.members);
-        self.control.extend(self.absent.iter().map(|member| (*member, epoch)));
+        self.in_vain += u32::from(self.invited.is_some());
+        self.invited = Some((now, self.absent.len() as u16));
+        self.absent.iter().for_each(|member| self.turns.last(*member, epoch));
+    }
+
+    /// A member says that it is there, and asks where the session is.
+    pub(super) fn called(&mut self, member: MemberId) {
+        let (_, epoch) = self.switch.current();
+        // Who was in has started anew, and who waits may be there before others are. Who was
+        // told a moment ago may have called before that came, and is told with the next round.
+        if self.turns.has(member) || !self.absent.contains(&member) {
+            self.turns.first(member, epoch);
+        } else {
+            self.in_vain = 0;
+        }
+    }
+
+    /// When those who are absent are invited again: the later, the more often nobody came.
+    pub(super) fn invite_at(&self) -> Nanos {
+        let Some((at, members)) = self.invited else { return 0 };
+        at + (asking_time(&self.conditions(), members) << self.in_vain.min(MOST_DOUBLED))
     }
 
     pub(super) fn invitation(&mut self, member: MemberId, epoch: u32) -> Option<Vec<u8>> {
@@ -44,7 +66,7 @@ impl Hub {
         let Ok(root) = self.config.security.root(session) else { return };
         self.root = root;
         self.absent = (0..u32::from(self.members)).collect();
-        self.invite_at = 0;
+        (self.invited, self.in_vain) = (None, 0);
         let stages: Vec<(u32, ModelId)> =
             std::mem::take(&mut self.stages).iter().map(|(epoch, s)| (*epoch, s.model)).collect();
         for (epoch, model) in stages {

@@ -1,22 +1,26 @@
 //! The hub of a session: it numbers, seals and sends, hears answers, and chooses.
 
 mod invite;
+mod receive;
+mod send;
+mod turns;
 mod watch;
 
 use self::invite::asking_time;
+use self::turns::Turns;
 use super::reach::Reach;
 use super::{Config, Event, Explanation, SessionError};
 use crate::Nanos;
-use crate::carrier::{self, Carried, HubCarrier, Load, Place, To};
+use crate::carrier::{self, HubCarrier, Place, To};
 use crate::chance::Chance;
 use crate::conditions::Conditions;
-use crate::envelope::{self, FromMember};
+use crate::envelope;
 use crate::estimate::Estimator;
 use crate::keys::Root;
 use crate::map::PerformanceMap;
 use crate::model::{ModelId, Models};
 use crate::policy::{Decision, Policy};
-use crate::switch::{Action, MemberId, MessageId, Phase, Switch};
+use crate::switch::{MemberId, MessageId, Phase, Switch};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -69,8 +73,11 @@ pub struct Hub {
     have: BTreeMap<MemberId, Models>,
     /// Who has never said to be ready.
     absent: BTreeSet<MemberId>,
-    invite_at: Nanos,
-    control: VecDeque<(MemberId, u32)>,
+    /// When and how many were last invited, and how often in a row nobody came.
+    invited: Option<(Nanos, u16)>,
+    in_vain: u32,
+    /// Who is still to be told of an epoch, and when the next may be.
+    turns: Turns,
     control_at: Nanos,
     decide_at: Nanos,
     urgent: bool,
@@ -140,8 +147,9 @@ impl Hub {
             last: None,
             have: BTreeMap::new(),
             absent: all.collect(),
-            invite_at: 0,
-            control: VecDeque::new(),
+            invited: None,
+            in_vain: 0,
+            turns: Turns::default(),
             control_at: 0,
             decide_at: 0,
             urgent: false,
@@ -221,204 +229,6 @@ impl Hub {
         self.absent.iter().copied()
     }
 
-    /// Sends a message to all; its number.
-    ///
-    /// # Errors
-    /// When no model in use can carry it.
-    pub fn send(&mut self, bytes: &[u8], now: Nanos) -> Result<MessageId, SessionError> {
-        let all: Vec<MemberId> = (0..u32::from(self.members)).collect();
-        self.send_to(bytes, &all, now)
-    }
-
-    /// Sends a message to some; its number.
-    ///
-    /// # Errors
-    /// When no model in use can carry it.
-    pub fn send_to(
-        &mut self,
-        bytes: &[u8],
-        to: &[MemberId],
-        now: Nanos,
-    ) -> Result<MessageId, SessionError> {
-        let number = self.next;
-        self.next += 1;
-        self.payload = bytes.len().max(1);
-        self.fan_out = to.len().max(1);
-        self.sent_at.push_back(now);
-        if self.sent_at.len() > 32 {
-            self.sent_at.pop_front();
-        }
-        let until = self.config.targets.deadline_ns.map(|deadline| now + deadline);
-        let bytes = bytes.to_vec();
-        let outgoing = Outgoing { bytes, to: to.len(), sent_at: now, due: None, until };
-        self.messages.insert(number, outgoing);
-        self.forget_oldest();
-        let actions = self.switch.send_to(number, to);
-        if let Err(error) = self.perform(actions, now)
-            && !self.gives_way(&error, now)
-        {
-            self.switch.forget(number);
-            self.messages.remove(&number);
-            return Err(error);
-        }
-        Ok(number)
-    }
-
-    fn perform(&mut self, actions: Vec<Action>, now: Nanos) -> Result<(), SessionError> {
-        let due = now + self.patience();
-        let mut performed = Ok(());
-        for action in actions {
-            match action {
-                Action::Prepare { model, epoch } => self.open(model, epoch),
-                Action::Ask { member, epoch } => self.control.push_back((member, epoch)),
-                Action::Retire { epoch, .. } => {
-                    let until = now + LINGER + 4 * self.conditions().rtt_ns;
-                    if let Some(stage) = self.stages.get_mut(&epoch) {
-                        stage.carrier.retire(now);
-                        stage.until = Some(until);
-                    }
-                }
-                Action::Send { message, model, epoch, members } => {
-                    let Some(outgoing) = self.messages.get_mut(&message) else { continue };
-                    outgoing.due = Some(due);
-                    let Some(stage) = self.stages.get_mut(&epoch) else { continue };
-                    let sealed = envelope::seal_data(&self.root, epoch, message, &outgoing.bytes);
-                    let load = Load {
-                        number: message,
-                        sealed: &sealed,
-                        answered: self.config.pattern.is_answered(),
-                        until: outgoing.until,
-                    };
-                    let sent = stage.carrier.send(load, &members, now);
-                    performed =
-                        performed.and(sent.map_err(|why| SessionError::Refused(model, why)));
-                }
-            }
-        }
-        performed
-    }
-
-    /// Takes a datagram that came from the address of `from`, if it is a member's, or a frame of
-    /// another stack.
-    pub fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos) {
-        self.estimator.arrival(now, datagram.len() + self.config.below);
-        if from.is_some() {
-            self.heard(now);
-        }
-        if let Some(known) = envelope::open_hello(&self.invites, datagram) {
-            // Whoever has started anew is told where the session is.
-            if let Some(member) = from {
-                // There is none after the last number.
-                let later = known.checked_add(1).filter(|_| known > self.root.session());
-                if let Some(later) = later {
-                    self.renumber(later, now);
-                }
-                let (_, epoch) = self.switch.current();
-                self.control.push_front((member, epoch));
-            }
-            return;
-        }
-        if envelope::is_envelope(datagram) {
-            self.envelope(datagram, now);
-            return;
-        }
-        let mut told = Vec::new();
-        // Frames of other stacks say no epoch: envelopes do, and once will do.
-        let outside = carrier::model_of(datagram);
-        let newest = self.stages.iter().rev().find(|(_, stage)| Some(stage.model) == outside);
-        let newest = newest.map(|(epoch, _)| *epoch);
-        for (epoch, stage) in &mut self.stages {
-            if carrier::is_of(stage.model, datagram) && newest.is_none_or(|newest| newest == *epoch)
-            {
-                stage.carrier.receive(datagram, from, now);
-                told.extend(stage.carrier.take());
-            }
-        }
-        self.hear(told, now);
-    }
-
-    /// Somebody is there.
-    fn heard(&mut self, now: Nanos) {
-        if now.saturating_sub(self.heard_at) > self.patience() {
-            self.resumed_at = now;
-        }
-        self.heard_at = now;
-    }
-
-    fn hear(&mut self, told: Vec<Carried>, now: Nanos) {
-        for carried in told {
-            match carried {
-                Carried::Had(member, number) => {
-                    // Where an answer is awaited, only the answer will do.
-                    if !self.config.pattern.is_answered() {
-                        self.acknowledged(member, number, now);
-                    }
-                }
-                Carried::Envelope(bytes) => self.envelope(&bytes, now),
-                Carried::Frames { came, lost } => self.estimator.frames(came, lost),
-                Carried::RoundTrip(ns) => self.estimator.round_trip(ns),
-                Carried::Unreached => {
-                    if self.reach.block(now) {
-                        self.policy.multicast(false);
-                        self.urgent = true;
-                    }
-                }
-            }
-        }
-    }
-
-    fn envelope(&mut self, bytes: &[u8], now: Nanos) {
-        let (_, epoch) = self.switch.current();
-        let Some((member, what)) = envelope::open_member(&self.root, (epoch, self.next), bytes)
-        else {
-            return;
-        };
-        // By another stack it has no address.
-        self.heard(now);
-        match what {
-            FromMember::Answer(number, body) => {
-                if self.switch.owes(number, member) {
-                    self.answer = body.len();
-                    self.events.push_back(Event::Answer { message: number, member, bytes: body });
-                    self.done(member, number, now);
-                }
-            }
-            FromMember::Acknowledge(number) => self.acknowledged(member, number, now),
-            FromMember::Cannot(_, models) => self.member_has(member, models),
-            FromMember::Ready(epoch, models) => {
-                self.member_has(member, models);
-                if self.absent.remove(&member) {
-                    self.events.push_back(Event::Joined(member));
-                }
-                if self.reach.heard(member, now) {
-                    self.policy.multicast(true);
-                }
-                let actions = self.switch.ready(member, epoch);
-                // What cannot be carried by the new model expires.
-                let _ = self.perform(actions, now);
-            }
-        }
-    }
-
-    fn acknowledged(&mut self, member: MemberId, number: MessageId, now: Nanos) {
-        if self.switch.owes(number, member) && !self.config.pattern.is_answered() {
-            self.events.push_back(Event::Acknowledged { message: number, member });
-            self.done(member, number, now);
-        }
-    }
-
-    fn done(&mut self, member: MemberId, number: MessageId, now: Nanos) {
-        self.switch.acknowledged(member, number);
-        if !self.switch.is_open(number)
-            && let Some(outgoing) = self.messages.remove(&number)
-        {
-            self.policy.observed((now - outgoing.sent_at.min(now)) as f64 / 1e6);
-            self.look_at_rate();
-            self.renew(now);
-            self.events.push_back(Event::Over { message: number, lacking: Vec::new() });
-        }
-    }
-
     /// The next datagram that goes at `now`, and when to look again.
     pub fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
         self.expire(now);
@@ -429,7 +239,7 @@ impl Hub {
         let _ = self.perform(actions, now);
         let mut wake = self.wake();
         if now >= self.control_at
-            && let Some((member, epoch)) = self.control.pop_front()
+            && let Some((member, epoch)) = self.turns.next()
             && let Some(bytes) = self.invitation(member, epoch)
         {
             let bits = (bytes.len() + self.config.below) as f64 * 8e9;
@@ -437,7 +247,7 @@ impl Hub {
             self.control_at = now + (2.0 * bits / self.conditions().rate_bit_s) as Nanos;
             return (Some((To::Member(member), bytes)), Some(self.control_at));
         }
-        if !self.control.is_empty() {
+        if !self.turns.is_empty() {
             wake = [wake, Some(self.control_at)].into_iter().flatten().min();
         }
         if self.reach.next_at().is_some_and(|at| at <= now) {
@@ -462,7 +272,7 @@ impl Hub {
     }
 
     fn wake(&self) -> Option<Nanos> {
-        let invites = (!self.absent.is_empty()).then_some(self.invite_at);
+        let invites = (!self.absent.is_empty()).then(|| self.invite_at());
         let deadlines = self.messages.values().filter_map(|message| message.until).min();
         let decide = (!self.messages.is_empty() || self.urgent).then_some(self.decide_at);
         let probe = self.reach.next_at();

@@ -75,11 +75,13 @@ impl Hub {
     /// A stack that carries nothing looks like an outage: its broker may be gone. Whoever is asked
     /// by a datagram answers by one, and if so it is the model's fault.
     fn ask_past_the_stack(&mut self, unsure: Option<MessageId>) {
-        let Some(number) = unsure.filter(|_| self.control.is_empty()) else { return };
+        let Some(number) = unsure.filter(|_| self.turns.is_empty()) else { return };
         let lacking: Vec<MemberId> = self.switch.lack(number).collect();
         let any = (self.chance.share() * lacking.len() as f64) as usize;
         let (_, epoch) = self.switch.current();
-        self.control.extend(lacking.get(any).map(|member| (*member, epoch)));
+        if let Some(member) = lacking.get(any) {
+            self.turns.last(*member, epoch);
+        }
     }
 
     /// A stack does not say what it has dropped, as when a peer has just come back. What is late
@@ -134,7 +136,9 @@ impl Hub {
         let packets = stage.datagram != self.config.datagram();
         // What is under way would go again to a whole group: for a longer wait that is too much.
         let trips = known && self.messages.is_empty() && !(0.5..2.0).contains(&trip);
-        let moved = packets || trips || !(0.6..1.7).contains(&rate);
+        // All of the way back up is told, too: slots would stay too long for good.
+        let back = rate > 1.0 && self.rate_bit_s >= self.config.assumed.rate_bit_s;
+        let moved = packets || trips || back || !(0.6..1.7).contains(&rate);
         if moved && self.switch.phase() == Phase::Stable {
             let actions = self.switch.renew(now);
             let _ = self.perform(actions, now);

@@ -1,0 +1,178 @@
+//! Which model is chosen, and when another is.
+
+use super::*;
+use crate::map::Point;
+use crate::map::tests::figures;
+
+/// UDP is quick and loses, ARQ is slower and does not; which is best depends on what
+/// is asked and on the loss.
+fn map() -> PerformanceMap {
+    let mut map = PerformanceMap::new();
+    for (loss, udp, arq) in [(0.0, (1.0, 1.0), 4.0), (0.3, (1.0, 0.7), 3.0)] {
+        let at = Conditions { loss, ..Conditions::default() };
+        let point = |ms, delivery, bytes| Point { at, figures: figures(ms, delivery, bytes) };
+        map.add(ModelId::UdpRequestResponse, point(udp.0, udp.1, 100.0));
+        map.add(ModelId::UdpArq, point(arq, 1.0, 150.0));
+        map.add(ModelId::Mqtt, point(20.0, 1.0, 400.0));
+    }
+    map
+}
+
+fn policy(targets: QosTargets) -> Policy {
+    let all = [ModelId::UdpRequestResponse, ModelId::UdpArq];
+    let asked = TransportProperties::default();
+    let start = ModelId::UdpRequestResponse;
+    Policy::new(Pattern::RequestResponse, asked, targets, &all, start, Settings::default())
+}
+
+fn at(loss: f64) -> Conditions {
+    Conditions { loss, ..Conditions::default() }
+}
+
+const SECOND: Nanos = 1_000_000_000;
+
+#[test]
+fn it_changes_for_a_gain_that_lasts_and_not_back_at_once() {
+    let targets = QosTargets { delivery_ratio: Some(0.999), ..Default::default() };
+    let (map, mut policy) = (map(), policy(targets));
+    assert_eq!(policy.decide(SECOND, &at(0.0), &map, false).why, Why::Best);
+    let whys: Vec<Why> =
+        (10..13).map(|second| policy.decide(second * SECOND, &at(0.3), &map, false).why).collect();
+    assert_eq!(whys, [Why::NotSustained, Why::NotSustained, Why::Gain]);
+    assert_eq!(policy.current(), ModelId::UdpArq);
+    let back: Vec<Why> =
+        (13..20).map(|second| policy.decide(second * SECOND, &at(0.0), &map, false).why).collect();
+    assert_eq!(back[..4], [Why::NotSustained, Why::NotSustained, Why::Dwelling, Why::Dwelling]);
+    assert_eq!(back[4], Why::Gain);
+}
+
+#[test]
+fn while_little_is_known_what_sends_again_is_worth_its_price() {
+    // What is lost is missed after 3 x 1 ms, two round trips and 100 ms more.
+    let (map, mut policy) = (map(), policy(QosTargets::default()));
+    policy.may_lose(0.1);
+    assert_eq!(policy.begin(&at(0.0), &map), ModelId::UdpArq);
+    policy.may_lose(0.0);
+    assert_eq!(policy.begin(&at(0.0), &map), ModelId::UdpRequestResponse);
+    // Who wants no reliability is not made to pay for it.
+    policy.asked.reliability = Preference::Avoid;
+    policy.may_lose(0.1);
+    policy.at = None;
+    assert_eq!(policy.begin(&at(0.0), &map), ModelId::UdpRequestResponse);
+}
+
+#[test]
+fn it_changes_at_once_when_the_model_fails() {
+    let targets = QosTargets { delivery_ratio: Some(0.999), ..Default::default() };
+    let (map, mut policy) = (map(), policy(targets));
+    let decision = policy.decide(SECOND, &at(0.3), &map, true);
+    assert_eq!(decision.choice, Choice::Change(ModelId::UdpArq));
+    assert!(decision.to_string().contains("udp-arq at once"), "{decision}");
+}
+
+#[test]
+fn small_gains_change_nothing() {
+    let (map, mut policy) = (map(), policy(QosTargets::default()));
+    // What is lost may be lost.
+    policy.asked.reliability = Preference::Avoid;
+    policy.current = ModelId::UdpArq;
+    for second in 1..50 {
+        let decision = policy.decide(second * SECOND, &at(0.28), &map, false);
+        assert_ne!(decision.why, Why::Urgent);
+        if second > 3 {
+            // Half the delay at 70 % of delivery: a gain.
+            assert_eq!(policy.current(), ModelId::UdpRequestResponse, "{decision}");
+        }
+    }
+    let mut near = self::policy(QosTargets::default());
+    near.settings.gain = 0.9;
+    near.current = ModelId::UdpArq;
+    assert_eq!(near.decide(SECOND, &at(0.0), &map, false).why, Why::SmallGain);
+}
+
+#[test]
+fn what_would_fill_the_network_is_no_choice() {
+    let (map, mut policy) = (map(), policy(QosTargets::default()));
+    // 100 B a message are 80 % of this, 150 B too much.
+    let here = Conditions { rate_bit_s: 1_000.0, messages_s: 1.0, ..at(0.0) };
+    let mut reaching = PerformanceMap::new();
+    for model in map.models() {
+        let (figures, _) = map.predict(model, &map.near(&at(0.0))).unwrap();
+        reaching.add(model, Point { at: here, figures });
+    }
+    let decision = policy.decide(SECOND, &here, &reaching, false);
+    assert_eq!(decision.best, Some(ModelId::UdpRequestResponse));
+    let fuller = Conditions { messages_s: 1.2, ..here };
+    let decision = policy.decide(SECOND, &fuller, &reaching, false);
+    assert_eq!((decision.best, decision.why), (None, Why::Nothing));
+    assert_eq!(decision.choice, Choice::Stay);
+}
+
+#[test]
+fn what_is_seen_corrects_what_the_map_says_of_all() {
+    let (map, mut policy) = (map(), policy(QosTargets::default()));
+    policy.decide(SECOND, &at(0.0), &map, false);
+    let before = policy.expected_ms().unwrap();
+    // The network is slower than the map has it: that is no reason to take another model.
+    let (figures, _) = map.predict(policy.current(), &map.near(&at(0.0))).unwrap();
+    (0..200).for_each(|_| policy.observed(3.0 * figures.delay_ms.p50));
+    let expected = policy.expected_ms().unwrap();
+    assert!((expected / before - 3.0).abs() < 0.2, "{before} {expected}");
+    assert_eq!(policy.decide(2 * SECOND, &at(0.0), &map, true).why, Why::Best);
+    // That the model fails is one, until it is forgotten.
+    (0..2).for_each(|_| policy.failed(true));
+    let decision = policy.decide(3 * SECOND, &at(0.0), &map, true);
+    assert_eq!(decision.choice, Choice::Change(ModelId::UdpArq), "{decision}");
+    let later = policy.decide(900 * SECOND, &at(0.0), &map, true);
+    assert_eq!(later.choice, Choice::Change(ModelId::UdpRequestResponse), "{later}");
+}
+
+#[test]
+fn who_is_alone_is_as_fast_as_usual() {
+    let (map, mut policy) = (map(), policy(QosTargets::default()));
+    let before = policy.decide(SECOND, &at(0.0), &map, false).all;
+    let (figures, _) = map.predict(policy.current(), &map.near(&at(0.0))).unwrap();
+    assert!(figures.delay_ms.p99 > 2.0 * figures.delay_ms.p50);
+    (0..200).for_each(|_| policy.observed(figures.delay_ms.p50));
+    let after = policy.decide(2 * SECOND, &at(0.0), &map, false).all;
+    let close = |(a, b): (&(_, f64), &(_, f64))| (a.1 / b.1 - 1.0).abs() < 1e-6;
+    assert!(before.iter().zip(&after).all(close), "{before:?} {after:?}");
+}
+
+#[test]
+fn what_nobody_measured_is_no_better_than_what_is_like_it() {
+    let all = PerformanceMap::shipped().to_json();
+    let mut all: serde_json::Value = serde_json::from_str(&all).unwrap();
+    let points = all["points"].as_object_mut().unwrap();
+    points.retain(|name, _| !name.starts_with("quic"));
+    let map = PerformanceMap::from_json(&all.to_string()).unwrap();
+    for loss in [0.0, 0.1, 0.3] {
+        for (rate_bit_s, payload) in [(250e3, 100.0), (2e6, 700.0), (100e6, 1_300.0)] {
+            let here = Conditions { rate_bit_s, payload, rtt_ns: 20_000_000, ..at(loss) };
+            let pairs = [
+                [ModelId::UdpArq, ModelId::QuicStreams],
+                [ModelId::UdpRequestResponse, ModelId::QuicDatagrams],
+                [ModelId::UdpArq, ModelId::TcpRouterDealer],
+                [ModelId::UdpArq, ModelId::Mqtt],
+            ];
+            for pair in pairs {
+                let (targets, settings) = (QosTargets::default(), Settings::default());
+                let asked = TransportProperties::default();
+                let one = Pattern::RequestResponse;
+                let mut policy = Policy::new(one, asked, targets, &pair, pair[1], settings);
+                assert_eq!(policy.begin(&here, &map), pair[0], "{here:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_decision_looks_at_the_map_only_when_the_session_has_moved() {
+    let (map, mut policy) = (map(), policy(QosTargets::default()));
+    policy.decide(SECOND, &at(0.1), &map, false);
+    let asked = policy.at;
+    policy.decide(SECOND, &at(0.101), &map, false);
+    assert_eq!(policy.at, asked);
+    policy.decide(SECOND, &at(0.2), &map, false);
+    assert_ne!(policy.at, asked);
+}

@@ -1,0 +1,294 @@
+//! A hub and members in virtual time, over a channel that they share and that loses.
+
+use director::carrier::To;
+use director::session::{Config, Event, Hub, Member, MemberEvent, Security};
+use director::{Conditions, ModelId, Nanos, Pattern, PerformanceMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+
+const KEY: &[u8] = b"a key that both ends have";
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// The hub (none) or a member looks what is to be done.
+    Wake(Option<u32>),
+    /// A datagram is there.
+    Arrive(Option<u32>, Option<u32>, Vec<u8>),
+    /// The application sends its next message.
+    Send,
+    /// The session goes over to another model.
+    Change(ModelId),
+    /// A member starts anew.
+    Restart(u32),
+    /// So many percent are lost from now on.
+    Lose(u8),
+    /// Other stacks carry nothing from now on.
+    Stop,
+    /// Messages go to so many members from now on, the first.
+    Reach(u32),
+    /// The channel carries so many bit/s from now on.
+    Carry(u32),
+    /// Packets are known to have so many bytes at most from now on.
+    Packets(u32),
+}
+
+pub struct Bed {
+    pub hub: Hub,
+    pub members: Vec<Member>,
+    queue: BinaryHeap<Reverse<(Nanos, u64, What)>>,
+    number: u64,
+    state: u64,
+    loss: f64,
+    /// So many members, the first, are reached by no multicast.
+    pub deaf: u32,
+    /// Whether other stacks carry what they are given.
+    stacks: bool,
+    /// To so many members, the first, messages go.
+    to: u32,
+    rate_bit_s: f64,
+    free_at: Nanos,
+    /// When the hub and the members look next: one moment each.
+    pub wakes: BTreeMap<Option<u32>, Nanos>,
+    pub bytes: u64,
+    /// The longest datagram.
+    pub longest: usize,
+    /// How often members were invited.
+    pub invited: usize,
+    /// What each member's application got, in order.
+    pub had: Vec<Vec<Vec<u8>>>,
+    pub answers: BTreeMap<(u64, u32), Vec<u8>>,
+    acknowledged: BTreeMap<u64, u32>,
+    pub over: BTreeMap<u64, usize>,
+    /// When messages were sent, and how long all of their answers took.
+    sent_at: Vec<Nanos>,
+    pub took: BTreeMap<u64, Nanos>,
+    pub changes: Vec<(ModelId, ModelId)>,
+    answered: bool,
+}
+
+pub fn config(pattern: Pattern, assumed: Conditions, models: &[ModelId]) -> Config {
+    let mut config = Config::new(pattern, Security::Key(KEY.to_vec()));
+    config.assumed = assumed;
+    config.models = models.to_vec();
+    config.outside = models.to_vec();
+    config
+}
+
+/// What an invitation begins with.
+const INVITATION: u8 = 0x24;
+
+pub const OUTSIDE: [ModelId; 4] = [
+    ModelId::TcpRouterDealer,
+    ModelId::TcpPublishSubscribe,
+    ModelId::PgmPublishSubscribe,
+    ModelId::Mqtt,
+];
+
+impl Bed {
+    pub fn new(config: &Config, members: usize, loss: f64, seed: u64) -> Self {
+        let map = Arc::new(PerformanceMap::new());
+        let hub = Hub::new(config.clone(), map, members, 1_000, seed).unwrap();
+        let member = |n: usize| Member::new(config.security.clone(), 42, seed * 1_000 + n as u64);
+        let member = |n| member(n).unwrap().with_outside(&config.outside);
+        let members: Vec<Member> = (0..members).map(member).collect();
+        let mut bed = Self {
+            hub,
+            had: vec![Vec::new(); members.len()],
+            to: members.len() as u32,
+            members,
+            queue: BinaryHeap::new(),
+            number: 0,
+            state: seed | 1,
+            loss,
+            deaf: 0,
+            stacks: true,
+            rate_bit_s: config.assumed.rate_bit_s,
+            free_at: 0,
+            wakes: BTreeMap::new(),
+            bytes: 0,
+            longest: 0,
+            invited: 0,
+            answers: BTreeMap::new(),
+            acknowledged: BTreeMap::new(),
+            over: BTreeMap::new(),
+            sent_at: Vec::new(),
+            took: BTreeMap::new(),
+            changes: Vec::new(),
+            answered: config.pattern.is_answered(),
+        };
+        bed.wake(None, 0);
+        (0..bed.members.len() as u32).for_each(|n| bed.wake(Some(n), 1));
+        bed
+    }
+
+    fn draw(&mut self) -> f64 {
+        self.state ^= self.state >> 12;
+        self.state ^= self.state << 25;
+        self.state ^= self.state >> 27;
+        (self.state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    pub fn at(&mut self, at: Nanos, what: What) {
+        self.number += 1;
+        self.queue.push(Reverse((at, self.number, what)));
+    }
+
+    pub fn wake(&mut self, who: Option<u32>, at: Nanos) {
+        if self.wakes.get(&who).is_none_or(|known| at < *known) {
+            self.wakes.insert(who, at);
+            self.at(at, What::Wake(who));
+        }
+    }
+
+    fn carry(&mut self, now: Nanos, from: Option<u32>, to: To, datagram: &[u8]) {
+        let airtime = (datagram.len() + 42) as f64 * 8e9 / self.rate_bit_s;
+        self.free_at = self.free_at.max(now) + airtime as Nanos;
+        self.bytes += datagram.len() as u64 + 42;
+        self.longest = self.longest.max(datagram.len());
+        self.invited += usize::from(datagram[0] == INVITATION);
+        let receivers: Vec<Option<u32>> = match to {
+            To::Hub => vec![None],
+            To::Member(member) => vec![Some(member)],
+            To::Group => (self.deaf..self.members.len() as u32).map(Some).collect(),
+        };
+        // 30 ms, give or take 5.
+        let arrival = self.free_at + 25_000_000 + (self.draw() * 1e7) as Nanos;
+        let outside = director::carrier::model_of(datagram).is_some();
+        for receiver in receivers {
+            let carried = if outside { self.stacks } else { self.draw() >= self.loss };
+            if carried {
+                self.at(arrival, What::Arrive(receiver, from, datagram.to_vec()));
+            }
+        }
+    }
+
+    /// Until nothing is open, or `until`.
+    pub fn run(&mut self, until: Nanos, mut payload: impl FnMut(u64) -> Vec<u8>) -> Nanos {
+        let mut sent = 0;
+        while let Some(next) = self.queue.peek() {
+            if next.0.0 > until {
+                return next.0.0;
+            }
+            let Some(Reverse((now, _, what))) = self.queue.pop() else { break };
+            let who = match what {
+                What::Wake(who) => {
+                    if self.wakes.get(&who) != Some(&now) {
+                        continue;
+                    }
+                    self.wakes.remove(&who);
+                    who
+                }
+                What::Arrive(None, from, datagram) => {
+                    // What another stack carries has no address.
+                    let outside = director::carrier::model_of(&datagram).is_some();
+                    self.hub.receive(&datagram, from.filter(|_| !outside), now);
+                    None
+                }
+                What::Arrive(Some(member), _, datagram) => {
+                    self.members[member as usize].receive(&datagram, now);
+                    Some(member)
+                }
+                What::Reach(members) => {
+                    self.to = members;
+                    None
+                }
+                What::Packets(bytes) => {
+                    self.hub.packets(Some(bytes), now);
+                    None
+                }
+                What::Send => {
+                    let to: Vec<u32> = (0..self.to).collect();
+                    self.hub.send_to(&payload(sent), &to, now).unwrap();
+                    sent += 1;
+                    self.sent_at.push(now);
+                    None
+                }
+                What::Carry(bit_s) => {
+                    self.rate_bit_s = bit_s.into();
+                    None
+                }
+                What::Change(model) => {
+                    if !self.hub.force(model, now) {
+                        self.at(now + 50_000_000, What::Change(model));
+                    }
+                    None
+                }
+                What::Restart(member) => {
+                    let security = Security::Key(KEY.to_vec());
+                    let seed = 77_000 + u64::from(member);
+                    self.members[member as usize] = Member::new(security, 42, seed).unwrap();
+                    Some(member)
+                }
+                What::Stop => {
+                    self.stacks = false;
+                    None
+                }
+                What::Lose(percent) => {
+                    self.loss = f64::from(percent) / 100.0;
+                    None
+                }
+            };
+            self.turn(who, now);
+        }
+        until
+    }
+
+    fn turn(&mut self, who: Option<u32>, now: Nanos) {
+        let (datagram, wake) = match who {
+            None => self.hub.poll(now),
+            Some(member) => {
+                let own = &mut self.members[member as usize];
+                for event in own.take_events() {
+                    let MemberEvent::Message { number, bytes } = event else { continue };
+                    if self.answered {
+                        let answer: Vec<u8> = bytes.iter().map(|b| b ^ member as u8).collect();
+                        own.answer(number, &answer, now).unwrap();
+                    }
+                    self.had[member as usize].push(bytes);
+                }
+                let (datagram, wake) = own.poll(now);
+                (datagram.map(|datagram| (To::Hub, datagram)), wake)
+            }
+        };
+        let more = datagram.is_some();
+        if let Some((to, datagram)) = datagram {
+            self.carry(now, who, to, &datagram);
+        }
+        let wake = if more { Some(wake.unwrap_or(now)) } else { wake };
+        if let Some(wake) = wake {
+            self.wake(who, wake.max(now + 1_000));
+        }
+        for event in self.hub.take_events() {
+            match event {
+                Event::Answer { message, member, bytes } => {
+                    assert!(self.answers.insert((message, member), bytes).is_none());
+                }
+                Event::Acknowledged { message, .. } => {
+                    *self.acknowledged.entry(message).or_default() += 1;
+                }
+                Event::Over { message, lacking } => {
+                    self.over.insert(message, lacking.len());
+                    let sent_at = self.sent_at.get(message as usize).copied();
+                    self.took.extend(sent_at.map(|at| (message, now - at)));
+                }
+                Event::ModelChange { from, to, .. } => self.changes.push((from, to)),
+                Event::Joined(_) => {}
+            }
+        }
+    }
+}
+
+pub const SECOND: Nanos = 1_000_000_000;
+
+pub fn constrained() -> Conditions {
+    Conditions {
+        loss: 0.3,
+        rtt_ns: 60_000_000,
+        rate_bit_s: 250_000.0,
+        mtu: 113.0,
+        payload: 1_699.0,
+        messages_s: 0.01,
+        ..Conditions::default()
+    }
+}

@@ -1,0 +1,65 @@
+//! Datagrams of strangers.
+
+use crate::bed::*;
+use director::session::{Hub, Member, Security};
+use director::{Conditions, Pattern, PerformanceMap};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Without keys any bytes are read as far as they make sense; nothing breaks, and
+    /// nothing is made up that was not said.
+    #[test]
+    fn datagrams_do_no_harm(
+        datagrams in prop::collection::vec(
+            (any::<bool>(), 0_u8..80, prop::collection::vec(any::<u8>(), 0..100)), 1..60
+        ),
+        model in 0..director::carrier::available().len() + OUTSIDE.len(),
+    ) {
+        let models = director::carrier::available().into_iter().chain(OUTSIDE);
+        let model = models.collect::<Vec<_>>()[model];
+        let pattern = model.features().patterns[0];
+        let mut config = config(pattern, Conditions::default(), &[model]);
+        config.security = Security::InsecureOnPurpose;
+        let mut hub = Hub::new(config, Arc::new(PerformanceMap::new()), 3, 1, 7).unwrap();
+        let mut member = Member::new(Security::InsecureOnPurpose, 42, 7).unwrap();
+        // Not all carry as much as this.
+        let _ = hub.send(&[5; 3_000], 0);
+        hub.send(&[5; 1_000], 0).unwrap();
+        let mut now = 1;
+        for (to_hub, kind, mut bytes) in datagrams {
+            now += 1_000_000;
+            bytes.insert(0, kind);
+            if to_hub {
+                hub.receive(&bytes, Some(u32::from(kind % 4)), now);
+            } else {
+                member.receive(&bytes, now);
+            }
+            if let (Some((_, said)), _) = hub.poll(now) {
+                member.receive(&said, now);
+            }
+            if let (Some(said), _) = member.poll(now) {
+                hub.receive(&said, Some(0), now);
+            }
+        }
+        prop_assert!(hub.open_messages() <= 2);
+    }
+
+    /// With keys nothing that a stranger says is heard at all.
+    #[test]
+    fn strangers_change_nothing(
+        datagrams in prop::collection::vec((0_u8..48, prop::collection::vec(any::<u8>(), 0..100)), 1..40)
+    ) {
+        let config = config(Pattern::PublishCollect, Conditions::default(), &[]);
+        let mut hub = Hub::new(config, Arc::new(PerformanceMap::new()), 3, 1, 7).unwrap();
+        let before = hub.explain();
+        for (kind, mut bytes) in datagrams {
+            bytes.insert(0, kind);
+            hub.receive(&bytes, Some(0), 5);
+        }
+        prop_assert!(hub.take_events().is_empty());
+        prop_assert_eq!(hub.explain(), before);
+    }
+}

@@ -1,0 +1,156 @@
+//! Who is in a session, and who is not.
+
+use crate::bed::*;
+use director::session::{Config, Hub, Member, Security};
+use director::{Conditions, ModelId, Pattern, PerformanceMap};
+use std::sync::Arc;
+
+#[test]
+fn three_hundred_meters_join_hear_a_price_and_answer() {
+    let config = config(Pattern::PublishCollect, constrained(), &[]);
+    let mut bed = Bed::new(&config, 300, 0.3, 5);
+    bed.at(20 * SECOND, What::Send);
+    bed.run(120 * SECOND, |_| (0..1_699).map(|at| at as u8).collect());
+    assert!(bed.hub.is_ready(), "{} are absent", bed.hub.absent().count());
+    assert_eq!((bed.answers.len(), bed.over.get(&0)), (300, Some(&0)));
+    assert!(bed.had.iter().all(|had| had.len() == 1 && had[0].len() == 1_699));
+    for ((_, member), answer) in &bed.answers {
+        assert!(answer.iter().enumerate().all(|(at, byte)| *byte == at as u8 ^ *member as u8));
+    }
+    let said = bed.hub.explain().to_string();
+    assert!(said.starts_with("multicast-fec"), "{said}");
+}
+
+/// Members repeat that they are there until they are invited, and it takes seconds to invite all.
+#[test]
+fn who_has_joined_is_not_invited_again() {
+    let whole = Conditions { loss: 0.0, ..constrained() };
+    for loss in [0.0, 0.3] {
+        let mut bed = Bed::new(&config(Pattern::PublishCollect, whole, &[]), 300, loss, 5);
+        bed.run(60 * SECOND, |_| Vec::new());
+        let invited = bed.invited;
+        // Each until an invitation and what is said to it have come.
+        let needed = 300.0 / (1.0 - loss).powi(2);
+        assert!(bed.hub.is_ready() && (invited as f64) < 1.2 * needed, "{invited}, {loss}");
+        // Who has started anew is.
+        bed.at(61 * SECOND, What::Restart(7));
+        bed.at(62 * SECOND, What::Send);
+        bed.run(120 * SECOND, |_| vec![7; 50]);
+        assert!(bed.invited > invited && bed.answers.contains_key(&(0, 7)));
+    }
+}
+
+/// Ends of two versions, or built with other features, take what both have; and what a later
+/// version adds to an invitation is passed over (`envelope`).
+#[test]
+fn ends_that_have_other_models_agree() {
+    let config = config(Pattern::PublishCollect, constrained(), &[]);
+    let mut bed = Bed::new(&config, 3, 0.1, 5);
+    let few = [ModelId::UdpArq, ModelId::UdpRequestResponse].into_iter().collect();
+    let older = Member::new(config.security.clone(), 42, 99).unwrap().with_models(few);
+    bed.members[1] = older;
+    bed.at(20 * SECOND, What::Send);
+    bed.run(200 * SECOND, |_| vec![3; 500]);
+    assert!(bed.hub.is_ready(), "{} are absent", bed.hub.absent().count());
+    assert_eq!((bed.answers.len(), bed.over.get(&0)), (3, Some(&0)));
+    let first = bed.changes.first().map(|(from, _)| *from);
+    assert_eq!(first, Some(ModelId::MulticastFec), "{:?}", bed.changes);
+    assert!(bed.hub.explain().to_string().starts_with("udp-"), "{}", bed.hub.explain());
+}
+
+#[test]
+fn a_session_without_other_stacks_has_none_of_their_models() {
+    for (of_hub, of_member) in [(false, false), (true, false), (false, true)] {
+        let models = [ModelId::Mqtt, ModelId::UdpRequestResponse];
+        let mut config = config(Pattern::PublishCollect, Conditions::default(), &models);
+        config.outside.retain(|_| of_hub);
+        let mut bed = Bed::new(&config, 2, 0.0, 3);
+        let one = Member::new(config.security.clone(), 42, 99).unwrap();
+        bed.members[1] = if of_member { one.with_outside(&OUTSIDE) } else { one };
+        bed.at(SECOND, What::Change(ModelId::Mqtt));
+        bed.at(2 * SECOND, What::Send);
+        bed.run(30 * SECOND, |_| vec![3; 100]);
+        let said = bed.hub.explain().to_string();
+        assert_eq!((bed.answers.len(), bed.over.get(&0)), (2, Some(&0)), "{said}");
+        assert!(said.starts_with("udp-request-response"), "{said}");
+    }
+}
+
+#[test]
+fn a_member_that_starts_anew_in_the_middle_hears_the_rest() {
+    let lossy =
+        Conditions { loss: 0.1, rate_bit_s: 100e3, rtt_ns: 60_000_000, ..Conditions::default() };
+    for model in [ModelId::UdpArq, ModelId::MulticastFec, ModelId::QuicStreams] {
+        let config = config(Pattern::PublishSubscribe, lossy, &[model]);
+        let mut bed = Bed::new(&config, 3, 0.1, 11);
+        // Ten seconds for each member at this rate; it starts anew in the middle of it.
+        bed.at(5 * SECOND, What::Send);
+        bed.at(6 * SECOND, What::Restart(1));
+        bed.run(400 * SECOND, |_| vec![9; 40_000]);
+        assert_eq!(bed.over.get(&0), Some(&0), "{model}");
+        assert!(bed.had.iter().all(|had| had.len() == 1), "{model}");
+    }
+}
+
+/// Without keys anybody may say to know the last session that there can be.
+#[test]
+fn there_is_none_after_the_last_session() {
+    let mut config = Config::new(Pattern::PublishCollect, Security::InsecureOnPurpose);
+    config.models = vec![ModelId::UdpArq];
+    let mut hub = Hub::new(config, Arc::new(PerformanceMap::new()), 1, 5, 7).unwrap();
+    let hello = [&[0x26][..], &[0; 8], &[0xff; 8]].concat();
+    hub.receive(&hello, Some(0), 1);
+    assert!(hub.poll(1).0.is_some(), "it is invited all the same");
+}
+
+#[test]
+fn without_the_key_nobody_joins_and_deadlines_are_told() {
+    let mut config = config(Pattern::RequestResponse, Conditions::default(), &[]);
+    config.targets.deadline_ns = Some(2 * SECOND);
+    let mut bed = Bed::new(&config, 1, 0.0, 1);
+    bed.members[0] =
+        Member::new(Security::Key(b"another key, of a stranger".to_vec()), 42, 9).unwrap();
+    bed.at(SECOND, What::Send);
+    bed.run(10 * SECOND, |_| vec![1; 10]);
+    assert!(!bed.hub.is_ready() && bed.had[0].is_empty());
+    assert_eq!(bed.over.get(&0), Some(&1));
+}
+
+#[test]
+fn a_hub_that_starts_anew_is_heard_even_if_its_clock_was_set_back() {
+    for session in [2_000, 500] {
+        let config = config(Pattern::PublishCollect, Conditions::default(), &[]);
+        let mut bed = Bed::new(&config, 3, 0.0, 5);
+        bed.at(SECOND, What::Send);
+        bed.run(2 * SECOND, |_| vec![1; 50]);
+        assert_eq!(bed.answers.len(), 3);
+        // The first began at 1,000.
+        bed.hub = Hub::new(config, Arc::new(PerformanceMap::new()), 3, session, 9).unwrap();
+        bed.answers.clear();
+        bed.wakes.clear();
+        bed.wake(None, 2 * SECOND);
+        (0..3).for_each(|n| bed.wake(Some(n), 2 * SECOND));
+        bed.at(3 * SECOND, What::Send);
+        bed.run(9 * SECOND, |_| vec![2; 50]);
+        assert_eq!(bed.answers.len(), 3, "begun at {session}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let map = || Arc::new(PerformanceMap::new());
+    let short = Config::new(Pattern::RequestResponse, Security::Key(b"short".to_vec()));
+    let said = |config: Config, members| match Hub::new(config, map(), members, 1, 1) {
+        Ok(_) => String::new(),
+        Err(error) => error.to_string(),
+    };
+    assert!(said(short, 1).contains("5 bytes is too short"));
+    let mut config = config(Pattern::RequestResponse, Conditions::default(), &[]);
+    assert!(said(config.clone(), 0).contains("not 0"));
+    config.properties.multicast = director::Preference::Require;
+    let why = said(config, 1);
+    assert!(
+        why.contains("udp-arq: multicast") && why.contains("does not serve the pattern"),
+        "{why}"
+    );
+}

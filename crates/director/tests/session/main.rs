@@ -1,0 +1,69 @@
+//! Whole sessions in virtual time: a hub and members over a channel that they share and
+//! that loses, with models that change while messages are under way.
+
+mod bed;
+mod changes;
+mod foreign;
+mod joining;
+
+use bed::*;
+use director::{Conditions, ModelId, Pattern};
+
+/// Short messages over a bad network, many times, where multicast reaches all, some or nobody:
+/// each is answered by all, soon.
+#[test]
+fn no_draw_of_chance_holds_a_session_up() {
+    let here = Conditions { payload: 20.0, ..constrained() };
+    for seed in 1..400 {
+        let mut bed = Bed::new(&config(Pattern::PublishCollect, here, &[]), 4, 0.3, seed);
+        bed.deaf = (seed % 5) as u32;
+        bed.at(10 * SECOND, What::Send);
+        bed.run(70 * SECOND, |_| vec![7; 21]);
+        let said = bed.hub.explain();
+        assert!(bed.hub.is_ready(), "seed {seed}: {} are absent", bed.hub.absent().count());
+        assert_eq!(
+            (bed.answers.len(), bed.over.get(&0)),
+            (4, Some(&0)),
+            "seed {seed}: {said} {:?}",
+            bed.changes
+        );
+    }
+}
+
+#[test]
+fn each_model_carries_each_pattern_that_it_serves() {
+    let quiet = Conditions { rate_bit_s: 2e6, rtt_ns: 60_000_000, ..Conditions::default() };
+    for model in director::carrier::available().into_iter().chain(OUTSIDE) {
+        for pattern in
+            [Pattern::PublishSubscribe, Pattern::PublishCollect, Pattern::RequestResponse]
+        {
+            if !model.features().patterns.contains(&pattern) {
+                continue;
+            }
+            let config = config(pattern, quiet, &[model]);
+            let mut bed = Bed::new(&config, 4, 0.0, 3);
+            (0..20).for_each(|n| bed.at(SECOND + n * SECOND / 10, What::Send));
+            bed.run(20 * SECOND, |n| vec![n as u8; 400]);
+            let had: Vec<usize> = bed.had.iter().map(Vec::len).collect();
+            assert_eq!(had, [20; 4], "{model} {pattern:?}");
+            assert_eq!(bed.over.len(), 20, "{model} {pattern:?}");
+            assert!(bed.over.values().all(|lacking| *lacking == 0));
+        }
+    }
+}
+
+/// One member needs no group: no multicast reaches it here. And a round trip is seen as it is.
+#[test]
+fn one_member_hears_all_alone() {
+    let here = Conditions { rate_bit_s: 1e6, rtt_ns: 300_000_000, ..Conditions::default() };
+    let config = config(Pattern::PublishCollect, here, &[ModelId::MulticastFec]);
+    let mut bed = Bed::new(&config, 1, 0.1, 5);
+    bed.deaf = 1;
+    (0..30).for_each(|n| bed.at(2 * SECOND + n * SECOND, What::Send));
+    bed.run(60 * SECOND, |_| vec![3; 300]);
+    assert_eq!(bed.answers.len(), 30);
+    let seen = bed.hub.explain();
+    assert!(seen.multicast, "{seen}");
+    let trip = seen.conditions.rtt_ns / 1_000_000;
+    assert!((50..85).contains(&trip), "{seen}");
+}
