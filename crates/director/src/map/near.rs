@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 const NEAR: usize = 16;
 /// Beyond this distance, in doublings, a place says nothing any more.
 const FAR: f32 = 6.0;
+/// Within which of these there are enough is seen first: to count is faster than to sort.
+const REACHES: [f32; 4] = [2.0, 3.0, 4.0, 5.0];
 /// Of so many the nearest are taken where a model was measured: not each was at each.
 const MOST: usize = 64;
 /// A shortfall of delivery smaller than this is as good as none.
@@ -69,19 +71,27 @@ impl Index {
             let pairs = squares.iter_mut().zip(all);
             pairs.for_each(|(sum, place)| *sum += (place - here) * (place - here));
         }
-        let within = |(number, square): (usize, f32)| {
-            (square <= FAR * FAR && counts(number)).then_some((square, number))
-        };
-        let mut places: Vec<(f32, usize)> =
-            squares.into_iter().enumerate().filter_map(within).collect();
-        let more = places.len() > MOST;
-        if more {
-            places.select_nth_unstable_by(MOST, |a, b| a.0.total_cmp(&b.0));
-            places.truncate(MOST);
+        let others = squares.iter_mut().enumerate().filter(|(number, _)| !counts(*number));
+        others.for_each(|(_, square)| *square = f32::INFINITY);
+        // Numbers that are not negative are in the order of their bits: whole numbers, with that
+        // of the place in the lower half, are compared faster than pairs.
+        let key =
+            |(number, square): (u32, &f32)| (u64::from(square.to_bits()) << 32) | u64::from(number);
+        let reach = REACHES.into_iter().find(|reach| {
+            let near = |square: &f32| u32::from(*square <= reach * reach);
+            squares.iter().map(near).sum::<u32>() >= MOST as u32
+        });
+        let reach = reach.unwrap_or(FAR);
+        let within = (0_u32..).zip(&squares).filter(|(_, square)| **square <= reach * reach);
+        let mut keys: Vec<u64> = within.map(key).collect();
+        let more = keys.len() > MOST || reach < FAR;
+        if keys.len() > MOST {
+            keys.select_nth_unstable(MOST);
+            keys.truncate(MOST);
         }
-        places.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        places.iter_mut().for_each(|(square, _)| *square = square.sqrt());
-        Near { here: *here, places, more }
+        keys.sort_unstable();
+        let place = |key: u64| (f32::from_bits((key >> 32) as u32).sqrt(), key as u32 as usize);
+        Near { here: *here, places: keys.into_iter().map(place).collect(), more }
     }
 
     /// What arithmetic says of a model, corrected as it is corrected at the nearest places,
@@ -90,21 +100,18 @@ impl Index {
     pub fn predict(&self, model: ModelId, near: &Near) -> Option<(Figures, f64)> {
         let measured = self.off.get(&model)?;
         let known = |number: usize| measured.get(number).copied().flatten();
-        let own = |near: &Near| -> Vec<(f32, [f32; FIGURES])> {
+        let own = |near: &Near| {
             let there = |(far, number): &(f32, usize)| Some((*far, known(*number)?));
-            near.places.iter().filter_map(there).take(NEAR).collect()
+            Around::of(near.places.iter().filter_map(there).take(NEAR))
         };
-        let mut found = own(near);
-        if found.len() < NEAR && near.more {
-            found = own(&self.nearest(&near.here, |number| known(number).is_some()));
+        let mut around = own(near);
+        if around.count < NEAR && near.more {
+            around = own(&self.nearest(&near.here, |number| known(number).is_some()));
         }
-        let nearest = f64::from(found.first()?.0);
-        let weight = |far: f32| 1.0 / (far.powi(4) + 1e-6);
-        let all: f32 = found.iter().map(|(far, _)| weight(*far)).sum();
+        let nearest = f64::from(around.nearest?);
         let base = base(model, &near.here);
         let [p50, p90, p99, bytes, short] = std::array::from_fn(|figure| {
-            let off: f32 = found.iter().map(|(far, off)| weight(*far) * off[figure]).sum();
-            (base[figure] + f64::from(off / all)).exp()
+            (base[figure] + f64::from(around.off[figure] / around.weight)).exp()
         });
         let (p90, p99) = (p90.max(p50), p99.max(p90).max(p50));
         let delay_ms = Quantiles { p50, p90, p99 };
@@ -112,6 +119,30 @@ impl Index {
         let figures =
             Figures { delay_ms, delay_interval: None, delivery, bytes, energy: 0.0, messages: 0.0 };
         Some((figures, nearest))
+    }
+}
+
+/// What is known around some conditions, added up.
+#[derive(Default)]
+struct Around {
+    count: usize,
+    nearest: Option<f32>,
+    weight: f32,
+    off: [f32; FIGURES],
+}
+
+impl Around {
+    /// Of the distances of places and what is off there, the nearest first.
+    fn of(places: impl Iterator<Item = (f32, [f32; FIGURES])>) -> Self {
+        let mut around = Self::default();
+        for (far, off) in places {
+            let weight = 1.0 / (far.powi(4) + 1e-6);
+            around.count += 1;
+            around.nearest.get_or_insert(far);
+            around.weight += weight;
+            around.off.iter_mut().zip(off).for_each(|(sum, off)| *sum += weight * off);
+        }
+        around
     }
 }
 

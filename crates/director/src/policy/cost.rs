@@ -39,7 +39,9 @@ impl Policy {
             let guessed = || guess(model, pattern, (here, near), map);
             fits.then(|| measured().or_else(guessed)).flatten()
         };
-        let (mean, bad) = (map.near(here), map.near(&worst));
+        let loses = |model: ModelId| rescues && !model.features().reliable;
+        let mean = map.near(here);
+        let bad = self.candidates.iter().any(|other| loses(other.model)).then(|| map.near(&worst));
         for candidate in &mut self.candidates {
             candidate.predicted = predict(candidate.model, (here, &mean));
             // A message is over when the last of a group has answered.
@@ -50,8 +52,8 @@ impl Policy {
             let spends = candidate.model == ModelId::MulticastFec;
             let least = spends.then(|| analytic::predict(candidate.model, pattern, here)).flatten();
             candidate.needs = least.map_or(had, |least| had.min(least.bytes));
-            let loses = rescues && !candidate.model.features().reliable;
-            let at_worst = loses.then(|| predict(candidate.model, (&worst, &bad))).flatten();
+            let bad = bad.as_ref().filter(|_| loses(candidate.model));
+            let at_worst = bad.and_then(|bad| predict(candidate.model, (&worst, bad)));
             candidate.risk = at_worst.map_or(0.0, |(figures, _)| 1.0 - figures.delivery);
         }
     }
