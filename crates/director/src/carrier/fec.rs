@@ -15,6 +15,7 @@ fn settings(place: &Place) -> FecSettings {
         loss: place.loss,
         round_trip: place.round_trip,
         answer: place.answer,
+        members: place.members,
         // What goes through is not known yet.
         spare: 0.0,
     }

@@ -200,7 +200,7 @@ pub fn is_of(model: ModelId, datagram: &[u8]) -> bool {
     let first = datagram.first().copied().unwrap_or(0);
     match model {
         ModelId::UdpArq => matches!(first & 0x7f, 0x10 | 0x11),
-        ModelId::MulticastFec => matches!(first, 0x14..=0x18),
+        ModelId::MulticastFec => crate::fec::is_frame(first),
         // Version 1 of CoAP, by the two highest bits.
         ModelId::CoapConfirmable | ModelId::CoapNonConfirmable => first >> 6 == 1,
         ModelId::QuicStreams => first == 0x19,

@@ -1,7 +1,7 @@
 //! An answer on its way out: symbols in the member's slot, and what is asked for later.
 
 use super::code::{Encoder, Refused};
-use super::frame::Frame;
+use super::frame::{Frame, UP_NUMBERS, after};
 use crate::Nanos;
 use std::collections::VecDeque;
 
@@ -19,7 +19,6 @@ pub struct Answer {
 #[derive(Debug)]
 struct Coded {
     encoder: Encoder,
-    bytes: u16,
     next: u16,
 }
 
@@ -35,8 +34,7 @@ impl Answer {
     /// When it is too long.
     pub fn new(bytes: &[u8], symbol: usize) -> Result<Self, Refused> {
         let encoder = Encoder::new(bytes, symbol)?;
-        let length = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
-        let coded = Some(Coded { encoder, bytes: length, next: 0 });
+        let coded = Some(Coded { encoder, next: 0 });
         Ok(Self { coded, due: VecDeque::new(), turn: None })
     }
 
@@ -83,9 +81,10 @@ impl Answer {
         Some(match &mut self.coded {
             Some(coded) => {
                 let symbol = coded.next;
-                coded.next = coded.next.wrapping_add(1);
-                let data = coded.encoder.symbol(symbol);
-                Frame::Up { message, member, symbol, bytes: coded.bytes, data }
+                let symbols = coded.encoder.symbols();
+                coded.next = after(symbol, symbols, UP_NUMBERS);
+                let (data, symbols) = (coded.encoder.symbol(symbol), symbols as u16);
+                Frame::Up { message, member, symbol, symbols, data }
             }
             None => Frame::Lack { message, member, symbols: 0 },
         })
@@ -98,12 +97,12 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_goes_once_a_turn_and_not_beside_what_waits() {
-        let mut answer = Answer::new(&[7; 300], 100).unwrap();
+        let mut answer = Answer::new(&[7; 299], 100).unwrap();
         answer.grant(10, 4);
         assert_eq!((answer.symbols(), answer.next_at()), (3, Some(10)));
         let symbols: Vec<u16> = (0..3)
             .map(|_| match answer.take(1, 2) {
-                Some(Frame::Up { message: 1, member: 2, symbol, bytes: 300, .. }) => symbol,
+                Some(Frame::Up { message: 1, member: 2, symbol, symbols: 3, .. }) => symbol,
                 other => panic!("{other:?}"),
             })
             .collect();

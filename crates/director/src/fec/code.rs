@@ -7,15 +7,15 @@ use raptorq::{
 };
 use std::collections::BTreeSet;
 
-/// The longest message, in bytes: its length has two bytes on the wire.
+/// The longest message, in bytes, to bound what a receiver keeps.
 pub const LONGEST: usize = u16::MAX as usize;
-/// Symbols of a message at most, to bound what a receiver keeps.
+/// Symbols of a message at most, for the same.
 const MOST_SYMBOLS: usize = 4_096;
 
 /// Why a message cannot be coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// It is longer than its length can say, or has too many symbols.
+    /// It is longer than the longest, or has too many symbols.
     #[error("a message of {0} bytes is too long for symbols of {1} bytes")]
     Long(usize, usize),
     /// Frames have no room for a symbol.
@@ -23,25 +23,28 @@ pub enum Refused {
     Small(usize),
 }
 
-/// The symbols that a message of `bytes` has, each of `symbol` bytes; at least 1.
+/// What ends a message within its last symbol; zeros follow.
+const END: u8 = 0x80;
+
+/// The symbols that a message of `bytes` and its end have, each of `symbol` bytes; at least 1.
 pub fn symbols(bytes: usize, symbol: usize) -> usize {
-    bytes.div_ceil(symbol.max(1)).max(1)
+    (bytes + 1).div_ceil(symbol.max(1))
 }
 
 /// Bytes of a symbol, at most `most`, of a message of `bytes`: it has as many symbols as with
 /// the longest ones, and hardly anything is filled up.
 pub fn even(bytes: usize, most: usize) -> usize {
-    bytes.div_ceil(symbols(bytes, most)).max(1)
+    (bytes + 1).div_ceil(symbols(bytes, most))
 }
 
-fn shape(bytes: usize, symbol: usize) -> Result<ObjectTransmissionInformation, Refused> {
+fn shape(symbols: usize, symbol: usize) -> Result<ObjectTransmissionInformation, Refused> {
+    let bytes = symbols.saturating_mul(symbol);
     let long = Refused::Long(bytes, symbol);
     let size = u16::try_from(symbol).map_err(|_| long)?;
-    if size == 0 || bytes > LONGEST || symbols(bytes, symbol) > MOST_SYMBOLS {
+    if bytes == 0 || symbols > MOST_SYMBOLS || bytes - symbol > LONGEST {
         return Err(long);
     }
-    let padded = symbols(bytes, symbol) * symbol;
-    Ok(ObjectTransmissionInformation::new(padded as u64, size, 1, 1, 1))
+    Ok(ObjectTransmissionInformation::new(bytes as u64, size, 1, 1, 1))
 }
 
 /// A message as symbols, as many as are asked for.
@@ -58,9 +61,14 @@ impl Encoder {
     /// # Errors
     /// When it is too long.
     pub fn new(bytes: &[u8], symbol: usize) -> Result<Self, Refused> {
-        let shape = shape(bytes.len(), symbol)?;
+        let symbols = symbols(bytes.len(), symbol);
+        if bytes.len() > LONGEST {
+            return Err(Refused::Long(bytes.len(), symbol));
+        }
+        let shape = shape(symbols, symbol)?;
         let mut source = bytes.to_vec();
-        source.resize(symbols(bytes.len(), symbol) * symbol, 0);
+        source.push(END);
+        source.resize(symbols * symbol, 0);
         let repair = SourceBlockEncoder::new(0, &shape, &source);
         Ok(Self { source, symbol, repair })
     }
@@ -86,31 +94,31 @@ impl Encoder {
 /// Symbols on their way to a message.
 #[derive(Debug)]
 pub struct Decoder {
-    bytes: usize,
+    symbols: usize,
     symbol: usize,
     had: BTreeSet<u16>,
     block: SourceBlockDecoder,
 }
 
 impl Decoder {
-    /// One for a message of `bytes` in symbols of `symbol` bytes.
+    /// One for a message that has so many symbols of `symbol` bytes.
     ///
     /// # Errors
     /// When it is too long.
-    pub fn new(bytes: usize, symbol: usize) -> Result<Self, Refused> {
-        let shape = shape(bytes, symbol)?;
+    pub fn new(symbols: usize, symbol: usize) -> Result<Self, Refused> {
+        let shape = shape(symbols, symbol)?;
         let block = SourceBlockDecoder::new(0, &shape, shape.transfer_length());
-        Ok(Self { bytes, symbol, had: BTreeSet::new(), block })
+        Ok(Self { symbols, symbol, had: BTreeSet::new(), block })
     }
 
     /// Whether a symbol belongs to the same message, as far as its shape tells.
-    pub fn fits(&self, bytes: usize, symbol: usize) -> bool {
-        (self.bytes, self.symbol) == (bytes, symbol)
+    pub fn fits(&self, symbols: usize, symbol: usize) -> bool {
+        (self.symbols, self.symbol) == (symbols, symbol)
     }
 
     /// Symbols that are still needed if coding were ideal; one when it was not.
     pub fn lacks(&self) -> usize {
-        symbols(self.bytes, self.symbol).saturating_sub(self.had.len()).max(1)
+        self.symbols.saturating_sub(self.had.len()).max(1)
     }
 
     /// Symbols that have come.
@@ -129,7 +137,8 @@ impl Decoder {
         }
         let packet = EncodingPacket::new(PayloadId::new(0, number.into()), data.to_vec());
         let mut whole = self.block.decode([packet])?;
-        whole.truncate(self.bytes);
+        // Without an end it is no message.
+        whole.truncate(whole.iter().rposition(|byte| *byte != 0).filter(|at| whole[*at] == END)?);
         Some(whole)
     }
 }
@@ -144,7 +153,7 @@ mod tests {
         let message: Vec<u8> = (0..1_699_u32).map(|at| (at * 7) as u8).collect();
         let encoder = Encoder::new(&message, 74).unwrap();
         assert_eq!(encoder.symbols(), 23);
-        let mut decoder = Decoder::new(1_699, 74).unwrap();
+        let mut decoder = Decoder::new(23, 74).unwrap();
         // Repair alone.
         let whole = (23..60).find_map(|number| decoder.add(number, &encoder.symbol(number)));
         assert_eq!(whole.as_deref(), Some(&message[..]));
@@ -153,7 +162,7 @@ mod tests {
 
     #[test]
     fn symbols_are_no_longer_than_they_must_be() {
-        for (bytes, most, symbol) in [(717, 1_445, 717), (1_700, 72, 71), (0, 72, 1), (145, 72, 49)]
+        for (bytes, most, symbol) in [(717, 1_445, 718), (1_699, 72, 71), (0, 72, 1), (144, 72, 49)]
         {
             assert_eq!(even(bytes, most), symbol);
             assert_eq!(symbols(bytes, symbol), symbols(bytes, most));
@@ -162,12 +171,17 @@ mod tests {
 
     #[test]
     fn shapes_that_cannot_be_are_refused() {
-        assert_eq!(Decoder::new(70_000, 1_000).unwrap_err(), Refused::Long(70_000, 1_000));
-        assert_eq!(Encoder::new(&[1; 5_000], 1).unwrap_err(), Refused::Long(5_000, 1));
-        assert!(Decoder::new(10, 0).is_err());
-        let mut decoder = Decoder::new(0, 10).unwrap();
+        assert_eq!(Decoder::new(70, 1_000).unwrap_err(), Refused::Long(70_000, 1_000));
+        assert_eq!(Encoder::new(&[1; 5_000], 1).unwrap_err(), Refused::Long(5_001, 1));
+        assert!(Encoder::new(&[1; LONGEST], 1_000).is_ok());
+        assert!(Encoder::new(&[1; LONGEST + 1], 1_000).is_err());
+        assert!(Decoder::new(10, 0).is_err() && Decoder::new(0, 10).is_err());
+        let mut decoder = Decoder::new(1, 10).unwrap();
         assert_eq!(decoder.add(0, &[1; 9]), None, "of another size");
-        assert_eq!(decoder.add(0, &[0; 10]), Some(Vec::new()));
+        assert_eq!(decoder.add(0, &[0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0]), Some(Vec::new()));
+        for endless in [[0; 10], [7; 10]] {
+            assert_eq!(Decoder::new(1, 10).unwrap().add(0, &endless), None);
+        }
     }
 
     proptest! {
@@ -177,7 +191,7 @@ mod tests {
         ) {
             let message: Vec<u8> = (0..bytes).map(|at| (at as u64 ^ seed) as u8).collect();
             let encoder = Encoder::new(&message, symbol).unwrap();
-            let mut decoder = Decoder::new(bytes, symbol).unwrap();
+            let mut decoder = Decoder::new(encoder.symbols(), symbol).unwrap();
             let mut state = seed | 1;
             let mut whole = None;
             for _ in 0..20 * encoder.symbols() + 400 {

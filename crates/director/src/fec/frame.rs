@@ -2,12 +2,30 @@
 //! wire format, 1; the low nibble the kind. Numbers are big-endian. Each ends with a code
 //! that only members of the session can make ([`crate::keys`]).
 //!
-//! Frames are as short as they can be told apart: 9 bytes before a symbol, since a frame of
-//! IEEE 802.15.4 leaves 85 bytes after IPv4 and UDP.
+//! Frames are as short as they can be told apart, since a frame of IEEE 802.15.4 leaves 85 bytes
+//! after IPv4 and UDP: 5 bytes before a symbol of a message of few, and 9 at most. The first byte of
+//! the short form is 110 in bits from the hub and 111 from a member, and one less than how many symbols
+//! the message has; after that is the message, and of a member one number of two: nine bits of who it
+//! is and seven of the symbol.
 
-/// Bytes before the data of a symbol.
+/// Bytes before the data of a symbol at most.
 pub const HEADER: usize = 9;
+/// The same in the short form.
+pub const SHORT: usize = 5;
+/// Bytes of an acknowledgement.
+pub const ACKNOWLEDGEMENT: usize = 6;
+/// A message of so many symbols at most uses no number that has not the short form.
+pub const FEW: usize = 32;
+/// Numbers of symbols below these have the short form, of the hub and of members; members' own
+/// numbers have it below the last.
+pub const DOWN_NUMBERS: u16 = 1 << 8;
+pub const UP_NUMBERS: u16 = 1 << UP_BITS;
+pub const UP_MEMBERS: u16 = 1 << (16 - UP_BITS);
+const UP_BITS: u32 = 7;
 
+const DOWN_SHORT: u8 = 0xc0;
+const UP_SHORT: u8 = 0xe0;
+const SHORT_KIND: u8 = 0xe0;
 const DOWN: u8 = 0x14;
 const UP: u8 = 0x15;
 pub(crate) const WANT: u8 = 0x16;
@@ -32,8 +50,8 @@ pub enum Frame {
         message: u16,
         /// The symbol's number.
         symbol: u16,
-        /// Bytes of the message.
-        bytes: u16,
+        /// How many symbols the message has, not 0.
+        symbols: u16,
         /// Frames of this burst that are still to come, at most 255 are said: whoever lacks
         /// symbols says so when the burst is over.
         left: u8,
@@ -48,8 +66,8 @@ pub enum Frame {
         member: u16,
         /// The symbol's number.
         symbol: u16,
-        /// Bytes of the answer.
-        bytes: u16,
+        /// How many symbols the answer has, not 0.
+        symbols: u16,
         /// The symbol.
         data: Vec<u8>,
     },
@@ -95,6 +113,11 @@ impl Reader<'_> {
     fn number(&mut self) -> Option<u16> {
         Some(u16::from_be_bytes([self.byte()?, self.byte()?]))
     }
+
+    /// A number that is not 0.
+    fn count(&mut self) -> Option<u16> {
+        self.number().filter(|number| *number > 0)
+    }
 }
 
 impl Frame {
@@ -105,15 +128,29 @@ impl Frame {
             all.iter().for_each(|number| bytes.extend_from_slice(&number.to_be_bytes()));
         };
         match self {
-            Self::Down { message, symbol, bytes: length, left, data } => {
-                bytes.extend_from_slice(&[DOWN, *left]);
-                numbers(&mut bytes, &[*message, *symbol, *length]);
-                bytes.push(0);
+            Self::Down { message, symbol, symbols, left, data } => {
+                match (few(*symbols), u8::try_from(*symbol)) {
+                    (Some(few), Ok(symbol)) => {
+                        bytes.push(DOWN_SHORT | few);
+                        numbers(&mut bytes, &[*message]);
+                        bytes.extend_from_slice(&[*left, symbol]);
+                    }
+                    _ => {
+                        bytes.extend_from_slice(&[DOWN, *left]);
+                        numbers(&mut bytes, &[*message, *symbol, *symbols]);
+                    }
+                }
                 bytes.extend_from_slice(data);
             }
-            Self::Up { message, member, symbol, bytes: length, data } => {
-                bytes.push(UP);
-                numbers(&mut bytes, &[*message, *member, *symbol, *length]);
+            Self::Up { message, member, symbol, symbols, data } => {
+                let short = *member < UP_MEMBERS && *symbol < UP_NUMBERS;
+                if let Some(few) = few(*symbols).filter(|_| short) {
+                    bytes.push(UP_SHORT | few);
+                    numbers(&mut bytes, &[*message, (member << UP_BITS) | symbol]);
+                } else {
+                    bytes.push(UP);
+                    numbers(&mut bytes, &[*message, *member, *symbol, *symbols]);
+                }
                 bytes.extend_from_slice(data);
             }
             Self::Want { message, turn, wants } => {
@@ -143,19 +180,28 @@ impl Frame {
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let frame = match reader.byte()? {
+            kind if kind & SHORT_KIND == DOWN_SHORT => {
+                let message = reader.number()?;
+                let (left, symbol) = (reader.byte()?, reader.byte()?.into());
+                let symbols = u16::from(kind & !SHORT_KIND) + 1;
+                Self::Down { message, symbol, symbols, left, data: reader.0.to_vec() }
+            }
+            kind if kind & SHORT_KIND == UP_SHORT => {
+                let (message, both) = (reader.number()?, reader.number()?);
+                let (member, symbol) = (both >> UP_BITS, both % UP_NUMBERS);
+                let symbols = u16::from(kind & !SHORT_KIND) + 1;
+                Self::Up { message, member, symbol, symbols, data: reader.0.to_vec() }
+            }
             DOWN => {
-                let left = reader.byte()?;
-                let (message, symbol) = (reader.number()?, reader.number()?);
-                let bytes = reader.number()?;
-                // Reserved: what a later version says there is not for this one.
-                reader.byte()?;
-                Self::Down { message, symbol, bytes, left, data: reader.0.to_vec() }
+                let (left, message) = (reader.byte()?, reader.number()?);
+                let (symbol, symbols) = (reader.number()?, reader.count()?);
+                Self::Down { message, symbol, symbols, left, data: reader.0.to_vec() }
             }
             UP => Self::Up {
                 message: reader.number()?,
                 member: reader.number()?,
                 symbol: reader.number()?,
-                bytes: reader.number()?,
+                symbols: reader.count()?,
                 data: reader.0.to_vec(),
             },
             WANT => {
@@ -185,6 +231,9 @@ impl Frame {
     pub fn member(bytes: &[u8]) -> Option<u16> {
         match bytes {
             [UP | LACK, _, _, high, low, ..] => Some(u16::from_be_bytes([*high, *low])),
+            [kind, _, _, high, low, ..] if kind & SHORT_KIND == UP_SHORT => {
+                Some(u16::from_be_bytes([*high, *low]) >> UP_BITS)
+            }
             _ => None,
         }
     }
@@ -201,6 +250,24 @@ impl Frame {
     }
 }
 
+/// How many symbols as the short form has it, for few.
+fn few(symbols: u16) -> Option<u8> {
+    let few = u8::try_from(symbols.checked_sub(1)?).ok()?;
+    (usize::from(few) < FEW).then_some(few)
+}
+
+/// Whether a datagram is a frame, by its first byte.
+pub(crate) fn is_frame(first: u8) -> bool {
+    matches!(first, DOWN..=HAD | DOWN_SHORT..)
+}
+
+/// The number of the symbol after `number`, of a message of so many: of few they come again from the
+/// first of repair on, below `short`.
+pub fn after(number: u16, symbols: usize, short: u16) -> u16 {
+    let next = number.wrapping_add(1);
+    if symbols <= FEW && next >= short { symbols as u16 } else { next }
+}
+
 /// The whole number of which `low` is the low half and that is nearest to `near`.
 pub fn widen(low: u16, near: u64) -> u64 {
     let base = near & !0xffff;
@@ -214,20 +281,25 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// How many symbols, and one of their numbers: few and many.
+    fn of() -> impl Strategy<Value = (u16, u16)> {
+        prop_oneof![(1_u16..40, 0_u16..300), (1_u16.., any::<u16>())]
+    }
+
     fn frames() -> impl Strategy<Value = Frame> {
         let data = || prop::collection::vec(any::<u8>(), 0..90);
         prop_oneof![
-            (any::<(u16, u16, u16, u8)>(), data()).prop_map(
-                |((message, symbol, bytes, left), data)| {
-                    Frame::Down { message, symbol, bytes, left, data }
+            (any::<(u16, u8)>(), of(), data()).prop_map(
+                |((message, left), (symbols, symbol), data)| {
+                    Frame::Down { message, symbol, symbols, left, data }
                 }
             ),
-            (any::<(u16, u16, u16, u16)>(), data()).prop_map(
-                |((message, member, symbol, bytes), data)| Frame::Up {
+            (any::<u16>(), prop_oneof![0_u16..600, any::<u16>()], of(), data()).prop_map(
+                |(message, member, (symbols, symbol), data)| Frame::Up {
                     message,
                     member,
                     symbol,
-                    bytes,
+                    symbols,
                     data
                 }
             ),
@@ -259,8 +331,10 @@ mod tests {
         #[test]
         fn anything_is_a_frame_or_none(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
             if let Some(frame) = Frame::decode(&bytes) {
+                // In the shortest form.
                 let again = frame.encode();
-                prop_assert_eq!(again.len(), bytes.len());
+                prop_assert!(again.len() <= bytes.len());
+                prop_assert_eq!(Frame::decode(&again), Some(frame));
             }
         }
 
@@ -272,10 +346,25 @@ mod tests {
     }
 
     #[test]
-    fn symbols_have_nine_bytes_before_them() {
-        let data = vec![0; 72];
-        let down = Frame::Down { message: 1, symbol: 2, bytes: 3, left: 4, data: data.clone() };
-        let up = Frame::Up { message: 1, member: 2, symbol: 3, bytes: 4, data };
-        assert_eq!((down.encode().len(), up.encode().len()), (72 + HEADER, 72 + HEADER));
+    fn few_symbols_have_five_bytes_before_them_and_others_nine_at_most() {
+        let before = |member, symbol, symbols| {
+            let data = vec![0; 72];
+            let down = Frame::Down { message: 1, symbol, symbols, left: 4, data: data.clone() };
+            let up = Frame::Up { message: 1, member, symbol, symbols, data };
+            [down, up].map(|frame| {
+                let bytes = frame.encode();
+                assert!(Frame::member(&bytes).is_none_or(|said| said == member));
+                bytes.len() - 72
+            })
+        };
+        assert_eq!((before(511, 127, 32), before(511, 128, 1)), ([SHORT; 2], [SHORT, HEADER]));
+        assert_eq!((before(512, 0, 9), before(0, 256, 9)), ([SHORT, HEADER], [8, HEADER]));
+        assert_eq!(before(0, 0, 33), [8, HEADER]);
+    }
+
+    #[test]
+    fn of_few_symbols_no_number_is_long() {
+        assert_eq!((after(126, FEW, 128), after(127, FEW, 128)), (127, FEW as u16));
+        assert_eq!((after(127, FEW + 1, 128), after(u16::MAX, FEW + 1, 128)), (128, 0));
     }
 }

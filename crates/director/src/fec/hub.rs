@@ -124,7 +124,7 @@ impl FecHub {
         until: Option<Nanos>,
     ) -> Result<(), Refused> {
         let code = self.own.code_len();
-        let symbol = self.settings.symbol(code);
+        let (_, symbol) = self.settings.symbol(Schedule::LENGTH + bytes.len(), code);
         if symbol == 0 {
             return Err(Refused::Small(self.settings.datagram));
         }
@@ -171,10 +171,8 @@ impl FecHub {
         let encoder = Encoder::new(&whole, even(whole.len(), symbol))?;
         let least = self.settings.first_burst(encoder.symbols(), awaited.len());
         let left = self.settings.worth(encoder.symbols(), least, 1.0);
-        let bytes = u16::try_from(whole.len()).unwrap_or(u16::MAX);
         let sending = Sending {
             encoder,
-            bytes,
             wanted,
             slot,
             more_unasked: schedule.more,
@@ -203,9 +201,11 @@ impl FecHub {
         let Some(keys) = self.members.get(usize::from(member)) else { return };
         let Some(frame) = keys.check(bytes).and_then(Frame::decode) else { return };
         let message = widen(frame.message(), self.newest);
+        let air = self.settings.airtime(bytes.len());
         match frame {
-            Frame::Up { member, symbol, bytes, data, .. } => {
-                self.up(message, member, symbol, usize::from(bytes), &data, now);
+            Frame::Up { member, symbol, symbols, data, .. } => {
+                let shape = (usize::from(symbols), air);
+                self.up(message, (member, symbol), shape, &data, now);
             }
             Frame::Lack { member, symbols: 0, .. } => self.acknowledged(message, member),
             Frame::Lack { member, symbols, .. } => self.lacks(message, member, symbols, now),
@@ -216,9 +216,8 @@ impl FecHub {
     fn up(
         &mut self,
         message: MessageId,
-        member: u16,
-        symbol: u16,
-        bytes: usize,
+        (member, symbol): (u16, u16),
+        (symbols, air): (usize, Nanos),
         data: &[u8],
         now: Nanos,
     ) {
@@ -231,8 +230,6 @@ impl FecHub {
         // it came to what went once is a round trip. Whose slot is late may wait for others.
         let place = rank(member, self.members.len() as u16, message);
         if symbol == 0 && place < FIRST && !sending.repaired && !awaited.served {
-            let air =
-                self.settings.airtime(super::frame::HEADER + data.len() + self.own.code_len());
             let slot = sending.slots_at.map(|at| at + Nanos::from(place) * sending.slot + air);
             self.trips.extend(slot.and_then(|slot| now.checked_sub(slot)));
         }
@@ -248,9 +245,9 @@ impl FecHub {
         let patience =
             self.settings.round_trip / 2 + 4 * self.settings.airtime(self.settings.datagram);
         awaited.due = awaited.due.max(now + patience);
-        if awaited.answer.as_ref().is_none_or(|answer| !answer.fits(bytes, data.len())) {
+        if awaited.answer.as_ref().is_none_or(|answer| !answer.fits(symbols, data.len())) {
             // Another shape than before: its sender has restarted.
-            awaited.answer = Decoder::new(bytes, data.len()).ok();
+            awaited.answer = Decoder::new(symbols, data.len()).ok();
         }
         let Some(whole) = awaited.answer.as_mut().and_then(|answer| answer.add(symbol, data))
         else {

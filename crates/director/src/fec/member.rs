@@ -86,8 +86,8 @@ impl FecMember {
         let frame = Frame::decode(self.hub.check(bytes)?)?;
         let message = widen(frame.message(), self.newest);
         match frame {
-            Frame::Down { symbol, bytes, left, data, .. } => {
-                self.down(message, symbol, usize::from(bytes), left, &data, now)
+            Frame::Down { symbol, symbols, left, data, .. } => {
+                self.down(message, symbol, usize::from(symbols), left, &data, now)
             }
             Frame::Want { turn, wants, .. } => {
                 self.want(message, turn, &wants, now);
@@ -112,7 +112,7 @@ impl FecMember {
         &mut self,
         message: MessageId,
         symbol: u16,
-        bytes: usize,
+        symbols: usize,
         left: u8,
         data: &[u8],
         now: Nanos,
@@ -133,10 +133,10 @@ impl FecMember {
         hearing.lack_at = lack_at;
         hearing.tries = 0;
         if hearing.decoder.is_none() {
-            hearing.decoder = Decoder::new(bytes, data.len()).ok();
+            hearing.decoder = Decoder::new(symbols, data.len()).ok();
         }
         let decoder = hearing.decoder.as_mut()?;
-        if !decoder.fits(bytes, data.len()) {
+        if !decoder.fits(symbols, data.len()) {
             return None;
         }
         let whole = decoder.add(symbol, data)?;
@@ -188,7 +188,7 @@ impl FecMember {
         bytes: &[u8],
         now: Nanos,
     ) -> Result<bool, Refused> {
-        let symbol = self.settings.symbol(self.own.code_len());
+        let (_, symbol) = self.settings.symbol(bytes.len(), self.own.code_len());
         if symbol == 0 {
             return Err(Refused::Small(self.settings.datagram));
         }

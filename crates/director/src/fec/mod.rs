@@ -19,6 +19,7 @@ mod sending;
 
 pub use code::{Decoder, Encoder, Refused, symbols};
 pub(crate) use frame::WANT;
+pub(crate) use frame::is_frame;
 pub use frame::{Frame, HEADER, Want, widen};
 pub use hub::{Addressed, FecHub, HubEvent};
 pub use member::FecMember;

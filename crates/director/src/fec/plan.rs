@@ -1,7 +1,7 @@
 //! How much is sent when: bursts, slots, and the pace.
 
 use super::code::{even, symbols};
-use super::frame::HEADER;
+use super::frame::{ACKNOWLEDGEMENT, FEW, HEADER, SHORT, UP_MEMBERS};
 use crate::Nanos;
 use crate::bound::{frames_for_all, frames_while};
 
@@ -20,6 +20,8 @@ pub struct FecSettings {
     pub round_trip: Nanos,
     /// Bytes of an answer, as far as is known.
     pub answer: usize,
+    /// Members of the group: the numbers of very many are longer.
+    pub members: u16,
     /// The share of the channel that is free, 0 to 1, for frames that may save somebody a wait;
     /// none where bytes are counted.
     pub spare: f64,
@@ -34,6 +36,7 @@ impl Default for FecSettings {
             loss: 0.02,
             round_trip: 50_000_000,
             answer: 100,
+            members: 1,
             spare: 0.0,
         }
     }
@@ -60,9 +63,13 @@ impl FecSettings {
         ((bytes + self.below) as f64 * 8e9 / self.rate_bit_s.max(1.0)).ceil() as Nanos
     }
 
-    /// Bytes of a symbol, with `code` bytes after each frame; 0 if there is no room.
-    pub fn symbol(&self, code: usize) -> usize {
-        self.datagram.saturating_sub(HEADER + code)
+    /// Bytes before a symbol of a message of so many bytes, and of a symbol at most, with `code`
+    /// bytes after each frame; 0 if there is no room.
+    pub fn symbol(&self, bytes: usize, code: usize) -> (usize, usize) {
+        let room = |header| self.datagram.saturating_sub(header + code);
+        let few = symbols(bytes, room(SHORT)) <= FEW && self.members <= UP_MEMBERS;
+        let header = if few { SHORT } else { HEADER };
+        (header, room(header))
     }
 
     /// Symbols that the hub sends at first: all of `members` have the message with them
@@ -113,19 +120,25 @@ impl FecSettings {
 
     /// Symbols that an answer has.
     pub fn answer_symbols(&self, code: usize) -> usize {
-        symbols(self.answer, self.symbol(code).max(1))
+        symbols(self.answer, self.symbol(self.answer, code).1)
     }
 
     /// How long a frame of an answer is on the air, in ns.
     pub fn answer_frame(&self, code: usize) -> Nanos {
-        self.airtime(HEADER + code + even(self.answer, self.symbol(code).max(1)))
+        let (header, symbol) = self.symbol(self.answer, code);
+        self.airtime(header + code + even(self.answer, symbol))
+    }
+
+    /// How long an acknowledgement is on the air, in ns.
+    pub fn acknowledgement(&self, code: usize) -> Nanos {
+        self.airtime(ACKNOWLEDGEMENT + code)
     }
 
     /// A member's slot in ns, when it sends so many symbols `more`.
     pub fn slot(&self, wanted: Wanted, more: u8, code: usize) -> Nanos {
         let (frames, each) = match wanted {
             Wanted::Answers => (self.answer_symbols(code), self.answer_frame(code)),
-            Wanted::Acknowledgements => (1, self.airtime(HEADER + code)),
+            Wanted::Acknowledgements => (1, self.acknowledgement(code)),
         };
         let room = 1.0 + self.loss().min(ROOM);
         let sent = f64::from(self.answer_burst(frames)) + f64::from(more);
@@ -207,6 +220,7 @@ mod tests {
             loss: 0.3,
             round_trip: 60_000_000,
             answer: 1_699,
+            members: 300,
             spare: 0.0,
         }
     }
@@ -215,7 +229,8 @@ mod tests {
     fn bursts_are_about_what_it_takes() {
         let settings = physical();
         assert_eq!(settings.airtime(85), 4_064_000);
-        assert_eq!(settings.symbol(4), 72);
+        assert_eq!((settings.symbol(1_699, 4), settings.symbol(4_000, 4)), ((5, 76), (9, 72)));
+        assert_eq!(FecSettings { members: 513, ..settings }.symbol(1_699, 4), (9, 72));
         let burst = settings.first_burst(24, 300);
         assert!((45..55).contains(&burst), "{burst}");
         assert_eq!(settings.enough(24), 35);
@@ -235,6 +250,7 @@ mod tests {
             loss: 0.1,
             round_trip: 120_000_000,
             answer: 700,
+            members: 1,
             spare: 1.0,
             ..physical()
         };

@@ -1,7 +1,7 @@
 //! A message on its way to a group, and what is awaited of each member.
 
 use super::code::{Decoder, Encoder};
-use super::frame::{Frame, HEADER, Want};
+use super::frame::{DOWN_NUMBERS, Frame, Want, after};
 use super::plan::{FecSettings, Wanted, rank};
 use crate::Nanos;
 use crate::switch::MessageId;
@@ -31,7 +31,6 @@ pub(super) struct Awaited {
 #[derive(Debug)]
 pub(super) struct Sending {
     pub encoder: Encoder,
-    pub bytes: u16,
     pub wanted: Wanted,
     pub slot: Nanos,
     /// Symbols of answers beyond what loss asks for.
@@ -102,17 +101,18 @@ impl Sending {
                 let burst = settings.answer_burst(settings.answer_symbols(*code));
                 Nanos::from(burst + u16::from(self.more_unasked)) * settings.answer_frame(*code)
             }
-            Wanted::Acknowledgements => settings.airtime(HEADER + code),
+            Wanted::Acknowledgements => settings.acknowledgement(*code),
         }
     }
 
     /// The next symbol, of a burst or for one member alone, after which `left` follow.
     fn take(&mut self, message: MessageId, left: u16) -> Frame {
         let symbol = self.next;
-        self.next = self.next.wrapping_add(1);
+        let symbols = self.encoder.symbols();
+        self.next = after(symbol, symbols, DOWN_NUMBERS);
         let left = u8::try_from(left).unwrap_or(u8::MAX);
         let data = self.encoder.symbol(symbol);
-        Frame::Down { message: message as u16, symbol, bytes: self.bytes, left, data }
+        Frame::Down { message: message as u16, symbol, symbols: symbols as u16, left, data }
     }
 
     /// The next symbol for all, if some are to go.
@@ -124,10 +124,8 @@ impl Sending {
         }
         self.left = self.left.checked_sub(1)?;
         let frame = self.take(message, self.left);
-        if self.left == 0
-            && let Frame::Down { data, .. } = &frame
-        {
-            self.over_at = now + shape.settings.airtime(HEADER + data.len() + shape.code);
+        if self.left == 0 {
+            self.over_at = now + shape.settings.airtime(frame.encode().len() + shape.code);
             self.end_burst(message, shape);
         }
         Some(frame)
