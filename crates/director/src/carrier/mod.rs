@@ -189,10 +189,10 @@ pub fn available() -> Vec<ModelId> {
     ]
 }
 
-/// Whether a datagram is one by which members of a group are asked, each alone only if multicast
-/// does not seem to reach it.
+/// Whether a datagram is one by which a member is asked alone, since multicast does not seem to
+/// reach it.
 pub(crate) fn asks(datagram: &[u8]) -> bool {
-    datagram.first() == Some(&crate::fec::WANT)
+    datagram.first() == Some(&crate::fec::WANT_ALONE)
 }
 
 /// Whether a datagram is of a model, by its first byte.

@@ -26,11 +26,17 @@ const UP_BITS: u32 = 7;
 const DOWN_SHORT: u8 = 0xc0;
 const UP_SHORT: u8 = 0xe0;
 const SHORT_KIND: u8 = 0xe0;
+pub(crate) const WANT_ALONE: u8 = 0x13;
 const DOWN: u8 = 0x14;
 const UP: u8 = 0x15;
-pub(crate) const WANT: u8 = 0x16;
+const WANT: u8 = 0x16;
 const LACK: u8 = 0x17;
 const HAD: u8 = 0x18;
+
+/// A member has no symbol of a message, and was asked for its answer by multicast.
+pub const NO_SYMBOL: u8 = 254;
+/// A member has heard nothing of a message by multicast: it was asked alone.
+pub const NOTHING: u8 = 255;
 
 /// What a member is asked to send more of its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +85,8 @@ pub enum Frame {
         turn: u8,
         /// What, of whom.
         wants: Vec<Want>,
+        /// Whether it goes to one of them, whom multicast does not seem to reach.
+        alone: bool,
     },
     /// A member lacks so many symbols of the hub's message.
     Lack {
@@ -86,7 +94,7 @@ pub enum Frame {
         message: u16,
         /// Who.
         member: u16,
-        /// How many.
+        /// How many; [`NO_SYMBOL`] and [`NOTHING`] where it knows of none.
         symbols: u8,
     },
     /// Whose answers the hub has: a bit for each member from `first` on.
@@ -153,8 +161,8 @@ impl Frame {
                 }
                 bytes.extend_from_slice(data);
             }
-            Self::Want { message, turn, wants } => {
-                bytes.push(WANT);
+            Self::Want { message, turn, wants, alone } => {
+                bytes.push(if *alone { WANT_ALONE } else { WANT });
                 numbers(&mut bytes, &[*message]);
                 bytes.push(*turn);
                 for want in wants {
@@ -204,13 +212,13 @@ impl Frame {
                 symbols: reader.count()?,
                 data: reader.0.to_vec(),
             },
-            WANT => {
+            kind @ (WANT | WANT_ALONE) => {
                 let (message, turn) = (reader.number()?, reader.byte()?);
                 let mut wants = Vec::new();
                 while !reader.0.is_empty() {
                     wants.push(Want { member: reader.number()?, symbols: reader.byte()? });
                 }
-                Self::Want { message, turn, wants }
+                Self::Want { message, turn, wants, alone: kind == WANT_ALONE }
             }
             LACK => {
                 let (message, member) = (reader.number()?, reader.number()?);
@@ -258,7 +266,7 @@ fn few(symbols: u16) -> Option<u8> {
 
 /// Whether a datagram is a frame, by its first byte.
 pub(crate) fn is_frame(first: u8) -> bool {
-    matches!(first, DOWN..=HAD | DOWN_SHORT..)
+    matches!(first, WANT_ALONE..=HAD | DOWN_SHORT..)
 }
 
 /// The number of the symbol after `number`, of a message of so many: of few they come again from the
@@ -303,10 +311,10 @@ mod tests {
                     data
                 }
             ),
-            (any::<(u16, u8)>(), prop::collection::vec(any::<(u16, u8)>(), 0..26)).prop_map(
-                |((message, turn), wants)| {
+            (any::<(u16, u8, bool)>(), prop::collection::vec(any::<(u16, u8)>(), 0..26)).prop_map(
+                |((message, turn, alone), wants)| {
                     let wants = wants.into_iter().map(|(member, symbols)| Want { member, symbols });
-                    Frame::Want { message, turn, wants: wants.collect() }
+                    Frame::Want { message, turn, wants: wants.collect(), alone }
                 }
             ),
             any::<(u16, u16, u8)>().prop_map(|(message, member, symbols)| Frame::Lack {

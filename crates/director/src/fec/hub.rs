@@ -1,7 +1,7 @@
 //! The hub's side of `multicast-fec`.
 
 use super::code::{Decoder, Encoder, Refused, even};
-use super::frame::{Frame, widen};
+use super::frame::{Frame, NOTHING, widen};
 use super::plan::{FecSettings, Schedule, Wanted, rank};
 use super::sending::{Awaited, COPIES, Sending, Shape};
 use crate::Nanos;
@@ -32,7 +32,8 @@ pub enum HubEvent {
         /// The answer.
         bytes: Vec<u8>,
     },
-    /// Some have the message since it went to each of them alone, and none by multicast.
+    /// Some hear nothing by multicast, or have the message since it went to each of them alone, and
+    /// none has it by multicast.
     Unreached {
         /// The message.
         message: MessageId,
@@ -48,7 +49,8 @@ pub enum HubEvent {
 
 /// Asked so often by multicast without a word, a member is spoken to alone.
 const DEAF: u32 = 2;
-/// So many in a row who have messages only since they went to them alone are no chance.
+/// So many in a row who have messages only since they went to them alone, or hear nothing else, are
+/// no chance.
 const UNREACHED: u32 = 3;
 /// The slot of who is alone, in ns: none.
 const AT_ONCE: Nanos = 1_000;
@@ -72,7 +74,7 @@ pub struct FecHub {
     over: VecDeque<(MessageId, Vec<u8>)>,
     /// Whom multicast does not seem to reach, and whether it has had a message alone since.
     deaf: BTreeMap<u16, bool>,
-    /// How many in a row have had a message only since it went to them alone.
+    /// How many in a row have had a message only since it went to them alone, or hear nothing else.
     unreached: u32,
     /// What is said to all, or to one whom multicast does not reach.
     control: VecDeque<(Option<u16>, Frame)>,
@@ -253,10 +255,10 @@ impl FecHub {
         else {
             return;
         };
-        if let Some(Awaited { answer: Some(answer), greatest, served, .. }) =
+        if let Some(Awaited { answer: Some(answer), greatest, served, unreached, .. }) =
             sending.awaited.remove(&member)
         {
-            self.has(message, member, served);
+            self.has(message, member, (served, unreached));
             let came = answer.had() as u32;
             self.seen.push((came, (u32::from(greatest) + 1).saturating_sub(came)));
         }
@@ -264,8 +266,9 @@ impl FecHub {
         self.events.push(HubEvent::Answered { message, member, bytes: whole });
     }
 
-    /// A member has a message: since it went to it `alone`, or by multicast.
-    fn has(&mut self, message: MessageId, member: u16, alone: bool) {
+    /// A member has a message: since it went to it `alone`, or by multicast. What it has said to
+    /// hear is `known`.
+    fn has(&mut self, message: MessageId, member: u16, (alone, known): (bool, bool)) {
         if let Some(proved) = self.deaf.get_mut(&member) {
             *proved |= alone;
         }
@@ -274,8 +277,18 @@ impl FecHub {
             return;
         }
         sending.reached |= !alone;
-        self.unreached = if alone { self.unreached + 1 } else { 0 };
-        if !sending.reached && self.unreached >= UNREACHED {
+        match (alone, known) {
+            (false, _) => self.unreached = 0,
+            (true, false) => self.misses(message),
+            (true, true) => {}
+        }
+    }
+
+    /// One more whom multicast does not reach.
+    fn misses(&mut self, message: MessageId) {
+        let reached = self.sending.get(&message).is_some_and(|sending| sending.reached);
+        self.unreached += 1;
+        if !reached && self.unreached >= UNREACHED {
             self.unreached = 0;
             self.events.push(HubEvent::Unreached { message });
         }
@@ -305,7 +318,7 @@ impl FecHub {
             if !awaited.served && sending.only.is_none() {
                 self.deaf.remove(&member);
             }
-            self.has(message, member, awaited.served);
+            self.has(message, member, (awaited.served, awaited.unreached));
             let member = MemberId::from(member);
             self.events.push(HubEvent::Acknowledged { message, member });
         }
@@ -334,6 +347,11 @@ impl FecHub {
         // Whom multicast did not reach it may reach again, as after an outage.
         if !alone || nobody {
             sending.more = sending.more.max(enough);
+        }
+        // Neither the message nor what it was asked by multicast beside.
+        let misses = symbols == NOTHING && nobody && sending.only.is_none();
+        if misses && !std::mem::replace(&mut awaited.unreached, true) {
+            self.misses(message);
         }
     }
 
@@ -400,12 +418,16 @@ impl FecHub {
                     self.deaf.entry(*member).or_default();
                 }
             }
-            let want = Frame::Want { message: *message as u16, turn: sending.turn, wants };
+            let want = |alone| {
+                let (turn, wants) = (sending.turn, wants.clone());
+                Frame::Want { message: *message as u16, turn, wants, alone }
+            };
+            self.control.extend(std::iter::repeat_n((sending.only, want(false)), COPIES));
+            // After those to all: who is asked alone and has not heard them hears nothing.
             let deaf = asked.into_iter().filter(|member| self.deaf.contains_key(member));
             if sending.only.is_none() {
-                self.control.extend(deaf.map(|member| (Some(member), want.clone())));
+                self.control.extend(deaf.map(|member| (Some(member), want(true))));
             }
-            self.control.extend(std::iter::repeat_n((sending.only, want), COPIES));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::answer::Answer;
 use super::code::{Decoder, Refused, even};
-use super::frame::{Frame, Want, widen};
+use super::frame::{Frame, NO_SYMBOL, NOTHING, Want, widen};
 use super::plan::{FecSettings, Schedule, Wanted, rank};
 use crate::Nanos;
 use crate::chance::Chance;
@@ -16,13 +16,15 @@ use std::collections::BTreeMap;
 const MOST_OPEN: usize = 32;
 /// What is lacking is said so often in vain before a message is given up.
 const MOST_TRIES: u32 = 12;
-/// A message of which nothing at all is there lacks so many: nobody knows how many.
+/// A member is asked for all of its answer.
 const ALL: u8 = 255;
 
 /// A message of which not all is there.
 #[derive(Debug)]
 struct Hearing {
     decoder: Option<Decoder>,
+    /// Whether it was asked by multicast.
+    asked: bool,
     /// When to say what is lacking, unless more comes before.
     lack_at: Nanos,
     tries: u32,
@@ -89,8 +91,8 @@ impl FecMember {
             Frame::Down { symbol, symbols, left, data, .. } => {
                 self.down(message, symbol, usize::from(symbols), left, &data, now)
             }
-            Frame::Want { turn, wants, .. } => {
-                self.want(message, turn, &wants, now);
+            Frame::Want { turn, wants, alone, .. } => {
+                self.want(message, (turn, alone), &wants, now);
                 None
             }
             Frame::Had { first, members, .. } => {
@@ -123,7 +125,7 @@ impl FecMember {
         self.newest = self.newest.max(message);
         let burst_ends = now + Nanos::from(left) * self.frame_time();
         let lack_at = burst_ends + self.backoff(0);
-        let fresh = Hearing { decoder: None, lack_at, tries: 0 };
+        let fresh = Hearing { decoder: None, asked: false, lack_at, tries: 0 };
         self.hearing.entry(message).or_insert(fresh);
         if self.hearing.len() > MOST_OPEN {
             self.hearing.pop_first();
@@ -210,13 +212,20 @@ impl FecMember {
 
     /// The hub asks. Members answer in the order in which they are asked, each when those
     /// before it should be done.
-    fn want(&mut self, message: MessageId, turn: u8, wants: &[Want], now: Nanos) {
+    fn want(
+        &mut self,
+        message: MessageId,
+        (turn, alone): (u8, bool),
+        wants: &[Want],
+        now: Nanos,
+    ) {
         let Some(place) = wants.iter().position(|want| want.member == self.number) else { return };
         if !self.had.has(message) {
             // Asked for an answer to what is not there.
             self.newest = self.newest.max(message);
-            let lack = Hearing { decoder: None, lack_at: now, tries: 0 };
+            let lack = Hearing { decoder: None, asked: false, lack_at: now, tries: 0 };
             let hearing = self.hearing.entry(message).or_insert(lack);
+            hearing.asked |= !alone;
             hearing.lack_at = hearing.lack_at.min(now + 1);
             return;
         }
@@ -277,8 +286,9 @@ impl FecMember {
         let hearing = self.hearing.get_mut(&message)?;
         hearing.tries = tries;
         hearing.lack_at = now + wait;
-        let lacks = hearing.decoder.as_ref().map_or(usize::from(ALL), Decoder::lacks);
-        let symbols = u8::try_from(lacks.min(usize::from(ALL))).unwrap_or(ALL);
+        let some = |decoder: &Decoder| decoder.lacks().min(usize::from(NO_SYMBOL) - 1) as u8;
+        let none = if hearing.asked { NO_SYMBOL } else { NOTHING };
+        let symbols = hearing.decoder.as_ref().map_or(none, some);
         Some(Frame::Lack { message: message as u16, member: self.number, symbols })
     }
 }

@@ -18,8 +18,7 @@ mod plan;
 mod sending;
 
 pub use code::{Decoder, Encoder, Refused, symbols};
-pub(crate) use frame::WANT;
-pub(crate) use frame::is_frame;
+pub(crate) use frame::{WANT_ALONE, is_frame};
 pub use frame::{Frame, HEADER, Want, widen};
 pub use hub::{Addressed, FecHub, HubEvent};
 pub use member::FecMember;

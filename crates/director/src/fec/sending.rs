@@ -23,6 +23,8 @@ pub(super) struct Awaited {
     pub lacked: u32,
     /// Whether symbols went to it alone.
     pub served: bool,
+    /// Whether it has said that it hears nothing by multicast.
+    pub unreached: bool,
     /// Symbols of the message that still go to it alone: multicast does not reach it.
     pub alone: u16,
 }
