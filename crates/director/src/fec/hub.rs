@@ -406,7 +406,7 @@ impl FecHub {
             // Where nobody has said anything, it is hardly by chance: a few tell which it is.
             let nobody = sending.reaches_nobody();
             let (vain, room) = if nobody {
-                (0, (UNREACHED as usize).saturating_sub(self.deaf.len()))
+                (0, (2 * UNREACHED as usize).saturating_sub(self.deaf.len()))
             } else {
                 (DEAF, usize::MAX)
             };

@@ -212,13 +212,7 @@ impl FecMember {
 
     /// The hub asks. Members answer in the order in which they are asked, each when those
     /// before it should be done.
-    fn want(
-        &mut self,
-        message: MessageId,
-        (turn, alone): (u8, bool),
-        wants: &[Want],
-        now: Nanos,
-    ) {
+    fn want(&mut self, message: MessageId, (turn, alone): (u8, bool), wants: &[Want], now: Nanos) {
         let Some(place) = wants.iter().position(|want| want.member == self.number) else { return };
         if !self.had.has(message) {
             // Asked for an answer to what is not there.

@@ -18,8 +18,8 @@ mod plan;
 mod sending;
 
 pub use code::{Decoder, Encoder, Refused, symbols};
-pub(crate) use frame::{WANT_ALONE, is_frame};
 pub use frame::{Frame, HEADER, Want, widen};
+pub(crate) use frame::{WANT_ALONE, is_frame};
 pub use hub::{Addressed, FecHub, HubEvent};
 pub use member::FecMember;
 pub use plan::{FecSettings, Schedule, Wanted};

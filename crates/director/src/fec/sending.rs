@@ -176,8 +176,9 @@ impl Sending {
         }
         self.turn = self.turn.wrapping_add(1);
         let frame = settings.answer_frame(*code);
-        // While others have their slots, what is asked for takes what they leave.
-        let spare = self.spare(now, shape);
+        // While others have their slots, what is asked for takes what they leave; all of it where
+        // nobody has been heard, and nothing is in the slots.
+        let spare = if self.reaches_nobody() { 1.0 } else { self.spare(now, shape) };
         let answer = settings.answer_symbols(*code);
         let mut asked = 0.0;
         let mut wants = Vec::new();
