@@ -33,6 +33,7 @@ const MOST: u64 = 10_000_000;
 struct Holds {
     chunks: u64,
     loss: f64,
+    log_loss: f64,
     frames: u64,
     /// The logarithm of the chance to be complete with exactly this frame.
     log_step: f64,
@@ -41,7 +42,7 @@ struct Holds {
 
 impl Holds {
     fn new(chunks: u64, loss: f64) -> Self {
-        Self { chunks, loss, frames: 0, log_step: 0.0, sum: 0.0 }
+        Self { chunks, loss, log_loss: loss.ln(), frames: 0, log_step: 0.0, sum: 0.0 }
     }
 
     /// One frame more; the chance to hold the message with it.
@@ -52,13 +53,18 @@ impl Holds {
             self.log_step = k as f64 * (1.0 - self.loss).ln();
         } else if n > k {
             // P(n) = C(n-1, k-1) (1-p)^k p^(n-k).
-            self.log_step += ((n - 1) as f64 / (n - k) as f64).ln() + self.loss.ln();
+            self.log_step += ((n - 1) as f64 / (n - k) as f64).ln() + self.log_loss;
         }
         if n >= k {
             self.sum = (self.sum + self.log_step.exp()).min(1.0);
         }
         self.sum
     }
+}
+
+/// The chance that all of so many have something that each has with this chance.
+fn all_of(receivers: u64, chance: f64) -> f64 {
+    chance.powi(i32::try_from(receivers).unwrap_or(i32::MAX))
 }
 
 /// The mean number of frames until all of `receivers` hold a message of `chunks` chunks,
@@ -79,7 +85,7 @@ pub fn multicast_frames(chunks: u64, receivers: u64, loss: f64) -> f64 {
     let (mut mean, mut all) = (0.0, 0.0);
     while all < CERTAIN && holds.frames < MOST {
         mean += 1.0 - all;
-        all = holds.next().powf(receivers as f64);
+        all = all_of(receivers, holds.next());
     }
     mean
 }
@@ -96,7 +102,7 @@ pub fn frames_for_all(chunks: u64, receivers: u64, loss: f64, chance: f64) -> u6
     }
     let mut holds = Holds::new(chunks, loss);
     while holds.frames < MOST {
-        if holds.next().powf(receivers as f64) >= chance {
+        if all_of(receivers, holds.next()) >= chance {
             break;
         }
     }

@@ -190,6 +190,11 @@ impl PerformanceMap {
         self.index.near(here)
     }
 
+    /// The places of the map near `here`, and those near the same with another loss.
+    pub fn near_both(&self, here: &Conditions, loss: f64) -> [Near; 2] {
+        self.index.near_both(here, loss)
+    }
+
     /// What `model` may be expected to do near some places: what arithmetic says, corrected as it
     /// is corrected at the sixteen nearest places, with how far the nearest is. So the map need not
     /// be dense: of a longer message or a larger group arithmetic knows what it does to all models.
@@ -244,6 +249,18 @@ pub(crate) mod tests {
         let twenty = all.last_of(20.0);
         assert!(twenty.p50 > 30.0 && twenty.p50 < twenty.p90 && twenty.p90 <= twenty.p99);
         assert_eq!(all.last_of(1_000.0).p50.round(), 50.0);
+    }
+
+    #[test]
+    fn to_look_in_two_places_at_once_is_to_look_twice() {
+        let map = PerformanceMap::shipped();
+        let here = Conditions { loss: 0.01, burst: 3.0, group: 20.0, ..Conditions::default() };
+        let both = map.near_both(&here, 0.2);
+        let each = [map.near(&here), map.near(&Conditions { loss: 0.2, ..here })];
+        for model in map.models() {
+            let said = |near: &Near| map.predict(model, near).map(|(f, far)| (f.delay_ms.p50, far));
+            assert_eq!(both.each_ref().map(said), each.each_ref().map(said), "{model}");
+        }
     }
 
     #[test]

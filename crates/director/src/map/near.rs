@@ -6,6 +6,7 @@ use crate::conditions::Conditions;
 use crate::model::ModelId;
 use crate::targets::Pattern;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// As many near places are looked at.
 const NEAR: usize = 16;
@@ -20,6 +21,8 @@ const LEAST_SHORT: f64 = 1e-3;
 /// Delays, bytes and the shortfall of delivery.
 const FIGURES: usize = 5;
 const DIMENSIONS: usize = 8;
+/// Of which the first are of loss.
+const OF_LOSS: usize = 2;
 
 /// The places of a map, and by what each model's figures are off there what arithmetic says, as
 /// logarithms.
@@ -61,16 +64,41 @@ impl Index {
 
     /// The places near `here`.
     pub fn near(&self, here: &Conditions) -> Near {
-        self.nearest(here, |_| true)
+        self.nearest(here, self.squares(here), |_| true)
     }
 
-    fn nearest(&self, here: &Conditions, counts: impl Fn(usize) -> bool) -> Near {
+    /// The places near `here`, and those near the same with another loss.
+    pub fn near_both(&self, here: &Conditions, loss: f64) -> [Near; 2] {
+        let squares = self.squares(here);
+        let other = Conditions { loss, ..*here };
+        let both = [(*here, squares.clone()), (other, squares)];
+        both.map(|(here, squares)| self.nearest(&here, squares, |_| true))
+    }
+
+    /// Squares of the distances of all places, by all but the dimensions of loss.
+    fn squares(&self, here: &Conditions) -> Vec<f32> {
         let mut squares = vec![0_f32; self.places[0].len()];
-        for (all, here) in self.places.iter().zip(here.place()) {
-            let here = here as f32;
-            let pairs = squares.iter_mut().zip(all);
+        self.add_squares(&mut squares, here, OF_LOSS..DIMENSIONS);
+        squares
+    }
+
+    fn add_squares(&self, squares: &mut [f32], here: &Conditions, dimensions: Range<usize>) {
+        let place = here.place();
+        for dimension in dimensions {
+            let here = place[dimension] as f32;
+            let pairs = squares.iter_mut().zip(&self.places[dimension]);
             pairs.for_each(|(sum, place)| *sum += (place - here) * (place - here));
         }
+    }
+
+    /// The nearest that count, by `squares` without those of loss.
+    fn nearest(
+        &self,
+        here: &Conditions,
+        mut squares: Vec<f32>,
+        counts: impl Fn(usize) -> bool,
+    ) -> Near {
+        self.add_squares(&mut squares, here, 0..OF_LOSS);
         let others = squares.iter_mut().enumerate().filter(|(number, _)| !counts(*number));
         others.for_each(|(_, square)| *square = f32::INFINITY);
         // Numbers that are not negative are in the order of their bits: whole numbers, with that
@@ -106,7 +134,10 @@ impl Index {
         };
         let mut around = own(near);
         if around.count < NEAR && near.more {
-            around = own(&self.nearest(&near.here, |number| known(number).is_some()));
+            around = {
+                let squares = self.squares(&near.here);
+                own(&self.nearest(&near.here, squares, |number| known(number).is_some()))
+            };
         }
         let nearest = f64::from(around.nearest?);
         let base = base(model, &near.here);

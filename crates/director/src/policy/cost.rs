@@ -40,8 +40,13 @@ impl Policy {
             fits.then(|| measured().or_else(guessed)).flatten()
         };
         let loses = |model: ModelId| rescues && !model.features().reliable;
-        let mean = map.near(here);
-        let bad = self.candidates.iter().any(|other| loses(other.model)).then(|| map.near(&worst));
+        let (mean, bad) = match self.candidates.iter().any(|other| loses(other.model)) {
+            true => {
+                let [mean, bad] = map.near_both(here, worst.loss);
+                (mean, Some(bad))
+            }
+            false => (map.near(here), None),
+        };
         for candidate in &mut self.candidates {
             candidate.predicted = predict(candidate.model, (here, &mean));
             // A message is over when the last of a group has answered.
