@@ -115,7 +115,7 @@ impl FecSettings {
     pub fn answer_burst(&self, symbols: usize) -> u16 {
         let (needed, loss) = (symbols as f64, self.loss());
         let deviation = (needed * loss).sqrt() / (1.0 - loss);
-        to_u16((needed / (1.0 - loss) - LESS * deviation).floor().max(needed) as u64)
+        to_u16((needed / (1.0 - loss) - LESS * deviation).round().max(needed) as u64)
     }
 
     /// Symbols that an answer has.
