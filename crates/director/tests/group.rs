@@ -272,6 +272,38 @@ fn nothing_lost_costs_the_message_and_its_answers() {
     assert_eq!(had.kinds, BTreeMap::from([(0xcd, 14), (0xed, 50 * 14), (0x18, 3)]));
 }
 
+/// Members that are asked alone say that they hear nothing else: nobody has to have answered for it
+/// to be seen that multicast reaches nobody.
+#[test]
+fn that_multicast_reaches_nobody_is_seen_before_anybody_answers() {
+    let settings = FecSettings { members: 10, ..FecSettings::default() };
+    let root = Root::new(b"a key that both ends have", 1).unwrap();
+    let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));
+    let all = (0..10).map(|n| keys(Party::Member(n))).collect();
+    let mut hub = FecHub::new(settings, keys(Party::Hub), all);
+    let member =
+        |n| FecMember::new(settings, (n, 10), (keys(Party::Member(n)), keys(Party::Hub)), 1);
+    let mut members: Vec<FecMember> = (0..10).map(member).collect();
+    let to: Vec<u32> = (0..10).collect();
+    hub.send(1, &[5; 700], Wanted::Answers, &to, None).unwrap();
+    for now in (0..2_000_000_000).step_by(100_000) {
+        while let (Some((to, frame)), _) = hub.poll(now) {
+            let Some(to) = to else { continue };
+            // Who has the message then keeps its answer for itself.
+            members[to as usize].receive(&frame, now);
+        }
+        for member in &mut members {
+            while let (Some(frame), _) = member.poll(now) {
+                hub.receive(&frame, now);
+            }
+        }
+        if hub.take_events().contains(&HubEvent::Unreached { message: 1 }) {
+            return;
+        }
+    }
+    panic!("nobody has noticed");
+}
+
 #[test]
 fn a_message_to_one_of_many_is_for_it_alone_and_answered_at_once() {
     let settings = FecSettings { round_trip: 20_000_000, ..FecSettings::default() };
