@@ -44,7 +44,6 @@ struct Heard {
 pub struct FecMember {
     settings: FecSettings,
     number: u16,
-    members: u16,
     own: Keys,
     hub: Keys,
     hearing: BTreeMap<MessageId, Hearing>,
@@ -65,9 +64,8 @@ impl FecMember {
         seed: u64,
     ) -> Self {
         Self {
-            settings,
+            settings: FecSettings { members, ..settings },
             number,
-            members,
             own,
             hub,
             hearing: BTreeMap::new(),
@@ -162,7 +160,7 @@ impl FecMember {
         if heard.schedule.slot_us == 0 {
             return Nanos::MAX;
         }
-        let rank = Nanos::from(rank(self.number, self.members, message));
+        let rank = Nanos::from(rank(self.number, self.settings.members, message));
         heard.slots_at + rank * Nanos::from(heard.schedule.slot_us) * 1_000
     }
 
@@ -170,11 +168,11 @@ impl FecMember {
     /// that of a large group few speak early and the others hear of it (the truncated
     /// exponential distribution of RFC 5401, 3.2.2). One alone speaks at once.
     fn backoff(&mut self, tries: u32) -> Nanos {
-        if self.members <= 1 {
+        if self.settings.members <= 1 {
             return (2 * self.frame_time()) << tries.min(6);
         }
         let most = self.settings.round_trip.max(8 * self.frame_time()) as f64;
-        let lambda = f64::from(self.members.max(1)).ln() + 1.0;
+        let lambda = f64::from(self.settings.members.max(1)).ln() + 1.0;
         let spread = lambda.exp() - 1.0;
         let wait = most / lambda * (self.chance.share() * spread + 1.0).ln();
         (2 * self.frame_time() + wait as Nanos) << tries.min(6)

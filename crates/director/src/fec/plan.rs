@@ -20,7 +20,7 @@ pub struct FecSettings {
     pub round_trip: Nanos,
     /// Bytes of an answer, as far as is known.
     pub answer: usize,
-    /// Members of the group: the numbers of very many are longer.
+    /// Members of the group, which hub and members set themselves: the numbers of very many are longer.
     pub members: u16,
     /// The share of the channel that is free, 0 to 1, for frames that may save somebody a wait;
     /// none where bytes are counted.

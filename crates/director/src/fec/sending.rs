@@ -64,8 +64,6 @@ pub(super) struct Sending {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     pub settings: FecSettings,
-    /// Members of the group.
-    pub members: u16,
     /// Bytes of a frame's code.
     pub code: usize,
 }
@@ -76,7 +74,7 @@ pub(super) const COPIES: usize = 2;
 impl Shape {
     /// How long frames of others may hold one up: so many of them at most.
     fn queue(&self, most: u16) -> Nanos {
-        let frames = self.members.saturating_add(1).min(most);
+        let frames = self.settings.members.saturating_add(1).min(most);
         self.settings.airtime(self.settings.datagram) * Nanos::from(frames)
     }
 }
@@ -89,7 +87,7 @@ impl Sending {
 
     /// The share of the channel that slots leave at `now`.
     fn spare(&self, now: Nanos, shape: &Shape) -> f64 {
-        let slots = self.slot * Nanos::from(shape.members);
+        let slots = self.slot * Nanos::from(shape.settings.members);
         if self.slots_at.is_none_or(|at| now > at + slots) || self.slot == 0 {
             return 1.0;
         }
@@ -145,7 +143,7 @@ impl Sending {
         self.ask_at = over + grace;
         let own = self.slot.max(if self.only.is_some() { self.answer_takes(shape) } else { 0 });
         for (member, awaited) in &mut self.awaited {
-            let place = Nanos::from(rank(*member, shape.members, message));
+            let place = Nanos::from(rank(*member, shape.settings.members, message));
             awaited.due = over + place * self.slot + own + grace;
         }
     }

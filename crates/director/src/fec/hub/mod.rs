@@ -92,8 +92,9 @@ pub struct FecHub {
 impl FecHub {
     /// A hub with the keys of what it sends, and of what each member does.
     pub fn new(settings: FecSettings, own: Keys, members: Vec<Keys>) -> Self {
+        let count = u16::try_from(members.len()).unwrap_or(u16::MAX);
         Self {
-            settings,
+            settings: FecSettings { members: count, ..settings },
             own,
             members,
             sending: BTreeMap::new(),
@@ -218,8 +219,7 @@ impl FecHub {
     }
 
     fn shape(&self) -> Shape {
-        let members = u16::try_from(self.members.len()).unwrap_or(u16::MAX);
-        Shape { settings: self.settings, members, code: self.own.code_len() }
+        Shape { settings: self.settings, code: self.own.code_len() }
     }
 
     /// A symbol of the oldest message that has some to send, to all or to one alone.

@@ -42,7 +42,7 @@ impl FecHub {
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
         // The first symbol goes in its slot, whoever was asked meanwhile, and others later: when
         // it came to what went once is a round trip. Whose slot is late may wait for others.
-        let place = rank(member, self.members.len() as u16, message);
+        let place = rank(member, self.settings.members, message);
         if symbol == 0 && place < FIRST && !sending.repaired && !awaited.served {
             let slot = sending.slots_at.map(|at| at + Nanos::from(place) * sending.slot + air);
             self.trips.extend(slot.and_then(|slot| now.checked_sub(slot)));
