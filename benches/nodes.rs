@@ -1,7 +1,7 @@
 //! How long nodes take to come and to go, and what nodes the others need.
 
 use lab::{FIRST_INTERFACE, Interface, Lab, Limits, Link, Member, NodeSpec, Setting};
-use medium::{Carrier, FramePath};
+use medium::{Attach, Carrier, End, FramePath, Gives};
 use std::error::Error;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -63,40 +63,59 @@ pub fn up_by(
     count: usize,
     knows: impl Fn(usize) -> Vec<usize>,
 ) -> Result<(Lab, Carrier), Box<dyn Error>> {
-    let link = if path == FramePath::Packet { Link::Veth } else { Link::Tap };
-    let (lab, ends) = up(count, knows, link)?;
-    if link == Link::Veth {
-        return Ok((lab, Carrier::over_packets(ends)?));
+    let (mut lab, ends) = up(count, knows, link(path))?;
+    let carrier = carrier(path, &mut lab, ends)?;
+    Ok((lab, carrier))
+}
+
+/// What the nodes' interfaces are for a path.
+pub fn link(path: FramePath) -> Link {
+    match path {
+        FramePath::Ring => Link::Bpf,
+        FramePath::Tap => Link::Tap,
+        FramePath::Packet => Link::Veth,
     }
-    let ends = ends.into_iter().map(medium::Tap::from).collect();
-    match Carrier::over_taps(ends, FIRST_INTERFACE, path == FramePath::Tap)? {
-        (carrier, _) if carrier.path() == path => Ok((lab, carrier)),
-        (_, why) => Err(why.map_or("not this path".into(), Into::into)),
-    }
+}
+
+fn carrier(path: FramePath, lab: &mut Lab, ends: Vec<OwnedFd>) -> Result<Carrier, Box<dyn Error>> {
+    Ok(match path {
+        FramePath::Packet => Carrier::over_packets(ends)?,
+        FramePath::Tap => Carrier::over_taps(ends.into_iter().map(End::from).collect())?,
+        FramePath::Ring => {
+            let end = |fd| End { fd, gives: Gives::Nothing };
+            let ports = lab.ports().ok_or("no ports")?;
+            let attach = Attach::by(move |number, program| ports.attach(number, program));
+            let ends = ends.into_iter().map(end).collect();
+            Carrier::over_ring(ends, FIRST_INTERFACE, attach)?
+        }
+    })
 }
 
 /// Prints the times of 301 and of 1,001 nodes, medians of five.
 pub fn bench() -> Result<(), Box<dyn Error>> {
     println!(
-        "nodes: a hub and its leaves, one TAP each\n{:>6} {:>8} {:>8}",
-        "nodes", "up s", "down s"
+        "nodes: a hub and its leaves, one link each\n{:>6} {:>8} {:>8} {:>8}",
+        "nodes", "path", "up s", "down s"
     );
-    for count in [301, 1001] {
+    for (count, path) in [301, 1001]
+        .into_iter()
+        .flat_map(|n| crate::frames::paths().into_iter().map(move |p| (n, p)))
+    {
         let (mut ups, mut downs) = (Vec::new(), Vec::new());
         for _ in 0..5 {
             let begin = Instant::now();
-            let (lab, taps) =
-                up(count, |i| if i == 0 { (1..count).collect() } else { vec![0] }, Link::Tap)?;
+            let knows = |i| if i == 0 { (1..count).collect() } else { vec![0] };
+            let (lab, carrier) = up_by(path, count, knows)?;
             ups.push(begin.elapsed().as_secs_f64());
-            let taps = medium::Taps::new(taps)?;
             let begin = Instant::now();
             std::thread::scope(|scope| {
-                scope.spawn(|| drop(taps));
+                scope.spawn(|| drop(carrier));
                 drop(lab);
             });
             downs.push(begin.elapsed().as_secs_f64());
         }
-        println!("{count:>6} {:>8.3} {:>8.3}", crate::median(ups), crate::median(downs));
+        let (up, down) = (crate::median(ups), crate::median(downs));
+        println!("{count:>6} {:>8} {up:>8.3} {down:>8.3}", path.name());
     }
     Ok(())
 }

@@ -34,6 +34,7 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
         threads: 1,
         queue: 1,
         payload: 4,
+        notify: None,
         mischief: Mischief::default(),
         core: Some(0),
         spin: true,

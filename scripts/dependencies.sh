@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the system packages that building (and, with `test`, testing; with
+# Installs the system packages that building (with `run`, what `make run` builds; with `test`, testing; with
 # `netem`, the guest of evidence/netem; with `peers`, what evidence/adaptive/peers.py
 # compares with) needs and this machine lacks; says what and why before it does.
 set -eu
@@ -45,15 +45,20 @@ has_libclang() { # the library, and the compiler's own headers
             2>/dev/null | grep -q .
 }
 linkable() { echo 'int main(void){return 0;}' | cc -x c - -o /dev/null "$@"; }
+static_busybox() { # in nodes whose root has no libraries, a dynamic one does not start
+    command -v busybox && ! ldd "$(command -v busybox)" | grep -q '=>'
+}
 need "links programs" "command -v cc" "$cc"
 need "ZeroMQ with PGM, for the interaction models" "linkable -lzmq" "$zmq"
 need "MQTT clients" "linkable -lmosquitto" "$mqtt"
 need "CoAP" "linkable -lcoap-3-openssl" "$coap"
 need "filters of captures" "linkable -lpcap" "$pcap"
-# open62541-sys builds the library, and reads its headers.
-need "builds the OPC UA stack" "command -v cmake" cmake
-need "builds the OPC UA stack" "command -v python3" python3
-need "reads the OPC UA stack's headers" "has_libclang" "$clang"
+if [ "${1:-}" != run ]; then
+    # open62541-sys builds the library, and reads its headers.
+    need "builds the OPC UA stack" "command -v cmake" cmake
+    need "builds the OPC UA stack" "command -v python3" python3
+    need "reads the OPC UA stack's headers" "has_libclang" "$clang"
+fi
 if [ "${1:-}" = test ]; then
     need "an independent look at captures, in tests" "command -v tshark" "$tshark"
     need "an MQTT broker, in tests" "command -v mosquitto" "$broker"
@@ -62,12 +67,13 @@ if [ "${1:-}" = test ]; then
         need "clients of MQTT, in tests" "command -v mosquitto_sub" mosquitto-clients
         need "a web server that nobody here wrote, in tests" "command -v nginx || test -x /usr/sbin/nginx" nginx
         need "its client, in tests" "command -v curl" curl
+        need "an HTTP client that sends many requests, in tests" "command -v ab" apache2-utils
         need "MQTT from Python, in tests" "python3 -c 'import paho.mqtt' || /usr/bin/python3 -c 'import paho.mqtt'" python3-paho-mqtt
         need "CoAP, in tests" "command -v coap-client-notls" libcoap3-bin
     fi
     need "an HTTP client, in tests" "command -v curl" curl
     need "bulk TCP, in tests" "command -v iperf3" iperf3
-    need "a small system for nodes with a root of their own, in tests" "command -v busybox" "$busybox"
+    need "a small system for nodes with a root of their own, in tests" "static_busybox" "$busybox"
     need "addresses and names for nodes, in tests" "command -v dnsmasq || test -x /usr/sbin/dnsmasq" "$dnsmasq"
     need "a way out of the lab, in tests" "command -v slirp4netns" "slirp4netns"
     need "Python packages, in tests" "python3 -c 'import venv, ensurepip'" "$venv"
@@ -75,7 +81,7 @@ fi
 if [ "${1:-}" = netem ]; then
     command -v apt-get >/dev/null || { echo "the guest is made of Debian's packages: needs apt-get" && exit 1; }
     need "boots the guest" "command -v qemu-system-x86_64" qemu-system-x86
-    need "the guest's shell and tools, and depmod" "command -v busybox" busybox-static
+    need "the guest's shell and tools, and depmod" "static_busybox" busybox-static
     need "tc, for the guest" "command -v tc" iproute2
     need "packs the guest's files" "command -v cpio" cpio
     need "compares" "python3 -c 'import venv, ensurepip'" python3-venv

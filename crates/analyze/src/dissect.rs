@@ -1,9 +1,10 @@
 //! A packet's layers and the fields of them that matter here.
 
-use etherparse::{EtherType, IpNumber, LaxNetSlice, LaxSlicedPacket, TcpHeaderSlice};
-
-/// An address of IPv4 (mapped, RFC 4291, section 2.5.5.2) or of IPv6.
-pub(crate) type Address = u128;
+pub(crate) use crate::ip::Address;
+use crate::ip::{Ip, headers};
+use crate::link::{ETHERNET, Network, network};
+use crate::names;
+use crate::unread::Unread;
 
 /// A packet taken apart. Lengths are those of the wire, which the capture may
 /// have cut: `link + network + transport + carried` is the packet's length.
@@ -23,7 +24,7 @@ pub(crate) struct Parts<'a> {
     pub what: What,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum What {
     Tcp(Tcp),
     /// Source and destination port.
@@ -32,9 +33,11 @@ pub(crate) enum What {
     Igmp,
     Pgm,
     Arp,
-    /// A later piece of a datagram, of UDP or not.
-    Fragment,
-    Other,
+    /// A fragment without a transport header, of a datagram of this protocol.
+    LaterFragment(u8),
+    /// A protocol by name that has nothing inside which is looked at here.
+    Other(&'static str),
+    Unread(Unread),
 }
 
 /// A segment's header.
@@ -48,21 +51,32 @@ pub(crate) struct Tcp {
     pub ack: bool,
     pub fin: bool,
     pub rst: bool,
+    /// Of a SYN.
+    pub scale: WindowScale,
 }
 
-/// Link types (tcpdump.org's list).
-const NULL: i32 = 0;
-const ETHERNET: i32 = 1;
-const RAW: [i32; 3] = [101, 228, 229];
-const LINUX_SLL: i32 = 113;
-const LINUX_SLL2: i32 = 276;
-/// Lengths of their headers, and PGM's number among the protocols on IP.
-const SLL_HEADER: usize = 16;
-const SLL2_HEADER: usize = 20;
-const PGM: u8 = 113;
+/// The window scale option of a SYN (RFC 7323, section 2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WindowScale {
+    /// The capture has cut the options.
+    Cut,
+    Absent,
+    Shift(u8),
+}
 
-/// Takes a packet apart that began with a header of `link`.
-pub(crate) fn dissect(link: i32, data: &[u8], length: u32) -> Parts<'_> {
+/// Numbers of IANA's list.
+const ICMP: u8 = 1;
+const IGMP: u8 = 2;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMPV6: u8 = 58;
+const PGM: u8 = 113;
+/// Length of PGM's common header (RFC 3208, section 8).
+const PGM_HEADER: usize = 16;
+
+/// Takes a packet of link type `link` apart, of which the capture has `data` of
+/// `length` bytes on the wire.
+pub(crate) fn dissect(link: u16, data: &[u8], length: u32) -> Parts<'_> {
     let mut parts = Parts {
         link: length,
         network: 0,
@@ -72,131 +86,128 @@ pub(crate) fn dissect(link: i32, data: &[u8], length: u32) -> Parts<'_> {
         macs: None,
         addresses: None,
         start: 0,
-        what: What::Other,
+        what: What::Arp,
     };
-    let sliced = match link {
-        ETHERNET => {
-            if let (Some(to), Some(from)) = (mac(data, 0), mac(data, 6)) {
-                parts.macs = Some([from, to]);
-            }
-            LaxSlicedPacket::from_ethernet(data).ok()
-        }
-        LINUX_SLL => cooked(data, SLL_HEADER - 2, SLL_HEADER),
-        LINUX_SLL2 => cooked(data, 0, SLL2_HEADER),
-        NULL => data.get(4..).and_then(|ip| LaxSlicedPacket::from_ip(ip).ok()),
-        other if RAW.contains(&other) => LaxSlicedPacket::from_ip(data).ok(),
-        _ => None,
+    if let (ETHERNET, Some(to), Some(from)) = (link, mac(data, 0), mac(data, 6)) {
+        parts.macs = Some([from, to]);
+    }
+    let cut = (data.len() as u64) < u64::from(length);
+    parts.what = match network(link, data) {
+        Network::Ip(start) => parts.ip(data, start),
+        Network::Arp => What::Arp,
+        Network::Other(name) => What::Other(name),
+        Network::Unread(unread) => What::Unread(unread),
     };
-    let Some(net) = sliced.and_then(|sliced| sliced.net) else { return parts };
-    let (ip, header, total) = match &net {
-        LaxNetSlice::Ipv4(ip) => {
-            let header = ip.header();
-            let pair = [header.source(), header.destination()];
-            parts.addresses =
-                Some(pair.map(|v4| u128::from(std::net::Ipv4Addr::from(v4).to_ipv6_mapped())));
-            let slice = header.slice();
-            (ip.payload(), slice, usize::from(header.total_len()))
-        }
-        LaxNetSlice::Ipv6(ip) => {
-            let header = ip.header();
-            parts.addresses =
-                Some([header.source(), header.destination()].map(u128::from_be_bytes));
-            let slice = header.slice();
-            (ip.payload(), slice, slice.len() + usize::from(header.payload_length()))
-        }
-        LaxNetSlice::Arp(_) => {
-            parts.what = What::Arp;
-            return parts;
-        }
-    };
-    parts.start = offset(data, header);
-    let rest = ip.payload;
-    // Extension headers of IPv6 lie between the two.
-    let before = offset(data, rest).max(parts.start + header.len());
-    let whole = (length as usize).saturating_sub(parts.start);
-    // A length of 0 is that of a packet which the kernel had not yet cut into segments.
-    let total = match total {
-        total if total > header.len() && total <= whole => total,
-        _ => whole,
-    };
-    parts.network = (before - parts.start).min(total) as u32;
-    let above = total - parts.network as usize;
-    parts.link = length - parts.network - above as u32;
-    transport(&mut parts, ip.ip_number, ip.fragmented, first(&net), rest, above);
+    if let (What::Unread(Unread::Cut), false) = (parts.what, cut) {
+        // It was captured whole, so it was sent too short.
+        parts.what = What::Unread(Unread::Damaged);
+    }
     parts
 }
 
-/// A packet behind a header of Linux's own, with Ethernet's type at `at`.
-fn cooked(data: &[u8], at: usize, header: usize) -> Option<LaxSlicedPacket<'_>> {
-    let kind = u16::from_be_bytes(data.get(at..at + 2)?.try_into().ok()?);
-    Some(LaxSlicedPacket::from_ether_type(EtherType(kind), data.get(header..)?))
-}
-
-/// Whether an IP packet is whole or the first piece of a datagram.
-fn first(net: &LaxNetSlice<'_>) -> bool {
-    match net {
-        LaxNetSlice::Ipv4(ip) => ip.header().fragments_offset().value() == 0,
-        _ => true,
-    }
-}
-
-fn transport<'a>(
-    parts: &mut Parts<'a>,
-    protocol: IpNumber,
-    fragmented: bool,
-    first: bool,
-    rest: &'a [u8],
-    above: usize,
-) {
-    let mut split = |header: usize, what| {
+impl<'a> Parts<'a> {
+    /// Takes an IP packet apart that begins at `start`.
+    fn ip(&mut self, data: &'a [u8], start: usize) -> What {
+        let rest = data.get(start..).unwrap_or_default();
+        let length = self.link;
+        let ip = match headers(rest, (length as usize).saturating_sub(start)) {
+            Ok(ip) => ip,
+            Err(unread) => return What::Unread(unread),
+        };
+        let Ip { addresses, headers, total, protocol, later_fragment } = ip;
+        self.addresses = Some(addresses);
+        self.start = start;
+        let above = total - headers;
+        self.network = headers as u32;
+        self.link = length - total as u32;
+        let rest = rest.get(headers..).unwrap_or_default();
+        let rest = &rest[..rest.len().min(above)];
+        let (header, what) = match protocol {
+            Ok(protocol) if later_fragment => (0, What::LaterFragment(protocol)),
+            Ok(protocol) => transport(protocol, rest, above),
+            Err(unread) => (above, What::Unread(unread)),
+        };
         let header = header.min(above);
-        parts.transport = header as u32;
-        parts.carried = (above - header) as u32;
-        let data = rest.get(header..).unwrap_or_default();
-        parts.data = &data[..data.len().min(above - header)];
-        parts.what = what;
-    };
-    if fragmented && !first {
-        return split(0, What::Fragment);
-    }
-    match protocol {
-        IpNumber::TCP => match TcpHeaderSlice::from_slice(rest) {
-            Ok(header) => split(header.slice().len(), What::Tcp(tcp(&header))),
-            Err(_) => split(above, What::Other),
-        },
-        IpNumber::UDP => match rest {
-            [a, b, c, d, ..] if above >= 8 => {
-                split(8, What::Udp([u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])]));
-            }
-            _ => split(above, What::Other),
-        },
-        IpNumber::ICMP | IpNumber::IPV6_ICMP => split(above, What::Icmp),
-        IpNumber::IGMP => split(above, What::Igmp),
-        IpNumber(PGM) => split(above.min(16), What::Pgm),
-        _ => split(0, What::Other),
+        self.transport = header as u32;
+        self.carried = (above - header) as u32;
+        self.data = rest.get(header..).unwrap_or_default();
+        what
     }
 }
 
-fn tcp(header: &TcpHeaderSlice<'_>) -> Tcp {
-    Tcp {
-        ports: [header.source_port(), header.destination_port()],
-        sequence: header.sequence_number(),
-        acknowledgement: header.acknowledgment_number(),
-        window: header.window_size(),
-        syn: header.syn(),
-        ack: header.ack(),
-        fin: header.fin(),
-        rst: header.rst(),
+/// The length of the transport header, and what it is, of a packet with `above` bytes
+/// above IP, of which `rest` was captured.
+fn transport(protocol: u8, rest: &[u8], above: usize) -> (usize, What) {
+    match protocol {
+        TCP => match tcp(rest, above) {
+            Ok((header, tcp)) => (header, What::Tcp(tcp)),
+            Err(unread) => (above, What::Unread(unread)),
+        },
+        UDP => match *rest {
+            _ if above < 8 => (above, What::Unread(Unread::Damaged)),
+            [a, b, c, d, ..] => {
+                (8, What::Udp([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])]))
+            }
+            _ => (above, What::Unread(Unread::Cut)),
+        },
+        ICMP | ICMPV6 => (above, What::Icmp),
+        IGMP => (above, What::Igmp),
+        PGM => (PGM_HEADER, What::Pgm),
+        _ => match names::plain_ip_protocol(protocol) {
+            Some(name) => (0, What::Other(name)),
+            None => (0, What::Unread(Unread::IpProtocol(protocol))),
+        },
+    }
+}
+
+/// A segment's header (RFC 9293, section 3.1) and its length. As in Wireshark, 16 captured
+/// bytes will do.
+fn tcp(rest: &[u8], above: usize) -> Result<(usize, Tcp), Unread> {
+    if above < 20 {
+        return Err(Unread::Damaged);
+    }
+    let fields: &[u8; 16] = rest.first_chunk().ok_or(Unread::Cut)?;
+    let header = usize::from(fields[12] >> 4) * 4;
+    if header < 20 || header > above {
+        return Err(Unread::Damaged);
+    }
+    let short = |at: usize| u16::from_be_bytes([fields[at], fields[at + 1]]);
+    let long = |at: usize| u32::from(short(at)) << 16 | u32::from(short(at + 2));
+    let flag = |bit: u8| fields[13] & bit != 0;
+    let syn = flag(2);
+    let tcp = Tcp {
+        ports: [short(0), short(2)],
+        sequence: long(4),
+        acknowledgement: long(8),
+        window: short(14),
+        fin: flag(1),
+        syn,
+        rst: flag(4),
+        ack: flag(16),
+        scale: if syn { window_scale(rest, header) } else { WindowScale::Absent },
+    };
+    Ok((header, tcp))
+}
+
+/// The window scale option among those between the 20th byte and `header`.
+fn window_scale(rest: &[u8], header: usize) -> WindowScale {
+    let Some(mut options) = rest.get(20..header) else { return WindowScale::Cut };
+    loop {
+        options = match *options {
+            [] | [0, ..] => return WindowScale::Absent,
+            [1, ..] => &options[1..],
+            // More than 14 means 14 (RFC 7323, section 2.3).
+            [3, 3, shift, ..] => return WindowScale::Shift(shift.min(14)),
+            [_, length, ..] if length >= 2 => {
+                options.get(usize::from(length)..).unwrap_or_default()
+            }
+            _ => return WindowScale::Absent,
+        };
     }
 }
 
 fn mac(data: &[u8], at: usize) -> Option<[u8; 6]> {
     data.get(at..at + 6)?.try_into().ok()
-}
-
-/// How far into `data` its part begins.
-fn offset(data: &[u8], part: &[u8]) -> usize {
-    (part.as_ptr() as usize).saturating_sub(data.as_ptr() as usize).min(data.len())
 }
 
 #[cfg(test)]
@@ -219,10 +230,23 @@ mod tests {
             let parts = dissect(ETHERNET, &whole[..cut], whole.len() as u32);
             let sum = parts.link + parts.network + parts.transport + parts.carried;
             assert_eq!(sum as usize, whole.len(), "cut at {cut}");
-            if cut >= 54 {
+            // As far as the window, which is at 14 of TCP's header.
+            assert_eq!(matches!(parts.what, What::Tcp(_)), cut >= 50, "cut at {cut}");
+            assert_eq!(matches!(parts.what, What::Unread(Unread::Cut)), cut < 50, "cut at {cut}");
+            if cut >= 50 {
                 assert_eq!((parts.network, parts.transport, parts.carried), (20, 20, 100));
-                assert_eq!(parts.data.len(), cut - 54);
+                assert_eq!(parts.data.len(), cut.saturating_sub(54));
             }
+        }
+    }
+
+    #[test]
+    fn a_packet_that_was_sent_too_short_is_damaged_and_not_cut() {
+        let whole = frame(100);
+        for length in 0..whole.len() {
+            let short = &whole[..length];
+            let parts = dissect(ETHERNET, short, length as u32);
+            assert!(!matches!(parts.what, What::Unread(Unread::Cut)), "{length}: {parts:?}");
         }
     }
 
@@ -240,5 +264,34 @@ mod tests {
         let parts = dissect(101, &whole[14..], 49);
         assert_eq!((parts.link, parts.carried), (0, 9));
         assert!(matches!(parts.what, What::Tcp(tcp) if tcp.ports == [1883, 40_000]));
+    }
+
+    #[test]
+    fn what_is_inside_a_protocol_that_is_not_read_counts_as_carried() {
+        let mut packet = frame(9);
+        packet[23] = 50;
+        let parts = dissect(ETHERNET, &packet, packet.len() as u32);
+        assert!(matches!(parts.what, What::Unread(Unread::IpProtocol(50))));
+        assert_eq!((parts.network, parts.transport, parts.carried), (20, 0, 29));
+        packet[23] = 89;
+        let parts = dissect(ETHERNET, &packet, packet.len() as u32);
+        assert!(matches!(parts.what, What::Other("OSPF")));
+    }
+
+    #[test]
+    fn window_scales_among_other_options() {
+        let options: [(&[u8], WindowScale); 6] = [
+            (&[2, 4, 5, 180, 1, 3, 3, 7], WindowScale::Shift(7)),
+            (&[3, 3, 200, 0], WindowScale::Shift(14)),
+            (&[0, 3, 3, 7], WindowScale::Absent),
+            (&[8, 1, 3, 3], WindowScale::Absent),
+            (&[5, 200, 3, 3], WindowScale::Absent),
+            (&[1, 1, 1, 3], WindowScale::Absent),
+        ];
+        for (bytes, expected) in options {
+            let header = [&[0; 20], bytes].concat();
+            assert_eq!(window_scale(&header, header.len()), expected, "{bytes:?}");
+            assert_eq!(window_scale(&header[..22], header.len()), WindowScale::Cut);
+        }
     }
 }

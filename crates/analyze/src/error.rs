@@ -1,30 +1,30 @@
-//! What stands in the way of any result at all.
+//! Why a capture gives no analysis at all.
 
 use std::io;
 
-/// Why there is no analysis. A capture that is damaged further on is no error:
-/// its [`crate::Analysis`] is of what could be read, and says so.
+/// Why there is no analysis. A capture that is damaged further on is not an error:
+/// its [`crate::Analysis`] covers what comes before the damage, and says so.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The source could not be read.
     #[error("could not read the capture: {0}")]
     Read(#[from] io::Error),
-    /// It is neither pcap nor pcapng.
+    /// The source is neither pcap nor pcapng.
     #[error(
-        "this is no capture: it begins neither as pcap nor as pcapng. If it is compressed, \
-         unpack it first; if another program wrote it, have it saved as pcapng"
+        "this is not a packet capture: it is neither pcap nor pcapng. If it is compressed, \
+         decompress it first; if another program wrote it, save it there as pcapng"
     )]
     Unknown,
-    /// There is nothing in it.
-    #[error("the capture is empty: not even its header was written")]
+    /// The source has no bytes.
+    #[error("the capture is empty: even the file header is missing")]
     Empty,
-    /// A capture point that was asked for is not there.
-    #[error("there is no capture point `{asked}` in this capture; it has {}", list(.there))]
+    /// The capture lacks a capture point.
+    #[error("the capture has no capture point `{missing}`; it has {}", list(.known))]
     NoPoint {
-        /// What was asked for.
-        asked: String,
-        /// What there is.
-        there: Vec<String>,
+        /// The name that was asked for.
+        missing: String,
+        /// The names of those that it has.
+        known: Vec<String>,
     },
 }
 

@@ -10,9 +10,12 @@ use std::collections::BTreeMap;
 pub struct Analysis {
     /// The number of this form: 1.
     pub form: u32,
-    /// Whether all of the capture could be read.
+    /// Whether the file was read to its end and each packet as far as its transport header,
+    /// or to where it has none: `unread` is empty then.
     pub complete: bool,
-    /// What keeps the figures from being whole, and where the capture ended.
+    /// Whether the file was read to its end.
+    pub read_to_end: bool,
+    /// What keeps the figures from being whole. First, where the file ended too early, if so.
     pub notes: Vec<String>,
     /// Packets, each counted once even if several points saw it.
     pub packets: u64,
@@ -32,6 +35,12 @@ pub struct Analysis {
     pub layers: BTreeMap<String, u64>,
     /// Packets by kind.
     pub kinds: Vec<KindFigures>,
+    /// Packets of kind `later fragment`, by the protocol of their datagram; most first.
+    pub later_fragments: Vec<ProtocolFigures>,
+    /// Packets of kind `other`, by protocol; most first.
+    pub other_protocols: Vec<ProtocolFigures>,
+    /// Packets of kind `unread`, by capture point and reason; most first.
+    pub unread: Vec<UnreadFigures>,
     /// What arrived of use.
     pub goodput: Goodput,
     /// All of TCP.
@@ -87,6 +96,36 @@ pub struct KindFigures {
     pub bytes_pct: f64,
 }
 
+/// Packets of a protocol.
+#[derive(Debug, Clone, Serialize)]
+pub struct ProtocolFigures {
+    /// Its name, as in `LLDP`.
+    pub protocol: String,
+    /// How many.
+    pub packets: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+}
+
+/// Packets that could not be read as far as their transport header.
+#[derive(Debug, Clone, Serialize)]
+pub struct UnreadFigures {
+    /// The capture point; `others` for a row that adds up many.
+    pub point: String,
+    /// What could not be read: `link type`, `EtherType`, `PPP protocol`, `LLC service access
+    /// point`, `address family`, `hardware type`, `MPLS payload`, `IP protocol`; `cut` and
+    /// `damaged` if it was the packet; `other reasons` for a row that adds up many.
+    pub reason: &'static str,
+    /// Its number in its registry.
+    pub number: Option<u32>,
+    /// Its name, where it is known.
+    pub name: Option<&'static str>,
+    /// How many.
+    pub packets: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+}
+
 /// What transports carried for the first time.
 #[derive(Debug, Clone, Serialize)]
 pub struct Goodput {
@@ -106,31 +145,43 @@ pub struct Goodput {
     pub payload_bit_s: f64,
 }
 
-/// TCP, in tshark's terms (`tcp.analysis.*`).
+/// TCP, as Wireshark judges it (`tcp.analysis.*`).
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct TcpFigures {
     /// Connections; one that two points saw counts at each.
     pub connections: u64,
     /// Segments.
     pub packets: u64,
-    /// Sent again, whatever the reason.
+    /// Segments that were sent again, for any reason.
     pub retransmissions: u64,
-    /// Of them, at once after repeated acknowledgements.
+    /// Of them, those sent soon after duplicate acknowledgements.
     pub fast_retransmissions: u64,
     /// Of them, those that had been acknowledged.
     pub spurious_retransmissions: u64,
-    /// Overtaken by later ones.
+    /// Segments that later ones overtook.
     pub out_of_order: u64,
     /// Acknowledgements that repeat the one before.
     pub duplicate_acks: u64,
-    /// Segments before which something is missing.
+    /// Segments before which one is missing from the capture.
     pub lost_segments: u64,
-    /// Acknowledgements of what was not captured.
+    /// Acknowledgements of bytes that are not in the capture.
     pub ack_lost_segments: u64,
     /// Keep-alives.
     pub keep_alives: u64,
-    /// Segments that say that there is no room.
+    /// Answers to keep-alives.
+    pub keep_alive_acks: u64,
+    /// Segments that announce a receive window of 0.
     pub zero_windows: u64,
+    /// Segments of one byte against a window of 0.
+    pub zero_window_probes: u64,
+    /// Answers to them.
+    pub zero_window_probe_acks: u64,
+    /// Segments that change the receive window and nothing else.
+    pub window_updates: u64,
+    /// Segments that fill the receive window to its end.
+    pub window_fulls: u64,
+    /// SYNs that open a new connection on the addresses and ports of another.
+    pub reused_ports: u64,
     /// From a segment to its acknowledgement, in ms.
     pub rtt_ms: Option<RttFigures>,
 }

@@ -3,6 +3,7 @@
 use crate::dissect::{Address, Tcp};
 use crate::figures::{DirectionFigures, FlowFigures};
 use crate::kinds::{Kind, Kinds};
+use crate::marks::{Mark, MarkCounts};
 use crate::messages::Messages;
 use crate::mqtt::Mqtt;
 use crate::opcua::OpcUa;
@@ -48,7 +49,7 @@ enum Reader {
     Mqtt(Parser<Mqtt>),
     Zmtp(Parser<Zmtp>),
     OpcUa(Parser<OpcUa>),
-    /// Bytes of nobody knows what.
+    /// Of an unknown protocol.
     Unknown,
 }
 
@@ -59,12 +60,7 @@ pub(crate) struct Side {
     pub bytes: u64,
     pub carried: u64,
     pub messages: u64,
-    pub retransmissions: u64,
-    fast: u64,
-    spurious: u64,
-    out_of_order: u64,
-    duplicate_acks: u64,
-    lost_segments: u64,
+    marks: MarkCounts,
     pub gaps: u64,
     pub rtt: Times,
     /// Whether its beginning was seen.
@@ -81,7 +77,7 @@ pub(crate) struct Flow {
     /// The end that began.
     starter: usize,
     protocol: Option<Protocol>,
-    /// What was said in MQTT's CONNECT.
+    /// The protocol version in MQTT's CONNECT.
     mqtt_version: Option<u8>,
     pub connection: Connection,
     pub sides: [Side; 2],
@@ -143,8 +139,8 @@ impl Flow {
         (remember, wait): (bool, bool),
         sums: &mut Sums<'_>,
     ) -> Verdict {
-        let said = self.connection.take(from, tcp, length, at, remember);
-        self.sides[from].note(&said);
+        let verdict = self.connection.take(from, tcp, length, at, remember);
+        self.sides[from].note(&verdict);
         if tcp.syn {
             self.sides[from].begun = true;
             self.sides[from].stream.begin(tcp.sequence);
@@ -166,7 +162,7 @@ impl Flow {
         } else if counts {
             sums.kinds.kind(Kind::TcpControl, packet);
         }
-        said
+        verdict
     }
 
     /// Has what still waits taken as it is.
@@ -180,11 +176,11 @@ impl Flow {
         &mut self,
         from: usize,
         sums: &mut Sums<'_>,
-        work: impl FnOnce(&mut Stream, &mut Hearer<'_, '_>) -> u64,
+        work: impl FnOnce(&mut Stream, &mut MessageReader<'_, '_>) -> u64,
     ) {
         let side = &mut self.sides[from];
         let mut stream = std::mem::take(&mut side.stream);
-        let mut hearer = Hearer {
+        let mut reader = MessageReader {
             begun: side.begun,
             reader: &mut side.reader,
             protocol: &mut self.protocol,
@@ -193,8 +189,8 @@ impl Flow {
             shares: Shares::default(),
             sums,
         };
-        let gaps = work(&mut stream, &mut hearer);
-        side.messages += hearer.messages;
+        let gaps = work(&mut stream, &mut reader);
+        side.messages += reader.messages;
         side.gaps += gaps;
         side.stream = stream;
     }
@@ -222,12 +218,7 @@ impl Side {
             bytes: 0,
             carried: 0,
             messages: 0,
-            retransmissions: 0,
-            fast: 0,
-            spurious: 0,
-            out_of_order: 0,
-            duplicate_acks: 0,
-            lost_segments: 0,
+            marks: MarkCounts::default(),
             gaps: 0,
             rtt: Times::default(),
             begun: false,
@@ -236,14 +227,9 @@ impl Side {
         }
     }
 
-    fn note(&mut self, said: &Verdict) {
-        self.retransmissions += u64::from(said.again);
-        self.fast += u64::from(said.fast);
-        self.spurious += u64::from(said.spurious);
-        self.out_of_order += u64::from(said.out_of_order);
-        self.duplicate_acks += u64::from(said.duplicate_ack);
-        self.lost_segments += u64::from(said.gap_before);
-        if let Some(rtt) = said.rtt {
+    fn note(&mut self, verdict: &Verdict) {
+        self.marks.note(verdict.marks);
+        if let Some(rtt) = verdict.rtt {
             self.rtt.note(rtt);
         }
     }
@@ -254,35 +240,35 @@ impl Side {
             bytes: self.bytes,
             carried_bytes: self.carried,
             messages: self.messages,
-            retransmissions: self.retransmissions,
-            fast_retransmissions: self.fast,
-            spurious_retransmissions: self.spurious,
-            out_of_order: self.out_of_order,
-            duplicate_acks: self.duplicate_acks,
-            lost_segments: self.lost_segments,
+            retransmissions: self.marks.of(Mark::Retransmission),
+            fast_retransmissions: self.marks.of(Mark::FastRetransmission),
+            spurious_retransmissions: self.marks.of(Mark::SpuriousRetransmission),
+            out_of_order: self.marks.of(Mark::OutOfOrder),
+            duplicate_acks: self.marks.of(Mark::DuplicateAck),
+            lost_segments: self.marks.of(Mark::LostSegment),
             gaps: self.gaps,
             rtt_ms: self.rtt.figures(),
         }
     }
 
-    /// Adds another's counts, for a row that stands for many.
+    /// Adds another's counts, for a row that adds up many.
     pub(crate) fn add(sum: &mut DirectionFigures, other: &Self) {
         sum.packets += other.packets;
         sum.bytes += other.bytes;
         sum.carried_bytes += other.carried;
         sum.messages += other.messages;
-        sum.retransmissions += other.retransmissions;
-        sum.fast_retransmissions += other.fast;
-        sum.spurious_retransmissions += other.spurious;
-        sum.out_of_order += other.out_of_order;
-        sum.duplicate_acks += other.duplicate_acks;
-        sum.lost_segments += other.lost_segments;
+        sum.retransmissions += other.marks.of(Mark::Retransmission);
+        sum.fast_retransmissions += other.marks.of(Mark::FastRetransmission);
+        sum.spurious_retransmissions += other.marks.of(Mark::SpuriousRetransmission);
+        sum.out_of_order += other.marks.of(Mark::OutOfOrder);
+        sum.duplicate_acks += other.marks.of(Mark::DuplicateAck);
+        sum.lost_segments += other.marks.of(Mark::LostSegment);
         sum.gaps += other.gaps;
     }
 }
 
 /// Reads messages out of a direction, as its pieces come in order.
-struct Hearer<'a, 'b> {
+struct MessageReader<'a, 'b> {
     begun: bool,
     reader: &'a mut Reader,
     protocol: &'a mut Option<Protocol>,
@@ -293,7 +279,7 @@ struct Hearer<'a, 'b> {
     sums: &'a mut Sums<'b>,
 }
 
-impl Taker for Hearer<'_, '_> {
+impl Taker for MessageReader<'_, '_> {
     fn take(&mut self, packet: Option<u32>, piece: Piece<'_>) {
         if let (Reader::Silent, Piece::Bytes(bytes)) = (&self.reader, &piece) {
             *self.reader = self.begin(bytes);
@@ -341,7 +327,7 @@ impl Taker for Hearer<'_, '_> {
     }
 }
 
-impl Hearer<'_, '_> {
+impl MessageReader<'_, '_> {
     /// Who is to read a direction that begins with these bytes.
     fn begin(&mut self, bytes: &[u8]) -> Reader {
         if self.begun && self.protocol.is_none() {

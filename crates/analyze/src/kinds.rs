@@ -25,9 +25,10 @@ pub(crate) enum Kind {
     Pgm,
     Fragment,
     Other,
+    Unread,
 }
 
-const KINDS: [(Kind, &str); 18] = [
+const KINDS: [(Kind, &str); 19] = [
     (Kind::Arp, "arp"),
     (Kind::Icmp, "icmp"),
     (Kind::Igmp, "igmp"),
@@ -46,6 +47,7 @@ const KINDS: [(Kind, &str); 18] = [
     (Kind::Pgm, "pgm"),
     (Kind::Fragment, "later fragment"),
     (Kind::Other, "other"),
+    (Kind::Unread, "unread"),
 ];
 
 impl Kind {

@@ -3,16 +3,22 @@
 //!
 //! [`analyze`] reads pcap and pcapng from any source, once, in bounded memory,
 //! and gives an [`Analysis`], which serialises to the form that
-//! `docs/analyze.md` describes. What is said of TCP is what tshark says of it.
+//! `docs/analyze.md` describes. TCP is judged as tshark 4.0 judges it.
 
 mod coap;
+#[cfg(test)]
+mod differential;
 mod dissect;
 mod error;
 mod figures;
 mod flow;
+mod ip;
 mod kinds;
+mod link;
+mod marks;
 mod messages;
 mod mqtt;
+mod names;
 mod opcua;
 mod options;
 mod parser;
@@ -22,12 +28,14 @@ mod sequence;
 mod stream;
 mod survey;
 mod times;
+mod unread;
 mod zmtp;
 
 pub use error::Error;
 pub use figures::{
     Analysis, DirectionFigures, FlowFigures, Goodput, KindFigures, NodeFigures, PathFigures,
-    PointFigures, RttFigures, SizeFigures, StreamFigures, TcpFigures, TimeFigures,
+    PointFigures, ProtocolFigures, RttFigures, SizeFigures, StreamFigures, TcpFigures, TimeFigures,
+    UnreadFigures,
 };
 pub use options::{Options, Protocol};
 pub use survey::analyze;

@@ -1,9 +1,9 @@
-//! What is wanted of an analysis.
+//! Options of an analysis.
 
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A protocol of messages that can be taken apart.
+/// A protocol whose messages are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// MQTT 3.1, 3.1.1 and 5, over TCP.
@@ -35,29 +35,32 @@ impl FromStr for Protocol {
         let all = [Self::Mqtt, Self::Coap, Self::Zmtp, Self::OpcUa];
         let found = all.into_iter().find(|protocol| protocol.name() == text);
         found.ok_or_else(|| {
-            format!("`{text}` is no protocol known here; known are mqtt, coap, zmtp and opcua")
+            format!(
+                "`{text}` is not a protocol that analyze decodes; use mqtt, coap, zmtp or \
+                     opcua"
+            )
         })
     }
 }
 
-/// What is wanted, and how much memory it may take.
+/// What to analyze, and how much memory it may take.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Only these capture points, by name; all if none is named.
+    /// Only these capture points, by name; empty for all.
     pub points: Vec<String>,
-    /// The points between which loss and latency are wanted, where the capture
-    /// itself does not say who sends and who receives.
+    /// The points between which to measure loss and latency, from and to, for captures
+    /// whose packets do not say which way they went.
     pub between: Option<(String, String)>,
-    /// How long a packet may be under way between two points; one that takes
-    /// longer is lost. 10 s unless asked.
+    /// How long a packet may take between two points; one that takes longer is lost.
+    /// Default: 10 s.
     pub within: Duration,
     /// Ports that carry a protocol, besides those that IANA gave it. A stream
     /// whose first bytes show what it is needs none.
     pub ports: Vec<(Protocol, u16)>,
     /// Flows and addresses that are kept apart; of more, those that have been
-    /// silent for longest are added up in one row. 65,536 unless asked.
+    /// silent for longest are added up in one row. Default: 65,536.
     pub flows: usize,
-    /// Bytes in all that wait for a missing segment. 64 MiB unless asked.
+    /// Bytes in all that wait for a missing segment. Default: 64 MiB.
     pub waiting: usize,
 }
 

@@ -21,9 +21,9 @@ pub(crate) enum Want {
     Header(usize),
     /// One more byte of the same header.
     More,
-    /// To pass over so many bytes of the protocol's.
+    /// Skip this many bytes of the protocol's.
     Pass(u64),
-    /// To pass over so many bytes of the application's.
+    /// Skip this many bytes of the application's.
     Payload(u64),
     /// It makes no sense: to look for a place to begin again.
     Lost,

@@ -3,7 +3,7 @@
 
 use crate::figures::PathFigures;
 use crate::kinds::percent;
-use crate::reader::Way;
+use crate::reader::Direction;
 use crate::times::Times;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -12,7 +12,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 pub(crate) struct Seen<'a> {
     pub point: usize,
     pub at: u64,
-    pub way: Way,
+    pub direction: Direction,
     pub data: &'a [u8],
     /// Where its IP packet begins, if it has one.
     pub start: usize,
@@ -104,15 +104,15 @@ impl Paths {
     /// point of this capture.
     pub(crate) fn is_first_sight(&mut self, seen: &Seen<'_>) -> bool {
         let Some([from, _]) = seen.macs else { return true };
-        match seen.way {
-            Way::Unknown => true,
-            Way::Out => {
+        match seen.direction {
+            Direction::Unknown => true,
+            Direction::Out => {
                 if self.owners.len() < TARGETS && self.owners.get(&from) != Some(&seen.point) {
                     self.owners.insert(from, seen.point);
                 }
                 true
             }
-            Way::In => self.owners.get(&from).is_none_or(|owner| *owner == seen.point),
+            Direction::In => self.owners.get(&from).is_none_or(|owner| *owner == seen.point),
         }
     }
 
@@ -122,7 +122,7 @@ impl Paths {
         }
         self.now = self.now.max(seen.at);
         self.expire();
-        match (self.asked, seen.way) {
+        match (self.asked, seen.direction) {
             (Some((from, to)), _) => {
                 let Some(pair) = seen.addresses else { return };
                 let target = Target::Pair(pair);
@@ -134,7 +134,7 @@ impl Paths {
                     self.queue.push_back((seen.at, key));
                 }
             }
-            (None, Way::Out) => {
+            (None, Direction::Out) => {
                 let target = match seen.macs {
                     Some([_, to]) if to[0] & 1 == 0 => Target::Mac(to),
                     _ => Target::All,
@@ -142,14 +142,14 @@ impl Paths {
                 let key = self.contents(seen.data, 0, false);
                 self.send(key, seen, target);
             }
-            (None, Way::In) => {
+            (None, Direction::In) => {
                 let key = self.contents(seen.data, 0, false);
                 let known = seen.macs.is_some_and(|[from, _]| self.owners.contains_key(&from));
                 if !self.arrive(key, seen) && known {
                     self.strangers += 1;
                 }
             }
-            (None, Way::Unknown) => {}
+            (None, Direction::Unknown) => {}
         }
     }
 
@@ -267,9 +267,9 @@ impl Paths {
 mod tests {
     use super::*;
 
-    fn seen(point: usize, at: u64, way: Way, data: &[u8]) -> Seen<'_> {
+    fn seen(point: usize, at: u64, direction: Direction, data: &[u8]) -> Seen<'_> {
         let macs = if data[0] == 1 { [[2; 6], [4; 6]] } else { [[4; 6], [2; 6]] };
-        Seen { point, at, way, data, start: 0, macs: Some(macs), addresses: Some([1, 2]) }
+        Seen { point, at, direction, data, start: 0, macs: Some(macs), addresses: Some([1, 2]) }
     }
 
     #[test]
@@ -277,16 +277,16 @@ mod tests {
         let mut paths = Paths::new(1_000_000_000, false);
         let (a, b) = ([1, 2, 3], [1, 2, 4]);
         for (n, data) in [&a, &b, &a].into_iter().enumerate() {
-            let out = seen(0, n as u64, Way::Out, data);
+            let out = seen(0, n as u64, Direction::Out, data);
             assert!(paths.is_first_sight(&out));
             paths.see(&out);
         }
         // An answer, from which it is known where those packets were to go.
-        assert!(paths.is_first_sight(&seen(1, 4, Way::Out, &[0, 0])));
-        let arrival = seen(1, 2_000_000, Way::In, &a);
+        assert!(paths.is_first_sight(&seen(1, 4, Direction::Out, &[0, 0])));
+        let arrival = seen(1, 2_000_000, Direction::In, &a);
         assert!(!paths.is_first_sight(&arrival));
         paths.see(&arrival);
-        paths.see(&seen(1, 9_000_000, Way::In, &[1, 9]));
+        paths.see(&seen(1, 9_000_000, Direction::In, &[1, 9]));
         assert_eq!(paths.strangers, 1, "damaged on its way");
         let (rows, elsewhere) = paths.finish(&["a".to_owned(), "b".to_owned()], 0);
         assert_eq!((rows.len(), rows[0].delivered, rows[0].lost, elsewhere), (1, 1, 2, 0));
@@ -297,12 +297,12 @@ mod tests {
     fn between_two_points_of_which_nothing_is_known() {
         let mut paths = Paths::new(1_000, true);
         paths.ask(0, 1);
-        paths.see(&seen(0, 1, Way::Unknown, &[1, 1]));
-        paths.see(&seen(1, 3, Way::Unknown, &[1, 1]));
+        paths.see(&seen(0, 1, Direction::Unknown, &[1, 1]));
+        paths.see(&seen(1, 3, Direction::Unknown, &[1, 1]));
         // The other way, which was not asked for.
-        paths.see(&seen(1, 4, Way::Unknown, &[1, 2]));
-        paths.see(&seen(0, 5, Way::Unknown, &[1, 2]));
-        paths.see(&seen(0, 6, Way::Unknown, &[1, 3]));
+        paths.see(&seen(1, 4, Direction::Unknown, &[1, 2]));
+        paths.see(&seen(0, 5, Direction::Unknown, &[1, 2]));
+        paths.see(&seen(0, 6, Direction::Unknown, &[1, 3]));
         let (rows, _) = paths.finish(&["a".to_owned(), "b".to_owned()], 0);
         assert_eq!((rows[0].delivered, rows[0].lost), (1, 1));
         assert_eq!(rows[0].latency_ms.unwrap().count, 1);

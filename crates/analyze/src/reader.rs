@@ -14,22 +14,22 @@ pub(crate) struct Packet<'a> {
     /// Length on the wire; `data` may be shorter.
     pub length: u32,
     pub data: &'a [u8],
-    pub way: Way,
+    pub direction: Direction,
 }
 
-/// Which way a packet went at its point.
+/// The direction of a packet at its capture point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Direction {
     Unknown,
     In,
     Out,
 }
 
-/// Who is told what is read.
+/// Receives what is read.
 pub(crate) trait Listener {
     /// A capture point, and what its packets begin with (a number of tcpdump.org's
     /// list of link types).
-    fn point(&mut self, name: Option<&str>, link: i32) -> usize;
+    fn point(&mut self, name: Option<&str>, link: u16) -> usize;
     /// A packet.
     fn packet(&mut self, packet: Packet<'_>);
 }
@@ -53,7 +53,7 @@ struct Point {
 /// Reads all of `source`; why it ended early, if it did.
 ///
 /// # Errors
-/// When nothing can be had of it.
+/// When the source is not a capture, is empty, or cannot be read.
 pub(crate) fn read(
     source: impl Read + Send,
     listener: &mut impl Listener,
@@ -63,7 +63,7 @@ pub(crate) fn read(
     let ended = read_all(source, listener);
     match (failure, ended) {
         (Some(error), Err(_)) => Err(Error::Read(error)),
-        (Some(error), Ok(_)) => Ok(Some(format!("it could not be read to its end: {error}"))),
+        (Some(error), Ok(_)) => Ok(Some(format!("the file could not be read to its end: {error}"))),
         (None, ended) => ended,
     }
 }
@@ -90,7 +90,7 @@ fn read_all(
             Err(PcapError::Incomplete(_)) => {
                 let before = reader.data().len();
                 if reader.refill().is_err() {
-                    return Ok(Some(at("it cannot be read further", reader.consumed())));
+                    return Ok(Some(at("the rest cannot be read", reader.consumed())));
                 }
                 if reader.data().len() == before && !reader.reader_exhausted() {
                     room *= 2;
@@ -108,7 +108,7 @@ fn read_all(
                 continue;
             }
             Err(PcapError::UnexpectedEof) => {
-                return Ok(Some(at("it ends in the middle of a block", reader.consumed())));
+                return Ok(Some(at("the file ends in the middle of a block", reader.consumed())));
             }
             Err(_) => {
                 return Ok(Some(at("it is damaged: no block can be read", reader.consumed())));
@@ -131,7 +131,7 @@ fn take(
 ) -> Result<(), &'static str> {
     match block {
         PcapBlockOwned::LegacyHeader(header) => {
-            let number = listener.point(None, header.network.0);
+            let number = listener.point(None, link_type(header.network.0));
             let resolution =
                 if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
             points.push(Point { number, resolution, offset: 0 });
@@ -142,7 +142,13 @@ fn take(
             let at = u64::from(packet.ts_sec) * 1_000_000_000 + fraction;
             let data = &packet.data[..packet.data.len().min(packet.caplen as usize)];
             let length = packet.origlen.max(data.len() as u32);
-            listener.packet(Packet { point: point.number, at, length, data, way: Way::Unknown });
+            listener.packet(Packet {
+                point: point.number,
+                at,
+                length,
+                data,
+                direction: Direction::Unknown,
+            });
         }
         PcapBlockOwned::NG(Block::SectionHeader(_)) => points.clear(),
         PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
@@ -151,32 +157,39 @@ fn take(
                 return Err("it names too many interfaces");
             }
             let name = interface.if_name().and_then(Result::ok);
-            let number = listener.point(name, interface.linktype.0);
+            let number = listener.point(name, link_type(interface.linktype.0));
             let resolution = interface.ts_resolution().unwrap_or(1_000_000).max(1);
             points.push(Point { number, resolution, offset: interface.ts_offset() });
         }
         PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
             let Some(point) = points.get(packet.if_id as usize) else {
-                return Err("a packet is of an interface that was not described");
+                return Err("a packet belongs to an interface without a description");
             };
             let ticks = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
             let data = packet.packet_data();
-            let way = packet.options.iter().find_map(|option| way(option, packet.big_endian()));
+            let direction =
+                packet.options.iter().find_map(|option| direction(option, packet.big_endian()));
             listener.packet(Packet {
                 point: point.number,
                 at: point.ns(ticks),
                 length: packet.orig_len().max(data.len() as u32),
                 data,
-                way: way.unwrap_or(Way::Unknown),
+                direction: direction.unwrap_or(Direction::Unknown),
             });
         }
         PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
             let Some(point) = points.first() else {
-                return Err("a packet is of an interface that was not described");
+                return Err("a packet belongs to an interface without a description");
             };
             let data = packet.packet_data();
             let length = packet.origlen.max(data.len() as u32);
-            listener.packet(Packet { point: point.number, at: 0, length, data, way: Way::Unknown });
+            listener.packet(Packet {
+                point: point.number,
+                at: 0,
+                length,
+                data,
+                direction: Direction::Unknown,
+            });
         }
         // Statistics, names, secrets and what others have invented.
         PcapBlockOwned::NG(_) => {}
@@ -184,16 +197,22 @@ fn take(
     Ok(())
 }
 
+/// A link type without what pcap keeps in the bits above it: whether frames end with a
+/// checksum, which counts as padding here (draft-ietf-opsawg-pcap, section 4).
+fn link_type(field: i32) -> u16 {
+    field as u16
+}
+
 /// The direction in a packet's flags (pcapng, section 4.3.1).
-fn way(option: &PcapNGOption<'_>, big_endian: bool) -> Option<Way> {
+fn direction(option: &PcapNGOption<'_>, big_endian: bool) -> Option<Direction> {
     let bytes: [u8; 4] = option.value().get(..4)?.try_into().ok()?;
     if option.code != OptionCode(2) {
         return None;
     }
     let flags = if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) };
     match flags & 3 {
-        1 => Some(Way::In),
-        2 => Some(Way::Out),
+        1 => Some(Direction::In),
+        2 => Some(Direction::Out),
         _ => None,
     }
 }

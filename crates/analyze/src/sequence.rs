@@ -1,29 +1,18 @@
-//! What a segment of TCP is in its connection: new, sent again, out of order, a
-//! repeated acknowledgement; and how long the acknowledgement took.
+//! What a TCP segment is in its connection: new, sent again, out of order, a
+//! duplicate acknowledgement; and the round trip that its acknowledgement ends.
 //!
 //! The rules are those of Wireshark's analysis of sequence numbers (its user's
-//! guide, section 7.5) as its version 4.0 keeps them, so that both say the same of
-//! a segment: numbers are relative to the first, and 0 stands for "not seen yet".
+//! guide, section 7.5) as version 4.0 applies them, so that both judge
+//! each segment alike. `docs/decisions/0022` says why, `docs/analyze.md` where they differ.
+//! As there, the number 0 means "not seen yet".
 
-use crate::dissect::Tcp;
+use crate::dissect::{Tcp, WindowScale};
+use crate::marks::{Mark, Marks};
 
-/// What is said of one segment.
+/// The judgement of one segment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// Sent again, for whatever reason.
-    pub again: bool,
-    /// Sent again at once, because acknowledgements repeated themselves.
-    pub fast: bool,
-    /// Sent again though it had been acknowledged.
-    pub spurious: bool,
-    pub out_of_order: bool,
-    pub duplicate_ack: bool,
-    /// Something before it is not in the capture.
-    pub gap_before: bool,
-    /// It acknowledges what is not in the capture.
-    pub acks_unseen: bool,
-    pub keep_alive: bool,
-    pub zero_window: bool,
+    pub marks: Marks,
     /// From the segment that it acknowledges to it, in ns. Below 0 where the
     /// capture has stamped the two in the wrong order.
     pub rtt: Option<i64>,
@@ -31,19 +20,35 @@ pub(crate) struct Verdict {
 
 /// One direction of a connection.
 #[derive(Debug, Default)]
-pub(crate) struct Side {
+struct Side {
+    /// The number before the first byte: that of the SYN, or a guess without one.
     base: Option<u32>,
+    /// The number after the highest byte seen, and when that was.
     next: u32,
     next_at: u64,
-    to_be_acked: u32,
+    /// The end of what was seen without a hole: more than this cannot be acknowledged
+    /// unless a segment is missing from the capture.
+    whole: u32,
+    /// Of its last segment: acknowledgement number, time, window, judgements.
     last_ack: u32,
     last_ack_at: u64,
-    window: u16,
+    window: Option<u16>,
+    last_marks: Marks,
+    scale: Scale,
+    /// Whether its last window came with a SYN, where it is never scaled (RFC 7323, section 2.2).
+    window_of_syn: bool,
     duplicate_acks: u32,
-    kept_alive: bool,
-    probed: bool,
     unacked: Vec<Unacked>,
-    syn_at: Option<u64>,
+}
+
+/// What is known of a side's window scale.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Scale {
+    #[default]
+    Unknown,
+    /// One of the two SYNs did without.
+    Unused,
+    Shift(u8),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -52,27 +57,42 @@ struct Unacked {
     at: u64,
 }
 
-/// Segments of one direction that may wait to be acknowledged; more are not kept.
+/// Segments of one direction that may wait to be acknowledged, as in Wireshark; more are not kept.
 const UNACKED: usize = 10_000;
-/// How soon after a repeated acknowledgement a segment is sent again because of it.
+/// A segment that is sent again so soon after a duplicate acknowledgement is a fast
+/// retransmission, in ns; Wireshark's limit.
 const FAST_NS: u64 = 20_000_000;
-/// How close a segment follows those that overtook it, where the round trip is not known.
+/// How close a segment follows those that overtook it, in ns, where the round trip is
+/// not known; Wireshark's limit.
 const REORDERED_NS: u64 = 3_000_000;
+/// In place of a number of duplicate acknowledgements, after an acknowledgement of bytes
+/// that are not in the capture: Wireshark sets -1 and compares it without a sign, so
+/// that it counts as many.
+const AFTER_LOST_ACK: u32 = u32::MAX;
 
 /// Both directions of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Connection {
     sides: [Side; 2],
-    /// From the SYN to the end of the handshake, in ns.
-    first_rtt: Option<u64>,
+    /// Whether its ports had another connection, which the first SYN shows.
+    reused: bool,
+    syn_at: Option<u64>,
+    /// From the last SYN to the first acknowledgement without SYN, in ns; 0 if unknown.
+    first_rtt: u64,
 }
 
+/// Whether number `a` comes after `b` (RFC 9293, section 3.4).
 fn after(a: u32, b: u32) -> bool {
     (b.wrapping_sub(a) as i32) < 0
 }
 
 impl Connection {
-    /// Whether `tcp` from side `from` begins another connection on the same ports.
+    /// A connection on ports that had another one.
+    pub(crate) fn on_reused_ports() -> Self {
+        Self { reused: true, ..Self::default() }
+    }
+
+    /// Whether `tcp` from side `from` opens another connection on the same ports.
     pub(crate) fn is_another(&self, from: usize, tcp: &Tcp) -> bool {
         let base = self.sides[from].base;
         tcp.syn && !tcp.ack && base.is_some_and(|base| base != tcp.sequence)
@@ -88,30 +108,35 @@ impl Connection {
         at: u64,
         spare: bool,
     ) -> Verdict {
-        let first_rtt = self.first_rtt;
+        let mut marks = Marks::default();
+        marks.add_if(std::mem::take(&mut self.reused), Mark::ReusedPorts);
+        let reordered = if self.first_rtt > 0 { self.first_rtt } else { REORDERED_NS };
         let [a, b] = &mut self.sides;
         let (own, other) = if from == 0 { (a, b) } else { (b, a) };
-        let sequence = own.relative(tcp);
-        let field = other.acknowledged(tcp);
-        let ack = if tcp.ack { field } else { 0 };
+        own.begin(tcp, &mut marks);
+        if tcp.ack {
+            other.base.get_or_insert(tcp.acknowledgement.wrapping_sub(1));
+        }
+        let segment = Segment { tcp, length, at, flags: tcp.syn || tcp.fin };
+        segment.judge(own, other, reordered, &mut marks);
+        segment.remember(own, marks, spare);
+        let rtt = segment.acknowledge(other);
         if tcp.syn {
-            own.syn_at = Some(at);
+            own.learn_scale(tcp, other);
         }
-        let segment = Segment { sequence, ack, length, at };
-        let mut said = segment.judge(own, other, tcp, first_rtt);
-        segment.remember(own, tcp, spare);
-        // Of a segment without ACK, too: Wireshark takes a SYN that comes again for an
-        // acknowledgement of whatever its field says.
-        said.rtt = segment.acknowledge(field, other);
-        // The handshake's third segment.
-        let third = tcp.ack && !tcp.syn && sequence == 1 && ack == 1;
-        if first_rtt.is_none()
-            && third
-            && let (Some(syn), Some(_)) = (own.syn_at, other.syn_at)
-        {
-            self.first_rtt = Some(at.saturating_sub(syn));
+        self.time_handshake(tcp, at);
+        Verdict { marks, rtt }
+    }
+
+    /// Any first acknowledgement counts as the handshake's third segment, as in Wireshark.
+    fn time_handshake(&mut self, tcp: &Tcp, at: u64) {
+        match (tcp.syn, tcp.ack, self.syn_at) {
+            (true, false, _) => self.syn_at = Some(at),
+            (false, true, Some(syn)) if self.first_rtt == 0 => {
+                self.first_rtt = at.wrapping_sub(syn)
+            }
+            _ => {}
         }
-        said
     }
 
     /// Segments that are remembered.
@@ -121,138 +146,182 @@ impl Connection {
 }
 
 impl Side {
-    /// The segment's number from the connection's first, which is 0 for a SYN and
-    /// 1 where the SYN was not seen.
-    fn relative(&mut self, tcp: &Tcp) -> u32 {
-        let guess = if tcp.syn { tcp.sequence } else { tcp.sequence.wrapping_sub(1) };
-        tcp.sequence.wrapping_sub(*self.base.get_or_insert(guess))
+    /// Notes where the numbers begin.
+    fn begin(&mut self, tcp: &Tcp, marks: &mut Marks) {
+        match (tcp.syn, tcp.ack, self.base) {
+            // A SYN that comes again. An RST may have moved `next` (RFC 9293, section 3.10.7.1).
+            (true, false, Some(base)) if base == tcp.sequence => self.next = self.whole,
+            (true, true, Some(base)) if base != tcp.sequence => {
+                self.base = Some(tcp.sequence);
+                marks.add(Mark::ReusedPorts);
+            }
+            (syn, _, None) => self.base = Some(tcp.sequence.wrapping_sub(u32::from(!syn))),
+            _ => {}
+        }
     }
 
-    /// The same of what the other side acknowledges of this one.
-    fn acknowledged(&mut self, tcp: &Tcp) -> u32 {
-        if tcp.ack {
-            self.base.get_or_insert(tcp.acknowledgement.wrapping_sub(1));
+    /// Notes the window scale of a SYN, which is used only if both SYNs have one
+    /// (RFC 7323, section 2.2).
+    fn learn_scale(&mut self, tcp: &Tcp, other: &mut Self) {
+        self.window_of_syn = true;
+        match tcp.scale {
+            WindowScale::Cut => return,
+            WindowScale::Shift(shift) => self.scale = Scale::Shift(shift),
+            WindowScale::Absent => {}
         }
-        tcp.acknowledgement.wrapping_sub(self.base.unwrap_or(0))
+        if self.scale == Scale::Unknown {
+            (self.scale, other.scale) = (Scale::Unused, Scale::Unused);
+        } else if tcp.ack && other.scale == Scale::Unused {
+            self.scale = Scale::Unused;
+        }
+    }
+
+    /// The number behind the last byte that the other side may send, if it is known.
+    fn window_end(&self) -> Option<u32> {
+        let shift = match self.scale {
+            Scale::Unknown => return None,
+            Scale::Shift(shift) if !self.window_of_syn => shift,
+            Scale::Shift(_) | Scale::Unused => 0,
+        };
+        Some(self.last_ack.wrapping_add(u32::from(self.window?) << shift))
     }
 }
 
-/// A segment in numbers relative to its connection's first.
-struct Segment {
-    sequence: u32,
-    ack: u32,
+struct Segment<'a> {
+    tcp: &'a Tcp,
     length: u32,
     at: u64,
+    /// Whether SYN or FIN is set: each takes a number.
+    flags: bool,
 }
 
-impl Segment {
-    fn judge(&self, own: &mut Side, other: &mut Side, tcp: &Tcp, rtt: Option<u64>) -> Verdict {
-        let mut said = Verdict::default();
-        let &Self { sequence, ack, length, .. } = self;
-        let plain = !(tcp.syn || tcp.fin || tcp.rst);
-        let probe = length == 1 && sequence == own.next && other.window == 0;
-        if probe {
-            own.probed = true;
+impl Segment<'_> {
+    fn judge(&self, own: &mut Side, other: &mut Side, reordered: u64, marks: &mut Marks) {
+        let tcp = self.tcp;
+        if self.length == 1 && tcp.sequence == own.next && other.window == Some(0) {
+            marks.add(Mark::ZeroWindowProbe);
         } else {
-            said.zero_window = tcp.window == 0 && plain;
-            said.gap_before = own.next != 0 && after(sequence, own.next) && !tcp.rst;
-            said.keep_alive = length <= 1 && sequence == own.next.wrapping_sub(1) && plain;
-            self.acknowledgements(own, other, tcp, plain, &mut said);
+            self.windows(own, other, marks);
+            self.acknowledgements(own, other, marks);
         }
-        if ack != own.last_ack {
+        if tcp.acknowledgement != own.last_ack {
             own.duplicate_acks = 0;
         }
-        if tcp.ack && other.to_be_acked != 0 && after(ack, other.to_be_acked) {
-            said.acks_unseen = true;
-            other.to_be_acked = other.next;
+        self.lost_acknowledged(other, marks);
+        if (self.length > 0 || self.flags) && !marks.has(Mark::KeepAlive) {
+            self.repeated(own, other, reordered, marks);
         }
-        if (length > 0 || tcp.syn || tcp.fin) && !said.keep_alive {
-            self.repeated(own, other, tcp, rtt, &mut said);
-        }
-        own.kept_alive = said.keep_alive;
-        if !probe {
-            own.probed = false;
-        }
-        said
     }
 
-    /// Whether it says again what was said, and whether it was made to.
-    fn acknowledgements(
-        &self,
-        own: &mut Side,
-        other: &mut Side,
-        tcp: &Tcp,
-        plain: bool,
-        said: &mut Verdict,
-    ) {
-        let same = self.length == 0 && tcp.window == own.window && self.sequence == own.next;
-        let known = self.ack == own.last_ack;
-        if !same || !plain {
+    /// Whether neither SYN, FIN nor RST is set.
+    fn is_plain(&self) -> bool {
+        !(self.flags || self.tcp.rst)
+    }
+
+    /// Whether a segment is missing before it, and what it says of windows.
+    fn windows(&self, own: &Side, other: &Side, marks: &mut Marks) {
+        let &Tcp { sequence, acknowledgement, window, rst, .. } = self.tcp;
+        let plain = self.is_plain();
+        marks.add_if(plain && window == 0, Mark::ZeroWindow);
+        marks.add_if(!rst && own.next != 0 && after(sequence, own.next), Mark::LostSegment);
+        let before = sequence == own.next.wrapping_sub(1);
+        marks.add_if(plain && self.length <= 1 && before, Mark::KeepAlive);
+        let same = self.length == 0 && sequence == own.next && acknowledgement == own.last_ack;
+        let changed = window != 0 && own.window != Some(window);
+        marks.add_if(plain && same && changed, Mark::WindowUpdate);
+        let end = Some(sequence.wrapping_add(self.length));
+        marks.add_if(plain && self.length > 0 && other.window_end() == end, Mark::WindowFull);
+    }
+
+    /// Whether it repeats the last segment of its side.
+    fn acknowledgements(&self, own: &mut Side, other: &Side, marks: &mut Marks) {
+        let &Tcp { sequence, acknowledgement, window, .. } = self.tcp;
+        let same = self.length == 0 && sequence == own.next && acknowledgement == own.last_ack;
+        if !same || !self.is_plain() || own.window != Some(window) {
             return;
         }
-        if tcp.window == 0 {
-            if other.probed && self.ack == own.last_ack.wrapping_add(1) {
-                other.next = self.ack;
-                other.to_be_acked = self.ack;
-            }
-        } else if known && !other.kept_alive {
-            own.duplicate_acks += 1;
-            said.duplicate_ack = true;
+        if window == 0 {
+            let answer = other.last_marks.has(Mark::ZeroWindowProbe);
+            marks.add_if(answer, Mark::ZeroWindowProbeAck);
+        } else if other.last_marks.has(Mark::KeepAlive) {
+            marks.add(Mark::KeepAliveAck);
+        } else {
+            own.duplicate_acks = match own.duplicate_acks {
+                AFTER_LOST_ACK => 1,
+                count => count + 1,
+            };
+            marks.add(Mark::DuplicateAck);
+        }
+    }
+
+    /// Whether it acknowledges bytes that are not in the capture. Of the same missing
+    /// bytes this is noted once, unless the other side's acknowledgements go on.
+    fn lost_acknowledged(&self, other: &mut Side, marks: &mut Marks) {
+        if !self.tcp.ack || other.whole == 0 || !after(self.tcp.acknowledgement, other.whole) {
+            return;
+        }
+        if after(other.next, other.whole) {
+            other.whole = other.next;
+            marks.add(Mark::AckLostSegment);
+        } else {
+            marks.add_if(other.duplicate_acks == 0, Mark::AckLostSegment);
+            other.duplicate_acks = AFTER_LOST_ACK;
         }
     }
 
     /// Whether what it carries was sent before, and why it comes again.
-    fn repeated(&self, own: &Side, other: &Side, tcp: &Tcp, rtt: Option<u64>, said: &mut Verdict) {
-        let end = self.sequence.wrapping_add(self.length);
+    fn repeated(&self, own: &Side, other: &Side, reordered: u64, marks: &mut Marks) {
+        let sequence = self.tcp.sequence;
+        let end = sequence.wrapping_add(self.length);
         if self.length > 0 && other.last_ack != 0 && !after(end, other.last_ack) {
-            (said.again, said.spurious) = (true, true);
-            return;
+            marks.add(Mark::Retransmission);
+            return marks.add(Mark::SpuriousRetransmission);
         }
-        let behind = own.next != 0 && after(own.next, self.sequence);
         // What follows a probe of one byte repeats that byte and is new all the same.
-        if !behind || (self.length > 1 && own.next.wrapping_sub(1) == self.sequence) {
+        let probed = self.length > 1 && own.next.wrapping_sub(1) == sequence;
+        if own.next == 0 || !after(own.next, sequence) || probed {
             return;
         }
-        // Before it, by a capture's wrong stamps, is not shortly after it.
+        // By a capture's wrong stamps it may come before the acknowledgement: not soon after it.
         let since_ack = self.at.wrapping_sub(other.last_ack_at);
-        let asked_for = other.duplicate_acks >= 2 && other.last_ack == self.sequence;
+        let asked_for = other.duplicate_acks >= 2 && other.last_ack == sequence;
         if asked_for && since_ack < FAST_NS {
-            (said.again, said.fast) = (true, true);
-            return;
+            marks.add(Mark::Retransmission);
+            return marks.add(Mark::FastRetransmission);
         }
-        let length = self.length + u32::from(tcp.syn || tcp.fin);
         let since_next = self.at.wrapping_sub(own.next_at);
-        let close = since_next < rtt.filter(|rtt| *rtt > 0).unwrap_or(REORDERED_NS);
-        if close && own.next != self.sequence.wrapping_add(length) {
-            said.out_of_order = true;
-        } else {
-            said.again = true;
-        }
+        let last = own.next == end.wrapping_add(u32::from(self.flags));
+        let overtaken = since_next < reordered && !last;
+        marks.add(if overtaken { Mark::OutOfOrder } else { Mark::Retransmission });
     }
 
-    fn remember(&self, own: &mut Side, tcp: &Tcp, spare: bool) {
-        let flags = u32::from(tcp.syn || tcp.fin);
-        let next = self.sequence.wrapping_add(self.length).wrapping_add(flags);
-        if self.length + flags > 0 && spare && own.unacked.len() < UNACKED {
-            own.unacked.push(Unacked { next, at: self.at });
+    fn remember(&self, own: &mut Side, marks: Marks, spare: bool) {
+        let &Tcp { sequence, acknowledgement, window, syn, ack, .. } = self.tcp;
+        let mut next = sequence.wrapping_add(self.length);
+        if (self.length > 0 || self.flags) && own.unacked.len() < UNACKED {
+            next = next.wrapping_add(u32::from(self.flags));
+            if spare {
+                own.unacked.push(Unacked { next, at: self.at });
+            }
         }
-        if !own.probed {
+        if !marks.has(Mark::ZeroWindowProbe) {
             if own.next == 0 || after(next, own.next) {
-                own.next = next;
-                own.next_at = self.at;
+                (own.next, own.next_at) = (next, self.at);
             }
-            if own.to_be_acked == 0 || self.sequence == own.to_be_acked {
-                own.to_be_acked = own.next;
+            if own.whole == 0 || sequence == own.whole {
+                own.whole = own.next;
             }
         }
-        own.window = tcp.window;
-        own.last_ack = self.ack;
-        own.last_ack_at = self.at;
+        (own.last_ack, own.last_ack_at) = (acknowledgement, self.at);
+        (own.window, own.last_marks) = (Some(window), marks);
+        own.window_of_syn &= syn || !ack;
     }
 
     /// Forgets what this acknowledges; how long ago the segment that it ends with
-    /// was sent, the first time if it was sent more than once.
-    fn acknowledge(&self, ack: u32, other: &mut Side) -> Option<i64> {
+    /// was sent, the first time if it was sent more than once. The field counts without
+    /// its flag, too: Wireshark takes a repeated SYN for an acknowledgement.
+    fn acknowledge(&self, other: &mut Side) -> Option<i64> {
+        let ack = self.tcp.acknowledgement;
         let mut rtt = None;
         other.unacked.retain(|old| {
             if ack == old.next {
@@ -280,18 +349,28 @@ mod tests {
             ack: flags.contains('A'),
             fin: flags.contains('F'),
             rst: flags.contains('R'),
+            scale: WindowScale::Shift(0),
         }
+    }
+
+    /// Names of the judgements.
+    fn names(verdict: Verdict) -> Vec<&'static str> {
+        Mark::ALL
+            .into_iter()
+            .filter(|(mark, _)| verdict.marks.has(*mark))
+            .map(|(_, name)| name)
+            .collect()
     }
 
     /// A connection of which the handshake took 10 ms, and 100 bytes were sent at 20 ms.
     fn open() -> Connection {
         let mut connection = Connection::default();
         connection.take(0, &segment(99, 0, "S"), 0, 0, true);
-        let said = connection.take(1, &segment(499, 100, "SA"), 0, 9 * MS, true);
-        assert_eq!(said.rtt, Some(9 * MS as i64));
+        let verdict = connection.take(1, &segment(499, 100, "SA"), 0, 9 * MS, true);
+        assert_eq!(verdict.rtt, Some(9 * MS as i64));
         connection.take(0, &segment(100, 500, "A"), 0, 10 * MS, true);
-        let said = connection.take(0, &segment(100, 500, "A"), 100, 20 * MS, true);
-        assert_eq!(said, Verdict::default());
+        let verdict = connection.take(0, &segment(100, 500, "A"), 100, 20 * MS, true);
+        assert_eq!(verdict, Verdict::default());
         connection
     }
 
@@ -299,27 +378,27 @@ mod tests {
     fn acknowledged_from_the_first_time_it_was_sent() {
         let mut connection = open();
         let again = connection.take(0, &segment(100, 500, "A"), 100, 250 * MS, true);
-        assert!(again.again && !again.fast && !again.out_of_order);
-        let said = connection.take(1, &segment(500, 200, "A"), 0, 260 * MS, true);
-        assert_eq!(said.rtt, Some(240 * MS as i64));
+        assert_eq!(names(again), ["retransmission"]);
+        let verdict = connection.take(1, &segment(500, 200, "A"), 0, 260 * MS, true);
+        assert_eq!(verdict.rtt, Some(240 * MS as i64));
         assert_eq!(connection.remembered(), 0);
         let spurious = connection.take(0, &segment(100, 500, "A"), 100, 270 * MS, true);
-        assert!(spurious.again && spurious.spurious);
+        assert_eq!(names(spurious), ["retransmission", "spurious_retransmission"]);
     }
 
     #[test]
-    fn repeated_acknowledgements_have_it_sent_again_at_once() {
+    fn duplicate_acknowledgements_make_a_retransmission_fast() {
         let mut connection = open();
         let gap = connection.take(0, &segment(300, 500, "A"), 100, 21 * MS, true);
-        assert!(gap.gap_before);
+        assert_eq!(names(gap), ["lost_segment"]);
         let first = connection.take(1, &segment(500, 200, "A"), 0, 30 * MS, true);
-        assert!(!first.duplicate_ack);
+        assert_eq!(names(first), [""; 0]);
         for at in [31, 32] {
             let again = connection.take(1, &segment(500, 200, "A"), 0, at * MS, true);
-            assert!(again.duplicate_ack);
+            assert_eq!(names(again), ["duplicate_ack"]);
         }
         let fast = connection.take(0, &segment(200, 500, "A"), 100, 33 * MS, true);
-        assert!(fast.again && fast.fast);
+        assert_eq!(names(fast), ["retransmission", "fast_retransmission"]);
     }
 
     #[test]
@@ -327,9 +406,41 @@ mod tests {
         let mut connection = open();
         connection.take(0, &segment(300, 500, "A"), 100, 21 * MS, true);
         let late = connection.take(0, &segment(200, 500, "A"), 100, 25 * MS, true);
-        assert!(late.out_of_order && !late.again);
+        assert_eq!(names(late), ["out_of_order"]);
         let keep_alive = connection.take(0, &segment(399, 500, "A"), 0, 90 * MS, true);
-        assert!(keep_alive.keep_alive);
+        assert_eq!(names(keep_alive), ["keep_alive"]);
+    }
+
+    #[test]
+    fn bytes_that_were_not_captured_are_acknowledged_once() {
+        let mut connection = open();
+        let unseen = connection.take(1, &segment(500, 400, "A"), 0, 30 * MS, true);
+        assert_eq!(names(unseen), ["ack_lost_segment"]);
+        // More of the same, while the side whose bytes are missing says nothing.
+        let more = connection.take(1, &segment(500, 600, "A"), 0, 31 * MS, true);
+        assert_eq!(names(more), [""; 0]);
+        // A segment that fills a gap then counts as a fast retransmission, as in Wireshark 4.0.
+        connection.take(1, &segment(500, 600, "A"), 100, 40 * MS, true);
+        connection.take(0, &segment(200, 500, "A"), 0, 45 * MS, true);
+        let fast = connection.take(1, &segment(500, 600, "A"), 50, 46 * MS, true);
+        assert_eq!(names(fast), ["retransmission", "fast_retransmission"]);
+    }
+
+    #[test]
+    fn windows_that_close_fill_and_open() {
+        let mut connection = open();
+        let with = |window: u16| Tcp { window, ..segment(500, 200, "A") };
+        connection.take(1, &with(600), 0, 21 * MS, true);
+        let full = connection.take(0, &segment(200, 500, "A"), 600, 22 * MS, true);
+        assert_eq!(names(full), ["window_full"]);
+        let zero = Tcp { acknowledgement: 800, ..with(0) };
+        assert_eq!(names(connection.take(1, &zero, 0, 23 * MS, true)), ["zero_window"]);
+        let probe = connection.take(0, &segment(800, 500, "A"), 1, 300 * MS, true);
+        assert_eq!(names(probe), ["zero_window_probe"]);
+        let answer = connection.take(1, &zero, 0, 301 * MS, true);
+        assert_eq!(names(answer), ["zero_window", "zero_window_probe_ack"]);
+        let open = Tcp { window: 900, ..zero };
+        assert_eq!(names(connection.take(1, &open, 0, 400 * MS, true)), ["window_update"]);
     }
 
     #[test]
@@ -337,5 +448,10 @@ mod tests {
         let connection = open();
         assert!(!connection.is_another(0, &segment(99, 0, "S")));
         assert!(connection.is_another(0, &segment(9_999, 0, "S")));
+        let mut another = Connection::on_reused_ports();
+        let verdict = another.take(0, &segment(9_999, 0, "S"), 0, 500 * MS, true);
+        assert_eq!(names(verdict), ["reused_ports"]);
+        let verdict = another.take(0, &segment(10_000, 1, "A"), 0, 501 * MS, true);
+        assert_eq!(names(verdict), [""; 0]);
     }
 }

@@ -1,30 +1,30 @@
 //! The way through a capture, packet by packet.
 
+mod outcome;
+
 use crate::coap;
 use crate::dissect::{Address, Parts, Tcp, What, dissect};
 use crate::error::Error;
-use crate::figures::{
-    Analysis, DirectionFigures, FlowFigures, Goodput, NodeFigures, PointFigures, StreamFigures,
-    TcpFigures,
-};
+use crate::figures::{Analysis, FlowFigures, NodeFigures, PointFigures, TcpFigures};
 use crate::flow::{Flow, Key, Side, Sums};
-use crate::kinds::{Kind, Kinds, percent};
+use crate::kinds::{Kind, Kinds};
+use crate::marks::{Mark, MarkCounts};
 use crate::messages::Messages;
 use crate::options::{Options, Protocol};
 use crate::paths::{Paths, Seen};
-use crate::reader::{Listener, Packet, Way, read};
-use crate::sequence::Verdict;
+use crate::reader::{Direction, Listener, Packet, read};
+use crate::sequence::Connection;
 use crate::times::Distribution;
-use std::collections::HashMap;
+use crate::unread::Tally;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
-use std::net::Ipv6Addr;
 
 /// Reads a capture to its end, or to where it is damaged, and says what is in it.
 ///
 /// Memory is bounded by `options`, whatever the capture holds.
 ///
 /// # Errors
-/// When nothing can be had of it, or a point that `options` names is not there.
+/// When it is not a capture or cannot be read, or lacks a capture point that `options` names.
 pub fn analyze(source: impl Read + Send, options: &Options) -> Result<Analysis, Error> {
     let mut survey = Survey::new(options);
     let ended = read(source, &mut survey)?;
@@ -33,8 +33,6 @@ pub fn analyze(source: impl Read + Send, options: &Options) -> Result<Analysis, 
 
 /// Segments of all flows that are remembered until they are acknowledged.
 const REMEMBERED: usize = 1 << 20;
-/// What was sent so shortly before the capture's end may have been under way, in ns.
-const RECENT: u64 = 1_000_000_000;
 
 /// Who sends and receives: a node of a lab, or an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -48,9 +46,9 @@ struct Survey<'a> {
     options: &'a Options,
     points: Vec<PointFigures>,
     names: Vec<String>,
-    links: Vec<i32>,
-    /// Whether a point was asked for.
-    wanted: Vec<bool>,
+    links: Vec<u16>,
+    /// Whether the figures include a point.
+    chosen: Vec<bool>,
     /// Each point's node: the first point of the same node.
     node_of: Vec<Option<usize>>,
     by_name: HashMap<String, usize>,
@@ -61,9 +59,14 @@ struct Survey<'a> {
     nodes: HashMap<Who, NodeFigures>,
     others: NodeFigures,
     kinds: Kinds,
+    /// Packets and bytes by the protocol that a fragment's header names, and by name.
+    later_fragments: BTreeMap<u8, [u64; 2]>,
+    other_protocols: BTreeMap<&'static str, [u64; 2]>,
+    unread: Tally,
     messages: Messages,
     aside: Messages,
     tcp: TcpFigures,
+    marks: MarkCounts,
     rtt: Distribution,
     gaps: u64,
     paths: Paths,
@@ -76,7 +79,7 @@ struct Survey<'a> {
 }
 
 impl Listener for Survey<'_> {
-    fn point(&mut self, name: Option<&str>, link: i32) -> usize {
+    fn point(&mut self, name: Option<&str>, link: u16) -> usize {
         let number = self.points.len();
         let name = name.map_or_else(|| format!("interface {number}"), str::to_owned);
         if let Some(known) = self.by_name.get(&name).filter(|known| self.links[**known] == link) {
@@ -84,10 +87,10 @@ impl Listener for Survey<'_> {
         }
         let node = name.split_once(':').map(|(node, _)| node.to_owned());
         self.node_of.push(node.map(|node| *self.by_node.entry(node).or_insert(number)));
-        let asked = &self.options.points;
+        let points = &self.options.points;
         let between = self.options.between.as_ref();
         let ends = between.is_some_and(|(from, to)| [from, to].contains(&&name));
-        self.wanted.push(if asked.is_empty() { true } else { asked.contains(&name) || ends });
+        self.chosen.push(points.is_empty() || points.contains(&name) || ends);
         self.links.push(link);
         self.by_name.insert(name.clone(), number);
         self.names.push(name.clone());
@@ -102,7 +105,7 @@ impl Listener for Survey<'_> {
     }
 
     fn packet(&mut self, packet: Packet<'_>) {
-        if !self.wanted[packet.point] {
+        if !self.chosen[packet.point] {
             return;
         }
         let length = packet.length;
@@ -115,7 +118,7 @@ impl Listener for Survey<'_> {
         let seen = Seen {
             point: packet.point,
             at: packet.at,
-            way: packet.way,
+            direction: packet.direction,
             data: packet.data,
             start: parts.start,
             macs: parts.macs,
@@ -139,6 +142,7 @@ impl Listener for Survey<'_> {
                 if counts {
                     self.kinds.kind(kind(what), length);
                     self.kinds.payload += u64::from(parts.carried);
+                    self.protocol(packet.point, *what, length);
                 }
                 (0, false)
             }
@@ -153,10 +157,11 @@ fn kind(what: &What) -> Kind {
         What::Icmp => Kind::Icmp,
         What::Igmp => Kind::Igmp,
         What::Pgm => Kind::Pgm,
-        What::Fragment => Kind::Fragment,
+        What::LaterFragment(_) => Kind::Fragment,
         What::Tcp(_) => Kind::TcpData,
         What::Udp(_) => Kind::UdpData,
-        What::Other => Kind::Other,
+        What::Other(_) => Kind::Other,
+        What::Unread(_) => Kind::Unread,
     }
 }
 
@@ -167,7 +172,7 @@ impl<'a> Survey<'a> {
             points: Vec::new(),
             names: Vec::new(),
             links: Vec::new(),
-            wanted: Vec::new(),
+            chosen: Vec::new(),
             node_of: Vec::new(),
             by_name: HashMap::new(),
             by_node: HashMap::new(),
@@ -177,9 +182,13 @@ impl<'a> Survey<'a> {
             nodes: HashMap::new(),
             others: NodeFigures { node: "others".to_owned(), ..NodeFigures::default() },
             kinds: Kinds::default(),
+            later_fragments: BTreeMap::new(),
+            other_protocols: BTreeMap::new(),
+            unread: Tally::default(),
             messages: Messages::default(),
             aside: Messages::default(),
             tcp: TcpFigures::default(),
+            marks: MarkCounts::default(),
             rtt: Distribution::new(),
             gaps: 0,
             paths: Paths::new(options.within.as_nanos() as u64, options.between.is_some()),
@@ -201,13 +210,25 @@ impl<'a> Survey<'a> {
         self.kinds.carrying += u64::from(parts.carried > 0);
     }
 
+    /// Counts a packet that is of no flow by its protocol, or by what stopped it from being read.
+    fn protocol(&mut self, point: usize, what: What, length: u32) {
+        let row = match what {
+            What::LaterFragment(protocol) => self.later_fragments.entry(protocol).or_default(),
+            What::Other(name) => self.other_protocols.entry(name).or_default(),
+            What::Unread(unread) => return self.unread.note(point, unread, length),
+            _ => return,
+        };
+        row[0] += 1;
+        row[1] += u64::from(length);
+    }
+
     /// The flow of a packet; a new one where there is none, or where `another`
     /// says that it has begun anew.
     fn flow(&mut self, key: Key, from: usize, at: u64, another: Option<&Tcp>) -> usize {
+        let mut reused = false;
         if let Some(&place) = self.current.get(&key) {
-            let anew =
-                another.is_some_and(|tcp| self.flows[place].connection.is_another(from, tcp));
-            if !anew {
+            reused = another.is_some_and(|tcp| self.flows[place].connection.is_another(from, tcp));
+            if !reused {
                 return place;
             }
         }
@@ -216,7 +237,11 @@ impl<'a> Survey<'a> {
         }
         let ports = [key.ends[0].1, key.ends[1].1];
         let protocol = self.options.protocol(ports, key.udp);
-        self.flows.push(Flow::new(key, from, at, protocol));
+        let mut flow = Flow::new(key, from, at, protocol);
+        if reused {
+            flow.connection = Connection::on_reused_ports();
+        }
+        self.flows.push(flow);
         self.tcp.connections += u64::from(!key.udp);
         self.current.insert(key, self.flows.len() - 1);
         self.flows.len() - 1
@@ -271,7 +296,7 @@ impl<'a> Survey<'a> {
         let before = (flow.memory(), flow.connection.remembered(), flow.sides[from].messages);
         let mut sums =
             Sums { kinds: &mut self.kinds, messages: &mut self.messages, aside: &mut self.aside };
-        let said = flow.segment(
+        let verdict = flow.segment(
             from,
             tcp,
             (parts.carried, parts.data),
@@ -285,26 +310,14 @@ impl<'a> Survey<'a> {
         self.remembered = (self.remembered + flow.connection.remembered()).saturating_sub(before.1);
         let messages = flow.sides[from].messages - before.2;
         if counts {
-            self.say(&said);
+            self.tcp.packets += 1;
+            self.marks.note(verdict.marks);
         }
         // Where a node sends its acknowledgements, nothing of the network is in them.
-        if let Some(rtt) = said.rtt.filter(|_| packet.way != Way::Out) {
+        if let Some(rtt) = verdict.rtt.filter(|_| packet.direction != Direction::Out) {
             self.rtt.note(rtt);
         }
-        (messages, said.again)
-    }
-
-    fn say(&mut self, said: &Verdict) {
-        self.tcp.packets += 1;
-        self.tcp.retransmissions += u64::from(said.again);
-        self.tcp.fast_retransmissions += u64::from(said.fast);
-        self.tcp.spurious_retransmissions += u64::from(said.spurious);
-        self.tcp.out_of_order += u64::from(said.out_of_order);
-        self.tcp.duplicate_acks += u64::from(said.duplicate_ack);
-        self.tcp.lost_segments += u64::from(said.gap_before);
-        self.tcp.ack_lost_segments += u64::from(said.acks_unseen);
-        self.tcp.keep_alives += u64::from(said.keep_alive);
-        self.tcp.zero_windows += u64::from(said.zero_window);
+        (messages, verdict.marks.has(Mark::Retransmission))
     }
 
     fn datagram(
@@ -347,9 +360,9 @@ impl<'a> Survey<'a> {
             row.rx_packets += 1;
             row.rx_bytes += u64::from(packet.length);
         };
-        match (self.node_of[packet.point], packet.way, parts.addresses) {
-            (Some(node), Way::Out, _) => sent(Who::Node(node), self),
-            (Some(node), Way::In, _) => received(Who::Node(node), self),
+        match (self.node_of[packet.point], packet.direction, parts.addresses) {
+            (Some(node), Direction::Out, _) => sent(Who::Node(node), self),
+            (Some(node), Direction::In, _) => received(Who::Node(node), self),
             (_, _, Some([from, to])) => {
                 sent(Who::Address(from), self);
                 received(Who::Address(to), self);
@@ -364,126 +377,4 @@ impl<'a> Survey<'a> {
         }
         self.nodes.entry(who).or_default()
     }
-
-    fn finish(mut self, ended: Option<String>) -> Result<Analysis, Error> {
-        let ends = self.options.between.iter().flat_map(|(from, to)| [from, to]);
-        let mut asked = self.options.points.iter().chain(ends);
-        if let Some(asked) = asked.find(|asked| !self.by_name.contains_key(*asked)) {
-            return Err(Error::NoPoint { asked: asked.clone(), there: self.names });
-        }
-        let mut flows = std::mem::take(&mut self.flows);
-        let mut sums =
-            Sums { kinds: &mut self.kinds, messages: &mut self.messages, aside: &mut self.aside };
-        for flow in &mut flows {
-            flow.end(&mut sums);
-            self.gaps += flow.sides.iter().map(|side| side.gaps).sum::<u64>();
-        }
-        let start = self.start.unwrap_or(0);
-        let mut rows: Vec<FlowFigures> =
-            flows.iter().map(|flow| flow.figures(&self.names, start)).collect();
-        let bytes = |way: &DirectionFigures| way.bytes;
-        rows.sort_by_key(|row| std::cmp::Reverse(bytes(&row.forward) + bytes(&row.back)));
-        let complete = ended.is_none();
-        let mut notes: Vec<String> = ended.into_iter().map(|why| why_partial(&why)).collect();
-        if let Some((count, row)) = self.folded.take() {
-            notes.push(format!(
-                "{count} flows that had been silent for longest are one row, `others`: \
-                 more than {} are not kept apart",
-                self.options.flows
-            ));
-            rows.push(row);
-        }
-        if self.cut > 0 {
-            notes.push(format!(
-                "{} packets were cut short when they were captured: messages whose headers \
-                 were cut off are not counted",
-                self.cut
-            ));
-        }
-        if self.refused > 0 {
-            notes.push(format!(
-                "round trips of {} segments were not measured: too many were unacknowledged",
-                self.refused
-            ));
-        }
-        let strangers = self.paths.strangers;
-        let (paths, elsewhere) = self.paths.finish(&self.names, RECENT);
-        if strangers > 0 {
-            notes.push(format!(
-                "{strangers} packets arrived that no point of this capture had sent like that"
-            ));
-        }
-        if elsewhere > 0 && !paths.is_empty() {
-            notes.push(format!(
-                "{elsewhere} packets were sent to where this capture has no point, or where \
-                 nothing ever arrived: they are not counted as lost"
-            ));
-        }
-        let seconds = self.end.saturating_sub(start) as f64 / 1e9;
-        let kinds = &self.kinds;
-        let carried = kinds.messaging + kinds.payload;
-        let rate = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
-        self.tcp.rtt_ms = self.rtt.figures();
-        Ok(Analysis {
-            form: 1,
-            complete,
-            notes,
-            packets: kinds.packets,
-            bytes: kinds.bytes,
-            cut: self.cut,
-            duration_s: seconds,
-            start_s: start as f64 / 1e9,
-            sizes: kinds.sizes(),
-            layers: kinds.layers(),
-            kinds: kinds.kinds(),
-            goodput: Goodput {
-                carried_bytes: carried,
-                payload_bytes: kinds.payload,
-                carried_pct: percent(carried, kinds.bytes),
-                payload_pct: percent(kinds.payload, kinds.bytes),
-                carrying_packets_pct: percent(kinds.carrying, kinds.packets),
-                carried_bit_s: rate(carried),
-                payload_bit_s: rate(kinds.payload),
-            },
-            tcp: self.tcp,
-            messages: self.messages.counts(),
-            streams: StreamFigures {
-                gaps: self.gaps,
-                resyncs: self.messages.resyncs,
-                skipped_bytes: self.messages.skipped,
-            },
-            paths,
-            nodes: nodes(self.nodes, self.others, &self.names),
-            flows: rows,
-            points: self.points,
-        })
-    }
-}
-
-fn why_partial(why: &str) -> String {
-    format!("these figures are of the part of the capture that could be read: {why}")
-}
-
-fn nodes(
-    nodes: HashMap<Who, NodeFigures>,
-    others: NodeFigures,
-    names: &[String],
-) -> Vec<NodeFigures> {
-    let named = nodes.into_iter().map(|(who, row)| {
-        let node = match who {
-            Who::Node(point) => {
-                names[point].split_once(':').map_or(&names[point][..], |(node, _)| node).to_owned()
-            }
-            Who::Address(address) => Ipv6Addr::from(address).to_canonical().to_string(),
-        };
-        NodeFigures { node, ..row }
-    });
-    let mut rows: Vec<NodeFigures> = named.collect();
-    rows.sort_by(|a, b| {
-        (b.tx_bytes + b.rx_bytes).cmp(&(a.tx_bytes + a.rx_bytes)).then(a.node.cmp(&b.node))
-    });
-    if others.tx_packets + others.rx_packets > 0 {
-        rows.push(others);
-    }
-    rows
 }

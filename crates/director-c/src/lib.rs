@@ -102,7 +102,7 @@ unsafe fn read<'a>(text: *const c_char, what: &str) -> Result<&'a str, String> {
     }
     // SAFETY: it ends with 0, by the caller's word.
     let text = unsafe { CStr::from_ptr(text) };
-    text.to_str().map_err(|_| format!("{what} is no UTF-8"))
+    text.to_str().map_err(|_| format!("{what} is not UTF-8 text"))
 }
 
 /// # Safety
@@ -125,7 +125,7 @@ unsafe fn give<T>(
     room: usize,
 ) -> *mut T {
     let made = catch_unwind(AssertUnwindSafe(make))
-        .unwrap_or_else(|_| Err("a mistake of the library's own".to_owned()));
+        .unwrap_or_else(|_| Err("an internal error of the library".to_owned()));
     match made {
         Ok(made) => made,
         Err(why) => {
@@ -210,7 +210,7 @@ pub unsafe extern "C" fn director_collect(
     let make = || {
         // SAFETY: by the caller's word.
         let message = unsafe { slice(message, length) }.to_vec();
-        let session = SESSIONS.get(session).ok_or("there is no such session")?;
+        let session = SESSIONS.get(session).ok_or("the session does not exist")?;
         let own = session.session.clone();
         let collected = session.thread.wait(async move { own.collect(&message).await });
         let collected = collected.ok_or("the session is over")?;

@@ -1,5 +1,17 @@
 //! What chance decides, from a seed: the same each time.
 
+/// The golden ratio of 64 bits, the step of SplitMix64.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// One step of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number
+/// Generators, OOPSLA 2014): near seeds come out far from each other.
+fn mix(seed: u64) -> u64 {
+    let mut z = seed.wrapping_add(GOLDEN);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
 /// Draws by xorshift64* (Marsaglia; Vigna).
 #[derive(Debug, Clone)]
 pub(crate) struct Chance(u64);
@@ -7,8 +19,9 @@ pub(crate) struct Chance(u64);
 impl Chance {
     /// From a seed; 0 is as good as any other.
     pub fn new(seed: u64) -> Self {
-        // The generator's state is never 0.
-        Self(seed ^ 0x9E37_79B9_7F4A_7C15 | 1)
+        // One to one, so that no two seeds draw the same. The generator's state is never 0.
+        let state = mix(seed);
+        Self(if state == 0 { GOLDEN } else { state })
     }
 
     /// 64 bits.
@@ -36,6 +49,8 @@ mod tests {
             let mean = (0..10_000).map(|_| chance.share()).sum::<f64>() / 1e4;
             assert!((mean - 0.5).abs() < 0.02, "{seed}: {mean}");
         }
-        assert_ne!(Chance::new(2).bits(), Chance::new(4).bits());
+        let first: std::collections::HashSet<u64> =
+            (0..10_000).map(|seed| Chance::new(seed).bits()).collect();
+        assert_eq!(first.len(), 10_000, "each seed draws otherwise, 2 as well as 3");
     }
 }

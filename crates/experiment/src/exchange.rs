@@ -17,7 +17,7 @@ pub enum Connection {
 }
 
 impl Word for Connection {
-    const WHAT: &'static str = "how long connections last";
+    const WHAT: &'static str = "a lifetime of connections";
     const WORDS: &'static [(&'static str, Self)] = &[("new", Self::New), ("kept", Self::Kept)];
 }
 
@@ -56,7 +56,7 @@ pub enum CoapTransport {
 }
 
 impl Word for CoapTransport {
-    const WHAT: &'static str = "what CoAP runs over";
+    const WHAT: &'static str = "a transport of CoAP";
     const WORDS: &'static [(&'static str, Self)] =
         &[("udp", Self::Udp), ("dtls", Self::Dtls), ("tcp", Self::Tcp), ("tls", Self::Tls)];
 }
@@ -179,6 +179,11 @@ impl ExchangeProtocol {
     }
 }
 
+/// Whether nothing need be written.
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// Payloads that go from sources to sinks, each exchange by itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Exchange {
@@ -199,6 +204,9 @@ pub struct Exchange {
     pub sizes: Vec<u64>,
     /// How often each size comes.
     pub repetitions: u64,
+    /// Exchanges that each pair has before those, and that no figure counts.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub warmup: u64,
     /// From the beginning of one exchange of a pair to that of the next.
     pub every: Span,
     /// The least from the end of one to the beginning of the next.
@@ -251,14 +259,20 @@ impl Exchange {
             .collect()
     }
 
-    /// How many exchanges there are.
+    /// How many exchanges there are, without those that warm up.
     pub fn exchanges(&self) -> u64 {
         (self.sizes.len() as u64).saturating_mul(self.repetitions)
     }
 
+    /// How many there are in all. Those that warm up have the last numbers.
+    pub fn all_exchanges(&self) -> u64 {
+        self.exchanges().saturating_add(self.warmup.saturating_mul(self.pairs().len() as u64))
+    }
+
     /// How many one pair has at most.
     fn of_a_pair(&self) -> u64 {
-        self.exchanges().div_ceil((self.pairs().len() as u64).max(1))
+        let counted = self.exchanges().div_ceil((self.pairs().len() as u64).max(1));
+        counted.saturating_add(self.warmup)
     }
 
     /// When a pair's first exchange begins: pairs begin one after the other within
@@ -282,8 +296,8 @@ impl Exchange {
     /// The exchanges of each pair in their order: number, and bytes of payload.
     ///
     /// All are shuffled by the seed, and dealt out to the pairs in turn; an exchange's
-    /// number is its place among the shuffled. `number` is the workload's place in
-    /// the plan.
+    /// number is its place among the shuffled. Those that warm up come first, with sizes
+    /// that are drawn and numbers beyond. `number` is the workload's place in the plan.
     pub fn schedule(&self, seed: u64, number: usize) -> Vec<Vec<(u64, u64)>> {
         let once = self.sizes.iter().copied();
         let mut all: Vec<u64> = (0..self.repetitions).flat_map(|_| once.clone()).collect();
@@ -294,7 +308,15 @@ impl Exchange {
             all.swap(last, ((share * (last + 1) as f64) as usize).min(last));
         }
         let pairs = self.pairs().len().max(1);
-        let mut dealt = vec![Vec::new(); pairs];
+        let mut next = all.len() as u64;
+        let mut warm = |_: u64| {
+            let share = draw.uniform(Purpose::Order, next);
+            let size = (share * self.sizes.len() as f64) as usize;
+            next += 1;
+            (next - 1, self.sizes[size.min(self.sizes.len() - 1)])
+        };
+        let mut dealt: Vec<Vec<_>> =
+            (0..pairs).map(|_| (0..self.warmup).map(&mut warm).collect()).collect();
         for (place, size) in all.into_iter().enumerate() {
             dealt[place % pairs].push((place as u64, size));
         }
@@ -317,6 +339,7 @@ mod tests {
             protocol,
             sizes: vec![0, 100, 200],
             repetitions: 5,
+            warmup: 0,
             every: Span::from_ns(100),
             pause: Span::from_ns(5),
             timeout: Span::from_ns(1000),
@@ -350,6 +373,22 @@ mod tests {
         let all = exchange(3, 1, ExchangeProtocol::Coap(Coap { group: true, ..get }));
         assert_eq!(all.pairs().len(), 1);
         assert_eq!(all.pairs()[0].servers, ["m-1", "m-2", "m-3"]);
+    }
+
+    #[test]
+    fn each_pair_warms_up_first_with_numbers_of_its_own() {
+        let mut it = exchange(2, 2, ExchangeProtocol::Tcp);
+        let cold = it.schedule(7, 0);
+        it.warmup = 3;
+        let warm = it.schedule(7, 0);
+        let (warmups, counted): (Vec<_>, Vec<_>) =
+            warm.iter().map(|own| (own[..3].to_vec(), own[3..].to_vec())).unzip();
+        assert_eq!(counted, cold, "what counts stays as it is");
+        let numbers: Vec<u64> = warmups.iter().flatten().map(|(number, _)| *number).collect();
+        assert_eq!(numbers, [15, 16, 17, 18, 19, 20]);
+        assert!(warmups.iter().flatten().all(|(_, size)| it.sizes.contains(size)));
+        assert_eq!((it.exchanges(), it.all_exchanges()), (15, 21));
+        assert_eq!(it.lasts(), Span::from_ns(100 * (8 + 3)));
     }
 
     #[test]

@@ -83,8 +83,9 @@ impl Read for Expect {
         };
         let other = fields.has("than") || fields.has("than_metric");
         if other == fields.has("value") {
-            let problem = Problem::new("a check needs either `than` or `value`").at(expect.place);
-            let label = "`than` names another cell, `than_metric` another figure, `value` a number";
+            let problem =
+                Problem::new("an expectation needs either `than` or `value`").at(expect.place);
+            let label = "`than` names another cell, `than_metric` another metric, `value` a number";
             fields.sink.add(problem.label(label));
         }
         if let Some(factor) = expect.factor.as_ref().filter(|_| fields.has("value")) {
@@ -123,7 +124,8 @@ impl Expect {
     ) {
         for metric in [&self.metric, &self.than_metric].into_iter().flatten() {
             if let Err(advice) = metric::check(&metric.value, groups.names()) {
-                let problem = Problem::new(format!("no summary has `{}`", metric.value));
+                let problem =
+                    Problem::new(format!("the results have no metric `{}`", metric.value));
                 sink.add(problem.at(metric.place).label(advice));
             }
         }
@@ -142,9 +144,9 @@ impl Expect {
             }
             if let Some(axis) = missing(cell).filter(|_| must) {
                 let place = side.as_ref().map_or(self.place, |side| side.place);
-                let text = format!("the check does not say which `{axis}`");
+                let text = format!("the expectation does not set the axis `{axis}`");
                 let problem = Problem::new(text).at(place);
-                sink.add(problem.label("`of` and `than` name a value for each axis"));
+                sink.add(problem.label("`of` and `than` need a value for each axis"));
             }
         }
     }

@@ -43,7 +43,7 @@ impl Experiment {
     /// folder.
     pub fn read(path: &Path) -> Result<Self, Errors> {
         let cannot = |why: String, advice: &str| {
-            let text = format!("cannot read the experiment file {}: {why}", path.display());
+            let text = format!("could not read the experiment file {}: {why}", path.display());
             Errors::bare(Problem::new(text).label(advice))
         };
         match std::fs::metadata(path) {
@@ -80,7 +80,7 @@ impl Experiment {
         let (tree, mut problems) = tree::parse(&source.text).map_err(|p| fail(vec![p]))?;
         if !matches!(tree.content, Content::Map(_)) {
             let text = format!("expected an experiment, found {}", tree.kind());
-            let problem = Problem::new(text).at(tree.place).label("it begins with `experiment:`");
+            let problem = Problem::new(text).at(tree.place).label("it starts with `experiment:`");
             return Err(fail(vec![problem]));
         }
         let mut sink = Sink::default();
@@ -97,8 +97,8 @@ impl Experiment {
             problems.append(&mut sink.problems);
         }
         for axis in matrix.axes().filter(|axis| !used.contains(*axis)) {
-            let problem = Problem::new(format!("nothing uses the axis `{axis}`"));
-            let label = format!("write `${{{axis}}}` where its value belongs, or leave it out");
+            let problem = Problem::new(format!("the axis `{axis}` is not used"));
+            let label = format!("write `${{{axis}}}` where its value belongs, or remove it");
             problems.push(problem.at(matrix.place(axis)).label(label));
         }
         let problems = distinct(problems);
@@ -162,7 +162,7 @@ impl Experiment {
         let cells = self.matrix.cells();
         if !cells.contains(cell) {
             let problem = Problem::new(format!("the matrix has no cell {cell}"));
-            return Err(Errors::bare(problem.label("take one that `cells` gives")));
+            return Err(Errors::bare(problem.label("use a cell that `cells` returns")));
         }
         let used = &mut HashSet::new();
         let (_, plan, sink) = resolve_cell(&self.tree, &self.matrix, cell, &self.base, used);
@@ -212,10 +212,10 @@ fn finish(file: File, plan: Plan, matrix: &Matrix, base: &Path, sink: &mut Sink)
     let reference = file.reference.map(|reference| {
         let full = base.join(&reference.value);
         if !full.is_file() {
-            let text = format!("the reference file `{}` is not there", reference.value);
+            let text = format!("the reference file `{}` does not exist", reference.value);
             let problem = Problem::new(text).at(reference.place);
-            let problem = problem.label("a path is relative to the experiment file");
-            sink.add(problem.note(format!("looked for {}", full.display())));
+            let problem = problem.label("paths are relative to the experiment file");
+            sink.add(problem.note(format!("Thingbed looked for {}", full.display())));
         }
         std::path::absolute(&full).unwrap_or(full)
     });

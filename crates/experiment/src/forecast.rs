@@ -58,19 +58,19 @@ impl Forecast {
     /// What to fear on a machine of so many cores, if anything.
     pub fn warning(&self, cores: u32) -> Option<String> {
         let (medium, all) = (self.medium_cpus, self.medium_cpus + self.program_cpus);
-        let mend = "take fewer nodes or a lower rate, or a larger machine";
+        let mend = "use fewer nodes, a lower rate or a larger machine";
         if medium > 0.7 {
             return Some(format!(
-                "some {:.0} frames a second keep the medium's thread busy for {:.0} % of its \
-                 time: {mend}",
+                "about {:.0} frames/s keep the forwarding thread busy for {:.0} % of its time: \
+                 {mend}",
                 self.frames_s,
                 100.0 * medium
             ));
         }
         (all > 0.7 * f64::from(cores)).then(|| {
             format!(
-                "programs and medium need some {all:.1} CPUs of this machine's {cores}: the \
-                 verdict may well be suspect; {mend}"
+                "programs and forwarding need about {all:.1} CPUs, and this machine has {cores}: \
+                 the verdict may be suspect; {mend}"
             )
         })
     }
@@ -134,12 +134,12 @@ impl fmt::Display for Forecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "predicted: {:.0} frames/s and {:.0} messages/s, {:.2} CPUs for the medium and {:.2} \
+            "predicted: {:.0} frames/s and {:.0} messages/s, {:.2} CPUs for forwarding and {:.2} \
              for programs",
             self.frames_s, self.messages_s, self.medium_cpus, self.program_cpus
         )?;
         if self.unknown > 0 {
-            write!(f, "; {} programs of which nothing is known beside that", self.unknown)?;
+            write!(f, "; {} other programs are not included", self.unknown)?;
         }
         Ok(())
     }
@@ -234,9 +234,9 @@ mod tests {
             Forecast { program_cpus: 3.0, ..both }
                 .warning(4)
                 .unwrap()
-                .contains("of this machine's 4")
+                .contains("this machine has 4")
         );
         let flood = Forecast { frames_s: 4e5, medium_cpus: 1.6, ..both };
-        assert!(flood.warning(64).unwrap().contains("the medium's thread"));
+        assert!(flood.warning(64).unwrap().contains("the forwarding thread"));
     }
 }

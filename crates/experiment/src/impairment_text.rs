@@ -6,7 +6,7 @@ use units::{Bytes, Ratio, Span};
 /// What a direction does, in the words of the file and the order of a wire.
 pub fn impairment(asked: &Impairment) -> String {
     if asked.is_none() {
-        return "nothing".to_owned();
+        return "no impairments".to_owned();
     }
     let mut parts = Vec::new();
     parts.extend(asked.outages.iter().map(outage));
@@ -71,7 +71,7 @@ fn granted(grant: &GrantSpec) -> String {
     }
     let mut terms = Vec::new();
     terms.extend(grant.cycle.map(|cycle| format!("after {}", time(cycle))));
-    terms.extend(grant.request_period.map(|period| format!("asked for each {}", time(period))));
+    terms.extend(grant.request_period.map(|period| format!("requested each {}", time(period))));
     terms.extend(grant.delay.map(|delay| format!("{} later", time(delay))));
     terms.extend(grant.initial.map(|bytes| format!("{} B at first", bytes.get())));
     terms.extend(grant.hold.map(|hold| format!("held for {}", time(hold))));
@@ -114,13 +114,13 @@ fn delay(asked: &Impairment) -> Option<String> {
 fn loss(asked: &Impairment) -> Option<String> {
     if let Some(model) = asked.gilbert_elliott {
         return Some(format!(
-            "loss of Gilbert and Elliott: p {}, r {}, 1-h {}, 1-k {}",
+            "Gilbert-Elliott loss: p {}, r {}, 1-h {}, 1-k {}",
             model.p, model.r, model.loss_bad, model.loss_good
         ));
     }
     if let Some(model) = asked.markov {
         return Some(format!(
-            "loss in four states: p13 {}, p31 {}, p32 {}, p23 {}, p14 {}",
+            "four-state loss: p13 {}, p31 {}, p32 {}, p23 {}, p14 {}",
             model.p13, model.p31, model.p32, model.p23, model.p14
         ));
     }
@@ -130,7 +130,7 @@ fn loss(asked: &Impairment) -> Option<String> {
         LossUnit::Train => "train",
     };
     let loss = share("loss", asked.loss, asked.loss_correlation)?;
-    Some(format!("{loss} a {unit}"))
+    Some(format!("{loss} per {unit}"))
 }
 
 fn share(what: &str, share: Ratio, correlation: Ratio) -> Option<String> {

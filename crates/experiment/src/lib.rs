@@ -16,12 +16,14 @@ mod fault;
 mod file;
 mod forecast;
 mod impairment_text;
+mod link_change;
 mod load;
 mod mac;
 mod matrix;
 mod metric;
 mod mqtt;
 mod nearest;
+mod node_change;
 mod only;
 mod outcome;
 mod pattern;
@@ -52,17 +54,19 @@ pub use fan_out::FanOut;
 pub use fault::{PlannedFault, PlannedFaultKind};
 pub use forecast::Forecast;
 pub use impairment_text::impairment as describe;
+pub use link_change::{RunningLink, link_change};
 pub use load::{Contention, Device, Load, Made, Probe, Requests};
 pub use mac::Mac;
 pub use matrix::Cell;
 pub use mqtt::{Mqtt, MqttClient, MqttMessage, MqttPattern, MqttTls, MqttVersion};
+pub use node_change::{NodeChange, node_change};
 pub use only::Only;
 pub use outcome::{Outcome, Status, evaluate};
 pub use pattern::{InteractionPattern, OutsideModel};
 pub use plan::{
     Backend, Command, Interaction, Plan, PlannedCapture, PlannedChange, PlannedChannel, PlannedCpu,
     PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode, PlannedProfile, PlannedRoot,
-    PlannedServices, PlannedWhat, Workload,
+    PlannedServices, PlannedWhat, SourceAddresses, Workload,
 };
 pub use problem::{Errors, Problem};
 pub use profile::{LinkProfile, Quality, Value};

@@ -6,7 +6,7 @@
 use crate::scalar::Word;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use trace::Scheme;
+use trace::{CoapSettings, Scheme};
 use units::{Bytes, Ratio, Span};
 
 impl Word for Scheme {
@@ -83,6 +83,9 @@ pub struct Load {
     pub timeout: Span,
     /// Whether CoAP requests are confirmable.
     pub confirmable: bool,
+    /// Blocks, retransmission, NSTART and observation of CoAP.
+    #[serde(default, skip_serializing_if = "CoapSettings::is_default")]
+    pub coap: CoapSettings,
     /// Whether answers are waited for.
     pub answers: bool,
     /// The quality of service of MQTT messages.
@@ -109,6 +112,20 @@ impl Load {
             Requests::Trace(_) => &[],
             Requests::Made(made) => &made.to,
         }
+    }
+
+    /// How long it may go on at most after its last request is due: this machine may be late,
+    /// the request waits for a connection and for its answer, and observations go on and end.
+    pub fn may_be_late(&self) -> Span {
+        let datagrams = match &self.requests {
+            Requests::Made(made) => matches!(made.protocol, Scheme::Coap | Scheme::Udp),
+            Requests::Trace(_) => false,
+        };
+        let waits = !datagrams || self.coap.nstart.is_some();
+        let times = 1 + u64::from(waits) + u64::from(self.coap.observe.is_some());
+        let observed = self.coap.observe.map_or(0, Span::as_ns);
+        let answers = self.timeout.as_ns().saturating_mul(times);
+        Span::from_ns(self.patience.as_ns().saturating_add(answers).saturating_add(observed))
     }
 }
 
@@ -145,7 +162,7 @@ pub enum Contention {
 }
 
 impl Word for Contention {
-    const WHAT: &'static str = "what is done about contention";
+    const WHAT: &'static str = "an action on contention";
     const WORDS: &'static [(&'static str, Self)] =
         &[("report", Self::Report), ("abort", Self::Abort)];
 }
@@ -200,6 +217,9 @@ pub struct Device {
     pub queue: u32,
     /// How much an answer carries.
     pub payload: Bytes,
+    /// After which times values change that are observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify: Option<String>,
     /// The share of requests that are answered by what is no message.
     pub garbage: Ratio,
     /// The share that is answered twice.

@@ -81,10 +81,8 @@ impl Matrix {
         match &node.content {
             Content::Map(entries) if !entries.is_empty() => {}
             Content::Nothing | Content::Map(_) => {
-                let problem = Problem::new("a matrix over nothing").at(node.place);
-                sink.add(
-                    problem.label("give it an axis such as `loss: [1 %, 5 %]`, or leave it out"),
-                );
+                let problem = Problem::new("the matrix is empty").at(node.place);
+                sink.add(problem.label("add an axis such as `loss: [1 %, 5 %]`, or remove it"));
                 return matrix;
             }
             _ => {
@@ -97,13 +95,13 @@ impl Matrix {
             let mut seen: HashMap<&str, Place> = HashMap::new();
             for value in values {
                 if seen.insert(&value.value, value.place).is_some() {
-                    let text = format!("`{}` stands twice in the axis `{axis}`", value.value);
+                    let text = format!("the axis `{axis}` has the value `{}` twice", value.value);
                     sink.add(Problem::new(text).at(value.place));
                 }
             }
             if values.is_empty() {
                 let problem = Problem::new(format!("the axis `{axis}` has no values")).at(place);
-                sink.add(problem.label("a matrix over nothing has no cells; give it a value"));
+                sink.add(problem.label("a matrix with an empty axis has no cells; add a value"));
             }
         }
         for name in axes.names() {
@@ -114,7 +112,7 @@ impl Matrix {
         }
         if matrix.size().is_none_or(|size| size > MOST_CELLS) {
             let problem = Problem::new(format!("the matrix has more than {MOST_CELLS} cells"));
-            sink.add(problem.at(node.place).label("split it over several files"));
+            sink.add(problem.at(node.place).label("split it into several files"));
             // What else is wrong shows in the first cell as well.
             matrix.axes.values_mut().for_each(|(_, values)| values.truncate(1));
         }
@@ -127,8 +125,11 @@ impl Matrix {
         let mut folders: HashMap<String, Cell> = HashMap::new();
         for cell in self.cells() {
             if let Some(other) = folders.insert(cell.folder(), cell.clone()) {
-                let text = format!("the cells {other} and {cell} would share a folder of results");
-                sink.add(Problem::new(text).at(place).label("make the values differ in letters"));
+                let text = format!("the cells {other} and {cell} would share one results folder");
+                sink.add(Problem::new(text).at(place).label(
+                    "use values that differ in letters or \
+                                                             digits",
+                ));
                 return;
             }
         }

@@ -4,8 +4,12 @@ use crate::nearest::advice;
 use serde_json::Value;
 
 /// Figures of the whole run.
-const MESSAGES: [&str; 10] = [
+const MESSAGES: [&str; 14] = [
     "sent",
+    "received",
+    "answered",
+    "lost_pct",
+    "unanswered_pct",
     "delivered",
     "replies",
     "unsent",
@@ -55,18 +59,30 @@ const SECTION: [&str; 9] = [
     "in_bytes",
 ];
 /// Of a load: counts, and what its times have.
-const LOAD: [&str; 9] = [
+const LOAD: [&str; 11] = [
     "scheduled",
     "sent",
     "unsent",
     "answered",
     "errors",
     "timed_out",
+    "no_connection",
     "unreachable",
+    "retransmitted",
     "rate",
-    "lost_pct",
+    "unanswered_pct",
 ];
-const TIMES: [&str; 3] = ["response_ms", "service_ms", "slip_ms"];
+const TIMES: [&str; 5] = ["response_ms", "service_ms", "slip_ms", "wait_ms", "notification_ms"];
+const OBSERVED: [&str; 8] = [
+    "registered",
+    "refused",
+    "notifications",
+    "outdated",
+    "stale",
+    "deregistered",
+    "unanswered",
+    "ended",
+];
 const TIME: [&str; 7] = ["mean", "p50", "p90", "p95", "p99", "p99_9", "max"];
 /// Figures of each group of nodes; the group `*` is all of them.
 const GROUP: [&str; 26] = [
@@ -153,6 +169,10 @@ fn load(rest: &str) -> Result<(), String> {
     match rest.split('.').collect::<Vec<_>>()[..] {
         [_, figure] if LOAD.contains(&figure) => Ok(()),
         [_, figure] => Err(advice(figure, LOAD.iter().chain(&TIMES))),
+        [_, "observed", figure] => match OBSERVED.contains(&figure) {
+            true => Ok(()),
+            false => Err(advice(figure, &OBSERVED)),
+        },
         [_, times, figure] if TIMES.contains(&times) => match TIME.contains(&figure) {
             true => Ok(()),
             false => Err(advice(figure, &TIME)),
@@ -220,7 +240,7 @@ mod tests {
         assert!(near.contains("time_ms"), "{near}");
         assert!(check("exchanges.coap.sizes.2500", &groups).is_err());
         assert_eq!(check("loads.polling.response_ms.p99", &groups), Ok(()));
-        assert_eq!(check("loads.polling.lost_pct", &groups), Ok(()));
+        assert_eq!(check("loads.polling.unanswered_pct", &groups), Ok(()));
         assert!(check("loads.polling.response_ms", &groups).is_err());
         assert!(check("loads.polling.slip_ms.p98", &groups).is_err());
     }

@@ -290,7 +290,7 @@ mod tests {
         };
         assert_eq!(within(0, 2000), 0);
         assert!((10..45).contains(&within(2000, 3000)), "{}", within(2000, 3000));
-        assert_eq!(within(5000, 105_000), 10_000, "all have joined");
+        assert_eq!(within(5000, 105_000), 10_000, "all clients have connected");
         let of = |client| schedule.iter().filter(|m| m.from == client).count();
         assert!((2300..2700).contains(&of(4)), "{}", of(4));
         assert!(schedule.iter().all(|m| m.to == 0 && m.from > 0));

@@ -25,7 +25,7 @@ impl Only {
             let pair = part.split_once('=').map(|(axis, values)| (axis.trim(), values.trim()));
             let Some((axis, values)) = pair.filter(|(axis, v)| !axis.is_empty() && !v.is_empty())
             else {
-                let problem = Problem::new(format!("`{part}` does not pick cells"));
+                let problem = Problem::new(format!("`{part}` is not AXIS=VALUE"));
                 return Err(Errors::bare(problem.label("write for example `model=udp-rr`")));
             };
             let known = only.axes.entry(axis.to_owned()).or_default();
@@ -94,7 +94,7 @@ mod tests {
             pick("model=udp-r").unwrap_err(),
             "the axis `model` has no value `udp-r`; did you mean `udp-rr`?"
         );
-        assert!(pick("ideal").unwrap_err().contains("does not pick cells"));
-        assert!(pick("=x").unwrap_err().contains("does not pick cells"));
+        assert!(pick("ideal").unwrap_err().contains("is not AXIS=VALUE"));
+        assert!(pick("=x").unwrap_err().contains("is not AXIS=VALUE"));
     }
 }

@@ -21,6 +21,20 @@ pub enum Status {
     NotMeasured,
 }
 
+/// Why a figure is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Missing {
+    /// Its cell was not run.
+    #[serde(rename = "not run")]
+    NotRun,
+    /// Its cell was run, and no run of it can be trusted.
+    #[serde(rename = "not trusted")]
+    NotTrusted,
+    /// Runs that can be trusted do not have it.
+    #[serde(rename = "no figure")]
+    NoFigure,
+}
+
 /// What came of a check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
@@ -34,12 +48,15 @@ pub struct Outcome {
     pub right: Option<f64>,
     /// The comparison with its numbers, or what is missing.
     pub text: String,
+    /// Why it was not measured; none if it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<Missing>,
 }
 
 /// Checks each statement against the summaries of a sweep's runs.
 ///
-/// A figure is the median over repeats; runs whose verdict is `invalid` do not
-/// count.
+/// A figure is the median over repeats; runs whose verdict is `invalid` or `failed` do
+/// not count.
 pub fn evaluate(expects: &[Expect], summaries: &[Value]) -> Vec<Outcome> {
     expects.iter().map(|expect| expect.outcome(summaries)).collect()
 }
@@ -48,7 +65,7 @@ impl Expect {
     fn outcome(&self, summaries: &[Value]) -> Outcome {
         let name = self.metric.as_ref().map_or("", |metric| &metric.value);
         let of = cell(&self.of);
-        let left = median(name, &of, summaries);
+        let left = figure(name, &of, summaries);
         let factor = self.factor.as_ref().map_or(1.0, |factor| factor.value);
         let other_name = self.than_metric.as_ref().map_or(name, |metric| &metric.value);
         let than = match (&self.than, &self.than_metric) {
@@ -57,8 +74,8 @@ impl Expect {
             (None, None) => None,
         };
         let right = match &than {
-            Some(than) => median(other_name, than, summaries).map(|value| value * factor),
-            None => self.value.as_ref().map(|value| value.value),
+            Some(than) => figure(other_name, than, summaries).map(|value| value * factor),
+            None => self.value.as_ref().map(|value| value.value).ok_or(Missing::NoFigure),
         };
         let tolerance = self.tolerance.as_ref().map_or(0.0, |tolerance| tolerance.value.fraction());
         let is = self.is.as_ref().map_or(Comparison::Within, |is| is.value);
@@ -68,7 +85,7 @@ impl Expect {
             Comparison::Within => (left - right).abs() <= tolerance * right.abs(),
         };
         let (status, text) = match (left, right) {
-            (Some(l), Some(r)) => {
+            (Ok(l), Ok(r)) => {
                 let sign = match is {
                     Comparison::Above => ">".to_owned(),
                     Comparison::Below => "<".to_owned(),
@@ -88,13 +105,27 @@ impl Expect {
                 (if holds(l, r) { Status::Pass } else { Status::Fail }, text)
             }
             _ => {
-                let lacking = if left.is_none() { &of } else { than.as_ref().unwrap_or(&of) };
-                let lacks = if left.is_none() { name } else { other_name };
-                let text = format!("no valid run of {lacking} has {lacks}");
+                let (lacking, lacks) = match left {
+                    Err(_) => (&of, name),
+                    Ok(_) => (than.as_ref().unwrap_or(&of), other_name),
+                };
+                let cell = match lacking.is_empty() {
+                    true => "the experiment".to_owned(),
+                    false => lacking.to_string(),
+                };
+                let text = match left.err().or(right.err()) {
+                    Some(Missing::NotRun) => format!("{cell} was not run"),
+                    Some(Missing::NotTrusted) => {
+                        format!("{cell} has no valid or suspect run")
+                    }
+                    _ => format!("no run of {cell} has the metric {lacks}"),
+                };
                 (Status::NotMeasured, text)
             }
         };
-        Outcome { say: self.say().to_owned(), status, left, right, text }
+        let missing = left.err().or(right.err());
+        let (left, right) = (left.ok(), right.ok());
+        Outcome { say: self.say().to_owned(), status, left, right, text, missing }
     }
 }
 
@@ -108,8 +139,8 @@ fn cell(side: &Option<Fixed<Named<Fixed<String>>>>) -> Cell {
     side.into_iter().flat_map(Named::iter).map(|(axis, _, at)| (axis, at.value.as_str())).collect()
 }
 
-/// The median of `metric` over the valid runs of `cell`.
-fn median(metric: &str, cell: &Cell, summaries: &[Value]) -> Option<f64> {
+/// The median of `metric` over the runs of `cell` that can be trusted.
+fn figure(metric: &str, cell: &Cell, summaries: &[Value]) -> Result<f64, Missing> {
     let is_of = |summary: &Value| {
         let given = summary.get("cell").and_then(Value::as_object);
         let text = |axis: &str| match given.and_then(|given| given.get(axis)) {
@@ -119,18 +150,25 @@ fn median(metric: &str, cell: &Cell, summaries: &[Value]) -> Option<f64> {
         };
         cell.iter().all(|(axis, value)| text(axis).is_some_and(|text| text == value))
     };
-    let valid = |summary: &Value| summary.pointer("/verdict/status") != Some(&"invalid".into());
-    let mut found: Vec<f64> = summaries
-        .iter()
-        .filter(|summary| is_of(summary) && valid(summary))
-        .filter_map(|summary| metric::value(metric, summary))
-        .collect();
+    let trusted = |summary: &&&Value| {
+        let status = summary.pointer("/verdict/status").and_then(Value::as_str);
+        !matches!(status, Some("invalid" | "failed"))
+    };
+    let runs: Vec<&Value> = summaries.iter().filter(|summary| is_of(summary)).collect();
+    if runs.is_empty() {
+        return Err(Missing::NotRun);
+    }
+    if !runs.iter().any(|run| trusted(&run)) {
+        return Err(Missing::NotTrusted);
+    }
+    let found = runs.iter().filter(trusted).filter_map(|summary| metric::value(metric, summary));
+    let mut found: Vec<f64> = found.collect();
     found.sort_by(f64::total_cmp);
     let middle = found.len() / 2;
     match found.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(found[middle]),
-        _ => Some((found[middle - 1] + found[middle]) / 2.0),
+        0 => Err(Missing::NoFigure),
+        n if n % 2 == 1 => Ok(found[middle]),
+        _ => Ok((found[middle - 1] + found[middle]) / 2.0),
     }
 }
 
@@ -202,15 +240,23 @@ mod tests {
 
     #[test]
     fn a_missing_cell_and_a_missing_figure_are_not_measured() {
-        for runs in [
-            vec![run("tcp", "valid", 3.1)],
-            vec![run("tcp", "valid", 3.1), run("udp", "valid", Value::Null)],
-            vec![run("tcp", "valid", 3.1), run("udp", "invalid", 2.2)],
+        let other =
+            |verdict, mean: Value| vec![run("tcp", "valid", 3.1), run("udp", verdict, mean)];
+        for (runs, missing, text) in [
+            (vec![run("tcp", "valid", 3.1)], "not run", "model=udp was not run"),
+            (
+                other("valid", Value::Null),
+                "no figure",
+                "no run of model=udp has the metric messages.rtd_ms.mean",
+            ),
+            (other("invalid", json!(2.2)), "not trusted", "model=udp has no valid or suspect run"),
+            (other("failed", json!(2.2)), "not trusted", "model=udp has no valid or suspect run"),
         ] {
             let outcome = outcome(RATIO, &runs);
-            assert_eq!(outcome.status, Status::NotMeasured);
-            assert_eq!(outcome.text, "no valid run of model=udp has messages.rtd_ms.mean");
-            assert_eq!(serde_json::to_value(&outcome).unwrap()["status"], "not measured");
+            assert_eq!(outcome.text, text);
+            let json = serde_json::to_value(&outcome).unwrap();
+            assert_eq!(json["status"], "not measured");
+            assert_eq!(json["missing"], missing);
         }
     }
 

@@ -77,7 +77,7 @@ pub enum OutsideModel {
 }
 
 impl Word for OutsideModel {
-    const WHAT: &'static str = "a model of another stack";
+    const WHAT: &'static str = "an external protocol stack";
     const WORDS: &'static [(&'static str, Self)] = &[
         ("tcp-router-dealer", Self::TcpRouterDealer),
         ("tcp-publish-subscribe", Self::TcpPublishSubscribe),

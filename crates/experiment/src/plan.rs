@@ -3,7 +3,9 @@
 mod network;
 mod node;
 
-pub use self::network::{Backend, PlannedChange, PlannedChannel, PlannedNetwork, PlannedWhat};
+pub use self::network::{
+    Backend, PlannedChange, PlannedChannel, PlannedNetwork, PlannedWhat, SourceAddresses,
+};
 pub use self::node::{
     PlannedCpu, PlannedLimits, PlannedLink, PlannedNode, PlannedProfile, PlannedRoot,
     PlannedServices,
@@ -16,6 +18,7 @@ use crate::load::{Device, Load, Probe};
 use crate::matrix::Cell;
 use crate::mqtt::Mqtt;
 use crate::pattern::{InteractionPattern, OutsideModel};
+use crate::problem::{Errors, Problem};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -64,6 +67,35 @@ impl Plan {
     /// The network called `name`.
     pub fn network(&self, name: &str) -> Option<&PlannedNetwork> {
         self.networks.iter().find(|network| network.name == name)
+    }
+
+    /// Why it can be brought up, and not run: there is nothing to measure. None if there
+    /// is.
+    ///
+    /// # Errors
+    /// What it lacks.
+    pub fn check_run(&self) -> Result<(), Errors> {
+        let lacking = |text: &str, advice: &str| {
+            Err(Errors::bare(Problem::new(text.to_owned()).label(advice.to_owned())))
+        };
+        // What an image runs is not known before it is unpacked.
+        let programs = self.nodes.iter().any(|n| n.program.is_some() || n.root.is_some());
+        if self.workloads.is_empty() && !programs {
+            return lacking(
+                "the experiment runs nothing, so that there is nothing to measure",
+                "add `workloads`, or `run: [PROGRAM, ...]` to its nodes; to work in it by hand, \
+                 start it with `thingbed up`",
+            );
+        }
+        if self.workloads.is_empty() && self.duration == Span::ZERO {
+            return lacking(
+                "the experiment has neither `workloads` nor a `duration`, so that its run would \
+                 end at once",
+                "write for example `duration: 60 s`; to work in it by hand, start it with \
+                 `thingbed up`",
+            );
+        }
+        Ok(())
     }
 
     /// The seed of the draws of this run: the experiment's, moved on by the

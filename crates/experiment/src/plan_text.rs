@@ -48,7 +48,7 @@ impl fmt::Display for Plan {
                 Workload::Probe(probe) => write_probe(f, probe)?,
                 Workload::Command(command) => {
                     writeln!(f, "\n{}: {}", command.name, command.run.join(" "))?;
-                    let ends = if command.background { ", not waited for" } else { "" };
+                    let ends = if command.background { ", no readiness check" } else { "" };
                     writeln!(f, "  on {}{ends}", ends_of(&command.on))?;
                     command.env.iter().try_for_each(|(key, v)| writeln!(f, "  {key}={v}"))?;
                 }
@@ -61,8 +61,8 @@ impl fmt::Display for Plan {
             writeln!(f, "  at {}: {} {}", time(fault.at), fault.what, ends_of(&fault.nodes))?;
         }
         let (duration, drain) = (time(self.duration), time(self.drain));
-        write!(f, "\nrun time: {duration}, then up to {drain} for what is on its way")?;
-        write!(f, " (setting up: {} at most)", time(self.setup_limit))
+        write!(f, "\nrun time: {duration}, then at most {drain} for messages in flight")?;
+        write!(f, " (setup: at most {})", time(self.setup_limit))
     }
 }
 
@@ -93,7 +93,7 @@ fn write_group(f: &mut fmt::Formatter<'_>, nodes: &[PlannedNode]) -> fmt::Result
         write!(f, ", {memory} of memory reserved")?;
     }
     if let Some(board) = &first.board {
-        let name = if board.name.is_empty() { "of its own" } else { &board.name };
+        let name = if board.name.is_empty() { "custom" } else { &board.name };
         write!(f, ", board {name}")?;
     }
     if let Some(interface) = &first.external {
@@ -121,7 +121,7 @@ fn write_group(f: &mut fmt::Formatter<'_>, nodes: &[PlannedNode]) -> fmt::Result
     writeln!(f)?;
     if let Some(program) = &first.program {
         match &program.run[..] {
-            [] => write!(f, "    run: what the image says")?,
+            [] => write!(f, "    run: command of the image")?,
             run => write!(f, "    run: {}", run.join(" "))?,
         }
         if let Some(ready) = &program.ready {
@@ -171,7 +171,7 @@ fn write_interaction(f: &mut fmt::Formatter<'_>, plan: &Interaction) -> fmt::Res
         (false, _) => "each to the next",
     };
     let (messages, every, replies) = (plan.messages, time(plan.every), plan.replies());
-    writeln!(f, "  {messages} messages, one in {every}, {whom}: {replies} answers")?;
+    writeln!(f, "  {messages} messages, one per {every}, {whom}: {replies} answers")?;
     if plan.down == crate::InteractionPattern::PgmPublishSubscribe {
         writeln!(f, "  multicast rate: {}", plan.multicast_rate)?;
     }
@@ -188,10 +188,10 @@ fn write_mqtt(f: &mut fmt::Formatter<'_>, mqtt: &Mqtt, seed: u64, number: usize)
     writeln!(f, "  publishers: {publishers}; subscribers: {subscribers}")?;
     writeln!(f, "  payload: {} ({} B)", mqtt.payload.display(), mqtt.payload_bytes)?;
     if let Some(join) = mqtt.join {
-        writeln!(f, "  clients join one in {}, {} in all", time(join), mqtt.clients().len())?;
+        writeln!(f, "  clients connect one per {}, {} in total", time(join), mqtt.clients().len())?;
     }
     let (messages, every) = (mqtt.schedule(seed, number).len(), time(mqtt.every));
-    writeln!(f, "  {messages} messages, one in {every} once all have joined")
+    writeln!(f, "  {messages} messages, one per {every} after all clients have connected")
 }
 
 fn write_exchange(f: &mut fmt::Formatter<'_>, it: &Exchange) -> fmt::Result {
@@ -223,13 +223,13 @@ fn write_exchange(f: &mut fmt::Formatter<'_>, it: &Exchange) -> fmt::Result {
             write!(f, "/1.1, {method}")?;
         }
         ExchangeProtocol::Quic(quic) => {
-            write!(f, "{}", if quic.early_data { ", with early data" } else { "" })?;
+            write!(f, "{}", if quic.early_data { ", early data" } else { "" })?;
         }
     }
     let tls = if it.tls.is_some() { ", TLS" } else { "" };
     let connection = match it.connection {
         Connection::New => "a new connection each",
-        Connection::Kept => "connections kept",
+        Connection::Kept => "persistent connections",
     };
     writeln!(f, "{tls}, {connection}")?;
     let (sources, sinks) = (ends_of(&it.sources), ends_of(&it.sinks));
@@ -241,7 +241,11 @@ fn write_exchange(f: &mut fmt::Formatter<'_>, it: &Exchange) -> fmt::Result {
     let (exchanges, pairs) = (it.exchanges(), it.pairs().len());
     writeln!(f, "  payload: {}; {} of each", ends_of(&sizes), it.repetitions)?;
     let (every, timeout) = (time(it.every), time(it.timeout));
-    writeln!(f, "  {exchanges} exchanges by {pairs} pairs, one in {every}, {timeout} at most each")
+    write!(f, "  {exchanges} exchanges by {pairs} pairs, one per {every}, timeout {timeout}")?;
+    match it.warmup {
+        0 => writeln!(f),
+        each => writeln!(f, "; {each} warm-up exchanges of each pair, not counted"),
+    }
 }
 
 fn write_load(f: &mut fmt::Formatter<'_>, load: &Load) -> fmt::Result {
@@ -253,20 +257,39 @@ fn write_load(f: &mut fmt::Formatter<'_>, load: &Load) -> fmt::Result {
     let made = match &load.requests {
         Requests::Trace(path) => {
             writeln!(f, "\n{}: {kind}, from the trace {}", load.name, path.display())?;
-            return writeln!(f, "  sent by {from}, {} at most each", time(load.timeout));
+            return writeln!(f, "  sent by {from}, timeout {}", time(load.timeout));
         }
         Requests::Made(made) => made,
     };
     let network = load.network.as_deref().unwrap_or_default();
     writeln!(f, "\n{}: {kind} by {}", load.name, made.protocol.name())?;
     writeln!(f, "  {from} to {}, port {}, over {network}", ends_of(&made.to), made.port)?;
-    let whose = if made.together { "all together" } else { "each" };
-    let count = made.count.map_or(String::new(), |count| format!(", {count} requests at most"));
+    let whose = if made.together { "all devices together" } else { "each device" };
+    let count = made.count.map_or(String::new(), |count| format!(", at most {count} requests"));
     writeln!(f, "  {} for {whose}, {}{count}", made.arrivals, time(made.duration))?;
     for (what, mix) in [("method", &made.method), ("path", &made.path), ("size", &made.size)] {
         mix.iter().try_for_each(|mix| writeln!(f, "  {what}: {mix}"))?;
     }
-    writeln!(f, "  {} at most each", time(load.timeout))
+    write_coap(f, load)?;
+    writeln!(f, "  timeout {}", time(load.timeout))
+}
+
+/// What is said of CoAP, if anything is.
+fn write_coap(f: &mut fmt::Formatter<'_>, load: &Load) -> fmt::Result {
+    let coap = &load.coap;
+    let mut words = Vec::new();
+    words.extend(load.confirmable.then(|| "confirmable".to_owned()));
+    if coap.max_retransmit > 0 {
+        let (times, first) = (coap.max_retransmit, time(coap.ack_timeout));
+        let factor = coap.ack_random_factor;
+        words.push(format!(
+            "at most {times} retransmissions, the first after {first} to {factor} times that"
+        ));
+    }
+    words.extend(coap.block.map(|size| format!("blocks of {size} B")));
+    words.extend(coap.nstart.map(|most| format!("NSTART {most}")));
+    words.extend(coap.observe.map(|span| format!("observed for {}", time(span))));
+    if words.is_empty() { Ok(()) } else { writeln!(f, "  {}", words.join(", ")) }
 }
 
 fn write_device(f: &mut fmt::Formatter<'_>, device: &Device) -> fmt::Result {
@@ -278,8 +301,10 @@ fn write_device(f: &mut fmt::Formatter<'_>, device: &Device) -> fmt::Result {
         .collect();
     let (on, threads, queue) = (ends_of(&device.on), device.threads, device.queue);
     writeln!(f, "\n{}: devices, {}", device.name, ports.join(", "))?;
-    writeln!(f, "  on {on}, {threads} served at once, {queue} may wait")?;
+    let s = if threads == 1 { "" } else { "s" };
+    writeln!(f, "  on {on}, {threads} thread{s}, queue of {queue}")?;
     device.resources.iter().take(20).try_for_each(|line| writeln!(f, "  {line}"))?;
+    device.notify.iter().try_for_each(|notify| writeln!(f, "  values change: {notify}"))?;
     let more = device.resources.len().saturating_sub(20);
     if more > 0 { writeln!(f, "  and {more} more") } else { Ok(()) }
 }
@@ -298,10 +323,10 @@ fn write_probe(f: &mut fmt::Formatter<'_>, probe: &Probe) -> fmt::Result {
     writeln!(f, "\n{}: probes, {modes} for {service}, {cores}", probe.name)?;
     let ends = match probe.contention {
         Contention::Report => "",
-        Contention::Abort => ", and ends the run",
+        Contention::Abort => ", and stops the run",
     };
-    writeln!(f, "  on {}, one in {every}", ends_of(&probe.on))?;
-    writeln!(f, "  more than {} longer is contention{ends}", probe.limit)
+    writeln!(f, "  on {}, one per {every}", ends_of(&probe.on))?;
+    writeln!(f, "  more than {} longer counts as contention{ends}", probe.limit)
 }
 
 /// `consumer-1 .. consumer-300 (300)`.
@@ -318,8 +343,9 @@ fn write_change(f: &mut fmt::Formatter<'_>, change: &PlannedChange) -> fmt::Resu
     write!(f, "  at {}: ", time(change.at))?;
     match &change.what {
         PlannedWhat::Set { nodes, ways, set, over } => {
-            let values: Vec<_> =
-                set.0.iter().map(|(key, v)| format!("{key} {}", plain(v))).collect();
+            // Models of loss whose place another takes go without saying.
+            let said = set.0.iter().filter(|(_, value)| !value.is_null());
+            let values: Vec<_> = said.map(|(key, v)| format!("{key} {}", plain(v))).collect();
             let ways = match ways[..] {
                 [medium::Way::Up] => " up",
                 [medium::Way::Down] => " down",
@@ -331,9 +357,9 @@ fn write_change(f: &mut fmt::Formatter<'_>, change: &PlannedChange) -> fmt::Resu
         PlannedWhat::Down { nodes, down } => {
             writeln!(f, "{} {}", ends_of(nodes), if *down { "down" } else { "up again" })
         }
-        PlannedWhat::Multicast { passes: true } => writeln!(f, "multicast is passed on again"),
-        PlannedWhat::Multicast { passes: false } => writeln!(f, "multicast goes to nobody"),
-        PlannedWhat::Partition { parts } if parts.is_empty() => writeln!(f, "no partition"),
+        PlannedWhat::Multicast { passes: true } => writeln!(f, "multicast restored"),
+        PlannedWhat::Multicast { passes: false } => writeln!(f, "multicast off"),
+        PlannedWhat::Partition { parts } if parts.is_empty() => writeln!(f, "partition ends"),
         PlannedWhat::Partition { parts } => {
             let parts: Vec<_> = parts.iter().map(|part| ends_of(part)).collect();
             writeln!(f, "parted: {}", parts.join(" | "))

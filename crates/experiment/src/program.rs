@@ -30,9 +30,9 @@ pub enum Ready {
 impl fmt::Display for Ready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tcp(port) => write!(f, "TCP port {port} is listened on"),
+            Self::Tcp(port) => write!(f, "TCP port {port} listens"),
             Self::Udp(port) => write!(f, "UDP port {port} is bound"),
-            Self::Log(text) => write!(f, "it has said `{text}`"),
+            Self::Log(text) => write!(f, "its output contains `{text}`"),
         }
     }
 }

@@ -225,9 +225,9 @@ impl<'n, 's> Fields<'n, 's> {
             }
             None => {
                 let start = self.place.start;
-                let problem = Problem::new(format!("`{key}` is missing"))
+                let problem = Problem::new(format!("the key `{key}` is missing"))
                     .at(Place { start, end: start })
-                    .label(format!("there must be a key `{key}` here"));
+                    .label(format!("add the key `{key}` here"));
                 self.sink.add(problem);
                 None
             }

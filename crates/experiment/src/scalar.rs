@@ -106,7 +106,7 @@ impl Frequency {
 
 impl Read for Frequency {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
-        let what = "how often, such as `100/s`";
+        let what = "a rate of events such as `100/s`";
         let text = text(node, what, sink)?;
         let units = [("/s", 1.0), ("/min", 60.0), ("/h", 3600.0)];
         let found = units.iter().find_map(|(unit, seconds)| {
@@ -117,7 +117,7 @@ impl Read for Frequency {
         if let Some(value) = found.filter(|value| (3e-8..=1e9).contains(value)) {
             return Some(Self(value));
         }
-        let problem = Problem::new(format!("`{text}` is not how often something happens"));
+        let problem = Problem::new(format!("`{text}` is not a rate of events"));
         sink.add(problem.at(node.place).label("write for example `100/s` or `6/min`"));
         None
     }

@@ -11,7 +11,7 @@ use crate::load::Contention;
 use crate::matrix::Matrix;
 use crate::mqtt::{MqttPattern, MqttVersion};
 use crate::pattern::{InteractionPattern, OutsideModel};
-use crate::plan::Backend;
+use crate::plan::{Backend, SourceAddresses};
 use crate::read::{At, Named, OneOrMore};
 use crate::scalar::{Frequency, Signed, Word};
 use crate::stacks::{HttpMethod, Timestamps};
@@ -94,7 +94,17 @@ macro_rules! words {
     )*};
 }
 words!(Addressing, Backend, InteractionPattern, LossUnit, OutsideModel, Comparison, Ways);
-words!(MqttPattern, CoapTransport, Connection, Method, HttpMethod, Timestamps, Scheme, Contention);
+words!(
+    SourceAddresses,
+    MqttPattern,
+    CoapTransport,
+    Connection,
+    Method,
+    HttpMethod,
+    Timestamps,
+    Scheme,
+    Contention
+);
 
 impl Describe for MqttVersion {
     /// YAML reads `5` as a number; here it is a text all the same.

@@ -73,13 +73,13 @@ impl FromStr for Subnet {
             .parse()
             .ok()
             .filter(|prefix| (LEAST..=MOST).contains(prefix))
-            .ok_or_else(|| format!("a prefix length lies between {LEAST} and {MOST}"))?;
+            .ok_or_else(|| format!("use a prefix length between {LEAST} and {MOST}"))?;
         let subnet = Self { base: u32::from(address) & mask(prefix), prefix };
         if subnet.base != u32::from(address) {
             return Err(format!("`{text}` is an address inside a subnet; write `{subnet}`"));
         }
         if address.is_loopback() || address.octets()[0] == 0 || address.octets()[0] >= 224 {
-            return Err(format!("nodes cannot have addresses of `{text}`; it is set apart"));
+            return Err(format!("nodes cannot use addresses of `{text}`; it is a reserved range"));
         }
         Ok(subnet)
     }
@@ -142,7 +142,7 @@ mod tests {
         assert!(error("10.0.0.7/24").contains("write `10.0.0.0/24`"));
         assert!(error("10.0.0.0/33").contains("between 8 and 30"));
         assert!(error("10.0.0/24").contains("not an IPv4 address"));
-        assert!(error("127.0.0.0/8").contains("set apart"));
-        assert!(error("240.0.0.0/8").contains("set apart"));
+        assert!(error("127.0.0.0/8").contains("a reserved range"));
+        assert!(error("240.0.0.0/8").contains("a reserved range"));
     }
 }

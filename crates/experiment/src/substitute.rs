@@ -60,9 +60,9 @@ impl<'a> Substitution<'a> {
         if let Content::Scalar(text) = &value.content
             && pieces(text).iter().any(|piece| matches!(piece, Piece::Axis(_)))
         {
-            let problem = Problem::new(format!("no axis can stand in `{name}`"))
+            let problem = Problem::new(format!("`{name}` cannot contain an axis"))
                 .at(value.place)
-                .label("it holds for all cells of the matrix");
+                .label("it applies to all cells of the matrix");
             self.problems.push(problem);
         }
     }
@@ -97,7 +97,7 @@ impl<'a> Substitution<'a> {
                 Piece::Open => {
                     let problem = Problem::new("`${` without `}`")
                         .at(place)
-                        .label("write `${axis}`, or `$${` for the characters themselves");
+                        .label("write `${axis}`, or `$${` for the literal characters");
                     self.problems.push(problem);
                     None
                 }
@@ -121,7 +121,7 @@ impl<'a> Substitution<'a> {
             let problem = Problem::new(format!("the matrix has no axis `{axis}`"))
                 .at(place)
                 .label(advice(axis, self.matrix.axes()))
-                .note("write `$${` for the characters `${` themselves");
+                .note("write `$${` for the literal characters `${`");
             self.problems.push(problem);
         }
         // An axis that is known but has no value was reported with the matrix.

@@ -58,7 +58,7 @@ impl Target {
     pub fn check(&self, plan: &Plan) -> Result<(), Errors> {
         let groups: Vec<String> = plan.nodes.iter().map(|node| node.group.clone()).collect();
         metric::check(&self.metric, &groups).map_err(|advice| {
-            let problem = Problem::new(format!("no summary has `{}`", self.metric));
+            let problem = Problem::new(format!("the results have no metric `{}`", self.metric));
             Errors::bare(problem.label(advice))
         })
     }
@@ -77,9 +77,9 @@ impl FromStr for Target {
     /// unless it says its own: a time for `..._ms`, a share for `..._pct`.
     fn from_str(text: &str) -> Result<Self, Errors> {
         let wrong = |why: String| {
-            let problem = Problem::new(format!("`{text}` is no target: {why}"));
+            let problem = Problem::new(format!("`{text}` is not a target: {why}"));
             Errors::bare(problem.label(
-                "write a figure and its limit, such as `p99 < 200 ms`, `loss < 1 %` or \
+                "write a metric and its threshold, such as `p99 < 200 ms`, `loss < 1 %` or \
                  `messages.down_ms.p95 < 50 ms`",
             ))
         };

@@ -54,7 +54,7 @@ impl Node {
             Content::Scalar(text) => format!("`{}`", shorten(text)),
             Content::List(_) => "a list".to_owned(),
             Content::Map(_) => "a map of keys and values".to_owned(),
-            Content::Broken => "something broken".to_owned(),
+            Content::Broken => "something unreadable".to_owned(),
         }
     }
 }
@@ -109,7 +109,7 @@ impl<'t> Builder<'t> {
                 _ if root.is_some() => {
                     return Err(Problem::new("a second document in the file")
                         .at(self.place(span))
-                        .label("one file holds one experiment"));
+                        .label("write one experiment per file"));
                 }
                 event => root = Some(self.node(event, span, 0)?),
             }
@@ -139,7 +139,7 @@ impl<'t> Builder<'t> {
         let start = self.text[..at].rfind('\n').map_or(0, |newline| newline + 1);
         let line = self.text[start..].lines().next().unwrap_or_default();
         if line.contains("${") {
-            problem.note("inside { } or [ ], put quotes round it: \"${axis}\"")
+            problem.note("inside { } or [ ], put quotes around it: \"${axis}\"")
         } else {
             problem
         }
@@ -149,7 +149,7 @@ impl<'t> Builder<'t> {
         let mut place = self.place(span);
         self.nodes += 1;
         if self.nodes > MOST_NODES || depth > DEEPEST {
-            return Err(Problem::new("the file is too large or too deep").at(place));
+            return Err(Problem::new("the file is too large or too deeply nested").at(place));
         }
         let before = self.nodes;
         let (content, anchor) = match event {
@@ -170,7 +170,7 @@ impl<'t> Builder<'t> {
             }
             Event::Alias(id) => return self.alias(id, place),
             other => {
-                let text = format!("this is not YAML: {other:?} stands where a value should");
+                let text = format!("this is not YAML: {other:?} in place of a value");
                 return Err(Problem::new(text).at(place));
             }
         };
@@ -189,7 +189,7 @@ impl<'t> Builder<'t> {
         };
         self.nodes += size;
         if self.nodes > MOST_NODES {
-            return Err(Problem::new("the aliases unfold to too many values").at(place));
+            return Err(Problem::new("the aliases expand to too many values").at(place));
         }
         Ok(node.clone())
     }
@@ -222,7 +222,7 @@ impl<'t> Builder<'t> {
                     self.problems.push(
                         Problem::new(format!("expected a key, found {found}"))
                             .at(key.place)
-                            .label("a key is a word"),
+                            .label("a key is a single word"),
                     );
                     continue;
                 }
@@ -232,7 +232,7 @@ impl<'t> Builder<'t> {
                 self.problems.push(
                     Problem::new(format!("duplicate key `{text}`"))
                         .at(key.place)
-                        .label(format!("it stands in line {line} already")),
+                        .label(format!("line {line} has it already")),
                 );
                 continue;
             }
@@ -245,7 +245,7 @@ impl<'t> Builder<'t> {
     fn refuse(&mut self, tag: Option<&Cow<'_, Tag>>, place: Place) {
         if let Some(tag) = tag.filter(|tag| !tag.is_yaml_core_schema()) {
             let text = format!("unknown tag `{}`", tag.original());
-            self.problems.push(Problem::new(text).at(place).label("an experiment has no tags"));
+            self.problems.push(Problem::new(text).at(place).label("experiment files have no tags"));
         }
     }
 

@@ -14,7 +14,7 @@ impl Plan {
     /// Why there can be none.
     pub fn twins(&self, node: usize, count: usize) -> Result<Vec<PlannedNode>, String> {
         let Some(original) = self.nodes.get(node) else {
-            return Err(format!("there is no node {node}"));
+            return Err(format!("node {node} does not exist"));
         };
         self.check_twin(original)?;
         let mut names: HashSet<String> = self.nodes.iter().map(|node| node.name.clone()).collect();
@@ -39,11 +39,13 @@ impl Plan {
     fn check_twin(&self, original: &PlannedNode) -> Result<(), String> {
         let name = &original.name;
         if let Some(interface) = &original.external {
-            return Err(format!("`{name}` is the hardware behind {interface}; that there is once"));
+            return Err(format!(
+                "`{name}` is the hardware behind {interface} and cannot be cloned"
+            ));
         }
         if original.services.is_some() {
             return Err(format!(
-                "`{name}` is there for its network's services, which has one such"
+                "`{name}` runs the services of its network, which has only one such node"
             ));
         }
         let by_netem = |link: &&PlannedLink| {
@@ -51,8 +53,8 @@ impl Plan {
         };
         match original.links.iter().find(by_netem) {
             Some(link) => Err(format!(
-                "`{name}` is on `{}`, whose links are netem's (`backend: netem`) and are all \
-                 made at the start",
+                "`{name}` is attached to `{}`, which has `backend: netem`: links under netem \
+                 cannot be added later",
                 link.network
             )),
             None => Ok(()),
@@ -85,7 +87,7 @@ impl Plan {
         });
         let Some(address) = free else {
             let subnet = subnet.map_or(String::new(), |subnet| format!(", {subnet},"));
-            return Err(format!("the network `{}`{subnet} has no address left", link.network));
+            return Err(format!("the network `{}`{subnet} has no free address", link.network));
         };
         taken.insert(address);
         Ok(PlannedLink { address, mac: Mac::from(address), by_dhcp: false, ..link.clone() })
@@ -137,7 +139,7 @@ mod tests {
 
     #[test]
     fn what_there_is_once_has_no_twin() {
-        assert!(plan("subnet: 10.1.0.0/29").twins(1, 2).unwrap_err().contains("no address left"));
+        assert!(plan("subnet: 10.1.0.0/29").twins(1, 2).unwrap_err().contains("no free address"));
         let served = plan("subnet: 10.1.0.0/24, dns: true");
         let services = served.nodes.len() - 1;
         assert!(served.twins(services, 1).unwrap_err().contains("services"));

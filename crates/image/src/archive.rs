@@ -46,13 +46,13 @@ impl Archive {
         let text = source.text(file)?;
         let digest = digest::of(&text);
         if promised.as_ref().is_some_and(|promised| *promised != digest) {
-            return Err(Fault::damaged(file, "its digest is not the one that it is called by"));
+            return Err(Fault::damaged(file, "its digest does not match its name"));
         }
         let config = config::File::read(&text, file)?;
         let layers = config.layers().to_vec();
         if layers.len() != image.layers.len() {
             let (has, says) = (image.layers.len(), layers.len());
-            let why = format!("it speaks of {says} layers, and the manifest of {has}");
+            let why = format!("the configuration lists {says} layers, the manifest {has}");
             return Err(Fault::damaged(file, why));
         }
         let config = config.program();
@@ -85,7 +85,7 @@ impl Archive {
             let part = format!("layer {} of {all} ({file})", number + 1);
             let damaged = |why: &dyn std::fmt::Display| Fault::damaged(&part, why);
             let opened = self.source.file(file).map_err(|error| damaged(&error))?;
-            let opened = opened.ok_or_else(|| damaged(&"it is not in the archive"))?;
+            let opened = opened.ok_or_else(|| damaged(&"it is missing from the archive"))?;
             let plain = layer::decompress(BufReader::with_capacity(1 << 16, opened));
             let mut plain = Hashing::new(plain.map_err(|error| damaged(&error))?);
             let mut tree = Tree::open(root)
@@ -118,13 +118,13 @@ fn choose(images: Vec<Described>, name: Option<&str>) -> Result<Described, Fault
     let fitting: Vec<&Described> = images.iter().filter(fits).collect();
     match (&fitting[..], name) {
         ([one], _) => Ok((*one).clone()),
-        ([], _) if images.is_empty() => Err(Fault::NoImage("its manifest names none")),
+        ([], _) if images.is_empty() => Err(Fault::NoImage("its manifest has no image")),
         ([], name) => {
-            let wanted = format!("has no image called `{}`", name.unwrap_or_default());
+            let wanted = format!("has no image with the name `{}`", name.unwrap_or_default());
             Err(Fault::Which { wanted, names: names() })
         }
         (_, Some(name)) => {
-            let wanted = format!("has several images called `{name}`");
+            let wanted = format!("has several images with the name `{name}`");
             Err(Fault::Which { wanted, names: names() })
         }
         (_, None) => Err(Fault::Which { wanted: "has several images".to_owned(), names: names() }),

@@ -73,7 +73,7 @@ impl Cache {
 
     fn make(&self, archive: &Archive) -> Result<Unpacked, Result<Fault, Error>> {
         let failed = |tried: String| move |error| Ok(Fault::cache(tried)(error));
-        self.prepare().map_err(failed(format!("make the folder {}", self.0.display())))?;
+        self.prepare().map_err(failed(format!("create the folder {}", self.0.display())))?;
         let Some(name) = digest::hex(archive.digest()) else {
             return Err(Ok(Fault::damaged("its configuration", "it has no digest")));
         };
@@ -92,7 +92,7 @@ impl Cache {
             remove(&draft).map_err(failed(format!("remove {}", draft.display())))?;
             let inner = draft.join("root");
             let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(&inner);
-            made.map_err(failed(format!("make the folder {}", inner.display())))?;
+            made.map_err(failed(format!("create the folder {}", inner.display())))?;
             if let Err(error) = archive.unpack(&inner) {
                 let _ = remove(&draft);
                 return Err(Err(error));
@@ -159,7 +159,7 @@ impl Cache {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
         let meta = fs::symlink_metadata(&self.0)?;
         if meta.uid() != nix::unistd::geteuid().as_raw() || meta.mode() & 0o022 != 0 {
-            let why = "it belongs to another user, or others may write to it";
+            let why = "it belongs to another user, or other users can write to it";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
         Ok(())

@@ -57,7 +57,7 @@ impl File {
         let file: Self =
             serde_json::from_slice(text).map_err(|error| Fault::damaged(name, error))?;
         if let Some(wrong) = file.rootfs.diff_ids.iter().find(|id| digest::hex(id).is_none()) {
-            return Err(Fault::damaged(name, format!("`{wrong}` is no SHA-256 digest")));
+            return Err(Fault::damaged(name, format!("`{wrong}` is not a SHA-256 digest")));
         }
         let (os, architecture) = here();
         let other = |found: &str, wanted: &str| !found.is_empty() && found != wanted;

@@ -26,7 +26,7 @@ pub enum Fault {
     )]
     NoImage(&'static str),
     /// There is more than one image and none was chosen, or not one of these.
-    #[error("{wanted}; it holds: {}\n  say which one: `image: NAME`", .names.join(", "))]
+    #[error("{wanted}; the images in it are: {}\n  select one: `image: NAME`", .names.join(", "))]
     Which {
         /// What was asked for.
         wanted: String,
@@ -42,7 +42,10 @@ pub enum Fault {
         wanted: String,
     },
     /// A part of it is missing, cut short or not what it says that it is.
-    #[error("{part} is damaged: {why}\n  fetch or save the archive again; nothing of it was used")]
+    #[error(
+        "{part} is damaged: {why}\n  fetch or save the archive again; Thingbed used nothing \
+             of it"
+    )]
     Damaged {
         /// Which part, e.g. `layer 2 of 3 (blobs/sha256/...)`.
         part: String,
@@ -50,7 +53,10 @@ pub enum Fault {
         why: String,
     },
     /// A layer holds something that no layer should.
-    #[error("{layer} holds the entry `{entry}`, {why}\n  refused: nothing of this image was used")]
+    #[error(
+        "{layer} has the entry `{entry}`, {why}\n  refused for safety: Thingbed used nothing \
+             of this image"
+    )]
     Refused {
         /// Which layer.
         layer: String,
@@ -87,11 +93,9 @@ impl Fault {
 fn disk_hint(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::StorageFull => {
-            "\n  make room there, or say with XDG_CACHE_HOME where images are to be unpacked"
+            "\n  free space there, or set XDG_CACHE_HOME to another folder for unpacked images"
         }
-        io::ErrorKind::PermissionDenied => {
-            "\n  say with XDG_CACHE_HOME where images are to be unpacked"
-        }
+        io::ErrorKind::PermissionDenied => "\n  set XDG_CACHE_HOME to a folder for unpacked images",
         _ => "",
     }
 }

@@ -98,13 +98,13 @@ fn place<R: Read>(entry: &mut Entry<'_, R>, name: &[u8], tree: &mut Tree) -> Res
     }
     if let Some(gone) = file.strip_prefix(WHITEOUT) {
         if matches!(gone, b"" | b"." | b"..") {
-            return Err(Why::Refused("which removes nothing that has a name".to_owned()));
+            return Err(Why::Refused("a whiteout without a name".to_owned()));
         }
         return tree.remove(&folder.join(text(gone)));
     }
     let link = entry.link_name_bytes().map(|link| link.into_owned());
     let link = || {
-        let none = || Why::Refused("a link that leads nowhere".to_owned());
+        let none = || Why::Refused("a link without a target".to_owned());
         link.clone().filter(|link| !link.is_empty() && !link.contains(&0)).ok_or_else(none)
     };
     let bad = |error| Why::Damaged(error);
@@ -118,16 +118,16 @@ fn place<R: Read>(entry: &mut Entry<'_, R>, name: &[u8], tree: &mut Tree) -> Res
     match kind {
         EntryType::Directory => tree.folder(&path, made),
         EntryType::Symlink => tree.symlink(&path, &text(&link()?), made),
-        EntryType::Link => tree.hard_link(&path, &within(&link()?, "the file that it links to")?),
+        EntryType::Link => tree.hard_link(&path, &within(&link()?, "the target of the link")?),
         EntryType::Fifo => tree.fifo(&path, made),
-        EntryType::Char | EntryType::Block => {
-            Err(Why::Refused("a device, which would open this machine's hardware".to_owned()))
-        }
+        // A device would open this machine's hardware, and nodes have a `/dev` of their
+        // own; yet most root file systems hold some, `/dev/console` at least.
+        EntryType::Char | EntryType::Block => tree.leave_out(&path),
         EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
             let capability = capability(entry).map_err(Why::Damaged)?;
             tree.file(&path, made, entry, capability.as_deref())
         }
-        _ => Err(Why::Refused("of a kind that images do not have".to_owned())),
+        _ => Err(Why::Refused("of a kind that images do not support".to_owned())),
     }
 }
 

@@ -73,9 +73,7 @@ pub(crate) fn images(source: &Source) -> Result<Vec<Described>, Fault> {
         };
     }
     if !source.has("manifest.json") {
-        return Err(Fault::NoImage(
-            "a file system by itself is given as a folder: unpack it and name that",
-        ));
+        return Err(Fault::NoImage("to use a plain file system, unpack it and name its folder"));
     }
     let saved: Vec<Saved> = parse(&source.text("manifest.json")?, "manifest.json")?;
     let images = saved.into_iter().map(|image| Described {
@@ -95,7 +93,7 @@ fn blob(descriptor: &Descriptor, named_in: &str) -> Result<String, Fault> {
     match digest::hex(&descriptor.digest) {
         Some(hex) => Ok(format!("blobs/sha256/{hex}")),
         None => {
-            let why = format!("`{}` is no SHA-256 digest", descriptor.digest);
+            let why = format!("`{}` is not a SHA-256 digest", descriptor.digest);
             Err(Fault::damaged(named_in, why))
         }
     }
@@ -131,12 +129,12 @@ fn walk(
             continue;
         }
         if deeper == 0 {
-            return Err(Fault::damaged(name, "indexes within indexes do not end"));
+            return Err(Fault::damaged(name, "indexes are nested without end"));
         }
         let file = blob(&descriptor, name)?;
         let text = source.text(&file)?;
         if digest::of(&text) != descriptor.digest {
-            return Err(Fault::damaged(file, "its digest is not the one that it is called by"));
+            return Err(Fault::damaged(file, "its digest does not match its name"));
         }
         let mut called = called.to_vec();
         // The full name where a tool wrote it (containerd), else the OCI tag.

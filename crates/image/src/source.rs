@@ -39,8 +39,8 @@ impl Source {
         let _ = file.read_exact(&mut magic);
         if magic[..2] == [0x1f, 0x8b] || magic == [0x28, 0xb5, 0x2f, 0xfd] {
             return Err(Fault::NoImage(
-                "the archive itself is compressed, so nothing in it can be found: decompress it \
-                 (gunzip, unzstd); its layers may be compressed",
+                "the archive itself is compressed: decompress it (gunzip, unzstd); only its \
+                 layers may be compressed",
             ));
         }
         file.seek(SeekFrom::Start(0)).map_err(Fault::Unreadable)?;
@@ -89,7 +89,7 @@ impl Source {
     /// All of a small file.
     pub fn text(&self, name: &str) -> Result<Vec<u8>, Fault> {
         let file = self.file(name).map_err(|error| Fault::damaged(name, error))?;
-        let file = file.ok_or_else(|| Fault::damaged(name, "it is not in the archive"))?;
+        let file = file.ok_or_else(|| Fault::damaged(name, "it is missing from the archive"))?;
         let mut text = Vec::new();
         let mut file = file.take(LARGEST_TEXT + 1);
         file.read_to_end(&mut text).map_err(|error| Fault::damaged(name, error))?;
@@ -112,7 +112,7 @@ fn index(file: File) -> Result<HashMap<String, Place>, Fault> {
     let mut places = HashMap::new();
     let mut archive = tar::Archive::new(file);
     let damaged = |places: &HashMap<_, _>, why: String| match places.len() {
-        0 => Fault::NoImage("it is no tar file, or damaged at its beginning"),
+        0 => Fault::NoImage("it is not a tar file, or it is damaged at the start"),
         count => Fault::damaged(format!("the archive, after {count} entries,"), why),
     };
     let entries = archive.entries_with_seek();

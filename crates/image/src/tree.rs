@@ -26,6 +26,8 @@ pub(crate) struct Tree {
     /// What this layer has made, with the folders above: its own whiteouts are
     /// about lower layers.
     made: HashSet<PathBuf>,
+    /// What this layer has that is left out: devices.
+    left_out: HashSet<PathBuf>,
     /// Folders' times, which putting files into them would change.
     times: Vec<(PathBuf, i64)>,
 }
@@ -47,7 +49,13 @@ impl Tree {
     pub fn open(root: &Path) -> io::Result<Self> {
         let root = File::open(root)?.into();
         let gives_away = nix::unistd::geteuid().is_root();
-        Ok(Self { root, gives_away, made: HashSet::new(), times: Vec::new() })
+        Ok(Self {
+            root,
+            gives_away,
+            made: HashSet::new(),
+            left_out: HashSet::new(),
+            times: Vec::new(),
+        })
     }
 
     /// Makes a folder, or gives one that is there what this layer says of it.
@@ -107,9 +115,13 @@ impl Tree {
 
     /// Gives the file `to` a second name.
     pub fn hard_link(&mut self, path: &Path, to: &Path) -> Step {
-        let missing = || Why::Refused(format!("a link to `{}`, which is not there", to.display()));
+        let missing =
+            || Why::Refused(format!("a link to `{}`, which does not exist", to.display()));
         if path == to {
             return Err(Why::Refused("a link to itself".to_owned()));
+        }
+        if self.left_out.contains(to) {
+            return self.leave_out(path);
         }
         let (from, file) = self.parent(to)?;
         match self.kind(&from, file) {
@@ -127,6 +139,13 @@ impl Tree {
         }
         self.note(path);
         Ok(())
+    }
+
+    /// Leaves out what is at `path`: what lower layers have there goes, as it would go
+    /// under what is left out, and so do links to it.
+    pub fn leave_out(&mut self, path: &Path) -> Step {
+        self.left_out.insert(path.to_owned());
+        self.remove(path)
     }
 
     /// Makes a named pipe.
@@ -197,7 +216,7 @@ impl Tree {
         let (above, name) = self.parent(folder)?;
         match mkdirat(&above, name, Mode::from_bits_truncate(0o755)) {
             Err(Errno::EEXIST) => {
-                let why = format!("and the link `{}` on its way leads nowhere", folder.display());
+                let why = format!("and the link `{}` in its path has no target", folder.display());
                 return Err(Why::Refused(why));
             }
             made => made?,
@@ -225,15 +244,15 @@ impl Tree {
         match openat2(&self.root, path, how) {
             Ok(folder) => Ok(folder),
             Err(Errno::EXDEV) => Err(Why::Refused(format!(
-                "and a link on the way to `{}` leads out of the root",
+                "and a link in the path to `{}` leads out of the root",
                 path.display()
             ))),
             Err(Errno::ELOOP) => Err(Why::Refused(format!(
-                "and links on the way to `{}` lead in a circle",
+                "and links in the path to `{}` form a loop",
                 path.display()
             ))),
             Err(Errno::ENOTDIR) => {
-                Err(Why::Refused(format!("and `{}` is no folder", path.display())))
+                Err(Why::Refused(format!("and `{}` is not a folder", path.display())))
             }
             Err(errno) => Err(errno.into()),
         }

@@ -19,7 +19,7 @@ fn main() -> std::process::ExitCode {
             .collect();
         let begin = Instant::now();
         let tool = std::env::current_exe().unwrap_or_default();
-        let (lab, taps) = match Lab::up(&tool, &members, &hosts, lab::Link::best()) {
+        let (lab, taps) = match Lab::up(&tool, &members, &hosts, lab::Link::Tap) {
             Ok(up) => up,
             Err(error) => {
                 eprintln!("{error}");

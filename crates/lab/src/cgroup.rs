@@ -41,7 +41,7 @@ impl std::fmt::Display for OutOfMemory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.limit {
             Some(limit) => write!(f, "out of memory, limit {}", Bytes::new(limit)),
-            None => write!(f, "out of memory, of which the whole machine had no more"),
+            None => write!(f, "out of memory: the whole machine had none left"),
         }
     }
 }
@@ -205,7 +205,7 @@ impl Groups {
         let known = self.roots.iter().find(|root| root.join(file).exists());
         let controller = file.split('.').next().unwrap_or(file);
         known.cloned().ok_or_else(|| {
-            format!("this host has no cgroup hierarchy with the controller {controller}")
+            format!("this machine has no cgroup hierarchy with the controller {controller}")
         })
     }
 
@@ -364,7 +364,7 @@ pub(crate) fn remove(dir: &Path) {
 fn make(dir: &Path) -> Result<(), String> {
     match fs::create_dir(dir) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err(format!("make {}: {error}", dir.display()))
+            Err(format!("create {}: {error}", dir.display()))
         }
         _ => Ok(()),
     }

@@ -19,7 +19,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The nursery process could not be started.
-    #[error("could not start {path} as the nursery of the nodes: {source}")]
+    #[error("could not start {path}, the fork server of the nodes: {source}")]
     Nursery {
         /// The program that was started.
         path: PathBuf,
@@ -27,7 +27,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A step failed before any node was up.
-    #[error("could not make the lab: {0}{hint}", hint = hint(.0))]
+    #[error("could not create the lab: {0}{hint}", hint = hint(.0))]
     Lab(Failure),
     /// A step failed inside a node.
     #[error("could not set up node {node}: {failure}{hint}", hint = hint(failure))]
@@ -39,8 +39,8 @@ pub enum Error {
     },
     /// A node's init or the nursery ended without a word.
     #[error(
-        "{who} ended while the lab was being made; something killed it \
-         (look for the out-of-memory killer: dmesg | tail)"
+        "{who} ended during the setup of the lab because something killed it; look for the \
+         out-of-memory killer: dmesg | tail"
     )]
     Gone {
         /// The node's name, or the nursery.
@@ -51,7 +51,7 @@ pub enum Error {
     Impair(Failure),
     /// Not enough file descriptors for the nodes.
     #[error(
-        "{nodes} nodes need {needed} open files, and this process may have {limit}\n  \
+        "{nodes} nodes need {needed} open files, and the limit of this process is {limit}\n  \
          raise the hard limit: ulimit -Hn {needed} as root, or LimitNOFILE= in systemd"
     )]
     Files {
@@ -63,7 +63,7 @@ pub enum Error {
         limit: u64,
     },
     /// An interface of the host's could not be had for the lab.
-    #[error("the interface {interface} cannot be had for the lab: {why}\n  {mend}")]
+    #[error("the lab cannot use the interface {interface}: {why}\n  {mend}")]
     Hardware {
         /// Its name.
         interface: String,
@@ -114,8 +114,8 @@ fn netem_hint(failure: &Failure) -> &'static str {
     match is_without_netem(failure) {
         true => {
             "\n  as root: modprobe sch_netem (Fedora: package kernel-modules-extra; elsewhere a \
-             kernel built with CONFIG_NET_SCH_NETEM); or leave `backend: netem` out: the medium \
-             does all that netem does"
+             kernel with CONFIG_NET_SCH_NETEM); or remove `backend: netem`: Thingbed's own \
+             emulation has all impairments of netem"
         }
         false => "",
     }
@@ -126,12 +126,12 @@ fn hint(failure: &Failure) -> &'static str {
     let refused = matches!(failure.errno, libc::EPERM | libc::EACCES);
     match failure.tried.as_str() {
         "open /dev/net/tun" if refused => {
-            "\n  this user may not open the device: run as root, or as root once: \
-             chmod 666 /dev/net/tun"
+            "\n  this user cannot open the device: run as root, or as root once: chmod 666 \
+             /dev/net/tun"
         }
         "open /dev/net/tun" => {
-            "\n  the kernel's TUN driver is not there: modprobe tun; \
-             in a container add --device /dev/net/tun"
+            "\n  the kernel's TUN driver is missing: modprobe tun; in a container add --device \
+             /dev/net/tun"
         }
         "make a user namespace" => {
             "\n  without root, nodes need user namespaces: run as root, or allow them: \
@@ -139,8 +139,8 @@ fn hint(failure: &Failure) -> &'static str {
              (Ubuntu 24.04: kernel.apparmor_restrict_unprivileged_userns=0)"
         }
         "make a mount namespace" | "clone a process into new namespaces" if refused => {
-            "\n  this process may not make namespaces: run as root; \
-             in a container add --privileged"
+            "\n  this process cannot create namespaces: run as root; in a container add \
+             --privileged"
         }
         "clone a process into new namespaces" if failure.errno == libc::ENOSPC => {
             "\n  the limit on namespaces is reached: \
@@ -150,29 +150,30 @@ fn hint(failure: &Failure) -> &'static str {
             "\n  a container that masks parts of /proc forbids new mounts of it: \
              docker run --privileged, or --security-opt systempaths=unconfined"
         }
-        "translate addresses by nf_tables" => {
+        "set up address translation with nf_tables" => {
             "\n  `nat` needs the kernel's nf_tables: modprobe nf_tables nft_chain_nat nft_masq; \
-             or take `nat` out of the experiment"
+             or remove `nat` from the experiment"
         }
         tried if tried.starts_with("bind the node's own file over /etc/resolv.conf") => {
-            "\n  `dns` puts a file over the host's, which has none: touch /etc/resolv.conf"
+            "\n  `dns` mounts a file over the host's, which does not exist: touch /etc/resolv.conf"
         }
         "make a time namespace" => {
-            "\n  `clock_offset` needs time namespaces: Linux 5.6 or later with CONFIG_TIME_NS, and \
-             a /proc that is not masked; or take it out of the experiment"
+            "\n  `clock_offset` needs time namespaces: Linux 5.6 or later with CONFIG_TIME_NS, \
+             and a /proc that is not masked; or remove it from the experiment"
         }
-        tried if tried.ends_with("on, which is no device with characters") => {
-            "\n  `device` takes serial ports and the like: see ls -l, the first letter is a c"
+        tried if tried.ends_with("it is not a character device") => {
+            "\n  `device` needs a character device such as a serial port: ls -l shows a c as the \
+             first letter"
         }
         tried if tried.starts_with("pass the device") => {
-            "\n  is it plugged in, and its driver there? see dmesg | tail"
+            "\n  is it plugged in, and does it have a driver? see dmesg | tail"
         }
         tried if tried.starts_with("mount an overlay") => {
-            "\n  a root of a node's own needs overlayfs: modprobe overlay; without root, \
-             Linux 5.11 or later, and a kernel that allows it to users"
+            "\n  the `root` of a node needs overlayfs: modprobe overlay; without root, Linux 5.11 \
+             or later with overlayfs for users"
         }
-        tried if tried.starts_with("be the image's user") => {
-            "\n  without root a node has one user, its root: run as root"
+        tried if tried.starts_with("switch to the image's user") => {
+            "\n  without root a node has only the user root: run as root"
         }
         _ => "",
     }
@@ -181,9 +182,12 @@ fn hint(failure: &Failure) -> &'static str {
 fn enter_hint(source: &std::io::Error) -> &'static str {
     match source.kind() {
         std::io::ErrorKind::NotFound => {
-            "\n  it has just gone; `thingbed ps` shows those that are up"
+            "\n  the node has just ended; `thingbed ps` lists the running nodes"
         }
-        std::io::ErrorKind::PermissionDenied => "\n  it is another user's: be that user, or root",
+        std::io::ErrorKind::PermissionDenied => {
+            "\n  the node belongs to another user: switch to \
+                                                 that user, or run as root"
+        }
         _ => "",
     }
 }

@@ -23,12 +23,14 @@ pub fn attach(name: &str) -> Result<OwnedFd, Error> {
         |why: String, mend: String| Error::Hardware { interface: name.to_owned(), why, mend };
     let failed = |failure: Failure| {
         let mend = match failure.errno {
-            libc::EPERM | libc::EACCES => "run as root: hardware is nobody else's to take",
+            libc::EPERM | libc::EACCES => "run as root: only root can use hardware",
             libc::ENODEV => "",
-            _ => "see `dmesg | tail` for what its driver says",
+            _ => "see its driver's messages with `dmesg | tail`",
         };
         match failure.errno {
-            libc::ENODEV => wrong("there is no such interface here".to_owned(), there_are()),
+            libc::ENODEV => {
+                wrong("the interface does not exist on this machine".to_owned(), there_are())
+            }
             _ => wrong(failure.to_string(), mend.to_owned()),
         }
     };
@@ -36,22 +38,27 @@ pub fn attach(name: &str) -> Result<OwnedFd, Error> {
     let number = index(&ioctls, name).map_err(failed)?;
     let flags = flags(&ioctls, name).map_err(failed)?;
     if flags & libc::IFF_LOOPBACK != 0 {
-        return Err(wrong("no hardware is behind it".to_owned(), there_are()));
+        return Err(wrong("it is not a hardware interface".to_owned(), there_are()));
     }
     if flags & libc::IFF_UP == 0 {
         return Err(wrong("it is down".to_owned(), format!("ip link set {name} up")));
     }
     if let Some(address) = address(&ioctls, name) {
-        let why = format!("the host uses it and has the address {address} there");
-        let mend = format!("the host would answer, too; to give it up: ip addr flush dev {name}");
+        let why = format!("the host uses it with the address {address}");
+        let mend = format!(
+            "the host would answer, too; to remove the address: ip addr flush dev \
+                            {name}"
+        );
         return Err(wrong(why, mend));
     }
     if joins_frames(&ioctls, name) {
-        let why = "it joins frames of TCP to longer ones, which the network would not carry";
+        let why = "it merges TCP frames into longer ones (GRO or LRO), which the network would \
+                   not carry";
         return Err(wrong(why.to_owned(), format!("ethtool -K {name} gro off lro off")));
     }
-    let packets = packets_at(name, number).map_err(failed)?;
-    hear_all(&packets, number).map_err(|errno| failed(Failure::of("hear all frames", errno)))?;
+    let packets = packets_at(name, number, true).map_err(failed)?;
+    hear_all(&packets, number)
+        .map_err(|errno| failed(Failure::of("enable promiscuous mode", errno)))?;
     Ok(packets)
 }
 
@@ -60,7 +67,7 @@ fn there_are() -> String {
     let mut names: Vec<_> =
         names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
-    format!("there are: {}", names.join(", "))
+    format!("interfaces: {}", names.join(", "))
 }
 
 fn flags(ioctls: &OwnedFd, name: &str) -> Result<libc::c_int, Failure> {

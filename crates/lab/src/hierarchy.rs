@@ -98,7 +98,7 @@ pub(crate) fn find(mounts: &str, own: &str) -> Result<Hierarchy, String> {
         |controller: &str| mount("cgroup", controller).map(|dir| within(dir, group(controller)));
     match (v1("cpu"), v1("cpuacct"), v1("memory")) {
         (None, None, None) => Err("neither cgroup v2 with the controllers cpu and memory nor \
-                                   cgroup v1 is mounted here"
+                                   cgroup v1 is mounted on this machine"
             .to_owned()),
         (cpu, cpuacct, memory) => Ok(Hierarchy::V1 { cpu, cpuacct, memory }),
     }

@@ -42,7 +42,7 @@ impl Lab {
     pub fn passed(&self, node: usize, interface: usize, way: Way) -> Result<Passed, Error> {
         match self.ask_init(node, &ToInit::Passed { interface, way })? {
             FromInit::Passed(passed) => Ok(passed),
-            _ => Err(Error::Gone { who: "an init, asked what netem did,".to_owned() }),
+            _ => Err(Error::Gone { who: "the init that reads netem's counters".to_owned() }),
         }
     }
 
@@ -50,12 +50,12 @@ impl Lab {
     /// what happens in the node meanwhile goes its way.
     fn ask_init(&self, node: usize, message: &ToInit) -> Result<FromInit, Error> {
         let gone = || Error::Gone { who: format!("the init of {}", self.names[node]) };
-        let (ours, theirs) = pair().map_err(Error::io("make a socket for an answer"))?;
+        let (ours, theirs) = pair().map_err(Error::io("create a socket for an answer"))?;
         send(&self.sockets[node], message, &[theirs.as_raw_fd()])
-            .map_err(Error::io("speak to an init"))?;
+            .map_err(Error::io("send to the init of a node"))?;
         drop(theirs);
         let answer = receive(&ours, MsgFlags::empty());
-        match answer.map_err(Error::io("hear from an init"))?.ok_or_else(gone)? {
+        match answer.map_err(Error::io("receive from the init of a node"))?.ok_or_else(gone)? {
             (FromInit::Failed(failure), _) => Err(Error::Impair(failure)),
             (answer, _) => Ok(answer),
         }

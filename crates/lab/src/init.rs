@@ -44,7 +44,7 @@ fn live(socket: &OwnedFd, shared: &Shared) -> Result<(), Failure> {
     let wire = shared.wire.as_ref();
     let failed = |error: std::io::Error| {
         let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
-        Failure::of("hear from the tool", errno)
+        Failure::of("receive from Thingbed", errno)
     };
     let Some((ToInit::SetUp { spec, first, link }, _)) =
         receive(socket, MsgFlags::empty()).map_err(failed)?
@@ -87,7 +87,7 @@ fn live(socket: &OwnedFd, shared: &Shared) -> Result<(), Failure> {
     mask.add(Signal::SIGCHLD);
     mask.thread_block().map_err(|errno| Failure::of("block SIGCHLD", errno))?;
     let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
-        .map_err(|errno| Failure::of("make a signal descriptor", errno))?;
+        .map_err(|errno| Failure::of("create a signal descriptor", errno))?;
     let mut programs = HashMap::new();
     loop {
         let mut ready = [
@@ -96,7 +96,7 @@ fn live(socket: &OwnedFd, shared: &Shared) -> Result<(), Failure> {
         ];
         match poll(&mut ready, PollTimeout::NONE) {
             Err(Errno::EINTR) => continue,
-            Err(errno) => return Err(Failure::of("wait for the tool", errno)),
+            Err(errno) => return Err(Failure::of("wait for Thingbed", errno)),
             Ok(_) => {}
         }
         let [spoken, ended] = ready.map(|fd| fd.any().unwrap_or(true));
@@ -123,7 +123,7 @@ fn stay_on(cores: &[u32]) -> Result<(), Failure> {
     }
     let failed = |errno| {
         let cores: Vec<String> = cores.iter().map(u32::to_string).collect();
-        Failure::of(format!("stay on the cores {}", cores.join(", ")), errno)
+        Failure::of(format!("pin it to the cores {}", cores.join(", ")), errno)
     };
     let mut set = CpuSet::new();
     cores.iter().try_for_each(|core| set.set(*core as usize)).map_err(failed)?;
@@ -145,8 +145,10 @@ fn set_up(
     interface::loopback()?;
     let made = spec.interfaces.iter().zip(first..);
     made.map(|(spec, number)| match wire {
-        None => interface::make_tap(spec, number, spec.gives_super_frames(link)),
-        Some(wire) => veth::make_veth(spec, number, wire.as_fd()),
+        Some(wire) if !spec.gives_super_frames(link) => {
+            veth::make_veth(spec, number, wire.as_fd(), link == Link::Veth)
+        }
+        _ => interface::make_tap(spec, number, spec.gives_super_frames(link)),
     })
     .collect()
 }

@@ -105,21 +105,29 @@ fn tap(name: &str, number: u32, uncut: bool) -> Step<OwnedFd> {
     // A program that the medium puts before all TAPs tells them apart by this.
     // SAFETY: the call reads one number, which lives over it.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), TUNSETIFINDEX, &raw const number) };
-    Errno::result(result)
-        .map_err(|errno| Failure::of(format!("give the TAP {name} the number {number}"), errno))?;
+    Errno::result(result).map_err(|errno| {
+        Failure::of(format!("set the index of the TAP {name} to {number}"), errno)
+    })?;
     let mut make = request(name)?;
     let header = if uncut { libc::IFF_VNET_HDR } else { 0 };
     make.ifr_ifru.ifru_flags =
         (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_TUN_EXCL | header) as libc::c_short;
-    set(&fd, TUNSETIFF, &mut make, || format!("make the TAP {name}"))?;
+    set(&fd, TUNSETIFF, &mut make, || format!("create the TAP {name}"))?;
     if uncut {
         const TUNSETOFFLOAD: libc::Ioctl = 0x4004_54d0;
         let what = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
         // SAFETY: the call takes a number.
         let result =
             unsafe { libc::ioctl(fd.as_raw_fd(), TUNSETOFFLOAD, libc::c_ulong::from(what)) };
-        Errno::result(result)
-            .map_err(|errno| Failure::of(format!("have the TAP {name} give TCP uncut"), errno))?;
+        Errno::result(result).map_err(|errno| {
+            Failure::of(
+                format!(
+                    "enable TCP segmentation offload on the TAP \
+                                                  {name}"
+                ),
+                errno,
+            )
+        })?;
     }
     Ok(fd)
 }
@@ -185,8 +193,9 @@ fn neighbour(socket: &OwnedFd, name: &str, address: Ipv4Addr, mac: [u8; 6]) -> S
             // The table is one for all namespaces.
             let full = match errno {
                 Errno::ENOBUFS => {
-                    " to the kernel's table, which all labs on this machine share and which is \
-                     full (raise net.ipv4.neigh.default.gc_thresh3, or run fewer labs at once)"
+                    " to the kernel's neighbour table, which all labs on this machine share and \
+                     which is full (raise net.ipv4.neigh.default.gc_thresh3, or run fewer labs at \
+                     once)"
                 }
                 _ => "",
             };

@@ -118,7 +118,7 @@ pub fn collect() -> io::Result<Vec<Leftover>> {
         pages => pages?,
     };
     if !is_own(&dir) {
-        let why = "it belongs to another user, or others may write to it";
+        let why = "it belongs to another user, or other users can write to it";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
     let mut found = Vec::new();
@@ -185,7 +185,7 @@ fn clear(root: &Path, leftover: &mut Leftover) {
     for dir in &dirs {
         cgroup::remove(dir);
         if dir.exists() {
-            leftover.failed.push(format!("{} is still there", dir.display()));
+            leftover.failed.push(format!("{} still exists", dir.display()));
         }
     }
     leftover.cgroups.push(root.to_path_buf());

@@ -21,6 +21,7 @@ mod netem;
 mod netlink;
 mod nodes;
 mod nursery;
+mod ports;
 mod program;
 mod root;
 mod switches;
@@ -42,7 +43,9 @@ pub use netem::{
 };
 pub use nodes::{Event, FIRST_INTERFACE, Lab, Member, Program};
 pub use nursery::{NURSERY, nursery};
+pub use ports::Ports;
 pub use usage::{Counters, Sample, Scheduled, counters, members, sample, scheduled, socket_drops};
 pub use wire::{
     Exit, Failure, Interface, Link, NodeSpec, Root, SUPER_FRAMES_FROM, Setting, UPLINK, Usage, Way,
+    can_have_taps,
 };

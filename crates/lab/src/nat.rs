@@ -29,7 +29,7 @@ pub(crate) fn gateway(outside: &str) -> Result<(), Failure> {
     })?;
     exchange(libc::NETLINK_NETFILTER, &batch(outside))
         .map(drop)
-        .map_err(|errno| Failure::of("translate addresses by nf_tables", errno))
+        .map_err(|errno| Failure::of("set up address translation with nf_tables", errno))
 }
 
 /// The table, its chain and the rule, made all at once or not at all.

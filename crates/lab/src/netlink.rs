@@ -15,15 +15,15 @@ const LINK: usize = 16;
 /// The kernel answers at once, or never.
 const PATIENCE_S: i64 = 5;
 
-/// Makes an interface `name` with the number `number` here, and its other end
-/// `peer` in the network namespace `there`.
+/// Makes an interface `name` here, and its other end `peer` in the network namespace
+/// `there`; both have the number (ifindex) `number`.
 pub(crate) fn make_veth(
     name: &str,
     number: u32,
     peer: &str,
     there: BorrowedFd<'_>,
 ) -> Result<(), Failure> {
-    let failed = |errno| Failure::of(format!("make the veth pair {name} and {peer}"), errno);
+    let failed = |errno| Failure::of(format!("create the veth pair {name} and {peer}"), errno);
     let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
     let mut link = [0; LINK];
     link[4..8].copy_from_slice(&number.to_ne_bytes());
@@ -33,13 +33,20 @@ pub(crate) fn make_veth(
     message.bytes(libc::IFLA_INFO_KIND, b"veth");
     let data = message.begin(libc::IFLA_INFO_DATA | NESTED);
     let other = message.begin(VETH_INFO_PEER | NESTED);
-    message.plain(&[0; LINK]);
+    message.plain(&link);
     message.text(libc::IFLA_IFNAME, peer);
     message.bytes(libc::IFLA_NET_NS_FD, &(there.as_raw_fd() as u32).to_ne_bytes());
     for begun in [other, data, info] {
         message.end(begun);
     }
     ask(&message.finish()).map(drop).map_err(failed)
+}
+
+/// Removes the interface with this number, of this process's network namespace.
+pub(crate) fn remove(number: u32) -> Result<(), Errno> {
+    let mut link = [0; LINK];
+    link[4..8].copy_from_slice(&number.to_ne_bytes());
+    ask(&Message::new(libc::RTM_DELLINK, libc::NLM_F_ACK, &link).finish()).map(drop)
 }
 
 /// A request, as bytes.
@@ -117,6 +124,16 @@ pub(crate) fn exchange(family: libc::c_int, request: &[u8]) -> Result<Vec<u8>, E
 pub(crate) struct Socket(OwnedFd);
 
 impl Socket {
+    /// One that was opened elsewhere.
+    pub fn of(socket: OwnedFd) -> Self {
+        Self(socket)
+    }
+
+    /// To be given to others.
+    pub fn into_fd(self) -> OwnedFd {
+        self.0
+    }
+
     /// One to the part `family` (`NETLINK_...`).
     pub fn open(family: libc::c_int) -> Result<Self, Errno> {
         // SAFETY: a plain system call; a valid descriptor is owned at once.

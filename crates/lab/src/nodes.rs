@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::ledger::Page;
 use crate::meter::Meter;
 use crate::nursery::{CONTROL, NURSERY};
+use crate::ports::Ports;
 use crate::wire::{
     Exit, Failure, FromNursery, Link, NodeSpec, ToInit, ToNursery, Usage, pair, receive, send,
 };
@@ -106,6 +107,8 @@ pub struct Lab {
     /// One for those nodes that came together.
     readers: Vec<JoinHandle<()>>,
     link: Link,
+    /// Where programs are attached, until somebody takes it.
+    ports: Option<Ports>,
     /// The number of the next interface.
     next: u32,
     nursery: Child,
@@ -154,6 +157,7 @@ impl Lab {
             sender,
             readers: Vec::new(),
             link,
+            ports: None,
             next: FIRST_INTERFACE,
             nursery,
             control: Some(control),
@@ -163,9 +167,16 @@ impl Lab {
             memory_kills: Vec::new(),
         };
         let must = limited.is_some();
-        lab.ask(&ToNursery::Prepare { hosts: hosts.to_owned(), link }, &[])?;
+        let (_, beside) =
+            lab.ask_for(&ToNursery::Prepare { hosts: hosts.to_owned(), link }, &[])?;
+        lab.ports = beside.into_iter().next().map(Ports::new);
         let ends = lab.settle(members, &limits, must)?;
         Ok((lab, ends))
+    }
+
+    /// With [`Link::Bpf`], once: where a program is attached to the nodes' interfaces.
+    pub fn ports(&mut self) -> Option<Ports> {
+        self.ports.take()
     }
 
     /// The inits' process ids, as seen from here, in the order of the members.
@@ -269,7 +280,15 @@ impl Lab {
         let _ = shutdown(self.sockets[node].as_raw_fd(), Shutdown::Both);
     }
 
-    /// Whether a node has not been destroyed.
+    /// Takes note that a node is gone, as an event has said.
+    ///
+    /// # Panics
+    /// When there is no such node.
+    pub fn forget(&mut self, node: usize) {
+        self.gone[node] = true;
+    }
+
+    /// Whether a node has neither been destroyed nor ended otherwise.
     ///
     /// # Panics
     /// When there is no such node.
@@ -284,13 +303,22 @@ impl Lab {
 
     /// Says something to the nursery and takes its answer.
     fn ask(&mut self, message: &ToNursery, fds: &[i32]) -> Result<FromNursery, Error> {
-        let gone = || Error::Gone { who: "the nursery".to_owned() };
+        self.ask_for(message, fds).map(|(answer, _)| answer)
+    }
+
+    /// The same, with the descriptors beside the answer.
+    fn ask_for(
+        &mut self,
+        message: &ToNursery,
+        fds: &[i32],
+    ) -> Result<(FromNursery, Vec<OwnedFd>), Error> {
+        let gone = || Error::Gone { who: "the fork server".to_owned() };
         let control = self.control.as_ref().ok_or_else(gone)?;
-        send(control, message, fds).map_err(Error::io("speak to the nursery"))?;
+        send(control, message, fds).map_err(Error::io("send to the fork server"))?;
         let answer = receive(control, MsgFlags::empty());
-        match answer.map_err(Error::io("hear from the nursery"))? {
+        match answer.map_err(Error::io("receive from the fork server"))? {
             Some((FromNursery::Failed(failure), _)) => Err(Error::Lab(failure)),
-            Some((answer, _)) => Ok(answer),
+            Some(answer) => Ok(answer),
             None => Err(gone()),
         }
     }
@@ -311,7 +339,7 @@ impl Drop for Lab {
 }
 
 fn nursery(tool: &Path) -> Result<(Child, OwnedFd), Error> {
-    let (ours, theirs) = pair().map_err(Error::io("make the nursery's socket"))?;
+    let (ours, theirs) = pair().map_err(Error::io("create the fork server's socket"))?;
     let mut command = Command::new(tool);
     command.arg(NURSERY).stdin(Stdio::null()).stdout(Stdio::null());
     // Out of the terminal's foreground group: Ctrl-C is for the tool alone.
@@ -345,8 +373,8 @@ fn shares(members: &[Member]) -> Result<Vec<Limits>, Error> {
     let (all, others) = (reserved.iter().sum::<f64>(), limits.len() - reserved.len());
     let left = here - all;
     if left < 0.0 || (left == 0.0 && others > 0) {
-        let why = format!("{all} CPUs are reserved in all, and this machine has {here}");
-        let mend = "reserve less, and something for nodes without a reservation";
+        let why = format!("the nodes reserve {all} CPUs in total, and this machine has {here}");
+        let mend = "reserve fewer, and leave some for nodes without a reservation";
         return Err(Error::Limits { node: first.spec.name.clone(), why, mend });
     }
     for limits in limits.iter_mut().filter(|limits| limits.reserved_cpus.is_none()) {
@@ -370,11 +398,11 @@ fn make_groups() -> Result<(Groups, Page), String> {
 fn no_limits(node: &str, why: String) -> Error {
     let mend = match nix::unistd::geteuid().is_root() {
         true => {
-            "mount cgroup v2 with the controllers cpu and memory, or take `limits` and `reserve` out"
+            "mount cgroup v2 with the controllers cpu and memory, or remove `limits` and `reserve`"
         }
         false => {
-            "run as root, or have a group delegated (systemd-run --user --scope -p Delegate=yes), \
-             or take `limits` and `reserve` out of the experiment"
+            "run as root, or use a delegated cgroup (systemd-run --user --scope -p Delegate=yes), \
+             or remove `limits` and `reserve` from the experiment"
         }
     };
     Error::Limits { node: node.to_owned(), why, mend }

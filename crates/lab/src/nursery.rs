@@ -4,6 +4,7 @@
 //! thread, and because pages shared with one small parent keep a node cheap.
 
 use crate::init;
+use crate::netlink;
 use crate::sysfs;
 use crate::wire::{Failure, FromNursery, Link, ToNursery, receive, send};
 use nix::errno::Errno;
@@ -13,6 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::MsgFlags;
 use nix::sys::wait::waitpid;
 use nix::unistd::{Pid, getegid, geteuid};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -48,9 +50,10 @@ pub fn nursery() -> std::process::ExitCode {
 fn serve(socket: &OwnedFd, children: &mut Vec<Pid>) {
     let mut shared = Shared::default();
     while let Ok(Some((message, fds))) = receive::<ToNursery>(socket, MsgFlags::empty()) {
+        let mut beside = None;
         let answer = match message {
-            ToNursery::Prepare { hosts, link } => prepare(&hosts, link).map(|made| {
-                shared = made;
+            ToNursery::Prepare { hosts, link } => prepare(&hosts, link).map(|(made, ports)| {
+                (shared, beside) = (made, ports);
                 FromNursery::Ready
             }),
             ToNursery::Spawn => match fds.into_iter().next() {
@@ -60,15 +63,36 @@ fn serve(socket: &OwnedFd, children: &mut Vec<Pid>) {
                 }),
                 None => Err(Failure::of("take over an init's socket", Errno::EBADF)),
             },
+            ToNursery::Discard { pids, numbers } => {
+                // Only where the namespace is the lab's own: elsewhere it is the host's.
+                discard(children, &pids, shared.wire.as_ref().map_or(0..0, |_| numbers));
+                Ok(FromNursery::Ready)
+            }
             // Nodes have the same file bound over their own.
             ToNursery::Hosts { hosts } => {
                 write_hosts(Path::new("/etc/hosts"), &hosts).map(|()| FromNursery::Ready)
             }
         };
         let answer = answer.unwrap_or_else(FromNursery::Failed);
-        if send(socket, &answer, &[]).is_err() {
+        let beside: Vec<_> = beside.iter().map(AsRawFd::as_raw_fd).collect();
+        if send(socket, &answer, &beside).is_err() {
             return;
         }
+    }
+}
+
+/// Ends inits that are not wanted, and removes what they had here.
+fn discard(children: &mut Vec<Pid>, pids: &[i32], numbers: Range<u32>) {
+    for pid in pids.iter().map(|pid| Pid::from_raw(*pid)) {
+        if let Some(place) = children.iter().position(|child| *child == pid) {
+            children.swap_remove(place);
+            let _ = kill(pid, Signal::SIGKILL);
+            while waitpid(pid, None) == Err(Errno::EINTR) {}
+        }
+    }
+    // Those that never came, and those of TAPs, are not there.
+    for number in numbers {
+        let _ = netlink::remove(number);
     }
 }
 
@@ -82,8 +106,9 @@ pub(crate) struct Shared {
 }
 
 /// Makes the mount namespace that all nodes copy: private, with the lab's hosts
-/// file over the host's.
-fn prepare(hosts: &str, link: Link) -> Result<Shared, Failure> {
+/// file over the host's. Where programs are attached to veth pairs, also gives a socket
+/// for that.
+fn prepare(hosts: &str, link: Link) -> Result<(Shared, Option<OwnedFd>), Failure> {
     if !geteuid().is_root() {
         user_namespace()?;
     }
@@ -105,16 +130,24 @@ fn prepare(hosts: &str, link: Link) -> Result<Shared, Failure> {
         .map_err(tried("bind the lab's hosts file over /etc/hosts"))?;
     umount2("/tmp", MntFlags::MNT_DETACH).map_err(tried("detach the tmpfs"))?;
     let mounted = sysfs::mounted();
-    if link != Link::Veth {
-        return Ok(Shared { wire: None, mounted });
+    if link == Link::Tap {
+        return Ok((Shared { wire: None, mounted }, None));
     }
     unshare(CloneFlags::CLONE_NEWNET)
-        .map_err(tried("make a network namespace for the medium's ends"))?;
+        .map_err(tried("create a network namespace for Thingbed's ends"))?;
     let wire = std::fs::File::open("/proc/self/ns/net").map_err(|error| {
         let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
-        Failure::of("open the network namespace of the medium's ends", errno)
+        Failure::of("open the network namespace of Thingbed's ends", errno)
     })?;
-    Ok(Shared { wire: Some(wire.into()), mounted })
+    let ports = match link {
+        Link::Bpf => {
+            let socket = netlink::Socket::open(libc::NETLINK_ROUTE)
+                .map_err(tried("open a socket to the network configuration"))?;
+            Some(socket.into_fd())
+        }
+        _ => None,
+    };
+    Ok((Shared { wire: Some(wire.into()), mounted }, ports))
 }
 
 fn write_hosts(file: &Path, hosts: &str) -> Result<(), Failure> {

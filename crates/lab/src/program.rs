@@ -76,7 +76,7 @@ pub(crate) fn start(start: Start, own: &Own) -> Result<i32, Failure> {
                 libc::ENOENT if seen_here => missing(program, &folder, &path_of(&command)),
                 _ => format!("start {program} in {folder}"),
             };
-            let whose = if home.is_some() && seen_here { ", in the node's own root" } else { "" };
+            let whose = if home.is_some() && seen_here { ", in the node's root" } else { "" };
             Err(Failure { tried: format!("{tried}{whose}"), errno })
         }
     }
@@ -163,7 +163,7 @@ fn path_of(command: &Command) -> String {
 /// there: the kernel does not say what.
 fn missing(program: &str, folder: &str, path: &str) -> String {
     if !Path::new(folder).is_dir() {
-        return format!("start {program} in {folder}, a folder that is not there");
+        return format!("start {program} in {folder}: the folder does not exist");
     }
     let file = match program.contains('/') {
         true => Path::new(folder).join(program),
@@ -171,12 +171,12 @@ fn missing(program: &str, folder: &str, path: &str) -> String {
             let found = path.split(':').map(|dir| Path::new(dir).join(program));
             match found.into_iter().find(|file| file.exists()) {
                 Some(file) => file,
-                None => return format!("find {program} in PATH, which is {path}"),
+                None => return format!("find {program} in PATH ({path})"),
             }
         }
     };
     match file.exists() {
-        true => format!("start {}, which is there, but {}", file.display(), needs(&file)),
+        true => format!("start {}, which exists, but {}", file.display(), needs(&file)),
         false => format!("start {program} in {folder}"),
     }
 }
@@ -187,7 +187,7 @@ fn needs(file: &PathBuf) -> String {
     let read = std::fs::File::open(file).and_then(|mut file| file.read(&mut begin));
     let line = String::from_utf8_lossy(&begin[..read.unwrap_or(0)]).into_owned();
     match line.strip_prefix("#!").and_then(|rest| rest.split_whitespace().next()) {
-        Some(interpreter) => format!("not {interpreter}, which its first line asks for"),
+        Some(interpreter) => format!("not {interpreter}, the interpreter of its first line"),
         None => "not the loader (ld.so) or a library that it needs".to_owned(),
     }
 }
@@ -198,13 +198,15 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        assert!(missing("sh", "/no/where", "/bin").contains("/no/where, a folder that is not"));
+        assert!(
+            missing("sh", "/no/where", "/bin").contains("/no/where: the folder does not exist")
+        );
         let text = missing("no-such-program", "/", "/bin:/sbin");
-        assert_eq!(text, "find no-such-program in PATH, which is /bin:/sbin");
+        assert_eq!(text, "find no-such-program in PATH (/bin:/sbin)");
         let dir = tempfile::tempdir().unwrap();
         let script = dir.path().join("script");
         std::fs::write(&script, "#!/no/interpreter -x\n").unwrap();
         let text = missing(&script.display().to_string(), "/", "");
-        assert!(text.contains("not /no/interpreter, which"), "{text}");
+        assert!(text.contains("not /no/interpreter, the interpreter"), "{text}");
     }
 }

@@ -36,7 +36,7 @@ const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 /// Makes `root` the root of this process, which keeps a way to the host's files.
 pub(crate) fn enter(spec: &NodeSpec, root: &Root) -> Result<Home, Failure> {
     let host = path_to(Path::new("/proc/self/ns/mnt"), OFlag::O_RDONLY)?;
-    unshare(CloneFlags::CLONE_NEWNS).map_err(of("make a mount namespace for the root"))?;
+    unshare(CloneFlags::CLONE_NEWNS).map_err(of("create a mount namespace for the root"))?;
     // All that is needed of the host's is opened first: it will be hidden.
     let below = path_to(&root.lower, OFlag::O_PATH | OFlag::O_DIRECTORY)?;
     let mode = fs::metadata(&root.lower).map_or(0o755, |meta| meta.mode() & 0o7777);
@@ -51,7 +51,7 @@ pub(crate) fn enter(spec: &NodeSpec, root: &Root) -> Result<Home, Failure> {
     }
     overlay(&below, mode).map_err(|failure| named(failure, root))?;
     drop(below);
-    chdir("/tmp/root").map_err(of("go to the root"))?;
+    chdir("/tmp/root").map_err(of("enter the root"))?;
     // Afterwards the old root lies over the new one, at the same place.
     pivot_root(".", ".").map_err(of("change the root"))?;
     let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
@@ -64,7 +64,7 @@ pub(crate) fn enter(spec: &NodeSpec, root: &Root) -> Result<Home, Failure> {
     make_dev(&devices)?;
     drop(devices);
     umount2(".", MntFlags::MNT_DETACH).map_err(of("detach the host's files"))?;
-    chdir("/").map_err(of("go to the root"))?;
+    chdir("/").map_err(of("enter the root"))?;
     folder("/tmp", 0o1777)?;
     folder("/etc", 0o755)?;
     supply("hosts", &hosts)?;
@@ -99,9 +99,10 @@ pub(crate) fn ask_server(server: Ipv4Addr) -> Result<(), Failure> {
 /// Opens a way to a character device of the host's.
 pub(crate) fn device(path: &Path) -> Result<OwnedFd, Failure> {
     let shown = path.display();
-    let kind = fs::metadata(path).map_err(io(format!("pass the device {shown} on")))?.file_type();
+    let kind =
+        fs::metadata(path).map_err(io(format!("pass the device {shown} to the node")))?.file_type();
     if !kind.is_char_device() {
-        let tried = format!("pass {shown} on, which is no device with characters");
+        let tried = format!("pass {shown} to the node: it is not a character device");
         return Err(Failure::of(tried, Errno::ENODEV));
     }
     path_to(path, OFlag::O_PATH)
@@ -138,9 +139,9 @@ fn make_dev(devices: &[(OwnedFd, PathBuf)]) -> Result<(), Failure> {
         .map_err(of("mount /dev"))?;
     for (device, path) in devices {
         if let Some(dir) = path.parent() {
-            fs::create_dir_all(dir).map_err(io(format!("make {}", dir.display())))?;
+            fs::create_dir_all(dir).map_err(io(format!("create {}", dir.display())))?;
         }
-        let what = format!("pass the device {} on", path.display());
+        let what = format!("pass the device {} to the node", path.display());
         fs::write(path, b"").map_err(io(what.clone()))?;
         let from = format!("/proc/self/fd/{}", device.as_raw_fd());
         mount(Some(from.as_str()), path, NONE, MsFlags::MS_BIND, NONE).map_err(of(what))?;
@@ -187,7 +188,7 @@ fn folder(path: &str, mode: u32) -> Result<(), Failure> {
     }
     let made = fs::DirBuilder::new().recursive(true).mode(mode).create(path);
     let made = made.and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(mode)));
-    made.map_err(io(format!("make the folder {path}")))
+    made.map_err(io(format!("create the folder {path}")))
 }
 
 fn path_to(path: &Path, how: OFlag) -> Result<OwnedFd, Failure> {

@@ -1,5 +1,6 @@
 //! What nodes use, as the kernel counts it.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 /// What the processes of a node have used up to now, its init included.
@@ -54,14 +55,14 @@ pub(crate) struct Tree {
 /// As [`sample`], with the processes.
 pub(crate) fn tree(inits: &[i32]) -> Vec<Tree> {
     let processes = processes();
-    let place: HashMap<i32, usize> = inits.iter().enumerate().map(|(i, pid)| (*pid, i)).collect();
+    let owners = Owners::of(inits, &processes);
     let mut trees = vec![Tree::default(); inits.len()];
     // SAFETY: asking for a constant of the system.
     let (tick, page) =
         unsafe { (libc::sysconf(libc::_SC_CLK_TCK), libc::sysconf(libc::_SC_PAGESIZE)) };
     let (tick_ms, page) = (1000.0 / tick.max(1) as f64, page.max(1) as u64);
     for (pid, process) in &processes {
-        let Some(node) = owner(*pid, &processes, &place) else { continue };
+        let Some(node) = owners.owner(*pid) else { continue };
         trees[node].members.push(*pid);
         let sample = &mut trees[node].sample;
         sample.user_ms += process.ticks[0] as f64 * tick_ms;
@@ -86,10 +87,10 @@ pub struct Scheduled {
 /// where the kernel does not tell (proc_pid_schedstat).
 pub fn scheduled(inits: &[i32]) -> Vec<Scheduled> {
     let processes = processes();
-    let place: HashMap<i32, usize> = inits.iter().enumerate().map(|(i, pid)| (*pid, i)).collect();
+    let owners = Owners::of(inits, &processes);
     let mut sums = vec![Scheduled::default(); inits.len()];
-    for pid in processes.keys().filter(|pid| !place.contains_key(pid)) {
-        let Some(node) = owner(*pid, &processes, &place) else { continue };
+    for pid in processes.keys().filter(|pid| !owners.inits.contains_key(pid)) {
+        let Some(node) = owners.owner(*pid) else { continue };
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         for task in tasks {
             let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
@@ -104,9 +105,9 @@ pub fn scheduled(inits: &[i32]) -> Vec<Scheduled> {
 /// The processes of the node with this init, which comes first.
 pub fn members(init: i32) -> Vec<i32> {
     let processes = processes();
-    let place = HashMap::from([(init, 0)]);
+    let owners = Owners::of(&[init], &processes);
     let others = processes.keys().filter(|pid| **pid != init);
-    let others = others.filter(|pid| owner(**pid, &processes, &place).is_some());
+    let others = others.filter(|pid| owners.owner(**pid).is_some());
     std::iter::once(init).chain(others.copied()).collect()
 }
 
@@ -168,21 +169,48 @@ fn parse(stat: &str) -> Option<Process> {
     })
 }
 
-/// The node that a process belongs to: that of the first init up its line.
-fn owner(
-    pid: i32,
-    processes: &HashMap<i32, Process>,
-    place: &HashMap<i32, usize>,
-) -> Option<usize> {
-    let mut at = pid;
-    // A line is short; the bound guards against one read while it changed.
-    for _ in 0..64 {
-        if let Some(node) = place.get(&at) {
-            return Some(*node);
-        }
-        at = processes.get(&at)?.parent;
+/// To which node processes belong.
+struct Owners<'p> {
+    processes: &'p HashMap<i32, Process>,
+    /// The place of each init.
+    inits: HashMap<i32, usize>,
+    /// The place of each init by its PID namespace; asked for only where it is needed.
+    spaces: OnceCell<HashMap<u64, usize>>,
+    own: Option<u64>,
+}
+
+impl<'p> Owners<'p> {
+    fn of(inits: &[i32], processes: &'p HashMap<i32, Process>) -> Self {
+        let inits = inits.iter().enumerate().map(|(place, pid)| (*pid, place)).collect();
+        let own = pid_space("self");
+        Self { processes, inits, spaces: OnceCell::new(), own }
     }
-    None
+
+    /// The node that a process belongs to: that of the first init up its line, or, if it
+    /// was started from outside as by `exec`, that of its PID namespace.
+    fn owner(&self, pid: i32) -> Option<usize> {
+        let mut at = pid;
+        // A line is short; the bound guards against one read while it changed.
+        for _ in 0..64 {
+            if let Some(node) = self.inits.get(&at) {
+                return Some(*node);
+            }
+            let Some(process) = self.processes.get(&at) else { break };
+            at = process.parent;
+        }
+        let space = pid_space(pid).filter(|space| Some(*space) != self.own)?;
+        let spaces = self.spaces.get_or_init(|| {
+            let space = |(pid, place): (&i32, &usize)| Some((pid_space(pid)?, *place));
+            self.inits.iter().filter_map(space).collect()
+        });
+        spaces.get(&space).copied()
+    }
+}
+
+/// The number of a process's PID namespace; none for processes of other users.
+fn pid_space(pid: impl std::fmt::Display) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+    Some(std::fs::metadata(format!("/proc/{pid}/ns/pid")).ok()?.ino())
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ impl Who {
         let who = Self::among(user, &read("/etc/passwd"), &read("/etc/group"))?;
         let mapped = |file: &str, id: u32| holds(&read(file), id);
         if !mapped("/proc/self/uid_map", who.uid) || !mapped("/proc/self/gid_map", who.gid) {
-            return Err(Failure::of(format!("be the image's user `{user}`"), Errno::EPERM));
+            return Err(Failure::of(format!("switch to the image's user `{user}`"), Errno::EPERM));
         }
         Ok(who)
     }

@@ -8,16 +8,21 @@ use nix::errno::Errno;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// How what is tried when netem is put somewhere begins.
-pub(crate) const PUT_NETEM: &str = "put netem at";
+pub(crate) const PUT_NETEM: &str = "add netem to";
 
 /// Makes a veth pair for `spec` and sets it up: one end here, the other in the
-/// network namespace `wire`, and gives a packet socket at that one. The pair lives
-/// as long as both namespaces.
-pub fn make_veth(spec: &Interface, number: u32, wire: BorrowedFd<'_>) -> Step<OwnedFd> {
+/// network namespace `wire`, and gives a packet socket at that one, which hears what
+/// comes there if it `hears`. The pair lives as long as both namespaces.
+pub fn make_veth(
+    spec: &Interface,
+    number: u32,
+    wire: BorrowedFd<'_>,
+    hears: bool,
+) -> Step<OwnedFd> {
     let peer = peer_of(number);
     netlink::make_veth(&spec.name, number, &peer, wire)?;
     plain(&socket()?, &spec.name)?;
-    let packets = within(wire, || packet_socket(spec, &peer))?;
+    let packets = within(wire, || packet_socket(spec, &peer, number, hears))?;
     set_up(spec)?;
     Ok(packets)
 }
@@ -66,7 +71,7 @@ pub fn impair(veth: &Veth<'_>, way: Way, netem: &Netem) -> Step<()> {
 /// What netem has done there.
 pub fn passed(veth: &Veth<'_>, way: Way) -> Step<Passed> {
     let ask = |name: &str, index: u32| {
-        let tried = format!("ask what netem did at {name}");
+        let tried = format!("read netem's counters at {name}");
         netem::passed(index).map_err(|errno| Failure::of(tried, errno))
     };
     sending_end(veth, way, ask)
@@ -76,10 +81,9 @@ pub fn passed(veth: &Veth<'_>, way: Way) -> Step<Passed> {
 fn sending_end<T>(veth: &Veth<'_>, way: Way, work: impl FnOnce(&str, u32) -> Step<T>) -> Step<T> {
     match way {
         Way::Up => work(veth.name, veth.number),
-        Way::Down => within(veth.wire, || {
-            let index = index(&socket()?, &peer_of(veth.number))?;
-            work(&format!("the far end of {}", veth.name), index)
-        }),
+        Way::Down => {
+            within(veth.wire, || work(&format!("the far end of {}", veth.name), veth.number))
+        }
     }
 }
 
@@ -91,17 +95,17 @@ pub(crate) fn index(socket: &OwnedFd, name: &str) -> Step<u32> {
 }
 
 /// The medium's end of a veth pair, from inside its namespace.
-fn packet_socket(spec: &Interface, peer: &str) -> Step<OwnedFd> {
+fn packet_socket(spec: &Interface, peer: &str, number: u32, hears: bool) -> Step<OwnedFd> {
     let ioctls = socket()?;
     mtu(&ioctls, peer, spec.mtu)?;
     quiet_ipv6(peer);
     up(&ioctls, peer)?;
-    packets_at(peer, index(&ioctls, peer)?)
+    packets_at(peer, number, hears)
 }
 
 /// A packet socket at the interface `name` with this number, of this process's network
-/// namespace.
-pub(crate) fn packets_at(name: &str, index: u32) -> Step<OwnedFd> {
+/// namespace. One that does not hear only sends.
+pub(crate) fn packets_at(name: &str, index: u32, hears: bool) -> Step<OwnedFd> {
     let failed = |errno| Failure::of(format!("open a packet socket at {name}"), errno);
     // SAFETY: plain system calls; a valid descriptor is owned at once, the option
     // and the address live over their calls, and an all-zero address is valid.
@@ -111,15 +115,16 @@ pub(crate) fn packets_at(name: &str, index: u32) -> Step<OwnedFd> {
         let packets = OwnedFd::from_raw_fd(fd);
         let mut address: libc::sockaddr_ll = std::mem::zeroed();
         address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_protocol = if hears { (libc::ETH_P_ALL as u16).to_be() } else { 0 };
         address.sll_ifindex = index as i32;
         let len = size_of::<libc::sockaddr_ll>() as u32;
-        // What the medium sends is not to come back to it.
         let on: libc::c_int = 1;
         let size = size_of::<libc::c_int>() as u32;
-        let option = libc::PACKET_IGNORE_OUTGOING;
-        let set = libc::setsockopt(fd, libc::SOL_PACKET, option, (&raw const on).cast(), size);
-        Errno::result(set).map_err(failed)?;
+        // What the medium sends is not to come back to it, and not to queue at this end.
+        for option in [libc::PACKET_IGNORE_OUTGOING, libc::PACKET_QDISC_BYPASS] {
+            let set = libc::setsockopt(fd, libc::SOL_PACKET, option, (&raw const on).cast(), size);
+            Errno::result(set).map_err(failed)?;
+        }
         Errno::result(libc::bind(fd, (&raw const address).cast(), len)).map_err(failed)?;
         Ok(packets)
     }
@@ -142,7 +147,7 @@ fn plain(socket: &OwnedFd, name: &str) -> Step<()> {
         let mut off = request(name)?;
         off.ifr_ifru.ifru_data = (&raw mut value).cast();
         set(socket, libc::SIOCETHTOOL as libc::Ioctl, &mut off, || {
-            format!("switch the offload {command:#x} of {name} off")
+            format!("turn the offload {command:#x} of {name} off")
         })?;
     }
     Ok(())

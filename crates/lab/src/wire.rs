@@ -37,9 +37,13 @@ pub struct Interface {
 pub enum Link {
     /// A TAP; the lab gives its descriptor.
     Tap,
-    /// A veth pair, for those who may not open `/dev/net/tun`; the lab gives a
-    /// packet socket at its other end.
+    /// A veth pair; the lab gives a packet socket at its other end. For those who may
+    /// not open `/dev/net/tun`.
     Veth,
+    /// A veth pair whose other end hands frames to a BPF program, see
+    /// [`crate::Lab::ports`]; the lab gives a packet socket there that only sends.
+    /// Interfaces with super-frames are TAPs.
+    Bpf,
 }
 
 /// The least MTU of networks whose TAPs may give super-frames: on smaller ones
@@ -49,18 +53,13 @@ pub const SUPER_FRAMES_FROM: u32 = 1280;
 impl Interface {
     /// Whether super-frames come out of it if it is made as `link`.
     pub fn gives_super_frames(&self, link: Link) -> bool {
-        self.super_frames && link == Link::Tap && self.mtu >= SUPER_FRAMES_FROM
+        self.super_frames && link != Link::Veth && self.mtu >= SUPER_FRAMES_FROM
     }
 }
 
-impl Link {
-    /// TAPs if this user may have them.
-    pub fn best() -> Self {
-        match std::fs::File::options().read(true).write(true).open("/dev/net/tun") {
-            Ok(_) => Self::Tap,
-            Err(_) => Self::Veth,
-        }
-    }
+/// Whether this user may have TAPs.
+pub fn can_have_taps() -> bool {
+    std::fs::File::options().read(true).write(true).open("/dev/net/tun").is_ok()
 }
 
 /// A way along a link.
@@ -131,6 +130,9 @@ pub(crate) enum ToNursery {
     Prepare { hosts: String, link: Link },
     /// Make a node; the init's control socket comes beside it.
     Spawn,
+    /// End these inits, and remove the other ends of veth pairs with these numbers: the
+    /// kernel lets go of a namespace when it has time, and the numbers are wanted again.
+    Discard { pids: Vec<i32>, numbers: std::ops::Range<u32> },
     /// Another text for the hosts file.
     Hosts { hosts: String },
 }
@@ -138,7 +140,8 @@ pub(crate) enum ToNursery {
 /// From the nursery to the tool, one for each message.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromNursery {
-    /// The mount namespace, or its hosts file, is ready.
+    /// The mount namespace, or its hosts file, is ready; with [`Link::Bpf`], a socket to
+    /// the network configuration of the veth pairs' other ends comes beside the first.
     Ready,
     /// The init's process id, as the tool sees it.
     Spawned(i32),

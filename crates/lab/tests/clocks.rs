@@ -23,7 +23,7 @@ fn uptime(lab: &Lab, node: usize, id: u64, own: bool) -> f64 {
     };
     lab.run(node, id, program).unwrap();
     loop {
-        match lab.events().recv_timeout(Duration::from_secs(20)).unwrap() {
+        match lab.events().recv_timeout(Duration::from_secs(120)).unwrap() {
             Event::Ended { exit, .. } => {
                 assert_eq!(exit, Exit::Status(0));
                 break;

@@ -45,7 +45,7 @@ fn shell(lab: &Lab, node: usize, line: &str) -> (Exit, Usage, String) {
     };
     lab.run(node, 1, program).unwrap();
     loop {
-        match lab.events().recv_timeout(Duration::from_secs(20)).unwrap() {
+        match lab.events().recv_timeout(Duration::from_secs(120)).unwrap() {
             Event::Ended { exit, usage, .. } => {
                 let mut text = String::new();
                 output.rewind().unwrap();
@@ -158,7 +158,7 @@ fn a_node_that_dies_is_told_of() {
 #[test]
 fn limits_hold_or_are_refused() {
     let mut limited = member(1);
-    limited.limits = Limits { cpus: Some(0.25), memory: Some(64 << 20), ..Limits::default() };
+    limited.limits = Limits { cpus: Some(0.05), memory: Some(64 << 20), ..Limits::default() };
     let can = lab::can_limit();
     let (mut lab, _taps) = match (up(&[limited]), can) {
         (Ok(up), Ok(_)) => up,
@@ -168,19 +168,20 @@ fn limits_hold_or_are_refused() {
         }
         (up, can) => panic!("{up:?} though {can:?}"),
     };
-    // Some work at a quarter of a CPU: what it got per time, not how long it took.
+    // Some work at a twentieth of a CPU, which it would get of a machine with thirty other
+    // programs, too: what it got per time, not how long it took.
     let share = says(
         &lab,
         0,
-        "s=$(date +%s%N); i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done; \
+        "s=$(date +%s%N); i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; \
          set -- $(cut -d' ' -f14,15 /proc/$$/stat); e=$(date +%s%N); \
          echo $(( ($1 + $2) * 10000000 * 100 / (e - s) ))",
     );
-    assert!(share.parse::<u32>().unwrap() <= 50, "used {share} % of a CPU");
+    assert!(share.parse::<u32>().unwrap() <= 20, "used {share} % of a CPU");
     let reading = lab.meter().read().next().unwrap();
     assert!(reading.throttled_ns > 100_000_000, "{reading:?}");
     assert_eq!(lab.out_of_memory(0), None);
-    let (exit, _, _) = shell(&lab, 0, "x=$(head -c 80000000 /dev/zero | tr '\\0' x); echo ${#x}");
+    let (exit, _, _) = shell(&lab, 0, "head -c 80000000 /dev/zero | tail -c 80000000 >/dev/null");
     assert_ne!(exit, Exit::Status(0));
     let killed = lab.out_of_memory(0).expect("killed by the kernel");
     assert_eq!(killed.to_string(), "out of memory, limit 64 MiB");
@@ -235,7 +236,7 @@ fn reservations_weigh_and_cannot_be_more_than_there_is() {
     let mut greedy = member(1);
     greedy.limits = Limits { reserved_cpus: Some(1e3), ..Limits::default() };
     let error = up(&[greedy.clone(), member(2)]).unwrap_err().to_string();
-    assert!(error.contains("1000 CPUs are reserved in all"), "{error}");
+    assert!(error.contains("the nodes reserve 1000 CPUs in total"), "{error}");
     greedy.limits.reserved_cpus = Some(0.5);
     greedy.limits.reserved_memory = Some(8 << 20);
     let (lab, _taps) = up(&[greedy, member(2)]).unwrap();

@@ -16,6 +16,13 @@ pub fn thread_time() -> Nanos {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// A time of the wall clock, in ns since 1970, on CLOCK_MONOTONIC, by the present distance of
+/// the two; never later than `now`, since what is asked about has happened.
+pub(crate) fn from_wall(wall: Nanos, now: Nanos) -> Nanos {
+    let ago = read(libc::CLOCK_REALTIME).saturating_sub(wall);
+    now.saturating_sub(ago)
+}
+
 fn read(clock: libc::clockid_t) -> Nanos {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the structure is ours and writable; the clocks always exist.
@@ -75,7 +82,7 @@ pub(crate) fn stay_on(core: Option<usize>) -> Result<(), String> {
     sharpen_sleep();
     let Some(core) = core else { return Ok(()) };
     if core >= libc::CPU_SETSIZE as usize {
-        return Err(format!("there is no core {core}"));
+        return Err(format!("core {core} does not exist"));
     }
     // SAFETY: an all-zero set is empty; the core was checked to lie within it.
     let result = unsafe {
@@ -86,7 +93,7 @@ pub(crate) fn stay_on(core: Option<usize>) -> Result<(), String> {
     if result == 0 {
         return Ok(());
     }
-    Err(format!("cannot stay on core {core}: {}", std::io::Error::last_os_error()))
+    Err(format!("could not pin to core {core}: {}", std::io::Error::last_os_error()))
 }
 
 /// How much later than asked this machine ends a sleep, by a few short ones: what to

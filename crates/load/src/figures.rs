@@ -1,6 +1,8 @@
 //! What came of a load.
 
 use crate::clock::Nanos;
+use crate::counts::{Counts, Observed};
+use crate::percentiles::Percentiles;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use serde::Serialize;
@@ -8,42 +10,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 use trace::{Method, Spread, SpreadSummary};
-
-/// How many operations came to what. `scheduled` is the sum of `unsent`, `answered`,
-/// `timed_out`, `unreachable` and `without_answer`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
-    /// All that the schedule asked for.
-    pub scheduled: u64,
-    /// Handed to the kernel.
-    pub sent: u64,
-    /// Not sent: the run ended before, or the machine fell too far behind.
-    pub unsent: u64,
-    /// Answered in time, whatever the answer says.
-    pub answered: u64,
-    /// Of these, answers that say that something went wrong (4.xx, 5.xx).
-    pub errors: u64,
-    /// Without an answer in time.
-    pub timed_out: u64,
-    /// The kernel, the network or the target said that nobody takes them.
-    pub unreachable: u64,
-    /// Sent where no answer is waited for.
-    pub without_answer: u64,
-}
-
-impl Counts {
-    /// Takes others in.
-    pub fn add(&mut self, other: &Self) {
-        self.scheduled += other.scheduled;
-        self.sent += other.sent;
-        self.unsent += other.unsent;
-        self.answered += other.answered;
-        self.errors += other.errors;
-        self.timed_out += other.timed_out;
-        self.unreachable += other.unreachable;
-        self.without_answer += other.without_answer;
-    }
-}
+use units::{Quarter, Timeline};
 
 /// Operations of one class at one node: a method and a device.
 #[derive(Debug, Clone)]
@@ -58,8 +25,15 @@ pub struct Series {
     pub response: Spread,
     /// From the moment sent to the answer.
     pub service: Spread,
-    /// From the intended moment to the moment sent.
+    /// How late this machine sent them: from the intended moment to the moment sent, without
+    /// the wait.
     pub slip: Spread,
+    /// How long requests waited for a free connection to their target, or for NSTART; none
+    /// where requests never wait.
+    pub wait: Option<Spread>,
+    /// Time between two notifications of an observation; none where nothing is observed.
+    pub notification: Option<Spread>,
+    digits: u8,
 }
 
 impl Series {
@@ -73,7 +47,21 @@ impl Series {
             response: spread(),
             service: spread(),
             slip: spread(),
+            wait: None,
+            notification: None,
+            digits,
         }
+    }
+
+    /// An operation waited that long before it was sent.
+    pub(crate) fn waited(&mut self, wait: Nanos) {
+        self.wait.get_or_insert_with(|| Spread::with_digits(self.digits)).record(wait);
+    }
+
+    /// A notification came that long after the one before.
+    pub(crate) fn notified(&mut self, since: Nanos) {
+        let digits = self.digits;
+        self.notification.get_or_insert_with(|| Spread::with_digits(digits)).record(since);
     }
 
     /// Takes another in: counts are added, nothing is averaged.
@@ -82,6 +70,14 @@ impl Series {
         self.response.add(&other.response);
         self.service.add(&other.service);
         self.slip.add(&other.slip);
+        let digits = self.digits;
+        let add = |own: &mut Option<Spread>, other: &Option<Spread>| {
+            if let Some(other) = other {
+                own.get_or_insert_with(|| Spread::with_digits(digits)).add(other);
+            }
+        };
+        add(&mut self.wait, &other.wait);
+        add(&mut self.notification, &other.notification);
     }
 }
 
@@ -103,6 +99,10 @@ pub struct Figures {
     pub series: Vec<Series>,
     /// Time between operations, of each sender, together.
     pub submission: Submission,
+    /// How requests and answers were spread over time.
+    pub timeline: Timeline,
+    /// From the start to the last operation that was due, in ns.
+    pub schedule: Nanos,
     /// Threads that sent.
     pub senders: usize,
     /// From the start to the last operation sent, in ns.
@@ -117,30 +117,20 @@ pub struct Figures {
     pub garbage: u64,
     /// Answers to nothing that was asked, or from elsewhere.
     pub stray: u64,
+    /// CoAP messages that were sent again, since they were not acknowledged.
+    pub retransmitted: u64,
+    /// What came of observations.
+    pub observed: Observed,
     /// Lines of the trace that are no requests.
     pub faults: u64,
     /// What went wrong, in words, and how often.
     pub reasons: BTreeMap<String, u64>,
-    /// The furthest behind the schedule, in ns.
+    /// The greatest slip, in ns.
     pub behind: Nanos,
+    /// The slip of the operation sent last, in ns, where operations may wait for a connection.
+    pub lag: Nanos,
     /// When it started on the wall clock, since 1970.
     pub began: Duration,
-}
-
-/// Percentiles over all operations that were scheduled, in us: what was never answered
-/// ranks above every answer, and a percentile among those has no value.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
-pub struct Percentiles {
-    /// The median.
-    pub p50: Option<f64>,
-    /// What 90 % do not exceed.
-    pub p90: Option<f64>,
-    /// What 99 % do not exceed.
-    pub p99: Option<f64>,
-    /// What 99.9 % do not exceed.
-    pub p99_9: Option<f64>,
-    /// The greatest.
-    pub max: Option<f64>,
 }
 
 /// Whether the schedule was kept.
@@ -153,22 +143,6 @@ pub enum Pace {
     Blurred,
     /// The machine could not.
     NotKept,
-}
-
-impl Percentiles {
-    /// Of the `times` of those that have one among `all`.
-    pub fn of(times: &Spread, all: u64) -> Self {
-        let at = |q| Self::at(times, all, q);
-        Self { p50: at(0.5), p90: at(0.9), p99: at(0.99), p99_9: at(0.999), max: at(1.0) }
-    }
-
-    /// What a share `q`, 0 to 1, of `all` do not exceed, in us; nothing if that is one
-    /// without a time.
-    pub fn at(times: &Spread, all: u64, q: f64) -> Option<f64> {
-        let rank = (q * all as f64).ceil().max(1.0);
-        (times.count() > 0 && rank <= times.count() as f64)
-            .then(|| times.quantile_ns(rank / times.count() as f64) as f64 / 1e3)
-    }
 }
 
 impl Figures {
@@ -191,9 +165,10 @@ impl Figures {
         classes.into_values().collect()
     }
 
-    /// Whether the schedule was kept: nothing left unsent, the mean time between operations
-    /// right to 1 %, and 99 % of operations late by no more than 100 us or a tenth of that
-    /// mean. A closed loop has no schedule to keep.
+    /// Whether this machine kept the schedule: nothing left unsent, the mean time between
+    /// operations right to 1 %, and 99 % of operations late by no more than 100 us or a tenth
+    /// of that mean. What requests waited for a connection to their target is no part of it. A
+    /// closed loop has no schedule to keep.
     pub fn pace(&self) -> Pace {
         let all = self.all();
         if self.closed.is_some() {
@@ -203,6 +178,7 @@ impl Figures {
             (self.submission.expected.mean_ns(), self.submission.submitted.mean_ns());
         // Of a short burst the mean is the slip of its last one.
         let off = (submitted - expected).abs() * self.submission.expected.count() as f64;
+        let off = off.max(self.lag as f64);
         let wrong = off > 0.01 * self.span.max(1) as f64 && off > 1e6;
         if all.counts.unsent > 0 || wrong {
             return Pace::NotKept;
@@ -223,11 +199,14 @@ impl Figures {
             seconds,
             rate: if seconds > 0.0 { all.counts.sent as f64 / seconds } else { 0.0 },
             counts: all.counts,
+            quarters: self.timeline.quarters(self.schedule),
             codes: self.codes.clone(),
             late: self.late,
             twice: self.twice,
             garbage: self.garbage,
             stray: self.stray,
+            retransmitted: self.retransmitted,
+            observed: self.observed,
             trace_faults: self.faults,
             reasons: self.reasons.clone(),
             behind_us: self.behind as f64 / 1e3,
@@ -258,11 +237,14 @@ struct Json {
     seconds: f64,
     rate: f64,
     counts: Counts,
+    quarters: [Quarter; 4],
     codes: BTreeMap<String, u64>,
     late: u64,
     twice: u64,
     garbage: u64,
     stray: u64,
+    retransmitted: u64,
+    observed: Observed,
     trace_faults: u64,
     reasons: BTreeMap<String, u64>,
     behind_us: f64,
@@ -283,6 +265,8 @@ struct JsonSeries {
     response: SpreadSummary,
     service: SpreadSummary,
     slip: SpreadSummary,
+    wait: Option<SpreadSummary>,
+    notification: Option<SpreadSummary>,
 }
 
 impl JsonSeries {
@@ -295,12 +279,14 @@ impl JsonSeries {
             response: series.response.summary(),
             service: series.service.summary(),
             slip: series.slip.summary(),
+            wait: series.wait.as_ref().map(Spread::summary),
+            notification: series.notification.as_ref().map(Spread::summary),
         }
     }
 }
 
 /// Writes a log of histograms as HdrHistogram's tools read it: for each class and node
-/// three, told apart by their tags, e.g. `GET;3;response`; in ns.
+/// three to five, told apart by their tags, e.g. `GET;3;response`; in ns.
 pub fn write_log(figures: &Figures, mut out: impl io::Write) -> io::Result<()> {
     let mut serializer = V2DeflateSerializer::new();
     let wrong = |error: String| io::Error::other(error);
@@ -315,11 +301,13 @@ pub fn write_log(figures: &Figures, mut out: impl io::Write) -> io::Result<()> {
         .map_err(|error| wrong(format!("{error:?}")))?;
     for series in &figures.series {
         let device = series.device.map_or("rest".to_owned(), |device| device.to_string());
-        for (name, spread) in
-            [("response", &series.response), ("service", &series.service), ("slip", &series.slip)]
-        {
+        let wait = series.wait.as_ref().map(|times| ("wait", times));
+        let notification = series.notification.as_ref().map(|times| ("notification", times));
+        let always =
+            [("response", &series.response), ("service", &series.service), ("slip", &series.slip)];
+        for (name, spread) in always.into_iter().chain(wait).chain(notification) {
             let tag = format!("{};{device};{name}", series.method);
-            let tag = Tag::new(&tag).ok_or_else(|| wrong(format!("`{tag}` is no tag")))?;
+            let tag = Tag::new(&tag).ok_or_else(|| wrong(format!("`{tag}` is not a tag")))?;
             log.write_histogram(spread.histogram(), Duration::ZERO, span, Some(tag))
                 .map_err(|error| wrong(format!("{error:?}")))?;
         }
@@ -337,6 +325,7 @@ mod tests {
         for i in 1..=90 {
             one.response.record(i * 1_000);
             two.response.record(i * 10_000);
+            two.waited(i * 100);
         }
         one.counts =
             Counts { scheduled: 100, sent: 100, answered: 90, timed_out: 10, ..one.counts };
@@ -345,6 +334,8 @@ mod tests {
             closed: None,
             series: vec![one, two],
             submission: Submission::default(),
+            timeline: Timeline::default(),
+            schedule: 0,
             senders: 1,
             span: 1_000_000_000,
             codes: BTreeMap::new(),
@@ -352,9 +343,12 @@ mod tests {
             twice: 0,
             garbage: 0,
             stray: 0,
+            retransmitted: 0,
+            observed: Observed::default(),
             faults: 0,
             reasons: BTreeMap::new(),
             behind: 0,
+            lag: 0,
             began: Duration::from_secs(1),
         }
     }
@@ -390,7 +384,8 @@ mod tests {
             let history: &crate::History = &read[place];
             (history.method, history.device, history.latency, history.times.count())
         };
-        assert_eq!(read.len(), 6);
+        assert_eq!(read.len(), 7);
+        assert_eq!(of(6), (Method::Get, Some(2), crate::Latency::Wait, 90));
         assert_eq!(of(0), (Method::Get, Some(1), crate::Latency::Response, 90));
         assert_eq!(of(3), (Method::Get, Some(2), crate::Latency::Response, 90));
         let written = figures().series[0].response.summary();

@@ -6,15 +6,19 @@ use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use trace::{Method, Spread};
 
-/// Which of an operation's three latencies.
+/// Which of an operation's latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Latency {
     /// From intended to answered.
     Response,
     /// From sent to answered.
     Service,
-    /// From intended to sent.
+    /// From intended to sent, without the wait for a connection.
     Slip,
+    /// The wait for a free connection, or for NSTART.
+    Wait,
+    /// Time between two notifications of an observation.
+    Notification,
 }
 
 /// The times of a class of operations at a device.
@@ -59,7 +63,9 @@ pub fn read_log(log: &[u8]) -> Result<Vec<History>, String> {
                 "response" => Latency::Response,
                 "service" => Latency::Service,
                 "slip" => Latency::Slip,
-                _ => return Err(wrong(format!("`{latency}` is no latency"))),
+                "wait" => Latency::Wait,
+                "notification" => Latency::Notification,
+                _ => return Err(wrong(format!("`{latency}` is not a latency"))),
             },
             times: Spread::of(histogram),
         });

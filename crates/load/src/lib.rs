@@ -9,29 +9,42 @@ mod book;
 mod clock;
 mod coap;
 mod connection;
+mod counts;
 mod datagram;
 mod device;
+mod epoll;
 mod figures;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod histories;
+mod http;
 mod log;
+#[cfg(test)]
+mod overload;
 mod pace;
+mod percentiles;
 mod probe;
+mod reasons;
+mod request_queue;
 mod run;
 mod settings;
+mod slots;
 mod socket;
+mod stamp;
 mod stream;
 mod supply;
+mod targets;
 mod template;
 
 pub use clock::{Nanos, now};
+pub use counts::{Counts, Observed};
 pub use datagram::IDS_PER_SECOND;
 pub use device::{
     Checked, DeviceError, DeviceSettings, Mischief, Served, ServedResource, check, serve,
 };
-pub use figures::{
-    Counts, Figures, Pace as PaceFigures, Percentiles, Series, Submission, write_log,
-};
+pub use figures::{Figures, Pace as PaceFigures, Series, Submission, write_log};
 pub use histories::{History, Latency, read_log};
+pub use percentiles::Percentiles;
 pub use probe::{ProbeSettings, Probed, probe};
 pub use run::{Error, Progress, run};
 pub use settings::{Closed, Settings};

@@ -1,7 +1,7 @@
 //! Each operation's times, written by a thread of their own.
 
-use crate::book::State;
 use crate::clock::Nanos;
+use crate::slots::State;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -24,6 +24,8 @@ pub(crate) struct Done {
     pub answered: Nanos,
     pub code: u16,
     pub state: State,
+    /// How long it waited for a free connection.
+    pub wait: Nanos,
 }
 
 /// Where a sender puts its operations.
@@ -59,7 +61,7 @@ impl Writer {
     /// Opens the file and writes its head.
     pub fn new(path: &Path) -> io::Result<Self> {
         let mut file = BufWriter::with_capacity(1 << 18, File::create(path)?);
-        writeln!(file, "device,method,intended_ns,sent_ns,answered_ns,code,outcome")?;
+        writeln!(file, "device,method,intended_ns,sent_ns,answered_ns,code,outcome,wait_ns")?;
         let (to, from) = sync_channel(WAITING);
         let thread = std::thread::Builder::new()
             .name("operations".to_owned())
@@ -86,21 +88,25 @@ fn write(from: &Receiver<Vec<Done>>, file: &mut impl Write) -> io::Result<()> {
                 Some(device) => write!(file, "{device}")?,
                 None => file.write_all(b"rest")?,
             }
-            write!(file, ",{},{},{},", done.method, done.intended, done.sent)?;
-            if done.answered > 0 {
-                write!(file, "{}", done.answered)?;
+            write!(file, ",{},{},", done.method, done.intended)?;
+            for time in [done.sent, done.answered] {
+                if time > 0 {
+                    write!(file, "{time}")?;
+                }
+                file.write_all(b",")?;
             }
             let outcome = match done.state {
                 State::Answered => "answered",
-                State::Unreachable => "unreachable",
+                State::Unreachable | State::Refused => "unreachable",
                 State::WithoutAnswer => "without-answer",
                 State::Waiting | State::TimedOut => "timed-out",
+                State::Queued | State::NoConnection => "no-connection",
+                State::Unsent => "unsent",
             };
             if done.code > 0 {
-                writeln!(file, ",{},{outcome}", crate::template::code_name(done.code))?;
-            } else {
-                writeln!(file, ",,{outcome}")?;
+                write!(file, "{}", crate::template::code_name(done.code))?;
             }
+            writeln!(file, ",{outcome},{}", done.wait)?;
         }
     }
     file.flush()

@@ -85,7 +85,7 @@ pub fn probe(
         drop(told);
         heard.iter().for_each(&mut tell);
         threads.into_iter().try_for_each(|thread| {
-            thread.join().unwrap_or_else(|_| Err("a probe's thread has ended badly".to_owned()))
+            thread.join().unwrap_or_else(|_| Err("a probe's thread panicked".to_owned()))
         })
     })
 }

@@ -8,7 +8,7 @@ use crate::log::Writer;
 use crate::pace::Pace;
 use crate::settings::Settings;
 use crate::stream;
-use crate::supply::{First, Origin, Supplied, Supply, add_reasons};
+use crate::supply::{First, Origin, Supplied, Supply};
 use crate::template::code_name;
 use std::collections::BTreeMap;
 use std::io;
@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use trace::Scheme;
-use units::Draw;
+use trace::{CoapError, Scheme};
+use units::{Draw, Span};
 
 /// From when all is ready to the moment that 0 means.
 const LEAD: Nanos = 100_000_000;
@@ -30,10 +30,13 @@ const TOLD: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Nothing to send.
-    #[error("there is nothing to send: the trace has no request{0}")]
+    #[error("there is nothing to send: the trace has no requests{0}")]
     Nothing(String),
+    /// Settings that do not go together, or not with what is sent.
+    #[error("invalid settings: {0}")]
+    Settings(#[from] CoapError),
     /// No socket.
-    #[error("cannot send from {from}: {source}")]
+    #[error("could not send from {from}: {source}")]
     Socket {
         /// Where from.
         from: SocketAddr,
@@ -41,7 +44,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The file of operations.
-    #[error("cannot write {path}: {source}")]
+    #[error("could not write {path}: {source}")]
     Operations {
         /// Which file.
         path: PathBuf,
@@ -67,7 +70,8 @@ pub(crate) struct Shared {
 pub struct Progress {
     /// Since the start, in ns.
     pub elapsed: Nanos,
-    /// How far the operation sent last was behind its moment, in ns.
+    /// How far this machine was behind the schedule with the operation sent last, in ns; its
+    /// wait for a connection is no part of that.
     pub behind: Nanos,
     /// Operations sent.
     pub sent: u64,
@@ -100,9 +104,11 @@ pub fn run(
             .map_err(|error| Error::Thread(error.to_string()))?;
         let Ok(first) = heard.recv() else {
             let supplied = supplier.join().unwrap_or_default();
-            let why = supplied.error.or(supplied.reasons.into_keys().next());
+            let why = supplied.error.or(supplied.reasons.first().map(str::to_owned));
             return Err(Error::Nothing(why.map(|why| format!("; {why}")).unwrap_or_default()));
         };
+        let timeout = Span::from_ns(settings.timeout);
+        settings.coap.check(Some(first.scheme), settings.confirmable, timeout)?;
         shared.ipv4.store(first.ipv4, Relaxed);
         while !ready.load(Relaxed) && !stop.load(Relaxed) {
             thread::sleep(Duration::from_millis(1));
@@ -130,7 +136,7 @@ pub fn run(
         }
         let mut books = Vec::new();
         for sender in senders {
-            books.push(sender.join().map_err(|_| Error::Thread("ended badly".to_owned()))?);
+            books.push(sender.join().map_err(|_| Error::Thread("panicked".to_owned()))?);
         }
         Ok((books, supplier.join().unwrap_or_default(), began))
     })?;
@@ -173,8 +179,8 @@ fn sender<'scope, 'env: 'scope>(
     let builder = thread::Builder::new().name(format!("sender-{number}"));
     let spawned = match first.scheme {
         Scheme::Coap | Scheme::Udp => {
-            let sender =
-                datagram::Sender::new(first.scheme, first.ipv4, settings, shared, pace, book)?;
+            let (scheme, ipv4) = (first.scheme, first.ipv4);
+            let sender = datagram::Sender::new(scheme, ipv4, settings, shared, pace, book, draw)?;
             builder.spawn_scoped(scope, move || {
                 let mut sender = sender;
                 place(sender.book());
@@ -195,11 +201,18 @@ fn sender<'scope, 'env: 'scope>(
 }
 
 /// All senders' books in one.
-fn figures(books: Vec<Book>, supplied: &Supplied, settings: &Settings, began: Duration) -> Figures {
+pub(crate) fn figures(
+    books: Vec<Book>,
+    supplied: &Supplied,
+    settings: &Settings,
+    began: Duration,
+) -> Figures {
     let mut figures = Figures {
         closed: settings.closed.as_ref().map(|closed| closed.users),
         series: Vec::new(),
         submission: Default::default(),
+        timeline: Default::default(),
+        schedule: 0,
         senders: books.len(),
         span: 0,
         codes: BTreeMap::new(),
@@ -207,24 +220,33 @@ fn figures(books: Vec<Book>, supplied: &Supplied, settings: &Settings, began: Du
         twice: 0,
         garbage: 0,
         stray: 0,
+        retransmitted: 0,
+        observed: Default::default(),
         faults: supplied.faults,
-        reasons: supplied.reasons.clone(),
+        reasons: BTreeMap::new(),
         behind: 0,
+        lag: 0,
         began,
     };
+    let mut reasons = supplied.reasons.clone();
     for book in books {
         figures.span = figures.span.max(book.span());
         figures.submission.expected.add(&book.submission.expected);
         figures.submission.submitted.add(&book.submission.submitted);
+        figures.timeline.add(&book.timeline);
+        figures.schedule = figures.schedule.max(book.schedule());
         figures.late += book.late;
         figures.twice += book.twice;
         figures.garbage += book.garbage;
         figures.stray += book.stray;
+        figures.retransmitted += book.retransmitted;
+        figures.observed.add(&book.observed);
         figures.behind = figures.behind.max(book.behind);
+        figures.lag = figures.lag.max(book.lag);
         for (code, count) in &book.codes {
             *figures.codes.entry(code_name(*code)).or_default() += count;
         }
-        add_reasons(&mut figures.reasons, &book.reasons);
+        reasons.add(&book.reasons);
         for series in book.series {
             // A device is one sender's, but those beyond the first thousand are of all.
             let known = figures
@@ -237,6 +259,7 @@ fn figures(books: Vec<Book>, supplied: &Supplied, settings: &Settings, began: Du
             }
         }
     }
+    figures.reasons = reasons.into_inner();
     figures.series.sort_by_key(|series| (series.method, series.device.is_none(), series.device));
     figures
 }

@@ -3,15 +3,17 @@
 use crate::clock::{Nanos, SECOND};
 use std::net::IpAddr;
 use std::path::PathBuf;
-use trace::Distribution;
+use trace::{CoapSettings, Distribution};
 
 /// How a load is sent.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// How long an answer may take, from when the request was sent, in ns.
     pub timeout: Nanos,
-    /// CoAP requests are confirmable. They are not sent again: what is lost is counted.
+    /// CoAP requests are confirmable.
     pub confirmable: bool,
+    /// Blocks, retransmission, NSTART and observation of CoAP.
+    pub coap: CoapSettings,
     /// Whether answers are waited for; plain UDP and TCP can go without.
     pub answers: bool,
     /// Threads that send, each a part of the devices.
@@ -52,6 +54,7 @@ impl Default for Settings {
         Self {
             timeout: 2 * SECOND,
             confirmable: false,
+            coap: CoapSettings::default(),
             answers: true,
             senders: 1,
             cores: Vec::new(),

@@ -1,6 +1,7 @@
 //! Datagrams in batches: many with one system call, without memory taken or given back.
 
-use crate::clock::{Nanos, timespec};
+use crate::clock::{self, Nanos, timespec};
+use crate::stamp;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -100,7 +101,7 @@ impl Datagrams {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: it was just made, and nobody else has it.
+        // SAFETY: the descriptor was just created and has no other owner.
         let this = Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } };
         for (forced, plain) in
             [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
@@ -122,6 +123,16 @@ impl Datagrams {
         } else {
             self.set(libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)
         }
+    }
+
+    /// Takes no multicast of groups that other sockets of this machine have joined.
+    pub fn ignore_groups(&self, ipv4: bool) {
+        // IPV6_MULTICAST_ALL, since Linux 4.20. Kernels without it go on as before.
+        const IPV6_ALL: libc::c_int = 29;
+        let _ = match ipv4 {
+            true => self.set(libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, 0),
+            false => self.set(libc::IPPROTO_IPV6, IPV6_ALL, 0),
+        };
     }
 
     fn set(&self, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
@@ -203,6 +214,8 @@ pub(crate) struct Batch {
     lengths: Vec<usize>,
     parts: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
+    /// Room for the kernel's times of arrival, if they are wanted.
+    controls: Vec<[u64; 8]>,
     filled: usize,
 }
 
@@ -221,6 +234,7 @@ impl Batch {
             lengths: vec![0; BATCH],
             parts: Vec::with_capacity(BATCH),
             headers: Vec::with_capacity(BATCH),
+            controls: Vec::new(),
             filled: 0,
         };
         let base = this.bytes.as_mut_ptr();
@@ -238,6 +252,22 @@ impl Batch {
             this.headers.push(header);
         }
         this
+    }
+
+    /// The same, with the times at which datagrams arrived: see [`stamp::enable`].
+    pub fn with_stamps(room: usize) -> Self {
+        Self { controls: vec![[0; 8]; BATCH], ..Self::new(room) }
+    }
+
+    /// When the datagram at `i` arrived, on CLOCK_MONOTONIC; `now` if the kernel does not say.
+    pub fn arrived(&self, i: usize, now: Nanos) -> Nanos {
+        if self.controls.is_empty() {
+            return now;
+        }
+        // SAFETY: the kernel has filled in the header when it received, and its control room
+        // is ours.
+        let stamp = unsafe { stamp::stamp(&self.headers[i].msg_hdr) };
+        stamp.map_or(now, |stamp| clock::from_wall(stamp, now))
     }
 
     /// How many are in it.
@@ -301,6 +331,10 @@ impl Batch {
             self.parts[i].iov_len = self.room;
             self.headers[i].msg_hdr.msg_namelen =
                 size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+            if let Some(control) = self.controls.get_mut(i) {
+                self.headers[i].msg_hdr.msg_control = control.as_mut_ptr().cast();
+                self.headers[i].msg_hdr.msg_controllen = size_of_val(control) as _;
+            }
         }
         let at = self.headers.as_mut_ptr();
         self.filled = 0;

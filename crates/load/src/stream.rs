@@ -2,20 +2,23 @@
 //!
 //! A connection carries one HTTP request at a time, since the next one's answer would
 //! wait for this one's; MQTT messages and plain bytes follow each other without waiting.
-//! A request that finds no connection free waits here, and that is slip.
+//! A request that finds no connection free waits in the queue of its target, for as long as an
+//! answer may take. That wait is a part of its response, and no slip.
 
 use crate::book::Book;
-use crate::clock::{self, Nanos, timespec};
+use crate::clock::{self, Nanos};
 use crate::connection::{Connection, Progress};
+use crate::epoll::Epoll;
 use crate::pace::{Next, Pace};
+use crate::request_queue::{DUE_AT_ONCE, MOST_WAITING, RequestQueue, Waiting};
 use crate::run::Shared;
 use crate::settings::Settings;
 use crate::supply::Operation;
+use crate::targets::Targets;
 use crate::template::HTTP;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use trace::Scheme;
 
@@ -23,16 +26,23 @@ use trace::Scheme;
 const LOOK: Nanos = 1_000_000;
 /// Within this time of the next request it looks at the clock and does not sleep.
 const AWAKE: Nanos = 100_000;
-/// So many events are taken at once.
-const EVENTS: usize = 64;
 
 /// One target's connections, and the requests that wait for one.
-#[derive(Default)]
 struct Pool {
+    to: SocketAddr,
     connections: Vec<usize>,
-    waiting: VecDeque<(Nanos, Operation)>,
-    /// Why the last one could not be had.
-    refused: Option<String>,
+    /// Those that carry one request at a time and can take the next, the longest free first.
+    free: VecDeque<usize>,
+    queue: RequestQueue,
+    /// When connections ended that have no successor yet.
+    vacated: Vec<Nanos>,
+}
+
+impl Pool {
+    fn new(to: SocketAddr) -> Self {
+        let (free, queue) = (VecDeque::new(), RequestQueue::default());
+        Self { to, connections: Vec::new(), free, queue, vacated: Vec::new() }
+    }
 }
 
 /// A sender over TCP.
@@ -43,10 +53,13 @@ pub(crate) struct Sender<'a> {
     shared: &'a Shared,
     pace: Pace,
     book: Book,
-    epoll: OwnedFd,
+    epoll: Epoll,
+    ready: Vec<usize>,
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
-    pools: HashMap<SocketAddr, Pool>,
+    targets: Targets,
+    /// By the target's number.
+    pools: Vec<Pool>,
     made: u64,
     waiting: usize,
     looked: Nanos,
@@ -62,11 +75,6 @@ impl<'a> Sender<'a> {
         pace: Pace,
         book: Book,
     ) -> io::Result<Self> {
-        // SAFETY: an integer argument; the descriptor is ours if it is one.
-        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
         Ok(Self {
             scheme,
             number,
@@ -74,11 +82,12 @@ impl<'a> Sender<'a> {
             shared,
             pace,
             book,
-            // SAFETY: it was just made, and nobody else has it.
-            epoll: unsafe { OwnedFd::from_raw_fd(fd) },
+            epoll: Epoll::new()?,
+            ready: Vec::new(),
             connections: Vec::new(),
             free: Vec::new(),
-            pools: HashMap::new(),
+            targets: Targets::default(),
+            pools: Vec::new(),
             made: 0,
             waiting: 0,
             looked: 0,
@@ -98,7 +107,8 @@ impl<'a> Sender<'a> {
             if self.shared.stop.load(Relaxed) {
                 self.abandon();
             }
-            while let Some((intended, operation)) = self.pace.due(now, &mut self.book) {
+            for _ in 0..DUE_AT_ONCE {
+                let Some((intended, operation)) = self.pace.due(now, &mut self.book) else { break };
                 self.take(intended, operation, now);
             }
             let came = self.events(0);
@@ -136,71 +146,78 @@ impl<'a> Sender<'a> {
         if behind > self.settings.patience {
             self.book.unsent(operation.series);
             self.book.explain("too far behind the schedule: the rest was not sent");
-            self.abandon();
+            self.pace.give_up(&mut self.book);
             return;
         }
-        let to = match &self.pace.templates[operation.template as usize].to {
-            Ok(to) => *to,
-            Err(why) => {
-                self.book.unsent(operation.series);
-                self.book.explain(why);
-                return;
-            }
+        let target = self.targets.find(operation.template, &self.pace.templates, None);
+        let Some(target) = target.map(|target| target as usize) else {
+            let to = &self.pace.templates[operation.template as usize].to;
+            let why = to.as_ref().err().map_or("no address", |why| why);
+            self.book.unsent(operation.series);
+            self.book.explain(why);
+            return;
         };
-        let pool = self.pools.entry(to).or_default();
-        pool.waiting.push_back((intended, operation));
+        let number = self.book.queued(operation, intended, clock::now());
+        if self.waiting == MOST_WAITING {
+            self.book.no_connection(number);
+            self.book.explain("too many requests wait for a connection (1,048,576)");
+            return;
+        }
+        self.pools.extend(self.targets.addresses().skip(self.pools.len()).map(Pool::new));
+        self.pools[target].queue.push(Waiting { number, intended, operation });
         self.waiting += 1;
-        self.serve(to);
+        self.serve(target);
     }
 
     /// Sends what waits for this target, as far as connections are free.
-    fn serve(&mut self, to: SocketAddr) {
+    fn serve(&mut self, target: usize) {
         loop {
-            let Some(pool) = self.pools.get(&to) else { return };
-            if pool.waiting.is_empty() {
+            let pool = &mut self.pools[target];
+            if pool.queue.is_empty() {
                 return;
             }
-            let connections = &self.connections;
-            let free = pool
-                .connections
-                .iter()
-                .copied()
-                .find(|place| connections[*place].as_ref().is_some_and(Connection::is_free));
-            let Some(place) = free else {
-                let opening = pool
-                    .connections
-                    .iter()
-                    .any(|place| connections[*place].as_ref().is_some_and(Connection::is_opening));
-                // One is enough for what does not wait for answers.
-                let most = match self.scheme {
-                    Scheme::Http => self.settings.connections,
-                    _ => 1,
-                };
-                if pool.connections.len() < most && !(opening && self.scheme != Scheme::Http) {
-                    self.open(to);
-                }
-                return;
+            let free = match self.scheme {
+                Scheme::Http => pool.free.pop_front(),
+                _ => pool.connections.first().copied(),
             };
-            self.send(place, to);
+            let connections = &self.connections;
+            let is = |place: usize, what: fn(&Connection) -> bool| {
+                connections[place].as_ref().is_some_and(what)
+            };
+            if let Some(place) = free.filter(|place| is(*place, Connection::is_free)) {
+                self.send(place, target);
+                continue;
+            }
+            // One is enough for what does not wait for answers.
+            let most = match self.scheme {
+                Scheme::Http => self.settings.connections,
+                _ => 1,
+            };
+            let opening = pool.connections.iter().filter(|c| is(**c, Connection::is_opening));
+            if pool.connections.len() < most && opening.count() < pool.queue.len() {
+                self.open(target);
+            }
+            return;
         }
     }
 
     /// Sends the first that waits over a free connection.
-    fn send(&mut self, place: usize, to: SocketAddr) {
-        let Some(pool) = self.pools.get_mut(&to) else { return };
-        let Some((intended, operation)) = pool.waiting.pop_front() else { return };
-        self.waiting -= 1;
-        let template = &self.pace.templates[operation.template as usize];
+    fn send(&mut self, place: usize, target: usize) {
+        let pool = &mut self.pools[target];
         let Some(connection) = &mut self.connections[place] else { return };
-        let number = self.book.next();
+        let Some(Waiting { number, intended, operation }) = pool.queue.pop() else { return };
+        self.waiting -= 1;
         let answers = match self.scheme {
             Scheme::Http => true,
             Scheme::Mqtt => self.settings.qos > 0,
             _ => self.settings.answers,
         };
+        let template = &self.pace.templates[operation.template as usize];
         let sent = clock::now();
-        let result = connection.send(template, number, answers);
-        self.book.sent(operation.series, intended, sent, answers);
+        let wait = pool.queue.wait(connection.slot(), intended, sent);
+        let result = connection.send(template, number, answers, sent);
+        self.book.dequeued(number, sent, wait, answers);
+        self.shared.behind.store(sent.saturating_sub(intended + wait), Relaxed);
         self.shared.sent.fetch_add(1, Relaxed);
         match result {
             Ok(()) => self.watch(place),
@@ -209,32 +226,36 @@ impl<'a> Sender<'a> {
     }
 
     /// Opens one more connection to a target.
-    fn open(&mut self, to: SocketAddr) {
+    fn open(&mut self, target: usize) {
         self.made += 1;
         let name = format!("thingbed-{}-{}-{}", std::process::id(), self.number, self.made);
-        match Connection::open(self.scheme, to, self.settings.from, &name) {
+        let pool = &mut self.pools[target];
+        let (to, vacant) = (pool.to, pool.vacated.pop().unwrap_or(0));
+        match Connection::open(self.scheme, (to, target), self.settings.from, &name, vacant) {
             Ok(connection) => {
                 let place = self.free.pop().unwrap_or_else(|| {
                     self.connections.push(None);
                     self.connections.len() - 1
                 });
-                self.register(place, connection.as_raw_fd());
+                pool.connections.push(place);
+                self.epoll.add(place, connection.as_raw_fd(), true);
                 self.connections[place] = Some(connection);
-                self.pools.entry(to).or_default().connections.push(place);
             }
-            Err(error) => self.refuse(to, &format!("cannot connect to {to}: {error}")),
+            Err(error) => self.refuse(target, &format!("could not connect to {to}: {error}")),
         }
     }
 
-    /// Nobody takes what waits for this target.
-    fn refuse(&mut self, to: SocketAddr, why: &str) {
-        let Some(pool) = self.pools.get_mut(&to) else { return };
-        pool.refused = Some(why.to_owned());
-        let now = clock::now();
-        for (intended, operation) in pool.waiting.drain(..) {
+    /// A connection to this target could not be made. Unless there are others, nothing that
+    /// waits for one can be sent.
+    fn refuse(&mut self, target: usize, why: &str) {
+        let pool = &mut self.pools[target];
+        if !pool.connections.is_empty() {
+            self.book.explain(why);
+            return;
+        }
+        while let Some(waiting) = pool.queue.pop() {
             self.waiting -= 1;
-            let number = self.book.sent(operation.series, intended, now, true);
-            self.book.unreachable(number, why);
+            self.book.unreachable(waiting.number, why);
         }
     }
 
@@ -243,54 +264,60 @@ impl<'a> Sender<'a> {
     fn close(&mut self, place: usize, why: &str) {
         let Some(connection) = self.connections[place].take() else { return };
         self.free.push(place);
-        let to = connection.target();
-        if let Some(pool) = self.pools.get_mut(&to) {
-            pool.connections.retain(|other| *other != place);
+        let target = connection.target();
+        let pool = &mut self.pools[target];
+        pool.connections.retain(|other| *other != place);
+        pool.free.retain(|other| *other != place);
+        if !connection.is_opening() {
+            // One that carried its last answer was free from then on.
+            let spent = connection.is_spent();
+            pool.vacated.push(if spent { connection.slot().ready } else { clock::now() });
         }
-        let was_opening = connection.is_opening();
         for number in connection.under_way() {
             self.book.unreachable(number, why);
         }
-        if was_opening {
-            self.refuse(to, why);
-        } else {
-            self.serve(to);
+        match connection.is_opening() {
+            true => self.refuse(target, why),
+            false => self.serve(target),
         }
     }
 
     /// Waits for at most so long for something to happen on connections, and lets it;
     /// whether anything did.
     fn events(&mut self, ns: Nanos) -> bool {
-        // SAFETY: all zero are valid events; they are only read as far as was written.
-        let mut events: [libc::epoll_event; EVENTS] = unsafe { std::mem::zeroed() };
-        let span = timespec(ns);
-        // SAFETY: room for as many as is said, which lives over the call; no signal mask.
-        let count = unsafe {
-            libc::epoll_pwait2(
-                self.epoll.as_raw_fd(),
-                events.as_mut_ptr(),
-                EVENTS as libc::c_int,
-                &raw const span,
-                std::ptr::null(),
-            )
-        };
-        for event in events.iter().take(count.max(0) as usize) {
-            self.happened(event.u64 as usize);
+        let mut ready = std::mem::take(&mut self.ready);
+        self.epoll.wait(ns, &mut ready);
+        for place in &ready {
+            self.happened(*place);
         }
-        count > 0
+        let any = !ready.is_empty();
+        self.ready = ready;
+        any
     }
 
     fn happened(&mut self, place: usize) {
         loop {
             let Some(Some(connection)) = self.connections.get_mut(place) else { return };
-            let to = connection.target();
+            let target = connection.target();
             match connection.go_on() {
-                Progress::Nothing => break self.watch(place),
-                Progress::Open => self.serve(to),
+                Progress::Nothing => {
+                    // A peer that has read may have made room.
+                    self.serve(target);
+                    break self.watch(place);
+                }
+                Progress::Open => self.freed(place, target),
                 Progress::Answer { number, code } => {
+                    let (spent, drained) = (connection.is_spent(), connection.is_drained());
                     let bad = code >= HTTP + 400;
                     self.book.answered(number, clock::now(), code, bad);
-                    self.serve(to);
+                    if spent {
+                        return self.close(place, "");
+                    }
+                    self.freed(place, target);
+                    // The kernel tells of what comes after it.
+                    if drained && self.scheme == Scheme::Http {
+                        break self.watch(place);
+                    }
                 }
                 Progress::Stray => self.book.stray += 1,
                 Progress::Garbage(why) => {
@@ -302,36 +329,63 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Connections whose oldest request is beyond its time are of no use any more:
-    /// an answer that comes now would be taken for the next one's.
+    /// A connection can take the next request.
+    fn freed(&mut self, place: usize, target: usize) {
+        if self.scheme == Scheme::Http {
+            self.pools[target].free.push_back(place);
+        }
+        self.serve(target);
+    }
+
+    /// Connections whose oldest request is beyond its time are of no use any more: an answer
+    /// that comes now would be taken for the next one's. Requests that have waited for a
+    /// connection for as long as for an answer are given up.
     fn expire(&mut self, now: Nanos) {
         let timeout = self.settings.timeout;
         for place in 0..self.connections.len() {
             let Some(connection) = &self.connections[place] else { continue };
             if connection.since().is_some_and(|since| now.saturating_sub(since) > timeout) {
                 let why = if connection.is_opening() {
-                    format!("no connection to {} in time", connection.target())
+                    format!("no connection to {} in time", self.pools[connection.target()].to)
                 } else {
-                    "closed, since an answer did not come in time".to_owned()
+                    "closed because an answer timed out".to_owned()
                 };
-                self.book.expire(now);
+                if let Some(number) = connection.under_way().next() {
+                    self.book.time_out(number);
+                }
                 self.close(place, &why);
+            }
+        }
+        if self.waiting == 0 {
+            return;
+        }
+        for pool in &mut self.pools {
+            while let Some(waiting) = pool.queue.expired(now, timeout) {
+                self.waiting -= 1;
+                match pool.queue.is_machine_bound() {
+                    true => {
+                        self.book.too_late(waiting.number);
+                        self.book.explain("this machine sent it too late, after the timeout");
+                    }
+                    false => {
+                        self.book.no_connection(waiting.number);
+                        let to = pool.to;
+                        self.book.explain(&format!("no connection to {to} was free in time"));
+                    }
+                }
             }
         }
     }
 
+    /// The end was asked for: what waits for a connection has waited in vain.
     fn abandon(&mut self) {
-        for pool in self.pools.values_mut() {
-            for (_, operation) in pool.waiting.drain(..) {
-                self.book.unsent(operation.series);
+        for pool in &mut self.pools {
+            while let Some(waiting) = pool.queue.pop() {
+                self.book.no_connection(waiting.number);
             }
         }
         self.waiting = 0;
         self.pace.give_up(&mut self.book);
-    }
-
-    fn register(&self, place: usize, fd: libc::c_int) {
-        self.control(libc::EPOLL_CTL_ADD, place, fd, true);
     }
 
     /// Wants to hear of room to write only when there is something to be written.
@@ -339,14 +393,7 @@ impl<'a> Sender<'a> {
         let Some(connection) = &mut self.connections[place] else { return };
         let (fd, write) = (connection.as_raw_fd(), connection.wants_to_write());
         if connection.watched(write) {
-            self.control(libc::EPOLL_CTL_MOD, place, fd, write);
+            self.epoll.change(place, fd, write);
         }
-    }
-
-    fn control(&self, what: libc::c_int, place: usize, fd: libc::c_int, write: bool) {
-        let wanted = libc::EPOLLIN | libc::EPOLLRDHUP | if write { libc::EPOLLOUT } else { 0 };
-        let mut event = libc::epoll_event { events: wanted as u32, u64: place as u64 };
-        // SAFETY: both descriptors are open, the event lives over the call.
-        unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), what, fd, &raw mut event) };
     }
 }

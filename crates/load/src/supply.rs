@@ -1,10 +1,10 @@
 //! Operations on their way to the senders: read or made by a thread of its own, well
 //! ahead of their time, in memory that is bounded.
 
+use crate::reasons::Reasons;
 use crate::settings::Settings;
 use crate::template::Template;
 use std::collections::HashMap;
-use std::collections::btree_map::{BTreeMap, Entry};
 use std::io::BufRead;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -51,7 +51,7 @@ pub(crate) struct Chunk {
 #[derive(Debug, Default)]
 pub(crate) struct Supplied {
     pub faults: u64,
-    pub reasons: BTreeMap<String, u64>,
+    pub reasons: Reasons,
     /// What stopped it before the end.
     pub error: Option<String>,
 }
@@ -171,18 +171,18 @@ impl Supply {
                 Ok(Some(Err(fault))) => {
                     supplied.faults += 1;
                     if supplied.reasons.len() < 10 {
-                        supplied.reasons.insert(format!("trace {fault}"), 1);
+                        supplied.reasons.count(&format!("trace {fault}"));
                     }
                     return Ok(true);
                 }
-                Err(error) => return Err(format!("cannot read the trace: {error}")),
+                Err(error) => return Err(format!("could not read the trace: {error}")),
             },
         };
         let target = Target::parse(request.uri).map_err(|error| error.to_string())?;
         let known = *scheme.get_or_insert(target.scheme);
         if !together(known, target.scheme) {
             return Err(format!(
-                "{} beside {known}:// requests: a load has one protocol; split the trace",
+                "{} requests among {known}:// requests: a load has one protocol; split the trace",
                 request.uri
             ));
         }
@@ -269,18 +269,6 @@ impl Part {
     }
 }
 
-/// Adds counts of reasons to others.
-pub(crate) fn add_reasons(to: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>) {
-    for (reason, count) in from {
-        match to.entry(reason.clone()) {
-            Entry::Occupied(mut known) => *known.get_mut() += count,
-            Entry::Vacant(new) => {
-                new.insert(*count);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -315,7 +303,7 @@ mod tests {
         let text = "nonsense\n0, 0, GET, coap://127.0.0.1/a\n";
         let (supplied, parts) = supplied(text, 1);
         assert_eq!((supplied.faults, parts[0][0].operations.len()), (1, 1));
-        assert!(supplied.reasons.keys().next().unwrap().contains("line 1"));
+        assert!(supplied.reasons.first().unwrap().contains("line 1"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Requests made once, before they are sent often.
 
-use crate::coap;
+use crate::coap::Request;
 use crate::settings::Settings;
 use std::net::SocketAddr;
 use trace::{Method, Scheme, Target};
@@ -11,8 +11,11 @@ pub(crate) struct Template {
     /// Where to, or why there is no such place.
     pub to: Result<SocketAddr, String>,
     pub bytes: Vec<u8>,
-    /// Where the number of an MQTT message stands.
+    /// Where the number of an MQTT message lies, and the tag of a block-wise CoAP request; 0 if
+    /// there is none.
     pub number_at: usize,
+    /// What further messages of a CoAP request are made of.
+    pub coap: Option<Box<Request>>,
 }
 
 /// The least of a datagram that is to be known again: its number.
@@ -27,10 +30,16 @@ impl Template {
         settings: &Settings,
     ) -> Self {
         let size = size.unwrap_or(0);
-        let mut number_at = 0;
+        let (mut number_at, mut coap) = (0, None);
         let bytes = match target.scheme {
             Scheme::Coap => {
-                coap::template(method, target.host, target.path, size, settings.confirmable)
+                let (host, path) = (target.host, target.path);
+                let request =
+                    Request::new(method, host, path, size, settings.confirmable, &settings.coap);
+                let bytes = request.template();
+                number_at = request.tag_at(&bytes).unwrap_or(0);
+                coap = Some(Box::new(request));
+                bytes
             }
             Scheme::Http => http(method, target, size),
             Scheme::Mqtt => {
@@ -42,7 +51,7 @@ impl Template {
             Scheme::Udp => vec![b'x'; size.max(NUMBERED) as usize],
             Scheme::Tcp => vec![b'x'; size.max(1) as usize],
         };
-        Self { to, bytes, number_at }
+        Self { to, bytes, number_at, coap }
     }
 }
 

@@ -1,77 +1,13 @@
 //! Loads sent to devices over loopback, in earnest. Nothing here says how fast: only what
 //! is counted, and that nothing is lost from the books.
 
-use load::{Closed, DeviceSettings, Figures, Mischief, Origin, Served, Settings, run, serve};
-use std::io::{BufRead, Cursor};
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::sync_channel;
-use std::thread;
-use trace::{Reader, Resource};
+mod common;
 
-fn device(resources: &[&str]) -> DeviceSettings {
-    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-    let resources: Vec<Resource> = resources.iter().map(|text| text.parse().unwrap()).collect();
-    DeviceSettings {
-        coap: Some(any),
-        http: Some(any),
-        udp: Some(any),
-        tcp: Some(any),
-        resources,
-        threads: 2,
-        queue: 1_000,
-        payload: 4,
-        mischief: Mischief::default(),
-        core: None,
-        spin: false,
-        seed: 1,
-    }
-}
-
-/// A load of `count` requests, one each 200 us, of the lines that `line` makes of a device's
-/// addresses by protocol.
-fn sent(
-    device: &DeviceSettings,
-    settings: &Settings,
-    count: u64,
-    line: impl Fn(u64, &dyn Fn(&str) -> SocketAddr) -> String,
-) -> (Figures, Served) {
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let (tell, told) = sync_channel(1);
-        let serving = scope.spawn(|| {
-            let tell = tell;
-            serve(device, &stop, |addresses| tell.send(addresses.to_vec()).unwrap()).unwrap()
-        });
-        let addresses = told.recv().unwrap();
-        let at = |scheme: &str| addresses.iter().find(|(name, _)| *name == scheme).unwrap().1;
-        let text: String =
-            (0..count).map(|i| format!("{}, {}, {}\n", i % 3, i * 200, line(i, &at))).collect();
-        let (figures, error) = load(&text, settings);
-        assert_eq!(error, None);
-        stop.store(true, Relaxed);
-        (figures, serving.join().unwrap())
-    })
-}
-
-fn load(text: &str, settings: &Settings) -> (Figures, Option<String>) {
-    let input: Box<dyn BufRead + Send> = Box::new(Cursor::new(text.to_owned().into_bytes()));
-    let origin = Origin::Read(Reader::new(input));
-    let (figures, error) = run(origin, settings, &AtomicBool::new(false), |_| ()).unwrap();
-    let counts = figures.all().counts;
-    let ends = counts.answered
-        + counts.timed_out
-        + counts.unreachable
-        + counts.unsent
-        + counts.without_answer;
-    assert_eq!(counts.scheduled, ends, "an operation is lost from the books: {counts:?}");
-    (figures, error)
-}
-
-fn patient() -> Settings {
-    // A busy machine is no reason for a test to fail.
-    Settings { timeout: 20_000_000_000, patience: u64::MAX, ..Settings::default() }
-}
+use common::{device, load, patient, sent};
+use load::{Closed, DeviceSettings, Mischief, Settings};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::time::Duration;
 
 #[test]
 fn every_coap_request_is_answered_and_has_its_three_times() {
@@ -98,7 +34,7 @@ fn every_coap_request_is_answered_and_has_its_three_times() {
         assert_eq!(served.resources[1].requests, 150);
         let lines = std::fs::read_to_string(&file).unwrap();
         assert_eq!(lines.lines().count(), 601);
-        assert_eq!(lines.lines().filter(|line| line.ends_with(",2.04,answered")).count(), 150);
+        assert_eq!(lines.lines().filter(|line| line.ends_with(",2.04,answered,0")).count(), 150);
     }
 }
 
@@ -178,6 +114,80 @@ fn http_udp_and_tcp_are_answered_too() {
         assert_eq!(figures.all().counts.answered, 300, "{scheme}: {:?}", figures.reasons);
         assert_eq!(figures.codes[code], 300);
     }
+}
+
+/// Over four connections to a server that serves one request at a time. Times are only held
+/// against what they cannot be below, and slip against the wait a hundred times that of a
+/// machine with nothing else to do.
+#[test]
+fn a_wait_for_a_slow_server_is_no_slip() {
+    let device = DeviceSettings { threads: 1, ..device(&["*, r, sleep, constant:20ms"]) };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("operations.csv");
+    let settings = Settings { connections: 4, operations: Some(file.clone()), ..patient() };
+    let (figures, _) =
+        sent(&device, &settings, 200, |_, at| format!("GET, http://{}/r", at("http")));
+    let all = figures.all();
+    assert_eq!((all.counts.answered, all.counts.unsent), (200, 0), "{:?}", figures.reasons);
+    // The last of 200 is due after 40 ms and answered after 4 s; at most four are on their way.
+    let (wait, most) = (all.wait.unwrap(), |of: &trace::Spread| of.quantile_ns(1.0));
+    assert!(most(&all.response) > 3_900_000_000 && most(&wait) > 3_800_000_000);
+    assert!(all.slip.mean_ns() < wait.mean_ns() / 4.0, "{}", all.slip.mean_ns());
+    // Each operation's parts add up.
+    let lines = std::fs::read_to_string(&file).unwrap();
+    let mut waited = 0;
+    for line in lines.lines().skip(1) {
+        let parts: Vec<&str> = line.split(',').collect();
+        let [intended, sent, answered, wait] =
+            [2, 3, 4, 7].map(|at| parts[at].parse::<u64>().unwrap());
+        assert!(intended + wait <= sent && sent < answered, "{line}");
+        waited += u64::from(wait > 0);
+    }
+    assert!(waited > 100, "{waited}");
+}
+
+/// Until a broker has accepted the connection, messages wait for it, and not for this machine.
+#[test]
+fn messages_wait_until_the_broker_accepts() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap();
+    let broker = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut room = [0; 4_096];
+        stream.read_exact(&mut room[..2]).unwrap();
+        let rest = usize::from(room[1]);
+        stream.read_exact(&mut room[..rest]).unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        stream.write_all(b"\x20\x02\0\0").unwrap();
+        // Each message of QoS 1 has 2 + 2 + 1 + 2 + 4 bytes: its number is in the last two but 4.
+        let mut message = [0; 11];
+        while stream.read_exact(&mut message).is_ok() {
+            stream.write_all(&[0x40, 2, message[5], message[6]]).unwrap();
+        }
+    });
+    let text: String =
+        (0..50).map(|i| format!("0, {}, PUBLISH, mqtt://{to}/t, 4\n", i * 1_000)).collect();
+    let (figures, _) = load(&text, &Settings { qos: 1, ..patient() });
+    broker.join().unwrap();
+    let all = figures.all();
+    assert_eq!(all.counts.answered, 50, "{:?}", figures.reasons);
+    // The first is due when the connection is begun, the last 49 ms later.
+    let wait = all.wait.unwrap();
+    assert!(wait.quantile_ns(0.0) > 400_000_000 && wait.quantile_ns(1.0) > 490_000_000);
+    assert!(all.slip.mean_ns() < wait.mean_ns() / 4.0, "{}", all.slip.mean_ns());
+}
+
+#[test]
+fn what_finds_no_connection_within_the_timeout_is_lost_to_the_server() {
+    let device = DeviceSettings { threads: 1, ..device(&["*, r, sleep, constant:200ms"]) };
+    let settings = Settings { connections: 1, timeout: 1_000_000_000, ..patient() };
+    let (figures, _) =
+        sent(&device, &settings, 100, |_, at| format!("GET, http://{}/r", at("http")));
+    let counts = figures.all().counts;
+    assert_eq!((counts.scheduled, counts.unsent), (100, 0), "{:?}", figures.reasons);
+    assert_eq!(counts.sent + counts.no_connection, 100);
+    assert!(counts.no_connection > 80, "five a second are served: {counts:?}");
+    assert!(figures.reasons.keys().any(|why| why.contains("no connection to 127.0.0.1")));
 }
 
 #[test]

@@ -1,37 +1,56 @@
 //! The pieces of evidence that a verdict rests on, drawn from a run's facts.
 
 use crate::busy;
-use crate::facts::{Broken, Contended, Count, Facts, Submitted};
+use crate::facts::{Contended, Count, Facts, Submitted};
 use crate::host::HostUse;
-use crate::verdict::{Evidence, Status};
+use crate::tolerance::Deviation;
+use crate::verdict::{Evidence, Status, short};
 
-/// A frame that is to be passed on at once has no delay to be held against. Its
-/// lateness is held against what the reader looks at, the median round trip; and
-/// against a local network's 20 ms where that is shorter, on which a millisecond
-/// (5 %) is noticed and 10 ms (50 %) are not local any more.
+/// A frame that is to be forwarded at once has no delay to compare its lateness with. It
+/// is compared with what the reader looks at, the median round trip; or, where that is
+/// shorter, with a local network's 20 ms, in which one notices a millisecond (5 %), and
+/// which is no longer local with 10 ms more (50 %).
 pub(crate) const LOCAL_NS: f64 = 20_000_000.0;
-/// Schedules are held to this share of a typical figure of 10 ms.
+/// Limits of schedule slip: 10 % and 100 % of a typical figure of 10 ms.
 const SLIP_SUSPECT_MS: f64 = 1.0;
 const SLIP_INVALID_MS: f64 = 10.0;
 /// A load's requests may be late by this share of the time between two, and by this
 /// much in any case.
 const SLIP_SHARE: f64 = 0.1;
 const SLIP_LEAST_US: f64 = 100.0;
-/// By so many percent of their service time probes may be late on average: set on one half
+/// Limits of the probes' mean lateness, in percent of their service time: set on one half
 /// of a labelled set of runs and tried on the other (docs/results/contention.md).
 const PROBES_SUSPECT: f64 = 5.0;
 const PROBES_INVALID: f64 = 50.0;
 /// Fewer percent of the probes than this over their limit are a few.
 const PROBES_FEW: f64 = 5.0;
+/// Programs that wait for less than this share of the median round trip, for each message, are
+/// not hurt: what the verdict's other limits call suspect.
+const UNHURT: f64 = 0.05;
 /// A second in which the CPUs were this busy was saturated.
 const SATURATED: f64 = 0.95;
 
-/// All that there is to look at, in the order in which it is shown.
+/// Beginnings of the names of evidence that a busy or slow machine causes.
+pub(crate) const OF_MACHINE: [&str; 11] = [
+    "forwarding lateness",
+    "frames read late",
+    "schedule slip",
+    "requests never sent",
+    "request interval",
+    "request slip",
+    "contention at the probes",
+    "seconds with saturated CPUs",
+    "CPU steal",
+    "CPU pressure",
+    "packets dropped at kernel backlogs",
+];
+
+/// All evidence, in the order in which it is shown.
 pub(crate) fn evidence(facts: &Facts) -> Vec<Evidence> {
     let mut found = Found(Vec::new());
-    found.releases(facts);
+    found.lateness(facts);
     found.stalls(facts);
-    found.load(facts);
+    found.schedule(facts);
     found.requests(facts);
     found.probes(facts);
     found.processors(facts);
@@ -39,22 +58,22 @@ pub(crate) fn evidence(facts: &Facts) -> Vec<Evidence> {
     found.links(facts);
     found.counts(facts);
     found.look(
-        "frames missing in the capture",
+        "frames missing from the capture",
         facts.capture_missed as f64,
         "frames",
         Some((0.0, f64::INFINITY)),
-        "the disk was slower than the network; the figures are whole, the capture is not",
+        "the disk was slower than the network; all figures are complete, the capture is not",
     );
     found.0
 }
 
-/// What lateness is held against where nothing was to be held back, in us.
+/// What the lateness of frames that are forwarded at once is compared with, in us.
 fn at_once_us(facts: &Facts) -> f64 {
     let median_ns = facts.rtd_ms.map_or(0.0, |rtd| rtd.p50 * 1e6);
     median_ns.max(LOCAL_NS) / 1e3
 }
 
-/// The same where something was, in us.
+/// What the lateness of delayed frames is compared with, in us: the smallest delay.
 fn held_us(facts: &Facts) -> f64 {
     match facts.smallest_delay_ns {
         0 => at_once_us(facts),
@@ -62,7 +81,14 @@ fn held_us(facts: &Facts) -> f64 {
     }
 }
 
-/// The two begin and end to count within some ms of each other, in which an
+/// Whether other programs on the machine, however busy, hardly kept those of the nodes waiting:
+/// less than a twentieth of the median round trip for each message.
+fn is_unhurt(facts: &Facts) -> bool {
+    let share = |waited: f64| waited < UNHURT * facts.rtd_ms.map_or(0.0, |rtd| rtd.p50);
+    facts.run_delay_per_message_ms.is_some_and(share)
+}
+
+/// Endpoints and medium begin and end to count within some ms of each other, in which an
 /// acknowledgement or two may pass: bytes that are forgiven, each way.
 const AT_THE_ENDS: u64 = 200;
 
@@ -74,7 +100,7 @@ fn apart_pct(count: &Count) -> f64 {
     100.0 * bytes as f64 / count.medium.max(1) as f64
 }
 
-/// What was found so far.
+/// The evidence so far.
 struct Found(Vec<Evidence>);
 
 impl Found {
@@ -99,77 +125,91 @@ impl Found {
             limit_invalid: limits.map(|l| l.1),
             status,
             meaning: meaning.to_owned(),
+            detail: String::new(),
         });
     }
 
-    fn releases(&mut self, facts: &Facts) {
+    /// Adds to the last piece where it was worst in this run.
+    fn detail(&mut self, detail: String) {
+        if let Some(last) = self.0.last_mut() {
+            last.detail = detail;
+        }
+    }
+
+    fn lateness(&mut self, facts: &Facts) {
         let kinds = [
             (
-                "held back",
+                "delayed links",
                 &facts.held,
                 held_us(facts),
-                "how much later than meant frames left a link that delays them, against the \
-                 smallest delay asked for",
+                "delays may be longer than configured by this much: the machine did not let \
+                 Thingbed forward frames in time. Use fewer nodes, close other programs, or run \
+                 as root for real-time priority",
+                "5 % and 50 % of the smallest configured delay",
+                "the smallest configured delay and 10 times it",
             ),
             (
-                "passed on",
+                "undelayed links",
                 &facts.passed,
                 at_once_us(facts),
-                "how long the medium took for frames that were not to be delayed, against the \
-                 median round trip or 20 ms; a multicast is written to one member after the other",
+                "round trips may be longer by this much: the machine did not let Thingbed forward \
+                 frames in time, or a multicast went to many members one after the other",
+                "5 % and 50 % of the median round trip, at least of 20 ms",
+                "the median round trip, at least 20 ms, and 10 times it",
             ),
         ];
-        for (which, late, of_us, what) in kinds.into_iter().filter(|kind| kind.1.count() > 0) {
+        for (which, late, of_us, meaning, of_p99, of_max) in
+            kinds.into_iter().filter(|kind| kind.1.count() > 0)
+        {
             self.look(
-                &format!("release error of frames {which}, p99"),
+                &format!("forwarding lateness ({which}), p99"),
                 late.quantile_ns(0.99) as f64 / 1e3,
                 "us",
                 Some((0.05 * of_us, 0.5 * of_us)),
-                &format!("{what}: limits are 5 % and 50 % of it"),
+                meaning,
             );
+            self.detail(format!("limits are {of_p99}"));
             self.look(
-                &format!("release error of frames {which}, max"),
+                &format!("forwarding lateness ({which}), max"),
                 late.max_ns() as f64 / 1e3,
                 "us",
                 Some((of_us, 10.0 * of_us)),
-                &format!("{what}: limits are once and ten times it"),
+                meaning,
             );
+            self.detail(format!("limits are {of_max}"));
         }
     }
 
     fn stalls(&mut self, facts: &Facts) {
         let (stalled, held_us) = (facts.stalls, held_us(facts));
         self.look(
-            "longest stall of the medium",
+            "longest stall of the forwarding thread",
             stalled.longest_ns as f64 / 1e3,
             "us",
             Some((held_us, f64::INFINITY)),
-            &format!(
-                "{} times the machine did not let the medium run for over a millisecond: another \
-                 thread had the processor or, on a virtual machine, its host; the limit is once \
-                 the smallest delay asked for",
-                stalled.count
-            ),
+            "some frames may have been delayed by this much more: another program or, on a \
+             virtual machine, its host had the processor. Run again at a quieter time",
         );
+        self.detail(format!("{} stalls of over a millisecond", stalled.count));
         self.look(
-            "frames taken in late, max",
+            "frames read late, max",
             stalled.behind_ns as f64 / 1e3,
             "us",
             Some((held_us, 10.0 * held_us)),
-            "the most that a frame waited for the medium before its delay began: limits are once \
-             and ten times the smallest delay asked for",
+            "a frame waited this long before its delay began: more frames came than this \
+             machine forwards. Lower the rate",
         );
     }
 
-    fn load(&mut self, facts: &Facts) {
+    fn schedule(&mut self, facts: &Facts) {
         if let Some(slip) = facts.slip_ms {
             self.look(
-                "schedule slip of the senders, p99",
+                "schedule slip of senders, p99",
                 slip.p99,
                 "ms",
                 Some((SLIP_SUSPECT_MS, SLIP_INVALID_MS)),
-                "how much later than meant messages were sent; round trips from the intended time \
-                 hold it, so it is the senders' or the machine's",
+                "messages were sent later than scheduled, and round trips include that: the \
+                 sender or the machine was too slow. Lower the rate, or use fewer nodes",
             );
         }
         self.look(
@@ -177,11 +217,11 @@ impl Found {
             facts.unsent as f64,
             "messages",
             Some((0.0, 0.0)),
-            "scheduled messages that no sender sent: the load was not what was asked for",
+            "the load was not the configured one: senders did not send all scheduled messages",
         );
     }
 
-    /// Whether loads were what was asked for.
+    /// Whether loads were the configured ones.
     fn requests(&mut self, facts: &Facts) {
         let open: Vec<&Submitted> = facts.loads.iter().filter(|load| load.open).collect();
         if open.is_empty() {
@@ -198,34 +238,46 @@ impl Found {
             unsent,
             "%",
             Some((0.0, 1.0)),
-            &format!(
-                "share of a schedule's requests that its sender did not send, {node} the worst: \
-                 this machine could not make the rate; ask for less, or for more `senders`"
-            ),
+            "the load was lower than configured: this machine could not send the rate. Lower \
+             it, or configure more `senders`",
         );
+        self.detail(format!("worst: {node}"));
         let (off, node) = worst(&|load| {
             100.0 * (load.submitted_us - load.expected_us).abs() / load.expected_us.max(1e-3)
         });
         self.look(
-            "time between requests, sent against asked for",
+            "request interval, measured against configured",
             off,
             "%",
             Some((1.0, 10.0)),
-            &format!("how far the mean time between two requests was off, {node} the worst"),
+            "the mean time between two requests differs by this much: the load was not the \
+             configured one",
         );
+        self.detail(format!("worst: {node}"));
         let (late, node) = worst(&|load| {
             100.0 * load.slip_p99_us / (SLIP_SHARE * load.expected_us).max(SLIP_LEAST_US)
         });
         self.look(
-            "slip of requests, p99, of what is allowed",
+            "request slip, p99, share of its allowance",
             late,
             "%",
             Some((100.0, 1_000.0)),
-            &format!(
-                "how much later than meant requests were sent, {node} the worst; allowed are a \
-                 tenth of the time between two and 100 us in any case; response times hold it"
-            ),
+            "requests were sent later than scheduled, and response times include that. Allowed \
+             is a tenth of the time between two requests, at least 100 us",
         );
+        self.detail(format!("worst: {node}"));
+        let waits = open.iter().filter_map(|load| Some((load.wait_p99_us?, load.node.as_str())));
+        if let Some((wait, node)) = waits.max_by(|a, b| a.0.total_cmp(&b.0)) {
+            self.look(
+                "wait of requests for a connection, p99",
+                wait / 1e3,
+                "ms",
+                None,
+                "for information: how long requests waited for a free connection to the target. \
+                 Response times include it; it is the target's, not this machine's",
+            );
+            self.detail(format!("longest: {node}"));
+        }
     }
 
     /// Whether answers of known service time took longer.
@@ -239,45 +291,56 @@ impl Found {
             100.0 * mean,
             "%",
             Some((PROBES_SUSPECT, PROBES_INVALID)),
-            &format!(
-                "by how much longer than their service time probes took on average, on the worst \
-                 core {core}, {mode}; there the median is {:.1} %, {over_pct:.1} % are over their \
-                 limit, and the longest was at {worst_s:.1} s: programs waited for the machine; take \
-                 fewer nodes, place them otherwise, or lower the rate",
-                100.0 * median
-            ),
+            "probes with a known service time took this much longer: programs waited for the \
+             machine. Use fewer nodes, place them on other cores, or lower the rate",
         );
+        self.detail(format!(
+            "worst: core {core}, {mode}; median {:.1} %, {over_pct:.1} % of the probes over their \
+             limit, the longest at {worst_s:.1} s",
+            100.0 * median
+        ));
     }
 
     fn processors(&mut self, facts: &Facts) {
         let seconds = busy::by_second(&facts.host);
         let saturated = seconds.iter().filter(|busy| **busy > SATURATED).count();
+        let unhurt = is_unhurt(facts);
+        let (judged, what) = match unhurt {
+            true => (None, "informational, since the nodes' programs hardly waited: "),
+            false => (Some(()), ""),
+        };
         self.look(
-            "seconds with the CPUs saturated",
+            "seconds with saturated CPUs",
             100.0 * saturated as f64 / seconds.len().max(1) as f64,
             "%",
-            Some((10.0, 50.0)),
-            "share of the seconds in which over 95 % of all CPU time was used: programs then \
-             waited for the machine",
+            judged.map(|()| (10.0, 50.0)),
+            &format!(
+                "{what}programs waited for the machine: over 95 % of all CPU time was used. Use \
+                 fewer nodes, close other programs, or use a larger machine"
+            ),
         );
         let mean = |of: &dyn Fn(&HostUse) -> f64| {
             let total: f64 = facts.host.iter().map(|h| h.seconds).sum();
             facts.host.iter().map(|h| of(h) * h.seconds).sum::<f64>() / total.max(1e-9) * 100.0
         };
         self.look(
-            "steal",
+            "CPU steal",
             mean(&|h| h.steal),
             "%",
             Some((1.0, 10.0)),
-            "share of CPU time that the hypervisor gave to others",
+            "the hypervisor gave this share of CPU time to other virtual machines. Run again at a \
+             quieter time, or on a machine of your own",
         );
         if facts.host.iter().any(|h| h.pressure.is_some()) {
             self.look(
                 "CPU pressure",
                 mean(&|h| h.pressure.unwrap_or(0.0)),
                 "%",
-                Some((25.0, 60.0)),
-                "share of the time in which some task waited for a CPU",
+                judged.map(|()| (25.0, 60.0)),
+                &format!(
+                    "{what}programs waited for a CPU in this share of the time. Use fewer nodes, \
+                     or close other programs"
+                ),
             );
         }
         if let Some(waited) = facts.run_delay_pct {
@@ -286,18 +349,28 @@ impl Found {
                 waited,
                 "%",
                 None,
-                "told, not judged: what programs that were there from the start to the end waited \
-                 for a CPU, of what they ran and waited; what limits kept from them is no part of it",
+                "informational: how long the nodes' programs waited for a CPU, as a share of the \
+                 time in which they ran or waited; throttling by limits is not included",
+            );
+        }
+        if let Some(waited) = facts.run_delay_per_message_ms {
+            self.look(
+                "run delay of programs per message",
+                waited,
+                "ms",
+                None,
+                "informational: by at most this much did waiting for a CPU make a message slower, \
+                 on average",
             );
         }
         if let Some(busy) = busy::under_way(&facts.host, &facts.under_way) {
             self.look(
-                "CPUs busy while messages were under way",
+                "CPUs busy while messages were in flight",
                 100.0 * busy,
                 "%",
                 None,
-                "told, not judged: near 100 %, the programs' own work on this machine makes the \
-                 delays, and a faster machine would have shorter ones",
+                "informational: near 100 %, delays come from the programs' own work on this \
+                 machine, and a faster machine has shorter ones",
             );
         }
     }
@@ -308,22 +381,37 @@ impl Found {
             100.0 * facts.kernel_drops as f64 / facts.frames.max(1) as f64,
             "%",
             Some((0.0, 0.1)),
-            "frames lost between a node and the medium, which nobody asked for",
+            "frames were lost between a node and the emulated network, in addition to the \
+             configured loss: more came than this machine forwards. Lower the rate",
         );
+        let (rejected, worst) = &facts.rejected;
         self.look(
-            "packets dropped at the kernel's backlogs",
+            "frames rejected",
+            *rejected as f64,
+            "frames",
+            Some((0.0, f64::INFINITY)),
+            "networks did not forward these: they were longer than the MTU allows, or came from \
+             another node's Ethernet address (or, with `source_addresses: own`, any but the \
+             interface's own)",
+        );
+        if *rejected > 0 {
+            self.detail(format!("most of them from {worst}"));
+        }
+        self.look(
+            "packets dropped at kernel backlogs",
             facts.backlog_drops as f64,
             "packets",
             Some((0.0, f64::INFINITY)),
-            "queues of the kernel's network work were full, of this machine's other traffic perhaps",
+            "queues of the kernel's network work were full, possibly with other traffic of this \
+             machine",
         );
         self.look(
             "datagrams dropped at full sockets",
             facts.socket_drops as f64,
             "datagrams",
             Some((0.0, f64::INFINITY)),
-            "a program did not read or the kernel did not send in time: on a faster machine it \
-             might",
+            "a program did not read in time, so that messages were lost in addition to the \
+             configured loss; on a faster machine it might. Larger socket buffers help",
         );
     }
 
@@ -332,59 +420,52 @@ impl Found {
         let worst = facts.counts.iter().max_by(|a, b| apart_pct(a).total_cmp(&apart_pct(b)));
         let Some(worst) = worst else { return };
         let Count { node, way, kernel, medium, capture } = worst;
-        let captured = capture.map_or(String::new(), |bytes| format!(" and the capture {bytes} B"));
         self.look(
-            "bytes counted by endpoints beside the medium's",
+            "byte counts of endpoints against Thingbed's",
             apart_pct(worst),
             "%",
             Some((0.5, 2.0)),
-            &format!(
-                "how far the bytes of frames that the kernels of nodes with exchanges counted, and \
-                 the capture if there is one, are from those that the medium counted, \
-                 {AT_THE_ENDS} B forgiven; the worst: {node} \
-                 {way} {kernel} B, of which the medium saw {medium} B{captured}"
-            ),
+            "bytes of exchanges may be wrong by this much: the nodes' kernels, or the capture, \
+             counted other bytes than Thingbed forwarded",
         );
+        let captured = capture.map_or(String::new(), |bytes| format!(", the capture {bytes} B"));
+        self.detail(format!(
+            "worst: {node} {way} {kernel} B, Thingbed forwarded {medium} B{captured}; \
+             {AT_THE_ENDS} B are forgiven"
+        ));
     }
 
     fn links(&mut self, facts: &Facts) {
-        let worst = facts.broken.iter().max_by(|a, b| {
-            let off = |broken: &Broken| (broken.got - broken.asked).abs() / broken.tolerance;
-            off(a).total_cmp(&off(b))
-        });
-        let worst = worst.map_or(String::new(), |worst| {
-            let Broken { link, from_s, to_s, what, asked, got, unit, .. } = worst;
-            let (asked, got) = (short(*asked), short(*got));
-            format!("; the worst: {link}, {from_s:.0} s to {to_s:.0} s, {what} of {asked} {unit} asked, {got} got")
-        });
         self.look(
-            "links that did not give what was asked",
-            100.0 * facts.broken.len() as f64 / facts.intervals.max(1) as f64,
+            "links outside tolerance",
+            100.0 * facts.deviations.len() as f64 / facts.compared.max(1) as f64,
             "%",
             Some((0.0, 10.0)),
-            &format!(
-                "share of the intervals of links in which delay, loss or rate were further from \
-                 what was asked than chance and the limits of lateness allow{worst}"
-            ),
+            "in this share of their intervals, links had another delay, loss or rate than \
+             configured, by more than chance and the allowed lateness explain",
         );
+        let off = |one: &Deviation| (one.measured - one.configured).abs() / one.tolerance;
+        let worst = facts.deviations.iter().max_by(|a, b| off(a).total_cmp(&off(b)));
+        if let Some(Deviation {
+            link, from_s, to_s, quantity, configured, measured, unit, ..
+        }) = worst
+        {
+            self.detail(format!(
+                "worst: {link}, {from_s:.0} s to {to_s:.0} s: {quantity} configured {} {unit}, \
+                 measured {} {unit}",
+                short(*configured),
+                short(*measured)
+            ));
+        }
         if facts.unmeasured > 0 {
             self.look(
-                "ways of links impaired by netem",
+                "link directions impaired by netem",
                 facts.unmeasured as f64,
-                "ways",
+                "directions",
                 None,
-                "told, not judged: the kernel made these impairments; the losses are those that it \
-                 counted, and nobody measured the delays",
+                "informational: the kernel made these impairments; losses are those that it \
+                 counted, and delays were not measured",
             );
         }
-    }
-}
-
-/// A number with about three digits that matter.
-pub(crate) fn short(value: f64) -> String {
-    match value.abs() {
-        v if v >= 100.0 || v == v.round() => format!("{value:.0}"),
-        v if v >= 1.0 => format!("{value:.1}"),
-        _ => format!("{value:.3}"),
     }
 }

@@ -2,6 +2,9 @@
 
 use crate::host::HostUse;
 use crate::latency::{Latency, Summary};
+use crate::tolerance::Deviation;
+use crate::verdict::{Reason, Status};
+use std::fmt;
 
 /// What a verdict is drawn from.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +27,8 @@ pub struct Facts {
     pub under_way: Vec<(u64, u64)>,
     /// Frames that the kernel dropped between a node and the medium.
     pub kernel_drops: u64,
+    /// Frames that networks rejected, and the node with the most of them.
+    pub rejected: (u64, String),
     /// Datagrams that the nodes' sockets had no room for.
     pub socket_drops: u64,
     /// When the machine did not let the medium run.
@@ -32,8 +37,8 @@ pub struct Facts {
     pub frames: u64,
     /// Frames that a capture lacks.
     pub capture_missed: u64,
-    /// Intervals of links in which what was asked was not given.
-    pub broken: Vec<Broken>,
+    /// Intervals and groups of links that did not do what they were configured to do.
+    pub deviations: Vec<Deviation>,
     /// Directions of links that netem impaired, whose delays nobody measured.
     pub unmeasured: usize,
     /// What nodes counted of their own frames in exchanges, and the medium of theirs.
@@ -43,14 +48,17 @@ pub struct Facts {
     /// What programs waited for a CPU that no limit kept from them, in percent of what they
     /// ran and waited.
     pub run_delay_pct: Option<f64>,
+    /// The same for each message that was sent, in ms: at most so much longer did a message take
+    /// on average. None without messages.
+    pub run_delay_per_message_ms: Option<f64>,
     /// How the senders of loads kept their schedules.
     pub loads: Vec<Submitted>,
     /// What contention probes saw, by core and mode.
     pub probes: Vec<Contended>,
-    /// Intervals of links in which frames came.
-    pub intervals: usize,
-    /// What went wrong with the run itself, e.g. a program that died.
-    pub failures: Vec<String>,
+    /// Intervals and groups of links that were compared with their configuration.
+    pub compared: usize,
+    /// What went wrong with the run itself.
+    pub failures: Vec<Failure>,
 }
 
 /// What several have counted of the same frames: a node's kernel, the medium, the
@@ -101,27 +109,50 @@ pub struct Submitted {
     pub expected_us: f64,
     /// See `expected_us`.
     pub submitted_us: f64,
-    /// By how much 99 of 100 requests were not later than meant.
+    /// By how much 99 of 100 requests were not later than meant, their wait for a connection
+    /// to the target left out.
     pub slip_p99_us: f64,
+    /// How long 99 of 100 requests waited at most for a free connection to their target; none
+    /// where requests never wait.
+    pub wait_p99_us: Option<f64>,
 }
 
-/// An interval of a link in which what was asked was not given.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Broken {
-    /// Whose link, and which way.
-    pub link: String,
-    /// When it was, in seconds since offset 0.
-    pub from_s: f64,
-    /// See `from_s`.
-    pub to_s: f64,
-    /// What was not given.
-    pub what: &'static str,
-    /// What was asked, what was got, and how far they may be apart.
-    pub asked: f64,
-    /// See `asked`.
-    pub got: f64,
-    /// See `asked`.
-    pub tolerance: f64,
-    /// The unit of these.
-    pub unit: &'static str,
+/// Something that went wrong with a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// A program under test failed, or was cut off: the system's own doing.
+    Program(String),
+    /// The test bed or the user ended the run or lost a part of it.
+    Bed(String),
+}
+
+impl Failure {
+    /// What a verdict says of it.
+    pub(crate) fn reason(&self) -> Reason {
+        let (status, name, meaning, detail) = match self {
+            Self::Program(text) => (
+                Status::Failed,
+                "a program failed",
+                "the figures are of a run in which not all programs did their work",
+                text,
+            ),
+            Self::Bed(text) => (Status::Invalid, "the run did not go as planned", "", text),
+        };
+        Reason {
+            status,
+            name: name.to_owned(),
+            value: None,
+            limit: None,
+            unit: String::new(),
+            meaning: meaning.to_owned(),
+            detail: detail.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Program(text) | Self::Bed(text)) = self;
+        f.write_str(text)
+    }
 }

@@ -5,6 +5,8 @@
 mod accounting;
 mod busy;
 mod capture;
+mod chain;
+mod chance;
 mod clients;
 mod counts;
 mod decisions;
@@ -17,6 +19,7 @@ mod messages;
 mod probes;
 mod sections;
 mod tables;
+mod tolerance;
 mod traffic;
 mod verdict;
 
@@ -25,7 +28,7 @@ pub use capture::{Capture, CaptureError, Filter, FilterError, Selection, Written
 pub use clients::{ClientRow, write_clients};
 pub use counts::{Carried, Counts};
 pub use decisions::{Decisions, ReplayError, read_decisions};
-pub use facts::{Broken, Contended, Count, Facts, Submitted};
+pub use facts::{Contended, Count, Facts, Failure, Submitted};
 pub use host::{Cost, HostUse, Sampler, Usage, UsageRow};
 pub use latency::{Latency, Summary};
 pub use links::LinkRow;
@@ -33,5 +36,6 @@ pub use messages::{Failed, Message, Outcomes, outcomes, under_way};
 pub use probes::{ProbeRow, write_probes};
 pub use sections::{SectionRow, write_sections};
 pub use tables::{TableError, write_links, write_messages, write_nodes};
+pub use tolerance::{Deviation, FALSE_ALARMS, Tolerances};
 pub use traffic::{Classifier, Kind, Traffic};
-pub use verdict::{Evidence, Status, Verdict, judge};
+pub use verdict::{Evidence, Reason, Status, Verdict, judge};

@@ -4,6 +4,7 @@ use crate::latency::{Latency, Summary};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
+use units::{Quarter, Timeline};
 
 /// One message to one receiver. Times are in ns since the run's start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,6 +31,9 @@ pub struct Message {
     pub acknowledged_ns: Option<i64>,
     /// Whether its receiver answers it not, so that its receipt is all there is.
     pub one_way: bool,
+    /// Of an exchange: whether it only warms its connection up, and counts in no figure of
+    /// messages.
+    pub warmup: bool,
     /// Of an exchange: how much later than by its schedule it was meant to begin,
     /// since the one before was still under way.
     pub held_ns: i64,
@@ -55,9 +59,13 @@ pub struct Failed {
 pub struct Outcomes {
     /// Messages sent, one for each receiver that it was for.
     pub sent: u64,
-    /// Messages that their receiver had.
+    /// Messages that their receiver got, each counted once.
+    pub received: u64,
+    /// Messages whose answer the sender got, each counted once.
+    pub answered: u64,
+    /// The earlier name of `received`.
     pub delivered: u64,
-    /// Answers that came back.
+    /// The earlier name of `answered`.
     pub replies: u64,
     /// Messages scheduled and never sent.
     pub unsent: u64,
@@ -67,8 +75,13 @@ pub struct Outcomes {
     pub acknowledged_lost: u64,
     /// Messages that came after a later one of the same sender.
     pub reordered: u64,
-    /// Share of the sent messages that had no answer, in percent; one-way messages
-    /// that had not come.
+    /// Share of the sent messages that their receiver did not get, in percent.
+    pub lost_pct: f64,
+    /// Share of the sent messages to be answered whose sender got no answer, in percent;
+    /// none where all are one-way.
+    pub unanswered_pct: Option<f64>,
+    /// Share of the sent messages that failed, in percent: one-way ones were lost, others
+    /// not answered.
     pub loss_pct: f64,
     /// Messages and answers that came more than once, beyond the first.
     pub duplicates: u64,
@@ -84,6 +97,8 @@ pub struct Outcomes {
     pub acknowledged_ms: Option<Summary>,
     /// How much later than meant messages were sent.
     pub slip_ms: Option<Summary>,
+    /// How the load developed over the quarters of the schedule.
+    pub quarters: [Quarter; 4],
 }
 
 impl Message {
@@ -93,26 +108,36 @@ impl Message {
     }
 }
 
-/// The figures of `messages`; `schedule_ns` is when the schedule ends.
+/// The figures of `messages`, without those that warm up; `schedule_ns` is when the
+/// schedule ends.
 pub fn outcomes(messages: &[Message], schedule_ns: i64) -> Outcomes {
+    let messages: Vec<&Message> = messages.iter().filter(|m| !m.warmup).collect();
     let span = |from: i64, to: i64| u64::try_from(to - from).unwrap_or(0);
-    let count = |is: &dyn Fn(&&Message) -> bool| messages.iter().filter(is).count() as u64;
+    let count = |is: &dyn Fn(&Message) -> bool| messages.iter().filter(|m| is(m)).count() as u64;
     let times = |of: &dyn Fn(&Message) -> Option<u64>| -> Option<Summary> {
-        messages.iter().filter_map(of).collect::<Latency>().summary(1e6)
+        messages.iter().filter_map(|m| of(m)).collect::<Latency>().summary(1e6)
     };
     let sent = count(&|m| m.sent_ns.is_some());
     let delivered = count(&|m| m.received_ns.is_some());
     let replies = count(&|m| m.reply_received_ns.is_some());
+    let asking = count(&|m| m.sent_ns.is_some() && !m.one_way);
+    let unanswered = count(&|m| m.sent_ns.is_some() && !m.one_way && m.reply_received_ns.is_none());
+    let arrived = count(&|m| m.sent_ns.is_some() && m.received_ns.is_some());
+    let share = |part: u64, of: u64| part as f64 * 100.0 / of.max(1) as f64;
     let good = count(&|m| m.sent_ns.is_some() && m.over_ns().is_some());
     Outcomes {
         sent,
+        received: delivered,
+        answered: replies,
         delivered,
         replies,
         unsent: messages.len() as u64 - sent,
         acknowledged: count(&|m| m.acknowledged_ns.is_some()),
         acknowledged_lost: count(&|m| m.acknowledged_ns.is_some() && m.received_ns.is_none()),
-        reordered: reordered(messages),
-        loss_pct: (sent - good) as f64 * 100.0 / sent.max(1) as f64,
+        reordered: reordered(&messages),
+        lost_pct: share(sent - arrived, sent),
+        unanswered_pct: (asking > 0).then(|| share(unanswered, asking)),
+        loss_pct: share(sent - good, sent),
         duplicates: messages.iter().map(|m| u64::from(m.duplicates)).sum(),
         late: count(&|m| m.over_ns().is_some_and(|end| end > schedule_ns)),
         rtd_ms: times(&|m| Some(span(m.intended_ns, m.reply_received_ns?))),
@@ -120,12 +145,25 @@ pub fn outcomes(messages: &[Message], schedule_ns: i64) -> Outcomes {
         down_ms: times(&|m| Some(span(m.intended_ns, m.received_ns?))),
         acknowledged_ms: times(&|m| Some(span(m.sent_ns?, m.acknowledged_ns?))),
         slip_ms: times(&|m| Some(span(m.intended_ns, m.sent_ns?))),
+        quarters: quarters(&messages, schedule_ns),
     }
+}
+
+fn quarters(messages: &[&Message], schedule_ns: i64) -> [Quarter; 4] {
+    let mut timeline = Timeline::default();
+    for message in messages {
+        let due = u64::try_from(message.intended_ns).unwrap_or(0);
+        timeline.offered(due);
+        if let Some(over) = message.over_ns() {
+            timeline.answered(due, u64::try_from(over).unwrap_or(0));
+        }
+    }
+    timeline.quarters(u64::try_from(schedule_ns).unwrap_or(0))
 }
 
 /// How many messages came after one that the same sender had sent the same receiver
 /// later. Rows are in the order of their sending.
-fn reordered(messages: &[Message]) -> u64 {
+fn reordered(messages: &[&Message]) -> u64 {
     let mut latest: HashMap<(&str, &str, &str), i64> = HashMap::new();
     let mut count = 0;
     // From the last to the first: what comes after one of those was overtaken.
@@ -185,8 +223,11 @@ mod tests {
             message(0, Some(200_000_000)),
         ];
         let figures = outcomes(&messages, 100_000_000);
-        assert_eq!((figures.sent, figures.delivered, figures.replies), (3, 3, 2));
+        assert_eq!((figures.sent, figures.received, figures.answered), (3, 3, 2));
+        assert_eq!((figures.delivered, figures.replies), (3, 2));
         assert_eq!((figures.unsent, figures.late), (1, 1));
+        assert_eq!(figures.lost_pct, 0.0, "all that was sent was received");
+        assert!((figures.unanswered_pct.unwrap() - 33.333).abs() < 0.01);
         assert!((figures.loss_pct - 33.333).abs() < 0.01);
         assert_eq!(figures.rtd_ms.unwrap().mean, 102.5);
         assert_eq!(figures.rtd_from_sent_ms.unwrap().mean, 101.5);
@@ -203,8 +244,9 @@ mod tests {
         };
         let messages = [came(0, Some(9)), came(1, Some(7)), came(2, Some(8)), came(3, None)];
         let figures = outcomes(&messages, 8);
-        assert_eq!((figures.sent, figures.delivered, figures.replies), (4, 3, 0));
+        assert_eq!((figures.sent, figures.received, figures.answered), (4, 3, 0));
         assert_eq!((figures.loss_pct, figures.late), (25.0, 1));
+        assert_eq!((figures.lost_pct, figures.unanswered_pct), (25.0, None));
         assert_eq!((figures.acknowledged, figures.acknowledged_lost), (4, 1));
         assert_eq!(figures.reordered, 1, "the first came after both others");
         assert_eq!(figures.acknowledged_ms.unwrap().mean, 4.0);

@@ -3,6 +3,7 @@
 use crate::host::UsageRow;
 use crate::links::LinkRow;
 use crate::messages::Message;
+use crate::tolerance::Tolerances;
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
@@ -58,6 +59,7 @@ pub fn write_messages(path: &Path, rows: &[Message]) -> Result<(), TableError> {
         ("duplicates", Column::Short(rows.iter().map(|m| m.duplicates).collect())),
         ("bytes", Column::Short(rows.iter().map(|m| m.bytes).collect())),
         ("held_ns", Column::Signed(rows.iter().map(|m| m.held_ns).collect())),
+        ("warmup", Column::Short(rows.iter().map(|m| u32::from(m.warmup)).collect())),
         ("failure", text(|m| m.failed.as_ref().map_or("", |failed| &failed.reason))),
         ("detail", text(|m| m.failed.as_ref().map_or("", |failed| &failed.detail))),
     ];
@@ -68,12 +70,18 @@ pub fn write_messages(path: &Path, rows: &[Message]) -> Result<(), TableError> {
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn write_links(path: &Path, rows: &[LinkRow]) -> Result<(), TableError> {
+pub fn write_links(
+    path: &Path,
+    rows: &[LinkRow],
+    tolerances: &Tolerances,
+) -> Result<(), TableError> {
     let text = |of: fn(&LinkRow) -> &str| {
         Column::Text(rows.iter().map(|row| of(row).to_owned()).collect())
     };
     let whole = |of: fn(&LinkRow) -> u64| Column::Whole(rows.iter().map(of).collect());
     let real = |of: fn(&LinkRow) -> f64| Column::Real(rows.iter().map(of).collect());
+    let tolerance = |of: &dyn Fn(&LinkRow) -> f64| Column::Real(rows.iter().map(of).collect());
+    let kept = rows.iter().map(|row| u64::from(tolerances.deviation(row).is_none()));
     let columns = vec![
         ("node", text(|r| &r.node)),
         ("direction", text(|r| r.direction)),
@@ -97,15 +105,15 @@ pub fn write_links(path: &Path, rows: &[LinkRow]) -> Result<(), TableError> {
         ("delay_asked_ms", real(|r| r.delay_asked_ms())),
         ("delay_got_ms_mean", real(|r| r.delay_got_ms())),
         ("delay_got_ms_max", real(|r| r.got.delay_max as f64 / 1e6)),
-        ("delay_tolerance_ms", real(|r| r.delay_tolerance_ms())),
+        ("delay_tolerance_ms", tolerance(&|r| tolerances.delay_ms(r))),
         ("jitter_asked_ms", real(|r| r.asked.jitter.as_ms())),
         ("loss_asked_pct", real(|r| r.loss_asked_pct())),
         ("loss_got_pct", real(|r| r.loss_got_pct())),
-        ("loss_tolerance_pct", real(|r| r.loss_tolerance_pct())),
+        ("loss_tolerance_pct", tolerance(&|r| tolerances.loss_pct(r))),
         ("rate_asked_bit_s", real(|r| r.rate_asked_bit_s())),
         ("rate_got_bit_s", real(|r| r.rate_got_bit_s())),
         ("changing", whole(|r| u64::from(r.changing))),
-        ("kept", whole(|r| u64::from(r.is_kept()))),
+        ("kept", Column::Whole(kept.collect())),
     ];
     write(path, columns)
 }
@@ -260,7 +268,7 @@ mod tests {
             read[1].to_string(),
             "{message: 1, interaction: \"\", sender: \"\", peer: \"meter-2\", intended_ns: 0, \
              sent_ns: null, received_ns: null, reply_sent_ns: null, reply_received_ns: null, \
-             acknowledged_ns: null, duplicates: 0, bytes: 0, held_ns: 0, failure: \"\", \
+             acknowledged_ns: null, duplicates: 0, bytes: 0, held_ns: 0, warmup: 0, failure: \"\", \
              detail: \"\"}"
         );
     }
@@ -269,7 +277,7 @@ mod tests {
     fn empty_tables_can_be_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("links.parquet");
-        write_links(&path, &[]).unwrap();
+        write_links(&path, &[], &Tolerances::of(&[])).unwrap();
         let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
         assert_eq!(reader.get_row_iter(None).unwrap().count(), 0);
     }

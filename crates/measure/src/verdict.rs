@@ -1,208 +1,160 @@
-//! Whether the numbers are the system's or the test machine's.
+//! Whether the figures are the system's or the test machine's.
 //!
-//! Each piece of evidence has two limits that were set before any run: at the
-//! first a figure may be coloured by the machine, at the second it is the
-//! machine's. The worst piece decides.
+//! Each piece of evidence has two limits that were set before any run: above the first
+//! the machine may have changed a figure, above the second the figure is the machine's.
+//! The worst piece decides. What programs did is judged apart from that: a machine that
+//! kept up does not make a program that failed a success.
 
-use crate::evidence::{evidence, short};
-use crate::facts::Facts;
+use crate::evidence::{OF_MACHINE, evidence};
+use crate::facts::{Facts, Failure};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
-/// How far a run can be trusted.
+/// How far a run can be trusted, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// The machine kept up.
     Valid,
-    /// The machine may have coloured the figures.
+    /// The machine may have changed the figures.
     Suspect,
-    /// The figures are the machine's.
+    /// The machine kept up, and a program did not do what the experiment says.
+    Failed,
+    /// The figures are the machine's, or the run did not go as planned.
     Invalid,
 }
 
-/// One thing looked at.
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Valid => "valid",
+            Self::Suspect => "suspect",
+            Self::Failed => "failed",
+            Self::Invalid => "invalid",
+        })
+    }
+}
+
+/// One measured property of the test bed itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// What it is.
+    /// Its name, the same in all runs.
     pub name: String,
-    /// What was found.
+    /// What was measured, in `unit`.
     pub value: f64,
     /// The unit of value and limits.
     pub unit: String,
-    /// Above this a run is suspect; nothing for what is only told.
+    /// Above this a run is suspect; none for what is informational.
     pub limit_suspect: Option<f64>,
     /// Above this it is invalid.
     pub limit_invalid: Option<f64>,
     /// What follows from it.
     pub status: Status,
+    /// What it means for the figures, the same in all runs.
+    pub meaning: String,
+    /// Where it was worst in this run; may be empty.
+    #[serde(default)]
+    pub detail: String,
+}
+
+/// Why a run is not valid: a piece of evidence over its limit, or a failure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reason {
+    /// What this reason alone makes of the run.
+    pub status: Status,
+    /// The evidence's name, or what kind of failure it is.
+    pub name: String,
+    /// What was measured, in `unit`; none for failures.
+    pub value: Option<f64>,
+    /// The limit that it is over, in `unit`.
+    pub limit: Option<f64>,
+    /// The unit of both.
+    pub unit: String,
     /// What it means for the figures.
     pub meaning: String,
+    /// Where, and what exactly.
+    pub detail: String,
+}
+
+impl Reason {
+    /// Whether a busy or slow machine causes it.
+    pub fn is_of_machine(&self) -> bool {
+        OF_MACHINE.iter().any(|name| self.name.starts_with(name))
+    }
+
+    /// The name with the figure and its limit, without the explanation.
+    pub fn headline(&self) -> String {
+        match (self.value, self.limit) {
+            (Some(value), Some(limit)) => {
+                let (value, limit) = (quantity(value, &self.unit), quantity(limit, &self.unit));
+                format!("{}: {value} (limit {limit})", self.name)
+            }
+            _ if self.detail.is_empty() => self.name.clone(),
+            _ => format!("{}: {}", self.name, self.detail),
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.headline())?;
+        let detail = if self.value.is_some() { self.detail.as_str() } else { "" };
+        let mut rest = [self.meaning.as_str(), detail].into_iter().filter(|text| !text.is_empty());
+        rest.try_for_each(|text| write!(f, "; {text}"))
+    }
 }
 
 /// The outcome, with all that it rests on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The worst of the evidence.
+    /// The worst of the evidence and the failures.
     pub status: Status,
-    /// Why it is not valid; empty when it is.
-    pub reasons: Vec<String>,
-    /// All that was looked at.
+    /// Why it is not valid, worst first; empty when it is.
+    pub reasons: Vec<Reason>,
+    /// All evidence.
     pub evidence: Vec<Evidence>,
 }
 
 /// Draws the verdict.
 pub fn judge(facts: &Facts) -> Verdict {
     let evidence = evidence(facts);
-    let mut reasons: Vec<String> = facts.failures.clone();
-    let worst = evidence.iter().map(|e| e.status).max().unwrap_or(Status::Valid);
-    let status = if facts.failures.is_empty() { worst } else { Status::Invalid };
-    for found in evidence.iter().filter(|e| e.status != Status::Valid) {
-        let limit = match found.status {
+    let mut reasons: Vec<Reason> = facts.failures.iter().map(Failure::reason).collect();
+    reasons.extend(evidence.iter().filter(|e| e.status != Status::Valid).map(|found| Reason {
+        status: found.status,
+        name: found.name.clone(),
+        value: Some(found.value),
+        limit: match found.status {
             Status::Invalid => found.limit_invalid,
             _ => found.limit_suspect,
-        };
-        reasons.push(format!(
-            "{}: {} {unit}, over {} {unit}: {}",
-            found.name,
-            short(found.value),
-            short(limit.unwrap_or(0.0)),
-            found.meaning,
-            unit = found.unit,
-        ));
-    }
+        },
+        unit: found.unit.clone(),
+        meaning: found.meaning.clone(),
+        detail: found.detail.clone(),
+    }));
+    // The sort is stable: within a status failures come first, then the evidence's order.
+    reasons.sort_by_key(|reason| std::cmp::Reverse(reason.status));
+    let status = reasons.first().map_or(Status::Valid, |worst| worst.status);
     Verdict { status, reasons, evidence }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::facts::{Broken, Contended, Count, Submitted};
-    use crate::host::HostUse;
-    use crate::latency::{Latency, Summary};
+/// A figure with its unit, in the unit in which it is a number of few digits.
+fn quantity(value: f64, unit: &str) -> String {
+    let (value, unit) = match unit {
+        "us" if value >= 1_000.0 => (value / 1e3, "ms"),
+        other => (value, other),
+    };
+    format!("{} {unit}", short(value))
+}
 
-    fn calm() -> Facts {
-        Facts {
-            smallest_delay_ns: 30_000_000,
-            held: [20_000; 100].into_iter().collect(),
-            passed: [20_000; 100].into_iter().collect(),
-            rtd_ms: Some(Summary { p50: 100.0, ..Summary::default() }),
-            slip_ms: Some(Summary { p99: 0.1, ..Summary::default() }),
-            host: vec![used(0.3, 1.0); 20],
-            frames: 1000,
-            ..Facts::default()
-        }
-    }
-
-    fn used(busy: f64, seconds: f64) -> HostUse {
-        HostUse { seconds, busy, pressure: Some(0.05), ..HostUse::default() }
-    }
-
-    #[test]
-    fn a_calm_run_is_valid_and_shows_its_evidence() {
-        let verdict = judge(&calm());
-        assert_eq!((verdict.status, verdict.reasons.len()), (Status::Valid, 0));
-        assert!(verdict.evidence.len() >= 8);
-    }
-
-    #[test]
-    fn each_thing_can_spoil_it() {
-        let spoilt = |change: &dyn Fn(&mut Facts)| {
-            let mut facts = calm();
-            change(&mut facts);
-            let verdict = judge(&facts);
-            assert_eq!(verdict.reasons.len(), 1, "{:?}", verdict.reasons);
-            verdict.status
-        };
-        let late = |us: u64| -> Latency { [us * 1000; 9].into_iter().collect() };
-        // The smallest delay is 30 ms, the median round trip 100 ms.
-        assert_eq!(spoilt(&|f| f.held = late(2_000)), Status::Suspect);
-        assert_eq!(spoilt(&|f| f.held = late(20_000)), Status::Invalid);
-        assert_eq!(spoilt(&|f| f.passed = late(6_000)), Status::Suspect);
-        assert_eq!(spoilt(&|f| f.passed = late(60_000)), Status::Invalid);
-        assert_eq!(spoilt(&|f| f.slip_ms.as_mut().unwrap().p99 = 3.0), Status::Suspect);
-        assert_eq!(spoilt(&|f| f.stalls.longest_ns = 31_000_000), Status::Suspect);
-        assert_eq!(spoilt(&|f| f.stalls.behind_ns = 31_000_000), Status::Suspect);
-        assert_eq!(spoilt(&|f| f.stalls.behind_ns = 301_000_000), Status::Invalid);
-        assert_eq!(spoilt(&|f| f.unsent = 1), Status::Invalid);
-        let load = Submitted {
-            node: "gateway".to_owned(),
-            open: true,
-            unsent: 0,
-            scheduled: 1_000,
-            expected_us: 5_000.0,
-            submitted_us: 5_010.0,
-            slip_p99_us: 400.0,
-        };
-        let sent = |change: &dyn Fn(&mut Submitted)| {
-            let mut load = load.clone();
-            change(&mut load);
-            spoilt(&|f| f.loads = vec![load.clone()])
-        };
-        assert_eq!(sent(&|l| l.unsent = 1), Status::Suspect);
-        assert_eq!(sent(&|l| l.unsent = 20), Status::Invalid);
-        assert_eq!(sent(&|l| l.submitted_us = 5_100.0), Status::Suspect);
-        assert_eq!(sent(&|l| l.slip_p99_us = 600.0), Status::Suspect);
-        assert_eq!(sent(&|l| l.slip_p99_us = 6_000.0), Status::Invalid);
-        let probed = |mean: f64, over_pct: f64| {
-            let (mode, median, worst_s) = ("busy".to_owned(), 0.0, 1.0);
-            let probes = Contended { core: 1, mode, mean, median, over_pct, worst_s };
-            spoilt(&|f| f.probes = vec![probes.clone()])
-        };
-        assert_eq!(probed(0.08, 4.0), Status::Suspect);
-        assert_eq!(probed(0.8, 30.0), Status::Invalid);
-        assert_eq!(probed(0.8, 2.0), Status::Suspect, "one that was very late");
-        assert_eq!(spoilt(&|f| f.host[..4].fill(used(1.0, 1.0))), Status::Suspect);
-        assert_eq!(spoilt(&|f| f.host.fill(used(1.0, 1.0))), Status::Invalid);
-        assert_eq!(spoilt(&|f| f.host[0].steal = 0.5), Status::Suspect);
-        assert_eq!(spoilt(&|f| f.host[0].pressure = Some(20.0)), Status::Invalid);
-        assert_eq!(spoilt(&|f| f.kernel_drops = 1), Status::Suspect);
-        assert_eq!(spoilt(&|f| f.socket_drops = 1), Status::Suspect);
-        assert_eq!(spoilt(&|f| f.capture_missed = 1), Status::Suspect);
-        let broken = || Broken {
-            link: "meter-1:eth0 up".into(),
-            from_s: 0.0,
-            to_s: 10.0,
-            what: "loss",
-            asked: 30.0,
-            got: 20.0,
-            tolerance: 1.0,
-            unit: "%",
-        };
-        assert_eq!(spoilt(&|f| (f.broken, f.intervals) = (vec![broken()], 100)), Status::Suspect);
-        assert_eq!(spoilt(&|f| (f.broken, f.intervals) = (vec![broken()], 5)), Status::Invalid);
-        let count = |medium| Count {
-            node: "meter-1".into(),
-            way: "sent",
-            kernel: 10_000,
-            medium,
-            capture: None,
-        };
-        assert_eq!(judge(&Facts { counts: vec![count(9_810)], ..calm() }).status, Status::Valid);
-        assert_eq!(spoilt(&|f| f.counts = vec![count(10_000), count(9_700)]), Status::Suspect);
-        assert_eq!(spoilt(&|f| f.counts = vec![count(9_000)]), Status::Invalid);
-        let lacking = Count { capture: Some(9_500), ..count(10_000) };
-        assert_eq!(spoilt(&|f| f.counts = vec![lacking.clone()]), Status::Invalid);
-        assert_eq!(spoilt(&|f| f.failures.push("meter-1 died".into())), Status::Invalid);
-    }
-
-    #[test]
-    fn what_netem_did_is_told_and_not_judged() {
-        let told = |facts: &Facts| {
-            let verdict = judge(facts);
-            let names = verdict.evidence.iter().map(|found| found.name.as_str());
-            (verdict.status, names.filter(|name| name.contains("netem")).count())
-        };
-        assert_eq!(told(&calm()), (Status::Valid, 0));
-        assert_eq!(told(&Facts { unmeasured: 4, ..calm() }), (Status::Valid, 1));
-    }
-
-    #[test]
-    fn a_short_round_trip_is_held_to_a_local_networks() {
-        let mut facts = calm();
-        facts.rtd_ms = Some(Summary { p50: 0.5, ..Summary::default() });
-        facts.passed = [900_000; 9].into_iter().collect();
-        assert_eq!(judge(&facts).status, Status::Valid);
-        facts.passed = [1_100_000; 9].into_iter().collect();
-        assert_eq!(judge(&facts).status, Status::Suspect);
+/// A number with about three digits that matter.
+pub(crate) fn short(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 || v == v.round() => format!("{value:.0}"),
+        v if v >= 1.0 => format!("{value:.1}"),
+        _ => format!("{value:.3}"),
     }
 }
+
+#[cfg(test)]
+#[path = "verdict_tests.rs"]
+mod tests;

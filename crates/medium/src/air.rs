@@ -52,6 +52,11 @@ impl Air {
         self.losses[link] = asked.mean_loss();
     }
 
+    /// Changes the share of frames that `link` loses when it sends again.
+    pub fn lose(&mut self, link: usize, share: f64) {
+        self.losses[link] = share;
+    }
+
     /// What each link did on the channel.
     pub fn usage(&self) -> Vec<Usage> {
         self.csma.usage()

@@ -24,6 +24,8 @@ pub(crate) enum What {
     LineTurn(Way),
     /// What is asked of links changes.
     Change(Box<Change>),
+    /// The network asks who wants which groups.
+    Query,
 }
 
 /// Anything else.
@@ -67,7 +69,7 @@ pub(crate) struct Calendar {
 impl Calendar {
     /// Has something happen at `at` that is no frame's landing or gathering.
     pub fn add(&mut self, at: Instant, what: What) {
-        self.awaited += usize::from(!matches!(what, What::Change(_)));
+        self.awaited += usize::from(!matches!(what, What::Change(_) | What::Query));
         let order = self.order();
         self.entries.push(Reverse(Entry { at, order, what }));
     }
@@ -136,7 +138,7 @@ impl Calendar {
             }
             Kind::Entry => {
                 let Reverse(Entry { what, .. }) = self.entries.pop()?;
-                self.awaited -= usize::from(!matches!(what, What::Change(_)));
+                self.awaited -= usize::from(!matches!(what, What::Change(_) | What::Query));
                 Some((at, what))
             }
         }

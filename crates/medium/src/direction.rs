@@ -6,13 +6,34 @@ use crate::ahead::Ahead;
 use crate::fates::{Decision, Fates, Replay};
 use crate::outage::Gate;
 use crate::queue::Queue;
+use crate::ramp::Ramps;
 use crate::server::Server;
 use crate::slot::Slots;
 use crate::step::{self, Carried, Cause, Step};
 use crate::totals::{Record, Totals};
-use crate::{Frame, Impairment, Instant, States, Way};
+use crate::{Frame, Impairment, Instant, Overlay, States, Way};
 use std::sync::Arc;
-use units::Draw;
+use units::{Draw, Span};
+
+/// How one direction of a link is at some time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkState {
+    /// What it is configured to do now.
+    pub now: Impairment,
+    /// What it will do when changes that are on their way are over; none without any.
+    pub target: Option<Impairment>,
+    /// Whether it was taken down.
+    pub down: bool,
+    /// What it has done since impairments began.
+    pub totals: Totals,
+}
+
+impl LinkState {
+    /// What it is configured to do in the end.
+    pub fn settled(&self) -> &Impairment {
+        self.target.as_ref().unwrap_or(&self.now)
+    }
+}
 
 /// The state of one direction of a link. It is looked at for each frame, and among hundreds
 /// of links it has left the caches since the last: what few links have is in boxes.
@@ -35,8 +56,8 @@ pub struct Direction {
     last_release: Instant,
     /// When impairments began: outages and traces count from there.
     epoch: Instant,
-    /// A ramp between what is asked now and then.
-    pub(crate) ramp: Option<Box<crate::change::Ramp>>,
+    /// Changes on their way, while there are any.
+    ramps: Option<Box<Ramps>>,
     dropped: Vec<Carried>,
     ahead: Ahead,
     /// What an earlier run decided, to be decided again.
@@ -68,7 +89,7 @@ impl Direction {
             record: Record::default(),
             last_release: 0,
             epoch: 0,
-            ramp: None,
+            ramps: None,
             dropped: Vec::new(),
             ahead: Ahead::default(),
             replay: None,
@@ -96,14 +117,25 @@ impl Direction {
         &self.asked
     }
 
+    /// How this direction is at `now`, whether frames come or not.
+    pub fn state(&self, now: Instant) -> LinkState {
+        let ramps = self.ramps.as_ref();
+        LinkState {
+            now: ramps.map_or_else(|| (*self.asked).clone(), |ramps| ramps.at(now)),
+            // Frames end a ramp that is over, and here there may be none.
+            target: ramps.filter(|ramps| !ramps.are_over(now)).map(|ramps| ramps.target().clone()),
+            down: self.down,
+            totals: self.record.totals,
+        }
+    }
+
     /// The time in ns that no frame is faster through than, as long as nothing changes.
     pub(crate) fn least_delay_ns(&self) -> u64 {
         if self.replay.is_some() {
             return 0;
         }
-        match &self.ramp {
-            // On a straight line the ends are the extremes.
-            Some(ramp) => ramp.at(ramp.begin).least_delay_ns().min(ramp.to.least_delay_ns()),
+        match &self.ramps {
+            Some(ramps) => ramps.least_delay_ns(),
             None => self.asked.least_delay_ns(),
         }
     }
@@ -125,9 +157,31 @@ impl Direction {
         self.record.begin(now);
     }
 
-    /// Asks for something else from now on; ends the interval.
-    pub(crate) fn change(&mut self, asked: Impairment, now: Instant) {
-        self.end_interval(now);
+    /// Changes these keys from now on, at once or on a straight line over a span. Ramps
+    /// of other keys go on.
+    ///
+    /// # Errors
+    /// When a key is unknown or a value is not one of its kind; then nothing changes.
+    pub(crate) fn set(&mut self, set: &Overlay, over: Span, now: Instant) -> Result<(), String> {
+        self.follow_ramps(now);
+        let changing = self.ramps.is_some();
+        let mut ramps = match self.ramps.take() {
+            Some(ramps) => *ramps,
+            None => Ramps::at_rest((*self.asked).clone()),
+        };
+        let made = set.on(ramps.target()).map(|target| {
+            self.record.end_interval(&self.asked, changing, now);
+            ramps.set(set.0.keys().map(String::as_str), target, (now, over));
+            self.configure(ramps.at(now));
+        });
+        if !ramps.settle(now) {
+            self.ramps = Some(Box::new(ramps));
+        }
+        made
+    }
+
+    /// Goes on with this configuration. What has been sent stays sent.
+    fn configure(&mut self, asked: Impairment) {
         self.fates.change(&self.asked, &asked);
         Server::change(&mut self.server, &self.asked, &asked);
         if (self.asked.queue, self.asked.codel, self.asked.red)
@@ -152,7 +206,7 @@ impl Direction {
 
     /// Writes down what was done since the last time, if anything was.
     pub(crate) fn end_interval(&mut self, now: Instant) {
-        self.record.end_interval(&self.asked, self.ramp.is_some(), now);
+        self.record.end_interval(&self.asked, self.ramps.is_some(), now);
     }
 
     /// Counts frames that were delivered so much later than meant.
@@ -188,7 +242,7 @@ impl Direction {
         (channel, mut radio): (bool, Radio<'_>),
         steps: &mut Vec<Step>,
     ) {
-        self.follow_ramp(now);
+        self.follow_ramps(now);
         let Frame::Segments(segments) = &frame else {
             return self.admit_one(frame, arrived, now, (channel, &mut radio), steps);
         };
@@ -233,7 +287,7 @@ impl Direction {
     /// then [`Self::admit`] takes it.
     #[inline]
     pub(crate) fn pass(&mut self, frame: &Frame, now: Instant) -> Option<Instant> {
-        if self.ramp.is_some() || !self.alike || self.down || !self.queue.is_empty() {
+        if self.ramps.is_some() || !self.alike || self.down || !self.queue.is_empty() {
             return None;
         }
         let count = frame.count() as u64;
@@ -281,20 +335,19 @@ impl Direction {
 
     /// Counts frames that were given this delay each.
     fn delayed(&mut self, frames: u64, delay: u64) {
+        self.record.totals.passed += frames;
         self.record.totals.delay_sum += frames * delay;
         self.record.totals.delay_max = self.record.totals.delay_max.max(delay);
     }
 
-    fn follow_ramp(&mut self, now: Instant) {
-        let Some(ramp) = &self.ramp else { return };
-        let (asked, over) = (ramp.at(now), ramp.is_over(now));
-        self.fates.change(&self.asked, &asked);
-        Server::change(&mut self.server, &self.asked, &asked);
-        self.asked = Arc::new(asked);
-        self.settle();
-        if over {
-            self.end_interval(now);
-            self.ramp = None;
+    /// Takes what is on its way as far as it is at `now`.
+    pub(crate) fn follow_ramps(&mut self, now: Instant) {
+        let Some(mut ramps) = self.ramps.take() else { return };
+        self.configure(ramps.at(now));
+        match ramps.settle(now) {
+            // The interval in which it changed ends here.
+            true => self.record.end_interval(&self.asked, true, now),
+            false => self.ramps = Some(ramps),
         }
     }
 }

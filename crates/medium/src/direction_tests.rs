@@ -228,8 +228,7 @@ fn a_change_holds_from_its_moment() {
     let mut link = Link::new(|asked| asked.rate = Rate::from_bit_s(250_000));
     (0..3).for_each(|_| link.send(&FRAME, 0));
     let faster = serde_json::from_str::<Overlay>("{\"rate\": \"2.5 Mbit/s\"}").unwrap();
-    let asked = faster.on(link.direction.asked()).unwrap();
-    link.direction.change(asked, MS);
+    link.direction.set(&faster, Span::ZERO, MS).unwrap();
     link.turns_until(Instant::MAX);
     // The first is on the wire already; the others go ten times as fast.
     assert_eq!(releases(&link.fates), [TIME, TIME + TIME / 10, TIME + TIME / 5]);

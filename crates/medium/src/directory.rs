@@ -1,15 +1,28 @@
 //! Who is where on a segment: learnt addresses, members of groups, parts.
 
-use crate::groups::{Groups, group_of};
+use crate::Instant;
+use crate::groups::Groups;
+use crate::membership::{Message, group_of};
 use rustc_hash::FxHashMap;
+use std::collections::{HashMap, HashSet};
+
+/// Addresses besides its own that are learnt at one endpoint, as behind a bridge in the
+/// node. Frames to further ones go to everybody, as in a switch whose table is full.
+pub const MOST_ADDRESSES: usize = 1024;
 
 /// The places of addresses and groups.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
     endpoints: usize,
-    /// Asked twice for each frame. Who floods it with made-up addresses slows
-    /// nobody: a link accepts its own alone.
+    gone: HashSet<usize>,
+    /// Asked twice for each frame: nodes' own addresses, which we chose, once they have sent.
     places: FxHashMap<[u8; 6], usize>,
+    /// Whose own address it is.
+    owners: FxHashMap<[u8; 6], usize>,
+    /// Other addresses, which nodes chose; hashed so that nobody can make that slow.
+    learnt: HashMap<[u8; 6], usize>,
+    /// How many of these each endpoint has.
+    counts: HashMap<usize, usize>,
     groups: Groups,
     parts: Option<Vec<u32>>,
     /// Whether multicast goes nowhere.
@@ -17,25 +30,77 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// A directory of so many endpoints that knows nobody's address.
-    pub fn new(endpoints: usize) -> Self {
-        Self { endpoints, ..Self::default() }
+    /// A directory of endpoints with these own addresses that has seen no frame.
+    pub fn new(own: impl Iterator<Item = Option<[u8; 6]>>) -> Self {
+        let mut directory = Self::default();
+        own.for_each(|own| directory.attach(own));
+        directory
     }
 
     /// One more endpoint, in the part of those that were in none by name.
-    pub fn attach(&mut self) {
+    pub fn attach(&mut self, own: Option<[u8; 6]>) {
+        if let Some(own) = own {
+            self.owners.insert(own, self.endpoints);
+        }
         self.endpoints += 1;
         self.parts.iter_mut().for_each(|parts| parts.push(0));
     }
 
-    /// Takes note that `endpoint` has the address `source`.
-    pub fn learn(&mut self, source: [u8; 6], endpoint: usize) {
+    /// `endpoint` is there no more; its own address stays its own.
+    pub fn detach(&mut self, endpoint: usize) {
+        self.gone.insert(endpoint);
+        self.places.retain(|_, place| *place != endpoint);
+        self.learnt.retain(|_, place| *place != endpoint);
+        self.counts.remove(&endpoint);
+        self.groups.forget(endpoint);
+    }
+
+    /// Whether `endpoint` was detached.
+    pub fn is_gone(&self, endpoint: usize) -> bool {
+        self.gone.contains(&endpoint)
+    }
+
+    /// Whether `source` is the own address of another endpoint.
+    pub fn belongs_to_another(&self, source: [u8; 6], endpoint: usize) -> bool {
+        self.owners.get(&source).is_some_and(|owner| *owner != endpoint)
+    }
+
+    /// Takes note that `endpoint` has its own address `source`.
+    pub fn learn_own(&mut self, source: [u8; 6], endpoint: usize) {
         self.places.insert(source, endpoint);
     }
 
-    /// Takes note of a group report, and says whether it was one.
-    pub fn learn_groups(&mut self, frame: &[u8], endpoint: usize) -> bool {
-        self.groups.learn(frame, endpoint)
+    /// Takes note that behind `endpoint` there is the address `source`, which may have
+    /// moved there from another.
+    pub fn learn(&mut self, source: [u8; 6], endpoint: usize) {
+        let before = self.learnt.get(&source).copied();
+        if before == Some(endpoint) {
+            return;
+        }
+        let count = self.counts.entry(endpoint).or_default();
+        if *count >= MOST_ADDRESSES {
+            return;
+        }
+        *count += 1;
+        if let Some(count) = before.and_then(|before| self.counts.get_mut(&before)) {
+            *count -= 1;
+        }
+        self.learnt.insert(source, endpoint);
+    }
+
+    /// Takes note of a message about groups, which holds until `until`.
+    pub fn learn_groups(&mut self, message: &Message, endpoint: usize, until: Instant) {
+        self.groups.learn(message, endpoint, until);
+    }
+
+    /// Forgets members and routers that have not been heard of again.
+    pub fn expire(&mut self, now: Instant) {
+        self.groups.expire(now);
+    }
+
+    /// The endpoints behind which there are routers.
+    pub fn routers(&self) -> Vec<usize> {
+        self.groups.routers().collect()
     }
 
     /// Cuts the segment into parts, by endpoint; nothing makes it whole. Endpoints
@@ -61,7 +126,8 @@ impl Directory {
     /// its group, or all. In order of index, so that a seed repeats a run.
     pub fn receivers(&self, frame: &[u8], from: usize) -> Receivers {
         let Some((target, _)) = addresses(frame) else { return Receivers::One(None) };
-        if let Some(place) = self.places.get(&target) {
+        let place = self.places.get(&target).or_else(|| self.learnt.get(&target));
+        if let Some(place) = place {
             return Receivers::One((*place != from).then_some(*place));
         }
         Receivers::Many(self.others(frame, from).into_iter())
@@ -69,14 +135,16 @@ impl Directory {
 
     fn others(&self, frame: &[u8], from: usize) -> Vec<usize> {
         match group_of(frame) {
-            // 224.0.0.0/24 is link-local and always flooded (RFC 4541, 2.1.2).
-            Some(group) if group[..3] != [224, 0, 0] => {
-                if self.deaf {
-                    return Vec::new();
-                }
-                self.groups.members(group).filter(|member| *member != from).collect()
+            Some(_) if self.deaf => Vec::new(),
+            Some(group) => {
+                let mut members = self.groups.members(group);
+                members.retain(|member| *member != from);
+                members
             }
-            _ => (0..self.endpoints).filter(|other| *other != from).collect(),
+            None => {
+                let others = (0..self.endpoints).filter(|other| *other != from);
+                others.filter(|other| !self.is_gone(*other)).collect()
+            }
         }
     }
 }
@@ -107,4 +175,51 @@ pub(crate) fn addresses(frame: &[u8]) -> Option<([u8; 6], [u8; 6])> {
     let target = frame.first_chunk::<6>()?;
     let source = frame.get(6..)?.first_chunk::<6>()?;
     Some((*target, *source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(target: [u8; 6]) -> Vec<u8> {
+        [&target[..], &[2, 0, 0, 0, 0, 0, 0, 0]].concat()
+    }
+
+    fn receivers(directory: &Directory, target: [u8; 6]) -> Vec<usize> {
+        directory.receivers(&frame(target), 0).collect()
+    }
+
+    #[test]
+    fn addresses_behind_a_bridge_are_learnt_and_move() {
+        let mut directory = Directory::new([None; 3].into_iter());
+        let guest = [6, 0, 0, 0, 0, 9];
+        assert_eq!(receivers(&directory, guest), [1, 2]);
+        directory.learn(guest, 1);
+        assert_eq!(receivers(&directory, guest), [1]);
+        directory.learn(guest, 2);
+        assert_eq!(receivers(&directory, guest), [2]);
+        assert_eq!(directory.counts[&1], 0);
+    }
+
+    #[test]
+    fn nobody_takes_anothers_own_address() {
+        let own = [2, 0, 0, 0, 0, 1];
+        let directory = Directory::new([None, Some(own)].into_iter());
+        assert!(directory.belongs_to_another(own, 0) && !directory.belongs_to_another(own, 1));
+        assert!(!directory.belongs_to_another([6; 6], 0));
+    }
+
+    #[test]
+    fn an_endpoint_cannot_fill_the_table() {
+        let mut directory = Directory::new([None; 3].into_iter());
+        let address = |number: u32| {
+            let [a, b, c, d] = number.to_be_bytes();
+            [6, 0, a, b, c, d]
+        };
+        (0..100_000).for_each(|number| directory.learn(address(number), 1));
+        directory.learn(address(7), 2);
+        assert_eq!(directory.learnt.len(), MOST_ADDRESSES);
+        assert_eq!(receivers(&directory, address(7)), [2], "it has moved");
+        assert_eq!(receivers(&directory, address(99_999)), [1, 2], "flooded, and not lost");
+    }
 }

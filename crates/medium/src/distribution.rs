@@ -68,7 +68,7 @@ pub enum TableError {
         word: String,
     },
     /// It holds too few or too many.
-    #[error("{} holds {count} numbers; a table has 2 to {MOST}", file.display())]
+    #[error("{} has {count} numbers; a table needs 2 to {MOST}", file.display())]
     Size {
         /// The file.
         file: PathBuf,
@@ -163,19 +163,23 @@ impl Distribution {
     }
 
     fn moments(&self) -> (f64, f64) {
-        let table: &[f32] = match self {
+        match self {
             // Of a uniform distribution between -1 and 1.
-            Self::Uniform => return (0.0, 1.0 / 3f64.sqrt()),
-            Self::Normal => &NORMAL,
-            Self::Pareto => &PARETO,
-            Self::ParetoNormal => &PARETO_NORMAL,
-            Self::Table(table) => &table.quantiles,
-        };
-        let n = table.len().max(1) as f64;
-        let mean = table.iter().map(|q| f64::from(*q)).sum::<f64>() / n;
-        let square = table.iter().map(|q| (f64::from(*q) - mean).powi(2)).sum::<f64>() / n;
-        (mean, square.sqrt())
+            Self::Uniform => (0.0, 1.0 / 3f64.sqrt()),
+            Self::Normal => MOMENTS[0],
+            Self::Pareto => MOMENTS[1],
+            Self::ParetoNormal => MOMENTS[2],
+            Self::Table(table) => moments(&table.quantiles),
+        }
     }
+}
+
+/// Mean and standard deviation of a table of equally likely values.
+fn moments(table: &[f32]) -> (f64, f64) {
+    let n = table.len().max(1) as f64;
+    let mean = table.iter().map(|q| f64::from(*q)).sum::<f64>() / n;
+    let square = table.iter().map(|q| (f64::from(*q) - mean).powi(2)).sum::<f64>() / n;
+    (mean, square.sqrt())
 }
 
 fn pick(table: &[f32], u: f64) -> f64 {
@@ -236,6 +240,10 @@ static PARETO: LazyLock<Vec<f32>> = LazyLock::new(|| table(pareto));
 static PARETO_NORMAL: LazyLock<Vec<f32>> = LazyLock::new(|| {
     NORMAL.iter().zip(PARETO.iter()).map(|(normal, pareto)| 0.25 * normal + 0.75 * pareto).collect()
 });
+
+/// The moments of these three, which are asked for with each interval of each link.
+static MOMENTS: LazyLock<[(f64, f64); 3]> =
+    LazyLock::new(|| [&NORMAL, &PARETO, &PARETO_NORMAL].map(|table| moments(table)));
 
 #[cfg(test)]
 mod tests {
@@ -320,7 +328,7 @@ mod tests {
         let say = |text: &str| Table::parse(Path::new("a.dist"), text).unwrap_err().to_string();
         let number = "a.dist, line 2: `x` is not a whole number from -32768 to 32767";
         assert_eq!(say("1 2\n3 x"), number);
-        assert_eq!(say("# nothing\n"), "a.dist holds 0 numbers; a table has 2 to 16384");
+        assert_eq!(say("# nothing\n"), "a.dist has 0 numbers; a table needs 2 to 16384");
         let missing = Table::read(Path::new("/no/such.dist")).unwrap_err().to_string();
         assert!(missing.starts_with("could not read /no/such.dist: No such file"), "{missing}");
     }

@@ -1,122 +1,193 @@
-//! Which endpoints belong to which multicast group, learnt from IGMP.
+//! Which endpoints want which multicast groups: the table of a switch that snoops
+//! (RFC 4541).
 
-use etherparse::{NetSlice, SlicedPacket};
-use std::collections::{BTreeSet, HashMap};
+use crate::Instant;
+use crate::membership::{Message, is_reported};
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 
-const IGMP: u8 = 2;
-const V2_REPORT: u8 = 0x16;
-const V2_LEAVE: u8 = 0x17;
-const V3_REPORT: u8 = 0x22;
+/// Groups that one endpoint can be in. Linux lets a socket join 20 and limits nothing
+/// else; more than these come from an attacker, or are flooded in real switches.
+pub const MOST_GROUPS: usize = 256;
 
 /// Multicast membership of one segment.
 #[derive(Debug, Clone, Default)]
 pub struct Groups {
-    /// In order, for each frame to a group asks for it so.
-    members: HashMap<[u8; 4], BTreeSet<usize>>,
+    /// Until when an endpoint is a member, unless it reports again; in order, because for
+    /// each frame to a group asks for it so.
+    members: HashMap<IpAddr, BTreeMap<usize, Instant>>,
+    /// How many groups an endpoint is in.
+    joined: HashMap<usize, usize>,
+    /// Until when an endpoint is taken for a router's.
+    routers: BTreeMap<usize, Instant>,
+    /// Reports that found the table of their endpoint full.
+    refused: u64,
 }
 
 impl Groups {
-    /// Takes note of `frame` from `endpoint` if it is an IGMP message, and says
-    /// whether it was one. Such messages go no further: a membership report
-    /// flooded to a thousand nodes is a storm.
-    pub fn learn(&mut self, frame: &[u8], endpoint: usize) -> bool {
-        let Some(message) = igmp(frame) else { return false };
+    /// Takes note of a message from `endpoint`; what it says holds until `until`, unless
+    /// it is said again.
+    pub(crate) fn learn(&mut self, message: &Message, endpoint: usize, until: Instant) {
         match message {
-            [V2_REPORT, _, _, _, group @ ..] => self.change(group, endpoint, true),
-            [V2_LEAVE, _, _, _, group @ ..] => self.change(group, endpoint, false),
-            [V3_REPORT, _, _, _, _, _, _, _, records @ ..] => self.records(records, endpoint),
-            _ => {}
-        }
-        true
-    }
-
-    /// The members of `group`, in order of index.
-    pub fn members(&self, group: [u8; 4]) -> impl Iterator<Item = usize> + '_ {
-        self.members.get(&group).into_iter().flatten().copied()
-    }
-
-    /// Group records of RFC 3376, section 4.2.4.
-    fn records(&mut self, mut records: &[u8], endpoint: usize) {
-        while let [kind, auxiliary, high, low, group @ ..] = records {
-            let sources = usize::from(u16::from_be_bytes([*high, *low]));
-            // Include-mode with no sources is a leave; anything else wants frames.
-            let joins = !(matches!(kind, 1 | 3) && sources == 0) && *kind != 6;
-            self.change(group, endpoint, joins);
-            let len = 8 + 4 * (sources + usize::from(*auxiliary));
-            records = records.get(len..).unwrap_or_default();
+            Message::Report(groups) => {
+                for (group, joins) in groups.iter().filter(|(group, _)| is_reported(*group)) {
+                    match joins {
+                        true => self.join(*group, endpoint, until),
+                        false => self.leave(*group, endpoint),
+                    }
+                }
+            }
+            Message::Query { from_router: true } | Message::Router => {
+                self.routers.insert(endpoint, until);
+            }
+            Message::Query { .. } | Message::Other => {}
         }
     }
 
-    fn change(&mut self, group: &[u8], endpoint: usize, joins: bool) {
-        let Some(group) = group.first_chunk::<4>() else { return };
-        let members = self.members.entry(*group).or_default();
-        if joins {
-            members.insert(endpoint);
-        } else {
+    /// Who gets frames to `group`: its members, and routers. In order of index.
+    pub fn members(&self, group: IpAddr) -> Vec<usize> {
+        let members = self.members.get(&group).into_iter().flatten();
+        let mut all: Vec<usize> = members.chain(&self.routers).map(|(end, _)| *end).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// The endpoints behind which there are routers.
+    pub fn routers(&self) -> impl Iterator<Item = usize> + '_ {
+        self.routers.keys().copied()
+    }
+
+    /// Forgets all that was said by an endpoint that is gone.
+    pub(crate) fn forget(&mut self, endpoint: usize) {
+        self.routers.remove(&endpoint);
+        self.joined.remove(&endpoint);
+        self.members.retain(|_, members| {
             members.remove(&endpoint);
+            !members.is_empty()
+        });
+    }
+
+    /// Reports that were left out because their endpoint is in [`MOST_GROUPS`] groups.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Forgets what has not been said again until `now`.
+    pub(crate) fn expire(&mut self, now: Instant) {
+        self.routers.retain(|_, until| *until > now);
+        let joined = &mut self.joined;
+        self.members.retain(|_, members| {
+            members.retain(|endpoint, until| {
+                if *until <= now {
+                    release(joined, *endpoint);
+                }
+                *until > now
+            });
+            !members.is_empty()
+        });
+    }
+
+    fn join(&mut self, group: IpAddr, endpoint: usize, until: Instant) {
+        if let Some(known) = self.members.get_mut(&group).and_then(|all| all.get_mut(&endpoint)) {
+            *known = until;
+            return;
+        }
+        let joined = self.joined.entry(endpoint).or_default();
+        if *joined >= MOST_GROUPS {
+            self.refused += 1;
+            return;
+        }
+        *joined += 1;
+        self.members.entry(group).or_default().insert(endpoint, until);
+    }
+
+    fn leave(&mut self, group: IpAddr, endpoint: usize) {
+        let Some(members) = self.members.get_mut(&group) else { return };
+        if members.remove(&endpoint).is_some() {
+            release(&mut self.joined, endpoint);
+        }
+        if members.is_empty() {
+            self.members.remove(&group);
         }
     }
 }
 
-fn igmp(frame: &[u8]) -> Option<&[u8]> {
-    // Nearly all frames are plain IPv4 and something else.
-    if frame.get(12..14) == Some(&[8, 0]) && frame.get(23) != Some(&IGMP) {
-        return None;
+fn release(joined: &mut HashMap<usize, usize>, endpoint: usize) {
+    if let Some(count) = joined.get_mut(&endpoint) {
+        *count -= 1;
+        if *count == 0 {
+            joined.remove(&endpoint);
+        }
     }
-    let NetSlice::Ipv4(ip) = SlicedPacket::from_ethernet(frame).ok()?.net? else { return None };
-    (ip.header().protocol().0 == IGMP).then(|| ip.payload().payload)
-}
-
-/// The IPv4 group that a multicast frame goes to, or nothing when it is not one.
-pub(crate) fn group_of(frame: &[u8]) -> Option<[u8; 4]> {
-    let NetSlice::Ipv4(ip) = SlicedPacket::from_ethernet(frame).ok()?.net? else { return None };
-    let address = ip.header().destination_addr();
-    address.is_multicast().then(|| address.octets())
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use etherparse::{IpNumber, Ipv4Header};
 
-    pub fn igmp_frame(message: &[u8]) -> Vec<u8> {
-        let len = message.len() as u16;
-        let ip = Ipv4Header::new(len, 1, IpNumber::IGMP, [10, 0, 0, 2], [224, 0, 0, 22]).unwrap();
-        let mut frame = vec![1, 0, 0x5e, 0, 0, 22, 2, 0, 0, 0, 0, 2, 8, 0];
-        ip.write(&mut frame).unwrap();
-        frame.extend(message);
-        frame
+    fn group(number: u32) -> IpAddr {
+        IpAddr::from((0xef00_0000 + number).to_be_bytes())
     }
 
-    pub const JOIN_V3: [u8; 16] = [0x22, 0, 0, 0, 0, 0, 0, 1, 4, 0, 0, 0, 239, 1, 2, 3];
-    const LEAVE_V3: [u8; 16] = [0x22, 0, 0, 0, 0, 0, 0, 1, 3, 0, 0, 0, 239, 1, 2, 3];
-
-    fn members(groups: &Groups) -> Vec<usize> {
-        groups.members([239, 1, 2, 3]).collect()
+    fn report(number: u32, joins: bool) -> Message {
+        Message::Report(vec![(group(number), joins)])
     }
 
     #[test]
-    fn joins_and_leaves_of_both_versions() {
+    fn members_join_and_leave_and_are_forgotten() {
         let mut groups = Groups::default();
-        assert!(groups.learn(&igmp_frame(&JOIN_V3), 4));
-        assert_eq!(members(&groups), [4]);
-        assert!(groups.learn(&igmp_frame(&LEAVE_V3), 4));
-        assert!(members(&groups).is_empty());
-        groups.learn(&igmp_frame(&[0x16, 0, 0, 0, 239, 1, 2, 3]), 5);
-        assert_eq!(members(&groups), [5]);
-        groups.learn(&igmp_frame(&[0x17, 0, 0, 0, 239, 1, 2, 3]), 5);
-        assert!(members(&groups).is_empty());
+        groups.learn(&report(1, true), 4, 100);
+        groups.learn(&report(1, true), 2, 100);
+        assert_eq!(groups.members(group(1)), [2, 4]);
+        groups.learn(&report(1, false), 2, 100);
+        assert_eq!(groups.members(group(1)), [4]);
+        groups.expire(99);
+        assert_eq!(groups.members(group(1)), [4]);
+        groups.learn(&report(1, true), 4, 200);
+        groups.expire(150);
+        assert_eq!(groups.members(group(1)), [4], "it said so again");
+        groups.expire(200);
+        assert!(groups.members(group(1)).is_empty());
+        assert!(groups.members.is_empty() && groups.joined.is_empty(), "nothing is kept");
     }
 
     #[test]
-    fn cut_and_hostile_messages_are_borne() {
+    fn routers_get_what_members_get() {
         let mut groups = Groups::default();
-        for len in 0..JOIN_V3.len() {
-            groups.learn(&igmp_frame(&JOIN_V3[..len]), 1);
+        groups.learn(&Message::Query { from_router: true }, 7, 100);
+        groups.learn(&Message::Query { from_router: false }, 8, 100);
+        groups.learn(&report(1, true), 4, 100);
+        groups.learn(&report(1, true), 7, 100);
+        assert_eq!(groups.members(group(1)), [4, 7]);
+        assert_eq!(groups.members(group(2)), [7]);
+        assert_eq!(groups.routers().collect::<Vec<_>>(), [7]);
+        groups.expire(100);
+        assert_eq!(groups.routers().count(), 0);
+    }
+
+    #[test]
+    fn an_endpoint_cannot_fill_the_table() {
+        let mut groups = Groups::default();
+        for number in 0..100_000 {
+            groups.learn(&report(number, true), 1, 100);
         }
-        let mut liar = JOIN_V3;
-        (liar[9], liar[10], liar[11]) = (255, 255, 255);
-        assert!(groups.learn(&igmp_frame(&liar), 1));
-        assert!(!groups.learn(&[0; 3], 1));
+        groups.learn(&report(5, true), 2, 100);
+        assert_eq!((groups.members.len(), groups.refused()), (MOST_GROUPS, 100_000 - 256));
+        assert_eq!(groups.members(group(5)), [1, 2], "others are not shut out");
+        // Room that is given back can be had again.
+        groups.learn(&report(0, false), 1, 100);
+        groups.learn(&report(99_999, true), 1, 100);
+        assert_eq!(groups.members(group(99_999)), [1]);
+    }
+
+    #[test]
+    fn link_local_groups_take_no_room() {
+        let mut groups = Groups::default();
+        for last in 0..=255 {
+            let group = IpAddr::from([224, 0, 0, last]);
+            groups.learn(&Message::Report(vec![(group, true)]), 1, 100);
+        }
+        assert!(groups.members.is_empty());
     }
 }

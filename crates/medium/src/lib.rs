@@ -24,10 +24,13 @@ mod groups;
 mod impairment;
 mod io;
 mod loss;
+mod membership;
 mod observer;
 mod outage;
 mod priority;
+mod querier;
 mod queue;
+mod ramp;
 mod red;
 mod remote;
 mod segment;
@@ -51,17 +54,18 @@ pub use change::{Change, Overlay, Way};
 pub use channel::Channel;
 pub use codel::Codel;
 pub use csma::{Arrival, Attempt, Csma, CsmaSpec, Ending, Usage};
-pub use direction::Direction;
+pub use direction::{Direction, LinkState};
+pub use directory::MOST_ADDRESSES;
 pub use distribution::{Distribution, Table, TableError};
 pub use engine::{Engine, Outcome, monotonic_now};
 pub use fates::{Decided, Decision, Replay};
 pub use frame::Frame;
 pub use grant::{Grant, GrantSpec};
-pub use groups::Groups;
+pub use groups::{Groups, MOST_GROUPS};
 pub use impairment::Impairment;
 pub use io::{
-    Carrier, Corrections, FrameIo, FramePath, Overruns, Packet, Received, Ring, Tallies, Tally,
-    Tap, Taps, Waker,
+    Attach, Carrier, End, FrameIo, FramePath, Gives, Overruns, Packet, Received, Refused, Ring,
+    Tallies, Taps, Waker,
 };
 pub use loss::{GilbertElliott, LossUnit, Markov};
 pub use observer::{Observer, Place};
@@ -69,11 +73,11 @@ pub use outage::Outage;
 pub use priority::Priority;
 pub use queue::Limit;
 pub use red::Red;
-pub use remote::{Asked, Remote};
+pub use remote::{LinkStates, Remote};
 pub use segment::Segment;
 pub use serialiser::{Cell, Framing, Serialiser};
 pub use slot::Slot;
-pub use spec::{Delivery, Drop, Endpoint, SegmentSpec};
+pub use spec::{Delivery, Drop, Endpoint, QUERY_INTERVAL, SegmentSpec};
 pub use stalls::Stalls;
 pub use states::{Promotion, Service, Slow, State, States, StatesSpec};
 pub use step::Cause;

@@ -1,14 +1,15 @@
 //! What others want of a running engine.
 
-use crate::{Change, Endpoint, Impairment, Instant, Place, Segment, Tap, Waker, Way};
+use crate::{Change, End, Endpoint, Instant, LinkState, Place, Segment, Waker, Way};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What is asked of each link, by segment and endpoint: up, then down.
-pub type Asked = Vec<Vec<[Impairment; 2]>>;
+/// How each link is, by segment and endpoint: up, then down.
+pub type LinkStates = Vec<Vec<[LinkState; 2]>>;
 
 /// Told when a link is there, or why it is not.
 type Met<O> = Box<dyn FnOnce(&mut O, io::Result<Place>) + Send>;
@@ -17,15 +18,16 @@ type Met<O> = Box<dyn FnOnce(&mut O, io::Result<Place>) + Send>;
 pub(crate) struct Newcomer<O> {
     pub segment: usize,
     pub link: Endpoint,
-    pub end: Tap,
+    pub end: End,
     pub met: Met<O>,
 }
 
 pub(crate) enum Wish<O> {
     Change(usize, Change),
-    Tell(SyncSender<Asked>),
+    Tell(SyncSender<LinkStates>),
     Observer(Box<dyn FnOnce(&mut O) + Send>),
     Attach(Box<Newcomer<O>>),
+    Detach(Place, SyncSender<Option<OwnedFd>>),
 }
 
 /// Wishes that wait for the engine.
@@ -50,12 +52,12 @@ impl<O> Wishes<O> {
     }
 }
 
-/// What is asked of all links of `segments` now.
-pub(crate) fn asked(segments: &[Segment]) -> Asked {
+/// How all links of `segments` are at `now`.
+pub(crate) fn states(segments: &[Segment], now: Instant) -> LinkStates {
     let ends = |segment: &Segment| {
         let ends = 0..segment.endpoints();
-        let asked = |end, way| segment.asked(end, way).clone();
-        ends.map(|end| [Way::Up, Way::Down].map(|way| asked(end, way))).collect()
+        let both = |end| [Way::Up, Way::Down].map(|way| segment.state(end, way, now));
+        ends.map(both).collect()
     };
     segments.iter().map(ends).collect()
 }
@@ -88,9 +90,8 @@ impl<O> Remote<O> {
         self.wish(Wish::Change(segment, change));
     }
 
-    /// What is asked of links now; nothing when the engine does not answer within
-    /// a second.
-    pub fn asked(&self) -> Option<Asked> {
+    /// How links are now; nothing when the engine does not answer within a second.
+    pub fn states(&self) -> Option<LinkStates> {
         let (to, from) = sync_channel(1);
         self.wish(Wish::Tell(to));
         from.recv_timeout(PATIENCE).ok()
@@ -111,7 +112,7 @@ impl<O> Remote<O> {
         &self,
         segment: usize,
         link: Endpoint,
-        end: Tap,
+        end: End,
         met: impl FnOnce(&mut O, Place) + Send + 'static,
     ) -> io::Result<Place> {
         let (to, from) = sync_channel(1);
@@ -125,7 +126,16 @@ impl<O> Remote<O> {
         let newcomer = Newcomer { segment, link, end, met: Box::new(told) };
         self.wish(Wish::Attach(Box::new(newcomer)));
         let answer = from.recv_timeout(PATIENCE);
-        answer.unwrap_or_else(|_| Err(io::Error::other("the medium does not answer")))
+        answer.unwrap_or_else(|_| Err(io::Error::other("the forwarding thread does not answer")))
+    }
+
+    /// Lets a link go, whose node is gone: it takes and gives nothing any more, and what
+    /// held it is closed. The link's place stays, and is nobody else's.
+    pub fn detach(&self, place: Place) {
+        let (to, from) = sync_channel(1);
+        self.wish(Wish::Detach(place, to));
+        // Closing takes the kernel tens of milliseconds, which nobody waits for.
+        std::thread::spawn(move || drop(from.recv_timeout(PATIENCE)));
     }
 
     fn wish(&self, wish: Wish<O>) {

@@ -5,15 +5,17 @@
 //! the first has let the frame go, so each direction sees its frames in order.
 
 mod lookahead;
+mod multicast;
 mod passage;
 
 use crate::air::Air;
 use crate::calendar::{Calendar, What};
-use crate::change::{Change, Ramp, Way};
+use crate::change::{Change, Way};
 use crate::channel::{Channel, Line, Said};
-use crate::direction::Direction;
+use crate::direction::{Direction, LinkState};
 use crate::directory::{Directory, addresses};
 use crate::fates::Decided;
+use crate::querier::Querier;
 use crate::sky::place;
 use crate::spec::{Delivery, Drop, Endpoint, SegmentSpec};
 use crate::step::{Cause, Step};
@@ -34,6 +36,10 @@ pub struct Segment {
     longest: usize,
     seed: u64,
     directory: Directory,
+    own_addresses_only: bool,
+    querier: Querier,
+    /// Whether somebody has joined a group of IPv6, so that such queries make sense.
+    has_ipv6_groups: bool,
     calendar: Calendar,
     timetable: Vec<(Span, Change)>,
     /// Bytes under way on each direction.
@@ -85,7 +91,10 @@ impl Segment {
             lines: Line::of(&spec.channel, &spec.endpoints),
             longest: spec.longest.unwrap_or(usize::MAX),
             seed: spec.seed,
-            directory: Directory::new(spec.endpoints.len()),
+            directory: Directory::new(spec.endpoints.iter().map(|end| end.mac)),
+            own_addresses_only: spec.own_addresses_only,
+            querier: Querier::new(spec.query_interval),
+            has_ipv6_groups: false,
             calendar: Calendar::default(),
             timetable: spec.timetable.clone(),
             held: vec![[0; 2]; spec.endpoints.len()],
@@ -137,9 +146,22 @@ impl Segment {
         self.macs.push(end.mac);
         self.radios.push(end.states.map(States::new));
         self.held.push([0; 2]);
-        self.directory.attach();
+        self.directory.attach(end.mac);
         self.lookahead = None;
         link
+    }
+
+    /// Lets `endpoint` go at `now`. What it has sent goes on; it gets nothing any more.
+    ///
+    /// # Panics
+    /// When `endpoint` is not one of the segment's.
+    pub fn detach(&mut self, endpoint: usize, now: Instant) {
+        self.advance(now);
+        self.directory.detach(endpoint);
+        for direction in &mut self.links[endpoint] {
+            direction.end_interval(now);
+            direction.set_down(true);
+        }
     }
 
     /// Makes a change now.
@@ -159,17 +181,20 @@ impl Segment {
         totals
     }
 
-    /// What is asked of a link now, one way.
+    /// How a link is at `now`, one way, whether frames come or not.
     ///
     /// # Panics
     /// When `endpoint` is not one of the segment's.
-    pub fn asked(&self, endpoint: usize, way: Way) -> &Impairment {
-        self.links[endpoint][way as usize].asked()
+    pub fn state(&self, endpoint: usize, way: Way, now: Instant) -> LinkState {
+        self.links[endpoint][way as usize].state(now)
     }
 
     /// Ends an interval of what was asked and got on all links.
     pub fn end_interval(&mut self, now: Instant) {
-        self.links.iter_mut().flatten().for_each(|direction| direction.end_interval(now));
+        for direction in self.links.iter_mut().flatten() {
+            direction.follow_ramps(now);
+            direction.end_interval(now);
+        }
     }
 
     /// Takes what was written down of each link: up, then down.
@@ -225,11 +250,23 @@ impl Segment {
     /// Whether a frame with this head and length may come from `endpoint`, which is
     /// then where its source is.
     fn accepts(&mut self, endpoint: usize, head: &[u8], len: usize) -> bool {
-        let own = |source: [u8; 6]| self.macs[endpoint].is_none_or(|mac| mac == source);
-        let source = addresses(head).map(|(_, source)| source);
-        let Some(source) = source.filter(|source| own(*source) && len <= self.longest) else {
+        let Some((_, source)) = addresses(head).filter(|_| len <= self.longest) else {
             return false;
         };
+        if self.directory.is_gone(endpoint) {
+            return false;
+        }
+        let own = self.macs[endpoint];
+        if own == Some(source) {
+            self.directory.learn_own(source, endpoint);
+            return true;
+        }
+        // A group's address is nobody's, and another's own is not this endpoint's.
+        let group = source[0] & 1 == 1;
+        let forbidden = own.is_some() && self.own_addresses_only;
+        if group || forbidden || self.directory.belongs_to_another(source, endpoint) {
+            return false;
+        }
         self.directory.learn(source, endpoint);
         true
     }
@@ -302,18 +339,8 @@ impl Segment {
             Change::Set { links, set, over } => {
                 for (link, way) in links {
                     let direction = &mut self.links[link][way as usize];
-                    let from = direction.asked().clone();
-                    match set.on(&from) {
-                        Ok(to) if over == Span::ZERO => {
-                            direction.ramp = None;
-                            direction.change(to, now);
-                        }
-                        Ok(to) => {
-                            let ramp = Ramp { from, to, begin: now, end: now + over.as_ns() };
-                            direction.change(ramp.at(now), now);
-                            direction.ramp = Some(Box::new(ramp));
-                        }
-                        Err(why) => self.refused.push(why),
+                    if let Err(why) = direction.set(&set, over, now) {
+                        self.refused.push(why);
                     }
                     let asked = self.links[link][way as usize].asked();
                     match (&mut self.lines[way as usize], &mut self.air, way) {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Endpoint;
-use crate::groups::tests::{JOIN_V3, igmp_frame};
+use crate::membership::tests::{JOIN_V3, igmp_frame};
 use etherparse::PacketBuilder;
 use units::Rate;
 
@@ -179,6 +179,7 @@ fn links_with_frames_share_a_cell_evenly() {
 fn what_is_no_frame_of_the_link_is_counted_and_goes_no_further() {
     let mut spec = spec(Channel::Switch, vec![Endpoint::default(); 4]);
     spec.endpoints[0].mac = Some([2, 0, 0, 0, 0, 0]);
+    spec.own_addresses_only = true;
     spec.longest = Some(127);
     let mut switch = Segment::new(&spec);
     switch.send(0, &unicast(0, 1), 0);
@@ -190,6 +191,25 @@ fn what_is_no_frame_of_the_link_is_counted_and_goes_no_further() {
     let rejected = Drop { endpoint: 0, way: Way::Up, cause: Cause::Rejected };
     assert_eq!(switch.drops().collect::<Vec<_>>(), [rejected; 3]);
     assert_eq!(switch.totals()[0][0].rejected, 3);
+}
+
+#[test]
+fn a_bridge_in_a_node_has_many_addresses_but_none_of_another_node() {
+    let mut spec = spec(Channel::Switch, vec![Endpoint::default(); 3]);
+    for (number, end) in (0..).zip(&mut spec.endpoints) {
+        end.mac = Some([2, 0, 0, 0, 0, number]);
+    }
+    let mut switch = Segment::new(&spec);
+    switch.send(0, &unicast(77, 99), 0);
+    assert_eq!(drain(&mut switch).len(), 2);
+    switch.send(1, &unicast(1, 77), 1);
+    assert_eq!(drain(&mut switch), [(0, 1)], "it knows who is behind the bridge");
+    switch.send(0, &unicast(2, 1), 2);
+    let mut group = unicast(77, 1);
+    group[6] = 3;
+    switch.send(0, &group, 3);
+    assert!(drain(&mut switch).is_empty(), "the address of endpoint 2, and a group's");
+    assert_eq!(switch.totals()[0][0].rejected, 2);
 }
 
 #[test]
@@ -249,6 +269,58 @@ fn a_ramp_is_followed_frame_by_frame() {
     assert_eq!(delays, [0, 0, 0, 50, 100, 100]);
 }
 
+fn set(keys: &str, over: &str) -> Change {
+    let set = serde_json::from_str(keys).unwrap();
+    Change::Set { links: vec![(0, Way::Up)], set, over: over.parse().unwrap() }
+}
+
+#[test]
+fn a_second_change_leaves_the_ramp_of_another_key_as_it_is() {
+    const S: Instant = 1_000_000_000;
+    let mut spec = spec(Channel::Switch, vec![Endpoint::default(); 2]);
+    spec.impaired = false;
+    let ramp = set("{\"delay\": \"100 ms\"}", "10 s");
+    let slow = set("{\"rate\": \"1 Gbit/s\"}", "0 s");
+    spec.timetable = vec![("10 s".parse().unwrap(), ramp), ("12 s".parse().unwrap(), slow)];
+    let mut switch = Segment::new(&spec);
+    switch.impair(0);
+    let mut delay_ms = |at| {
+        switch.send(0, &unicast(0, 9), at);
+        (drain_until(&mut switch, at + S) - at) / 1_000_000
+    };
+    assert_eq!([11, 15, 18, 20, 25].map(|s| delay_ms(s * S)), [10, 50, 80, 100, 100]);
+    // And so the record compares with what was configured.
+    switch.end_interval(30 * S);
+    let intervals = switch.intervals()[0][0].clone();
+    let changing: Vec<_> = intervals.iter().map(|i| (i.from / S, i.to / S, i.changing)).collect();
+    assert_eq!(changing, [(10, 12, true), (12, 20, true), (20, 30, false)]);
+    assert_eq!(intervals[2].asked.delay, "100 ms".parse().unwrap());
+}
+
+#[test]
+fn an_idle_link_says_what_it_would_do_now() {
+    const S: Instant = 1_000_000_000;
+    let mut switch = segment(Channel::Switch, |_, _| ());
+    switch.impair(0);
+    switch.change(set("{\"delay\": \"100 ms\"}", "10 s"), 0);
+    let delays = [0, 5 * S, 20 * S].map(|at| switch.state(0, Way::Up, at).now.delay);
+    assert_eq!(delays.map(|delay| delay.as_ns() / 1_000_000), [0, 50, 100]);
+    // The ramp is over, also where no frame has ended it.
+    assert_eq!(switch.state(0, Way::Up, 20_000_000_000).target, None);
+}
+
+#[test]
+fn a_ramp_of_the_loss_holds_on_a_channel_that_all_contend_for_too() {
+    const S: Instant = 1_000_000_000;
+    let mut radio = segment(Channel::Csma(crate::CsmaSpec::default()), |_, _| ());
+    radio.impair(0);
+    radio.change(set("{\"loss\": \"100 %\"}", "10 s"), 0);
+    radio.send(0, &unicast(0, 1), 20 * S);
+    assert!(drain(&mut radio).is_empty(), "all of its attempts are lost");
+    let [up, _] = radio.totals()[0];
+    assert_eq!((up.lost, up.retried), (1, 3));
+}
+
 fn drain_until(segment: &mut Segment, until: Instant) -> Instant {
     let mut last = 0;
     while let Some(delivery) = segment.due(until) {
@@ -263,7 +335,7 @@ fn a_change_that_makes_no_sense_is_told_and_changes_nothing() {
     let set = serde_json::from_str("{\"dely\": \"1 s\"}").unwrap();
     switch.change(Change::Set { links: vec![(0, Way::Up)], set, over: Span::ZERO }, 5);
     assert!(switch.refused()[0].contains("dely"));
-    assert!(switch.asked(0, Way::Up).is_none());
+    assert!(switch.state(0, Way::Up, 5).now.is_none());
 }
 
 #[test]

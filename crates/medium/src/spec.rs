@@ -7,6 +7,9 @@ use crate::step::Cause;
 use crate::{Frame, Impairment, Instant, StatesSpec};
 use units::Span;
 
+/// The time between queries about groups, unless another is configured (RFC 3376, 8.2).
+pub const QUERY_INTERVAL: Span = Span::from_ns(125_000_000_000);
+
 /// One attachment to a segment, with what is asked of it each way.
 #[derive(Debug, Clone, Default)]
 pub struct Endpoint {
@@ -14,8 +17,8 @@ pub struct Endpoint {
     pub up: Impairment,
     /// From the network to the node.
     pub down: Impairment,
-    /// The only source address that frames from here may have; any when there is
-    /// none.
+    /// Its own address, which frames of no other endpoint may have; none for hardware,
+    /// whose address we do not know.
     pub mac: Option<[u8; 6]>,
     /// The states of its radio, which both ways go through.
     pub states: Option<StatesSpec>,
@@ -33,6 +36,11 @@ pub struct SegmentSpec {
     /// Whether impairments hold from the start, or wait for
     /// [`Segment::impair`].
     pub impaired: bool,
+    /// Whether an endpoint with an address of its own may send from no other. Without it
+    /// bridges and virtual machines in nodes work.
+    pub own_addresses_only: bool,
+    /// How often the network asks who wants which multicast groups; never if 0.
+    pub query_interval: Span,
     /// The longest frame, link header included; longer ones are rejected.
     pub longest: Option<usize>,
     /// What an earlier run decided, by endpoint: up, then down.
@@ -42,13 +50,15 @@ pub struct SegmentSpec {
 }
 
 impl SegmentSpec {
-    /// A switch that nobody is attached to yet, whose impairments wait.
+    /// A switch without endpoints that asks for no groups and whose impairments wait.
     pub fn switch(seed: u64) -> Self {
         Self {
             channel: Channel::Switch,
             endpoints: Vec::new(),
             seed,
             impaired: false,
+            own_addresses_only: false,
+            query_interval: Span::ZERO,
             longest: None,
             replay: None,
             timetable: Vec::new(),

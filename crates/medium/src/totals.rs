@@ -10,6 +10,10 @@ pub struct Totals {
     pub frames: u64,
     /// Their bytes, link header included.
     pub bytes: u64,
+    /// Frames, copies included, that left the link with a delay: neither lost nor dropped.
+    /// Counted when their serialisation ends, so a frame that still waits in a queue is
+    /// among `frames` and not yet here.
+    pub passed: u64,
     /// Frames that were lost.
     pub lost: u64,
     /// Frames that found the queue full, or were dropped by its discipline.
@@ -50,15 +54,9 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Frames that passed, copies included.
-    pub fn passed(&self) -> u64 {
-        (self.frames + self.duplicated)
-            .saturating_sub(self.lost + self.overflow + self.outage + self.denied)
-    }
-
-    /// Frames that loss was decided for: all that left the queue.
+    /// Frames for which loss was decided: those that passed and those that were lost.
     pub fn at_risk(&self) -> u64 {
-        (self.frames + self.duplicated).saturating_sub(self.overflow + self.outage + self.denied)
+        self.passed + self.lost
     }
 
     /// What happened since `before`. The longest delay stays that of all time.
@@ -66,6 +64,7 @@ impl Totals {
         Self {
             frames: self.frames - before.frames,
             bytes: self.bytes - before.bytes,
+            passed: self.passed - before.passed,
             lost: self.lost - before.lost,
             overflow: self.overflow - before.overflow,
             outage: self.outage - before.outage,

@@ -6,8 +6,12 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes that one opportunity carries: an Ethernet frame, as in Mahimahi.
+/// Bytes that one opportunity carries: an IP packet of 1,500 bytes and the header of the
+/// TUN device that Mahimahi reads it from (`PACKET_SIZE` in its link_queue.hh).
 const OPPORTUNITY: u64 = 1504;
+/// The Ethernet header, which our frames have and Mahimahi's packets do not.
+const ETHERNET_HEADER: u64 = 14;
+const TUN_HEADER: u64 = 4;
 const MS: Instant = 1_000_000;
 
 /// A trace of delivery opportunities.
@@ -34,8 +38,8 @@ pub enum TraceError {
     },
     /// A line holds something else.
     #[error(
-        "{}, line {line}: `{text}` is not a time in whole milliseconds; a trace has one a line, \
-         each an opportunity to carry 1504 B",
+        "{}, line {line}: `{text}` is not a time in whole milliseconds; a trace has one per line, \
+         each for the transmission of 1504 B",
         file.display()
     )]
     NotATime {
@@ -59,13 +63,13 @@ pub enum TraceError {
         later: u32,
     },
     /// There is nothing in it.
-    #[error("{} holds no times", file.display())]
+    #[error("{} has no times", file.display())]
     Empty {
         /// The file.
         file: PathBuf,
     },
     /// It cannot be repeated.
-    #[error("{} ends at 0 ms: a trace starts again after its last time", file.display())]
+    #[error("{} ends at 0 ms, but a trace repeats after its last time", file.display())]
     NoLength {
         /// The file.
         file: PathBuf,
@@ -141,9 +145,11 @@ impl Follower {
         self.trace == *trace
     }
 
-    /// When the last byte of a frame of `len` bytes leaves that is at the head of
-    /// the queue `at` ns after the start; opportunities that find nothing pass.
+    /// When the last byte of a frame of `len` bytes leaves, Ethernet header included, that
+    /// is at the head of the queue `at` ns after the start; opportunities that find
+    /// nothing pass. As in Mahimahi, the frame takes the bytes of its IP packet and 4 more.
     pub fn send(&mut self, len: u64, at: Instant) -> Instant {
+        let len = len.saturating_sub(ETHERNET_HEADER) + TUN_HEADER;
         let all = self.trace.at_ms.len() as u64;
         if all == 0 {
             return at;
@@ -203,17 +209,17 @@ mod tests {
     }
 
     #[test]
-    fn each_opportunity_carries_one_frame_of_1504_bytes() {
+    fn each_opportunity_carries_a_frame_with_a_packet_of_1500_bytes() {
         let mut link = follower("2\n5\n5\n10\n");
-        let times: Vec<_> = (0..6).map(|_| link.send(1504, 0) / MS).collect();
+        let times: Vec<_> = (0..6).map(|_| link.send(1514, 0) / MS).collect();
         assert_eq!(times, [2, 5, 5, 10, 12, 15], "and starts again after the last");
     }
 
     #[test]
     fn small_frames_share_one_and_large_ones_take_several() {
         let mut link = follower("2\n5\n10\n");
-        assert_eq!([700, 700, 700].map(|len| link.send(len, 0) / MS), [2, 2, 5]);
-        assert_eq!(link.send(3000, 0) / MS, 12, "908 B at 5, 1504 B at 10, the rest at 2 again");
+        assert_eq!([710, 710, 710].map(|len| link.send(len, 0) / MS), [2, 2, 5]);
+        assert_eq!(link.send(3010, 0) / MS, 12, "908 B at 5, 1504 B at 10, the rest at 2 again");
     }
 
     #[test]
@@ -229,7 +235,7 @@ mod tests {
     fn the_throughput_is_the_traces() {
         let mut link = follower("1\n3\n4\n8\n");
         let frames = 100_000;
-        let last = (0..frames).map(|_| link.send(1000, 0)).last().unwrap();
+        let last = (0..frames).map(|_| link.send(1010, 0)).last().unwrap();
         let got = frames as f64 * 8000.0 / (last as f64 / 1e9);
         let mean = trace("1\n3\n4\n8\n").unwrap().mean_bit_s();
         assert!((got / mean - 1.0).abs() < 1e-3, "{got} {mean}");
@@ -238,7 +244,7 @@ mod tests {
     #[test]
     fn what_is_no_trace_is_said_with_its_line() {
         let say = |text: &str| trace(text).unwrap_err().to_string();
-        assert_eq!(say("\n"), "a.trace holds no times");
+        assert_eq!(say("\n"), "a.trace has no times");
         assert_eq!(say("5\n3\n"), "a.trace, line 2: 3 ms comes after 5 ms; sort the times");
         assert!(say("5\n3.5\n").starts_with("a.trace, line 2: `3.5` is not a time in whole"));
         assert!(say("0\n").starts_with("a.trace ends at 0 ms"));

@@ -18,11 +18,14 @@ pub struct Capture {
     pub(crate) sizes: Vec<Size>,
     pub(crate) layers: BTreeMap<String, u64>,
     pub(crate) kinds: Vec<Kind>,
+    pub(crate) later_fragments: Vec<Protocol>,
+    pub(crate) other_protocols: Vec<Protocol>,
+    pub(crate) unread: Vec<Unread>,
     pub(crate) goodput: Goodput,
     pub(crate) tcp: Tcp,
     pub(crate) messages: BTreeMap<String, BTreeMap<String, u64>>,
     pub(crate) streams: Streams,
-    pub(crate) paths: Vec<Way>,
+    pub(crate) paths: Vec<PathRow>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) flows: Vec<Flow>,
 }
@@ -63,6 +66,42 @@ pub(crate) struct Kind {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
+pub(crate) struct Protocol {
+    pub protocol: String,
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+/// Packets that could not be read as far as their transport header.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Unread {
+    pub point: String,
+    pub reason: String,
+    pub number: Option<u32>,
+    pub name: Option<String>,
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+impl Unread {
+    /// What could not be read, as in `link type 195, IEEE 802.15.4 with checksum`.
+    pub fn what(&self) -> String {
+        let number = match self.number {
+            // Registries write these in hexadecimal.
+            Some(number) if self.reason.starts_with("EtherType") => format!(" 0x{number:04x}"),
+            Some(number) if self.reason.starts_with("PPP") => format!(" 0x{number:04x}"),
+            Some(number) if self.reason.starts_with("LLC") => format!(" 0x{number:02x}"),
+            Some(number) => format!(" {number}"),
+            None => String::new(),
+        };
+        let name = self.name.as_ref().map_or_else(String::new, |name| format!(", {name}"));
+        format!("{}{number}{name}", self.reason)
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Goodput {
     pub carried_pct: f64,
     pub payload_pct: f64,
@@ -81,6 +120,15 @@ pub(crate) struct Tcp {
     pub out_of_order: u64,
     pub duplicate_acks: u64,
     pub lost_segments: u64,
+    pub ack_lost_segments: u64,
+    pub keep_alives: u64,
+    pub keep_alive_acks: u64,
+    pub zero_windows: u64,
+    pub zero_window_probes: u64,
+    pub zero_window_probe_acks: u64,
+    pub window_updates: u64,
+    pub window_fulls: u64,
+    pub reused_ports: u64,
     pub rtt_ms: Option<Rtt>,
 }
 
@@ -103,7 +151,7 @@ pub(crate) struct Streams {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Way {
+pub(crate) struct PathRow {
     pub from: String,
     pub to: String,
     pub delivered: u64,

@@ -28,8 +28,17 @@ pub struct Check {
     pub left: Option<f64>,
     /// The right side of it.
     pub right: Option<f64>,
-    /// The comparison with its figures.
+    /// The comparison with its figures, or what is missing.
     pub text: String,
+    /// `not run` where its cell was not; other reasons are in the text.
+    pub missing: String,
+}
+
+impl Check {
+    /// Whether it is about a cell that was not run, as with `--only`.
+    pub(crate) fn is_not_run(&self) -> bool {
+        self.status == CheckStatus::NotMeasured && self.missing == "not run"
+    }
 }
 
 impl CheckStatus {

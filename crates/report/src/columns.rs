@@ -34,8 +34,14 @@ impl Columns {
             ColumnReader::Int64ColumnReader(r) => take(r, out, |&v| v as f64),
             ColumnReader::FloatColumnReader(r) => take(r, out, |&v| f64::from(v)),
             ColumnReader::DoubleColumnReader(r) => take(r, out, |&v| v),
-            _ => Err("it does not hold numbers".to_owned()),
+            _ => Err("it does not contain numbers".to_owned()),
         })
+    }
+
+    /// Whether there is a column of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        let schema = self.file.metadata().file_metadata().schema_descr();
+        schema.columns().iter().any(|column| column.name() == name)
     }
 
     /// A column of text; empty places are empty.
@@ -44,7 +50,7 @@ impl Columns {
             ColumnReader::ByteArrayColumnReader(r) => {
                 take(r, out, |v| String::from_utf8_lossy(v.data()).into_owned())
             }
-            _ => Err("it does not hold text".to_owned()),
+            _ => Err("it does not contain text".to_owned()),
         })?;
         Ok(texts.into_iter().map(Option::unwrap_or_default).collect())
     }
@@ -60,7 +66,7 @@ impl Columns {
         };
         let schema = self.file.metadata().file_metadata().schema_descr();
         let place = schema.columns().iter().position(|column| column.name() == name);
-        let place = place.ok_or_else(|| wrong("it is not there".to_owned()))?;
+        let place = place.ok_or_else(|| wrong("it is missing".to_owned()))?;
         let column = schema.column(place);
         if column.max_rep_level() > 0 || column.physical_type() == Type::FIXED_LEN_BYTE_ARRAY {
             return Err(wrong("it is not a flat column".to_owned()));

@@ -93,7 +93,7 @@ impl Ranking {
 pub fn compare(sweep: &Sweep, axis: &str, figure: CompareFigure) -> Result<String, String> {
     let axes = sweep.axes();
     if !axes.contains(&axis) {
-        return Err(format!("no axis `{axis}` in these runs; there is: {}", axes.join(", ")));
+        return Err(format!("no axis `{axis}` in these runs; the axes are: {}", axes.join(", ")));
     }
     let others: Vec<&str> = axes.iter().copied().filter(|other| *other != axis).collect();
     let mut orders = Vec::new();
@@ -115,7 +115,8 @@ pub fn compare(sweep: &Sweep, axis: &str, figure: CompareFigure) -> Result<Strin
     let head = |more: &[&str]| -> Vec<String> {
         places.iter().cloned().chain(more.iter().map(|head| (*head).to_owned())).collect()
     };
-    let orders = table(&head(&["payload", "best first", "behind the best"]), orders.into_iter());
+    let orders =
+        table(&head(&["payload", "best first", "slower than the best"]), orders.into_iter());
     let mut sizes = vec![axis.to_owned()];
     let unit = figure.unit();
     sizes.extend(SHOWN.iter().map(|size| format!("{size} B, {unit}")));
@@ -336,6 +337,6 @@ mod tests {
     fn an_axis_that_is_not_there_is_said_so() {
         let sweep = Sweep { runs: vec![run("a", "x", &[1.0])], ..Sweep::default() };
         let error = compare(&sweep, "protocl", CompareFigure::Bytes).unwrap_err();
-        assert_eq!(error, "no axis `protocl` in these runs; there is: network, protocol");
+        assert_eq!(error, "no axis `protocl` in these runs; the axes are: network, protocol");
     }
 }

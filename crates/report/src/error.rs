@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// A file or folder could not be opened or read.
-    #[error("cannot read {}: {source}; is this a run or sweep folder?", path.display())]
+    #[error("cannot read {}: {source}; check that this is the folder of a run or sweep", path.display())]
     Read {
         /// What was to be read.
         path: PathBuf,
@@ -16,8 +16,8 @@ pub enum Error {
     },
     /// A JSON file does not hold what it should.
     #[error(
-        "{} is damaged or of another version: {source}; run the experiment again, or remove the \
-         folder from the sweep", path.display()
+        "{} is damaged or from another version of Thingbed: {source}; run the experiment again, \
+         or remove the folder from the sweep", path.display()
     )]
     Json {
         /// The file.
@@ -27,7 +27,7 @@ pub enum Error {
     },
     /// A parquet file does not hold what it should.
     #[error(
-        "{} cannot be used: {what}; the figures drawn from it are left out", path.display()
+        "{} cannot be used: {what}; the figures from it are left out", path.display()
     )]
     Table {
         /// The file.
@@ -37,15 +37,15 @@ pub enum Error {
     },
     /// A folder without a single run in it.
     #[error(
-        "there is no run in {}: neither it nor any folder in it has a summary.json; give the \
-         folder that `thingbed run` named at its end", path.display()
+        "no run in {}: neither it nor any folder in it has a summary.json; give the folder that \
+         `thingbed run` printed at its end", path.display()
     )]
     NoRuns {
         /// The folder.
         path: PathBuf,
     },
     /// The page could not be written.
-    #[error("cannot write {}: {source}; is there room, and may you write there?", path.display())]
+    #[error("cannot write {}: {source}; check the free space and the permissions", path.display())]
     Write {
         /// The page.
         path: PathBuf,

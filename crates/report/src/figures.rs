@@ -60,14 +60,36 @@ pub(crate) fn columns(sweep: &Sweep) -> Vec<Column> {
     // Where there is nothing but loads, messages have no figures.
     let talks = columns.is_empty()
         || sweep.runs.iter().any(|run| run.summary.metric("messages.sent") > Some(0.0));
-    let messages = vec![
+    // Runs of earlier versions have other names.
+    let either = |head: &str, unit, paths: [&'static str; 2], show| Column {
+        head: head.to_owned(),
+        unit,
+        messages: true,
+        figure: Box::new(move |summary| paths.iter().find_map(|path| summary.metric(path))),
+        show,
+    };
+    let has = |path: &str| sweep.runs.iter().any(|run| run.summary.metric(path).is_some());
+    let mut messages = vec![
         path("sent", "", "messages.sent", format::count),
-        path("delivered", "", "messages.delivered", format::count),
-        path("loss", "%", "messages.loss_pct", format::number),
+        either("received", "", ["messages.received", "messages.delivered"], format::count),
         path("round trip mean", "ms", "messages.rtd_ms.mean", format::number),
         path("p50", "ms", "messages.rtd_ms.p50", format::number),
         path("p99", "ms", "messages.rtd_ms.p99", format::number),
     ];
+    let answers = has("messages.unanswered_pct") || !has("messages.lost_pct");
+    let fates = match answers {
+        true => vec![
+            either("answered", "", ["messages.answered", "messages.replies"], format::count),
+            either(
+                "unanswered",
+                "%",
+                ["messages.unanswered_pct", "messages.loss_pct"],
+                format::number,
+            ),
+        ],
+        false => vec![path("lost", "%", "messages.lost_pct", format::number)],
+    };
+    messages.splice(2..2, fates);
     columns.extend(messages.into_iter().filter(|_| talks));
     let about_messages = columns.len();
     for group in sweep.groups() {
@@ -91,7 +113,7 @@ pub(crate) fn columns(sweep: &Sweep) -> Vec<Column> {
         if energy {
             let name = group.to_owned();
             columns.push(Column {
-                head: format!("{group} energy a message"),
+                head: format!("{group} energy per message"),
                 unit: "",
                 messages: false,
                 figure: Box::new(move |summary| summary.group(&name, "energy_j_per_message")),
@@ -125,14 +147,25 @@ fn loads(sweep: &Sweep) -> Vec<Column> {
             show,
         }
     };
-    let of = |load| {
+    // Only loads over connections, or with NSTART, ever wait.
+    let waits = |name: &str| {
+        let figure = |run: &Run, figure| run.summary.load(name, figure).unwrap_or(0.0) > 0.0;
+        let waited = |run: &Run| figure(run, "wait_ms.p50") || figure(run, "no_connection");
+        sweep.runs.iter().any(waited)
+    };
+    let of = |load: (&str, bool)| {
+        let wait =
+            waits(load.0).then(|| column(load, "wait p99", "ms", "wait_ms.p99", format::number));
         [
             column(load, "requests", "", "scheduled", format::count),
-            column(load, "lost", "%", "lost_pct", format::number),
+            column(load, "unanswered", "%", "unanswered_pct", format::number),
             column(load, "response p50", "ms", "response_ms.p50", format::number),
             column(load, "response p99", "ms", "response_ms.p99", format::number),
             column(load, "slip p99", "ms", "slip_ms.p99", format::number),
         ]
+        .into_iter()
+        .chain(wait)
+        .collect::<Vec<_>>()
     };
     names.into_iter().flat_map(of).collect()
 }

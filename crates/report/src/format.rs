@@ -29,6 +29,20 @@ pub(crate) fn count(value: f64) -> String {
     if value.fract() == 0.0 && value.is_finite() { format!("{value:.0}") } else { number(value) }
 }
 
+/// A figure of the evidence with its unit; long times in milliseconds.
+pub(crate) fn quantity(value: f64, unit: &str) -> String {
+    match unit {
+        "us" if value.abs() >= 999.5 => format!("{} ms", number(value / 1e3)),
+        // A limit of none is not `0.0000`.
+        unit => format!("{} {unit}", count(value)).trim_end().to_owned(),
+    }
+}
+
+/// So many things by their name in the singular: `1 cell`, `3 cells`.
+pub(crate) fn things(number: usize, name: &str) -> String {
+    format!("{number} {name}{}", if number == 1 { "" } else { "s" })
+}
+
 /// An amount of data in decimal units.
 pub(crate) fn bytes(value: f64) -> String {
     let (unit, factor) = byte_unit(value.abs());

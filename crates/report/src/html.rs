@@ -197,12 +197,12 @@ fn notes(notes: &[String]) -> String {
     let items: String = notes.iter().map(|note| format!("<li>{}</li>", escape(note))).collect();
     let open = if notes.len() <= 5 { " open" } else { "" };
     format!(
-        "<details class=\"notes\"{open}><summary>{} missing or damaged; what would be drawn from \
-         it is left out</summary><ul>{items}</ul></details>\n",
+        "<details class=\"notes\"{open}><summary>{} missing or damaged; the charts that need it \
+         are left out</summary><ul>{items}</ul></details>\n",
         if notes.len() == 1 {
-            "1 thing is".to_owned()
+            "1 file is".to_owned()
         } else {
-            format!("{} things are", notes.len())
+            format!("{} files are", notes.len())
         }
     )
 }

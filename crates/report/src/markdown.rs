@@ -2,7 +2,6 @@
 
 use crate::check::tally;
 use crate::figures::{columns, range};
-use crate::sweep::some_of;
 use crate::{Check, Sweep, format};
 
 /// The verdict, a row a cell, ours beside the reference, and what was expected.
@@ -19,9 +18,11 @@ pub fn markdown(sweep: &Sweep) -> String {
 fn verdict(sweep: &Sweep) -> String {
     let status = sweep.status().to_string().to_uppercase();
     let mut text = format!("**{status}** {}: {}\n", plain(sweep.experiment()), sweep.tally());
-    for (status, reason, runs) in sweep.reasons() {
-        let runs = plain(&some_of(&runs, 4));
-        text += &format!("\n- {status}, {runs}: {}", plain(&reason));
+    for reason in sweep.reasons() {
+        let parts = [reason.explanation.clone(), reason.place(sweep.runs.len(), 4)];
+        let parts = parts.iter().filter(|part| !part.is_empty());
+        let more: String = parts.map(|part| format!(" {}", plain(part))).collect();
+        text += &format!("\n- {}: {}.{more}", reason.status, plain(&reason.headline));
     }
     text + "\n"
 }
@@ -50,7 +51,8 @@ fn results(sweep: &Sweep) -> String {
 
 fn reference(sweep: &Sweep) -> Option<String> {
     let reference = sweep.reference.as_ref()?;
-    let heads = ["figure", "cell", "ours", "theirs", "unit", "ours to theirs"].map(str::to_owned);
+    let heads = ["figure", "cell", "measured", "reference", "unit", "measured to reference"]
+        .map(str::to_owned);
     let rows = reference.figures.iter().flat_map(|figure| {
         let compared = figure.compare(sweep).into_iter();
         let had = compared.filter(|row| !sweep.matching(&row.cell).runs.is_empty());

@@ -28,15 +28,21 @@ impl MessageTimes {
     }
 }
 
-/// Reads `messages.parquet`.
+/// Reads `messages.parquet`, without what only warmed connections up.
 pub(crate) fn read(path: &Path) -> Result<Vec<MessageTimes>, Error> {
     let columns = Columns::open(path)?;
     let intended = columns.numbers("intended_ns")?;
     let received = columns.numbers("received_ns")?;
     let replies = columns.numbers("reply_received_ns")?;
-    let rows = intended.into_iter().zip(received).zip(replies);
+    // Runs of earlier versions have no such messages.
+    let warmup = match columns.has("warmup") {
+        true => columns.numbers("warmup")?,
+        false => vec![None; intended.len()],
+    };
+    let rows = intended.into_iter().zip(received).zip(replies).zip(warmup);
     Ok(rows
-        .map(|((intended_ns, received_ns), reply_received_ns)| MessageTimes {
+        .filter(|(_, warmup)| warmup.is_none_or(|warmup| warmup == 0.0))
+        .map(|(((intended_ns, received_ns), reply_received_ns), _)| MessageTimes {
             intended_ns,
             received_ns,
             reply_received_ns,

@@ -148,11 +148,13 @@ impl Load<'_> {
         for key in [
             "unsent",
             "timed_out",
+            "no_connection",
             "unreachable",
             "late",
             "twice",
             "garbage",
             "stray",
+            "retransmitted",
             "trace_faults",
         ] {
             all.push((key, self.figures[key].as_u64().unwrap_or(0)));

@@ -1,7 +1,7 @@
 //! All runs of an experiment, read from their folder.
 
 use crate::run::read_text;
-use crate::{Cell, Check, Error, Reference, Run, Spread, Status, Summary};
+use crate::{Cell, Check, Error, Reference, Run, Spread, Status, Summary, format};
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
@@ -30,9 +30,9 @@ pub struct CellRuns<'a> {
 }
 
 impl CellRuns<'_> {
-    /// A figure over the repeats; invalid ones only where there are no others.
+    /// A figure over the repeats; failed and invalid ones only where there are no others.
     pub fn spread(&self, figure: impl Fn(&Summary) -> Option<f64>) -> Option<Spread> {
-        let sound = |run: &&&Run| run.summary.verdict.status != Status::Invalid;
+        let sound = |run: &&&Run| run.summary.verdict.status < Status::Failed;
         let some_sound = self.runs.iter().any(|run| sound(&run));
         let counted = self.runs.iter().filter(|run| !some_sound || sound(run));
         Spread::of(counted.filter_map(|run| figure(&run.summary)))
@@ -59,6 +59,14 @@ impl Sweep {
             });
             sweep.read_runs(&list.unwrap_or_default())?;
         }
+        let rejected = std::fs::read_dir(folder.join("rejected")).map_or(0, Iterator::count);
+        if rejected > 0 {
+            let (runs, were) = if rejected == 1 { ("run", "was") } else { ("runs", "were") };
+            sweep.notes.push(format!(
+                "{rejected} invalid {runs} {were} rejected and repeated; `rejected` has {}",
+                if rejected == 1 { "it" } else { "them" }
+            ));
+        }
         sweep.reference = sweep.beside("reference.json");
         sweep.checks = sweep.beside("expect.json").unwrap_or_default();
         Ok(sweep)
@@ -84,7 +92,7 @@ impl Sweep {
             if !self.runs.iter().any(same) {
                 let folder = self.folder.join(summary.cell.folder(summary.repeat));
                 let mut run = Run::with_summary(&folder, summary.clone());
-                run.notes.insert(0, "its figures are from the sweep's list alone".to_owned());
+                run.notes.insert(0, "figures come from the sweep's list only".to_owned());
                 self.runs.push(run);
             }
         }
@@ -180,37 +188,15 @@ impl Sweep {
 
     /// How many runs have each status, in a sentence.
     pub(crate) fn tally(&self) -> String {
-        let all = [Status::Valid, Status::Suspect, Status::Unknown, Status::Invalid];
+        let all =
+            [Status::Valid, Status::Suspect, Status::Unknown, Status::Failed, Status::Invalid];
         let count =
             |status| self.runs.iter().filter(|run| run.summary.verdict.status == status).count();
         let told = all.iter().map(|&status| (count(status), status)).filter(|(n, _)| *n > 0);
         let told: Vec<_> = told.map(|(n, status)| format!("{n} {status}")).collect();
-        let runs = if self.runs.len() == 1 { "run" } else { "runs" };
-        format!("{} {runs} in {} cells: {}", self.runs.len(), self.cells().len(), told.join(", "))
-            .replace(" 1 cells", " 1 cell")
-    }
-
-    /// Why runs are not valid: each status and reason once, worst first, with
-    /// the runs that have it.
-    pub(crate) fn reasons(&self) -> Vec<(Status, String, Vec<String>)> {
-        let mut all: Vec<(Status, String, Vec<String>)> = Vec::new();
-        for run in &self.runs {
-            let verdict = &run.summary.verdict;
-            let mut reasons = verdict.reasons.clone();
-            if verdict.status == Status::Valid {
-                continue;
-            } else if reasons.is_empty() {
-                reasons.push("the run gives no reason".to_owned());
-            }
-            for reason in reasons {
-                match all.iter_mut().find(|(s, r, _)| *s == verdict.status && *r == reason) {
-                    Some((_, _, runs)) => runs.push(run.name()),
-                    None => all.push((verdict.status, reason, vec![run.name()])),
-                }
-            }
-        }
-        all.sort_by_key(|(status, _, _)| std::cmp::Reverse(*status));
-        all
+        let (runs, cells) = (self.runs.len(), self.cells().len());
+        let (runs, cells) = (format::things(runs, "run"), format::things(cells, "cell"));
+        format!("{runs} in {cells}: {}", told.join(", "))
     }
 
     /// All notes with the run they are about.

@@ -2,7 +2,6 @@
 
 use crate::check::{CheckStatus, tally};
 use crate::figures::{columns, range};
-use crate::sweep::some_of;
 use crate::{Status, Sweep, format};
 use comfy_table::{
     Cell as Place, CellAlignment, Color, ContentArrangement, LineStyle, Table, presets,
@@ -36,7 +35,7 @@ fn colour_of(status: Status) -> (&'static str, Color) {
     match status {
         Status::Valid => ("32", Color::Green),
         Status::Suspect | Status::Unknown => ("33", Color::Yellow),
-        Status::Invalid => ("31", Color::Red),
+        Status::Failed | Status::Invalid => ("31", Color::Red),
     }
 }
 
@@ -51,10 +50,15 @@ impl Page {
         let code = format!("1;{}", colour_of(status).0);
         let name = format::plain(sweep.experiment());
         let mut text = format!("{}  {name}, {}\n", self.paint(&code, &word), sweep.tally());
-        for (status, reason, runs) in sweep.reasons() {
-            let head = self.paint(colour_of(status).0, &format!("{status:8}"));
-            text += &format!("  {head} {}\n", self.wrap(&reason, 11));
-            text += &format!("           in {}\n", self.wrap(&some_of(&runs, 4), 14));
+        for reason in sweep.reasons() {
+            let head = self.paint(colour_of(reason.status).0, &format!("{:8}", reason.status));
+            text += &format!("  {head} {}\n", self.wrap(&reason.headline, 11));
+            for more in [reason.explanation.clone(), reason.place(sweep.runs.len(), 3)] {
+                if !more.is_empty() {
+                    let more = self.wrap(&more, 11);
+                    text += &format!("           {}\n", self.paint("2", &more));
+                }
+            }
         }
         text
     }
@@ -94,9 +98,9 @@ impl Page {
 
     fn how_to_read(&self, sweep: &Sweep) -> String {
         let repeated = sweep.cells().iter().any(|cell| cell.runs.len() > 1);
-        let medians = "Medians over the repeats, below them least to greatest. ";
-        let text = "Times are from when a message was meant to be sent; \
-                    bytes are on the wire, link headers included.";
+        let medians = "Medians over the repeats; the range is below. ";
+        let text = "Times start at the scheduled time of a message; bytes are counted on the \
+                    wire, including Ethernet headers.";
         self.paint("2", &format!("{}{text}", if repeated { medians } else { "" })) + "\n"
     }
 
@@ -134,7 +138,8 @@ impl Page {
 
     fn reference(&self, sweep: &Sweep) -> Option<String> {
         let reference = sweep.reference.as_ref()?;
-        let heads = ["figure", "cell", "ours", "range", "theirs", "unit", "ours to theirs"];
+        let heads =
+            ["figure", "cell", "measured", "range", "reference", "unit", "measured to reference"];
         let mut table = self.table(
             heads.iter().enumerate().map(|(i, h)| ((*h).to_owned(), i > 1 && i != 5)).collect(),
         );
@@ -161,23 +166,21 @@ impl Page {
         }
         let missing = match left_out {
             0 => String::new(),
-            n => format!("{n} values of the reference are about cells that were not run.\n"),
+            1 => "1 value of the reference belongs to a cell that was not run.\n".to_owned(),
+            n => format!("{n} values of the reference belong to cells that were not run.\n"),
         };
         let source = self.wrap(&reference.source, 0);
-        Some(format!("Beside the reference:\n{source}\n{table}\n{missing}"))
+        Some(format!("Comparison with the reference:\n{source}\n{table}\n{missing}"))
     }
 
     fn checks(&self, sweep: &Sweep) -> String {
-        let mut text = format!("Expected findings: {}\n", tally(&sweep.checks));
-        let mut unmeasured = 0;
-        for check in &sweep.checks {
+        let mut text = format!("Expectations: {}\n", tally(&sweep.checks));
+        let not_run = sweep.checks.iter().filter(|check| check.is_not_run()).count();
+        for check in sweep.checks.iter().filter(|check| !check.is_not_run()) {
             let code = match check.status {
                 CheckStatus::Pass => "32",
                 CheckStatus::Fail => "31",
-                CheckStatus::NotMeasured => {
-                    unmeasured += 1;
-                    continue;
-                }
+                CheckStatus::NotMeasured => "33",
             };
             let label = self.paint(code, &format!("{:6}", check.status.label()));
             text += &format!("  {label} {}\n", self.wrap(&check.say, 9));
@@ -185,8 +188,10 @@ impl Page {
                 text += &format!("         {}\n", self.paint("2", &self.wrap(&check.text, 9)));
             }
         }
-        if unmeasured > 0 {
-            text += &format!("  {unmeasured} are about cells that were not run\n");
+        match not_run {
+            0 => {}
+            1 => text += "  1 expectation belongs to a cell that was not run\n",
+            n => text += &format!("  {n} expectations belong to cells that were not run\n"),
         }
         text
     }

@@ -14,7 +14,9 @@ pub enum Status {
     /// No verdict was written, or none that is known here.
     #[default]
     Unknown,
-    /// The figures say more of the machine than of the experiment.
+    /// The machine kept up, and a program did not do what the experiment says.
+    Failed,
+    /// The figures are the machine's, or the run did not go as planned.
     Invalid,
 }
 
@@ -23,6 +25,7 @@ impl From<String> for Status {
         match word.as_str() {
             "valid" => Self::Valid,
             "suspect" => Self::Suspect,
+            "failed" => Self::Failed,
             "invalid" => Self::Invalid,
             _ => Self::Unknown,
         }
@@ -35,6 +38,7 @@ impl fmt::Display for Status {
             Self::Valid => "valid",
             Self::Suspect => "suspect",
             Self::Unknown => "unknown",
+            Self::Failed => "failed",
             Self::Invalid => "invalid",
         })
     }
@@ -47,7 +51,7 @@ impl Status {
             Self::Valid => '✓',
             Self::Suspect => '!',
             Self::Unknown => '?',
-            Self::Invalid => '✗',
+            Self::Failed | Self::Invalid => '✗',
         }
     }
 }
@@ -68,8 +72,63 @@ pub struct Evidence {
     pub limit_invalid: Option<f64>,
     /// What that makes of the run.
     pub status: Status,
-    /// Why it matters.
+    /// What it means for the figures.
     pub meaning: String,
+    /// Where it was worst in this run.
+    pub detail: String,
+}
+
+/// Why a run is not valid.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default, from = "AnyReason")]
+pub struct Reason {
+    /// What this reason alone makes of the run.
+    pub status: Status,
+    /// The evidence's name, or what kind of failure it is; empty in runs of versions
+    /// that wrote reasons as one text.
+    pub name: String,
+    /// What was measured, in `unit`; none for failures.
+    pub value: Option<f64>,
+    /// The limit that it is over, in `unit`.
+    pub limit: Option<f64>,
+    /// The unit of both.
+    pub unit: String,
+    /// What it means for the figures.
+    pub meaning: String,
+    /// Where, and what exactly.
+    pub detail: String,
+}
+
+/// A reason as it is written now, and as earlier versions wrote it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum AnyReason {
+    Text(String),
+    Parts {
+        #[serde(default)]
+        status: Status,
+        #[serde(default)]
+        name: String,
+        value: Option<f64>,
+        limit: Option<f64>,
+        #[serde(default)]
+        unit: String,
+        #[serde(default)]
+        meaning: String,
+        #[serde(default)]
+        detail: String,
+    },
+}
+
+impl From<AnyReason> for Reason {
+    fn from(reason: AnyReason) -> Self {
+        match reason {
+            AnyReason::Text(detail) => Self { detail, ..Self::default() },
+            AnyReason::Parts { status, name, value, limit, unit, meaning, detail } => {
+                Self { status, name, value, limit, unit, meaning, detail }
+            }
+        }
+    }
 }
 
 /// A run's verdict with what it was drawn from.
@@ -79,7 +138,7 @@ pub struct Verdict {
     /// In a word.
     pub status: Status,
     /// Why it is not valid.
-    pub reasons: Vec<String>,
+    pub reasons: Vec<Reason>,
     /// What it was drawn from.
     pub evidence: Vec<Evidence>,
 }
@@ -93,6 +152,7 @@ mod tests {
         let verdict: Verdict = serde_json::from_str(r#"{"status":"splendid"}"#).unwrap();
         assert_eq!(verdict.status, Status::Unknown);
         assert!(Status::Unknown > Status::Suspect);
+        assert!(Status::Invalid > Status::Failed && Status::Failed > Status::Unknown);
         assert_eq!(Verdict::default().status, Status::Unknown);
     }
 }

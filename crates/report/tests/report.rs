@@ -173,7 +173,7 @@ fn what_is_missing_or_damaged_is_named() {
     let sweep = Sweep::read(folder.path()).unwrap();
     assert_eq!(sweep.runs.len(), 24, "what the list has is not lost");
     let words = words_of(&page_of(folder.path()));
-    for word in ["messages.parquet", "links.parquet", "run.json", "summary.json", "list alone"] {
+    for word in ["messages.parquet", "links.parquet", "run.json", "summary.json", "list only"] {
         assert!(words.contains(word), "{word}");
     }
     assert!(terminal(&sweep, 120, false).contains("note: "));

@@ -35,9 +35,11 @@ fn said(network: &str, what: &PlannedWhat) -> String {
         PlannedWhat::Set { nodes, .. } => format!("{network}: links of {} change", some(nodes)),
         PlannedWhat::Down { nodes, down: true } => format!("{network}: {} down", some(nodes)),
         PlannedWhat::Down { nodes, down: false } => format!("{network}: {} up", some(nodes)),
-        PlannedWhat::Multicast { passes: true } => format!("{network}: multicast again"),
-        PlannedWhat::Multicast { passes: false } => format!("{network}: no multicast"),
-        PlannedWhat::Partition { parts } if parts.is_empty() => format!("{network}: whole again"),
+        PlannedWhat::Multicast { passes: true } => format!("{network}: multicast on"),
+        PlannedWhat::Multicast { passes: false } => format!("{network}: multicast off"),
+        PlannedWhat::Partition { parts } if parts.is_empty() => {
+            format!("{network}: partition ends")
+        }
         PlannedWhat::Partition { parts } => format!("{network}: {} parts", parts.len() + 1),
     }
 }

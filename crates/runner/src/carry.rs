@@ -2,59 +2,112 @@
 
 use crate::error::Error;
 use experiment::Plan;
-use lab::Link;
-use medium::{Carrier, FramePath, Tap};
+use lab::{Lab, Link};
+use medium::{Attach, Carrier, End, FramePath, Gives, Ring};
 use std::os::fd::OwnedFd;
 
+/// What nodes' interfaces are made of, and why the fastest way was not taken, if so.
+pub(crate) struct Carrying {
+    pub link: Link,
+    asked: Option<FramePath>,
+    why: Option<String>,
+}
+
+impl Carrying {
+    /// What `plan` needs, or was `asked` for, or else the fastest that works here.
+    pub(crate) fn of(plan: &Plan, asked: Option<FramePath>) -> Result<Self, Error> {
+        let by = |link, why: Option<String>| Self { link, asked, why };
+        if let Some(why) = needs_packets(plan) {
+            return match asked.filter(|path| *path != FramePath::Packet) {
+                Some(path) => Err(refused(path, why.to_owned())),
+                None => Ok(by(Link::Veth, Some(why.to_owned()))),
+            };
+        }
+        Ok(match asked {
+            Some(FramePath::Packet) => by(Link::Veth, None),
+            Some(FramePath::Tap) => by(Link::Tap, None),
+            Some(FramePath::Ring) => match can_have_ring() {
+                Ok(()) => by(Link::Bpf, None),
+                Err(error) => return Err(refused(FramePath::Ring, error.to_string())),
+            },
+            None => match can_have_ring() {
+                Ok(()) => by(Link::Bpf, None),
+                Err(error) if lab::can_have_taps() => by(Link::Tap, Some(error.to_string())),
+                Err(_) => by(Link::Veth, Some("/dev/net/tun could not be opened".to_owned())),
+            },
+        })
+    }
+
+    /// Whether links may have super-frames.
+    pub(crate) fn super_frames(&self) -> bool {
+        match self.link {
+            Link::Veth => false,
+            Link::Tap => true,
+            Link::Bpf => lab::can_have_taps(),
+        }
+    }
+
+    /// What a descriptor that the lab gave says of itself.
+    pub(crate) fn end(&self, fd: OwnedFd, super_frames: bool) -> End {
+        let gives = match self.link {
+            _ if super_frames => Gives::SuperFrames,
+            Link::Bpf => Gives::Nothing,
+            Link::Tap | Link::Veth => Gives::Frames,
+        };
+        End { fd, gives }
+    }
+
+    /// Takes over what the lab gave, where `uncut` says which links have super-frames.
+    pub(crate) fn carrier(
+        &self,
+        lab: &mut Lab,
+        ends: Vec<OwnedFd>,
+        uncut: &[bool],
+    ) -> Result<Carrier, Error> {
+        let failed = Error::io("take over the nodes' interfaces");
+        let each = |ends: Vec<OwnedFd>| {
+            ends.into_iter().zip(uncut).map(|(fd, uncut)| self.end(fd, *uncut)).collect()
+        };
+        match self.link {
+            Link::Veth => Carrier::over_packets(ends),
+            Link::Tap => Carrier::over_taps(each(ends)),
+            Link::Bpf => {
+                let ports = lab.ports();
+                let attach = Attach::by(move |number, program| match &ports {
+                    Some(ports) => ports.attach(number, program),
+                    None => Err(std::io::Error::other("another process has taken over the lab")),
+                });
+                Carrier::over_ring(each(ends), lab::FIRST_INTERFACE, attach)
+            }
+        }
+        .map_err(failed)
+    }
+
+    /// Why this way and not the fastest, if it is not that or was asked for.
+    pub(crate) fn why(&self) -> Option<String> {
+        self.why.clone().or(self.asked.map(|_| "requested by THINGBED_FRAME_PATH".to_owned()))
+    }
+}
+
+/// Whether this user on this kernel may have the fastest way.
+///
+/// # Errors
+/// Why not.
+pub fn can_have_ring() -> std::io::Result<()> {
+    Ring::try_out(lab::Ports::try_out)
+}
+
+fn refused(path: FramePath, why: String) -> Error {
+    Error::FramePath { path: path.name(), source: std::io::Error::other(why) }
+}
+
 /// Why frames of `plan` can only be carried by packet sockets, if so.
-pub(crate) fn needs_packets(plan: &Plan) -> Option<&'static str> {
+fn needs_packets(plan: &Plan) -> Option<&'static str> {
     if crate::netem::is_wanted(plan) {
-        // Frames to a node have no queue at a TAP.
+        // Frames to a node have no queue at a TAP, and those that a program takes none
+        // on their way back.
         return Some("a network has `backend: netem`, which needs veth pairs");
     }
     let hardware = crate::hardware::is_wanted(plan);
-    hardware.then_some("a node is real hardware, which a packet socket leads to")
-}
-
-/// What nodes' interfaces are to be made of: what `asked` needs, else the best; veth
-/// pairs where there are reasons for `packets`.
-pub(crate) fn link(asked: Option<FramePath>, packets: Option<&str>) -> Link {
-    match asked {
-        _ if packets.is_some() => Link::Veth,
-        Some(FramePath::Packet) => Link::Veth,
-        Some(FramePath::Ring | FramePath::Tap) => Link::Tap,
-        None => Link::best(),
-    }
-}
-
-/// Takes over what the lab gave, where `uncut` says which links were to have
-/// super-frames: by the way asked for, else by the fastest that
-/// works. If that is not the fastest of all, also why.
-pub(crate) fn carrier(
-    ends: Vec<OwnedFd>,
-    uncut: &[bool],
-    link: Link,
-    asked: Option<FramePath>,
-    packets: Option<&str>,
-) -> Result<(Carrier, Option<String>), Error> {
-    let failed = Error::io("take over the nodes' interfaces");
-    let (carrier, why) = match link {
-        Link::Veth => {
-            let why = packets.unwrap_or("/dev/net/tun could not be opened");
-            let why = std::io::Error::other(why.to_owned());
-            (Carrier::over_packets(ends).map_err(failed)?, Some(why))
-        }
-        Link::Tap => {
-            let plain = asked == Some(FramePath::Tap);
-            let taps = ends.into_iter().zip(uncut).map(|(fd, uncut)| Tap { fd, uncut: *uncut });
-            Carrier::over_taps(taps.collect(), lab::FIRST_INTERFACE, plain).map_err(failed)?
-        }
-    };
-    match (asked, why) {
-        (Some(path), Some(source)) if path != carrier.path() => {
-            Err(Error::FramePath { path: path.name(), source })
-        }
-        (Some(_), _) => Ok((carrier, Some("asked for".to_owned()))),
-        (None, why) => Ok((carrier, why.map(|error| error.to_string()))),
-    }
+    hardware.then_some("a node is real hardware, which needs a packet socket")
 }

@@ -37,7 +37,7 @@ pub(crate) struct Line {
 
 /// An events file that could not be read, or holds what is none.
 #[derive(Debug, thiserror::Error)]
-#[error("could not read what {node} wrote down in {path}: {why}")]
+#[error("could not read the results of {node} in {path}: {why}")]
 pub struct CollectError {
     node: String,
     path: PathBuf,

@@ -4,11 +4,11 @@ use crate::conversation::{Said, Say};
 use crate::error::Error;
 use crate::faults::Faults;
 use crate::jobs::{Job, Role, State};
-use crate::live::{Errand, Errands, Office};
+use crate::live::{Errand, Errands, Office, Shared};
 use crate::quiet::{Activity, Patience};
 use crate::ready::is_ready;
 use lab::Lab;
-use measure::Accounting;
+use measure::{Accounting, Failure};
 use medium::{Engine, monotonic_now};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::AsFd;
@@ -35,14 +35,18 @@ pub enum Phase {
 }
 
 /// How far a run is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
     /// What it is doing.
     pub phase: Phase,
-    /// Seconds since the start was given, in nanoseconds; 0 before.
+    /// Since the start was given; 0 before.
     pub elapsed: Span,
+    /// The longest that this phase can still last, where that is known.
+    pub most: Option<Span>,
     /// Programs that are ready, of all.
     pub ready: (usize, usize),
+    /// The first of those that are awaited, e.g. `meter-3, meter-4, ...`.
+    pub missing: String,
     /// Messages sent so far.
     pub sent: u64,
     /// Answers had so far.
@@ -53,9 +57,26 @@ pub struct Progress {
     pub frames: u64,
 }
 
+impl Progress {
+    /// Of a run that begins.
+    pub(crate) fn creating() -> Self {
+        Self {
+            phase: Phase::Up,
+            elapsed: Span::ZERO,
+            most: None,
+            ready: (0, 0),
+            missing: String::new(),
+            sent: 0,
+            replies: 0,
+            expected: 0,
+            frames: 0,
+        }
+    }
+}
+
 /// Whoever watches a run.
 pub trait Watch {
-    /// Told a few times a second.
+    /// Is called a few times a second.
     fn progress(&mut self, progress: &Progress);
 }
 
@@ -80,18 +101,22 @@ const TERM_NS: u64 = 2_000_000_000;
 pub(crate) struct Conduct<'a> {
     pub lab: &'a mut Lab,
     pub engine: &'a Engine<Accounting>,
+    /// Which nodes and links there are.
+    pub roll: Shared,
     pub jobs: Vec<Job>,
     pub interrupted: &'a AtomicBool,
     pub watch: &'a mut dyn Watch,
     /// Answers that the schedule should bring.
     pub expected: u64,
     /// What went wrong once the run had begun.
-    pub failures: Vec<String>,
+    pub failures: Vec<Failure>,
     /// Why it is to end before its time, if it was to in that case.
     pub contended: Option<String>,
     /// When offset 0 of the schedules is.
     pub start_ns: Option<u64>,
     pub phase: Phase,
+    /// When the phase ends at the latest.
+    pub until_ns: Option<u64>,
     /// What befalls nodes' programs.
     pub faults: Faults,
     /// What visitors want, and who answers them; none where there is no door.
@@ -104,6 +129,7 @@ impl Conduct<'_> {
     pub(crate) fn set_up(&mut self, limit: Span, logs: &Path) -> Result<(), Error> {
         self.phase = Phase::SetUp;
         let deadline = monotonic_now() + limit.as_ns();
+        self.until_ns = Some(deadline);
         // What workloads talk to is there before them, and each with an address.
         self.start_all((deadline, limit), logs, |job| job.role == Role::Service)?;
         self.start_all((deadline, limit), logs, |job| job.role == Role::Client)?;
@@ -184,6 +210,7 @@ impl Conduct<'_> {
     ) -> Result<(), Error> {
         let start = self.start_ns.unwrap_or_else(monotonic_now);
         let over = start + duration.as_ns();
+        self.until_ns = Some(over);
         let mut activity = Activity::new(over);
         loop {
             self.look()?;
@@ -191,23 +218,25 @@ impl Conduct<'_> {
             self.faults.turn(now.saturating_sub(start), self.lab, &mut self.jobs)?;
             if now >= over {
                 self.phase = Phase::Drain;
+                self.until_ns = Some(over + drain.as_ns());
             }
             if self.interrupted.load(Relaxed) {
                 let at = now.saturating_sub(start) as f64 / 1e9;
-                self.failures.push(format!(
-                    "stopped by the user after {at:.1} s: the figures are of what there was"
-                ));
+                self.failures.push(Failure::Bed(format!(
+                    "the user stopped it after {at:.1} s; the figures cover the time until then"
+                )));
                 return Ok(());
             }
             if let Some(why) = self.contended.take() {
-                self.failures.push(format!(
-                    "ended for contention, as asked: {why}; take fewer nodes, a lower rate or a \
-                     machine with more cores"
-                ));
+                self.failures.push(Failure::Bed(format!(
+                    "Thingbed stopped it because of contention (`contention: abort`): {why}; use \
+                     fewer nodes, a lower rate or a machine with more cores"
+                )));
                 return Ok(());
             }
             if self.engine.has_failed() {
-                self.failures.push("the medium failed; no frames were carried after that".into());
+                let failed = "the forwarding thread failed; no frames were forwarded after that";
+                self.failures.push(Failure::Bed(failed.to_owned()));
                 return Ok(());
             }
             if (self.is_done(now >= over) && self.faults.is_over()) || now > over + drain.as_ns() {
@@ -236,11 +265,33 @@ impl Conduct<'_> {
 
     /// Asks all programs to end, then tells them, then makes them.
     pub(crate) fn stop(&mut self) -> Result<(), Error> {
+        self.cut_off();
         self.phase = Phase::Stop;
+        self.until_ns = None;
         // What workloads talk to goes after them.
         self.stop_all(|job| !job.is_of_the_lab())?;
         self.stop_all(|job| job.role != Role::Service)?;
         self.stop_all(|_| true)
+    }
+
+    /// Notes the commands that are still running although the run is over. Where it was
+    /// ended early, that says so itself.
+    fn cut_off(&mut self) {
+        if !self.failures.iter().any(|failure| matches!(failure, Failure::Bed(_))) {
+            let after = monotonic_now().saturating_sub(self.start_ns.unwrap_or(u64::MAX));
+            let after = after as f64 / 1e9;
+            let cut = |job: &&Job| job.role == Role::Command && job.is_alive() && !job.asked_to_end;
+            let cut = self.jobs.iter().filter(cut).map(|job| {
+                Failure::Program(format!(
+                    "`{}` on {} was still running when the run ended after {after:.1} s, and was \
+                     stopped: its results are incomplete. Make `duration` longer, or write \
+                     `background: true` if it is meant to run until the end",
+                    job.argv.join(" "),
+                    job.name
+                ))
+            });
+            self.failures.extend(cut.collect::<Vec<_>>());
+        }
     }
 
     /// The same of those programs that `these` is true of.
@@ -264,11 +315,14 @@ impl Conduct<'_> {
             }
             if signal == libc::SIGKILL {
                 let name = &self.jobs[stubborn[0]].name;
-                self.failures.push(format!(
-                    "{} programs did not end when told, {name} the first: they were killed, and \
-                     what they had not written down is missing",
-                    stubborn.len()
-                ));
+                let more = match stubborn.len() - 1 {
+                    0 => String::new(),
+                    more => format!(" (and {more} more)"),
+                };
+                self.failures.push(Failure::Program(format!(
+                    "the program of {name}{more} ignored SIGTERM and was killed; what it had not \
+                     yet written is missing"
+                )));
             }
             for id in stubborn {
                 self.lab.signal(self.jobs[id].node, id as u64, signal);
@@ -306,11 +360,12 @@ impl Conduct<'_> {
         while let Ok(event) = self.lab.events().try_recv() {
             self.happened(event)?;
         }
+        let now = monotonic_now();
         self.watch.progress(&Progress {
             phase: self.phase,
-            elapsed: Span::from_ns(
-                monotonic_now().saturating_sub(self.start_ns.unwrap_or(u64::MAX)),
-            ),
+            elapsed: Span::from_ns(now.saturating_sub(self.start_ns.unwrap_or(u64::MAX))),
+            most: self.until_ns.map(|until| Span::from_ns(until.saturating_sub(now))),
+            missing: self.missing(),
             ready: (
                 self.jobs.iter().filter(|job| job.state != State::Starting).count(),
                 self.jobs.len(),
@@ -321,6 +376,18 @@ impl Conduct<'_> {
             frames: self.engine.frames(),
         });
         Ok(())
+    }
+
+    /// The first two programs that are awaited.
+    fn missing(&self) -> String {
+        if self.phase != Phase::SetUp {
+            return String::new();
+        }
+        // Commands start with the schedule.
+        let starting = |job: &&Job| job.state == State::Starting && job.role != Role::Command;
+        let mut names = self.jobs.iter().filter(starting);
+        let first: Vec<_> = names.by_ref().take(2).map(|job| job.name.as_str()).collect();
+        first.join(", ") + if names.next().is_some() { ", ..." } else { "" }
     }
 
     /// Does what visitors want.
@@ -349,7 +416,8 @@ impl Conduct<'_> {
                 let name = job.name.clone();
                 let log = self.words_of_other(id).lines().last().map(|line| format!("; {line}"));
                 let log = log.unwrap_or_default();
-                self.failures.push(format!("the program of {name} failed: {error}{log}"));
+                let failed = format!("the program of {name} failed: {error}{log}");
+                self.failures.push(Failure::Program(failed));
             }
             Said::Failed { error } => {
                 let node = job.name.clone();

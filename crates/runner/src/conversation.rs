@@ -87,7 +87,7 @@ impl Conversation {
             let line: Vec<u8> = self.unread.drain(..=end).collect();
             said.push(serde_json::from_slice(&line).unwrap_or_else(|error| Said::Failed {
                 error: format!(
-                    "said `{}` on its control socket, which is not of the protocol: {error}",
+                    "sent `{}` on its control socket, which is not a valid message: {error}",
                     String::from_utf8_lossy(&line).trim()
                 ),
             }));

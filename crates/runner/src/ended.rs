@@ -3,7 +3,9 @@
 use crate::conduct::{Conduct, Phase};
 use crate::error::Error;
 use crate::jobs::{Role, State};
+use crate::live::tell_names;
 use lab::{Event, Exit, OutOfMemory};
+use measure::Failure;
 
 impl Conduct<'_> {
     /// Takes in what has happened to a program or a node.
@@ -19,7 +21,7 @@ impl Conduct<'_> {
                 }
                 let (exit, usage) = (Exit::Status(127), lab::Usage::default());
                 job.state = State::Ended { exit, usage, starved: None };
-                self.failures.push(failed.to_string());
+                self.failures.push(Failure::Program(failed.to_string()));
             }
             Event::Ended { id, exit, usage } => {
                 let job = &mut self.jobs[id as usize];
@@ -31,7 +33,9 @@ impl Conduct<'_> {
                 let job = &mut self.jobs[id as usize];
                 let starved = match exit {
                     Exit::Status(0) => None,
-                    _ => self.lab.out_of_memory(job.node),
+                    // What the kernel killed before was another program, of `exec` perhaps,
+                    // where this one was ended by hand.
+                    _ => self.lab.out_of_memory(job.node).filter(|_| !job.asked_to_end),
                 };
                 job.state = State::Ended { exit, usage, starved };
                 let (node, own, asked) = (job.node, job.role == Role::Node, job.asked_to_end);
@@ -53,11 +57,13 @@ impl Conduct<'_> {
                 let stopped = self.phase == Phase::Stop && job.is_foreign();
                 if !content && !stopped {
                     let words = words.lines().last().map(|l| format!(": {l}")).unwrap_or_default();
-                    self.failures.push(format!("the program of {} {how}{words}", job.name));
+                    let failed = format!("the program of {} {how}{words}", job.name);
+                    self.failures.push(Failure::Program(failed));
                 }
             }
             Event::NodeGone { node } => {
                 let starved = self.lab.out_of_memory(node);
+                self.let_go(node)?;
                 let jobs = self.jobs.iter_mut().filter(|job| job.node == node && job.is_alive());
                 for job in jobs {
                     let name = job.name.clone();
@@ -78,15 +84,35 @@ impl Conduct<'_> {
                             return Err(Error::Died { node: name, how, words });
                         }
                         (true, None) => {
-                            self.failures.push(format!("node {name} is gone, killed from outside"));
+                            let gone = format!("node {name} was killed from outside");
+                            self.failures.push(Failure::Bed(gone));
                         }
                         (true, Some(why)) => {
-                            self.failures.push(format!("node {name} is gone, killed: {why}"));
+                            let gone = format!("node {name} was killed: {why}");
+                            self.failures.push(Failure::Program(gone));
                         }
                     }
                 }
             }
         }
+        Ok(())
+    }
+}
+
+impl Conduct<'_> {
+    /// Lets go what still holds a node that is gone: its links, without which its kernel
+    /// would go on answering, and its name.
+    fn let_go(&mut self, node: usize) -> Result<(), Error> {
+        self.lab.forget(node);
+        // While all nodes go there is nobody left to tell.
+        if self.phase == Phase::Stop {
+            return Ok(());
+        }
+        let mut roll = self.roll.lock();
+        roll.gone.insert(node);
+        let remote = self.engine.remote();
+        roll.places(node).into_iter().for_each(|place| remote.detach(place));
+        tell_names(&roll.plan, self.lab, &self.jobs)?;
         Ok(())
     }
 }

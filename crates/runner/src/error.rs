@@ -10,7 +10,7 @@ pub enum Error {
     #[error(transparent)]
     Lab(#[from] lab::Error),
     /// A node's root file system could not be had.
-    #[error("could not have the root of node {node}: {fault}")]
+    #[error("could not prepare the root of node {node}: {fault}")]
     Root {
         /// The first node that has it.
         node: String,
@@ -19,8 +19,8 @@ pub enum Error {
     },
     /// A gateway's way out could not be had.
     #[error(
-        "{node} could not be given a way out: {why}\n  `nat` needs slirp4netns and /dev/net/tun: \
-         apt install slirp4netns, modprobe tun; or take `nat` out of the experiment"
+        "could not connect {node} to the outside (`nat`): {why}\n  `nat` needs slirp4netns and \
+         /dev/net/tun: apt install slirp4netns, modprobe tun; or remove `nat` from the experiment"
     )]
     Uplink {
         /// The gateway.
@@ -30,8 +30,8 @@ pub enum Error {
     },
     /// A node's image names no program, and the experiment speaks of one.
     #[error(
-        "the root of node {node} names no program of its own, and `ready` or `env` speak of one\n  \
-         say which: `run: [PROGRAM, ...]`"
+        "the root of node {node} has no default program, but `ready` or `env` need one\n  add it: \
+         `run: [PROGRAM, ...]`"
     )]
     NoProgram {
         /// The first such node.
@@ -79,7 +79,7 @@ pub enum Error {
         failure: lab::Failure,
     },
     /// A program ended, or said that it cannot go on, before the run began.
-    #[error("the program of {node} {how} before the run began{words}", words = indented(.words))]
+    #[error("the program of {node} {how} before the run started{words}", words = indented(.words))]
     Died {
         /// The node.
         node: String,
@@ -90,9 +90,9 @@ pub enum Error {
     },
     /// Programs were not ready in time.
     #[error(
-        "{missing} of {all} programs were not ready after {limit}: {names}{words}\n  \
-         a program that hangs, a network without a way between them, or a slow machine: \
-         look at what they said in {logs}, or raise `setup_limit`",
+        "{missing} of {all} programs were not ready after {limit}: {names}{words}\n  likely \
+         causes: a program hangs, it cannot reach another node, or the machine is slow; read \
+         their output in {logs}, or raise `setup_limit`",
         words = indented(.words)
     )]
     NotReady {
@@ -111,9 +111,9 @@ pub enum Error {
     },
     /// The way of carrying frames that was asked for cannot be had.
     #[error(
-        "frames cannot be carried by the path `{path}`, which was asked for: {source}\n  \
-         it needs root, or the capabilities cap_bpf and cap_net_admin, and Linux 5.12 or later: \
-         see `thingbed doctor`; or leave THINGBED_FRAME_PATH unset for the best that works"
+        "the frame path `{path}` of THINGBED_FRAME_PATH does not work: {source}\n  it needs root, \
+         or the capabilities cap_bpf and cap_net_admin, and Linux 5.12 or later: see `thingbed \
+         doctor`; or unset THINGBED_FRAME_PATH to use the best that works"
     )]
     FramePath {
         /// Its name.
@@ -122,7 +122,10 @@ pub enum Error {
         source: io::Error,
     },
     /// The kernel cannot impair a network, and is asked to.
-    #[error("the network `{network}` has `backend: netem`, and this machine cannot: {source}")]
+    #[error(
+        "the network `{network}` has `backend: netem`, which does not work on this machine: \
+             {source}"
+    )]
     Netem {
         /// The network.
         network: String,
@@ -131,21 +134,22 @@ pub enum Error {
     },
     /// A run with netem cannot be had again.
     #[error(
-        "--replay cannot decide for the kernel: the network `{network}` has `backend: netem`\n  \
-         leave --replay out, or run with the medium in both runs"
+        "--replay does not work with netem: the network `{network}` has `backend: netem`, and the \
+         kernel makes the impairment decisions\n  remove --replay, or remove `backend: netem` in \
+         both runs"
     )]
     ReplayOfNetem {
         /// The network.
         network: String,
     },
     /// Certificates for TLS could not be made.
-    #[error("could not make the certificates for TLS: {0}")]
+    #[error("could not create the certificates for TLS: {0}")]
     Certificate(String),
     /// The experiment has no plan for this cell.
     #[error(transparent)]
     Plan(#[from] experiment::Errors),
     /// The user stopped it before there was anything to report.
-    #[error("stopped before the run began; nothing was measured")]
+    #[error("stopped before the run started; nothing was measured")]
     Interrupted,
     /// Anything else the kernel refused.
     #[error("could not {tried}: {source}")]
@@ -170,30 +174,32 @@ impl Error {
 
 fn disk_hint(source: &io::Error) -> &'static str {
     match source.kind() {
-        io::ErrorKind::StorageFull => "\n  make room there, or choose another folder with --out",
-        io::ErrorKind::PermissionDenied => {
-            "\n  choose a folder of your own with --out, or change whose it is"
-        }
+        io::ErrorKind::StorageFull => "\n  free space there, or use another folder with --out",
+        io::ErrorKind::PermissionDenied => "\n  use another folder with --out, or change its owner",
         _ => "",
     }
 }
 
 fn start_hint(failure: &lab::Failure) -> &'static str {
     match failure.errno {
-        libc::ENOENT if failure.tried.ends_with("in the node's own root") => {
-            "\n  this node sees its own `root` and nothing of the host's: put what is missing there"
+        libc::ENOENT if failure.tried.ends_with("in the node's root") => {
+            "\n  this node has its own `root` and sees no files of the host: add the program there"
         }
         libc::ENOENT if failure.tried.starts_with("find dnsmasq") => {
-            "\n  `dhcp` and `dns` need dnsmasq: apt install dnsmasq-base, or take them out"
+            "\n  `dhcp` and `dns` need dnsmasq: apt install dnsmasq-base, or remove them from the \
+             experiment"
         }
         libc::ENOENT if failure.tried.starts_with("find busybox") => {
             "\n  `address: dhcp` needs busybox with udhcpc: apt install busybox-static"
         }
         libc::ENOENT => {
-            "\n  nodes see the host's files: check the path, or that the name is in PATH"
+            "\n  nodes see the host's files: check the path, or that the program is in PATH"
         }
-        libc::EACCES => "\n  the file is there and may not be executed: chmod +x",
-        libc::ENOEXEC => "\n  it is no program for this machine; a script needs a first line `#!`",
+        libc::EACCES => "\n  the file is not executable: chmod +x",
+        libc::ENOEXEC => {
+            "\n  it is not a program for this machine; a script needs a first line \
+                          `#!`"
+        }
         _ => "",
     }
 }

@@ -62,7 +62,7 @@ pub(crate) fn workloads(plan: &Plan) -> impl Iterator<Item = (usize, &Exchange)>
 
 /// How many exchanges the schedules hold.
 pub(crate) fn expected(plan: &Plan) -> u64 {
-    workloads(plan).map(|(_, exchange)| exchange.exchanges()).sum()
+    workloads(plan).map(|(_, exchange)| exchange.all_exchanges()).sum()
 }
 
 /// Where the sections of a program go that has these files.

@@ -10,8 +10,11 @@ use std::collections::{BTreeMap, HashMap};
 pub(crate) fn exchanges(results: &Results<'_>) -> Value {
     let mut all = Map::new();
     for (_, exchange) in workloads(results.plan) {
-        let rows: Vec<&Message> =
-            results.messages.iter().filter(|m| *m.interaction == *exchange.name).collect();
+        let (warmup, rows): (Vec<&Message>, Vec<&Message>) = results
+            .messages
+            .iter()
+            .filter(|m| *m.interaction == *exchange.name)
+            .partition(|m| m.warmup);
         let mut sections: HashMap<u64, Vec<&SectionRow>> = HashMap::new();
         for row in results.sections.iter().filter(|row| *row.interaction == *exchange.name) {
             sections.entry(row.message).or_default().push(row);
@@ -29,6 +32,7 @@ pub(crate) fn exchanges(results: &Results<'_>) -> Value {
         let figures = json!({
             "protocol": exchange.protocol.name(),
             "exchanges": count(&rows, |row| row.sent_ns.is_some()),
+            "warmup": count(&warmup, |row| row.sent_ns.is_some()),
             "failed": count(&rows, |row| row.failed.is_some()),
             "late": count(&rows, |row| row.held_ns > 0),
             "undelivered": count(&rows, |row| {

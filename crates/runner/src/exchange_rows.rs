@@ -127,7 +127,7 @@ impl Table {
         let pulls = exchange.protocol.pulls();
         let each = pairs.iter().map(|pair| pair.servers.len()).max().unwrap_or(1).max(1);
         let blank = Message { interaction: name.clone(), ..Message::default() };
-        let mut rows = vec![blank; exchange.exchanges() as usize * each];
+        let mut rows = vec![blank; exchange.all_exchanges() as usize * each];
         let mut driven = HashMap::new();
         for (place, own) in exchange.schedule(plan.weather(), number).iter().enumerate() {
             let pair = &pairs[place];
@@ -143,6 +143,7 @@ impl Table {
                     };
                     (row.message, row.sender, row.peer) = (*message, from, to);
                     (row.bytes, row.intended_ns) = (*size as u32, at as i64);
+                    row.warmup = *message >= exchange.exchanges();
                 }
             }
         }

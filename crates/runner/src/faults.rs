@@ -71,18 +71,27 @@ impl Faults {
         jobs: &mut Vec<Job>,
     ) -> Result<(), Error> {
         let all = |job: &&mut Job| job.node == node && job.is_alive();
-        self.paused.retain(|paused| *paused != node || matches!(what, Kind::Start));
+        let own = |job: &&Job| job.node == node && job.role == Role::Node && job.is_alive();
         match what {
             Kind::Kill => {
+                self.go_on(node);
+                self.restarting.retain(|waits| *waits != node);
                 jobs.iter_mut().filter(all).for_each(|job| job.asked_to_end = true);
                 lab.signal_all(node, libc::SIGKILL);
             }
             Kind::Pause => {
                 lab.signal_all(node, libc::SIGSTOP);
+                self.go_on(node);
                 self.paused.push(node);
             }
-            Kind::Resume => lab.signal_all(node, libc::SIGCONT),
+            Kind::Resume => {
+                self.go_on(node);
+                lab.signal_all(node, libc::SIGCONT);
+            }
             Kind::Stop | Kind::Restart => {
+                self.go_on(node);
+                // The last one counts: what is stopped while it restarts stays stopped.
+                self.restarting.retain(|waits| *waits != node);
                 let mut runs = false;
                 for (id, job) in jobs.iter_mut().enumerate() {
                     if job.node == node && job.role == Role::Node && job.is_alive() {
@@ -96,11 +105,19 @@ impl Faults {
                 if what == Kind::Restart {
                     match runs {
                         true => self.restarting.push(node),
-                        false => start(node, lab, jobs)?,
+                        false => self.start(node, lab, jobs)?,
                     }
                 }
             }
-            Kind::Start => start(node, lab, jobs)?,
+            Kind::Start => match jobs.iter().find(own) {
+                // It was asked to end just before, and starts when it has.
+                Some(job) if job.asked_to_end => {
+                    self.restarting.retain(|waits| *waits != node);
+                    self.restarting.push(node);
+                }
+                Some(_) => {}
+                None => self.start(node, lab, jobs)?,
+            },
         }
         self.made.push(Befallen { at_ns: monotonic_now(), what, node: name.to_owned() });
         Ok(())
@@ -117,18 +134,22 @@ impl Faults {
             return Ok(());
         };
         self.restarting.swap_remove(place);
-        start(node, lab, jobs)
+        self.start(node, lab, jobs)
     }
-}
 
-/// Starts the program of a node, unless it runs.
-fn start(node: usize, lab: &Lab, jobs: &mut Vec<Job>) -> Result<(), Error> {
-    let own = |job: &&Job| job.node == node && job.role == Role::Node;
-    if jobs.iter().filter(own).any(Job::is_alive) {
-        return Ok(());
+    /// Programs of the node do not stand still any more.
+    fn go_on(&mut self, node: usize) {
+        self.paused.retain(|paused| *paused != node);
     }
-    let Some(mut job) = jobs.iter().rfind(own).map(Job::again) else { return Ok(()) };
-    job.start(lab, jobs.len() as u64)?;
-    jobs.push(job);
-    Ok(())
+
+    /// Starts the program of a node, which does not run.
+    fn start(&mut self, node: usize, lab: &Lab, jobs: &mut Vec<Job>) -> Result<(), Error> {
+        let own = |job: &&Job| job.node == node && job.role == Role::Node;
+        let Some(mut job) = jobs.iter().rfind(own).map(Job::again) else { return Ok(()) };
+        // A pause was of those programs that ran then.
+        self.go_on(node);
+        job.start(lab, jobs.len() as u64)?;
+        jobs.push(job);
+        Ok(())
+    }
 }

@@ -14,7 +14,9 @@ use crate::summary::summary;
 use crate::topology::Topology;
 use crate::waits::Waits;
 use experiment::Plan;
-use measure::{Accounting, ClientRow, LinkRow, Message, Outcomes, SectionRow, Usage, Verdict};
+use measure::{
+    Accounting, ClientRow, LinkRow, Message, Outcomes, SectionRow, Tolerances, Usage, Verdict,
+};
 use medium::{FramePath, Priority, Stalls};
 use serde_json::{Value, json};
 use std::fs;
@@ -55,6 +57,8 @@ pub(crate) struct Results<'a> {
     /// What was asked of links and got, whole and by intervals.
     pub links: &'a [LinkRow],
     pub intervals: &'a [LinkRow],
+    /// How far these may be from their configuration.
+    pub tolerances: &'a Tolerances,
     /// What was changed by hand while it ran.
     pub made: &'a [Made],
     /// What befell nodes' programs.
@@ -138,8 +142,9 @@ impl Folder {
             measure::write_probes(&self.0.join("probes.parquet"), &results.probes.rows)?;
         }
         measure::write_nodes(&self.0.join("nodes.parquet"), &results.usage.nodes)?;
-        measure::write_links(&self.0.join("links.parquet"), results.links)?;
-        measure::write_links(&self.0.join("intervals.parquet"), results.intervals)?;
+        let tolerances = results.tolerances;
+        measure::write_links(&self.0.join("links.parquet"), results.links, tolerances)?;
+        measure::write_links(&self.0.join("intervals.parquet"), results.intervals, tolerances)?;
         self.events(results)?;
         self.json("run.json", &run_json(results))?;
         let summary = summary(results, results.links);
@@ -181,7 +186,9 @@ impl Folder {
         let time = |line: &Value| line["at_s"].as_f64().unwrap_or(f64::MAX);
         lines.sort_by(|a, b| time(a).total_cmp(&time(b)));
         for reason in &results.verdict.reasons {
-            lines.push(json!({"event": "reason", "text": reason}));
+            lines.push(json!({
+                "event": "reason", "status": reason.status, "text": reason.to_string()
+            }));
         }
         let path = self.0.join("events.jsonl");
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();

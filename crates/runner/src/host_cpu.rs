@@ -38,21 +38,22 @@ impl HostCpu {
     }
 
     /// The CPUs' worth of time that makes `cpu` here.
-    fn cpus(&self, cpu: PlannedCpu) -> Result<f64, String> {
+    pub(crate) fn cpus(&self, cpu: PlannedCpu) -> Result<f64, String> {
         let cpus = match cpu {
             PlannedCpu::Clock(wanted) => {
                 let clock = self.clock.filter(|clock| clock.hertz() > 0.0);
                 let clock = clock.ok_or(
-                    "neither cpufreq nor /proc/cpuinfo tells the clock of this host\n  \
-                     limit it by `cpus` instead",
+                    "the clock frequency of this machine is unknown: neither cpufreq nor \
+                     /proc/cpuinfo has it\n  use `cpus` for the limit instead",
                 )?;
                 wanted.hertz() / clock.hertz()
             }
             PlannedCpu::Coremark(wanted) => {
                 let score = self.coremark.ok_or_else(|| {
                     format!(
-                        "nobody has said what this host can\n  run CoreMark on one core of it and \
-                         say its iterations a second: {COREMARK}=30000 thingbed run ..."
+                        "the benchmark score of this machine is unknown\n  run CoreMark on one \
+                         core and pass its iterations per second: {COREMARK}=30000 thingbed run \
+                         ..."
                     )
                 })?;
                 wanted / score
@@ -60,9 +61,10 @@ impl HostCpu {
         };
         // The kernel's least quota is 1 ms of its period of 100 ms.
         match cpus < 0.01 {
-            true => {
-                Err(format!("it would be {cpus:.5} CPUs here, and the kernel gives 0.01 at least"))
-            }
+            true => Err(format!(
+                "it would be {cpus:.5} CPUs on this machine, and the kernel's minimum \
+                             is 0.01"
+            )),
             false => Ok(cpus),
         }
     }

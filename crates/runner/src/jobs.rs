@@ -392,9 +392,9 @@ impl Job {
             Role::Command | Role::Background | Role::Node | Role::Service => None,
             // It sees the host's files wherever it runs, for who has a control socket
             // is one of ours; but it has nothing to say there.
-            Role::Client => Some(Conversation::begin().map_err(Error::io("make a socket"))?.1),
+            Role::Client => Some(Conversation::begin().map_err(Error::io("create a socket"))?.1),
             Role::Source | Role::Sink | Role::Mqtt => {
-                let (ours, theirs) = Conversation::begin().map_err(Error::io("make a socket"))?;
+                let (ours, theirs) = Conversation::begin().map_err(Error::io("create a socket"))?;
                 self.conversation = Some(ours);
                 Some(theirs)
             }

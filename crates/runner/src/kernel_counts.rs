@@ -3,7 +3,7 @@
 use crate::topology::Topology;
 use lab::Lab;
 use measure::Accounting;
-use medium::{Corrections, Engine, Place};
+use medium::{Engine, Place, Refused};
 use std::time::Duration;
 
 /// Looks at counters that still move before they are taken as they are: a second.
@@ -32,13 +32,14 @@ pub(crate) fn backlog_drops() -> u64 {
     text.lines().filter_map(dropped).sum()
 }
 
-/// What the kernel counted at each port, before the nodes are gone.
+/// What the kernel counted at each port, before the nodes are gone; among the dropped
+/// also what found no room behind the interface.
 pub(crate) fn read(
     lab: &Lab,
     topology: &Topology,
-    corrections: &Corrections,
+    refused: &Refused,
 ) -> Vec<Option<lab::Counters>> {
-    let corrections = corrections.read();
+    let refused = refused.read();
     topology
         .places
         .iter()
@@ -47,9 +48,7 @@ pub(crate) fn read(
             let node = topology.owners[*segment][*endpoint];
             let (_, interface) = topology.names[*segment][*endpoint].split_once(':')?;
             let mut counters = lab::counters(lab.pids()[node], interface)?;
-            let [sent, dropped] = corrections.get(port).copied().unwrap_or_default();
-            counters.tx_frames = counters.tx_frames.saturating_add_signed(sent);
-            counters.tx_dropped = counters.tx_dropped.saturating_add_signed(dropped);
+            counters.tx_dropped += refused.get(port).copied().unwrap_or_default();
             Some(counters)
         })
         .collect()

@@ -43,6 +43,7 @@ mod topology;
 mod uplink;
 mod waits;
 
+pub use carry::can_have_ring;
 pub use conduct::{Phase, Progress, Watch};
 pub use error::Error;
 pub use folder::{Folder, sweep_folder};

@@ -5,7 +5,7 @@ use crate::topology::Topology;
 use experiment::Plan;
 use lab::Way;
 use measure::LinkRow;
-use medium::{Interval, Totals};
+use medium::{Channel, Interval, Totals};
 
 /// What was asked of each direction and got, over the whole run and by
 /// intervals.
@@ -35,6 +35,8 @@ pub(crate) fn link_rows(
                     changing: parts.iter().any(|part| part.changing || *part.asked != *asked),
                     got: totals[segment][endpoint][way],
                     by_netem: false,
+                    sends_again: direction == "up"
+                        && matches!(&spec.channel, Channel::Csma(csma) if csma.retries > 0),
                 };
                 cut.extend(parts.iter().map(|part| LinkRow {
                     start_s: since(part.from),
@@ -77,6 +79,7 @@ pub(crate) fn with_netem(
             row.got = Totals {
                 frames: passed.frames + passed.dropped + outage,
                 bytes: passed.bytes,
+                passed: passed.frames,
                 lost,
                 overflow,
                 outage,

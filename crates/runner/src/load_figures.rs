@@ -5,10 +5,12 @@ use crate::load::{log, workloads};
 use experiment::Plan;
 use load::{Latency, Percentiles, read_log};
 use measure::Submitted;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use trace::Spread;
+use units::Timeline;
 
 /// What came of the loads of a run.
 #[derive(Debug, Default)]
@@ -21,17 +23,28 @@ pub(crate) struct Loads {
     pub failures: Vec<String>,
 }
 
-const COUNTS: [&str; 8] = [
+const COUNTS: [&str; 9] = [
     "scheduled",
     "sent",
     "unsent",
     "answered",
     "errors",
     "timed_out",
+    "no_connection",
     "unreachable",
     "without_answer",
 ];
-const ODD: [&str; 5] = ["late", "twice", "garbage", "stray", "trace_faults"];
+const ODD: [&str; 6] = ["late", "twice", "garbage", "stray", "retransmitted", "trace_faults"];
+const OBSERVED: [&str; 8] = [
+    "registered",
+    "refused",
+    "notifications",
+    "outdated",
+    "stale",
+    "deregistered",
+    "unanswered",
+    "ended",
+];
 
 /// Reads what all senders wrote down.
 pub(crate) fn collect(plan: &Plan, jobs: &[Job]) -> Loads {
@@ -52,7 +65,7 @@ pub(crate) fn collect(plan: &Plan, jobs: &[Job]) -> Loads {
                 Err(why) => {
                     loads
                         .failures
-                        .push(format!("the figures of {} cannot be read: {why}", job.name));
+                        .push(format!("could not read the results of {}: {why}", job.name));
                 }
             }
         }
@@ -73,8 +86,13 @@ struct Sum {
     response: Spread,
     service: Spread,
     slip: Spread,
+    wait: Spread,
+    notification: Spread,
+    observed: BTreeMap<&'static str, u64>,
     rate: f64,
     seconds: f64,
+    timeline: Timeline,
+    schedule_ns: u64,
     senders: Map<String, Value>,
 }
 
@@ -86,6 +104,8 @@ impl Sum {
                 Latency::Response => &mut self.response,
                 Latency::Service => &mut self.service,
                 Latency::Slip => &mut self.slip,
+                Latency::Wait => &mut self.wait,
+                Latency::Notification => &mut self.notification,
             };
             times.add(&history.times);
         }
@@ -95,6 +115,9 @@ impl Sum {
         for name in ODD {
             *self.counts.entry(name).or_default() += whole(&figures[name]);
         }
+        for name in OBSERVED {
+            *self.observed.entry(name).or_default() += whole(&figures["observed"][name]);
+        }
         for (sum, name) in [(&mut self.codes, "codes"), (&mut self.reasons, "reasons")] {
             for (key, count) in figures[name].as_object().into_iter().flatten() {
                 *sum.entry(key.clone()).or_default() += whole(count);
@@ -102,6 +125,9 @@ impl Sum {
         }
         self.rate += number(&figures["rate"]);
         self.seconds = self.seconds.max(number(&figures["seconds"]));
+        let timeline = Timeline::deserialize(&figures["timeline"]);
+        self.timeline.add(&timeline.map_err(|error| error.to_string())?);
+        self.schedule_ns = self.schedule_ns.max(whole(&figures["schedule_ns"]));
         let (expected, had) = (&figures["between_expected"], &figures["between_submitted"]);
         self.senders.insert(
             job.name.clone(),
@@ -122,25 +148,33 @@ impl Sum {
             expected_us: number(&expected["mean"]),
             submitted_us: number(&had["mean"]),
             slip_p99_us: number(&figures["all"]["slip"]["p99"]),
+            wait_p99_us: figures["all"]["wait"]["p99"].as_f64(),
         })
     }
 
     fn json(&self, users: Option<u32>) -> Value {
         let count = |name: &str| self.counts.get(name).copied().unwrap_or(0);
         let scheduled = count("scheduled");
-        let lost = scheduled - (count("answered") + count("without_answer")).min(scheduled);
+        let unanswered = scheduled - (count("answered") + count("without_answer")).min(scheduled);
         let mut figures = json!({
             "loop": if users.is_some() { "closed" } else { "open" },
             "users": users,
             "seconds": self.seconds,
             "rate": self.rate,
-            "lost_pct": 100.0 * lost as f64 / scheduled.max(1) as f64,
+            "unanswered_pct": 100.0 * unanswered as f64 / scheduled.max(1) as f64,
+            "quarters": self.timeline.quarters(self.schedule_ns),
             "codes": self.codes,
             "reasons": self.reasons,
             // Over all that were scheduled: what has no answer ranks above every answer.
             "response_ms": of_all(&self.response, scheduled),
             "service_ms": of_all(&self.service, scheduled),
             "slip_ms": of_all(&self.slip, self.slip.count()),
+            // What never got a connection waited longer than all that did.
+            "wait_ms": (self.wait.count() > 0)
+                .then(|| of_all(&self.wait, self.wait.count() + count("no_connection"))),
+            "notification_ms": (self.notification.count() > 0)
+                .then(|| of_all(&self.notification, self.notification.count())),
+            "observed": self.observed.values().any(|count| *count > 0).then_some(&self.observed),
             "senders": self.senders,
         });
         for name in COUNTS.into_iter().chain(ODD) {

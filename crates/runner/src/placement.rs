@@ -42,8 +42,8 @@ impl Placement {
     fn on(cores: u32) -> Result<Self, String> {
         if cores < FEWEST {
             return Err(format!(
-                "this machine has {cores} cores, and {FEWEST} are needed to keep host, medium, \
-                 senders and devices apart"
+                "this machine has {cores} cores; {FEWEST} are required to separate host, \
+                 forwarding, senders and devices"
             ));
         }
         // The host's own work is on core 0, as kernels have it.

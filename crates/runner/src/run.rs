@@ -1,8 +1,8 @@
 //! One run, from a plan to its folder.
 
 use crate::capture;
-use crate::carry;
-use crate::conduct::{Conduct, Phase, Watch};
+use crate::carry::Carrying;
+use crate::conduct::{Conduct, Phase, Progress, Watch};
 use crate::error::Error;
 use crate::exchange_rows::Passed;
 use crate::faults::Faults;
@@ -23,7 +23,9 @@ use crate::uplink::Uplink;
 use crate::waits::Waits;
 use experiment::{Backend, Interaction, InteractionPattern, Plan, Workload};
 use lab::Lab;
-use measure::{Accounting, Broken, Count, Decisions, Facts, Sampler, Verdict, Written};
+use measure::{
+    Accounting, Count, Decisions, Facts, Failure, LinkRow, Sampler, Tolerances, Verdict, Written,
+};
 use medium::{Engine, FramePath};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -84,6 +86,7 @@ pub fn run(
     options: &Options<'_>,
     watch: &mut dyn Watch,
 ) -> Result<Finished, Error> {
+    watch.progress(&Progress::creating());
     folder.write_plan(plan)?;
     let mut phases: Vec<Begun> = vec![("up", medium::monotonic_now())];
     let started = std::time::SystemTime::now();
@@ -91,7 +94,8 @@ pub fn run(
     let roots = Roots::of(plan)?;
     crate::tls::make(plan, &programs)?;
     let jobs = jobs(plan, &roots, options.workload, options.home, &programs)?;
-    let mut topology = Topology::of(plan, &roots);
+    let carrying = Carrying::of(plan, options.frame_path)?;
+    let mut topology = Topology::of(plan, &roots, carrying.super_frames());
     let host_cpu = HostCpu::here();
     let by_host = host_cpu.limit(plan, &mut topology.members)?;
     let placement = Placement::apply(plan, &mut topology.members);
@@ -105,18 +109,18 @@ pub fn run(
         }
     }
     let capture = capture::begin(plan, options, &topology, folder)?;
-    let packets = carry::needs_packets(plan);
-    let link = carry::link(options.frame_path, packets);
-    let (mut lab, mut ends) = Lab::up(options.tool, &topology.members, &topology.hosts, link)?;
+    let (mut lab, mut ends) =
+        Lab::up(options.tool, &topology.members, &topology.hosts, carrying.link)?;
     hardware::attach(plan, &mut ends)?;
     let ends: Vec<_> = ends.into_iter().flatten().collect();
     let impairments = Impairments::of(plan, &topology.places, &ends)
-        .map_err(Error::io("keep the ends of links"))?;
-    let (carrier, why_path) =
-        carry::carrier(ends, &topology.uncut, link, options.frame_path, packets)?;
-    let frame_path = carrier.path();
-    let corrections =
-        carrier.corrections().map_err(Error::io("count what nodes' interfaces drop"))?;
+        .map_err(Error::io("save the state of links"))?;
+    let carrier = carrying.carrier(&mut lab, ends, &topology.uncut)?;
+    let (frame_path, why_path) = (carrier.path(), carrying.why());
+    let refused = carrier.refused().map_err(Error::io(
+        "count the frames that nodes' interfaces \
+                                                       dropped",
+    ))?;
     let waker = carrier.waker();
     let mut accounting = Accounting::new(topology.owners.clone(), pgm_ports(plan), capture);
     accounting.keep_decisions(Decisions::begin(&folder.path().join("decisions.parquet"))?);
@@ -132,7 +136,7 @@ pub fn run(
         accounting,
         if options.spin { SPIN_NS } else { 0 },
     )
-    .map_err(Error::io("start the medium"))?;
+    .map_err(Error::io("start forwarding"))?;
     drop(stay);
 
     let uplinks = Uplink::all(plan, &lab)?;
@@ -140,7 +144,7 @@ pub fn run(
     let roll = Roll::of(plan, &topology);
     let (door, errands) = Door::open(&roll, engine.remote()).ok().unzip();
     let office = Office {
-        roll,
+        roll: roll.clone(),
         folder: folder.path().to_owned(),
         run: true,
         since: phases[0].1,
@@ -151,6 +155,7 @@ pub fn run(
     let mut conduct = Conduct {
         lab: &mut lab,
         engine: &engine,
+        roll,
         jobs,
         interrupted: options.interrupted,
         watch,
@@ -159,6 +164,7 @@ pub fn run(
         contended: None,
         start_ns: None,
         phase: Phase::Up,
+        until_ns: None,
         faults: Faults::new(&plan.faults),
         visitors: errands.map(|errands| (errands, office)),
     };
@@ -186,22 +192,21 @@ pub fn run(
     conduct.phase = Phase::Write;
     let Conduct { jobs, mut failures, faults, .. } = conduct;
     let done = done.unwrap_or_else(|error| {
-        failures.push(error.to_string());
+        failures.push(Failure::Bed(error.to_string()));
         Vec::new()
     });
 
-    let kernel =
-        kernel_counts::settled(&engine, || kernel_counts::read(&lab, &topology, &corrections));
-    drop(corrections);
+    let kernel = kernel_counts::settled(&engine, || kernel_counts::read(&lab, &topology, &refused));
+    drop(refused);
     let socket_drops = lab.pids().iter().map(|pid| lab::socket_drops(*pid)).sum();
-    let outcome = engine.stop().map_err(Error::io("carry frames"))?;
+    let outcome = engine.stop().map_err(Error::io("forward frames"))?;
     drop(uplinks);
     let uncounted = lab.uncounted().map(str::to_owned);
     drop(lab);
     let mut accounting = outcome.observer;
     let captured = match accounting.take_capture() {
         Some(capture) => capture.end().unwrap_or_else(|error| {
-            failures.push(error.to_string());
+            failures.push(Failure::Bed(error.to_string()));
             Written::default()
         }),
         None => Written::default(),
@@ -214,32 +219,20 @@ pub fn run(
 
     let Rows { messages, clients, sections, passed } = crate::rows::rows(plan, &jobs, start_ns)?;
     let loads = crate::load_figures::collect(plan, &jobs);
-    failures.extend(loads.failures.iter().cloned());
+    failures.extend(loads.failures.iter().cloned().map(Failure::Program));
     let probes = crate::probe_figures::collect(plan, &jobs);
     let schedule_ns = plan.duration.as_ns() as i64;
     let outcomes = measure::outcomes(&messages, schedule_ns);
     let absolute = |ns: i64| (start_ns as i64 + ns) as u64;
     let under_way = measure::under_way(&messages);
-    failures.extend(
-        outcome.refused.iter().map(|why| format!("a change of a link could not be made: {why}")),
-    );
+    let refused = outcome.refused.iter();
+    failures.extend(refused.map(|why| Failure::Bed(format!("could not change a link: {why}"))));
     let (links, intervals) =
         link_rows(plan, &topology, &outcome.totals, &outcome.intervals, start_ns);
     let (links, intervals) = with_netem(links, intervals, &topology, &done);
-    let broken = intervals.iter().filter_map(|row| {
-        let (what, asked, got, tolerance, unit) = row.broken()?;
-        let at = format!("{}:{} {}", row.node, row.interface, row.direction);
-        Some(Broken {
-            link: at,
-            from_s: row.start_s,
-            to_s: row.end_s,
-            what,
-            asked,
-            got,
-            tolerance,
-            unit,
-        })
-    });
+    let tolerances = Tolerances::of(&intervals);
+    let deviations = intervals.iter().filter_map(|row| tolerances.deviation(row));
+    let deviations = deviations.chain(tolerances.group_deviations(&intervals));
     let excused = netem::excused(&done);
     let frames = accounting.nodes().iter().map(|node| node.tx.frames).sum();
     let scheduled = Waits::between(plan, before, &after, &usage);
@@ -258,15 +251,17 @@ pub fn run(
             + accounting.nodes().iter().map(|node| node.refused).sum::<u64>())
         .saturating_sub(links.iter().map(|row| row.got.corrupted).sum())
         .saturating_sub(excused.kernel),
+        rejected: rejected(&links),
         socket_drops: u64::saturating_sub(socket_drops, excused.sockets),
         stalls: outcome.stalls,
         frames,
         capture_missed: captured.missed,
-        broken: broken.collect(),
-        intervals: intervals.iter().filter(|row| row.got.frames > 0).count(),
+        deviations: deviations.collect(),
+        compared: intervals.iter().filter(|row| row.got.frames > 0).count(),
         unmeasured: done.len(),
         backlog_drops,
         run_delay_pct: Waits::share_pct(&scheduled),
+        run_delay_per_message_ms: Waits::per_message_ms(&scheduled, &usage, outcomes.sent),
         loads: loads.submitted.clone(),
         probes: probes.contended.clone(),
         counts: counts_of(plan, &passed, &accounting, &topology, &captured),
@@ -293,6 +288,7 @@ pub fn run(
         accounting: &accounting,
         links: &links,
         intervals: &intervals,
+        tolerances: &tolerances,
         made: &made,
         befallen: &faults.made,
         decisions_missed,
@@ -307,6 +303,13 @@ pub fn run(
     let summary = folder.write(&results)?;
     let interrupted = options.interrupted.load(std::sync::atomic::Ordering::Relaxed);
     Ok(Finished { folder: folder.path().to_owned(), summary, verdict, interrupted })
+}
+
+/// How many frames networks rejected, and from where most of them came.
+fn rejected(links: &[LinkRow]) -> (u64, String) {
+    let worst = links.iter().max_by_key(|row| row.got.rejected);
+    let name = worst.map_or(String::new(), |row| format!("{}:{}", row.node, row.interface));
+    (links.iter().map(|row| row.got.rejected).sum(), name)
 }
 
 /// What nodes that drove exchanges counted of all their frames, beside the medium's and
@@ -378,8 +381,7 @@ fn patience(plan: &Plan) -> Patience {
         .map(|(_, exchange)| exchange.timeout.as_ns() + exchange.pause.as_ns())
         .max();
     // So does a request.
-    let requests =
-        crate::load::workloads(plan).map(|(_, load)| load.timeout.as_ns() + load.patience.as_ns());
+    let requests = crate::load::workloads(plan).map(|(_, load)| load.may_be_late().as_ns());
     if let Some(longest) = longest.into_iter().chain(requests).max() {
         return Patience::at_least(Span::from_ns(longest));
     }

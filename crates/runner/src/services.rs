@@ -23,7 +23,16 @@ pub(crate) fn programs(plan: &Plan, dir: &Path) -> Result<Vec<Job>, Error> {
     let mut jobs = Vec::new();
     for (node, planned) in plan.nodes.iter().enumerate() {
         if let Some(services) = planned.services.filter(|services| services.dhcp || services.dns) {
-            jobs.push(server(plan, node, services, dir)?);
+            // Two servers: one alone would answer for the names of its leases, too, also
+            // when the node is long gone, since a lease does not end.
+            for own in [
+                PlannedServices { dns: false, ..services },
+                PlannedServices { dhcp: false, ..services },
+            ] {
+                if own.dhcp || own.dns {
+                    jobs.push(server(plan, node, own, services, dir)?);
+                }
+            }
         }
         for link in planned.links.iter().filter(|link| link.by_dhcp) {
             let script = dir.join("dhcp.sh");
@@ -43,25 +52,42 @@ pub(crate) fn programs(plan: &Plan, dir: &Path) -> Result<Vec<Job>, Error> {
     Ok(jobs)
 }
 
-fn server(plan: &Plan, node: usize, services: PlannedServices, dir: &Path) -> Result<Job, Error> {
+/// The server for `own` of a network's `services`.
+fn server(
+    plan: &Plan,
+    node: usize,
+    own: PlannedServices,
+    services: PlannedServices,
+    dir: &Path,
+) -> Result<Job, Error> {
     let planned = &plan.nodes[node];
-    let path = dir.join(format!("{}.conf", planned.name));
-    fs::write(&path, configuration(plan, planned, services)).map_err(Error::write(&path))?;
+    let name = match services.dhcp && own.dns {
+        true => format!("{}.dns", planned.name),
+        false => planned.name.clone(),
+    };
+    let path = dir.join(format!("{name}.conf"));
+    let text = configuration(plan, planned, own, services);
+    fs::write(&path, text).map_err(Error::write(&path))?;
     let argv = ["dnsmasq", "--keep-in-foreground", "--pid-file", "--log-facility=-"];
     let argv =
         argv.into_iter().map(str::to_owned).chain([format!("--conf-file={}", path.display())]);
-    let files = Files::named(dir, &planned.name);
+    let files = Files::named(dir, &name);
     let mut job = Job::new(node, planned, Role::Service, argv.collect(), dir, files);
     // It lies in a folder that users may not have there.
     let path = std::env::var("PATH").unwrap_or_default();
     job.env.push(("PATH".to_owned(), format!("{path}:/usr/sbin:/sbin")));
-    job.ready = Some(Ready::Udp(if services.dns { 53 } else { 67 }));
+    job.ready = Some(Ready::Udp(if own.dns { 53 } else { 67 }));
     Ok(job)
 }
 
-/// What dnsmasq is to do: give each node that asks the address that the plan says, for
-/// ever, and answer for all names of the plan.
-fn configuration(plan: &Plan, own: &PlannedNode, services: PlannedServices) -> String {
+/// What dnsmasq is to do of a network's services: give each node that asks the address that
+/// the plan says, for ever, or answer for all names of the hosts file.
+fn configuration(
+    plan: &Plan,
+    own: &PlannedNode,
+    does: PlannedServices,
+    services: PlannedServices,
+) -> String {
     let mut text = String::from("user=root\ninterface=eth0\nbind-interfaces\nno-resolv\nno-poll\n");
     let Some(link) = own.links.first() else { return text };
     let network = plan.network(&link.network);
@@ -69,12 +95,12 @@ fn configuration(plan: &Plan, own: &PlannedNode, services: PlannedServices) -> S
         let _ = text.write_fmt(words);
         text.push('\n');
     };
-    match services.dns {
+    match does.dns {
         false => line(format_args!("port=0")),
         true if services.nat => line(format_args!("server={NAME_SERVER}")),
         true => {}
     }
-    if let (true, Some(network)) = (services.dhcp, network) {
+    if let (true, Some(network)) = (does.dhcp, network) {
         let mask = u32::MAX.checked_shl(32 - u32::from(network.prefix)).unwrap_or(0);
         let (base, mask) = (network.subnet.base(), std::net::Ipv4Addr::from(mask));
         line(format_args!("dhcp-range={base},static,{mask},infinite"));

@@ -135,9 +135,14 @@ pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> Value {
             "overflow_frames": links.iter().map(|l| l.got.overflow).sum::<u64>(),
             "outage_frames": links.iter().map(|l| l.got.outage).sum::<u64>(),
             "rejected_frames": links.iter().map(|l| l.got.rejected).sum::<u64>(),
-            "not_as_asked": results.intervals.iter().filter(|l| !l.is_kept()).count(),
+            "not_as_asked": deviating(results),
         },
     })
+}
+
+/// How many intervals of links were not as configured.
+fn deviating(results: &Results<'_>) -> usize {
+    results.intervals.iter().filter(|row| results.tolerances.deviation(row).is_some()).count()
 }
 
 /// Adds what a message cost, of `messages` that were handled.

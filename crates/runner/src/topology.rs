@@ -1,7 +1,7 @@
 //! From a plan's nodes and networks to what the lab and the medium take.
 
 use crate::roots::Roots;
-use experiment::{Backend, Exchange, Plan, PlannedWhat, Workload};
+use experiment::{Backend, Exchange, Plan, PlannedWhat, SourceAddresses, Workload};
 use lab::{Interface, Limits, Member, NodeSpec, Setting};
 use medium::{Change, Endpoint, Place, SegmentSpec, Way};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -28,7 +28,7 @@ pub(crate) struct Topology {
 
 impl Topology {
     /// The topology of `plan`, whose nodes have these `roots`.
-    pub(crate) fn of(plan: &Plan, roots: &Roots) -> Self {
+    pub(crate) fn of(plan: &Plan, roots: &Roots, can_have_super_frames: bool) -> Self {
         let index: HashMap<&str, usize> =
             plan.networks.iter().enumerate().map(|(i, n)| (n.name.as_str(), i)).collect();
         let mut topology = Self {
@@ -43,6 +43,8 @@ impl Topology {
                     endpoints: Vec::new(),
                     // An Ethernet header, and a tag of a virtual LAN.
                     longest: Some(network.mtu.get() as usize + 18),
+                    own_addresses_only: network.source_addresses == SourceAddresses::Own,
+                    query_interval: network.query_interval,
                     replay: None,
                     timetable: Vec::new(),
                     // Links of different networks draw from different numbers.
@@ -70,14 +72,14 @@ impl Topology {
                     },
                     prefix: network.prefix,
                     mtu: network.mtu.get() as u32,
-                    super_frames: network.offload,
+                    super_frames: network.offload && can_have_super_frames,
                     neighbours: neighbours.remove(&(node, segment)).unwrap_or_default(),
                 };
                 // Hardware has its own; what stands for it in the lab has none.
                 interfaces.extend(planned.external.is_none().then_some(interface));
                 let endpoint = topology.owners[segment].len();
                 topology.places.push(Place { segment, endpoint });
-                topology.uncut.push(network.offload);
+                topology.uncut.push(network.offload && can_have_super_frames);
                 topology.owners[segment].push(node);
                 topology.names[segment].push(format!("{}:{}", planned.name, link.interface));
                 // What the kernel does to frames the medium leaves alone.
@@ -161,13 +163,18 @@ impl Topology {
 /// # Errors
 /// When an image that a node has as its root cannot be had.
 pub fn segments(plan: &Plan) -> Result<Vec<SegmentSpec>, crate::Error> {
-    Ok(Topology::of(plan, &Roots::of(plan)?).segments)
+    Ok(Topology::of(plan, &Roots::of(plan)?, true).segments)
 }
 
 /// The text of a hosts file with all nodes of `plan`.
 pub(crate) fn hosts(plan: &Plan) -> String {
+    hosts_of(plan, |_| true)
+}
+
+/// The same of those nodes alone, by their place in the plan, that are up.
+pub(crate) fn hosts_of(plan: &Plan, is_up: impl Fn(usize) -> bool) -> String {
     let mut hosts = String::from("127.0.0.1 localhost\n::1 localhost ip6-localhost\n");
-    for node in &plan.nodes {
+    for (_, node) in plan.nodes.iter().enumerate().filter(|(place, _)| is_up(*place)) {
         for link in &node.links {
             let _ = writeln!(hosts, "{} {}", link.address, node.name);
         }

@@ -78,7 +78,7 @@ impl Uplink {
         let mut words = String::new();
         let error = self.child.stderr.take();
         error.into_iter().for_each(|error| drop(error.take(4096).read_to_string(&mut words)));
-        words.trim().lines().last().unwrap_or("it said nothing").to_owned()
+        words.trim().lines().last().unwrap_or("it printed nothing").to_owned()
     }
 }
 

@@ -6,6 +6,9 @@ use lab::Scheduled;
 use measure::Usage;
 use std::collections::HashMap;
 
+/// The share of all CPU time of programs whose waits have to be known.
+const COVERED: f64 = 0.9;
+
 /// One node's dealings with the scheduler.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Waits {
@@ -42,6 +45,17 @@ impl Waits {
         .collect()
     }
 
+    /// What all waited, in ms for each of `messages`. None without messages, and where the waits
+    /// are not those of nearly all that ran: threads that ended in the meantime are not among
+    /// them, and a kernel may not tell at all.
+    pub(crate) fn per_message_ms(all: &[Self], usage: &Usage, messages: u64) -> Option<f64> {
+        let used: u64 = usage.nodes.iter().map(|row| row.used.user_ns + row.used.system_ns).sum();
+        let known: u64 = all.iter().map(|node| node.run_ns).sum();
+        let waited: u64 = all.iter().map(|node| node.wait_ns).sum();
+        let complete = known > 0 && known as f64 >= COVERED * used as f64;
+        (messages > 0 && complete).then(|| waited as f64 / messages as f64 / 1e6)
+    }
+
     /// What all waited, in percent of what they ran and waited; nothing where nobody ran.
     pub(crate) fn share_pct(all: &[Self]) -> Option<f64> {
         let sum = |of: fn(&Self) -> u64| all.iter().map(of).sum::<u64>() as f64;
@@ -59,5 +73,22 @@ mod tests {
         let one = Waits { before_ns: 9, run_ns: 300, wait_ns: 100 };
         assert_eq!(Waits::share_pct(&[one, Waits::default()]), Some(25.0));
         assert_eq!(Waits::share_pct(&[Waits::default()]), None);
+        let two = Waits { wait_ns: 3_000_000, ..one };
+        let usage = |user_ns| {
+            let used = lab::Reading { user_ns, ..lab::Reading::default() };
+            let row = measure::UsageRow {
+                node: "a".into(),
+                second: 0,
+                used,
+                carried: measure::Carried::default(),
+            };
+            Usage { nodes: vec![row], ..Usage::default() }
+        };
+        let per_message =
+            |user_ns, messages| Waits::per_message_ms(&[two, two], &usage(user_ns), messages);
+        assert_eq!(per_message(620, 4), Some(1.5));
+        assert_eq!(per_message(620, 0), None);
+        assert_eq!(per_message(700, 4), None, "a seventh of what ran is not known");
+        assert_eq!(Waits::per_message_ms(&[Waits::default()], &usage(0), 4), None, "no schedstat");
     }
 }

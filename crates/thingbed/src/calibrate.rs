@@ -25,7 +25,7 @@ pub fn calibrate(out: &Path, seconds: u32) -> Status {
     let interrupted = match watch_signals() {
         Ok(flag) => flag,
         Err(error) => {
-            complain(format!("could not watch for Ctrl-C: {error}"));
+            complain(format!("could not install the handler for Ctrl-C: {error}"));
             return Status::Failed;
         }
     };
@@ -103,17 +103,17 @@ fn one(
         version: env!("CARGO_PKG_VERSION"),
         commit: env!("THINGBED_COMMIT"),
     };
-    let mut screen = Screen::new(title, false);
+    let mut screen = Screen::new(title, false, None);
     let finished = runner::run(&plan, &run, &options, &mut screen).map_err(|e| e.to_string())?;
     screen.end("done");
     if finished.interrupted {
-        return Err("stopped by the user".to_owned());
+        return Err("interrupted by the user".to_owned());
     }
     let yaml = path.join("experiment.yaml");
     std::fs::write(&yaml, text).map_err(|error| Error::write(&yaml)(error).to_string())?;
     let said = path.join("programs").join("near.1.out");
     let text = std::fs::read_to_string(&said)
-        .map_err(|error| format!("the probes said nothing in {}: {error}", said.display()))?;
+        .map_err(|error| format!("the probes wrote no results to {}: {error}", said.display()))?;
     let returns = serde_json::from_str(&text)
         .map_err(|error| format!("could not read {}: {error}", said.display()))?;
     Ok((returns, finished.verdict.status))

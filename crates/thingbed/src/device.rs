@@ -7,6 +7,9 @@ use ::trace::{Distribution, Resource};
 use load::{Checked, DeviceSettings, Mischief, Served};
 use units::{Ratio, Span};
 
+/// The largest answer, as in experiments.
+const LARGEST_ANSWER: u64 = 1_000_000;
+
 /// Serves until it is told to end, and then says what it has done.
 pub fn device(wanted: &Device) -> Status {
     let settings = match settings(wanted) {
@@ -26,13 +29,18 @@ pub fn device(wanted: &Device) -> Status {
 }
 
 fn serve(wanted: &Device, settings: &DeviceSettings) -> Result<(), String> {
-    let stop = watch_signals().map_err(|error| format!("cannot hear of signals: {error}"))?;
+    let stop = watch_signals().map_err(|error| {
+        format!(
+            "could not install the handler for Ctrl-C: \
+                                                        {error}"
+        )
+    })?;
     if !wanted.no_check {
         load::check(settings)?.iter().filter(|checked| !checked.kept).for_each(warn);
     }
     let ready = |addresses: &[(&str, std::net::SocketAddr)]| {
         for (scheme, address) in addresses {
-            say(format_args!("serves {scheme}://{address}"));
+            say(format_args!("serving {scheme}://{address}"));
         }
     };
     let served = load::serve(settings, &stop, ready).map_err(|error| error.to_string())?;
@@ -46,24 +54,36 @@ fn serve(wanted: &Device, settings: &DeviceSettings) -> Result<(), String> {
 
 fn warn(checked: &Checked) {
     remark(format_args!(
-        "warning: {} ({}): asked for {:.1} us, had {:.1} us on average and {:.1} us in nine of ten \
-         tries, which is more than 1 % or 20 us off; this machine is busy, or the core is shared",
+        "warning: service time of {} ({}): configured {:.1} us, measured mean {:.1} us and p90 \
+         {:.1} us, more than 1 % or 20 us off; this machine is busy, or another program uses the \
+         core",
         checked.path, checked.mode, checked.asked, checked.mean, checked.p90
     ));
 }
 
 fn show(served: &Served) {
     let requests: u64 = served.resources.iter().map(|resource| resource.requests).sum();
-    say(format_args!(
-        "served {requests}, refused {} (queue full), {} for unknown resources, {} that were no \
-         requests; {} answers spoiled on purpose",
-        served.refused, served.unknown, served.garbage, served.mischief
-    ));
+    say(format_args!("served {requests} requests"));
+    for (count, what) in [
+        (served.refused, "requests refused: the queue was full"),
+        (served.unknown, "requests for unknown resources"),
+        (served.garbage, "malformed requests"),
+        (served.bad_options, "requests with an unknown critical option"),
+        (served.duplicates, "duplicates answered from the cache"),
+        (served.blocks, "further blocks of requests and answers"),
+        (served.body_bytes, "bytes received in requests"),
+        (served.notifications, "notifications sent"),
+        (served.mischief, "answers changed by fault injection"),
+    ] {
+        if count > 0 {
+            say(format_args!("  {count} {what}"));
+        }
+    }
     let busy = served.resources.iter().filter(|resource| resource.asked.count > 0);
     for resource in busy.take(20) {
         say(format_args!(
-            "{}: {} requests, service {:.1} us on average, {:.1} us asked for; p99 {:.1} us, {:.1} \
-             us asked for",
+            "{}: {} requests; service time measured mean {:.1} us, configured {:.1} us; p99 \
+             measured {:.1} us, configured {:.1} us",
             resource.path,
             resource.requests,
             resource.took.mean,
@@ -82,11 +102,7 @@ fn settings(wanted: &Device) -> Result<DeviceSettings, String> {
         resources = trace::resources(file)?;
         resources.retain(mine);
         if resources.is_empty() {
-            return Err(format!(
-                "{}: holds no resource of device {}",
-                file.display(),
-                wanted.number
-            ));
+            return Err(format!("{}: no resource of device {}", file.display(), wanted.number));
         }
     }
     for text in &wanted.resource {
@@ -105,11 +121,11 @@ fn settings(wanted: &Device) -> Result<DeviceSettings, String> {
     };
     let sum = mischief.garbage + mischief.twice + mischief.late + mischief.silent;
     if sum > 1.0 {
-        return Err("the shares of spoiled answers are more than 100 % together".to_owned());
+        return Err("the shares of --garbage, --twice, --late and --silent exceed 100 % together"
+            .to_owned());
     }
-    if wanted.payload.get() > 1_024 {
-        // RFC 7252, section 4.6: what crosses any link without being cut.
-        return Err(format!("answers of {} are too large: 1024 B is the most", wanted.payload));
+    if wanted.payload.get() > LARGEST_ANSWER {
+        return Err(format!("answers of {} are too large; the maximum is 1 MB", wanted.payload));
     }
     let none = [wanted.coap, wanted.http, wanted.udp, wanted.tcp].iter().all(Option::is_none);
     Ok(DeviceSettings {
@@ -121,6 +137,7 @@ fn settings(wanted: &Device) -> Result<DeviceSettings, String> {
         threads: wanted.threads as usize,
         queue: wanted.queue,
         payload: wanted.payload.get() as usize,
+        notify: wanted.notify.clone(),
         mischief,
         core: wanted.core,
         spin: wanted.spin,

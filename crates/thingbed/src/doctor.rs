@@ -1,9 +1,8 @@
-//! What this machine has and lacks, what that costs, and the line that mends it.
+//! Missing features of this machine, their effect and the command that fixes each.
 
 use crate::surroundings::{current_exe, workload_program};
 use crate::{Status, say};
 use lab::{Interface, Lab, Limits, Link, Member, NodeSpec, Setting};
-use medium::Ring;
 use serde::Serialize;
 use std::fs;
 use std::net::Ipv4Addr;
@@ -74,21 +73,40 @@ pub fn doctor(json: bool) -> Status {
     } else {
         for finding in &findings {
             let mark = match finding.grade {
-                Grade::Good => "good   ",
-                Grade::Lacking => "lacking",
-                Grade::Missing => "MISSING",
+                Grade::Good => "ok      ",
+                Grade::Lacking => "degraded",
+                Grade::Missing => "MISSING ",
             };
             say(format_args!("{mark}  {:24} {}", finding.what, finding.found));
-            for (word, text) in [("costs", &finding.costs), ("mend", &finding.mend)] {
+            for (word, text) in [("effect", &finding.costs), ("fix", &finding.mend)] {
                 if !text.is_empty() {
-                    say(format_args!("         {word:>24}: {text}"));
+                    say(format_args!("          {word:>24}: {text}"));
                 }
             }
         }
+        say(format_args!("\n{}", conclusion(&findings)));
     }
     match findings.iter().any(|finding| finding.grade == Grade::Missing) {
         true => Status::Failed,
         false => Status::Fine,
+    }
+}
+
+/// The last line: whether experiments can run, and with how many features missing.
+fn conclusion(findings: &[Finding]) -> String {
+    let count = |grade| findings.iter().filter(|finding| finding.grade == grade).count();
+    match (count(Grade::Missing), count(Grade::Lacking)) {
+        (0, 0) => "Experiments can run on this machine, with all features.".to_owned(),
+        (0, few) => format!(
+            "Experiments can run on this machine. {few} of {} features are degraded: see `effect` \
+             and `fix`.",
+            findings.len()
+        ),
+        (few, _) => format!(
+            "Experiments CANNOT run on this machine: {few} required feature{} missing. Run the \
+             commands after `fix`.",
+            if few == 1 { " is" } else { "s are" }
+        ),
     }
 }
 
@@ -110,15 +128,15 @@ fn rights() -> Finding {
             what,
             Grade::Lacking,
             "not root; user namespaces are allowed",
-            "no CPU and memory limits without delegation, no real-time priority for the medium, \
-             and 500 frames at most wait at a node's interface",
+            "no CPU and memory limits without a delegated cgroup, no real-time priority for \
+             forwarding, and at most 500 frames in a node's transmit queue",
             "run as root",
         ),
         false => Finding::bad(
             what,
             Grade::Missing,
             "not root, and user namespaces are not allowed",
-            "no node can be made",
+            "no node can be started",
             "run as root, or: sysctl -w user.max_user_namespaces=10000 \
              kernel.unprivileged_userns_clone=1 (Ubuntu 24.04: also \
              kernel.apparmor_restrict_unprivileged_userns=0)",
@@ -134,7 +152,13 @@ fn tun() -> Finding {
             what,
             Grade::Lacking,
             format!("/dev/net/tun: {error}"),
-            "nodes have veth pairs for links: fewer frames a second, and more time to make them",
+            match runner::can_have_ring() {
+                Ok(()) => {
+                    "without it, networks with `offload: true` cut TCP segments to frames \
+                           like all others"
+                }
+                Err(_) => "frames go through packet sockets over veth pairs: a lower frame rate",
+            },
             match error.kind() {
                 std::io::ErrorKind::PermissionDenied => "as root: chmod 666 /dev/net/tun",
                 _ => "as root: modprobe tun; in a container: --device /dev/net/tun",
@@ -145,21 +169,21 @@ fn tun() -> Finding {
 
 fn frame_path() -> Finding {
     let what = "frame path";
-    let ring = Ring::try_out();
-    match (Link::best(), ring) {
-        (Link::Tap, Ok(())) => Finding::good(what, "ring: frames come through a BPF ring"),
-        (Link::Tap, Err(error)) => Finding::bad(
+    match runner::can_have_ring() {
+        Ok(()) => Finding::good(what, "ring: BPF ring buffer (fastest)"),
+        Err(error) if lab::can_have_taps() => Finding::bad(
             what,
             Grade::Lacking,
-            format!("tap: frames are read one by one, because: {error}"),
-            "fewer frames a second, and delays begin when the medium reads a frame",
-            "run as root, or: setcap cap_bpf,cap_net_admin+ep on the program; Linux 5.12 or later",
+            format!("tap: one read per frame, because: {error}"),
+            "a lower frame rate, and delays start when Thingbed reads a frame",
+            "run as root, or: setcap cap_bpf,cap_net_admin+ep on the program; needs Linux 5.12 or \
+             later with clsact and cls_bpf",
         ),
-        (_, _) => Finding::bad(
+        Err(_) => Finding::bad(
             what,
             Grade::Lacking,
             "packet: veth pairs and packet sockets, because /dev/net/tun cannot be opened",
-            "fewer frames a second",
+            "a lower frame rate",
             "run as root, or as root once: chmod 666 /dev/net/tun",
         ),
     }
@@ -184,25 +208,26 @@ fn node() -> Finding {
     };
     let members = [Member { spec, limits: Limits::default() }];
     let tool = std::env::current_exe().unwrap_or_default();
-    match Lab::up(&tool, &members, "127.0.0.1 localhost\n", Link::best()) {
-        Ok(_) => Finding::good(what, "a node with a link came up and went"),
+    let link = if lab::can_have_taps() { Link::Tap } else { Link::Veth };
+    match Lab::up(&tool, &members, "127.0.0.1 localhost\n", link) {
+        Ok(_) => Finding::good(what, "a node with a link was started and removed"),
         Err(error) => {
             let text = error.to_string();
             let (found, mend) = text.split_once('\n').unwrap_or((&text, ""));
-            Finding::bad(what, Grade::Missing, found, "nothing can be run", mend.trim())
+            Finding::bad(what, Grade::Missing, found, "no experiment can run", mend.trim())
         }
     }
 }
 
 fn limits() -> Finding {
-    let what = "limits by cgroup";
+    let what = "cgroup limits";
     match lab::can_limit() {
         Ok(version) => Finding::good(what, version),
         Err(why) => Finding::bad(
             what,
             Grade::Lacking,
             why,
-            "experiments with `limits` are refused",
+            "experiments with `limits` are rejected",
             "run as root, or: systemd-run --user --scope -p Delegate=yes thingbed ...",
         ),
     }
@@ -211,12 +236,13 @@ fn limits() -> Finding {
 fn netem() -> Finding {
     let what = "netem";
     match lab::try_netem(&current_exe()) {
-        Ok(()) => Finding::good(what, "the kernel's netem took both ways of a link"),
+        Ok(()) => Finding::good(what, "the kernel has netem, in both directions of a link"),
         Err(error) => Finding::bad(
             what,
             Grade::Lacking,
             error.to_string().lines().next().unwrap_or_default(),
-            "networks with `backend: netem` are refused; the medium does without",
+            "networks with `backend: netem` are rejected; Thingbed's own emulation does not need \
+             netem",
             "as root: modprobe sch_netem (Fedora: package kernel-modules-extra)",
         ),
     }
@@ -231,12 +257,12 @@ fn real_time() -> Finding {
         unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) == 0 }
     });
     match tried.join().unwrap_or(false) {
-        true => Finding::good(what, "SCHED_FIFO for the medium"),
+        true => Finding::good(what, "SCHED_FIFO for forwarding"),
         false => Finding::bad(
             what,
             Grade::Lacking,
             "SCHED_FIFO is refused",
-            "frames leave late while the CPUs are busy: 0.1-4 ms in place of 0.02 ms at p99",
+            "frames leave late while the CPUs are busy: 0.1-4 ms instead of 0.02 ms at p99",
             "run as root, or: setcap cap_sys_nice+ep on the program",
         ),
     }
@@ -248,14 +274,14 @@ fn files() -> Finding {
     // SAFETY: writes one limit that lives over the call.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     let nodes = limit.rlim_max.saturating_sub(256) / 4;
-    let found = format!("{} at most: enough for {nodes} nodes", limit.rlim_max);
+    let found = format!("at most {}, enough for {nodes} nodes", limit.rlim_max);
     match nodes >= 1_000 {
         true => Finding::good(what, found),
         false => Finding::bad(
             what,
             Grade::Lacking,
             found,
-            "larger experiments are refused",
+            "larger experiments are rejected",
             "as root: ulimit -Hn 20000, or LimitNOFILE= in systemd",
         ),
     }
@@ -269,8 +295,8 @@ fn processors() -> Finding {
             what,
             Grade::Lacking,
             "1",
-            "the medium and the programs take turns: runs are suspect sooner",
-            "give the machine two or more",
+            "forwarding and the programs share one CPU, so that runs are suspect more often",
+            "use a machine with two or more",
         ),
         _ => Finding::good(what, count.to_string()),
     }
@@ -288,21 +314,21 @@ fn memory() -> Finding {
             what,
             Grade::Lacking,
             found,
-            "hundreds of real programs need some 6 MB each",
+            "hundreds of real programs need about 6 MB each",
             "close other programs, or add memory",
         ),
     }
 }
 
 fn pressure() -> Finding {
-    let what = "pressure information";
+    let what = "pressure stall information";
     match fs::read_to_string("/proc/pressure/cpu") {
         Ok(_) => Finding::good(what, "/proc/pressure/cpu"),
         Err(error) => Finding::bad(
             what,
             Grade::Lacking,
             format!("/proc/pressure/cpu: {error}"),
-            "the verdict lacks one piece of evidence",
+            "the verdict has one piece of evidence less",
             "boot with psi=1",
         ),
     }
@@ -310,7 +336,7 @@ fn pressure() -> Finding {
 
 fn zeromq() -> Finding {
     let what = "ZeroMQ with PGM";
-    let costs = "the interaction model pgm/publish-subscribe cannot be run";
+    let costs = "the interaction model pgm/publish-subscribe cannot run";
     let mend = "Debian and Ubuntu: apt install libzmq5; elsewhere: build libzmq --with-pgm";
     let program = workload_program();
     let answer = Command::new(&program).arg("zmq-info").output();
@@ -319,21 +345,21 @@ fn zeromq() -> Finding {
         Ok(out) => {
             let words = String::from_utf8_lossy(&out.stderr).trim().to_owned();
             let found = format!("{} cannot start: {words}", program.display());
-            return Finding::bad(what, Grade::Lacking, found, "no interaction can be run", mend);
+            return Finding::bad(what, Grade::Lacking, found, "no interaction can run", mend);
         }
         Err(error) => {
             return Finding::bad(
                 what,
                 Grade::Lacking,
                 format!("{}: {error}", program.display()),
-                "no interaction can be run",
-                "put thingbed-workload beside thingbed, or into PATH",
+                "no interaction can run",
+                "put thingbed-workload next to thingbed, or into PATH",
             );
         }
     };
     let version = info["version"].as_str().unwrap_or("?");
     match info["pgm"].as_bool() {
-        Some(true) => Finding::good(what, format!("libzmq {version}, PGM built in")),
+        Some(true) => Finding::good(what, format!("libzmq {version} with PGM")),
         _ => {
             Finding::bad(what, Grade::Lacking, format!("libzmq {version} without PGM"), costs, mend)
         }
@@ -342,7 +368,7 @@ fn zeromq() -> Finding {
 
 /// What `nat`, `dhcp`, `dns` and `address: dhcp` need.
 fn services() -> Finding {
-    let what = "services of networks";
+    let what = "network services";
     let needs = [
         ("slirp4netns", "`nat`", "slirp4netns"),
         ("dnsmasq", "`dhcp` and `dns`", "dnsmasq-base"),
@@ -362,7 +388,7 @@ fn services() -> Finding {
         what,
         Grade::Lacking,
         format!("not found: {}", join(lacks.iter().map(|(name, ..)| *name).collect())),
-        &format!("{} cannot be had", join(lacks.iter().map(|(_, costs, _)| *costs).collect())),
+        &format!("{} cannot be used", join(lacks.iter().map(|(_, costs, _)| *costs).collect())),
         &format!(
             "apt install {}",
             lacks.iter().map(|(_, _, mend)| *mend).collect::<Vec<_>>().join(" ")
@@ -381,7 +407,8 @@ fn tshark() -> Finding {
             what,
             Grade::Lacking,
             "not found",
-            "captures can be taken and not be looked at here; tests do not hold them against it",
+            "Thingbed still captures frames, but you cannot view captures here, and tests skip \
+             the comparison with tshark",
             "apt install tshark",
         ),
     }

@@ -22,24 +22,30 @@ pub fn gc(images: bool) -> Status {
     for leftover in &found {
         for group in &leftover.cgroups {
             say(format_args!(
-                "removed {} of process {}, which is gone",
+                "removed {} of process {}, which no longer runs",
                 group.display(),
                 leftover.pid
             ));
         }
         for failure in &leftover.failed {
-            complain(format!("could not remove all of process {}: {failure}", leftover.pid));
+            complain(format!(
+                "could not remove all leftovers of process {}: {failure}",
+                leftover.pid
+            ));
             status = Status::Failed;
         }
     }
     if found.iter().all(|leftover| leftover.cgroups.is_empty()) {
-        say("nothing was left behind");
+        say("no leftovers found");
     }
     match cached(images) {
         Ok(()) => status,
         Err(error) => {
             let cache = Cache::of_user();
-            complain(format!("could not clear the images in {}: {error}", cache.path().display()));
+            complain(format!(
+                "could not clear the image cache in {}: {error}",
+                cache.path().display()
+            ));
             Status::Failed
         }
     }
@@ -52,12 +58,12 @@ fn cached(remove: bool) -> std::io::Result<()> {
     if !remove && !images.is_empty() {
         let (count, place) = (images.len(), cache.path().display());
         let s = if count == 1 { "" } else { "s" };
-        say(format_args!("{count} image{s} kept in {place}; remove with: thingbed gc --images"));
+        say(format_args!("{count} image{s} in the cache {place}; to remove: thingbed gc --images"));
     }
     for image in images.iter().filter(|_| remove) {
         match cache.remove(&image.digest)? {
             true => say(format_args!("removed the image {}", image.digest)),
-            false => say(format_args!("kept the image {}, which a lab uses", image.digest)),
+            false => say(format_args!("kept the image {}, because a lab uses it", image.digest)),
         }
     }
     Ok(())

@@ -1,9 +1,9 @@
 //! `thingbed load`: sends requests when they are meant to be sent.
 
-use crate::arguments::Load;
+use crate::arguments::{Coap, Load};
 use crate::signals::watch_signals;
 use crate::{Status, complain, remark, say, trace};
-use ::trace::{Arrivals, Distribution, Reader};
+use ::trace::{Arrivals, CoapSettings, Distribution, Reader, Target};
 use load::{Closed, Figures, Origin, PaceFigures, Progress, Settings};
 use std::fs::{self, File};
 use std::io::BufWriter;
@@ -14,7 +14,13 @@ mod table;
 
 /// Sends, and says what came of it.
 pub fn load(wanted: &Load) -> Status {
-    let origin = match origin(wanted) {
+    let targets = wanted.shape.target.iter().filter(|_| wanted.trace.is_none());
+    // A trace's lines say theirs when they are read.
+    let scheme = targets.filter_map(|uri| Target::parse(uri).ok()).map(|to| to.scheme).next();
+    let checked = coap(&wanted.coap).check(scheme, wanted.confirmable, wanted.timeout);
+    let checked =
+        checked.map_err(|error| format!("--{}: {}", error.key.replace('_', "-"), error.why));
+    let origin = match checked.and_then(|()| origin(wanted)) {
         Ok(origin) => origin,
         Err(error) => {
             complain(error);
@@ -28,10 +34,15 @@ pub fn load(wanted: &Load) -> Status {
 }
 
 fn send(wanted: &Load, origin: Origin) -> Result<Status, String> {
-    let stop = watch_signals().map_err(|error| format!("cannot hear of signals: {error}"))?;
+    let stop = watch_signals().map_err(|error| {
+        format!(
+            "could not install the handler for Ctrl-C: \
+                                                        {error}"
+        )
+    })?;
     if let Some(folder) = &wanted.out {
         fs::create_dir_all(folder)
-            .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+            .map_err(|error| format!("could not create {}: {error}", folder.display()))?;
     }
     let settings = settings(wanted);
     let mut warned = false;
@@ -52,7 +63,7 @@ fn send(wanted: &Load, origin: Origin) -> Result<Status, String> {
         say(table::text(&figures).trim_end());
     }
     if let Some(cut) = cut {
-        return Err(format!("{cut}; what came before it was sent"));
+        return Err(format!("{cut}; the requests before it were sent"));
     }
     Ok(if stop.load(Relaxed) {
         Status::Interrupted
@@ -66,10 +77,11 @@ fn send(wanted: &Load, origin: Origin) -> Result<Status, String> {
 /// Said at once, while it goes on.
 fn warn(progress: &Progress, settings: &Settings) {
     let seconds = progress.elapsed as f64 / 1e9;
-    let mend = if settings.senders == 1 { "--senders 2, " } else { "" };
+    let fix = if settings.senders == 1 { "--senders 2, " } else { "" };
     remark(format_args!(
-        "warning: this machine cannot submit the schedule: {:.2} s behind after {seconds:.1} s, \
-         {:.0} requests a second sent; ask for less, or try {mend}--spin, --cores, a quiet machine",
+        "warning: this machine cannot send the schedule: it is {:.2} s behind after {seconds:.1} \
+         s and sends {:.0} requests/s; lower the rate, or try {fix}--spin, --cores, or an idle \
+         machine",
         progress.behind as f64 / 1e9,
         progress.sent as f64 / seconds.max(0.001)
     ));
@@ -87,7 +99,7 @@ fn origin(wanted: &Load) -> Result<Origin, String> {
             .arrivals
             .get_or_insert(Arrivals::Between(Distribution::Constant(units::Span::from_ns(1_000))));
         if shape.requests.is_none() {
-            return Err("a closed loop ends by number: add --requests".to_owned());
+            return Err("a closed loop needs a number of requests: add --requests".to_owned());
         }
     }
     let recipe = trace::recipe(&shape)?;
@@ -101,6 +113,7 @@ fn settings(wanted: &Load) -> Settings {
     Settings {
         timeout: wanted.timeout.as_ns(),
         confirmable: wanted.confirmable,
+        coap: coap(&wanted.coap),
         answers: !wanted.no_answer,
         senders: wanted.senders as usize,
         cores: wanted.cores.clone(),
@@ -116,10 +129,22 @@ fn settings(wanted: &Load) -> Settings {
     }
 }
 
+fn coap(wanted: &Coap) -> CoapSettings {
+    CoapSettings {
+        // What is no size of a block is refused by the check.
+        block: wanted.block.map(|size| u16::try_from(size.get()).unwrap_or(u16::MAX)),
+        max_retransmit: wanted.max_retransmit,
+        ack_timeout: wanted.ack_timeout,
+        ack_random_factor: wanted.ack_random_factor,
+        nstart: wanted.nstart,
+        observe: wanted.observe,
+    }
+}
+
 /// Writes summary.json and latency.hlog.
 fn keep(folder: &Path, figures: &Figures) -> Result<(), String> {
     let wrong = |path: &Path, error: &dyn std::fmt::Display| {
-        format!("cannot write {}: {error}", path.display())
+        format!("could not write {}: {error}", path.display())
     };
     let path = folder.join("summary.json");
     let json = serde_json::to_string_pretty(&figures.json()).unwrap_or_default();

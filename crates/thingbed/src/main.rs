@@ -10,6 +10,7 @@ mod gc;
 mod live;
 mod load;
 mod map;
+mod outlook;
 mod profiles;
 mod progress;
 mod resume;
@@ -18,6 +19,7 @@ mod signals;
 mod surroundings;
 mod sweep;
 mod trace;
+mod trust;
 mod wanted;
 
 use arguments::{Arguments, Command};
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == lab::NURSERY) {
         return lab::nursery();
     }
+    keep_to_ourselves();
     let status = match Arguments::parse().command {
         Command::Run(run) => sweep::run(&run),
         Command::Map(wanted) => map::map(&wanted),
@@ -88,6 +91,22 @@ fn main() -> ExitCode {
         Command::Schema => show::schema(),
     };
     ExitCode::from(status as u8)
+}
+
+/// Lets no program that is started from here have descriptors that this one was given:
+/// not nodes, and not helpers such as slirp4netns, which hand them on in turn.
+fn keep_to_ourselves() {
+    const FIRST: libc::c_uint = 3;
+    // SAFETY: a plain system call that changes flags of descriptors alone; kernels before
+    // 5.11 refuse it, and then all is as it was.
+    unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            FIRST,
+            libc::c_uint::MAX,
+            libc::CLOSE_RANGE_CLOEXEC as libc::c_uint,
+        );
+    }
 }
 
 /// What a command came to, its error said.

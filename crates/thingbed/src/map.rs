@@ -27,21 +27,21 @@ pub fn map(wanted: &Map) -> Status {
     }
     if found.places.is_empty() {
         complain(format!(
-            "no run in {} is of a model of the director's and {}: its models are named \
-             `director/udp-arq` and so on; {} runs were left out for their verdict",
+            "no {} run in {} uses a model of the director (`director/udp-arq` and so on); {} runs \
+             were skipped because of their verdict",
+            if wanted.suspect { "valid or suspect" } else { "valid" },
             folder.display(),
-            if wanted.suspect { "not invalid" } else { "valid" },
             found.left_out
         ));
         return Status::Failed;
     }
     let map = found.map();
     if let Err(error) = fs::write(&wanted.map, map.to_json() + "\n") {
-        complain(format!("the map cannot be written to {}: {error}", wanted.map.display()));
+        complain(format!("could not write the map to {}: {error}", wanted.map.display()));
         return Status::Failed;
     }
     remark(format_args!(
-        "{} places of {} models in {}; {} runs were left out for their verdict",
+        "{} points of {} models in {}; {} runs were skipped because of their verdict",
         found.places.len(),
         found
             .places
@@ -68,7 +68,7 @@ impl Found {
         if folder.join("plan.json").exists() {
             return self.run(folder, suspect);
         }
-        let wrong = |error| format!("{} cannot be read: {error}", folder.display());
+        let wrong = |error| format!("could not read {}: {error}", folder.display());
         let entries = fs::read_dir(folder).map_err(wrong)?;
         let mut runs: Vec<PathBuf> = entries
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))
@@ -84,7 +84,10 @@ impl Found {
             fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
         };
         let plan: Plan = serde_json::from_str(&read("plan.json")?).map_err(|error| {
-            format!("{}/plan.json is of another version: {error}", folder.display())
+            format!(
+                "{}/plan.json was written by another version of Thingbed: {error}",
+                folder.display()
+            )
         })?;
         let summary: Value = serde_json::from_str(&read("summary.json")?)
             .map_err(|error| format!("{}/summary.json: {error}", folder.display()))?;

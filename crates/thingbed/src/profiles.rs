@@ -49,7 +49,7 @@ fn list(profiles: &[LinkProfile], json: bool) {
         [name, technology, rate(up), rate(down), delay, profile.quality()]
     });
     table(&std::iter::once(head).chain(rows).collect::<Vec<_>>());
-    say("\n`thingbed profiles show NAME` shows each value and where it is from.");
+    say("\n`thingbed profiles show NAME` shows each value and its source.");
 }
 
 fn show(profile: &LinkProfile, json: bool) {
@@ -64,11 +64,12 @@ fn show(profile: &LinkProfile, json: bool) {
         let note = value.note.clone().unwrap_or_default();
         [key, said, quality, value.sources.join(", "), note]
     };
-    let head = |note: &str| ["value", "is (may be)", "quality", "source", note].map(str::to_owned);
+    let head =
+        |note: &str| ["value", "value (range)", "quality", "source", note].map(str::to_owned);
     let rows = profile.values.iter().map(row);
     table(&std::iter::once(head("")).chain(rows).collect::<Vec<_>>());
     if !profile.not_modelled.is_empty() {
-        say("\nknown, and not modelled:");
+        say("\nknown but not modelled:");
         let rows = profile.not_modelled.iter().map(row);
         table(&std::iter::once(head("because")).chain(rows).collect::<Vec<_>>());
     }
@@ -78,7 +79,8 @@ fn show(profile: &LinkProfile, json: bool) {
     }
     if profile.values.iter().any(|value| value.quality == experiment::Quality::Fitted) {
         say(
-            "\nFitted values make a model give a paper's figures; nobody has held them against a link.",
+            "\nFitted values make a model reproduce a paper's figures; they have not been checked \
+             against a real link.",
         );
     }
 }

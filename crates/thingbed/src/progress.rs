@@ -6,19 +6,23 @@ use runner::{Phase, Progress, Watch};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// A log hears of a long phase this often.
+/// A log gets a line of a long phase this often.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// Shows how far a run is: a bar on a terminal, a line a phase elsewhere.
+/// Shows how far a run is: a bar on a terminal, a line per phase in a log.
 pub struct Screen {
     bar: Option<ProgressBar>,
     plain: bool,
     last: Option<(Phase, Instant)>,
+    began: Instant,
+    /// How long the rest of the sweep takes, this run included.
+    left: Option<Duration>,
 }
 
 impl Screen {
-    /// A screen for the run called `title`.
-    pub fn new(title: &str, quiet: bool) -> Self {
+    /// A screen for the run called `title`; `left` is an estimate of the time until the last
+    /// run of the sweep has ended.
+    pub fn new(title: &str, quiet: bool, left: Option<Duration>) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let bar = (!quiet && terminal).then(|| {
             let style = ProgressStyle::with_template("{spinner} {prefix}  {bar:24}  {msg}");
@@ -26,32 +30,33 @@ impl Screen {
             ProgressBar::new(1).with_style(style).with_prefix(title.to_owned())
         });
         if !quiet && !terminal {
-            remark(title);
+            let left = left.map_or(String::new(), |left| format!("  (about {} left)", clock(left)));
+            remark(format_args!("{title}{left}"));
         }
-        Self { bar, plain: !quiet && !terminal, last: None }
+        Self { bar, plain: !quiet && !terminal, last: None, began: Instant::now(), left }
     }
 
     /// Ends with a last word.
     pub fn end(&mut self, word: &str) {
+        let took = clock(self.began.elapsed());
         if let Some(bar) = self.bar.take() {
             let title = bar.prefix();
             bar.finish_and_clear();
             remark(format_args!("{title}  {word}"));
         } else if self.plain {
-            remark(format_args!("  {word}"));
+            remark(format_args!("  {word} ({took})"));
         }
     }
-}
 
-impl Screen {
-    fn due(&self, phase: Phase) -> bool {
-        self.last.is_none_or(|(last, said)| last != phase || said.elapsed() >= PERIOD)
+    fn is_due(&self, phase: Phase) -> bool {
+        self.last.is_none_or(|(last, at)| last != phase || at.elapsed() >= PERIOD)
     }
 }
 
 impl Watch for Screen {
     fn progress(&mut self, progress: &Progress) {
         let text = line(progress);
+        let elapsed = self.began.elapsed();
         if let Some(bar) = &self.bar {
             let (done, all) = match progress.phase {
                 Phase::Up | Phase::SetUp => (progress.ready.0 as u64, progress.ready.1 as u64),
@@ -59,46 +64,103 @@ impl Watch for Screen {
             };
             bar.set_length(all.max(1));
             bar.set_position(done);
-            bar.set_message(text);
+            let left =
+                self.left.map(|left| format!(", about {} left", clock(left - elapsed.min(left))));
+            bar.set_message(format!("{text}  [{}{}]", clock(elapsed), left.unwrap_or_default()));
             bar.tick();
-        } else if self.plain && self.due(progress.phase) {
-            remark(format_args!("  {text}"));
+        } else if self.plain && self.is_due(progress.phase) {
+            remark(format_args!("  {text}  [{}]", clock(elapsed)));
             self.last = Some((progress.phase, Instant::now()));
         }
     }
 }
 
+/// Minutes and seconds.
+fn clock(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, minutes, seconds) => format!("{minutes}:{seconds:02}"),
+        (hours, minutes, seconds) => format!("{hours}:{minutes:02}:{seconds:02}"),
+    }
+}
+
+/// What the run waits for, and how long it does so at most.
 fn line(progress: &Progress) -> String {
+    let Progress { phase, ready, replies, expected, .. } = progress;
     let seconds = progress.elapsed.as_ms() / 1e3;
-    let messages = match progress.expected {
+    let most = progress.most.map(|most| most.as_ms() / 1e3);
+    let until = |rest: &str| most.map_or(String::new(), |most| format!(", {most:.0} s {rest}"));
+    let answers = match expected {
         0 => format!("{} frames", progress.frames),
-        expected => format!("{} of {expected} answers", progress.replies),
+        expected => format!("{replies} of {expected} answers"),
     };
-    match progress.phase {
-        Phase::Up => "nodes come up".to_owned(),
-        Phase::SetUp => format!("{} of {} programs ready", progress.ready.0, progress.ready.1),
-        Phase::Load => format!("{seconds:.0} s, {messages}"),
-        Phase::Drain => format!("{seconds:.0} s, {messages}, waiting for the rest"),
-        Phase::Stop => "programs end".to_owned(),
-        Phase::Write => "results are written".to_owned(),
+    match phase {
+        Phase::Up => "creating nodes and links".to_owned(),
+        Phase::SetUp if progress.missing.is_empty() => "starting programs".to_owned(),
+        Phase::SetUp => format!(
+            "waiting for {} of {} programs to be ready: {}{}",
+            ready.1 - ready.0.min(ready.1),
+            ready.1,
+            progress.missing,
+            until("until it gives up")
+        ),
+        Phase::Load => {
+            let all = most.map_or(String::new(), |most| format!(" of {:.0}", seconds + most));
+            format!("running: {seconds:.0}{all} s, {answers}")
+        }
+        Phase::Drain if *expected == 0 => {
+            format!("waiting for programs to end{}", until("at most"))
+        }
+        Phase::Drain => format!(
+            "waiting for {} of {expected} answers{}",
+            expected - replies.min(expected),
+            until("at most")
+        ),
+        Phase::Stop => "stopping programs".to_owned(),
+        Phase::Write => "writing results".to_owned(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use units::Span;
 
-    #[test]
-    fn a_line_says_what_is_going_on() {
-        let progress = Progress {
-            phase: Phase::Drain,
-            elapsed: "95 s".parse().unwrap_or_default(),
+    fn progress(phase: Phase) -> Progress {
+        Progress {
+            phase,
+            elapsed: "5 s".parse().unwrap_or_default(),
+            most: None,
             ready: (31, 31),
+            missing: String::new(),
             sent: 60,
             replies: 48,
             expected: 60,
             frames: 9,
-        };
-        assert_eq!(line(&progress), "95 s, 48 of 60 answers, waiting for the rest");
+        }
+    }
+
+    #[test]
+    fn a_line_says_what_a_run_waits_for_and_how_long_at_most() {
+        let most = Some(Span::from_ns(9_400_000_000));
+        let drain = Progress { most, ..progress(Phase::Drain) };
+        assert_eq!(line(&drain), "waiting for 12 of 60 answers, 9 s at most");
+        let programs = Progress { expected: 0, ..drain };
+        assert_eq!(line(&programs), "waiting for programs to end, 9 s at most");
+        let load = Progress { most, ..progress(Phase::Load) };
+        assert_eq!(line(&load), "running: 5 of 14 s, 48 of 60 answers");
+        let missing = "consumer-3, consumer-4, ...".to_owned();
+        let starting = Progress { most, missing, ready: (19, 31), ..progress(Phase::SetUp) };
+        assert_eq!(
+            line(&starting),
+            "waiting for 12 of 31 programs to be ready: consumer-3, consumer-4, ..., 9 s until it \
+             gives up"
+        );
+    }
+
+    #[test]
+    fn times_are_in_minutes() {
+        assert_eq!(clock(Duration::from_secs(65)), "1:05");
+        assert_eq!(clock(Duration::from_secs(3_665)), "1:01:05");
     }
 }

@@ -12,16 +12,16 @@ pub fn check(arguments: &Run, folder: &Path, seed: u64) -> Result<(), String> {
     let copy = folder.join("experiment.yaml");
     let then = fs::read(&copy).map_err(|error| {
         format!(
-            "{} is no folder of a sweep: could not read {}: {error}\n  \
-             give the folder that holds experiment.yaml and a folder for each run",
+            "{} is not the folder of a sweep: could not read {}: {error}\n  give the folder that \
+             contains experiment.yaml and one folder per run",
             folder.display(),
             copy.display()
         )
     })?;
     if fs::read(&arguments.file).is_ok_and(|now| now != then) {
         return Err(format!(
-            "{} has changed since the sweep in {} was begun\n  \
-             undo the change (the file as it was then is {}), or begin anew without --resume",
+            "{} has changed since the sweep in {} started\n  undo the change (the original is \
+             {}), or start a new sweep without --resume",
             arguments.file.display(),
             folder.display(),
             copy.display()
@@ -29,7 +29,7 @@ pub fn check(arguments: &Run, folder: &Path, seed: u64) -> Result<(), String> {
     }
     if folder.join("run.json").exists() {
         return Err(format!(
-            "{} is the folder of a single run, which has no others to go on with",
+            "{} is the folder of a single run; --resume needs the folder of a sweep",
             folder.display()
         ));
     }
@@ -37,8 +37,8 @@ pub fn check(arguments: &Run, folder: &Path, seed: u64) -> Result<(), String> {
         let had = json(&run.join("plan.json")).and_then(|plan| plan["seed"].as_u64());
         if let Some(had) = had.filter(|had| *had != seed) {
             return Err(format!(
-                "the sweep in {} has the seed {had}, and {seed} is asked for\n  \
-                 add --seed {had}, or begin anew without --resume",
+                "the sweep in {} has the seed {had}, but this command uses the seed {seed}\n  add \
+                 --seed {had}, or start a new sweep without --resume",
                 folder.display()
             ));
         }
@@ -63,14 +63,19 @@ pub fn others(folder: &Path, those: &[Value]) -> Vec<Value> {
     all.filter(|one| !those.iter().any(|other| same(one, other))).collect()
 }
 
-/// Moves what is left of a run that was cut short out of the way: it is the
-/// user's, and no part of the sweep.
-pub fn put_aside(folder: &Path) -> Result<(), Error> {
+/// The subfolder of a sweep for what is left of runs that were interrupted.
+pub const CUT_SHORT: &str = "cut-short";
+/// That for invalid runs that were repeated.
+pub const REJECTED: &str = "rejected";
+
+/// Moves a run that is not part of the sweep into a subfolder of it: users may want to look
+/// at it.
+pub fn put_aside(folder: &Path, aside: &str) -> Result<(), Error> {
     let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
     if !folder.exists() {
         return Ok(());
     }
-    let aside = parent.join("cut-short");
+    let aside = parent.join(aside);
     fs::create_dir_all(&aside).map_err(Error::write(&aside))?;
     let free = (0..).map(|n| aside.join(format!("{}.{n}", name.display()))).find(|p| !p.exists());
     let to = free.unwrap_or_else(|| aside.join(name));
@@ -108,11 +113,11 @@ mod tests {
     fn what_was_cut_short_is_kept() {
         let dir = tempfile::tempdir().unwrap();
         let run = dir.path().join("a-0");
-        put_aside(&run).unwrap();
+        put_aside(&run, CUT_SHORT).unwrap();
         for n in 0..2 {
             fs::create_dir(&run).unwrap();
             fs::write(run.join("plan.json"), n.to_string()).unwrap();
-            put_aside(&run).unwrap();
+            put_aside(&run, CUT_SHORT).unwrap();
         }
         let kept = |n| fs::read_to_string(dir.path().join(format!("cut-short/a-0.{n}/plan.json")));
         assert_eq!((kept(0).unwrap(), kept(1).unwrap()), ("0".into(), "1".into()));

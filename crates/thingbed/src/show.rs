@@ -15,7 +15,7 @@ pub fn check(files: &[PathBuf]) -> Status {
             Ok(experiment) => {
                 let cells = experiment.cells(&Only::all()).map_or(0, |cells| cells.len());
                 let repeats = experiment.repeats;
-                say(format_args!("{}: good, {cells} cells x {repeats} repeats", file.display()));
+                say(format_args!("{}: valid, {cells} cells x {repeats} repeats", file.display()));
             }
             Err(wrong) => status = wrong,
         }
@@ -108,11 +108,18 @@ pub fn compare(folders: &[PathBuf], by: &str, figure: Compared) -> Status {
     Status::Fine
 }
 
+/// Whether output has colours: at a terminal, unless `NO_COLOR` is set to anything
+/// (no-color.org) or `TERM` is `dumb`.
+pub fn colour() -> bool {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    std::io::stdout().is_terminal() && !set("NO_COLOR") && !dumb
+}
+
 /// Prints the table of a folder's results and writes the page `html`.
 pub fn draw(folder: &Path, html: &Path) -> Result<(), report::Error> {
     let sweep = Sweep::read(folder)?;
-    let terminal = std::io::stdout().is_terminal();
-    say(report::terminal(&sweep, width(), terminal).trim_end());
+    say(report::terminal(&sweep, width(), colour()).trim_end());
     report::write_html(&sweep, html)?;
     say(format_args!("report: {}", html.display()));
     Ok(())

@@ -9,7 +9,7 @@ pub(crate) fn frame_path() -> Result<Option<FramePath>, String> {
     let Ok(name) = std::env::var("THINGBED_FRAME_PATH") else { return Ok(None) };
     let all = FramePath::ALL.map(FramePath::name).join(", ");
     let found = FramePath::from_name(&name);
-    found.map(Some).ok_or(format!("THINGBED_FRAME_PATH is `{name}`, and may be one of {all}"))
+    found.map(Some).ok_or(format!("THINGBED_FRAME_PATH is `{name}`; valid values are {all}"))
 }
 
 /// The program that speaks the interaction models: beside this one, or in PATH.
@@ -20,5 +20,7 @@ pub fn workload_program() -> PathBuf {
 }
 
 pub(crate) fn current_exe() -> PathBuf {
-    std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe"))
+    // An upgrade may have replaced the file since this program was started.
+    let known = std::env::current_exe().ok().filter(|path| path.exists());
+    known.unwrap_or_else(|| PathBuf::from("/proc/self/exe"))
 }

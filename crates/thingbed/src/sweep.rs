@@ -1,11 +1,13 @@
 //! The command `run`: every cell of the matrix, every repeat.
 
 use crate::arguments::Run;
+use crate::outlook::Outlook;
 use crate::progress::Screen;
-use crate::resume;
+use crate::resume::{self, CUT_SHORT, REJECTED};
 use crate::show;
 use crate::signals::watch_signals;
 use crate::surroundings::{current_exe, frame_path, workload_program};
+use crate::trust::Trust;
 use crate::wanted::Wanted;
 use crate::{Status, complain, remark};
 use experiment::{Cell, Experiment, Forecast};
@@ -16,6 +18,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 /// Runs an experiment and shows what came of it.
 pub fn run(arguments: &Run) -> Status {
@@ -75,7 +78,7 @@ fn prepare(arguments: &Run) -> Result<Prepared<'_>, Status> {
     let interrupted = match watch_signals() {
         Ok(flag) => flag,
         Err(error) => {
-            complain(format!("could not watch for Ctrl-C: {error}"));
+            complain(format!("could not install the handler for Ctrl-C: {error}"));
             return Err(Status::Failed);
         }
     };
@@ -86,9 +89,10 @@ fn prepare(arguments: &Run) -> Result<Prepared<'_>, Status> {
             return Err(Status::Wrong);
         }
     };
-    if let Err(error) = check_backends(&experiment, &cells, seed) {
-        complain(error);
-        return Err(Status::Failed);
+    if let Err(error) = check_plans(&experiment, &cells, seed) {
+        complain(&error);
+        let wrong = matches!(error, Error::Plan(_));
+        return Err(if wrong { Status::Wrong } else { Status::Failed });
     }
     foretell(&experiment, &cells, seed);
     let begun = match &arguments.resume {
@@ -116,16 +120,13 @@ fn foretell(experiment: &Experiment, cells: &[Cell], seed: u64) {
     }
 }
 
-/// Refuses a sweep of which this machine's kernel cannot have some cell, before
-/// anything starts.
-pub(crate) fn check_backends(
-    experiment: &Experiment,
-    cells: &[Cell],
-    seed: u64,
-) -> Result<(), Error> {
+/// Refuses a sweep of which some cell has nothing to measure, or needs what this machine's
+/// kernel lacks, before anything starts.
+pub(crate) fn check_plans(experiment: &Experiment, cells: &[Cell], seed: u64) -> Result<(), Error> {
     let tool = current_exe();
     for cell in cells {
         let plan = experiment.plan(cell, 0, seed)?;
+        plan.check_run()?;
         runner::check_backends(&plan, &tool)?;
     }
     Ok(())
@@ -143,34 +144,35 @@ pub(crate) struct Sweep<'a> {
 
 impl Sweep<'_> {
     fn run(&self, runs: &[(u32, &Cell)]) -> Status {
-        let single = runs.len() == 1 && self.arguments.resume.is_none();
+        let anew = self.arguments.resume.is_none() && self.arguments.retry == 0;
+        let single = runs.len() == 1 && anew;
         let mut summaries: Vec<Value> = Vec::new();
         let (mut status, mut failed) = (Status::Fine, false);
+        let mut outlook = Outlook::new(runs.iter().map(|run| self.schedule(run)));
         for (n, (repeat, cell)) in runs.iter().enumerate() {
             let (repeat, cell) = (*repeat, *cell);
             let title = format!("[{}/{}] {}", n + 1, runs.len(), name(cell, repeat));
-            let mut screen = Screen::new(&title, self.arguments.quiet);
-            if let Some(had) = self.had(cell, repeat) {
-                screen.end("had before");
-                if had["verdict"]["status"] == "invalid" {
-                    status = status.max(Status::Invalid);
+            if let Some(finished) = self.finished(cell, repeat) {
+                if !self.arguments.quiet {
+                    remark(format_args!("{title}  finished before"));
                 }
-                summaries.push(had);
+                status = worse(status, finished["verdict"]["status"].as_str().unwrap_or_default());
+                summaries.push(finished);
+                outlook.ended(None);
                 continue;
             }
-            match self.one(cell, repeat, single, &mut screen) {
+            let began = Instant::now();
+            let run = self.repeatedly(cell, repeat, single, &title, outlook.left());
+            outlook.ended(Some(began.elapsed()));
+            match run {
                 Ok(finished) => {
-                    screen.end(&word(&finished));
-                    if finished.verdict.status == measure::Status::Invalid {
-                        status = status.max(Status::Invalid);
-                    }
+                    status = worse(status, &finished.verdict.status.to_string());
                     summaries.push(finished.summary);
                     if finished.interrupted {
                         status = Status::Interrupted;
                     }
                 }
                 Err(error) => {
-                    screen.end("failed");
                     complain(&error);
                     status = match (&error, status) {
                         (Error::Interrupted, _) => Status::Interrupted,
@@ -178,8 +180,7 @@ impl Sweep<'_> {
                         _ => Status::Failed,
                     };
                     failed = true;
-                    // What stood in the way of this cell may not stand in
-                    // that of the next; without nodes or a disk it does.
+                    // The next cell may succeed, but not without nodes or a disk.
                     if matches!(error, Error::Lab(_) | Error::Write { .. } | Error::Table(_)) {
                         break;
                     }
@@ -195,12 +196,12 @@ impl Sweep<'_> {
                 break;
             }
         }
-        // A run that could not be had says more than one that is invalid.
+        // A cell without results matters more than one with invalid ones.
         if failed && status != Status::Interrupted {
             status = Status::Failed;
         }
         let summaries = self.all(&summaries);
-        // When all were had before, nothing was written yet.
+        // When all were finished before, nothing was written yet.
         if self.arguments.resume.is_some()
             && let Err(error) = self.keep(&summaries, single)
         {
@@ -210,10 +211,55 @@ impl Sweep<'_> {
         self.end(&summaries, status)
     }
 
-    /// The summary of a run that the sweep has from before.
-    fn had(&self, cell: &Cell, repeat: u32) -> Option<Value> {
+    /// How long a run's programs have their schedule.
+    fn schedule(&self, (repeat, cell): &(u32, &Cell)) -> Duration {
+        let plan = self.experiment.plan(cell, *repeat, self.seed);
+        plan.map_or(Duration::ZERO, |plan| Duration::from_nanos(plan.duration.as_ns()))
+    }
+
+    /// The summary of a run that an interrupted sweep has finished. Invalid ones are repeated
+    /// if `--retry` asks for that.
+    fn finished(&self, cell: &Cell, repeat: u32) -> Option<Value> {
         self.arguments.resume.as_ref()?;
-        resume::had(&self.folder.join(name(cell, repeat)))
+        let summary = resume::had(&self.folder.join(name(cell, repeat)))?;
+        let repeated = self.arguments.retry > 0 && summary["verdict"]["status"] == "invalid";
+        (!repeated).then_some(summary)
+    }
+
+    /// Runs a cell until the run is not invalid, or `--retry` is used up. Invalid runs are kept
+    /// in `rejected`.
+    fn repeatedly(
+        &self,
+        cell: &Cell,
+        repeat: u32,
+        single: bool,
+        title: &str,
+        left: Duration,
+    ) -> Result<Finished, Error> {
+        let folder = self.folder.join(name(cell, repeat));
+        if self.arguments.retry > 0 && resume::had(&folder).is_some() {
+            resume::put_aside(&folder, REJECTED)?;
+        }
+        let mut number = 0;
+        loop {
+            let mut screen = Screen::new(title, self.arguments.quiet, Some(left));
+            let finished = match self.one(cell, repeat, single, &mut screen) {
+                Ok(finished) => finished,
+                Err(error) => {
+                    screen.end("failed");
+                    return Err(error);
+                }
+            };
+            let invalid = finished.verdict.status == measure::Status::Invalid;
+            let word = word(&finished);
+            if !invalid || number == self.arguments.retry || finished.interrupted {
+                screen.end(&word);
+                return Ok(finished);
+            }
+            number += 1;
+            screen.end(&format!("{word}; retry {number} of {}", self.arguments.retry));
+            resume::put_aside(&folder, REJECTED)?;
+        }
     }
 
     /// What the sweep has by now.
@@ -225,7 +271,7 @@ impl Sweep<'_> {
         all
     }
 
-    /// Has one run.
+    /// Runs a cell once.
     pub fn one(
         &self,
         cell: &Cell,
@@ -238,7 +284,7 @@ impl Sweep<'_> {
             false => self.folder.join(name(cell, repeat)),
         };
         if self.arguments.resume.is_some() {
-            resume::put_aside(&path)?;
+            resume::put_aside(&path, CUT_SHORT)?;
         }
         let folder = if single { Folder::take(path) } else { Folder::make(path)? };
         let plan = self.experiment.plan(cell, repeat, self.seed)?;
@@ -285,7 +331,7 @@ impl Sweep<'_> {
     fn end(&self, summaries: &[Value], status: Status) -> Status {
         if summaries.is_empty() {
             remark(format_args!(
-                "no results; what programs said may lie in {}",
+                "no results; the output of the programs is in {}",
                 self.folder.display()
             ));
             return status;
@@ -294,12 +340,57 @@ impl Sweep<'_> {
             complain(error);
             return status.max(Status::Failed);
         }
+        let mut trust = Trust::default();
+        summaries.iter().for_each(|summary| trust.add(summary));
+        let (again, page) = (self.again(), self.folder.join("report.html").display().to_string());
+        if let Some(advice) = trust.advice(&again, &page) {
+            remark(format_args!("\n{advice}"));
+        }
         let outcomes = experiment::evaluate(&self.experiment.expect, summaries);
         let failed = outcomes.iter().any(|o| o.status == experiment::Status::Fail);
         match status {
             Status::Fine if failed => Status::Unexpected,
             status => status,
         }
+    }
+}
+
+impl Sweep<'_> {
+    /// The command that repeats invalid runs, of the same cells in the same way.
+    fn again(&self) -> String {
+        let run = self.arguments;
+        let mut words = vec!["thingbed".to_owned(), "run".to_owned(), word_of(&run.file)];
+        let mut option = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                words.extend([format!("--{name}"), value]);
+            }
+        };
+        for only in &run.only {
+            option("only", Some(word_of(Path::new(only))));
+        }
+        option("repeat", run.repeat.map(|repeat| repeat.to_string()));
+        option("seed", run.seed.map(|seed| seed.to_string()));
+        option("replay", run.replay.as_deref().map(word_of));
+        // A single run has no sweep to resume, and a replay is one of its own.
+        let alone = run.replay.is_some() || self.folder.join("run.json").exists();
+        let parent = Some(&run.out).filter(|out| alone && out.as_os_str() != "runs");
+        option("out", parent.map(|out| word_of(out)));
+        option("resume", (!alone).then(|| word_of(&self.folder)));
+        option("retry", Some("3".to_owned()));
+        for (name, given) in [("--spin", run.spin), ("--capture", run.capture)] {
+            words.extend(given.then(|| name.to_owned()));
+        }
+        words.join(" ")
+    }
+}
+
+/// A path as a word of a shell.
+fn word_of(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=,:@%".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', "'\\''")),
     }
 }
 
@@ -326,14 +417,19 @@ pub(crate) fn name(cell: &Cell, repeat: u32) -> String {
 
 pub(crate) fn word(finished: &Finished) -> String {
     let verdict = &finished.verdict;
-    let status = match verdict.status {
-        measure::Status::Valid => "valid",
-        measure::Status::Suspect => "suspect",
-        measure::Status::Invalid => "invalid",
-    };
     match verdict.reasons.first() {
-        Some(reason) => format!("{status}: {reason}"),
-        None => status.to_owned(),
+        Some(reason) => format!("{}: {}", verdict.status, reason.headline()),
+        None => verdict.status.to_string(),
+    }
+}
+
+/// The exit status after one more run. What the machine spoiled comes before what
+/// programs did: with a busy machine, nobody knows whose failure that was.
+fn worse(status: Status, verdict: &str) -> Status {
+    match (verdict, status) {
+        ("invalid", Status::Fine | Status::Unexpected) => Status::Invalid,
+        ("failed", Status::Fine) => Status::Unexpected,
+        _ => status,
     }
 }
 

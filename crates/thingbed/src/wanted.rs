@@ -36,7 +36,7 @@ impl Wanted {
             })?;
         if plan["experiment"] != experiment.name.as_str() {
             return Err(format!(
-                "the run in {} is of the experiment {}, not of `{}`",
+                "the run in {} belongs to the experiment {}, not to `{}`",
                 folder.display(),
                 plan["experiment"],
                 experiment.name

@@ -28,18 +28,23 @@ workloads:
   - command: {on: server, run: [iperf3, -s], background: true}
   - command: {on: client-1, run: [sh, -c, \"sleep 0.5; exec mosquitto_sub -h 10.0.0.1 -t a -q 2 -C 10 -W 4\"]}
   - command: {on: client-2, run: [sh, -c, \"sleep 1; for i in 1 2 3 4 5; do mosquitto_pub -V 5 -h 10.0.0.1 -t a -q 2 -m hello; mosquitto_pub -h 10.0.0.1 -t a -q 1 -f payload.xml; done\"]}
-  - command: {on: client-3, run: [sh, -c, \"sleep 0.5; iperf3 -c 10.0.0.1 -t 1; iperf3 -c 10.0.0.1 -R -t 1; for i in 1 2 3; do coap-client-notls -B 2 -m get coap://10.0.0.1/time; done\"]}
+  - command: {on: client-3, run: [sh, -c, \"sleep 0.5; iperf3 -c 10.0.0.1 -n 3M; iperf3 -c 10.0.0.1 -R -n 3M; for i in 1 2 3; do coap-client-notls -B 2 -m get coap://10.0.0.1/time; done\"]}
 duration: 5 s
 drain: 1 s
 ";
 
 /// What tshark is asked of each packet, in this order.
-const FIELDS: [&str; 17] = [
+const FIELDS: [&str; 25] = [
     "frame.len",
     "tcp.analysis.ack_rtt",
     "mqtt.msgtype",
     "coap.type",
     "coap.code",
+    "tcp.stream",
+    "ip.src",
+    "tcp.srcport",
+    "tcp.len",
+    "icmp.type",
     "tcp.analysis.retransmission",
     "tcp.analysis.fast_retransmission",
     "tcp.analysis.spurious_retransmission",
@@ -48,14 +53,20 @@ const FIELDS: [&str; 17] = [
     "tcp.analysis.lost_segment",
     "tcp.analysis.ack_lost_segment",
     "tcp.analysis.keep_alive",
-    "tcp.stream",
-    "ip.src",
-    "tcp.srcport",
-    "tcp.len",
+    "tcp.analysis.keep_alive_ack",
+    "tcp.analysis.zero_window",
+    "tcp.analysis.zero_window_probe",
+    "tcp.analysis.zero_window_probe_ack",
+    "tcp.analysis.window_update",
+    "tcp.analysis.window_full",
+    "tcp.analysis.reused_ports",
 ];
 
-/// Ours of those that are of segments, from the sixth on.
-const OURS: [&str; 8] = [
+/// The first of them that is a judgement of a segment.
+const JUDGED: usize = 10;
+
+/// Our names of the judgements.
+const OURS: [&str; FIELDS.len() - JUDGED] = [
     "retransmissions",
     "fast_retransmissions",
     "spurious_retransmissions",
@@ -64,6 +75,13 @@ const OURS: [&str; 8] = [
     "lost_segments",
     "ack_lost_segments",
     "keep_alives",
+    "keep_alive_acks",
+    "zero_windows",
+    "zero_window_probes",
+    "zero_window_probe_acks",
+    "window_updates",
+    "window_fulls",
+    "reused_ports",
 ];
 
 fn tshark(args: &[&str], capture: &Path) -> String {
@@ -109,11 +127,47 @@ fn times(analysis: &Value) -> (u64, f64) {
     })
 }
 
+/// What tshark says of each packet, a line each.
+fn fields(capture: &Path) -> String {
+    let fields: Vec<&str> = FIELDS.iter().flat_map(|field| ["-e", field]).collect();
+    tshark(&[&["-T", "fields"], &fields[..]].concat(), capture)
+}
+
+fn rows(text: &str) -> Vec<Vec<&str>> {
+    text.lines().map(|line| line.split('\t').collect()).collect()
+}
+
+/// Compares what both say of TCP, if the tshark here follows the rules that we follow.
+fn same_judgements(ours: &Value, rows: &[Vec<&str>], capture: &Path) {
+    if !has_tshark_4_0() {
+        return;
+    }
+    let of = |column: usize| rows.iter().map(move |row| row[column]);
+    for (column, key) in (JUDGED..).zip(OURS) {
+        let theirs = of(column).filter(|value| !value.is_empty()).count();
+        assert_eq!(ours["tcp"][key], theirs, "{key} of {}", capture.display());
+    }
+    let theirs: Vec<f64> = of(1).filter_map(|value| value.parse().ok()).collect();
+    let (count, sum) = times(ours);
+    assert_eq!(count, theirs.len() as u64, "round trips of {}", capture.display());
+    assert!((sum - theirs.iter().sum::<f64>() * 1e3).abs() < 0.01, "{sum} ms");
+}
+
+fn has_tshark_4_0() -> bool {
+    let out = Command::new("tshark").arg("--version").output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let same = text.contains(" 4.0.");
+    if !same {
+        let version = text.lines().next().unwrap_or_default();
+        eprintln!("NOT RUN: TCP is judged as by tshark 4.0, and here is {version}");
+    }
+    same
+}
+
 /// Compares all that both say of a capture that one point made.
 fn agree(bed: &Bed, capture: &Path) -> Value {
-    let fields: Vec<&str> = FIELDS.iter().flat_map(|field| ["-e", field]).collect();
-    let text = tshark(&[&["-T", "fields"], &fields[..]].concat(), capture);
-    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
+    let text = fields(capture);
+    let rows = rows(&text);
     let ours = analysis(bed, capture, &[]);
     let of = |column: usize| rows.iter().map(move |row| row[column]);
 
@@ -126,27 +180,74 @@ fn agree(bed: &Bed, capture: &Path) -> Value {
         let theirs = sizes.iter().filter(|size| (from..=to).contains(size)).count();
         assert_eq!(bin["packets"], theirs, "{bin}");
     }
-    for (column, key) in (5..).zip(OURS) {
-        let theirs = of(column).filter(|value| !value.is_empty()).count();
-        assert_eq!(ours["tcp"][key], theirs, "{key} of {}", capture.display());
-    }
-    let theirs: Vec<f64> = of(1).filter_map(|value| value.parse().ok()).collect();
-    let (count, sum) = times(&ours);
-    assert_eq!(count, theirs.len() as u64, "round trips of {}", capture.display());
-    assert!((sum - theirs.iter().sum::<f64>() * 1e3).abs() < 0.01, "{sum} ms");
+    // To tshark the headers that an ICMP error quotes are a message once more.
+    let rows: Vec<Vec<&str>> = rows.iter().filter(|row| row[9].is_empty()).cloned().collect();
+    same_judgements(&ours, &rows, capture);
     conversations(&ours, &rows);
     messages(&ours, &rows);
     ours
 }
 
+/// The header and the packets of a capture, as a pcap file has them.
+fn as_pcap(bed: &Bed, capture: &Path) -> (Vec<u8>, Vec<Vec<u8>>) {
+    let plain = bed.path().join("plain.pcap");
+    tshark(&["-F", "nsecpcap", "-w", plain.to_str().unwrap()], capture);
+    let bytes = std::fs::read(&plain).unwrap();
+    let (head, mut rest) = bytes.split_at(24);
+    let mut packets = Vec::new();
+    while rest.len() >= 16 {
+        let length = u32::from_le_bytes(rest[8..12].try_into().unwrap()) as usize;
+        let (packet, more) = rest.split_at(16 + length);
+        packets.push(packet.to_vec());
+        rest = more;
+    }
+    (head.to_vec(), packets)
+}
+
+/// Drops `percent` of the packets and swaps as many with the next. Which, `seed` decides.
+fn thin(packets: &mut Vec<Vec<u8>>, percent: u64, seed: u64) {
+    // A linear congruential generator is random enough (Knuth's MMIX).
+    let mut state = seed;
+    let mut hit = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % 100 < percent
+    };
+    packets.retain(|_| !hit());
+    for place in 1..packets.len() {
+        if hit() {
+            packets.swap(place - 1, place);
+        }
+    }
+}
+
+/// Compares what both say of TCP in captures that lost packets; how often a segment was
+/// missed.
+fn agree_on_losses(bed: &Bed, capture: &Path) -> f64 {
+    let (head, whole) = as_pcap(bed, capture);
+    let mut missed = 0.0;
+    // The last lacks its beginning, too.
+    for (seed, (percent, start)) in (1..).zip([(1, 0), (5, 0), (25, 0), (3, 40)]) {
+        let mut packets = whole[whole.len() * start / 100..].to_vec();
+        thin(&mut packets, percent, seed);
+        let file = bed.path().join(format!("thin-{percent}.pcap"));
+        std::fs::write(&file, [head.clone(), packets.concat()].concat()).unwrap();
+        let text = fields(&file);
+        let ours = analysis(bed, &file, &[]);
+        same_judgements(&ours, &rows(&text), &file);
+        missed += figure(&ours, ".tcp.ack_lost_segments") + figure(&ours, ".tcp.lost_segments");
+    }
+    missed
+}
+
 /// Packets, bytes and payload of each connection, each way.
 fn conversations(ours: &Value, rows: &[Vec<&str>]) {
     let mut theirs: BTreeMap<(&str, String), [u64; 3]> = BTreeMap::new();
-    for row in rows.iter().filter(|row| !row[13].is_empty()) {
-        let sums = theirs.entry((row[13], format!("{}:{}", row[14], row[15]))).or_default();
+    for row in rows.iter().filter(|row| !row[5].is_empty()) {
+        let sums = theirs.entry((row[5], format!("{}:{}", row[6], row[7]))).or_default();
         sums[0] += 1;
         sums[1] += row[0].parse::<u64>().unwrap();
-        sums[2] += row[16].parse::<u64>().unwrap();
+        sums[2] += row[8].parse::<u64>().unwrap();
     }
     let mut theirs: Vec<(String, [u64; 3])> =
         theirs.into_iter().map(|((_, from), sums)| (from, sums)).collect();
@@ -211,7 +312,7 @@ fn tshark_says_the_same_of_real_programs_on_bad_links() {
     let _ = bed.thingbed(&["run", "e.yaml", "-q", "--capture"]);
     let capture = bed.sweep("programs").join("capture.pcapng");
     let mut seen = 0.0;
-    let mut mqtt = 0;
+    let (mut mqtt, mut missed) = (0, 0.0);
     for point in ["server:eth0", "client-1:eth0", "client-2:eth0", "client-3:eth0"] {
         let one = agree(&bed, &seen_at(&bed, &capture, point));
         // The same of the whole capture, when asked for one point of it.
@@ -221,7 +322,9 @@ fn tshark_says_the_same_of_real_programs_on_bad_links() {
         }
         seen += figure(&one, ".tcp.retransmissions") + figure(&one, ".tcp.duplicate_acks");
         mqtt += one["messages"]["mqtt"]["PUBLISH"].as_u64().unwrap_or(0);
+        missed += agree_on_losses(&bed, &seen_at(&bed, &capture, point));
     }
+    assert!(missed > 100.0, "captures that lost packets: {missed}");
     assert!(seen > 20.0 && mqtt > 10, "the links were bad: {seen} {mqtt}");
     whole(&bed, &capture);
 }
@@ -318,30 +421,7 @@ fn a_capture_holds_what_the_experiment_asks_for() {
         }
     }
     bed.write("bad.yaml", &comparison.replace("filter: udp", "filter: udp prot 5"));
-    bed.thingbed(&["run", "bad.yaml", "-q"]).expect(1, &["udp prot 5", "no capture filter"]);
+    bed.thingbed(&["run", "bad.yaml", "-q"]).expect(1, &["udp prot 5", "not a capture filter"]);
     bed.write("none.yaml", &comparison.replace("networks: field", "networks: feild"));
     bed.thingbed(&["check", "none.yaml"]).expect(2, &["unknown network `feild`"]);
-}
-
-#[test]
-fn damaged_and_foreign_files() {
-    let bed = Bed::new();
-    bed.write("note.txt", "not a capture at all, but long enough to hold a header");
-    bed.write("none.pcapng", "");
-    bed.thingbed(&["analyze", "note.txt"]).expect(1, &["note.txt", "no capture"]);
-    bed.thingbed(&["analyze", "none.pcapng"]).expect(1, &["empty"]);
-    bed.thingbed(&["analyze", "gone.pcapng"]).expect(1, &["gone.pcapng"]);
-    bed.thingbed(&["analyze", "note.txt", "--port", "smtp=25"]).expect(2, &["smtp", "mqtt"]);
-    // A capture of one packet of 60 bytes, cut in the middle of it.
-    let mut pcap = b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\0\0\x04\0\x01\0\0\0".to_vec();
-    pcap.extend(b"\x01\0\0\0\0\0\0\0\x3c\0\0\0\x3c\0\0\0");
-    pcap.extend([7; 60]);
-    std::fs::write(bed.path().join("whole.pcap"), &pcap).unwrap();
-    bed.thingbed(&["analyze", "whole.pcap"]).expect(0, &["1 packets"]);
-    pcap.extend(b"\x01\0\0\0\0\0\0\0\x3c\0\0\0\x3c\0\0\0\x07");
-    std::fs::write(bed.path().join("cut.pcap"), &pcap).unwrap();
-    let said = bed.thingbed(&["analyze", "cut.pcap", "--json"]).expect(1, &["in the middle"]);
-    let partial: Value = serde_json::from_str(&said.out).unwrap();
-    assert_eq!((&partial["complete"], &partial["packets"]), (&false.into(), &1.into()));
-    bed.thingbed(&["analyze", "whole.pcap", "--point", "x"]).expect(1, &["`x`", "interface 0"]);
 }

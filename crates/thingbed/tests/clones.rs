@@ -95,12 +95,13 @@ fn a_clone_is_a_node_like_all_others() {
 fn what_cannot_be_cloned_is_said_and_changes_nothing() {
     let bed = Bed::new();
     let lab = Live::up(&bed, "no-clone", &LAB.replace("CHANNEL", "channel: switch"));
-    lab.ask(&["clone", "meter"]).expect(1, &["`meter` is several nodes"]);
-    lab.ask(&["clone", "metre"]).expect(1, &["no node and no group `metre`", "server, meter"]);
+    lab.ask(&["clone", "meter"]).expect(1, &["`meter` matches several nodes"]);
+    lab.ask(&["clone", "metre"])
+        .expect(1, &["no node and no group has the name `metre`", "server, meter"]);
     lab.ask(&["clone", "meter-1", "--count", "0"]).expect(2, &["--count"]);
     // 10.2.0.0/28 has room for 14.
     lab.ask(&["clone", "meter-1", "--count", "13"])
-        .expect(1, &["`depot`", "10.2.0.0/28", "no address left"]);
+        .expect(1, &["`depot`", "10.2.0.0/28", "no free address"]);
     assert_eq!(lab.nodes().len(), 3);
     lab.ask(&["clone", "meter-1", "--count", "12"]).expect(0, &["meter-14"]);
     assert_eq!(lab.nodes().len(), 15);

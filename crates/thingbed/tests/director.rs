@@ -181,7 +181,7 @@ drain: 20 s
     if all.iter().any(|summary| summary["verdict"]["status"] == "invalid") {
         return;
     }
-    said.ran(&["1 places of 1 models"]);
+    said.ran(&["1 points of 1 models"]);
     let text = std::fs::read_to_string(&map).unwrap();
     let map = director::PerformanceMap::from_json(&text).unwrap();
     let models: Vec<_> = map.models().collect();
@@ -193,7 +193,7 @@ drain: 20 s
     bed.thingbed(&["run", "none.yaml", "-q"]).ran(&[]);
     let folder = bed.sweep("none");
     let wanted = ["map", folder.to_str().unwrap(), "--map", "no.json"];
-    bed.thingbed(&wanted).expect(1, &["is of a model of the director's"]);
+    bed.thingbed(&wanted).expect(1, &["uses a model of the director"]);
 }
 
 /// Other people's stacks carry the director's messages between nodes: over TCP, by PGM's

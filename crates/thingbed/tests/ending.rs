@@ -63,7 +63,7 @@ impl Run {
     /// Waits until no process has the mark; the kernel takes a moment for it.
     #[track_caller]
     fn expect_gone(&self, when: &str) {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(120);
         while !self.processes().is_empty() {
             let pids = self.processes();
             assert!(Instant::now() < deadline, "{when}: processes {pids:?} are still there");
@@ -119,7 +119,7 @@ fn an_interrupted_run_reports_what_there_is() {
 
     let mut out = String::new();
     run.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-    assert!(out.contains("INVALID") && out.contains("stopped by the user after"), "{out}");
+    assert!(out.contains("INVALID") && out.contains("the user stopped it after"), "{out}");
     let sweep = bed.sweep("stop");
     assert!(sweep.join("report.html").exists());
     let summaries = bed.summaries("stop");
@@ -135,12 +135,12 @@ fn an_interrupted_run_reports_what_there_is() {
         .expect(1, &["has changed since the sweep", "experiment.yaml"]);
     fs::copy(bed.path().join("e.yaml"), sweep.join("experiment.yaml")).unwrap();
     bed.thingbed(&["run", "e.yaml", "-q", "--resume", folder, "--seed", "5"])
-        .expect(1, &["has the seed 1, and 5 is asked for"]);
+        .expect(1, &["has the seed 1, but this command uses the seed 5"]);
     bed.thingbed(&["run", "e.yaml", "-q", "--resume", folder, "--repeat", "2"]).ran(&[]);
     assert_eq!(bed.summaries("stop").len(), 2);
     assert!(sweep.join("cut-short/udp-rr-ideal-0.0/run.json").exists());
     let said = bed.thingbed(&["run", "e.yaml", "--resume", folder, "--repeat", "2"]);
-    assert_eq!(said.ran(&[]).err.matches("had before").count(), 2);
+    assert_eq!(said.ran(&[]).err.matches("finished before").count(), 2);
 }
 
 #[test]
@@ -175,11 +175,22 @@ fn killed_at_any_moment_it_leaves_nothing_or_what_gc_removes() {
         .collect();
     let before = host_network();
 
+    // Kills come at any moment until some time into the load, whose beginning depends on how
+    // busy the machine is.
+    let began = Instant::now();
+    let mut run = Run::start(&bed, &["run", "e.yaml"], "kill-none");
+    run.wait_for("answers");
+    let longest = 1.5 * began.elapsed().as_secs_f64();
+    run.signal(libc::SIGKILL);
+    run.child.wait().unwrap();
+    run.expect_gone("killed in the load");
+    bed.thingbed(&["gc"]).expect(0, &[]);
+
     let draw = units::Draw::new(11, 0, 0);
     let (mut with_groups, mut in_load) = (0, 0);
     for round in 0..ROUNDS {
         let mut run = Run::start(&bed, &["run", "e.yaml"], &format!("kill-{round}"));
-        let wait = draw.uniform(units::Purpose::Jitter, round) * 1.6;
+        let wait = draw.uniform(units::Purpose::Jitter, round) * longest;
         std::thread::sleep(Duration::from_secs_f64(wait));
         let pid = run.child.id();
         run.signal(libc::SIGKILL);

@@ -24,7 +24,7 @@ networks:
 workloads:
 {workloads}
 {more}
-setup_limit: 15 s
+setup_limit: 120 s
 "
     )
 }
@@ -75,7 +75,7 @@ fn counts_agree(folder: &Path) {
     let evidence = run["verdict"]["evidence"].as_array().unwrap();
     let found = evidence
         .iter()
-        .find(|found| found["name"] == "bytes counted by endpoints beside the medium's")
+        .find(|found| found["name"] == "byte counts of endpoints against Thingbed's")
         .expect("both have counted");
     assert_eq!(found["value"], 0.0, "{found:#}");
 }
@@ -138,8 +138,34 @@ fn every_protocol_goes_and_is_taken_apart() {
     assert!(received < figure(of(&summary, "tcp", 100), ".time_ms"));
     counts_agree(&bed.sweep("x"));
     let page = fs::read_to_string(bed.sweep("x").join("report.html")).unwrap();
-    assert!(page.contains("Time of an exchange over its payload") && page.contains("payload_3"));
+    assert!(page.contains("Time of an exchange by payload size") && page.contains("payload_3"));
     assert!(bed.sweep("x").join("sections.parquet").exists());
+}
+
+/// The pairs' first exchanges are made and written down, and count in no figure.
+#[test]
+fn exchanges_that_warm_up_count_in_no_figure() {
+    let bed = bed();
+    let pairs = "sources: [source-1, source-2], sinks: [sink-1, sink-2]";
+    let workload = format!(
+        "  - exchange: {{name: warm, {pairs}, protocol: opcua, every: 50 ms, pause: 5 ms, timeout: 3 s, \
+         payload: [100 B, 2500 B], repetitions: 3, warmup: 4}}\n"
+    );
+    let text = experiment(&workload, "")
+        .replace("mosquitto, -c, plain.conf", "sleep, 1000")
+        .replace(", ready: {tcp: 1883}", "");
+    bed.write("e.yaml", &text);
+    bed.thingbed(&["plan", "e.yaml"])
+        .expect(0, &["6 exchanges by 2 pairs", "4 warm-up exchanges of each pair, not counted"]);
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&["x"]);
+    let summary = summary(&bed);
+    went_well(&summary, "warm", 6.0);
+    assert_eq!(figure(&summary, ".exchanges.warm.warmup"), 8.0);
+    assert_eq!(figure(&summary, ".messages.sent"), 6.0);
+    for size in [100, 2500] {
+        assert_eq!(figure(of(&summary, "warm", size), ".exchanges"), 3.0);
+    }
+    counts_agree(&bed.sweep("x"));
 }
 
 #[test]
@@ -362,7 +388,7 @@ fn the_captures_bytes_are_those_of_the_sections() {
     assert_eq!(bytes, Some(sizes.iter().sum::<f64>() + greeting), "{captured:#}");
     counts_agree(&bed.sweep("x"));
     let run = fs::read_to_string(bed.sweep("x").join("run.json")).unwrap();
-    assert!(run.contains(" B and the capture "), "the capture is part of the evidence");
+    assert!(run.contains(" B, the capture "), "the capture is part of the evidence");
 }
 
 /// A driver of ours as a command of its own, that pushes payloads of 0 B and 2500 B to a
@@ -371,20 +397,20 @@ fn pushed_to(bed: &Bed, server: &str, listens: &str) -> usize {
     let workload = Path::new(env!("CARGO_BIN_EXE_thingbed")).with_file_name("thingbed-workload");
     let spec = serde_json::json!({"side": "drive", "node": "source-1", "protocol": "coap",
         "options": {"method": "put", "block": 256}, "connection": "new", "address": "10.0.0.2",
-        "interface": "eth0", "mtu": 1500, "peers": [{"name": "sink-1", "address": "10.0.0.11"}],
+        "interface": "eth0", "mtu": 1500, "peers": [{"name": "server", "address": "10.0.0.1"}],
         "port": 5683, "exchanges": [[0, 0], [1, 2500], [2, 2500]], "sizes": [0, 2500],
-        "every_ns": 1, "pause_ns": 1_000_000, "timeout_ns": 3_000_000_000_u64, "seed": 1,
+        "every_ns": 1, "pause_ns": 1_000_000, "timeout_ns": 30_000_000_000_u64, "seed": 1,
         "events": bed.path().join("events.csv"), "sections": bed.path().join("sections.csv")});
     bed.write("spec.json", &spec.to_string());
-    let talk = "sleep 1; echo '{\"start\":{\"at_ns\":1}}'; sleep 3; echo '{\"stop\":{}}'";
+    // It ends when its three lines are there, however long that takes.
+    let talk = "echo '{\"start\":{\"at_ns\":1}}'; while [ $(wc -l < events.csv) -lt 4 ]; \
+                do sleep 0.1; done; echo '{\"stop\":{}}'";
     bed.write("drive.sh", &format!("({talk}) | {} exchange spec.json\n", workload.display()));
-    let workloads = format!(
-        "  - command: {{on: sink-1, run: [{server}], background: true}}\n  \
-           - command: {{on: source-1, run: [sh, drive.sh]}}\n"
-    );
-    let text = experiment(&workloads, "duration: 1 s")
-        .replace("mosquitto, -c, plain.conf", "sleep, 1000")
-        .replace(", ready: {tcp: 1883}", "");
+    bed.write("events.csv", "");
+    let workloads = "  - command: {on: source-1, run: [sh, drive.sh]}\n";
+    let text = experiment(workloads, "duration: 1 s\ndrain: 120 s")
+        .replace("mosquitto, -c, plain.conf", server)
+        .replace("ready: {tcp: 1883}", "ready: {udp: 5683}");
     bed.write("e.yaml", &text);
     let said = bed.thingbed(&["run", "e.yaml", "-q"]);
     assert!(said.status == 0 || said.status == 3, "{listens}: {}{}", said.out, said.err);
@@ -423,15 +449,22 @@ fn mqtt_over_tls_and_paho_hears_it() {
     bed.write("broker.sh", &format!("printf \"{conf}\" > tls.conf; exec mosquitto -c tls.conf\n"));
     let few = "broker: broker, payload: [10 B, 3000 B], repetitions: 2";
     let secure = "{mqtt: {qos: 1, version: 5}}";
-    let mut workloads = exchange(1, "new", secure, &format!("{few}, tls: generated"))
+    let mut listener = String::new();
+    let workloads = exchange(1, "new", secure, &format!("{few}, tls: generated"))
         + &exchange(2, "kept", secure, &format!("{few}, tls: generated, connection: kept"));
     if let Some(python) = &python {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/mqtt_listener.py");
+        // A node's own program, since those are ready before exchanges begin.
         let run = format!("{}, {script}, broker, '0/+', heard", python.display());
-        workloads += &format!("  - command: {{on: sink-9, run: [{run}], background: true}}\n");
+        listener = format!("  listener: {{run: [{run}], ready: {{log: subscribed}}}}\n");
     }
     let text = experiment(&workloads, "duration: 1 s")
-        .replace("mosquitto, -c, plain.conf", "sh, broker.sh");
+        .replace("mosquitto, -c, plain.conf", "sh, broker.sh")
+        .replace("  source: {count: 9}\n", &format!("{listener}  source: {{count: 9}}\n"));
+    let text = match listener.is_empty() {
+        true => text,
+        false => text.replace("[broker, source, sink]", "[broker, source, sink, listener]"),
+    };
     bed.write("e.yaml", &text);
     let said = bed.thingbed(&["run", "e.yaml", "-q"]);
     assert!(said.status == 0 || said.status == 3, "{}{}", said.out, said.err);

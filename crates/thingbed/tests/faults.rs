@@ -52,12 +52,12 @@ duration: 4 s";
 }
 
 #[test]
-fn a_program_that_ends_by_itself_makes_the_run_invalid() {
+fn a_program_that_ends_by_itself_makes_the_run_failed() {
     let bed = Bed::new();
     let server = "    run: [sh, -c, 'sleep 1.5; echo no more memory >&2; exit 7']";
     bed.write("e.yaml", &experiment(server, "duration: 2 s"));
     let words = ["the program of server ended with status 7: no more memory"];
-    bed.thingbed(&["run", "e.yaml", "-q"]).expect(3, &words);
+    bed.thingbed(&["run", "e.yaml", "-q"]).failed(&words);
 }
 
 #[test]
@@ -66,7 +66,6 @@ fn what_is_never_ready_is_told_with_its_reason() {
     let server = "    run: [sh, -c, 'echo still looking for my disk >&2; sleep 100']
     ready: {tcp: 1883}";
     bed.write("e.yaml", &experiment(server, "duration: 1 s"));
-    let words =
-        ["not ready after 2 s: server (ready when TCP port 1883 is listened on)", "my disk"];
+    let words = ["not ready after 2 s: server (ready when TCP port 1883 listens)", "my disk"];
     bed.thingbed(&["run", "e.yaml", "-q"]).expect(1, &words);
 }

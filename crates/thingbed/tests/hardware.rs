@@ -111,5 +111,5 @@ fn an_interface_that_cannot_be_had_is_told_with_its_mend() {
     run("busybox ip addr add 10.9.0.1/24 dev hw0")
         .expect(1, &["interface hw0", "10.9.0.1", "ip addr flush dev hw0"]);
     run("busybox ip link set hw0 down").expect(1, &["hw0", "it is down", "ip link set hw0 up"]);
-    run("busybox ip link del hw0").expect(1, &["there is no such interface", "there are: lo"]);
+    run("busybox ip link del hw0").expect(1, &["the interface does not exist", "interfaces: lo"]);
 }

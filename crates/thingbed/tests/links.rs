@@ -103,7 +103,7 @@ fn what_cannot_be_replayed_is_said() {
     let other = experiment(CHANCE, "duration: 1 s\n").replace("experiment: links", "experiment: x");
     bed.write("other.yaml", &other);
     bed.thingbed(&["run", "other.yaml", "--replay", folder.to_str().unwrap()])
-        .expect(2, &["is of the experiment \"links\", not of `x`"]);
+        .expect(2, &["belongs to the experiment \"links\", not to `x`"]);
     std::fs::remove_file(folder.join("decisions.parquet")).unwrap();
     bed.thingbed(&["run", "e.yaml", "--replay", folder.to_str().unwrap()])
         .expect(1, &["could not read the decisions in", "--replay takes the folder of one run"]);
@@ -161,23 +161,25 @@ fn links_are_looked_at_and_changed_by_hand() {
     let ask = |args: &[&str]| bed.thingbed(&[&["link"], args, &["--lab", &lab]].concat());
     let begin = Instant::now();
     while ask(&["show"]).status != 0 {
-        assert!(begin.elapsed() < Duration::from_secs(30), "the lab does not come up");
+        assert!(begin.elapsed() < Duration::from_secs(120), "the lab does not come up");
         std::thread::sleep(Duration::from_millis(50));
     }
-    ask(&["show", "near"]).expect(0, &["near field up    delay 30 ms", "near field down  nothing"]);
+    ask(&["show", "near"])
+        .expect(0, &["near field up    delay 30 ms", "near field down  no impairments"]);
     ask(&["set", "near", "--way", "up", "loss=100%", "delay="])
-        .expect(0, &["near field up    loss 100 % a frame"]);
-    ask(&["set", "near", "delay=5ms", "queue=7", "--over", "1 s"]).expect(0, &["near field down"]);
+        .expect(0, &["near field up    loss 100 % per frame"]);
+    ask(&["set", "near", "delay=5ms", "--over", "1 s"]).expect(0, &["near field down"]);
     ask(&["down", "far"]).expect(0, &[]);
     ask(&["up", "far"]).expect(0, &[]);
-    ask(&["set", "nobody", "loss=1%"]).expect(1, &["no group `nobody`; the groups are near, far"]);
+    ask(&["set", "nobody", "loss=1%"])
+        .expect(1, &["no group has the name `nobody`; the groups are near, far"]);
     ask(&["set", "near", "--network", "moon", "loss=1%"])
-        .expect(1, &["`near` is not on a network `moon`; it is on field"]);
-    ask(&["set", "near", "los=1%"]).expect(1, &["los"]);
-    ask(&["set", "near", "loss=120%"]).expect(1, &["120"]);
+        .expect(1, &["`near` is not attached to a network `moon`; it is attached to field"]);
+    ask(&["set", "near", "los=1%"]).expect(2, &["did you mean `loss`?"]);
+    ask(&["set", "near", "loss=120%"]).expect(2, &["120"]);
     bed.thingbed(&["link", "set", "near", "loss", "--lab", &lab])
-        .expect(2, &["`loss` is no KEY=VALUE; write for example `loss=10%`"]);
-    bed.thingbed(&["link", "show", "--lab", "1"]).expect(1, &["no lab `1` is up"]);
+        .expect(2, &["`loss` is not KEY=VALUE; write for example `loss=10%`"]);
+    bed.thingbed(&["link", "show", "--lab", "1"]).expect(1, &["no lab `1` is running"]);
 
     // SAFETY: signals a process of the test's own.
     unsafe { libc::kill(run.0.id() as i32, libc::SIGINT) };

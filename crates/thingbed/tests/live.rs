@@ -30,8 +30,8 @@ fn programs_are_run_killed_paused_and_started_from_another_terminal() {
     lab.ask(&["exec", "meter-2", "--", "hostname"]).expect(0, &["meter-2"]);
     lab.ask(&["exec", "meter-2", "--", "sh", "-c", "exit 7"]).expect(7, &[]);
     lab.ask(&["exec", "meter-2", "--", "no-such-program"])
-        .expect(1, &["could not run no-such-program in meter-2", "looked in"]);
-    lab.ask(&["exec", "meter", "--", "hostname"]).expect(1, &["`meter` is 3 nodes; name one"]);
+        .expect(1, &["could not run no-such-program in meter-2", "PATH is"]);
+    lab.ask(&["exec", "meter", "--", "hostname"]).expect(1, &["`meter` matches 3 nodes; name one"]);
     assert_eq!(lab.state("server"), "running");
     lab.ask(&["kill", "server"]).expect(0, &[]);
     lab.awaits("server", "killed by signal 9");
@@ -42,12 +42,23 @@ fn programs_are_run_killed_paused_and_started_from_another_terminal() {
     lab.ask(&["resume", "server"]).expect(0, &[]);
     lab.ask(&["restart", "server"]).expect(0, &[]);
     lab.awaits("server", "running");
+    // Some have no program: then none is stopped.
+    lab.ask(&["stop", "*"]).expect(1, &["has no program to stop"]);
+    assert_eq!(lab.state("server"), "running");
     lab.ask(&["stop", "server"]).expect(0, &[]);
     lab.awaits("server", "killed by signal 15");
     let logs = lab.ask(&["logs", "server"]).expect(0, &["server.run.out"]);
     assert_eq!(logs.out.matches("begun").count(), 3, "{}", logs.out);
-    lab.ask(&["start", "meter-1"]).expect(1, &["`meter-1` has no program of its own", "exec"]);
-    lab.ask(&["kill", "metre"]).expect(1, &["no node and no group `metre`", "server, meter"]);
+    // A program that starts after a pause runs, and one that is stopped last stays so.
+    lab.ask(&["pause", "server"]).expect(0, &[]);
+    lab.ask(&["start", "server"]).expect(0, &[]);
+    lab.awaits("server", "running");
+    lab.ask(&["restart", "server"]).expect(0, &[]);
+    lab.ask(&["stop", "server"]).expect(0, &[]);
+    lab.awaits("server", "killed by signal 15");
+    lab.ask(&["start", "meter-1"]).expect(1, &["`meter-1` has no program to start", "exec"]);
+    lab.ask(&["kill", "metre"])
+        .expect(1, &["no node and no group has the name `metre`", "server, meter"]);
     lab.ask(&["top", "--once"]).expect(0, &["CPU %", "meter-3"]);
 }
 
@@ -75,14 +86,27 @@ fn files_settings_and_links_change_while_it_is_up() {
         ping("572").expect(0, &["1 received"]);
         ping("573").expect(1, &["mtu=600"]);
     }
-    lab.ask(&["set", "meter-1", "colour=red"]).expect(1, &["unknown `colour`"]);
-    lab.ask(&["set", "meter-1", "memory=much"]).expect(1, &["memory", "much"]);
+    lab.ask(&["set", "meter-1", "colour=red"]).expect(2, &["unknown key `colour`"]);
+    lab.ask(&["set", "meter-1", "memory=much"]).expect(2, &["memory", "much"]);
+    // As in a file: a frequency, and not a number of CPUs.
+    lab.ask(&["set", "meter-1", "cpu=5"]).expect(2, &["200 MHz"]);
     let shown = bed.thingbed(&["link", "set", "--lab", &lab.name, "meter", "delay=50ms"]);
     let shown = shown.expect(0, &["meter-1 lan up    delay 50 ms"]);
     assert_eq!(shown.out.lines().count(), 6, "{}", shown.out);
     lab.ask(&["destroy", "meter-2"]).expect(0, &[]);
     assert_eq!(lab.nodes().len(), 3);
+    // What is not there is refused, and is not counted.
     lab.ask(&["exec", "meter-2", "--", "true"]).expect(1, &["`meter-2` was destroyed"]);
+    for words in [&["kill", "meter-2"][..], &["destroy", "meter-2"], &["set", "meter-2", "cpus=1"]]
+    {
+        lab.ask(words).expect(1, &["`meter-2` was destroyed"]);
+    }
+    let link = |words: &[&str]| bed.thingbed(&[&["link"], words, &["--lab", &lab.name]].concat());
+    link(&["up", "meter-2"]).expect(1, &["`meter-2` was destroyed"]);
+    assert!(!link(&["show"]).out.contains("meter-2"));
+    let labs = bed.thingbed(&["labs"]).out;
+    let line = labs.lines().find(|line| line.contains(&lab.name)).unwrap();
+    assert_eq!(line.split_whitespace().nth(3), Some("3"), "{line}");
     lab.ask(&["exec", "meter-1", "--", "true"]).expect(0, &[]);
 }
 
@@ -102,7 +126,7 @@ fn nothing_stays_of_a_lab_that_is_taken_down_or_killed() {
     let (tool, init) = (lab.tool(), lab.nodes()[0]["pid"].as_i64().unwrap());
     // SAFETY: a plain system call, on a process that this test has made.
     unsafe { libc::kill(tool as i32, libc::SIGKILL) };
-    let limit = Instant::now() + Duration::from_secs(20);
+    let limit = Instant::now() + Duration::from_secs(120);
     while there(init) {
         assert!(Instant::now() < limit, "the node of a killed lab is still there");
         std::thread::sleep(Duration::from_millis(20));
@@ -125,4 +149,122 @@ networks: {lan: {attach: server, subnet: 10.1.0.0/24}}
     bed.thingbed(&["up", "lab.yaml", "--detach"]).expect(1, &words);
     bed.write("lab.yaml", &lab.replace("[sh, -c, 'echo address in use >&2; exit 1']", "[nosuch]"));
     bed.thingbed(&["up", "lab.yaml"]).expect(1, &["server", "nosuch", "PATH"]);
+}
+
+/// Of the caller's descriptors nothing is left open by what a lab starts, or `up --detach`
+/// would wait for ever.
+#[test]
+fn a_lab_with_a_way_out_is_left_to_itself() {
+    if !common::has("slirp4netns") {
+        return;
+    }
+    let bed = Bed::new();
+    let lab = Live::up(
+        &bed,
+        "out",
+        "experiment: NAME
+nodes: {gateway: {}, meter: {}}
+networks: {lan: {attach: [gateway, meter], subnet: 10.1.0.0/24, nat: true}}
+",
+    );
+    // And nothing is open in nodes but what they are given.
+    let open = "exec 9</dev/null; ls -l /proc/self/fd | grep -c -e pipe -e socket";
+    let seen = lab.ask(&["exec", "meter", "--", "sh", "-c", open]);
+    // Output and error, which this test reads, and the pipe to grep.
+    let count: u32 = seen.out.trim().parse().unwrap();
+    assert!(count <= 3, "{}", seen.out);
+}
+
+#[test]
+fn certificates_that_a_file_asks_for_are_there_in_a_lab_too() {
+    if !common::has("mosquitto") {
+        return;
+    }
+    let bed = Bed::new();
+    let lab = Live::up(
+        &bed,
+        "tls",
+        "experiment: NAME
+nodes:
+  broker:
+    run: [sh, -c, 'ls $THINGBED_TLS; exec sleep 1000']
+    ready: {log: .}
+  meter: {count: 2}
+networks: {lan: {attach: [broker, meter], subnet: 10.1.0.0/24}}
+workloads:
+  - mqtt:
+      broker: broker
+      publishers: meter-1
+      subscribers: meter-2
+      tls: generated
+      pattern: many-to-one
+      payload: payload.xml
+      rate: 1/s
+duration: 5 s
+",
+    );
+    lab.ask(&["logs", "broker"]).expect(0, &["ca.pem"]);
+}
+
+#[test]
+fn a_destroyed_node_answers_nothing_and_has_no_name() {
+    if !common::has("ping") {
+        return;
+    }
+    let bed = Bed::new();
+    for path in ["ring", "tap", "packet"] {
+        let text = LAB.replace("20 ms", "1 ms");
+        let Some(lab) = Live::by(&bed, "gone", &text, Some(path)) else { continue };
+        let from = |words: &[&str]| lab.ask(&[&["exec", "server", "--"], words].concat());
+        let address = from(&["getent", "hosts", "meter-2"]).expect(0, &["meter-2"]).out;
+        let address = address.split_whitespace().next().unwrap().to_owned();
+        let ping = ["ping", "-c", "2", "-i", "0.2", "-W", "1", &address];
+        from(&ping).expect(0, &["2 received"]);
+        // One by hand, and one from outside.
+        lab.ask(&["destroy", "meter-2"]).expect(0, &[]);
+        from(&ping).expect(1, &["0 received"]);
+        let named = || from(&["grep", "-c", "meter", "/etc/hosts"]).out.trim().to_owned();
+        common::live::until(|| named() == "2", named);
+        let nodes = lab.nodes();
+        let third = nodes.iter().find(|node| node["name"] == "meter-3").unwrap();
+        let pid = third["pid"].as_i64().unwrap() as i32;
+        // SAFETY: the init of a node of this test's own.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+        common::live::until(|| named() == "1", named);
+        let known = lab.ask(&["ps"]).expect(0, &["meter-1"]).out;
+        assert!(!known.contains("meter-3"), "{known}");
+    }
+}
+
+#[test]
+fn top_counts_what_programs_of_exec_use() {
+    let bed = Bed::new();
+    let lab = up(&bed, "busy");
+    let mut busy = lab.command(&["exec", "meter-1", "--", "sh", "-c", "while :; do :; done"]);
+    let mut busy = busy.spawn().unwrap();
+    let cpu = || {
+        let top = lab.ask(&["top", "--once"]).expect(0, &["CPU %"]).out;
+        let line = top.lines().find(|line| line.contains("meter-1")).unwrap().to_owned();
+        // The state may be empty: the figure is the first number behind the name.
+        let mut words = line.split_whitespace().skip(1);
+        words.find_map(|word| word.parse::<f64>().ok()).unwrap()
+    };
+    common::live::until(|| cpu() > 1.0, || format!("{} %", cpu()));
+    busy.kill().unwrap();
+    busy.wait().unwrap();
+}
+
+/// The kernel counts kills by node, not by program.
+#[test]
+fn a_program_that_is_killed_by_hand_has_not_run_out_of_memory() {
+    if !common::is_root() || !common::has("busybox") {
+        return;
+    }
+    let bed = Bed::new();
+    let lab = up(&bed, "memory");
+    lab.ask(&["set", "server", "memory=48MiB"]).expect(0, &[]);
+    let fill = ["busybox", "dd", "if=/dev/zero", "of=/dev/null", "bs=100M", "count=1"];
+    lab.ask(&[&["exec", "server", "--"], &fill[..]].concat()).expect(137, &[]);
+    lab.ask(&["kill", "server"]).expect(0, &[]);
+    lab.awaits("server", "killed by signal 9");
 }

@@ -2,53 +2,9 @@
 
 mod common;
 
-use common::{Bed, Said, figure, json};
+use common::device::{Device, figures};
+use common::{Bed, figure, json};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
-
-/// A device on a port of its own of the loopback address.
-struct Device {
-    child: Child,
-    out: BufReader<std::process::ChildStdout>,
-    uri: String,
-}
-
-impl Device {
-    fn new(bed: &Bed, scheme: &str, args: &[&str]) -> Self {
-        let listen = ["device", &format!("--{scheme}"), "127.0.0.1:0", "--no-check", "--json"];
-        let mut command: Command = bed.command(&[&listen, args].concat());
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        out.read_line(&mut line).unwrap();
-        let uri = line.trim().strip_prefix("serves ").expect("where it serves").to_owned();
-        Self { child, out, uri }
-    }
-
-    /// Asks it to end, and hears what it has served.
-    fn end(mut self) -> Value {
-        // SAFETY: signals a process of ours that has not been waited for.
-        unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) };
-        let served = serde_json::from_reader(&mut self.out).unwrap();
-        assert!(self.child.wait().unwrap().success());
-        served
-    }
-}
-
-impl Drop for Device {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A load that may have been late: tests share the machine.
-#[track_caller]
-fn figures(said: Said) -> Value {
-    assert!([0, 1].contains(&said.status), "{}\n{}", said.out, said.err);
-    serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}", said.out))
-}
 
 #[test]
 fn every_protocol_is_sent_and_answered() {
@@ -109,6 +65,28 @@ fn a_closed_loop_is_called_one() {
     let said = figures(bed.thingbed(&[&load[..], &["--requests", "40", "--json"]].concat()));
     assert_eq!((&said["loop"], &said["users"]), (&"closed".into(), &2.into()));
     bed.thingbed(&load).expect(2, &["--requests"]);
+}
+
+#[test]
+fn settings_of_coap_that_cannot_be_are_refused() {
+    let bed = Bed::new();
+    for (uri, options, said) in [
+        ("coap://127.0.0.1:1", "--max-retransmit 4", "--max-retransmit: only confirmable"),
+        (
+            "coap://127.0.0.1:1",
+            "--max-retransmit 4 --confirmable",
+            "the first retransmission is after",
+        ),
+        ("coap://127.0.0.1:1", "--ack-timeout 1s", "--max-retransmit"),
+        ("coap://127.0.0.1:1", "--block 48B", "--block: use 16"),
+        ("http://127.0.0.1:1", "--nstart 1", "--nstart: needs coap, but the requests use http"),
+    ] {
+        let base = ["load", "--target", uri, "--arrivals", "constant:1ms", "--requests", "1"];
+        let options: Vec<&str> = options.split(' ').collect();
+        bed.thingbed(&[&base[..], &options].concat()).expect(2, &[said]);
+    }
+    bed.write("t.csv", "0, 0, GET, http://127.0.0.1:1/a\n");
+    bed.thingbed(&["load", "t.csv", "--nstart", "1"]).expect(1, &["`nstart`: needs coap"]);
 }
 
 /// What devices do wrong is counted apart and explained, and nothing is lost.
@@ -173,24 +151,27 @@ fn mistakes_in_a_trace_are_counted_and_explained() {
     bed.thingbed(&["load", "empty.csv"]).expect(1, &["nothing to send"]);
 }
 
+/// The device answers at once, so that it is this machine that is blamed, over connections too.
 #[test]
 fn a_rate_that_no_machine_makes_is_said() {
     let bed = Bed::new();
-    let device = Device::new(&bed, "coap", &[]);
-    let said = bed.thingbed(&[
-        "load",
-        "--target",
-        &device.uri,
-        "--arrivals",
-        "constant:10ns",
-        "--requests",
-        "2000000",
-        "--patience",
-        "200 ms",
-        "--timeout",
-        "200 ms",
-    ]);
-    said.expect(1, &["cannot submit the schedule", "SCHEDULE NOT KEPT", "unsent"]);
+    for scheme in ["coap", "http"] {
+        let device = Device::new(&bed, scheme, &[]);
+        let said = bed.thingbed(&[
+            "load",
+            "--target",
+            &device.uri,
+            "--arrivals",
+            "constant:10ns",
+            "--requests",
+            "2000000",
+            "--patience",
+            "200 ms",
+            "--timeout",
+            "200 ms",
+        ]);
+        said.expect(1, &["cannot send the schedule", "SCHEDULE NOT KEPT", "unsent"]);
+    }
 }
 
 #[test]
@@ -232,7 +213,7 @@ workloads:
 duration: 2 s
 expect:
   - {say: answers take the way and the service, metric: loads.polling.response_ms.p50, is: above, value: 12}
-  - {say: none is lost, metric: loads.polling.lost_pct, is: below, value: 0.001}
+  - {say: all are answered, metric: loads.polling.unanswered_pct, is: below, value: 0.001}
 ";
 
 #[test]
@@ -265,6 +246,74 @@ fn loads_and_devices_are_workloads() {
     assert!(evidence.contains("requests never sent"), "{evidence}");
     let page = std::fs::read_to_string(folder.join("report.html")).unwrap();
     assert!(page.contains("The time between two requests of a sender"));
+}
+
+/// A device that serves 50 requests a second is asked for 200, over four connections: requests
+/// wait for it, and the verdict does not take that for this machine's slowness.
+#[test]
+fn a_slow_device_over_http_is_the_systems_limit() {
+    let bed = Bed::new();
+    bed.write(
+        "e.yaml",
+        "experiment: slow
+nodes: {gateway: {}, sensor: {}}
+networks: {field: {attach: [gateway, sensor], subnet: 10.0.0.0/24}}
+workloads:
+  - device: {on: sensor, http: 80, resources: {a: constant:20ms}, check: false}
+  - load: {name: asked, on: gateway, to: sensor, protocol: http, path: a, arrivals: constant:5ms, connections: 4, timeout: 5 s}
+duration: 2 s
+",
+    );
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&["asked wait"]);
+    let folder = bed.sweep("slow");
+    let asked = &json(&folder.join("summary.json"))["loads"]["asked"];
+    assert_eq!(figure(asked, ".unsent"), 0.0, "{asked:#}");
+    assert_eq!(figure(asked, ".sent") + figure(asked, ".no_connection"), 400.0, "{asked:#}");
+    // The 200th to be sent is due after a second, and sent after four.
+    assert!(figure(asked, ".wait_ms.p50") > 500.0, "{asked:#}");
+    assert!(figure(asked, ".slip_ms.p50") < figure(asked, ".wait_ms.p50"), "{asked:#}");
+    let run = json(&folder.join("run.json"));
+    let evidence = run["verdict"]["evidence"].as_array().unwrap();
+    let found = |name: &str| evidence.iter().find(|found| found["name"] == name).unwrap();
+    assert_eq!(found("requests never sent")["status"], "valid", "{evidence:#?}");
+    let wait = found("wait of requests for a connection, p99");
+    assert!(wait["limit_invalid"].is_null() && wait["value"].as_f64().unwrap() > 500.0);
+}
+
+/// The options of CoAP in an experiment, over a link that loses a fifth of all frames.
+#[test]
+fn coap_options_are_keys_of_a_load() {
+    let bed = Bed::new();
+    bed.write(
+        "e.yaml",
+        "experiment: careful
+nodes: {gateway: {}, sensor: {}, far: {}}
+networks:
+  field:
+    attach: [gateway, sensor, far]
+    subnet: 10.0.0.0/24
+    links: {far: {up: {loss: 20 %}, down: {loss: 20 %}}}
+workloads:
+  - device: {on: [sensor, far], resources: {a: constant:1ms}, payload: 3 kB, notify: constant:100ms, check: false}
+  - load:
+      {name: again, on: gateway, to: far, path: a, method: PUT, size: 2kB, arrivals: constant:100ms, confirmable: true,
+       block: 512 B, max_retransmit: 12, ack_timeout: 50 ms, ack_random_factor: 1.2, nstart: 2, timeout: 5 min, count: 15}
+  - load: {name: seen, on: gateway, to: sensor, path: a, arrivals: constant:1ms, count: 1, confirmable: true, observe: 2 s}
+duration: 2 s
+",
+    );
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
+    let summary = json(&bed.sweep("careful").join("summary.json"));
+    let (again, seen) = (&summary["loads"]["again"], &summary["loads"]["seen"]);
+    assert_eq!(figure(again, ".answered"), 15.0, "{again:#}");
+    assert_eq!((figure(again, ".errors"), &again["codes"]["2.04"]), (0.0, &15.into()));
+    // Each has four blocks there and six back, and of each a third is lost with its answer.
+    assert!(figure(again, ".retransmitted") > 10.0, "{again:#}");
+    assert!(figure(again, ".wait_ms.max") > 0.0, "{again:#}");
+    assert_eq!(figure(seen, ".observed.registered"), 1.0, "{seen:#}");
+    assert_eq!(figure(seen, ".observed.deregistered"), 1.0, "{seen:#}");
+    assert!(figure(seen, ".observed.notifications") > 1.0, "{seen:#}");
+    assert_eq!(seen["wait_ms"], Value::Null, "it has no limit: {seen:#}");
 }
 
 /// A trace's names are those of nodes, and it may be more than its senders manage.
@@ -315,7 +364,7 @@ duration: 2 s
     }
     assert!(folder.join("probes.parquet").exists());
     let page = std::fs::read_to_string(folder.join("report.html")).unwrap();
-    assert!(page.contains("Probes ask devices of known service time"));
+    assert!(page.contains("Probes send requests with a known service time"));
 }
 
 /// A probe sees programs that nobody asked for, and may end a run for them. Without devices it is as
@@ -347,5 +396,5 @@ duration: 8 s
 
     bed.write("e.yaml", &experiment("ended", "abort"));
     let said = bed.thingbed(&["run", "e.yaml", "-q"]);
-    said.expect(3, &["ended for contention", "probes in a row on core"]);
+    said.expect(3, &["stopped it because of contention", "probes in a row on core"]);
 }

@@ -18,7 +18,9 @@ fn all_messages_are_answered_and_all_bytes_are_known() {
     let bed = Bed::new();
     bed.write("e.yaml", &comparison("whole", 10, ALL, "ideal, slow", ""));
     let said = bed.thingbed(&["run", "e.yaml", "--quiet"]).ran(&["pgm-ps", "report: "]);
-    assert_eq!(said.err, "");
+    // Nothing but that the machine was busy, if it was.
+    let busy = said.status == 3 && said.err.starts_with("\nThis machine was too busy");
+    assert!(said.err.is_empty() || busy, "{}", said.err);
     let summaries = bed.summaries("whole");
     assert_eq!(summaries.len(), 8);
     for summary in &summaries {

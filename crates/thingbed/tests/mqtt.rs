@@ -216,7 +216,7 @@ fn a_broker_that_refuses_or_is_not_there_is_named_with_its_words() {
         bed.thingbed(&["run", "e.yaml", "-q"]).expect(1, words);
     };
     bed.write("plain.conf", "listener 1883\nallow_anonymous false\nuser root\n");
-    let refuses = ["node broker", "it refuses", "not authori", "broker said: "];
+    let refuses = ["node broker", "the broker refused", "not authori", "broker said: "];
     told(&bed, PLAIN, &refuses);
     bed.write("plain.conf", &format!("listener 1884\n{COMMON}"));
     let elsewhere = "    run: [mosquitto, -c, plain.conf]";

@@ -38,7 +38,7 @@ fn the_kernel_impairs_or_the_run_is_refused_before_it_starts() {
     let said = bed.thingbed(&["run", "e.yaml", "-q"]);
     if !netem {
         assert_eq!(said.status, 1, "{}", said.err);
-        for part in ["`field` has `backend: netem`", "at eth0", "modprobe sch_netem"] {
+        for part in ["`field` has `backend: netem`", "eth0", "modprobe sch_netem"] {
             assert!(said.err.contains(part), "{part} is not in {}", said.err);
         }
         assert!(!bed.path().join("runs").exists(), "nothing was begun");
@@ -55,7 +55,7 @@ fn the_kernel_impairs_or_the_run_is_refused_before_it_starts() {
     }
     assert_eq!(summary["links"]["loss_asked_pct"], 20.0);
     let evidence = run["verdict"]["evidence"].as_array().unwrap();
-    let told = evidence.iter().find(|e| e["name"] == "ways of links impaired by netem");
+    let told = evidence.iter().find(|e| e["name"] == "link directions impaired by netem");
     assert_eq!(told.expect("it is told")["value"], 2.0);
 }
 

@@ -12,7 +12,9 @@ const MODELS: &str = "udp-rr, tcp-rd";
 /// its runs had.
 fn paths(bed: &Bed, name: &str, mut command: Command) -> Option<Vec<String>> {
     let said = common::Said::of(command.output().unwrap());
-    if said.err.contains("which was asked for") || said.err.contains("could not make the lab") {
+    if said.err.contains("THINGBED_FRAME_PATH does not work")
+        || said.err.contains("could not create the lab")
+    {
         eprintln!("NOT RUN: {}", said.err);
         return None;
     }

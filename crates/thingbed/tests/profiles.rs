@@ -29,7 +29,7 @@ fn all_are_listed_with_rates_and_quality() {
 fn each_value_has_its_quality_and_source() {
     let shown = thingbed(&["profiles", "show", "edge-lab"]);
     let parts =
-        ["157 ms (141 ms to 180 ms)", "fitted", "not modelled", "Dürkop", "nobody has held"];
+        ["157 ms (141 ms to 180 ms)", "fitted", "not modelled", "Dürkop", "have not been checked"];
     let out = shown.expect(0, &parts).out;
     assert!(out.lines().any(|line| line.contains("up.grant.cycle") && line.contains("fit")));
     let out = thingbed(&["profiles", "show", "edge-lab", "--json"]).expect(0, &[]).out;
@@ -59,5 +59,5 @@ fn a_file_of_ones_own_is_shown_and_used() {
     let path = folder.path().join("line.yaml");
     thingbed(&["profiles", "show", path.to_str().unwrap()]).expect(0, &["line: ours", "40 ms"]);
     let plan = thingbed(&["plan", file.to_str().unwrap()]);
-    plan.expect(0, &["profile line: 1 measured", "up:   loss 1 % a frame, delay 40 ms"]);
+    plan.expect(0, &["profile line: 1 measured", "up:   loss 1 % per frame, delay 40 ms"]);
 }

@@ -62,7 +62,7 @@ fn an_image_runs_in_all_the_forms_that_it_comes_in() {
         let out = |name: &str| fs::read_to_string(folder.join("programs").join(name)).unwrap();
         let seen = out("meter-1.1.out");
         assert!(seen.starts_with("two\nabove\n"), "{root}: {seen}");
-        assert!(!seen.contains("usr"), "nothing of the host's: {seen}");
+        assert!(!seen.contains("usr"), "no files of the host: {seen}");
         assert!(out("meter-1.1.err").contains("/etc/gone: No such file"));
         // The image's own program, on each node.
         for node in ["meter-1", "meter-2"] {
@@ -82,7 +82,7 @@ fn an_image_runs_in_all_the_forms_that_it_comes_in() {
     };
     gc(&["gc"]).expect(0, &["1 image", "gc --images"]);
     gc(&["gc", "--images"]).expect(0, &["removed the image sha256:"]);
-    gc(&["gc"]).expect(0, &["nothing was left behind"]);
+    gc(&["gc"]).expect(0, &["no leftovers found"]);
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn what_is_wrong_with_an_image_is_said_before_anything_runs() {
 
     write_tar(&bed.path().join("good.tar"), &image.saved());
     bed.write("e.yaml", &experiment("good.tar", "[mosquitto, -v]"));
-    let words = ["meter-1", "find mosquitto in PATH, which is /bin", "nothing of the host's"];
+    let words = ["meter-1", "find mosquitto in PATH (/bin", "no files of the host"];
     run(&bed).expect(1, &words);
 }
 
@@ -154,5 +154,5 @@ fn without_root_an_image_runs_too() {
     assert_eq!(out, "two\nabove\nx\n");
     // In a user namespace of one user there is no other to be.
     write_tar(&bed.path().join("saved.tar"), &crate::image("meter").unwrap().saved());
-    run().expect(1, &["meter-1", "be the image's user `meter`", "run as root"]);
+    run().expect(1, &["meter-1", "switch to the image's user `meter`", "run as root"]);
 }

@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::live::{Live, until};
 use common::{Bed, Said, figure, has, is_root, json};
 use std::fs;
 use std::process::Command;
@@ -126,4 +127,26 @@ duration: 1 s
     assert!(seen.ends_with("nameserver 10.4.0.254\n"), "{seen}");
     let given = out(&bed, "names", "field-services.err");
     assert_eq!(given.matches("DHCPACK").count(), 3, "{given}");
+}
+
+/// Leases do not end, and the names in them would outlive their nodes.
+#[test]
+fn a_destroyed_node_is_unknown_to_the_name_server_also_with_dhcp() {
+    if missing(&["dnsmasq", "busybox"]) {
+        return;
+    }
+    let bed = Bed::new();
+    let lab = Live::up(
+        &bed,
+        "unknown",
+        "experiment: NAME
+nodes: {gateway: {}, meter: {count: 2, address: dhcp}}
+networks: {field: {attach: [gateway, meter], subnet: 10.4.0.0/24, dhcp: true, dns: true}}
+",
+    );
+    let words = ["exec", "gateway", "--", "busybox", "nslookup", "meter-2", "10.4.0.254"];
+    let known = || lab.ask(&words).out.contains("10.4.0.3");
+    assert!(known());
+    lab.ask(&["destroy", "meter-2"]).expect(0, &[]);
+    until(|| !known(), || "meter-2 is still known".to_owned());
 }

@@ -78,7 +78,10 @@ fn each_stack_has_its_sections_with_new_and_kept_connections() {
         assert!(payload("2500", "time_ms") >= 10.0, "{cell}: {summary:#}");
         // The least of them: a machine that stands still has TCP send things twice.
         let (none, more) = (payload("0", "bytes_low"), payload("2500", "bytes_low"));
-        let range = none + 2_500.0..none + 3_200.0;
+        // On a busy machine QUIC's tickets and acknowledgements of the handshake come during the
+        // payload in all exchanges of one size, and before it in some of another: 400 B at most.
+        let early = if cell["protocol"] == "quic" { 400.0 } else { 0.0 };
+        let range = none + 2_500.0 - early..none + 3_200.0 + early;
         assert!(range.contains(&more), "{cell}: {summary:#}");
     }
 }
@@ -115,7 +118,7 @@ fn what_cannot_be_is_said_before_anything_runs() {
             "",
             "connection: new",
         ),
-        ("      protocol: http\n      tls: generated", "", "unencrypted"),
+        ("      protocol: http\n      tls: generated", "", "does not support TLS"),
         ("      protocol: {http: {method: delete}}", "", "delete"),
     ] {
         let bed = Bed::new();

@@ -147,9 +147,9 @@ fn what_is_captured_can_be_chosen() {
     let refused = |words: &[&str], why: &[&str]| {
         lab.ask(&[&["capture", "-w", "d.pcapng"], words].concat()).expect(1, why);
     };
-    refused(&["metre"], &["no node and no group `metre`"]);
+    refused(&["metre"], &["no node and no group has the name `metre`"]);
     refused(&["meter", "--filter", "tpc"], &["tpc"]);
-    refused(&["meter", "--network", "wan"], &["no network `wan`", "lan"]);
+    refused(&["meter", "--network", "wan"], &["no network has the name `wan`", "lan"]);
     assert!(!bed.path().join("d.pcapng").exists());
     // Clones are there for those who begin to look on later.
     lab.ask(&["clone", "meter-1"]).expect(0, &["meter-4"]);

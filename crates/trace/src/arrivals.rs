@@ -67,8 +67,8 @@ impl FromStr for Arrivals {
             | "measured" => return text.parse().map(Self::Between),
             _ => {
                 return Err(asked.error(
-                    "no such arrivals; there are on-off, step, ramp, sine, burst, and any \
-                     distribution of the time between requests, as in `exponential:300us`",
+                    "unknown arrival process; use on-off, step, ramp, sine, burst, or a \
+                     distribution of the time between requests such as `exponential:300us`",
                 ));
             }
         };
@@ -301,12 +301,12 @@ mod tests {
     #[test]
     fn mistakes_say_what_to_write() {
         let why = |text: &str| text.parse::<Arrivals>().unwrap_err().to_string();
-        assert!(why("step:10/s@5s").contains("first step is at 0s"));
-        assert!(why("step:10@0s").contains("is no rate"));
+        assert!(why("step:10/s@5s").contains("first step must start at 0s"));
+        assert!(why("step:10@0s").contains("is not a rate"));
         assert!(why("sine:mean=1/s,amplitude=2/s,period=1s").contains("above the mean"));
         assert!(why("burst:every=1s,spread=2s").contains("longer than"));
         assert!(why("ramp:from=1/s,to=2/s").contains("`over` is missing"));
-        assert!(why("often").contains("no such arrivals"));
+        assert!(why("often").contains("unknown arrival process"));
         assert!(why("on-off:on=1s,off=1s,every=0s").contains("is 0"));
     }
 }

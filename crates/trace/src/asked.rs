@@ -67,7 +67,7 @@ impl<'a> Asked<'a> {
         let value = self.main(key)?;
         match value.parse::<f64>() {
             Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
-            _ => Err(self.error(format_args!("`{key}` is a number above 0, not `{value}`"))),
+            _ => Err(self.error(format_args!("`{key}` must be a number above 0, not `{value}`"))),
         }
     }
 
@@ -77,7 +77,7 @@ impl<'a> Asked<'a> {
             return Err(self.error(format_args!("`{}` has no `{key}`", self.kind)));
         }
         match self.bare.first() {
-            Some(left) => Err(self.error(format_args!("`{left}` is one value too many"))),
+            Some(left) => Err(self.error(format_args!("unexpected value `{left}`"))),
             None => Ok(value),
         }
     }

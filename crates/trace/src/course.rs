@@ -30,7 +30,7 @@ impl Frequency {
 impl FromStr for Frequency {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("`{text}` is no rate; write for example `100/s`, `6/min`, `1/h`");
+        let bad = || format!("`{text}` is not a rate; write for example `100/s`, `6/min`, `1/h`");
         let (number, unit) = text.trim().split_once('/').ok_or_else(bad)?;
         let seconds = match unit.trim() {
             "s" => 1.0,
@@ -77,7 +77,7 @@ impl Course {
         let mut steps: Vec<(u64, Frequency)> = Vec::new();
         for part in std::mem::take(&mut asked.bare) {
             let (rate, at) = part.split_once('@').ok_or_else(|| {
-                asked.error(format_args!("`{part}` is no step; write for example `100/s@30s`"))
+                asked.error(format_args!("`{part}` is not a step; write for example `100/s@30s`"))
             })?;
             let rate = rate.parse().map_err(|why: String| asked.error(why))?;
             let at: Span = at.parse().map_err(|error| asked.error(error))?;
@@ -88,7 +88,9 @@ impl Course {
         }
         match steps.first() {
             Some((0, _)) => Ok(Self::Step(steps)),
-            _ => Err(asked.error("the first step is at 0s, as in `step:10/s@0s,100/s@30s`")),
+            _ => {
+                Err(asked.error("the first step must start at 0s, as in `step:10/s@0s,100/s@30s`"))
+            }
         }
     }
 

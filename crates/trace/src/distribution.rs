@@ -170,8 +170,8 @@ impl FromStr for Distribution {
             "weibull" => Self::Weibull(asked.span("mean")?, shape(&mut asked, 0.1, 1e3)?),
             _ => {
                 return Err(asked.error(
-                    "no such distribution; there are constant, uniform, exponential, gamma, \
-                     pareto, weibull and measured, as in `exponential:300us`",
+                    "unknown distribution; use constant, uniform, exponential, gamma, pareto, \
+                     weibull or measured, as in `exponential:300us`",
                 ));
             }
         };
@@ -188,14 +188,14 @@ fn shape(asked: &mut Asked, least: f64, most: f64) -> Result<f64, AskError> {
     if (least..=most).contains(&shape) {
         return Ok(shape);
     }
-    Err(asked.error(format_args!("`shape` lies between {least} and {most}")))
+    Err(asked.error(format_args!("`shape` must be between {least} and {most}")))
 }
 
 /// Times in us, one on each line; empty lines and those after `#` are left out.
 fn read_measured(file: &str) -> Result<Distribution, AskError> {
     let error = |why: String| AskError { text: format!("measured:{file}"), why };
     let text = std::fs::read_to_string(file)
-        .map_err(|source| error(format!("cannot read {file}: {source}")))?;
+        .map_err(|source| error(format!("could not read {file}: {source}")))?;
     let mut times = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -206,10 +206,10 @@ fn read_measured(file: &str) -> Result<Distribution, AskError> {
             Ok(us) if (0.0..=LONGEST_NS / 1e3).contains(&us) => {
                 times.push((us * 1e3).round() as u64);
             }
-            _ => return Err(error(format!("line {} is no time in us: `{line}`", at + 1))),
+            _ => return Err(error(format!("line {} is not a time in us: `{line}`", at + 1))),
         }
     }
-    Distribution::measured(file, times).ok_or_else(|| error(format!("{file} holds no times")))
+    Distribution::measured(file, times).ok_or_else(|| error(format!("{file} has no times")))
 }
 
 impl fmt::Display for Distribution {
@@ -319,9 +319,9 @@ mod tests {
         assert!(why("exponential:1ms,shape=2").contains("has no `shape`"));
         assert!(why("pareto:mean=1ms,shape=0.5").contains("between 1.01"));
         assert!(why("gamma:mean=1ms,shape=-1").contains("a number above 0"));
-        assert!(why("normal:5ms").contains("there are constant"));
-        assert!(why("constant:1ms,2ms").contains("one value too many"));
-        assert!(why("measured:/nonexistent").contains("cannot read"));
+        assert!(why("normal:5ms").contains("use constant"));
+        assert!(why("constant:1ms,2ms").contains("unexpected value"));
+        assert!(why("measured:/nonexistent").contains("could not read"));
         assert!(why("exponential:0ms").contains("is 0"));
     }
 }

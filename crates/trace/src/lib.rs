@@ -7,6 +7,7 @@
 
 mod arrivals;
 mod asked;
+mod coap;
 mod course;
 mod distribution;
 mod inspect;
@@ -22,6 +23,7 @@ mod uri;
 
 pub use arrivals::{Arrivals, Times};
 pub use asked::AskError;
+pub use coap::{CoapError, CoapSettings, LARGEST_BLOCK};
 pub use course::{Course, Frequency};
 pub use distribution::Distribution;
 pub use inspect::{Inspection, Tally};

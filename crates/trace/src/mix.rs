@@ -59,14 +59,16 @@ impl<T: FromStr<Err: Display>> FromStr for Mix<T> {
         let mut parts = Vec::new();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (value, weight) = part.split_once('=').unwrap_or((part, "1"));
-            let weight: f64 = weight
-                .trim()
-                .parse()
-                .map_err(|_| error(format!("`{weight}` is no weight; write `{value}=9`")))?;
+            let weight: f64 = weight.trim().parse().map_err(|_| {
+                error(format!(
+                    "`{weight}` is not a weight; write for example \
+                                            `{value}=9`"
+                ))
+            })?;
             parts.push((value.trim().parse().map_err(|why| error(format!("{why}")))?, weight));
         }
         Self::new(parts)
-            .ok_or_else(|| error("weights are numbers from 0 on, and not all 0".to_owned()))
+            .ok_or_else(|| error("weights must be 0 or more, and at least one above 0".to_owned()))
     }
 }
 

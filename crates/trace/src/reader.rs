@@ -22,15 +22,15 @@ pub struct LineError {
 pub enum Fault {
     /// Too few columns, or too many.
     #[error(
-        "{0} columns where four belong (device, time in us, method, URI), or five with a size in \
+        "{0} columns; a line has four (device, time in us, method, URI), or five with a size in \
          bytes"
     )]
     Columns(usize),
     /// The first column is no number.
-    #[error("`{0}` is no device's number: 0 to 4294967295")]
+    #[error("`{0}` is not a device number: use 0 to 4294967295")]
     Device(String),
     /// The second column is no time.
-    #[error("`{0}` is no time in us since the start, such as 1000 or 1000.250")]
+    #[error("`{0}` is not a time in us since the start, such as 1000 or 1000.250")]
     Time(String),
     /// Earlier than the line before.
     #[error(
@@ -49,7 +49,7 @@ pub enum Fault {
     #[error(transparent)]
     Uri(#[from] UriError),
     /// A method that the URI's protocol does not have.
-    #[error("{method} is no method of {scheme}://")]
+    #[error("{method} is not a method of {scheme}://")]
     Unfit {
         /// The method.
         method: Method,
@@ -57,13 +57,13 @@ pub enum Fault {
         scheme: &'static str,
     },
     /// The fifth column is no size.
-    #[error("`{0}` is no size in bytes: 0 to 65000")]
+    #[error("`{0}` is not a size in bytes: use 0 to 65000")]
     Size(String),
     /// Longer than any line of a trace.
     #[error("longer than {LONGEST} bytes")]
     Long,
     /// No UTF-8.
-    #[error("not text")]
+    #[error("not text (UTF-8)")]
     NotText,
 }
 
@@ -261,13 +261,13 @@ mod tests {
         let read = all(text);
         let why: Vec<_> = read.iter().filter_map(|line| line.as_ref().err()).collect();
         assert!(why[0].contains("line 2: 9 us is before 10 us"), "{}", why[0]);
-        assert!(why[1].contains("line 3: `FLY` is no method; there are GET"));
-        assert!(why[2].contains("line 4: `gopher://h/x` does not begin with coap://"));
-        assert!(why[3].contains("line 5: `x` is no device's number"));
-        assert!(why[4].contains("line 6: `-1` is no time"));
+        assert!(why[1].contains("line 3: `FLY` is not a method; use one of GET"));
+        assert!(why[2].contains("line 4: `gopher://h/x` does not start with coap://"));
+        assert!(why[3].contains("line 5: `x` is not a device number"));
+        assert!(why[4].contains("line 6: `-1` is not a time"));
         assert!(why[5].contains("line 7: 3 columns"));
-        assert!(why[6].contains("line 8: PUBLISH is no method of coap"));
-        assert!(why[7].contains("line 9: `big` is no size"));
+        assert!(why[6].contains("line 8: PUBLISH is not a method of coap"));
+        assert!(why[7].contains("line 9: `big` is not a size"));
         assert_eq!((read.len(), why.len()), (10, 8));
     }
 

@@ -53,7 +53,10 @@ impl Recipe {
     pub fn requests(&self) -> Result<Requests, AskError> {
         let error = |text: &str, why: String| Err(AskError { text: text.to_owned(), why });
         if self.span.is_none() && self.requests.is_none() {
-            return error("trace", "say how long it is: a time or a number of requests".into());
+            return error(
+                "trace",
+                "the length is missing: add a time or a number of requests".into(),
+            );
         }
         let mut streams = Vec::new();
         for (number, group) in self.groups.iter().enumerate() {
@@ -99,7 +102,7 @@ fn check(group: &Group) -> Result<(), AskError> {
             let parsed = Target::parse(&uri)
                 .map_err(|why| AskError { text: target.clone(), why: why.to_string() })?;
             if let Some(method) = group.methods.values().find(|m| !m.fits(parsed.scheme)) {
-                let why = format!("{method} is no method of {}://", parsed.scheme);
+                let why = format!("{method} is not a method of {}://", parsed.scheme);
                 return Err(AskError { text: target.clone(), why });
             }
         }
@@ -280,7 +283,7 @@ mod tests {
         assert_eq!(lines(&short).len(), 10);
         short.span = None;
         short.requests = None;
-        assert!(short.requests().unwrap_err().to_string().contains("how long"));
+        assert!(short.requests().unwrap_err().to_string().contains("the length is missing"));
     }
 
     #[test]
@@ -290,6 +293,6 @@ mod tests {
         assert!(recipe(vec![bad.clone()], 1).requests().is_err());
         bad.targets = vec!["mqtt://x".into()];
         let why = recipe(vec![bad], 1).requests().unwrap_err().to_string();
-        assert!(why.contains("GET is no method of mqtt://"), "{why}");
+        assert!(why.contains("GET is not a method of mqtt://"), "{why}");
     }
 }

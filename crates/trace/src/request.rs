@@ -77,7 +77,7 @@ impl FromStr for Method {
         let known = METHODS.iter().find(|(_, name)| name.eq_ignore_ascii_case(text));
         known.map(|(method, _)| *method).ok_or_else(|| {
             let names: Vec<_> = METHODS.iter().map(|(_, name)| *name).collect();
-            format!("`{text}` is no method; there are {}", names.join(", "))
+            format!("`{text}` is not a method; use one of {}", names.join(", "))
         })
     }
 }

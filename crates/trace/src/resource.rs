@@ -53,7 +53,7 @@ impl FromStr for Mode {
         match text {
             "sleep" => Ok(Self::Sleep),
             "busy" => Ok(Self::Busy),
-            _ => Err(format!("`{text}` is no mode; there are sleep and busy")),
+            _ => Err(format!("`{text}` is not a mode; use sleep or busy")),
         }
     }
 }
@@ -83,7 +83,7 @@ impl FromStr for Resource {
         let device = match device {
             "*" => None,
             number => Some(number.parse().map_err(|_| {
-                error(format!("`{number}` is no device's number, and not `*` for all"))
+                error(format!("`{number}` is not a device number, and not `*` for all"))
             })?),
         };
         let mode = mode.parse().map_err(error)?;
@@ -136,7 +136,7 @@ mod tests {
     fn mistakes_have_their_line() {
         let why = |text: &str| read_resources(text.as_bytes()).unwrap_err().to_string();
         assert!(why("\n0, a, sleep").starts_with("line 2: "));
-        assert!(why("0, a, idle, constant:1ms").contains("there are sleep and busy"));
-        assert!(why("x, a, sleep, constant:1ms").contains("no device's number"));
+        assert!(why("0, a, idle, constant:1ms").contains("use sleep or busy"));
+        assert!(why("x, a, sleep, constant:1ms").contains("not a device number"));
     }
 }

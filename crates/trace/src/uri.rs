@@ -24,16 +24,16 @@ pub enum Scheme {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UriError {
     /// No `scheme://`.
-    #[error("`{0}` does not begin with coap://, http://, mqtt://, udp:// or tcp://")]
+    #[error("`{0}` does not start with coap://, http://, mqtt://, udp:// or tcp://")]
     Scheme(String),
     /// Nothing between the scheme and the path.
-    #[error("`{0}` names no host")]
+    #[error("`{0}` has no host")]
     Host(String),
     /// The port is no number from 1 to 65535, or it is missing where none is usual.
     #[error("`{0}` needs a port from 1 to 65535")]
     Port(String),
     /// Space, control characters and others that a URI may not hold, or a fragment.
-    #[error("`{uri}` holds {what}, which a URI to be sent to may not")]
+    #[error("`{uri}` contains {what}, which a target URI must not")]
     Character {
         /// The URI.
         uri: String,
@@ -41,7 +41,7 @@ pub enum UriError {
         what: String,
     },
     /// Too long for the protocols here.
-    #[error("a URI of {0} bytes is too long: 1,024 is the most")]
+    #[error("a URI of {0} bytes is too long; the maximum is 1024")]
     Long(usize),
 }
 

@@ -50,6 +50,10 @@ pub enum Purpose {
     Size = 52,
     /// Whether an answer is spoiled on purpose, and how.
     Mischief = 53,
+    /// How long a sender waits for an acknowledgement before it sends again.
+    Retransmission = 54,
+    /// When a device tells its observers of a new value.
+    Notification = 55,
 }
 
 /// The draws of one link in one direction.

@@ -8,8 +8,10 @@ mod draw;
 mod electric;
 mod parse;
 mod quantity;
+mod timeline;
 
 pub use draw::{Draw, Lot, Purpose, words};
 pub use electric::{Charge, Current, Frequency, Voltage};
 pub use parse::ParseError;
 pub use quantity::{Bytes, Rate, Ratio, Span};
+pub use timeline::{Quarter, Timeline};

@@ -32,7 +32,7 @@ pub enum ParseError {
         example: String,
     },
     /// The number is outside what the quantity can hold.
-    #[error("`{text}` is out of range: {what} lies between {range}")]
+    #[error("`{text}` is out of range: {what} must be between {range}")]
     OutOfRange {
         /// What was given.
         text: String,

@@ -56,6 +56,7 @@ pub struct Control {
     input: File,
     output: File,
     partial: Vec<u8>,
+    stopped: bool,
 }
 
 impl Control {
@@ -78,7 +79,7 @@ impl Control {
     }
 
     /// Copies of the descriptors, so that closing ours closes no one else's.
-    fn over(input: RawFd, output: RawFd) -> Result<Self, Error> {
+    pub(crate) fn over(input: RawFd, output: RawFd) -> Result<Self, Error> {
         let copy = |fd: RawFd| {
             // SAFETY: duplicates a descriptor by its number, which may be bad.
             let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) };
@@ -92,12 +93,17 @@ impl Control {
             // SAFETY: the copy was just made and is owned by no one else.
             Ok(File::from(unsafe { OwnedFd::from_raw_fd(copy) }))
         };
-        Ok(Self { input: copy(input)?, output: copy(output)?, partial: Vec::new() })
+        Ok(Self { input: copy(input)?, output: copy(output)?, partial: Vec::new(), stopped: false })
     }
 
     /// The descriptor to wait on.
     pub fn descriptor(&self) -> RawFd {
         self.input.as_raw_fd()
+    }
+
+    /// Whether the order to stop was read, however long ago.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
     }
 
     /// Says something. A channel whose other end is gone is no error here: the
@@ -140,6 +146,7 @@ impl Control {
         if n == 0 {
             orders.push(Order::Stop {});
         }
+        self.stopped |= orders.contains(&Order::Stop {});
         Ok(orders)
     }
 }
@@ -195,7 +202,9 @@ mod tests {
         near.write_all(b"{\"start\":{\"at_").unwrap();
         assert_eq!(control.read().unwrap(), []);
         near.write_all(b"ns\":17}}\n\n{\"stop\":{}}\n").unwrap();
+        assert!(!control.is_stopped());
         assert_eq!(control.read().unwrap(), [Order::Start { at_ns: 17 }, Order::Stop {}]);
+        assert!(control.is_stopped());
         drop(near);
         assert_eq!(control.read().unwrap(), [Order::Stop {}]);
     }

@@ -195,7 +195,7 @@ impl DirectorSource {
                     self.answers.push_back((member as usize, bytes));
                 }
                 Event::ModelChange { from, to, .. } => {
-                    eprintln!("thingbed-workload: the director goes over from {from} to {to}");
+                    eprintln!("thingbed-workload: the director switches from {from} to {to}");
                 }
                 Event::Acknowledged { .. } | Event::Over { .. } | Event::Joined(_) => {}
             }

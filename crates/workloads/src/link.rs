@@ -63,7 +63,7 @@ impl Warning {
     /// Says `text` if this is the first time.
     pub fn once(&mut self, text: impl FnOnce() -> String) {
         if !std::mem::replace(&mut self.0, true) {
-            eprintln!("thingbed-workload: warning: {}; not said again", text());
+            eprintln!("thingbed-workload: warning: {}; further ones are not printed", text());
         }
     }
 }

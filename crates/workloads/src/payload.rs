@@ -30,9 +30,11 @@ impl Template {
         let mut places = bytes.windows(MARKER.len()).enumerate().filter(|(_, w)| *w == MARKER);
         let first = places.next().map(|(place, _)| place);
         if places.next().is_some() {
-            return Err("it has room for the message number twice; \
-                        leave exactly one run of exactly ten #"
-                .into());
+            return Err(
+                "it has two places for the message number; keep exactly one run of exactly \
+                        ten #"
+                    .into(),
+            );
         }
         let place = first.unwrap_or_else(|| {
             bytes.extend_from_slice(MARKER);

@@ -102,8 +102,8 @@ impl<'a> Sink<'a> {
                 let bytes = self.message.len();
                 self.warning.once(|| {
                     format!(
-                        "a message of {bytes} bytes has no message number and is left out; \
-                         do all programs have the same payload?"
+                        "ignored a message of {bytes} bytes without a message number; all \
+                         programs need the same payload"
                     )
                 });
                 continue;

@@ -113,8 +113,8 @@ impl<'a> Source<'a> {
                 let bytes = self.message.len();
                 self.warning.once(|| {
                     format!(
-                        "a reply of {bytes} bytes from {name} has no message number and is left \
-                         out; do all programs have the same reply_payload?"
+                        "ignored a reply of {bytes} bytes from {name} without a message number; \
+                         all programs need the same reply_payload"
                     )
                 });
                 continue;

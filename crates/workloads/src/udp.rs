@@ -70,9 +70,7 @@ impl Socket {
                 }
                 Err(error) => {
                     return self.warning.once(|| {
-                        format!(
-                            "the kernel did not take a datagram for {to}, which is lost: {error}"
-                        )
+                        format!("the kernel rejected a datagram for {to}, which is lost: {error}")
                     });
                 }
             }

@@ -72,9 +72,7 @@ impl Replies {
                 return Ok(Some(peer));
             } else {
                 self.warning.once(|| {
-                    format!(
-                        "a reply came from {address:?}, which is no peer's address, and is left out"
-                    )
+                    format!("ignored a reply from {address:?}, which is not the address of a peer")
                 });
             }
         }

@@ -67,7 +67,7 @@ impl Program {
             });
         }
         let child = command.spawn().unwrap();
-        near.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        near.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
         Self {
             child,
             tell: near.try_clone().unwrap(),

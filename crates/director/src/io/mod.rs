@@ -33,7 +33,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// No random numbers are to be had from the system.
-    #[error("the system gives no random numbers")]
+    #[error("the system has no random numbers")]
     Random,
 }
 

@@ -111,13 +111,13 @@ pub struct Point {
 #[derive(Debug, thiserror::Error)]
 pub enum MapError {
     /// It is no JSON, or not of this form.
-    #[error("this is no performance map: {0}")]
+    #[error("this is not a performance map: {0}")]
     Form(#[from] serde_json::Error),
     /// It is of a later form.
-    #[error("this performance map is of form {0}; this version reads form {FORM}")]
+    #[error("this performance map has format {0}; this version reads format {FORM}")]
     Later(u32),
     /// A figure is none.
-    #[error("a point of {0} has a figure that is no number from 0 on")]
+    #[error("a point of {0} has a figure that is not a number of 0 or more")]
     Figure(ModelId),
 }
 
@@ -299,10 +299,10 @@ pub(crate) mod tests {
         map.add(ModelId::Mqtt, point);
         assert_eq!(PerformanceMap::from_json(&map.to_json()).unwrap(), map);
         for (from, to, word) in [
-            ("\"form\":1", "\"form\":2", "form 2"),
+            ("\"form\":1", "\"form\":2", "format 2"),
             ("\"delivery\":1.0", "\"delivery\":1.5", "a point of mqtt"),
             ("\"bytes\":100.0", "\"bytes\":-1.0", "a point of mqtt"),
-            ("\"mqtt\"", "\"carrier-pigeon\"", "no performance map"),
+            ("\"mqtt\"", "\"carrier-pigeon\"", "not a performance map"),
         ] {
             let text = map.to_json();
             assert!(text.contains(from), "{text}");

@@ -41,6 +41,8 @@ pub(crate) struct Exchange {
     pub payload: Option<At<Payload>>,
     /// How often each size comes, in all pairs together; 1 unless given.
     pub repetitions: Option<At<u64>>,
+    /// Exchanges that each pair has first and that no figure counts; 0 unless given.
+    pub warmup: Option<At<u64>>,
     /// From the beginning of one exchange of a pair to that of the next.
     #[schemars(required)]
     pub every: Option<At<Span>>,
@@ -72,6 +74,7 @@ impl Read for Exchange {
             connection: fields.optional("connection"),
             payload: fields.required("payload"),
             repetitions: fields.optional("repetitions"),
+            warmup: fields.optional("warmup"),
             every: fields.required("every"),
             pause: fields.optional("pause"),
             timeout: fields.optional("timeout"),
@@ -151,7 +154,7 @@ impl Read for Protocol {
 
 super::models::model! {
     /// What can be chosen of CoAP.
-    CoapKeys, "what is chosen of CoAP",
+    CoapKeys, "options of CoAP",
     /// `get`: the sink asks; `put`, `post`: the source sends; `delete`: it has the
     /// resource removed, without payload. `get` unless given.
     optional method as "method": Method,
@@ -180,7 +183,7 @@ super::models::model! {
 
 super::models::model! {
     /// What can be chosen of MQTT.
-    MqttKeys, "what is chosen of MQTT",
+    MqttKeys, "options of MQTT",
     /// Quality of service, 0 to 2; 0 unless given.
     optional qos as "qos": u32,
     /// The protocol's version; 3.1.1 unless given.

@@ -79,7 +79,7 @@ pub(crate) enum Addressing {
 }
 
 impl Word for Addressing {
-    const WHAT: &'static str = "a way to get addresses";
+    const WHAT: &'static str = "a way to assign addresses";
     const WORDS: &'static [(&'static str, Self)] =
         &[("planned", Self::Planned), ("dhcp", Self::Dhcp)];
 }
@@ -114,12 +114,14 @@ impl Read for Ready {
         let given = [ready.tcp.is_some(), ready.udp.is_some(), ready.log.is_some()];
         let count = given.iter().filter(|given| **given).count();
         if count > 1 || (count == 0 && sink.is_clean()) {
-            let problem = Problem::new("`ready` is one of `tcp`, `udp` and `log`").at(node.place);
-            sink.add(problem.label("such as `{tcp: 1883}`"));
+            let problem =
+                Problem::new("`ready` must be one of `tcp`, `udp` and `log`").at(node.place);
+            sink.add(problem.label("write for example `{tcp: 1883}`"));
         }
         for port in [&ready.tcp, &ready.udp].into_iter().flatten() {
             if !(1..=65_535).contains(&port.value) {
-                let problem = Problem::new(format!("{} is no port", port.value)).at(port.place);
+                let problem =
+                    Problem::new(format!("{} is not a port number", port.value)).at(port.place);
                 sink.add(problem.label("1 to 65535"));
             }
         }

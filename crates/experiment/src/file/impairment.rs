@@ -113,6 +113,38 @@ impairment! {
     outage: OneOrMore<At<Outage>>,
 }
 
+/// Models of loss, of which a link has one, and the keys that belong to each alone.
+const LOSSES: [(&str, &[&str]); 3] =
+    [("loss", &["loss_correlation", "loss_unit"]), ("gilbert_elliott", &[]), ("markov", &[])];
+
+impl Impairment {
+    /// The keys that a change to these takes away: of the models of loss that it does not
+    /// name when it names another.
+    pub fn replaced(&self) -> Vec<&'static str> {
+        let named: Vec<&str> = self.keys().into_iter().map(|(key, _)| key).collect();
+        if !LOSSES.iter().any(|(model, _)| named.contains(model)) {
+            return Vec::new();
+        }
+        let others = LOSSES.iter().filter(|(model, _)| !named.contains(model));
+        others.flat_map(|(model, own)| std::iter::once(*model).chain(own.iter().copied())).collect()
+    }
+
+    /// What a link does after a change to these, that does what `before` says.
+    pub fn after(&self, before: &Self) -> Self {
+        let mut before = before.clone();
+        for key in self.replaced() {
+            match key {
+                "loss" => before.loss = None,
+                "loss_correlation" => before.loss_correlation = None,
+                "loss_unit" => before.loss_unit = None,
+                "gilbert_elliott" => before.gilbert_elliott = None,
+                _ => before.markov = None,
+            }
+        }
+        self.over(&before)
+    }
+}
+
 impl Word for LossUnit {
     const WHAT: &'static str = "a unit of loss";
     const WORDS: &'static [(&'static str, Self)] =

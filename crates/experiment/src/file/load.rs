@@ -45,10 +45,25 @@ model! {
     optional users as "users": u32,
     /// How long users wait after an answer, such as `exponential:1s`.
     optional think as "think": String,
-    /// How long an answer may take; 2 s unless given.
+    /// How long an answer may take, and how long a request waits for a free connection; 2 s
+    /// unless given.
     optional timeout as "timeout": Span,
     /// Whether CoAP requests are confirmable; false unless given.
     optional confirmable as "confirmable": bool,
+    /// Bytes of a CoAP block, 16 B to 1024 B, a power of two: larger requests are sent in such
+    /// blocks, and answers are asked for in them; 1024 B, and the device's choice, unless given.
+    optional block as "block": Bytes,
+    /// How often a confirmable CoAP message is sent again that is not acknowledged; 0 unless
+    /// given.
+    optional max_retransmit as "max_retransmit": u32,
+    /// The least time until a CoAP message is sent again; 2 s unless given.
+    optional ack_timeout as "ack_timeout": Span,
+    /// The most time until then, as a multiple of the least; 1.5 unless given.
+    optional ack_random_factor as "ack_random_factor": f64,
+    /// CoAP interactions that are outstanding to one device at most; without limit unless given.
+    optional nstart as "nstart": u32,
+    /// For how long CoAP GETs observe their resource; they ask once unless given.
+    optional observe as "observe": Span,
     /// Whether answers are waited for; true unless given. UDP and TCP can go without.
     optional answers as "answers": bool,
     /// The quality of service of MQTT messages, 0 or 1; 0 unless given.
@@ -59,7 +74,7 @@ model! {
     optional senders as "senders": u32,
     /// Whether senders look at the clock all the time and never sleep; false unless given.
     optional spin as "spin": bool,
-    /// How far behind the schedule it goes on; 10 s unless given.
+    /// How far behind the schedule the machine may be before it stops; 10 s unless given.
     optional patience as "patience": Span,
     /// Over which network, if the nodes share more than one.
     optional network as "network": String,
@@ -89,6 +104,9 @@ model! {
     optional queue as "queue": u32,
     /// How much an answer carries; 4 B unless given.
     optional payload as "payload": Bytes,
+    /// After which times values change of CoAP resources that are observed, such as
+    /// `exponential:1s`; without it nothing can be observed.
+    optional notify as "notify": String,
     /// The share of requests that it answers by what is no message.
     optional garbage as "garbage": Ratio,
     /// The share that it answers twice.

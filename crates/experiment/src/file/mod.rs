@@ -20,9 +20,7 @@ pub(crate) use capture::Capture;
 pub(crate) use exchange::{CoapKeys, Exchange, MqttKeys, Payload, Protocol, Sweep};
 pub(crate) use fault::Fault;
 pub(crate) use foreign::{Foreign, Model as ForeignModel};
-#[cfg(test)]
-pub(crate) use group::Limits;
-pub(crate) use group::{Addressing, Group, Ready};
+pub(crate) use group::{Addressing, Group, Limits, Ready};
 pub(crate) use impairment::Impairment;
 pub(crate) use load::{Device, Load, Probe, Resources};
 pub(crate) use models::{Cells, Codel, Gilbert, Markov, Outage, Red, Shape, Slot};

@@ -87,7 +87,7 @@ pub(crate) use model;
 
 model! {
     /// Loss in a good and a bad state, with tc-netem's letters and defaults.
-    Gilbert, "a model of Gilbert and Elliott",
+    Gilbert, "a Gilbert-Elliott model",
     /// From good to bad, at each frame.
     #[schemars(required)]
     required p as "p": Ratio,

@@ -111,7 +111,7 @@ pub(crate) struct Reconnect {
 
 impl Read for Reconnect {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
-        let mut fields = Fields::of(node, "times to connect again", sink)?;
+        let mut fields = Fields::of(node, "reconnect times", sink)?;
         let reconnect = Self { min: fields.optional("min"), max: fields.optional("max") };
         fields.finish();
         Some(reconnect)
@@ -163,7 +163,11 @@ impl Read for TlsFiles {
             key: fields.optional("key"),
         };
         if files.cert.is_some() != files.key.is_some() && fields.sink.is_clean() {
-            let problem = Problem::new("a certificate and its key go together").at(node.place);
+            let problem = Problem::new(
+                "a client certificate needs its key, and a key its \
+                                        certificate",
+            )
+            .at(node.place);
             fields.sink.add(problem.label("give both `cert` and `key`, or neither"));
         }
         fields.finish();

@@ -3,7 +3,7 @@
 use crate::file::foreign::Foreign;
 use crate::file::impairment::Impairment;
 use crate::file::timetable::Entry;
-use crate::plan::Backend;
+use crate::plan::{Backend, SourceAddresses};
 use crate::problem::Problem;
 use crate::read::{At, Fields, Named, OneOrMore, Read, Sink};
 use crate::scalar::{Word, word};
@@ -11,7 +11,7 @@ use crate::subnet::Subnet;
 use crate::tree::{Content, Node};
 use medium::{CsmaSpec, StatesSpec};
 use schemars::JsonSchema;
-use units::{Bytes, Rate};
+use units::{Bytes, Rate, Span};
 
 /// A segment that nodes attach to.
 #[derive(Debug, JsonSchema)]
@@ -47,6 +47,12 @@ pub(crate) struct Network {
     pub dhcp: Option<At<bool>>,
     /// Whether a server on it knows the names of all nodes; false unless given.
     pub dns: Option<At<bool>>,
+    /// From which Ethernet addresses nodes may send: `any` (unless given), as a switch
+    /// lets them, so that bridges and virtual machines in nodes work, or `own`.
+    pub source_addresses: Option<At<SourceAddresses>>,
+    /// Time between queries for multicast groups (IGMP, MLD), which begin when a node
+    /// joins or sends to one; 125 s unless given, `0 s` for none.
+    pub query_interval: Option<At<Span>>,
     /// What changes while it runs: see `at`, from the start of the impairments.
     pub timetable: Option<Vec<Entry>>,
 }
@@ -66,6 +72,8 @@ impl Read for Network {
             nat: fields.optional("nat"),
             dhcp: fields.optional("dhcp"),
             dns: fields.optional("dns"),
+            source_addresses: fields.optional("source_addresses"),
+            query_interval: fields.optional("query_interval"),
             timetable: fields.optional("timetable"),
         };
         if let Some(profile) = &network.profile {
@@ -73,13 +81,24 @@ impl Read for Network {
                 if !fields.has(key) {
                     continue;
                 }
-                let text = format!("a network with a profile has no `{key}` of its own");
-                let label = format!("leave this out, or `{key}`, or put both into the profile");
+                let text = format!("a network with a profile cannot have `{key}`");
+                let label = format!("remove this or `{key}`, or put both into the profile");
                 fields.sink.add(Problem::new(text).at(profile.place).label(label));
             }
         }
         fields.finish();
         Some(network)
+    }
+}
+
+impl Word for SourceAddresses {
+    const WHAT: &'static str = "a policy for source addresses";
+    const WORDS: &'static [(&'static str, Self)] = &[("any", Self::Any), ("own", Self::Own)];
+}
+
+impl Read for SourceAddresses {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        word(node, sink)
     }
 }
 
@@ -173,8 +192,8 @@ impl Read for Channel {
                 let mut given = kinds.into_iter().flatten();
                 let first = given.next();
                 if given.next().is_some() {
-                    let problem = Problem::new("a network has one channel").at(node.place);
-                    sink.add(problem.label("one of `shared`, `cell` and `csma`"));
+                    let problem = Problem::new("a network has only one channel").at(node.place);
+                    sink.add(problem.label("use one of `shared`, `cell` and `csma`"));
                 }
                 first
             }

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 
 model! {
     /// What can be chosen of OPC UA.
-    OpcuaKeys, "what is chosen of OPC UA",
+    OpcuaKeys, "options of OPC UA",
     /// How many variables hold a payload together, 1 to 10; 1 unless given.
     optional variables as "variables": u32,
     /// Which times come with each: `source`, `server`, `both` or `neither`; `source`
@@ -19,14 +19,14 @@ model! {
 
 model! {
     /// What can be chosen of HTTP.
-    HttpKeys, "what is chosen of HTTP",
+    HttpKeys, "options of HTTP",
     /// `get`: the sink asks; `put`, `post`: the source sends. `get` unless given.
     optional method as "method": HttpMethod,
 }
 
 model! {
     /// What can be chosen of QUIC.
-    QuicKeys, "what is chosen of QUIC",
+    QuicKeys, "options of QUIC",
     /// Whether a new connection to a sink that is known from before carries payload at
     /// once (0-RTT); false unless given.
     optional early_data as "early_data": bool,

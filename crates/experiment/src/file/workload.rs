@@ -107,9 +107,10 @@ impl Read for Workload {
                     ["interaction", "mqtt", "exchange", "load", "device", "probe", "command"];
                 let stranger = entries.iter().find(|(key, _)| !known.contains(&&*key.text));
                 let (key, _) = stranger.unwrap_or(&entries[1]);
-                let text = format!("a workload is one of {WHAT}, found `{}` too", key.text);
+                let text =
+                    format!("a workload has only one of {WHAT}, found `{}` as well", key.text);
                 let problem = Problem::new(text).at(key.place);
-                sink.add(problem.label("begin another with `-`, or indent this further"));
+                sink.add(problem.label("start a new entry with `-`, or indent this further"));
                 None
             }
             _ => {

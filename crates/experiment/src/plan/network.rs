@@ -24,9 +24,40 @@ pub struct PlannedNetwork {
     /// Whether its nodes leave the cutting of TCP into segments to their interfaces.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub offload: bool,
+    /// From which Ethernet addresses nodes may send.
+    #[serde(default, skip_serializing_if = "SourceAddresses::is_any")]
+    pub source_addresses: SourceAddresses,
+    /// Time between queries for multicast groups; 0 for none.
+    #[serde(default = "usual_interval", skip_serializing_if = "is_usual_interval")]
+    pub query_interval: Span,
     /// What changes while it runs, in the order of its times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timetable: Vec<PlannedChange>,
+}
+
+fn usual_interval() -> Span {
+    medium::QUERY_INTERVAL
+}
+
+fn is_usual_interval(interval: &Span) -> bool {
+    *interval == medium::QUERY_INTERVAL
+}
+
+/// From which Ethernet addresses nodes may send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceAddresses {
+    /// Any but those of other nodes, as a switch lets them.
+    #[default]
+    Any,
+    /// The interface's own alone.
+    Own,
+}
+
+impl SourceAddresses {
+    fn is_any(&self) -> bool {
+        *self == Self::Any
+    }
 }
 
 /// Who makes a network's impairments.

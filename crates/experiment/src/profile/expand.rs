@@ -96,9 +96,9 @@ impl Expansion<'_> {
         let Some(profile) = self.find(name, at) else { return without };
         let parts = [("channel", &profile.typed.channel), ("mtu", &profile.typed.mtu)];
         if let Some((part, _)) = parts.iter().find(|(_, part)| part.is_some()) {
-            let text = format!("the profile `{name}` is one of whole networks: it has a `{part}`");
+            let text = format!("the profile `{name}` is for whole networks: it has a `{part}`");
             let problem = Problem::new(text).at(at.place);
-            self.sink.add(problem.label("give it to the network, beside `links`"));
+            self.sink.add(problem.label("use it on the network, next to `links`"));
             return without;
         }
         let whole = self.link(&profile, at, &without);
@@ -130,7 +130,7 @@ impl Expansion<'_> {
         match LinkProfile::find(name, self.base) {
             Ok(profile) => Some(profile),
             Err(errors) => {
-                let mut problem = Problem::new(format!("the profile `{name}` cannot be had"));
+                let mut problem = Problem::new(format!("the profile `{name}` has errors"));
                 for wrong in errors.problems() {
                     problem = problem.note(match errors.position(wrong) {
                         Some((line, column)) => {
@@ -139,9 +139,8 @@ impl Expansion<'_> {
                         None => wrong.message().to_owned(),
                     });
                 }
-                self.sink.add(
-                    problem.at(at.place).label("`thingbed profiles show` says all that is wrong"),
-                );
+                self.sink
+                    .add(problem.at(at.place).label("`thingbed profiles show` lists them all"));
                 None
             }
         }

@@ -101,9 +101,9 @@ impl LinkProfile {
 
     fn read(path: &Path) -> Result<Self, Errors> {
         let cannot = |why: String| {
-            let text = format!("cannot read the profile {}: {why}", path.display());
+            let text = format!("could not read the profile {}: {why}", path.display());
             let problem = Problem::new(text);
-            Errors::bare(problem.label("check the path, which is relative to the experiment file"))
+            Errors::bare(problem.label("check the path; it is relative to the experiment file"))
         };
         match std::fs::metadata(path) {
             Ok(found) if found.len() > LARGEST => {
@@ -126,7 +126,7 @@ impl LinkProfile {
         match of(&tree, base, &mut sink) {
             Some(profile) if sink.is_clean() => Ok(profile),
             _ if sink.is_clean() => {
-                Err(fail(vec![Problem::new("this is no profile").at(tree.place)]))
+                Err(fail(vec![Problem::new("this is not a profile").at(tree.place)]))
             }
             _ => Err(fail(sink.problems)),
         }

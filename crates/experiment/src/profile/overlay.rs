@@ -33,8 +33,9 @@ pub(super) fn overlay(base: &Node, over: &Node, name: &str, sink: &mut Sink) -> 
     }
     for (key, value) in above.iter().filter(|(key, _)| base.get(&key.text).is_none()) {
         if let Some(other) = contradicted(&key.text, base) {
-            let text = format!("`{}` beside the `{other}` of the profile `{name}`", key.text);
-            let label = format!("say otherwise of its `{other}`, or do without the profile");
+            let text =
+                format!("`{}` together with the `{other}` of the profile `{name}`", key.text);
+            let label = format!("change its `{other}`, or do not use the profile");
             sink.add(Problem::new(text).at(key.place).label(label));
             continue;
         }

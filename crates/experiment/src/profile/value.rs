@@ -106,7 +106,7 @@ pub(super) fn strip(
             Content::List(items.collect())
         }
         Content::Scalar(_) if !WORDS.contains(&key.rsplit('.').next().unwrap_or(key)) => {
-            let problem = Problem::new(format!("`{key}` does not say where it is from"));
+            let problem = Problem::new(format!("`{key}` has no source"));
             sink.add(
                 problem.at(node.place).label("write `{value: ..., quality: ..., source: ...}`"),
             );

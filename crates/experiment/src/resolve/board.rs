@@ -1,7 +1,7 @@
 //! The boards that nodes stand for, and limits that speak of boards.
 
 use crate::board::Board;
-use crate::file::{Board as Typed, Cpu, Group};
+use crate::file::{Board as Typed, Cpu, Group, Limits};
 use crate::nearest::advice;
 use crate::plan::PlannedCpu;
 use crate::problem::Problem;
@@ -30,11 +30,15 @@ pub(super) fn of(group: &Group, sink: &mut Sink) -> Option<Board> {
 
 /// What a group's nodes may use of a CPU's work.
 pub(super) fn cpu(group: &Group, sink: &mut Sink) -> Option<PlannedCpu> {
-    let limits = group.limits.as_ref()?;
+    cpu_of(group.limits.as_ref()?, sink)
+}
+
+/// What limits allow of a CPU's work.
+pub(crate) fn cpu_of(limits: &Limits, sink: &mut Sink) -> Option<PlannedCpu> {
     let at = limits.cpu.as_ref()?;
     if let Some(cpus) = &limits.cpus {
-        let problem = Problem::new("`cpu` and `cpus` limit the same").at(cpus.place);
-        sink.add(problem.label("leave one of them out"));
+        let problem = Problem::new("`cpu` and `cpus` set the same limit").at(cpus.place);
+        sink.add(problem.label("remove one of them"));
     }
     match &at.value {
         Cpu::Clock(clock) if clock.hertz() > 0.0 => Some(PlannedCpu::Clock(*clock)),
@@ -42,13 +46,13 @@ pub(super) fn cpu(group: &Group, sink: &mut Sink) -> Option<PlannedCpu> {
             let board = find(name, at.place, sink)?;
             let Some(score) = board.coremark else {
                 let problem = Problem::new(format!("no benchmark of `{name}` is known"));
-                sink.add(problem.at(at.place).label("take a clock frequency such as `200 MHz`"));
+                sink.add(problem.at(at.place).label("use a clock frequency such as `200 MHz`"));
                 return None;
             };
             Some(PlannedCpu::Coremark(score * share.fraction()))
         }
         Cpu::Clock(_) | Cpu::Of(..) => {
-            sink.add(Problem::new("a limit of nothing").at(at.place).label("more than 0"));
+            sink.add(Problem::new("a limit of nothing").at(at.place).label("use more than 0"));
             None
         }
     }

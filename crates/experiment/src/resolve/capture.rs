@@ -26,8 +26,8 @@ pub(super) fn of(file: &File, nodes: &Nodes<'_>, sink: &mut Sink) -> Option<Plan
         }
     }
     if let Some(snap) = capture.snap.as_ref().filter(|snap| snap.value.get() < LEAST) {
-        let problem = Problem::new(format!("frames cannot be cut to {}", snap.value));
-        sink.add(problem.at(snap.place).label("14 B, an Ethernet header, or more"));
+        let problem = Problem::new(format!("a snapshot length of {}", snap.value));
+        sink.add(problem.at(snap.place).label("use 14 B, an Ethernet header, or more"));
     }
     Some(PlannedCapture {
         nodes: capture

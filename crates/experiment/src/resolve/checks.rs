@@ -1,6 +1,7 @@
 //! What makes no sense in what is asked of a link.
 
 use crate::file::{Codel, Impairment, Markov, Outage, Red, Slot};
+use crate::plan::PlannedChannel;
 use crate::problem::Problem;
 use crate::read::{At, Sink};
 use crate::source::Place;
@@ -9,13 +10,24 @@ use units::{Bytes, Span};
 
 /// What frames of a direction wait for, besides its own rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Waits {
+pub(crate) enum Waits {
     /// Nothing.
     No,
     /// A channel that all share, which has the rate.
     Shared,
     /// The same, behind the link's own rate.
     Cell,
+}
+
+impl Waits {
+    /// What frames on a network with this channel wait for.
+    pub fn of(channel: &PlannedChannel, up: bool) -> Self {
+        match channel {
+            PlannedChannel::Shared(_) | PlannedChannel::Csma(_) if up => Self::Shared,
+            PlannedChannel::Cell { .. } => Self::Cell,
+            _ => Self::No,
+        }
+    }
 }
 
 /// Adds a problem at `place`.
@@ -41,8 +53,8 @@ pub(super) fn check(asked: &Impairment, waits: Waits, sink: &mut Sink) {
     ];
     for (key, has, of) in pairs {
         if let Some(at) = key.as_ref().filter(|_| !has) {
-            let text = format!("a correlation of `{of}`, which is not there");
-            say(sink, at.place, text, format!("give `{of}` too, or leave this out"));
+            let text = format!("a correlation of `{of}` without `{of}`");
+            say(sink, at.place, text, format!("add `{of}`, or remove this"));
         }
     }
     if let Some(slot) = &asked.slot {
@@ -60,28 +72,28 @@ fn check_delay(asked: &Impairment, sink: &mut Sink) {
         && !some(&asked.clip).unwrap_or(false)
     {
         let text = format!(
-            "a jitter of {} above the delay of {}: delays below 0 there cannot be",
+            "a jitter of {} above the delay of {} makes delays negative",
             jitter.value,
             if delay == Span::ZERO { "0 ms".to_owned() } else { delay.to_string() }
         );
-        let label = "say `clip: true` if they are meant to be 0, which makes the mean longer";
+        let label = "write `clip: true` to set negative delays to 0, which makes the mean longer";
         say(sink, jitter.place, text, label);
     }
     if let Some(shape) = asked.distribution.as_ref().filter(|_| asked.jitter.is_none()) {
-        let label = "give a `jitter` too, or leave this out";
-        say(sink, shape.place, "the distribution of a `jitter`, which is not there", label);
+        let label = "add a `jitter`, or remove this";
+        say(sink, shape.place, "a distribution of the `jitter` without a `jitter`", label);
     }
     if let Some(reorder) = asked.reorder.as_ref().filter(|_| delay == Span::ZERO) {
-        let text = "frames overtake by not being delayed, and there is no `delay`";
-        say(sink, reorder.place, text, "give a `delay` too");
+        let text = "`reorder` needs a `delay`: reordered frames are those without delay";
+        say(sink, reorder.place, text, "add a `delay`");
     }
     if let Some(gap) = &asked.gap {
         if gap.value == 0 {
-            say(sink, gap.place, "a gap of 0 frames", "1 or more; 1 lets any frame overtake");
+            say(sink, gap.place, "a gap of 0 frames", "use 1 or more; 1 reorders any frame");
         }
         if asked.reorder.is_none() {
-            let label = "give `reorder` too, or leave this out";
-            say(sink, gap.place, "a gap between frames that overtake, and none does", label);
+            let label = "add `reorder`, or remove this";
+            say(sink, gap.place, "a `gap` of `reorder` without `reorder`", label);
         }
     }
 }
@@ -94,22 +106,22 @@ fn check_loss(asked: &Impairment, sink: &mut Sink) {
     ];
     let given: Vec<_> = models.iter().filter_map(|(key, at)| at.map(|at| (*key, at))).collect();
     if let [(first, _), (second, place), ..] = given[..] {
-        let text = format!("`{second}` beside `{first}`: a link has one model of loss");
-        say(sink, place, text, "leave one of them out");
+        let text = format!("`{second}` and `{first}` together: a link has only one loss model");
+        say(sink, place, text, "remove one of them");
     }
     if let (Some(unit), None, true) = (&asked.loss_unit, &asked.loss, given.len() == 1)
         && unit.value != medium::LossUnit::Frame
     {
-        let label = "leave this out, or use `loss`";
-        say(sink, unit.place, "models with states lose frame by frame", label);
+        let label = "remove this, or use `loss`";
+        say(sink, unit.place, "Markov loss models lose single frames only", label);
     }
     if let Some(At { value: Markov { p13, p31, p32, p14, .. }, .. }) = &asked.markov {
         for (one, other, names) in [(p13, p14, "p13 and p14"), (p31, p32, "p31 and p32")] {
             if let (Some(one), Some(other)) = (one, other)
                 && one.value.fraction() + other.value.fraction() > 1.0 + 1e-9
             {
-                let text = format!("{names} are over 100 % together");
-                say(sink, other.place, text, "both lead away from one state");
+                let text = format!("{names} exceed 100 % together");
+                say(sink, other.place, text, "both are transitions from the same state");
             }
         }
     }
@@ -123,12 +135,12 @@ fn check_rate(asked: &Impairment, waits: Waits, sink: &mut Sink) {
     ];
     let given: Vec<_> = own.iter().filter_map(|(key, at)| at.map(|at| (*key, at))).collect();
     if let [(first, _), (second, place), ..] = given[..] {
-        let text = format!("`{second}` beside `{first}`: one of them says when the link carries");
-        say(sink, place, text, "leave one of them out");
+        let text = format!("`{second}` and `{first}` together: only one can schedule the link");
+        say(sink, place, text, "remove one of them");
     }
     for (_, place) in given.iter().filter(|_| waits == Waits::Shared) {
-        let text = "frames go up over a shared channel at the channel's rate";
-        say(sink, *place, text, "leave this out");
+        let text = "the rate of a shared channel applies to frames going up";
+        say(sink, *place, text, "remove this");
     }
     let rated = !given.is_empty();
     if let Some(burst) = asked.burst.as_ref().filter(|_| asked.rate.is_none()) {
@@ -150,19 +162,19 @@ fn check_rate(asked: &Impairment, waits: Waits, sink: &mut Sink) {
     for (key, place) in &waiting[3..] {
         if let Some(place) = place.filter(|_| asked.grant.is_some()) {
             let text =
-                format!("`{key}` beside a `grant`, which gives frames their block as they come");
-            say(sink, place, text, "leave it out; `queue` limits what waits");
+                format!("`{key}` together with `grant`, which sets the send times of frames");
+            say(sink, place, text, "remove it; `queue` limits the queue length");
         }
     }
     if let Some(queue) = &asked.queue
         && matches!(queue.value, Limit::Frames(0) | Limit::Bytes(Bytes::ZERO))
     {
-        say(sink, queue.place, "a queue of 0 frames lets nothing through", "1 or more");
+        say(sink, queue.place, "a queue of 0 frames drops all frames", "use 1 or more");
     }
     if let Some(cell) = asked.cell.as_ref().and_then(|cell| cell.value.size.as_ref())
         && cell.value.get() == 0
     {
-        say(sink, cell.place, "cells of 0 B carry nothing", "ATM's carry `48 B`");
+        say(sink, cell.place, "cells of 0 B have no room for data", "ATM uses `48 B`");
     }
     check_discipline(asked, sink);
 }
@@ -170,12 +182,17 @@ fn check_rate(asked: &Impairment, waits: Waits, sink: &mut Sink) {
 fn check_discipline(asked: &Impairment, sink: &mut Sink) {
     if let (Some(codel), Some(red)) = (&asked.codel, &asked.red) {
         let place = codel.place.max(red.place);
-        say(sink, place, "`codel` beside `red`: a queue has one discipline", "leave one out");
+        say(
+            sink,
+            place,
+            "`codel` and `red` together: a queue has only one discipline",
+            "remove one of them",
+        );
     }
     if let Some(Codel { interval: Some(interval), .. }) = asked.codel.as_ref().map(|at| &at.value)
         && interval.value == Span::ZERO
     {
-        let label = "it is about the longest round trip; `100 ms` unless given";
+        let label = "use about the longest round trip; the default is `100 ms`";
         say(sink, interval.place, "an interval of 0", label);
     }
     if let Some(Red { min: Some(min), max: Some(max), weight, .. }) =
@@ -183,10 +200,16 @@ fn check_discipline(asked: &Impairment, sink: &mut Sink) {
     {
         if min.value >= max.value {
             let text = format!("`max` of {} is not above `min` of {}", max.value, min.value);
-            say(sink, max.place, text, "RED drops between the two");
+            say(sink, max.place, text, "RED drops frames between the two");
         }
         if let Some(weight) = weight.as_ref().filter(|w| w.value.fraction() == 0.0) {
-            say(sink, weight.place, "with a weight of 0 % the mean never moves", "such as `0.2 %`");
+            say(
+                sink,
+                weight.place,
+                "with a weight of 0 % the mean never changes",
+                "write for \
+                                                                                  example `0.2 %`",
+            );
         }
     }
 }
@@ -195,15 +218,15 @@ fn check_slot(slot: &Slot, place: Place, sink: &mut Sink) {
     let (min, max) = (some(&slot.min).unwrap_or_default(), some(&slot.max));
     if let Some(at) = slot.max.as_ref().filter(|max| max.value < min) {
         let text = format!("`max` of {} is below `min` of {min}", at.value);
-        say(sink, at.place, text, "the longest time to a slot");
+        say(sink, at.place, text, "it is the longest time to the next slot");
     } else if max.unwrap_or(min) == Span::ZERO {
-        say(sink, place, "slots without time between them", "give a `max` above 0");
+        say(sink, place, "slots with no time between them", "use a `max` above 0");
     }
     if let Some(packets) = slot.packets.as_ref().filter(|packets| packets.value == 0) {
-        say(sink, packets.place, "slots that take no frame", "1 or more");
+        say(sink, packets.place, "slots that carry no frame", "use 1 or more");
     }
     if let Some(bytes) = slot.bytes.as_ref().filter(|bytes| bytes.value.get() == 0) {
-        say(sink, bytes.place, "slots that take no byte", "such as `1500 B`");
+        say(sink, bytes.place, "slots that carry no byte", "write for example `1500 B`");
     }
 }
 
@@ -213,49 +236,59 @@ fn check_outage(outage: &Outage, place: Place, sink: &mut Sink) {
     let random = [mean_up, mean_down].into_iter().flatten().next();
     match (scheduled, random) {
         (Some(_), Some(random)) => {
-            let text = "an outage is scheduled or at random, not both";
-            let label = "`at`, `lasts` and `every`, or `mean_up` and `mean_down`";
+            let text = "an outage is either scheduled or random";
+            let label = "use `at`, `lasts` and `every`, or `mean_up` and `mean_down`";
             say(sink, random.place, text, label);
         }
         (None, Some(_)) if mean_up.is_none() || mean_down.is_none() => {
             let text = "a random outage needs both `mean_up` and `mean_down`";
-            say(sink, place, text, "mean time to failure, and to repair");
+            say(sink, place, text, "they are the mean time to failure and the mean time to repair");
         }
         (Some(_), None) if lasts.is_none() || at.is_none() => {
-            say(sink, place, "a scheduled outage needs `at` and `lasts`", "add what is missing");
+            say(sink, place, "a scheduled outage needs `at` and `lasts`", "add the missing one");
         }
         (None, None) => {
-            let label = "`at` and `lasts`, or `mean_up` and `mean_down`";
-            say(sink, place, "an outage without a time", label);
+            let label = "use `at` and `lasts`, or `mean_up` and `mean_down`";
+            say(sink, place, "an outage without times", label);
         }
         _ => {}
     }
     if let (Some(lasts), Some(every)) = (lasts, every)
         && lasts.value >= every.value
     {
-        let text =
-            format!("it lasts {} of every {}: the link is never up", lasts.value, every.value);
-        say(sink, every.place, text, "`every` counts from one beginning to the next");
+        let text = format!(
+            "the outage lasts {} of every {}: the link is never up",
+            lasts.value, every.value
+        );
+        say(sink, every.place, text, "`every` counts from one start to the next");
     }
     for span in [lasts, mean_up, mean_down].into_iter().flatten() {
         if span.value == Span::ZERO {
-            say(sink, span.place, "no time at all", "more than 0 s");
+            say(sink, span.place, "a time of 0", "use more than 0 s");
         }
     }
 }
 
 /// Reports a `key` that only a rate gives a meaning.
 fn needs_rate(key: &str, place: Place, sink: &mut Sink) {
-    let text = format!("`{key}` without a `rate` does nothing");
-    say(sink, place, text, format!("give a `rate` too, or leave `{key}` out"));
+    let text = format!("`{key}` without a `rate` has no effect");
+    say(sink, place, text, format!("add a `rate`, or remove `{key}`"));
 }
 
-/// Reports a queue into which a frame of `longest` bytes does not fit.
-pub(super) fn check_queue(asked: &Impairment, longest: u64, sink: &mut Sink) {
+/// Reports what contradicts itself in one direction after a change while it runs.
+pub(crate) fn check_change(whole: &Impairment, waits: Waits, mtu: Bytes, sink: &mut Sink) {
+    check(whole, waits, sink);
+    check_queue(whole, mtu, sink);
+}
+
+/// Reports a queue into which the longest frame does not fit: a packet of `mtu` with its
+/// Ethernet header.
+pub(super) fn check_queue(asked: &Impairment, mtu: Bytes, sink: &mut Sink) {
+    let longest = mtu.get() + 14;
     if let Some(At { value: Limit::Bytes(bytes), place }) = &asked.queue
         && (1..longest).contains(&bytes.get())
     {
         let text = format!("a frame of {longest} B does not fit into a queue of {bytes}");
-        say(sink, *place, text, format!("`{longest} B` or more, or fewer bytes of `mtu`"));
+        say(sink, *place, text, format!("use `{longest} B` or more, or a smaller `mtu`"));
     }
 }

@@ -16,7 +16,8 @@ fn range(text: &str) -> Option<std::ops::RangeInclusive<u32>> {
 pub(super) fn check(group: &Group, sink: &mut Sink) {
     for at in group.cores.iter().flat_map(|cores| &cores.value.0) {
         if range(&at.value).is_none() {
-            let problem = Problem::new(format!("`{}` names no cores", at.value)).at(at.place);
+            let problem =
+                Problem::new(format!("`{}` is not a list of cores", at.value)).at(at.place);
             sink.add(problem.label("write for example `1`, `0-3` or `[0, 2-3]`"));
         }
     }

@@ -80,6 +80,7 @@ impl Context<'_, '_> {
             protocol,
             sizes: sizes?,
             repetitions: repetitions?,
+            warmup: typed.warmup.as_ref().map_or(0, |at| at.value),
             every: every?,
             pause: typed.pause.as_ref().map_or(Span::ZERO, |pause| pause.value),
             timeout: timeout?,
@@ -101,10 +102,10 @@ impl Context<'_, '_> {
             groups.extend(more);
             (!nodes.is_empty()).then_some(nodes)
         };
-        let sources = find(&typed.sources, "`sources` names nobody", sink);
-        let sinks = find(&typed.sinks, "`sinks` names nobody", sink);
+        let sources = find(&typed.sources, "`sources` matches no nodes", sink);
+        let sinks = find(&typed.sinks, "`sinks` matches no nodes", sink);
         let brokers = match typed.broker {
-            Some(_) => find(&typed.broker, "`broker` names nobody", sink)?,
+            Some(_) => find(&typed.broker, "`broker` matches no nodes", sink)?,
             None => Vec::new(),
         };
         let (sources, sinks) = (sources?, sinks?);
@@ -112,8 +113,8 @@ impl Context<'_, '_> {
         for (at, nodes) in lists {
             let twice = nodes.iter().find(|node| sources.contains(node));
             if let (Some(at), Some(node)) = (at, twice) {
-                let text = format!("`{node}` is a source, and here too");
-                say(sink, at.place, text, "what stays in a node passes no network");
+                let text = format!("`{node}` is a source and cannot have another role");
+                say(sink, at.place, text, "traffic within a node does not pass any network");
                 return None;
             }
         }
@@ -137,26 +138,27 @@ impl Context<'_, '_> {
         let protocol = typed.protocol.as_ref().map_or(typed.place, |at| at.place);
         if it.protocol.is_to_all() {
             if drivers != 1 {
-                let text = format!("{drivers} nodes would each ask the whole group");
+                let text = format!("{drivers} nodes would each send to the whole group");
                 say(
                     sink,
                     protocol,
                     text,
-                    "with `group`, one asks: one sink, or with `put` and `post` one source",
+                    "with `group`, only one node may send requests: use one sink, or with `put` \
+                     and `post` one source",
                 );
                 return false;
             }
         } else if servers != 1 && servers != drivers || drivers == 0 {
             let text = format!("{sources} sources and {sinks} sinks");
             let label = match it.protocol.pulls() {
-                true => "a sink that asks has a source of its own: as many of both",
-                false => "as many sinks as sources, or one for all",
+                true => "each sink that sends requests needs a source: use as many of both",
+                false => "use as many sinks as sources, or one for all",
             };
             say(sink, place(&typed.sinks), text, label);
             return false;
         } else if it.protocol.pulls() && servers != drivers {
-            let text = format!("{drivers} sinks would ask one source");
-            say(sink, place(&typed.sources), text, "name as many sources as sinks");
+            let text = format!("{drivers} sinks would send requests to one source");
+            say(sink, place(&typed.sources), text, "use as many sources as sinks");
             return false;
         }
         let wants_broker = matches!(it.protocol, ExchangeProtocol::Mqtt(_));
@@ -166,7 +168,7 @@ impl Context<'_, '_> {
         }
         if it.brokers.len() > 1 && it.brokers.len() != sources {
             let text = format!("{} brokers for {sources} sources", it.brokers.len());
-            say(sink, place(&typed.broker), text, "one for all, or as many as sources");
+            say(sink, place(&typed.broker), text, "use one for all, or one per source");
             return false;
         }
         let mtu = self.networks.mtu(&it.network);
@@ -187,12 +189,14 @@ impl Context<'_, '_> {
         };
         if largest > most {
             let text = format!("a payload of {largest} B");
-            say(sink, place, text, &format!("{most} B at most here"));
+            say(sink, place, text, &format!("use at most {most} B"));
             return false;
         }
-        if it.exchanges() > MOST_ROWS {
-            let text = format!("{} exchanges to keep, a row each", it.exchanges());
-            say(sink, place, text, &format!("{MOST_ROWS} at most: fewer sizes or repetitions"));
+        if it.all_exchanges() > MOST_ROWS {
+            let text =
+                format!("{} exchanges, with one row in the results each", it.all_exchanges());
+            let label = format!("use at most {MOST_ROWS}: fewer sizes, repetitions or warm-ups");
+            say(sink, place, text, &label);
             return false;
         }
         true
@@ -201,7 +205,7 @@ impl Context<'_, '_> {
     fn check_network(&self, typed: &file::Exchange, it: &Exchange, sink: &mut Sink) -> bool {
         if self.networks.is_uncut(&it.network) {
             let text = format!("exchanges on `{}`, which has `offload`", it.network);
-            let label = "their bytes are counted by frame: leave `offload` out";
+            let label = "Thingbed counts their bytes per frame: remove `offload`";
             say(sink, typed.place, text, label);
             return false;
         }
@@ -212,7 +216,7 @@ impl Context<'_, '_> {
 fn repetitions(typed: &file::Exchange, sink: &mut Sink) -> Option<u64> {
     let Some(at) = &typed.repetitions else { return Some(1) };
     if at.value == 0 {
-        say(sink, at.place, "`repetitions` is 0, so nothing would be sent", "1 or more");
+        say(sink, at.place, "`repetitions` is 0, so that no exchange runs", "use 1 or more");
         return None;
     }
     Some(at.value)
@@ -226,8 +230,9 @@ fn sizes(at: &At<Payload>, sink: &mut Sink) -> Option<Vec<u64>> {
             let of = |key: &Option<At<units::Bytes>>| key.as_ref().map(|at| at.value.get());
             let (from, to, step) = (of(&sweep.from)?, of(&sweep.to)?, of(&sweep.step)?);
             if step == 0 || to < from || (to - from) / step >= MOST_SIZES {
-                let text = format!("sizes from {from} B to {to} B in steps of {step} B");
-                let label = "`to` not below `from`, `step` above 0, and 100000 sizes at most";
+                let text = format!("payload sizes from {from} B to {to} B in steps of {step} B");
+                let label = "use a `to` not below `from`, a `step` above 0, and at most 100000 \
+                             sizes";
                 say(sink, at.place, text, label);
                 return None;
             }
@@ -237,7 +242,7 @@ fn sizes(at: &At<Payload>, sink: &mut Sink) -> Option<Vec<u64>> {
     let mut seen = std::collections::HashSet::new();
     sizes.retain(|size| seen.insert(*size));
     if sizes.is_empty() {
-        say(sink, at.place, "`payload` names no size", "write for example `100 B`");
+        say(sink, at.place, "`payload` has no size", "write for example `100 B`");
         return None;
     }
     Some(sizes)
@@ -280,7 +285,7 @@ fn coap(keys: &CoapKeys, place: Place, sink: &mut Sink) -> Option<Coap> {
                 sink,
                 at.place,
                 format!("`{what}` is {}", at.value),
-                "1 s to 65535 s: libcoap takes no other",
+                "use 1 s to 65535 s, the range of libcoap",
             );
             return None;
         }
@@ -299,13 +304,16 @@ fn coap(keys: &CoapKeys, place: Place, sink: &mut Sink) -> Option<Coap> {
         max_retransmit: keys.max_retransmit.as_ref().map_or(MAX_RETRANSMIT, |at| at.value),
     };
     let wrong = if coap.observe && coap.method != Method::Get {
-        Some(("`observe` is of a `get`", "leave `method` out"))
+        Some(("`observe` needs the method `get`", "remove `method`"))
     } else if coap.group && coap.observe {
-        Some(("`group` with `observe`", "one or the other"))
+        Some(("`group` and `observe` together", "remove one of them"))
     } else if coap.group && coap.transport != CoapTransport::Udp {
-        Some(("multicast over something else than UDP", "leave `transport` out"))
+        Some(("CoAP multicast needs UDP", "remove `transport`"))
     } else if coap.group && coap.confirmable && keys.confirmable.is_some() {
-        Some(("confirmable multicast", "RFC 7252 has none: `confirmable: false`"))
+        Some((
+            "CoAP multicast cannot be confirmable",
+            "write `confirmable: false` (RFC 7252, section 8.1)",
+        ))
     } else {
         None
     };

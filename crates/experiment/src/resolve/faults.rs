@@ -24,9 +24,7 @@ fn one(file: &File, nodes: &Nodes<'_>, fault: &Fault, sink: &mut Sink) -> Vec<Pl
             "a fault is one of `kill`, `stop`, `start`, `restart`, `pause` and `resume`",
         );
         sink.add(
-            problem
-                .at(at.place)
-                .label("give this time one of them; others get an entry of their own"),
+            problem.at(at.place).label("keep one of them here, and add an entry for each other"),
         );
         return Vec::new();
     };
@@ -44,12 +42,11 @@ fn one(file: &File, nodes: &Nodes<'_>, fault: &Fault, sink: &mut Sink) -> Vec<Pl
         let groups_of = file.nodes.as_ref();
         for group in groups {
             if groups_of.and_then(|all| all.get(&group)).is_some_and(|group| group.run.is_none()) {
-                let problem =
-                    Problem::new(format!("the nodes of `{group}` have no program of their own"));
+                let problem = Problem::new(format!("the nodes of `{group}` have no program"));
                 sink.add(
                     problem
                         .at(names.place)
-                        .label(format!("give `{group}` a `run: [PROGRAM, ...]`")),
+                        .label(format!("add `run: [PROGRAM, ...]` to `{group}`")),
                 );
             }
         }
@@ -61,8 +58,8 @@ fn one(file: &File, nodes: &Nodes<'_>, fault: &Fault, sink: &mut Sink) -> Vec<Pl
             planned.push(PlannedFault { at, what, nodes: found });
         }
         (Some(lasts), None) => {
-            let problem = Problem::new(format!("`{word}` does not last")).at(lasts.place);
-            sink.add(problem.label("`lasts` belongs to `kill`, `stop` and `pause`"));
+            let problem = Problem::new(format!("`{word}` has no duration")).at(lasts.place);
+            sink.add(problem.label("`lasts` needs `kill`, `stop` or `pause`"));
         }
         (None, _) => {}
     }

@@ -20,8 +20,11 @@ pub(super) fn check(file: &File, nodes: &Nodes<'_>, networks: &Networks<'_>, sin
     for (name, _, group) in file.nodes.iter().flat_map(Named::iter) {
         for device in group.device.iter().flat_map(|devices| &devices.value.0) {
             if !is_device(&device.value) {
-                let text = format!("`{}` is no path of a device", device.value);
-                sink.add(Problem::new(text).at(device.place).label("such as `/dev/ttyUSB0`"));
+                let text = format!("`{}` is not the path of a device", device.value);
+                sink.add(Problem::new(text).at(device.place).label(
+                    "write for example \
+                                                                    `/dev/ttyUSB0`",
+                ));
             }
         }
         if let Some(interface) = &group.external {
@@ -33,8 +36,8 @@ pub(super) fn check(file: &File, nodes: &Nodes<'_>, networks: &Networks<'_>, sin
         let group = nodes.find(name, quiet).map(|(group, _)| group.to_owned());
         let group = group.and_then(|group| file.nodes.as_ref()?.get(&group));
         if group.is_some_and(|group| group.external.is_some()) {
-            let problem = Problem::new(format!("nothing can be run on `{}`", name.value));
-            sink.add(problem.at(name.place).label("it is real hardware: `external`"));
+            let problem = Problem::new(format!("`{}` cannot run programs", name.value));
+            sink.add(problem.at(name.place).label("it is real hardware (`external`)"));
         }
     }
 }
@@ -56,8 +59,11 @@ fn check_external(
     let text = &interface.value;
     let fits = |c: char| c.is_ascii_graphic() && c != '/' && c != ':';
     if text.is_empty() || text.len() > 15 || !text.chars().all(fits) {
-        let problem = Problem::new(format!("`{text}` is no name of an interface"));
-        sink.add(problem.at(interface.place).label("one of the host's, such as `eth1`"));
+        let problem = Problem::new(format!("`{text}` is not the name of an interface"));
+        sink.add(problem.at(interface.place).label(
+            "use an interface of the host, for example \
+                                                    `eth1`",
+        ));
     }
     let own: [(&str, Option<Place>); 9] = [
         ("count", group.count.as_ref().filter(|count| count.value > 1).map(|at| at.place)),
@@ -71,20 +77,27 @@ fn check_external(
         ("device", group.device.as_ref().map(|at| at.place)),
     ];
     for (key, place) in own.into_iter().filter_map(|(key, place)| Some((key, place?))) {
-        let problem = Problem::new(format!("`{key}` of a node that is real hardware")).at(place);
-        sink.add(problem.label("one interface is one node, and it is what it is"));
+        let problem = Problem::new(format!("hardware nodes cannot have `{key}`")).at(place);
+        sink.add(problem.label(
+            "Thingbed cannot change real hardware, and each interface is one \
+                                node",
+        ));
     }
     let on: Vec<_> = networks.networks.iter().filter(|network| network.has(name)).collect();
     if networks.whole && on.len() != 1 {
-        let text = format!("`{name}` is on {} networks", on.len());
+        let text = format!("`{name}` is attached to {} networks", on.len());
         let problem = Problem::new(text).at(interface.place);
-        sink.add(problem.label("one interface leads to one network: attach it to one"));
+        sink.add(problem.label("attach it to one: an interface belongs to one network"));
     }
     if on.iter().any(|network| network.backend == Backend::Netem) {
-        let problem = Problem::new(format!("`{name}` is on a network with `backend: netem`"));
-        sink.add(
-            problem.at(interface.place).label("hardware needs the medium: leave `backend` out"),
-        );
+        let problem = Problem::new(format!(
+            "`{name}` is attached to a network with `backend: \
+                                            netem`"
+        ));
+        sink.add(problem.at(interface.place).label(
+            "remove `backend`: hardware nodes need Thingbed's \
+                                               own emulation",
+        ));
     }
 }
 

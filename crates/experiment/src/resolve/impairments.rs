@@ -59,7 +59,8 @@ fn distribution(shape: &Shape, base: &Path, sink: &mut Sink) -> Distribution {
         Shape::Table(file) => match medium::Table::read(&base.join(&file.value)) {
             Ok(table) => Distribution::Table(table),
             Err(error) => {
-                let label = "a file in the format of iproute2's `.dist`; relative to this file";
+                let label = "a file in the `.dist` format of iproute2; paths are relative to this \
+                             file";
                 sink.add(Problem::new(error.to_string()).at(file.place).label(label));
                 Distribution::Uniform
             }
@@ -71,7 +72,7 @@ fn trace(file: &At<String>, base: &Path, sink: &mut Sink) -> Option<medium::Trac
     match medium::Trace::read(&base.join(&file.value)) {
         Ok(trace) => Some(trace),
         Err(error) => {
-            let label = "a file in Mahimahi's format; relative to this file";
+            let label = "a file in the trace format of Mahimahi; paths are relative to this file";
             sink.add(Problem::new(error.to_string()).at(file.place).label(label));
             None
         }

@@ -30,8 +30,8 @@ pub(super) fn check(model: &Model, sink: &mut Sink) {
     if let (Some(list), Some(down)) = (&model.outside, &model.down)
         && down.value != InteractionPattern::Director
     {
-        let text = format!("`outside` is for `director` alone, not for `{}`", down.value);
-        sink.add(Problem::new(text).at(list.place).label("leave it out"));
+        let text = format!("`{}` does not support `outside`; only `director` does", down.value);
+        sink.add(Problem::new(text).at(list.place).label("remove it"));
     }
     let mqtt = outside(model).contains(&OutsideModel::Mqtt);
     match (&model.broker, &model.down) {
@@ -41,18 +41,18 @@ pub(super) fn check(model: &Model, sink: &mut Sink) {
         }
         (Some(broker), _) if !mqtt => {
             let problem = Problem::new("a `broker` without MQTT").at(broker.place);
-            sink.add(problem.label("leave it out, or add `outside: mqtt`"));
+            sink.add(problem.label("remove it, or add `outside: mqtt`"));
         }
         _ => {}
     }
     if let Some(down) = model.down.as_ref().filter(|down| !down.value.goes_down()) {
-        let problem = Problem::new(format!("`{}` goes up only", down.value)).at(down.place);
-        sink.add(problem.label("for `down`, take one that reaches the sinks"));
+        let problem = Problem::new(format!("`{}` works only for `up`", down.value)).at(down.place);
+        sink.add(problem.label("for `down`, use a model that reaches the sinks"));
     }
     let Some(up) = &model.up else { return };
     if !up.value.goes_up() {
-        let problem = Problem::new(format!("`{}` goes down only", up.value)).at(up.place);
-        sink.add(problem.label("for `up`, take `tcp/request-reply` or `udp/request-response`"));
+        let problem = Problem::new(format!("`{}` works only for `down`", up.value)).at(up.place);
+        sink.add(problem.label("for `up`, use `tcp/request-reply` or `udp/request-response`"));
     } else if let Some(down) = &model.down
         && up.value != down.value
         && (up.value.goes_both_ways() || down.value.is_director())
@@ -61,10 +61,10 @@ pub(super) fn check(model: &Model, sink: &mut Sink) {
             true => (format!("`{}` up", up.value), down.value),
             false => (format!("`{}` down", down.value), up.value),
         };
-        let text = format!("{both} goes only with the same the other way, not with `{other}`");
+        let text = format!("{both} needs the same model in both directions, not `{other}`");
         let label = match down.value.is_director() {
-            true => format!("take `{}`", down.value),
-            false => "take `tcp/request-reply`".to_owned(),
+            true => format!("use `{}`", down.value),
+            false => "use `tcp/request-reply`".to_owned(),
         };
         sink.add(Problem::new(text).at(up.place).label(label));
     }
@@ -79,8 +79,8 @@ fn fan_out(
 ) -> Option<Vec<FanOut>> {
     let Some(said) = &typed.fan_out else { return Some(Vec::new()) };
     if !down.is_director() {
-        let text = format!("`fan_out` does not go with `{down}`, which cannot choose among sinks");
-        let label = "take `director`, or leave it out";
+        let text = format!("`{down}` does not support `fan_out`, because it cannot select sinks");
+        let label = "use `director`, or remove it";
         sink.add(Problem::new(text).at(said.place).label(label));
         return None;
     }
@@ -88,13 +88,13 @@ fn fan_out(
     for change in &said.value {
         let (at, to) = (change.at.as_ref()?, change.to.as_ref()?);
         if !(1..=sinks).contains(&to.value) {
-            let text = format!("messages cannot go to {} of {sinks} sinks", to.value);
-            sink.add(Problem::new(text).at(to.place).label(format!("1 to {sinks}")));
+            let text = format!("a fan-out of {} with {sinks} sinks", to.value);
+            sink.add(Problem::new(text).at(to.place).label(format!("use 1 to {sinks}")));
             return None;
         }
         if changes.last().is_some_and(|before| before.at >= at.value) {
-            let text = "changes of the fan-out are not in order";
-            sink.add(Problem::new(text).at(at.place).label("later than the one before"));
+            let text = "the changes of the fan-out are not in order of time";
+            sink.add(Problem::new(text).at(at.place).label("use a time later than the one before"));
             return None;
         }
         changes.push(FanOut { at: at.value, to: to.value });
@@ -135,7 +135,9 @@ impl Context<'_, '_> {
         ] {
             if let Some(at) = at.as_ref().filter(|_| way == udp && bytes > MOST_UDP) {
                 let text = format!("a payload of {bytes} B does not fit in a UDP datagram");
-                sink.add(Problem::new(text).at(at.place).label(format!("{MOST_UDP} B at most")));
+                sink.add(
+                    Problem::new(text).at(at.place).label(format!("use at most {MOST_UDP} B")),
+                );
             }
         }
         let multicast_rate = self.multicast_rate(typed, model, &network, sink)?;
@@ -164,8 +166,12 @@ impl Context<'_, '_> {
             network,
         };
         if interaction.replies() > MOST_ROWS {
-            let text = format!("{} messages to keep, a row each", interaction.replies());
-            let label = format!("{MOST_ROWS} at most: send less often, for less long, or to fewer");
+            let text =
+                format!("{} messages, with one row in the results each", interaction.replies());
+            let label = format!(
+                "use at most {MOST_ROWS}: a lower rate, a shorter time, or fewer \
+                                 sinks"
+            );
             sink.add(Problem::new(text).at(typed.place).label(label));
             return None;
         }
@@ -185,15 +191,17 @@ impl Context<'_, '_> {
         };
         let (group, nodes) = self.nodes.find(name, sink)?;
         let wrong = match &nodes[..] {
-            [node] if node == source || sinks.contains(node) => {
-                (format!("the broker's node `{node}` is among its clients"), "take another".into())
-            }
+            [node] if node == source || sinks.contains(node) => (
+                format!("the broker's node `{node}` is also one of its clients"),
+                "use another node".into(),
+            ),
             [node] if self.networks.shared_by(&[group]).contains(&network) => {
                 return Some(Some(node.clone()));
             }
-            [node] => (format!("`{node}` is not in `{network}`"), "attach it".to_owned()),
+            [node] => (format!("`{node}` is not attached to `{network}`"), "attach it".to_owned()),
             _ => {
-                let text = format!("`{}` has {} nodes; a broker is one", name.value, nodes.len());
+                let text =
+                    format!("`{}` has {} nodes, but a broker is one node", name.value, nodes.len());
                 (text, format!("write for example `{}`", nodes[0]))
             }
         };
@@ -215,9 +223,9 @@ impl Context<'_, '_> {
         let used = model.down.as_ref().is_some_and(|down| down.value == multicast)
             || outside(model).contains(&OutsideModel::PgmPublishSubscribe);
         if used && !MULTICAST_RATES.contains(&rate.bit_s()) {
-            let text = format!("multicast at {rate} cannot be had");
+            let text = format!("a multicast rate of {rate}");
             let place = said.map_or(typed.place, |rate| rate.place);
-            let label = "PGM takes 8 kbit/s to 10 Gbit/s; `multicast_rate` of the model says which";
+            let label = "PGM supports 8 kbit/s to 10 Gbit/s; the model's `multicast_rate` sets it";
             sink.add(Problem::new(text).at(place).label(label));
             return None;
         }
@@ -238,7 +246,7 @@ impl Context<'_, '_> {
                 return Some((group.to_owned(), node.clone()));
             }
             let text = format!(
-                "`{}` has {} nodes; an interaction has one source",
+                "`{}` has {} nodes, but an interaction has one source",
                 name.value,
                 nodes.len()
             );
@@ -250,12 +258,12 @@ impl Context<'_, '_> {
             None
         });
         let sinks = typed.sinks.as_ref().map(|sinks| {
-            self.nonempty(sinks, "`sinks` names nobody", sink);
+            self.nonempty(sinks, "`sinks` matches no nodes", sink);
             self.nodes.find_all(&sinks.value, sink)
         });
         let ((source_group, source), (sinks, sink_groups)) = (source?, sinks?);
         if let Some(at) = typed.sinks.as_ref().filter(|_| sinks.contains(&source)) {
-            let text = format!("the source `{source}` is among the sinks");
+            let text = format!("the source `{source}` is also a sink");
             sink.add(Problem::new(text).at(at.place));
             return None;
         }
@@ -275,8 +283,8 @@ impl Context<'_, '_> {
     ) -> Option<(Span, u64, Span)> {
         let given = if typed.every.is_some() { &typed.every } else { &model.every };
         if given.is_none() && sink.is_clean() {
-            let problem = Problem::new("nothing says how often messages are sent");
-            let label = "give `every: 0.15 s` here or in the model";
+            let problem = Problem::new("the message rate is not defined");
+            let label = "add `every: 0.15 s` here or to the model";
             sink.add(problem.at(typed.place).label(label));
         }
         let every = positive(given, "every", sink);
@@ -285,8 +293,8 @@ impl Context<'_, '_> {
         let own = if own.is_some() { Some(positive(own, "duration", sink)?) } else { None };
         if let Some(count) = count {
             if count.value == 0 {
-                let problem = Problem::new("`count` is 0, so nothing would be sent");
-                sink.add(problem.at(count.place).label("1 or more"));
+                let problem = Problem::new("`count` is 0, so that no message is sent");
+                sink.add(problem.at(count.place).label("use 1 or more"));
                 return None;
             }
             let every = every?;
@@ -295,8 +303,8 @@ impl Context<'_, '_> {
         }
         let Some(lasts) = own.or(self.said) else {
             if sink.is_clean() {
-                let problem = Problem::new("nothing says how long messages are sent");
-                let label = "give the experiment a `duration: 90 s`, or this a `count`";
+                let problem = Problem::new("the number of messages is not defined");
+                let label = "add `duration: 90 s` to the experiment, or `count` here";
                 sink.add(problem.at(typed.place).label(label));
             }
             return None;

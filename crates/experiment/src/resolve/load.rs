@@ -1,29 +1,25 @@
-//! Loads and devices: who sends what to whom, and who answers how.
+//! Loads: who sends what to whom.
 
 use super::workloads::Context;
 use super::{mqtt, positive};
-use crate::file::{self, Resources};
-use crate::load::{Contention, Device, Load, Made, Probe, Requests, usual_port};
+use crate::file;
+use crate::load::{Load, Made, Requests, usual_port};
 use crate::problem::Problem;
 use crate::read::{At, OneOrMore, Sink};
 use crate::source::Place;
 use std::fmt::Display;
 use std::path::Path;
 use std::str::FromStr;
-use trace::{Arrivals, Distribution, Group, Method, Mix, Mode, Recipe, Resource, Scheme};
-use units::{Bytes, Ratio, Span};
+use trace::{Arrivals, CoapSettings, Distribution, Group, Method, Mix, Recipe, Scheme};
+use units::{Bytes, Span};
 
 const TIMEOUT: Span = Span::from_ns(2_000_000_000);
 const PATIENCE: Span = Span::from_ns(10_000_000_000);
-const EVERY: Span = Span::from_ns(1_000_000_000);
-const LATE_BY: Span = Span::from_ns(3_000_000_000);
-/// The largest answer that crosses any link without being cut (RFC 7252, 4.6).
-const LARGEST_ANSWER: u64 = 1_024;
 /// The largest request.
 const LARGEST_REQUEST: u64 = 65_000;
 
 /// A number that must lie in a range, or what it is unless given.
-fn within(
+pub(super) fn within(
     at: &Option<At<u32>>,
     key: &str,
     range: std::ops::RangeInclusive<u32>,
@@ -35,13 +31,17 @@ fn within(
         return Some(at.value);
     }
     let text = format!("`{key}` is {}", at.value);
-    let label = format!("{} to {}", range.start(), range.end());
+    let label = format!("use {} to {}", range.start(), range.end());
     sink.add(Problem::new(text).at(at.place).label(label));
     None
 }
 
 /// Reads a text as `trace` does; nothing if the sink has been told why it is none.
-fn read<T: FromStr<Err: Display>>(text: &str, place: Place, sink: &mut Sink) -> Option<T> {
+pub(super) fn read<T: FromStr<Err: Display>>(
+    text: &str,
+    place: Place,
+    sink: &mut Sink,
+) -> Option<T> {
     match text.parse() {
         Ok(value) => Some(value),
         Err(error) => {
@@ -53,29 +53,84 @@ fn read<T: FromStr<Err: Display>>(text: &str, place: Place, sink: &mut Sink) -> 
 }
 
 /// `measured:FILE` with the file where the experiment's is: programs start elsewhere.
-fn at_home(text: &str, base: &Path) -> String {
+pub(super) fn at_home(text: &str, base: &Path) -> String {
     let Some(file) = text.strip_prefix("measured:") else { return text.to_owned() };
     let file = base.join(file.trim());
     format!("measured:{}", std::path::absolute(&file).unwrap_or(file).display())
 }
 
 /// A file's absolute path, if there is one to be read.
-fn file(at: &At<String>, what: &str, base: &Path, sink: &mut Sink) -> Option<std::path::PathBuf> {
+pub(super) fn file(
+    at: &At<String>,
+    what: &str,
+    base: &Path,
+    sink: &mut Sink,
+) -> Option<std::path::PathBuf> {
     let path = base.join(&at.value);
     if let Err(error) = std::fs::File::open(&path) {
-        let problem = Problem::new(format!("{what} `{}` cannot be read: {error}", at.value));
-        let problem = problem.at(at.place).label("a path is relative to the experiment file");
-        sink.add(problem.note(format!("looked for {}", path.display())));
+        let problem = Problem::new(format!("could not read {what} `{}`: {error}", at.value));
+        let problem = problem.at(at.place).label("paths are relative to the experiment file");
+        sink.add(problem.note(format!("Thingbed looked for {}", path.display())));
         return None;
     }
     Some(std::path::absolute(&path).unwrap_or(path))
+}
+
+/// How CoAP requests are sent; nothing if the sink has been told why.
+fn coap(
+    typed: &file::Load,
+    on: Place,
+    scheme: Option<Scheme>,
+    (confirmable, timeout): (bool, Span),
+    sink: &mut Sink,
+) -> Option<CoapSettings> {
+    let usual = CoapSettings::default();
+    let value = |at: &Option<At<u32>>| at.as_ref().map(|at| at.value);
+    let settings = CoapSettings {
+        // What is no size of a block is refused by the check.
+        block: typed.block.as_ref().map(|at| u16::try_from(at.value.get()).unwrap_or(u16::MAX)),
+        max_retransmit: value(&typed.max_retransmit).unwrap_or(usual.max_retransmit),
+        ack_timeout: typed.ack_timeout.as_ref().map_or(usual.ack_timeout, |at| at.value),
+        ack_random_factor: typed
+            .ack_random_factor
+            .as_ref()
+            .map_or(usual.ack_random_factor, |at| at.value),
+        nstart: value(&typed.nstart),
+        observe: typed.observe.as_ref().map(|at| at.value),
+    };
+    let place = |key: &str| match key {
+        "block" => typed.block.as_ref().map(|at| at.place),
+        "max_retransmit" => typed.max_retransmit.as_ref().map(|at| at.place),
+        "ack_timeout" => typed.ack_timeout.as_ref().map(|at| at.place),
+        "ack_random_factor" => typed.ack_random_factor.as_ref().map(|at| at.place),
+        "nstart" => typed.nstart.as_ref().map(|at| at.place),
+        _ => typed.observe.as_ref().map(|at| at.place),
+    };
+    if settings.max_retransmit == 0
+        && let Some(key) =
+            ["ack_timeout", "ack_random_factor"].into_iter().find(|key| place(key).is_some())
+    {
+        let problem = Problem::new(format!("`{key}` without `max_retransmit`"));
+        let problem = problem.at(place(key).unwrap_or(on));
+        sink.add(problem.label(
+            "without it nothing is retransmitted: add for example \
+                                `max_retransmit: 4`",
+        ));
+        return None;
+    }
+    if let Err(error) = settings.check(scheme, confirmable, timeout) {
+        let place = place(error.key).unwrap_or(on);
+        sink.add(Problem::new(error.to_string()).at(place));
+        return None;
+    }
+    Some(settings)
 }
 
 impl Context<'_, '_> {
     /// The load; nothing if the sink has been told why.
     pub(super) fn load(&self, name: String, typed: &file::Load, sink: &mut Sink) -> Option<Load> {
         let on = typed.on.as_ref()?;
-        self.nonempty(on, "`on` names nobody", sink);
+        self.nonempty(on, "`on` matches no nodes", sink);
         let (senders, groups) = self.nodes.find_all(&on.value, sink);
         let duration = match &typed.duration {
             Some(_) => positive(&typed.duration, "duration", sink),
@@ -97,14 +152,21 @@ impl Context<'_, '_> {
         };
         let is = |at: &Option<At<bool>>, other| at.as_ref().map_or(other, |at| at.value);
         let span = |at: &Option<At<Span>>, other| at.as_ref().map_or(other, |at| at.value);
+        let (timeout, confirmable) = (span(&typed.timeout, TIMEOUT), is(&typed.confirmable, false));
+        let scheme = match &requests {
+            Requests::Trace(_) => None,
+            Requests::Made(made) => Some(made.protocol),
+        };
+        let coap = coap(typed, on.place, scheme, (confirmable, timeout), sink)?;
         Some(Load {
             name,
             on: senders,
             requests,
             users,
             think: typed.think.as_ref().map(|think| at_home(&think.value, self.base)),
-            timeout: span(&typed.timeout, TIMEOUT),
-            confirmable: is(&typed.confirmable, false),
+            timeout,
+            confirmable,
+            coap,
             answers: is(&typed.answers, true),
             qos: within(&typed.qos, "qos", 0..=1, 0, sink)? as u8,
             connections: within(&typed.connections, "connections", 1..=10_000, 16, sink)?,
@@ -132,8 +194,8 @@ impl Context<'_, '_> {
             ("network", text(&typed.network)),
         ];
         if let Some((key, place)) = own.into_iter().find_map(|(key, at)| Some((key, at?))) {
-            let problem = Problem::new(format!("`{key}` beside `trace`")).at(place);
-            sink.add(problem.label("the lines of the trace say that"));
+            let problem = Problem::new(format!("`{key}` together with `trace`")).at(place);
+            sink.add(problem.label("remove it: the lines of the trace contain it"));
             return None;
         }
         file(trace, "the trace", self.base, sink).map(Requests::Trace)
@@ -150,14 +212,15 @@ impl Context<'_, '_> {
     ) -> Option<(Made, String)> {
         let Some(to) = &typed.to else {
             let problem = Problem::new("a load without `to` and without `trace`").at(on.place);
-            sink.add(problem.label("say who is asked, `to: sensor`, or name a trace"));
+            sink.add(problem.label("add the target, `to: sensor`, or a trace"));
             return None;
         };
-        self.nonempty(to, "`to` names nobody", sink);
+        self.nonempty(to, "`to` matches no nodes", sink);
         let (asked, more) = self.nodes.find_all(&to.value, sink);
         if let Some(both) = asked.iter().find(|node| senders.contains(node)) {
-            let problem = Problem::new(format!("`{both}` would ask itself")).at(to.place);
-            sink.add(problem.label("what stays in a node passes no network"));
+            let problem =
+                Problem::new(format!("`{both}` would send requests to itself")).at(to.place);
+            sink.add(problem.label("traffic within a node does not pass any network"));
             return None;
         }
         groups.extend(more);
@@ -176,14 +239,14 @@ impl Context<'_, '_> {
             // A closed loop needs no times.
             (None, Some(_)) => ("constant:1us".to_owned(), true),
             (None, None) => {
-                let problem = Problem::new("nothing says when requests come").at(on.place);
+                let problem = Problem::new("the load has no arrival process").at(on.place);
                 sink.add(problem.label("write for example `arrivals: exponential:300us`"));
                 return None;
             }
         };
         if let Some(users) = typed.users.as_ref().filter(|_| typed.count.is_none()) {
             let problem = Problem::new("a closed loop without `count`").at(users.place);
-            sink.add(problem.label("it ends by number: say how many requests there are"));
+            sink.add(problem.label("add the number of requests"));
             return None;
         }
         let text = |at: &Option<At<String>>| at.as_ref().map(|at| at.value.clone());
@@ -221,7 +284,7 @@ impl Context<'_, '_> {
         let large = sizes.as_ref().and_then(|s| s.values().find(|s| s.get() > LARGEST_REQUEST));
         if let Some(size) = large {
             let problem = Problem::new(format!("a request of {size}")).at(place(&typed.size));
-            sink.add(problem.label(format!("{LARGEST_REQUEST} B at most")));
+            sink.add(problem.label(format!("use at most {LARGEST_REQUEST} B")));
             return false;
         }
         let group = Group {
@@ -241,150 +304,5 @@ impl Context<'_, '_> {
             return false;
         }
         true
-    }
-
-    /// The devices; nothing if the sink has been told why.
-    pub(super) fn device(
-        &self,
-        name: String,
-        typed: &file::Device,
-        sink: &mut Sink,
-    ) -> Option<Device> {
-        let on = typed.on.as_ref()?;
-        self.nonempty(on, "`on` names nobody", sink);
-        let (nodes, _) = self.nodes.find_all(&on.value, sink);
-        let mut port = |at: &Option<At<u32>>, protocol: Scheme| match at {
-            Some(_) => mqtt::port_or(at, usual_port(protocol), sink).map(Some),
-            None => Some(None),
-        };
-        let coap = port(&typed.coap, Scheme::Coap)?;
-        let http = port(&typed.http, Scheme::Http)?;
-        let udp = port(&typed.udp, Scheme::Udp)?;
-        let tcp = port(&typed.tcp, Scheme::Tcp)?;
-        let none = [coap, http, udp, tcp].iter().all(Option::is_none);
-        let resources = match &typed.resources {
-            Some(resources) => self.resources(resources, nodes.len() as u32, sink)?,
-            // Answered at once.
-            None => vec!["*, , sleep, constant:0s".to_owned()],
-        };
-        if let Some(at) = typed.payload.as_ref().filter(|at| at.value.get() > LARGEST_ANSWER) {
-            let problem = Problem::new(format!("answers of {}", at.value)).at(at.place);
-            sink.add(problem.label(format!("{LARGEST_ANSWER} B at most")));
-            return None;
-        }
-        let share = |at: &Option<At<Ratio>>| at.as_ref().map_or(Ratio::ZERO, |at| at.value);
-        let spoiled = [&typed.garbage, &typed.twice, &typed.late, &typed.silent];
-        if spoiled.iter().map(|at| share(at).fraction()).sum::<f64>() > 1.0 {
-            let text = "the shares of spoiled answers are more than 100 % together";
-            sink.add(Problem::new(text).at(on.place));
-            return None;
-        }
-        Some(Device {
-            name,
-            on: nodes,
-            coap: coap.or(none.then(|| usual_port(Scheme::Coap))),
-            http,
-            udp,
-            tcp,
-            resources,
-            threads: within(&typed.threads, "threads", 1..=1_024, 1, sink)?,
-            queue: within(&typed.queue, "queue", 0..=10_000_000, 1_000, sink)?,
-            payload: typed.payload.as_ref().map_or(Bytes::new(4), |at| at.value),
-            garbage: share(&typed.garbage),
-            twice: share(&typed.twice),
-            late: share(&typed.late),
-            late_by: typed.late_by.as_ref().map_or(LATE_BY, |at| at.value),
-            silent: share(&typed.silent),
-            spin: typed.spin.as_ref().is_some_and(|at| at.value),
-            check: typed.check.as_ref().is_none_or(|at| at.value),
-        })
-    }
-
-    /// The probes; nothing if the sink has been told why.
-    pub(super) fn probe(
-        &self,
-        name: String,
-        typed: &file::Probe,
-        sink: &mut Sink,
-    ) -> Option<Probe> {
-        let on = typed.on.as_ref()?;
-        self.nonempty(on, "`on` names nobody", sink);
-        let (nodes, _) = self.nodes.find_all(&on.value, sink);
-        let modes = match &typed.mode {
-            Some(modes) => {
-                let texts = modes.value.0.iter();
-                let modes = texts.map(|at| read::<Mode>(&at.value, at.place, sink));
-                modes.collect::<Option<Vec<_>>>()?
-            }
-            None => vec![Mode::Sleep, Mode::Busy],
-        };
-        let positive = |at: &Option<At<Span>>, key, sink: &mut Sink| match at {
-            Some(_) => positive(at, key, sink).map(Some),
-            None => Some(None),
-        };
-        let service = positive(&typed.service, "service", sink)?;
-        let every = positive(&typed.every, "every", sink)?.unwrap_or(EVERY);
-        let cores = typed.cores.iter().flat_map(|cores| &cores.value.0);
-        Some(Probe {
-            name,
-            on: nodes,
-            service,
-            modes: modes.iter().map(Mode::to_string).collect(),
-            every,
-            cores: cores.map(|at| at.value).collect(),
-            contention: typed.contention.as_ref().map_or(Contention::Report, |at| at.value),
-            limit: typed.limit.as_ref().map(|at| at.value).or(Ratio::from_fraction(0.1))?,
-        })
-    }
-
-    /// The lines of resources, all devices' in one list.
-    fn resources(&self, at: &At<Resources>, devices: u32, sink: &mut Sink) -> Option<Vec<String>> {
-        let lines = match &at.value {
-            Resources::File(name) => {
-                let path = file(name, "the file of resources", self.base, sink)?;
-                let text = std::fs::read_to_string(&path).unwrap_or_default();
-                let lines = text.lines().map(str::trim);
-                let lines: Vec<String> = lines
-                    .filter(|line| !line.is_empty() && !line.starts_with('#'))
-                    .map(str::to_owned)
-                    .collect();
-                let mut of = vec![false; devices as usize];
-                for line in &lines {
-                    let resource = read::<Resource>(line, name.place, sink)?;
-                    match resource.device {
-                        None => of.fill(true),
-                        Some(device) => {
-                            of.get_mut(device as usize).into_iter().for_each(|has| *has = true);
-                        }
-                    }
-                }
-                if let Some(without) = of.iter().position(|has| !has) {
-                    let text = format!("`{}` has no resource of device {without}", name.value);
-                    let label = "devices have numbers by their place in `on`, from 0";
-                    sink.add(Problem::new(text).at(name.place).label(label));
-                    return None;
-                }
-                lines
-            }
-            Resources::Named(named) => {
-                let mut lines = Vec::new();
-                for (path, _, resource) in named.iter() {
-                    let time = at_home(&resource.time.value, self.base);
-                    read::<Distribution>(&time, resource.time.place, sink)?;
-                    let mode = match &resource.mode {
-                        Some(mode) => read::<Mode>(&mode.value, mode.place, sink)?,
-                        None => Mode::Sleep,
-                    };
-                    lines.push(format!("*, {}, {mode}, {time}", path.trim_start_matches('/')));
-                }
-                lines
-            }
-        };
-        if lines.is_empty() {
-            let problem = Problem::new("`resources` names none").at(at.place);
-            sink.add(problem.label("write for example `{temperature: exponential:5ms}`"));
-            return None;
-        }
-        Some(lines)
     }
 }

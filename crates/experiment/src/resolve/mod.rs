@@ -4,6 +4,7 @@ mod board;
 mod capture;
 mod checks;
 mod cores;
+mod device;
 mod exchange;
 mod faults;
 mod hardware;
@@ -26,9 +27,14 @@ use crate::matrix::Cell;
 use crate::plan::Plan;
 use crate::problem::Problem;
 use crate::read::{At, Sink};
+pub(crate) use board::cpu_of;
+pub(crate) use checks::{Waits, check_change};
 use networks::Networks;
+pub(crate) use networks::is_mtu;
 use nodes::Nodes;
+pub(crate) use nodes::{check_host_name, check_limits_of as check_limits};
 use std::path::Path;
+pub(crate) use timetable::changed_keys;
 use units::Span;
 
 const DRAIN: Span = Span::from_ns(30_000_000_000);
@@ -49,8 +55,8 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
         check_name(name, sink);
     }
     if let Some(repeats) = file.repeats.as_ref().filter(|repeats| repeats.value == 0) {
-        let problem = Problem::new("no repeats, so nothing would run").at(repeats.place);
-        sink.add(problem.label("1 or more"));
+        let problem = Problem::new("0 repeats: no run would start").at(repeats.place);
+        sink.add(problem.label("use 1 or more"));
     }
     Plan {
         experiment: file.experiment.as_ref().map_or(String::new(), |name| name.value.clone()),
@@ -88,7 +94,7 @@ fn positive(at: &Option<At<Span>>, key: &str, sink: &mut Sink) -> Option<Span> {
     let at = at.as_ref()?;
     if at.value == Span::ZERO {
         let problem = Problem::new(format!("`{key}` is 0")).at(at.place);
-        sink.add(problem.label("it must be more than no time at all"));
+        sink.add(problem.label("use more than 0"));
         return None;
     }
     Some(at.value)

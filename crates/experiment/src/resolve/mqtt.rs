@@ -65,8 +65,9 @@ impl Context<'_, '_> {
             network,
         };
         if mqtt.most_messages() > MOST_ROWS {
-            let text = format!("{} messages to keep, a row each", mqtt.most_messages());
-            let label = format!("{MOST_ROWS} at most: send less often, or for less long");
+            let text =
+                format!("{} messages, with one row in the results each", mqtt.most_messages());
+            let label = format!("use at most {MOST_ROWS}: a lower rate, or a shorter time");
             say(sink, typed.place, text, &label);
             return None;
         }
@@ -84,16 +85,17 @@ impl Context<'_, '_> {
             if let [node] = &nodes[..] {
                 return Some((group.to_owned(), node.clone()));
             }
-            let text = format!("`{}` has {} nodes; a broker is one", name.value, nodes.len());
+            let text =
+                format!("`{}` has {} nodes, but a broker is one node", name.value, nodes.len());
             say(sink, name.place, text, &format!("write for example `{}`", nodes[0]));
             None
         });
         let publishers = typed.publishers.as_ref().map(|list| {
-            self.nonempty(list, "`publishers` names nobody", sink);
+            self.nonempty(list, "`publishers` matches no nodes", sink);
             self.nodes.find_all(&list.value, sink)
         });
         let subscribers = typed.subscribers.as_ref().map(|list| {
-            self.nonempty(list, "`subscribers` names nobody", sink);
+            self.nonempty(list, "`subscribers` matches no nodes", sink);
             self.nodes.find_all(&list.value, sink)
         });
         let (broker_group, broker) = broker?;
@@ -104,8 +106,8 @@ impl Context<'_, '_> {
         for (list, nodes) in [(&typed.publishers, &publishers), (&typed.subscribers, &subscribers)]
         {
             if let Some(at) = list.as_ref().filter(|_| nodes.contains(&broker)) {
-                let text = format!("the broker's node `{broker}` is among its clients");
-                say(sink, at.place, text, "what stays in a node passes no network");
+                let text = format!("the broker's node `{broker}` is also one of its clients");
+                say(sink, at.place, text, "traffic within a node does not pass any network");
                 return None;
             }
         }
@@ -123,7 +125,7 @@ impl Context<'_, '_> {
     fn mqtt_duration(&self, typed: &file::Mqtt, every: Span, sink: &mut Sink) -> Option<Span> {
         if let Some(count) = &typed.count {
             if count.value == 0 {
-                say(sink, count.place, "`count` is 0, so nothing would be sent", "1 or more");
+                say(sink, count.place, "`count` is 0, so that no message is sent", "use 1 or more");
                 return None;
             }
             return Some(Span::from_ns(every.as_ns().saturating_mul(count.value)));
@@ -132,8 +134,8 @@ impl Context<'_, '_> {
             return positive(&typed.duration, "duration", sink);
         }
         if self.said.is_none() && sink.is_clean() {
-            let label = "give the experiment a `duration: 90 s`, or this a `count`";
-            say(sink, typed.place, "nothing says how long messages are sent", label);
+            let label = "add `duration: 90 s` to the experiment, or `count` here";
+            say(sink, typed.place, "the number of messages is not defined", label);
         }
         self.said
     }
@@ -148,10 +150,10 @@ impl Context<'_, '_> {
             if full.is_file() {
                 return Some(std::path::absolute(&full).unwrap_or(full));
             }
-            let text = format!("the file `{}` is not there", path.value);
+            let text = format!("the file `{}` does not exist", path.value);
             let problem = Problem::new(text).at(path.place);
-            let problem = problem.label("a path is relative to the experiment file");
-            sink.add(problem.note(format!("looked for {}", full.display())));
+            let problem = problem.label("paths are relative to the experiment file");
+            sink.add(problem.note(format!("Thingbed looked for {}", full.display())));
             None
         };
         let ca = files.ca.as_ref().and_then(&mut find);
@@ -171,29 +173,30 @@ fn check_pattern(
     match pattern.value {
         MqttPattern::ManyToOne => {
             if subscribers.len() != 1 {
-                let text = format!("{} subscribers; many-to-one has one", subscribers.len());
+                let text = format!("{} subscribers, but many-to-one has one", subscribers.len());
                 say(sink, at.place, text, &format!("write for example `{}`", subscribers[0]));
             } else if publishers.contains(&subscribers[0]) {
-                let text = format!("the subscriber `{}` is among the publishers", subscribers[0]);
-                say(sink, at.place, text, "name another node");
+                let text = format!("the subscriber `{}` is also a publisher", subscribers[0]);
+                say(sink, at.place, text, "use another node");
             }
         }
         MqttPattern::OneToOne => {
             let own = publishers.len() == 1 && *publishers == *subscribers;
             if own {
-                let label = "in one-to-one there are two clients or more";
-                say(sink, at.place, "one client alone", label);
+                let label = "one-to-one needs two or more clients";
+                say(sink, at.place, "only one client", label);
             }
         }
         MqttPattern::Pairs => {
             let (p, s) = (publishers.len(), subscribers.len());
             if p != s {
-                let text = format!("{p} publishers and {s} subscribers; pairs have one of each");
-                say(sink, at.place, text, "name as many of both");
+                let text =
+                    format!("{p} publishers and {s} subscribers, but pairs need one of each");
+                say(sink, at.place, text, "use as many of both");
             } else if let Some((own, _)) = publishers.iter().zip(subscribers).find(|(a, b)| a == b)
             {
                 let text = format!("`{own}` would publish to itself");
-                say(sink, at.place, text, "name them in another order");
+                say(sink, at.place, text, "change the order");
             }
         }
     }
@@ -203,16 +206,16 @@ fn check_pattern(
 fn mqtt_every(typed: &file::Mqtt, sink: &mut Sink) -> Option<Span> {
     match (&typed.rate, &typed.every) {
         (Some(rate), Some(_)) => {
-            let text = "`rate` and `every` say the same";
-            say(sink, rate.place, text, "leave one of them out");
+            let text = "`rate` and `every` together";
+            say(sink, rate.place, text, "remove one of them");
             None
         }
         (Some(rate), None) => Some(rate.value.period()),
         (None, Some(_)) => positive(&typed.every, "every", sink),
         (None, None) => {
             if sink.is_clean() {
-                let text = "nothing says how often messages are sent";
-                say(sink, typed.place, text, "give `rate: 100/s` or `every: 10 ms`");
+                let text = "the message rate is not defined";
+                say(sink, typed.place, text, "add `rate: 100/s` or `every: 10 ms`");
             }
             None
         }
@@ -229,8 +232,8 @@ pub(super) fn port_or(port: &Option<At<u32>>, usual: u16, sink: &mut Sink) -> Op
     let Some(port) = port else { return Some(usual) };
     let value = u16::try_from(port.value).ok().filter(|port| *port > 0);
     if value.is_none() {
-        let text = format!("there is no port {}", port.value);
-        say(sink, port.place, text, &format!("1 to 65535; the usual one is {usual}"));
+        let text = format!("{} is not a port number", port.value);
+        say(sink, port.place, text, &format!("use 1 to 65535; the default is {usual}"));
     }
     value
 }
@@ -240,7 +243,7 @@ fn keep_alive(typed: &file::Mqtt, sink: &mut Sink) -> Option<Span> {
     let ns = at.value.as_ns();
     if !ns.is_multiple_of(1_000_000_000) || !KEEP_ALIVE_S.contains(&(ns / 1_000_000_000)) {
         let text = format!("`keep_alive` is {}", at.value);
-        say(sink, at.place, text, "whole seconds, 5 s to 65535 s");
+        say(sink, at.place, text, "use whole seconds, 5 s to 65535 s");
         return None;
     }
     Some(at.value)
@@ -254,7 +257,13 @@ fn reconnect(typed: &file::Mqtt, sink: &mut Sink) -> Option<[Span; 2]> {
     };
     let max = typed.max.as_ref().map_or(RECONNECT[1].max(min), |max| max.value);
     if let Some(at) = typed.max.as_ref().filter(|_| max < min) {
-        say(sink, at.place, format!("at most {max}, and {min} at first"), "not below `min`");
+        say(
+            sink,
+            at.place,
+            format!("at most {max}, and {min} at first"),
+            "it must not be below \
+                                                                           `min`",
+        );
         return None;
     }
     Some([min, max])

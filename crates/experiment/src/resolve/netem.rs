@@ -21,8 +21,8 @@ pub(super) fn check<'e>(
     sink: &mut Sink,
 ) {
     let mut say = |place: Place, what: &str, why: &str| {
-        let text = format!("netem cannot do this on the network `{name}`: {what}");
-        let label = format!("{why}, or leave `backend: netem` out");
+        let text = format!("netem does not support this on the network `{name}`: {what}");
+        let label = format!("{why}, or remove `backend: netem`");
         sink.add(Problem::new(text).at(place).label(label));
     };
     if let Some(channel) = channel.filter(|at| !matches!(at.value, Channel::Switch)) {
@@ -30,7 +30,7 @@ pub(super) fn check<'e>(
     }
     for (_, _, link) in links.into_iter().flat_map(Named::iter) {
         if let Some(states) = &link.states {
-            say(states.place, "a radio's states", "leave this out");
+            say(states.place, "a radio's states", "remove this");
         }
     }
     for (_, way, _) in ways(links) {
@@ -40,8 +40,8 @@ pub(super) fn check<'e>(
     }
     for entry in entries {
         if let Some(at) = entry.at.as_ref().filter(|_| entry.set.is_some()) {
-            let mend = "`down`, `partition` and `multicast` can be had; leave `set` out";
-            say(at.place, "impairments that change while it runs", mend);
+            let mend = "use `down`, `partition` or `multicast`; remove `set`";
+            say(at.place, "impairments that change during a run", mend);
         }
     }
 }
@@ -55,22 +55,22 @@ fn beyond(asked: &Impairment) -> Vec<(Place, &'static str, &'static str)> {
     fn at<T>(asked: &Option<At<T>>, is: impl Fn(&T) -> bool) -> Option<Place> {
         asked.as_ref().filter(|at| is(&at.value)).map(|at| at.place)
     }
-    let out = "leave this out";
+    let out = "remove this";
     let jitter = at(&asked.jitter, |jitter| *jitter > JITTER_MOST);
-    look(jitter, "a jitter above 2147 ms", "a shorter one");
-    look(at(&asked.keep_order, |keep| *keep), "order kept under jitter", out);
+    look(jitter, "a jitter above 2147 ms", "use a shorter one");
+    look(at(&asked.keep_order, |keep| *keep), "`keep_order` with jitter", out);
     let unit = at(&asked.loss_unit, |unit| *unit != LossUnit::Frame);
-    look(unit, "losing more than a frame as one", "`frame`");
+    look(unit, "loss of more than single frames", "`frame`");
     let rate = at(&asked.rate, |rate| rate.bit_s() < RATE_LEAST);
-    look(rate, "a rate below 8 bit/s", "a higher one");
-    look(at(&asked.burst, |burst| burst.get() > 0), "bursts above the rate", out);
+    look(rate, "a rate below 8 bit/s", "use a higher one");
+    look(at(&asked.burst, |burst| burst.get() > 0), "a burst above the rate", out);
     look(at(&asked.trace, |_| true), "a recorded trace", out);
     look(at(&asked.grant, |_| true), "grants", out);
     let bytes = at(&asked.queue, |limit| matches!(limit, Limit::Bytes(_)));
-    look(bytes, "a queue in bytes", "say how many frames");
+    look(bytes, "a queue in bytes", "give a number of frames");
     look(at(&asked.codel, |_| true), "CoDel", out);
     look(at(&asked.red, |_| true), "RED", out);
     let outage = at(&asked.outage, |_| true);
-    look(outage, "outages of a link", "a `timetable` with `down` has them");
+    look(outage, "outages of a link", "use a `timetable` with `down`");
     found
 }

@@ -4,7 +4,7 @@ use crate::file::{Channel, File, Impairment, Link, Network, Profile};
 use crate::mac::Mac;
 use crate::plan::{
     Backend, PlannedChange, PlannedChannel, PlannedLink, PlannedNetwork, PlannedProfile,
-    PlannedServices,
+    PlannedServices, SourceAddresses,
 };
 use crate::problem::Problem;
 use crate::profile::LinkProfile;
@@ -18,11 +18,12 @@ use crate::source::Place;
 use crate::subnet::Subnet;
 use medium::StatesSpec;
 use std::path::Path;
-use units::{Bytes, Rate};
+use units::{Bytes, Rate, Span};
 
 /// The least that IPv4 allows, and the most that an IP packet can be.
 const LEAST_MTU: u64 = 68;
-const MOST_MTU: u64 = 65_535;
+/// With its Ethernet header a packet fits the 65,535 B that a TAP carries.
+const MOST_MTU: u64 = 65_521;
 /// The least MTU of networks on which TCP may be left uncut.
 const LEAST_OFFLOADED: Bytes = Bytes::new(1280);
 const USUAL_MTU: Bytes = Bytes::new(1500);
@@ -39,6 +40,8 @@ pub(super) struct Resolved<'f> {
     channel: Option<Channel>,
     /// Each group's links: up and down.
     links: Vec<(&'f str, Planned)>,
+    source_addresses: SourceAddresses,
+    query_interval: Span,
     timetable: Vec<PlannedChange>,
     /// Groups in the order of their addresses, and the index of their first.
     members: Vec<(&'f str, u64)>,
@@ -86,7 +89,7 @@ impl<'f> Networks<'f> {
         if let (Some(other), Some(at)) = (other, &network.subnet) {
             let text =
                 format!("{} overlaps {} of network `{}`", new.subnet, other.subnet, other.name);
-            sink.add(Problem::new(text).at(at.place).label("give it a subnet of its own"));
+            sink.add(Problem::new(text).at(at.place).label("use another subnet"));
         }
     }
 
@@ -99,6 +102,8 @@ impl<'f> Networks<'f> {
             prefix: network.subnet.prefix(),
             mtu: network.mtu,
             offload: network.offload,
+            source_addresses: network.source_addresses,
+            query_interval: network.query_interval,
             timetable: network.timetable.clone(),
         });
         planned.collect()
@@ -201,8 +206,8 @@ fn resolve<'f>(
         network.profile.as_ref().map(|profile| profiles.find(profile, "profile", sink).is_some());
     let attached = network.attach.as_ref().map_or(&[][..], |attach| &attach.value.0);
     if attached.is_empty() {
-        let problem = Problem::new(format!("nobody is attached to the network `{name}`"));
-        let label = "give it groups, `attach: [...]`, or leave it out";
+        let problem = Problem::new(format!("the network `{name}` has no nodes"));
+        let label = "attach groups, `attach: [...]`, or remove it";
         sink.add(problem.at(place).label(label));
         return None;
     }
@@ -233,11 +238,11 @@ fn resolve<'f>(
     size += u64::from(services.any());
     if size > subnet.value.room() {
         let (wanted, room) = (subnet.value, subnet.value.room());
-        let text = format!("{size} nodes do not fit in {wanted}, which has room for {room}");
+        let text = format!("{size} nodes do not fit into {wanted}, which has {room} addresses");
         let problem = Problem::new(text).at(subnet.place);
         sink.add(match wanted.wide_enough(size) {
-            Some(wide) => problem.label(format!("{wide} has room for {}", wide.room())),
-            None => problem.label("no subnet has room for so many"),
+            Some(wide) => problem.label(format!("{wide} has {}", wide.room())),
+            None => problem.label("no subnet has enough addresses"),
         });
         return None;
     }
@@ -251,8 +256,7 @@ fn resolve<'f>(
     let (mtu, placed) = (mtu?, channel);
     let channel = placed.as_ref().map(|at| &at.value);
     for way in ways(links).map(|(_, way, _)| way) {
-        // With the Ethernet header, the longest frame that there is.
-        checks::check_queue(way, mtu.get() + 14, sink);
+        checks::check_queue(way, mtu, sink);
     }
     let own = profile.and_then(|profile| profile.timetable.as_ref());
     let entries = own.into_iter().chain(&network.timetable).flatten();
@@ -261,7 +265,7 @@ fn resolve<'f>(
         netem::check((name, entries.clone()), placed.as_ref(), links, sink);
     }
     let offload = check_offload(network, mtu, channel, sink);
-    let timetable = timetable::of((name, entries), links, &members, nodes, channel, sink);
+    let timetable = timetable::of((name, entries), links, &members, nodes, (channel, mtu), sink);
     // What is wrong with files has been said where the links stand.
     let quiet = &mut Sink::default();
     let mut way = |way: Option<&Impairment>| {
@@ -285,6 +289,11 @@ fn resolve<'f>(
         offload,
         channel,
         links,
+        source_addresses: network
+            .source_addresses
+            .as_ref()
+            .map_or_else(Default::default, |at| at.value),
+        query_interval: check_interval(network, sink)?,
         timetable,
         members,
         services,
@@ -295,16 +304,37 @@ fn profiles_of(file: &File) -> Option<&Named<Profile>> {
     file.profiles.as_ref()
 }
 
+/// A query each second is more than any host has to answer.
+const LEAST_INTERVAL: Span = Span::from_ns(1_000_000_000);
+
+fn check_interval(network: &Network, sink: &mut Sink) -> Option<Span> {
+    let Some(interval) = &network.query_interval else { return Some(medium::QUERY_INTERVAL) };
+    if (Span::from_ns(1)..LEAST_INTERVAL).contains(&interval.value) {
+        let text = format!("a query interval of {}", interval.value);
+        sink.add(Problem::new(text).at(interval.place).label(
+            "use 1 s or more, or `0 s` to turn \
+                                                              queries off",
+        ));
+        return None;
+    }
+    Some(interval.value)
+}
+
+/// Whether IPv4 and a TAP take packets of this size.
+pub(crate) fn is_mtu(mtu: Bytes) -> bool {
+    (LEAST_MTU..=MOST_MTU).contains(&mtu.get())
+}
+
 fn check_mtu(network: &Network, sink: &mut Sink) -> Option<Bytes> {
     let Some(mtu) = &network.mtu else { return Some(USUAL_MTU) };
     let bytes = mtu.value.get();
     let wrong = match bytes {
-        b if b < LEAST_MTU => format!("is below {LEAST_MTU} B, the least that IPv4 allows"),
-        b if b > MOST_MTU => format!("is above {MOST_MTU} B, the largest IP packet"),
+        b if b < LEAST_MTU => format!("is below {LEAST_MTU} B, the minimum of IPv4"),
+        b if b > MOST_MTU => format!("is above {MOST_MTU} B, the maximum of a TAP"),
         _ => return Some(mtu.value),
     };
     let problem = Problem::new(format!("an MTU of {bytes} B {wrong}")).at(mtu.place);
-    sink.add(problem.label("the MTU counts the IP packet, without the Ethernet header"));
+    sink.add(problem.label("the MTU is the size of the IP packet, without the Ethernet header"));
     None
 }
 
@@ -320,17 +350,17 @@ fn check_offload(
         return false;
     };
     let wrong = match channel {
-        Some(Channel::Csma(_)) => "no `offload` on a channel that links contend for".to_owned(),
+        Some(Channel::Csma(_)) => "a channel with contention does not support `offload`".to_owned(),
         _ if mtu < LEAST_OFFLOADED => {
-            format!("no `offload` with an MTU of {mtu}, which is below {LEAST_OFFLOADED}")
+            format!("`offload` does not support an MTU of {mtu}, which is below {LEAST_OFFLOADED}")
         }
         _ if network.backend.as_ref().is_some_and(|at| at.value == Backend::Netem) => {
-            "no `offload` with netem, which needs veth pairs".to_owned()
+            "netem does not support `offload`, because it needs veth pairs".to_owned()
         }
         _ => return true,
     };
     let problem = Problem::new(wrong).at(offload.place);
-    sink.add(problem.label("leave it out: frames are then cut by the nodes' kernels"));
+    sink.add(problem.label("remove it: the nodes' kernels then send frames of the MTU"));
     false
 }
 

@@ -1,7 +1,7 @@
 //! Groups, and the nodes that they stand for.
 
 use crate::board::Board;
-use crate::file::{Addressing, File, Group};
+use crate::file::{Addressing, File, Group, Limits};
 use crate::nearest::advice;
 use crate::plan::{PlannedCpu, PlannedLimits, PlannedNode, PlannedRoot};
 use crate::problem::Problem;
@@ -49,12 +49,12 @@ impl<'f> Nodes<'f> {
             nodes.roots.extend(root::of(group, base, sink).map(|root| (name, root)));
             if count == 0 {
                 let problem = Problem::new(format!("the group `{name}` has no nodes"));
-                sink.add(problem.at(count_place).label("1 or more"));
+                sink.add(problem.at(count_place).label("use 1 or more"));
                 continue;
             }
             all += u64::from(count);
             if all > MOST_NODES {
-                let problem = Problem::new(format!("more than {MOST_NODES} nodes in all"));
+                let problem = Problem::new(format!("more than {MOST_NODES} nodes"));
                 sink.add(problem.at(count_place));
                 break;
             }
@@ -62,7 +62,9 @@ impl<'f> Nodes<'f> {
         }
         nodes.refuse_same_names(sink);
         if groups.is_some_and(Named::is_empty) {
-            sink.add(Problem::new("an experiment without nodes").label("`nodes` names no group"));
+            sink.add(
+                Problem::new("the experiment has no nodes").label("add a group under `nodes`"),
+            );
         }
         nodes
     }
@@ -72,8 +74,8 @@ impl<'f> Nodes<'f> {
         let Some(groups) = self.groups else { return };
         for (name, place, _) in groups.iter().filter(|(name, ..)| self.count(name) == Some(1)) {
             if self.node(name).is_some_and(|group| group != name) {
-                let problem = Problem::new(format!("two nodes would be called `{name}`"));
-                sink.add(problem.at(place).label("give this group another name"));
+                let problem = Problem::new(format!("two nodes have the name `{name}`"));
+                sink.add(problem.at(place).label("rename this group"));
             }
         }
     }
@@ -139,7 +141,7 @@ impl<'f> Nodes<'f> {
                 groups.push(group.to_owned());
             }
             if nodes.iter().any(|node| !seen.insert(node.clone())) {
-                let text = format!("`{}` names nodes that are in the list already", name.value);
+                let text = format!("`{}` matches nodes that are already in the list", name.value);
                 sink.add(Problem::new(text).at(name.place));
                 continue;
             }
@@ -187,16 +189,20 @@ impl<'f> Nodes<'f> {
     }
 }
 
-fn check_host_name(name: &str, place: Place, count: u32, sink: &mut Sink) {
+/// Reports what cannot be the name of a group of `count` nodes.
+pub(crate) fn check_host_name(name: &str, place: Place, count: u32, sink: &mut Sink) {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let length = name.len() + if count > 1 { count.to_string().len() + 1 } else { 0 };
     let edge = name.is_empty() || name.starts_with('-') || name.ends_with('-');
     if edge || !name.chars().all(fits) || length > 63 {
-        let problem = Problem::new(format!("`{name}` cannot be a host name")).at(place);
-        sink.add(problem.label("use small letters, digits and `-` between them, 63 in all"));
+        let problem = Problem::new(format!("`{name}` is not a valid host name")).at(place);
+        sink.add(problem.label(
+            "use lower-case letters, digits and `-` between them, at most 63 \
+                                characters",
+        ));
     } else if name == "localhost" {
-        let problem = Problem::new("a node cannot be called `localhost`").at(place);
-        sink.add(problem.label("every node has one already"));
+        let problem = Problem::new("a node cannot have the name `localhost`").at(place);
+        sink.add(problem.label("each node already has it"));
     }
 }
 
@@ -237,14 +243,14 @@ fn program(group: &Group) -> Option<Program> {
 fn check_program(group: &Group, sink: &mut Sink) {
     match &group.run {
         Some(run) if run.value.first().is_none_or(|program| program.value.is_empty()) => {
-            let problem = Problem::new("`run` names no program").at(run.place);
+            let problem = Problem::new("`run` has no program").at(run.place);
             sink.add(problem.label("write for example `[mosquitto, -p, 1883]`"));
         }
         Some(_) => {}
         None => {
             if let Some(ready) = group.ready.as_ref().filter(|_| group.root.is_none()) {
                 let problem = Problem::new("`ready` without `run`").at(ready.place);
-                sink.add(problem.label("say what it waits for: `run: [PROGRAM, ...]`"));
+                sink.add(problem.label("add the program to wait for: `run: [PROGRAM, ...]`"));
             }
         }
     }
@@ -257,7 +263,13 @@ fn check_limits(group: &Group, sink: &mut Sink) {
         let problem = Problem::new(format!("a reservation of {} CPUs", cpus.value));
         sink.add(problem.at(cpus.place).label("0.01 or more; 0.5 is half of one CPU's time"));
     }
-    let Some(limits) = &group.limits else { return };
+    if let Some(limits) = &group.limits {
+        check_limits_of(limits, sink);
+    }
+}
+
+/// Reports limits under which nothing would run.
+pub(crate) fn check_limits_of(limits: &Limits, sink: &mut Sink) {
     if let Some(cpus) = limits.cpus.as_ref().filter(|cpus| cpus.value < 0.01) {
         let problem = Problem::new(format!("a limit of {} CPUs", cpus.value)).at(cpus.place);
         sink.add(problem.label("0.01 or more; 0.5 is half of one CPU's time"));
@@ -265,6 +277,6 @@ fn check_limits(group: &Group, sink: &mut Sink) {
     const LEAST: u64 = 1 << 20;
     if let Some(memory) = limits.memory.as_ref().filter(|memory| memory.value.get() < LEAST) {
         let problem = Problem::new(format!("a limit of {} of memory", memory.value));
-        sink.add(problem.at(memory.place).label("no program starts in less than 1 MiB"));
+        sink.add(problem.at(memory.place).label("use 1 MiB or more"));
     }
 }

@@ -16,15 +16,16 @@ pub(super) fn find(path: &At<String>, base: &Path, sink: &mut Sink) -> Option<(P
         Ok(found) if found.is_file() => match std::fs::read(&full).map(|bytes| length(&bytes)) {
             Ok(Some(length)) => return Some((std::path::absolute(&full).unwrap_or(full), length)),
             Ok(None) => {
-                let text = format!("the payload `{}` has room for two numbers", path.value);
-                let label = "leave one run of exactly ten # in it, or none";
+                let text =
+                    format!("the payload `{}` has two places for the message number", path.value);
+                let label = "keep at most one run of exactly ten #";
                 sink.add(Problem::new(text).at(path.place).label(label));
                 return None;
             }
             Err(error) => format!("cannot be read: {error}"),
         },
         Ok(_) => "is not a file".to_owned(),
-        Err(error) if error.kind() == ErrorKind::NotFound => "is not there".to_owned(),
+        Err(error) if error.kind() == ErrorKind::NotFound => "does not exist".to_owned(),
         Err(error) => format!("cannot be read: {error}"),
     };
     let mut problem = Problem::new(format!("the payload `{}` {why}", path.value));
@@ -33,10 +34,10 @@ pub(super) fn find(path: &At<String>, base: &Path, sink: &mut Sink) -> Option<(P
         Some(near) => {
             format!("did you mean `{}`?", Path::new(&path.value).with_file_name(near).display())
         }
-        None => "a path is relative to the experiment file".to_owned(),
+        None => "paths are relative to the experiment file".to_owned(),
     };
     problem = problem.at(path.place).label(label);
-    sink.add(problem.note(format!("looked for {}", full.display())));
+    sink.add(problem.note(format!("Thingbed looked for {}", full.display())));
     None
 }
 

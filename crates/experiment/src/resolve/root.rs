@@ -13,7 +13,7 @@ pub(super) fn of(group: &Group, base: &Path, sink: &mut Sink) -> Option<PlannedR
     let Some(root) = &group.root else {
         if let Some(image) = &group.image {
             let problem = Problem::new("`image` without `root`").at(image.place);
-            sink.add(problem.label("say which archive it is in: `root: ARCHIVE`"));
+            sink.add(problem.label("add the image archive: `root: ARCHIVE`"));
         }
         return None;
     };
@@ -23,9 +23,9 @@ pub(super) fn of(group: &Group, base: &Path, sink: &mut Sink) -> Option<PlannedR
         Ok(found) if found.is_dir() || found.is_file() => None,
         Ok(_) => Some("is neither a folder nor a file".to_owned()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Some("is not there".to_owned())
+            Some("does not exist".to_owned())
         }
-        Err(error) => Some(format!("cannot be had: {error}")),
+        Err(error) => Some(format!("cannot be opened: {error}")),
     };
     if let Some(why) = why {
         let problem = Problem::new(format!("the root `{}` {why}", root.value)).at(root.place);
@@ -35,14 +35,14 @@ pub(super) fn of(group: &Group, base: &Path, sink: &mut Sink) -> Option<PlannedR
                 let near = Path::new(&root.value).with_file_name(near);
                 problem.label(format!("did you mean `{}`?", near.display()))
             }
-            None => problem.label("a folder, or an archive of `docker save` or in OCI layout"),
+            None => problem.label("use a folder, an archive of `docker save`, or an OCI layout"),
         };
-        sink.add(problem.note(format!("looked for {}", full.display())));
+        sink.add(problem.note(format!("Thingbed looked for {}", full.display())));
         return None;
     }
     if let (Some(image), true) = (&group.image, is_plain_folder(&full)) {
-        let problem = Problem::new("a folder that is a root file system has no images");
-        sink.add(problem.at(image.place).label("leave `image` out"));
+        let problem = Problem::new("a root folder has no images");
+        sink.add(problem.at(image.place).label("remove `image`"));
     }
     let image = group.image.as_ref().map(|image| image.value.clone());
     Some(PlannedRoot { path: std::path::absolute(&full).unwrap_or(full), image })

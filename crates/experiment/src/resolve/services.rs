@@ -21,8 +21,8 @@ pub(super) fn check(file: &File, networks: &Networks<'_>, sink: &mut Sink) {
         };
         let served = |network: &Resolved<'_>| network.services.dhcp && network.has(group);
         if networks.whole && !networks.networks.iter().any(served) {
-            let problem = Problem::new(format!("nobody gives `{group}` an address")).at(at.place);
-            sink.add(problem.label("give a network that it is attached to `dhcp: true`"));
+            let problem = Problem::new(format!("`{group}` has no DHCP server")).at(at.place);
+            sink.add(problem.label("add `dhcp: true` to a network that it is attached to"));
         }
     }
     let outside: Option<Subnet> = OUTSIDE.parse().ok();
@@ -32,7 +32,7 @@ pub(super) fn check(file: &File, networks: &Networks<'_>, sink: &mut Sink) {
             && subnet.value.overlaps(outside)
         {
             let problem = Problem::new(format!("`{name}` overlaps {OUTSIDE}")).at(subnet.place);
-            sink.add(problem.label("gateways need these addresses for `nat`: take others"));
+            sink.add(problem.label("`nat` uses these addresses for gateways; use another subnet"));
         }
     }
     for (name, place, _) in file.networks.iter().flat_map(Named::iter) {
@@ -40,8 +40,11 @@ pub(super) fn check(file: &File, networks: &Networks<'_>, sink: &mut Sink) {
         let taken = networks.networks.iter().find(own).map(node_name);
         let taken = taken.filter(|own| file.nodes.iter().any(|groups| groups.has(own)));
         if let Some(own) = taken {
-            let text = format!("the node of the services of `{name}` would be called `{own}`");
-            sink.add(Problem::new(text).at(place).label("a group has this name; give it another"));
+            let text = format!(
+                "the group `{own}` has the name of the node that runs the services \
+                                of `{name}`"
+            );
+            sink.add(Problem::new(text).at(place).label("rename this group"));
         }
     }
 }

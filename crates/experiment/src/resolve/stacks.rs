@@ -37,10 +37,7 @@ pub(super) fn quic(keys: &QuicKeys) -> Quic {
 pub(super) fn check(it: &Exchange, mtu: Option<u64>, place: Place, sink: &mut Sink) -> bool {
     let wrong = match &it.protocol {
         ExchangeProtocol::Quic(quic) if quic.early_data && it.connection == Connection::Kept => {
-            Some((
-                "`early_data` of a connection that is kept".to_owned(),
-                "of new ones alone: `connection: new`",
-            ))
+            Some(("`early_data` needs new connections".to_owned(), "add `connection: new`"))
         }
         ExchangeProtocol::Quic(_) => mtu.filter(|mtu| *mtu < LEAST_MTU).map(|mtu| {
             let text = format!("QUIC on `{}`, whose MTU is {mtu} B", it.network);
@@ -48,7 +45,7 @@ pub(super) fn check(it: &Exchange, mtu: Option<u64>, place: Place, sink: &mut Si
         }),
         ExchangeProtocol::Opcua(_) | ExchangeProtocol::Http(_) if it.tls.is_some() => Some((
             format!("`tls` with {}", it.protocol.name()),
-            "it goes unencrypted here: leave `tls` out",
+            "Thingbed does not support TLS here: remove `tls`",
         )),
         _ => None,
     };

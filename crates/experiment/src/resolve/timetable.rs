@@ -9,8 +9,9 @@ use crate::resolve::nodes::Nodes;
 use crate::resolve::{checks, impairments};
 use crate::source::Place;
 use medium::{Overlay, Way};
+use std::collections::HashMap;
 use std::path::Path;
-use units::Span;
+use units::{Bytes, Span};
 
 /// What a timetable is looked at with.
 struct Look<'a, 'f> {
@@ -19,7 +20,12 @@ struct Look<'a, 'f> {
     members: &'a [(&'f str, u64)],
     network: &'a str,
     channel: Option<&'a Channel>,
+    mtu: Bytes,
 }
+
+/// What directions of nodes' links are configured to do, as far as entries up to now
+/// have said.
+type State = HashMap<(String, Way), Impairment>;
 
 /// The changes of the network of this name, in the order of their times. `links` is what
 /// is asked of its groups' links at the start.
@@ -28,17 +34,22 @@ pub(super) fn of<'f, 'e>(
     links: Option<&Named<Link>>,
     members: &[(&'f str, u64)],
     nodes: &Nodes<'f>,
-    channel: Option<&Channel>,
+    (channel, mtu): (Option<&Channel>, Bytes),
     sink: &mut Sink,
 ) -> Vec<PlannedChange> {
-    let look = Look { nodes, links, members, network: name, channel };
-    let mut changes: Vec<_> = entries.flat_map(|entry| look.entry(entry, sink)).collect();
+    let look = Look { nodes, links, members, network: name, channel, mtu };
+    // Each entry is checked together with what those before it have set.
+    let mut entries: Vec<_> = entries.collect();
+    entries.sort_by_key(|entry| entry.at.as_ref().map(|at| at.value));
+    let mut state = State::new();
+    let mut changes: Vec<_> =
+        entries.iter().flat_map(|entry| look.entry(entry, &mut state, sink)).collect();
     changes.sort_by_key(|change| change.at);
     changes
 }
 
 impl Look<'_, '_> {
-    fn entry(&self, entry: &Entry, sink: &mut Sink) -> Vec<PlannedChange> {
+    fn entry(&self, entry: &Entry, state: &mut State, sink: &mut Sink) -> Vec<PlannedChange> {
         let Some(at) = &entry.at else { return Vec::new() };
         let kinds = [
             entry.set.is_some(),
@@ -47,9 +58,11 @@ impl Look<'_, '_> {
             entry.multicast.is_some(),
         ];
         if kinds.iter().filter(|kind| **kind).count() != 1 {
-            let problem =
-                Problem::new("a change is one of `set`, `down`, `partition` and `multicast`");
-            let label = "give this time one of them; others get an entry of their own";
+            let problem = Problem::new(
+                "a timetable entry is one of `set`, `down`, `partition` and \
+                              `multicast`",
+            );
+            let label = "keep one of them here, and add an entry for each other";
             sink.add(problem.at(at.place).label(label));
             return Vec::new();
         }
@@ -60,18 +73,20 @@ impl Look<'_, '_> {
         ];
         for (key, place) in only_with_set {
             if let Some(place) = place.filter(|_| entry.set.is_none()) {
-                let problem = Problem::new(format!("`{key}` belongs to `set`"));
-                sink.add(problem.at(place).label("leave it out here"));
+                let problem = Problem::new(format!("`{key}` needs `set`"));
+                sink.add(problem.at(place).label("remove it here"));
             }
         }
         if let Some(lasts) = entry.lasts.as_ref().filter(|_| entry.set.is_some()) {
-            let problem = Problem::new("`lasts` belongs to `down`, `partition` and `multicast`");
-            let label = "what is set stays until another entry sets it";
+            let problem = Problem::new("`lasts` needs `down`, `partition` or `multicast`");
+            let label = "`set` lasts until another entry changes the value";
             sink.add(problem.at(lasts.place).label(label));
         }
         let lasts = entry.lasts.as_ref().map(|lasts| lasts.value);
         let (what, end) = if let Some(set) = &entry.set {
-            let Some(what) = self.set(entry, set, at.place, sink) else { return Vec::new() };
+            let Some(what) = self.set((entry, at.place), set, state, sink) else {
+                return Vec::new();
+            };
             (what, None)
         } else if let Some(down) = &entry.down {
             let nodes = self.named(&down.value, sink);
@@ -95,48 +110,50 @@ impl Look<'_, '_> {
 
     fn set(
         &self,
-        entry: &Entry,
+        (entry, place): (&Entry, Place),
         set: &Impairment,
-        place: Place,
+        state: &mut State,
         sink: &mut Sink,
     ) -> Option<PlannedWhat> {
         let Some(links) = &entry.links else {
             let problem = Problem::new("a `set` without `links`").at(place);
-            sink.add(problem.label("say whose: `links: meter`, or `links: [meter-1, meter-2]`"));
+            sink.add(
+                problem.label("add the links: `links: meter`, or `links: [meter-1, meter-2]`"),
+            );
             return None;
         };
-        for (key, place) in set.keys() {
-            let table = matches!(&set.distribution, Some(At { value: Shape::Table(_), .. }));
-            if key == "trace" || (key == "distribution" && table) {
-                let problem = Problem::new("what a file holds cannot change while it runs");
-                sink.add(problem.at(place).label("give it to the link from the start"));
-                return None;
-            }
+        let known = sink.problems.len();
+        let overlay = changed_keys(set, sink);
+        if sink.problems.len() > known {
+            return None;
         }
         let ways = match entry.way.as_ref().map(|at| at.value) {
             Some(Ways::Up) => vec![Way::Up],
             Some(Ways::Down) => vec![Way::Down],
             Some(Ways::Both) | None => vec![Way::Up, Way::Down],
         };
-        for (group, _) in self.groups(&links.value) {
+        for (group, node) in self.members_of(&links.value) {
             for way in &ways {
-                // Against what holds at the start: what other entries set is theirs.
-                let link = self.links.and_then(|links| links.get(&group));
-                let base = link.and_then(|link| match way {
-                    Way::Up => link.up.as_ref(),
-                    Way::Down => link.down.as_ref(),
+                let before = state.entry((node.clone(), *way)).or_insert_with(|| {
+                    let link = self.links.and_then(|links| links.get(&group));
+                    let base = link.and_then(|link| match way {
+                        Way::Up => link.up.as_ref(),
+                        Way::Down => link.down.as_ref(),
+                    });
+                    base.cloned().unwrap_or_default()
                 });
-                let whole = set.over(base.unwrap_or(&Impairment::default()));
-                let known = sink.problems.len();
-                checks::check(&whole, waits(self.channel, *way == Way::Up), sink);
+                let whole = set.after(before);
+                let waits = waits(self.channel, *way == Way::Up);
+                checks::check_change(&whole, waits, self.mtu, sink);
                 if sink.problems.len() > known {
                     return None;
                 }
+                *before = whole;
             }
         }
         let nodes = self.named(&links.value, sink);
         let over = entry.over.as_ref().map_or(Span::ZERO, |over| over.value);
-        Some(PlannedWhat::Set { nodes, ways, set: overlay(set), over })
+        Some(PlannedWhat::Set { nodes, ways, set: overlay, over })
     }
 
     fn parts(&self, entry: &Entry, sink: &mut Sink) -> Option<Vec<Vec<String>>> {
@@ -147,25 +164,24 @@ impl Look<'_, '_> {
         for name in named.iter().flatten() {
             if !seen.insert(name) {
                 let problem = Problem::new(format!("`{name}` is in two parts")).at(parts.place);
-                sink.add(problem.label("a node is in one part"));
+                sink.add(problem.label("put each node into one part"));
                 return None;
             }
         }
         if named.iter().all(Vec::is_empty) {
             let problem = Problem::new("a partition without parts").at(parts.place);
-            sink.add(problem.label("such as `[[gateway, meter-1], meter-2]`"));
+            sink.add(problem.label("write for example `[[gateway, meter-1], meter-2]`"));
             return None;
         }
         Some(named)
     }
 
-    /// The groups of what is named, as far as they are known.
-    fn groups(&self, names: &OneOrMore<At<String>>) -> Vec<(String, Place)> {
-        let find = |name: &At<String>| {
-            let (group, _) = self.nodes.find(name, &mut Sink::default())?;
-            Some((group.to_owned(), name.place))
-        };
-        names.0.iter().filter_map(find).collect()
+    /// The nodes of what is named, as far as they are known, each behind its group.
+    fn members_of(&self, names: &OneOrMore<At<String>>) -> Vec<(String, String)> {
+        let found = names.0.iter().filter_map(|name| self.nodes.find(name, &mut Sink::default()));
+        let each = found
+            .flat_map(|(group, nodes)| nodes.into_iter().map(move |node| (group.to_owned(), node)));
+        each.collect()
     }
 
     /// The nodes of what is named; they must be on this network.
@@ -175,7 +191,7 @@ impl Look<'_, '_> {
             let Some((group, nodes)) = self.nodes.find(name, sink) else { continue };
             if !self.members.iter().any(|(member, _)| *member == group) {
                 let text = format!("`{}` is not on the network `{}`", name.value, self.network);
-                sink.add(Problem::new(text).at(name.place).label("`attach` says who is"));
+                sink.add(Problem::new(text).at(name.place).label("`attach` lists the nodes on it"));
                 continue;
             }
             all.extend(nodes);
@@ -184,8 +200,17 @@ impl Look<'_, '_> {
     }
 }
 
-/// The keys that were typed, in the medium's terms.
-fn overlay(set: &Impairment) -> Overlay {
+/// The keys that were typed, in the medium's terms. What a file holds cannot change while
+/// a link runs.
+pub(crate) fn changed_keys(set: &Impairment, sink: &mut Sink) -> Overlay {
+    for (key, place) in set.keys() {
+        let table = matches!(&set.distribution, Some(At { value: Shape::Table(_), .. }));
+        if key == "trace" || (key == "distribution" && table) {
+            let problem = Problem::new("values from a file cannot change during a run");
+            sink.add(problem.at(place).label("set it on the link from the start"));
+            return Overlay::default();
+        }
+    }
     let whole = impairments::resolve(set, Path::new(""), &mut Sink::default());
     let serde_json::Value::Object(mut values) = serde_json::to_value(&whole).unwrap_or_default()
     else {
@@ -198,5 +223,7 @@ fn overlay(set: &Impairment) -> Overlay {
         // that.
         (key.to_owned(), values.remove(key).unwrap_or(serde_json::Value::Null))
     });
-    Overlay(named.collect())
+    let mut keys: serde_json::Map<_, _> = named.collect();
+    keys.extend(set.replaced().into_iter().map(|key| (key.to_owned(), serde_json::Value::Null)));
+    Overlay(keys)
 }

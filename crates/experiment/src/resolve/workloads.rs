@@ -46,11 +46,6 @@ pub(super) fn of<'f>(
     }
     let (mut planned, mut lasts) = (Vec::new(), Lasts::default());
     let workloads = file.workloads.as_deref().unwrap_or_default();
-    let programs = file.nodes.iter().flat_map(Named::iter).any(|(_, _, group)| group.run.is_some());
-    if workloads.is_empty() && !programs && sink.is_clean() {
-        let label = "give it `workloads`, or its nodes a `run: [PROGRAM, ...]`";
-        sink.add(Problem::new("an experiment in which nothing runs").label(label));
-    }
     let mut numbers: HashMap<&str, usize> = HashMap::new();
     let mut names: HashMap<String, ()> = HashMap::new();
     for workload in workloads {
@@ -69,7 +64,7 @@ pub(super) fn of<'f>(
         if let Some(name) = name {
             super::check_name(name, sink);
             if names.contains_key(&called) {
-                let text = format!("two workloads are called `{called}`");
+                let text = format!("two workloads have the name `{called}`");
                 sink.add(Problem::new(text).at(name.place));
             }
         }
@@ -100,10 +95,7 @@ pub(super) fn of<'f>(
             Workload::Load(typed) => {
                 if let Some(load) = context.load(called, typed, sink) {
                     lasts.sending = lasts.sending.max(load.duration);
-                    // After its last request it waits for an answer as long as it may take.
-                    lasts.drain.push(Some(Span::from_ns(
-                        load.timeout.as_ns().saturating_add(load.patience.as_ns()),
-                    )));
+                    lasts.drain.push(Some(load.may_be_late()));
                     planned.push(plan::Workload::Load(load));
                 }
             }
@@ -170,8 +162,8 @@ impl Context<'_, '_> {
             }
             let known = self.file.networks.as_ref().is_some_and(|n| n.has(&name.value));
             let (text, label) = if known {
-                let text = format!("not all of {all} are on the network `{}`", name.value);
-                (text, format!("they share: {}", crate::nearest::list(shared)))
+                let text = format!("the network `{}` does not include all of {all}", name.value);
+                (text, format!("they have in common: {}", crate::nearest::list(shared)))
             } else {
                 let names: Vec<&String> =
                     self.file.networks.iter().flat_map(Named::names).collect();
@@ -184,14 +176,14 @@ impl Context<'_, '_> {
         match shared {
             [one] => Some((*one).to_owned()),
             [] => {
-                let problem = Problem::new(format!("no network has all of {all}"));
+                let problem = Problem::new(format!("no network includes all of {all}"));
                 sink.add(problem.at(place).label("attach them to the same network"));
                 None
             }
             several => {
-                let text = format!("{all} share the networks {}", several.join(", "));
+                let text = format!("{all} have several networks in common: {}", several.join(", "));
                 let problem = Problem::new(text).at(place);
-                sink.add(problem.label(format!("say which, `network: {}`", several[0])));
+                sink.add(problem.label(format!("name one: `network: {}`", several[0])));
                 None
             }
         }
@@ -199,12 +191,12 @@ impl Context<'_, '_> {
 
     fn command(&self, name: String, typed: &Command, sink: &mut Sink) -> plan::Command {
         let on = typed.on.as_ref().map(|on| {
-            self.nonempty(on, "`on` names nobody", sink);
+            self.nonempty(on, "`on` matches no nodes", sink);
             self.nodes.find_all(&on.value, sink).0
         });
         let run = typed.run.as_ref().map(|run| {
             if run.value.first().is_none_or(|program| program.value.is_empty()) {
-                let problem = Problem::new("`run` names no program").at(run.place);
+                let problem = Problem::new("`run` has no program").at(run.place);
                 sink.add(problem.label("write for example `[ping, -c, 3, utility]`"));
             }
             run.value.iter().map(|word| word.value.clone()).collect()

@@ -5,6 +5,6 @@ fn main() -> std::process::ExitCode {
     if std::env::args().nth(1).as_deref() == Some(lab::NURSERY) {
         return lab::nursery();
     }
-    eprintln!("this program is started by a lab, not by hand");
+    eprintln!("Thingbed starts this program; do not start it by hand");
     std::process::ExitCode::from(2)
 }

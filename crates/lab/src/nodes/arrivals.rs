@@ -28,7 +28,9 @@ impl Lab {
         }
         let ends = self.settle(members, &limits, limited.is_some());
         if ends.is_err() {
-            // An init whose socket is closed ends.
+            // An init whose socket is closed ends, but not at once.
+            let (pids, numbers) = (self.pids[before..].to_vec(), next..self.next);
+            let _ = self.ask(&ToNursery::Discard { pids, numbers }, &[]);
             self.sockets.truncate(before);
             self.pids.truncate(before);
             self.gone.truncate(before);
@@ -74,10 +76,10 @@ impl Lab {
         must: bool,
         groups: Option<&mut Groups>,
     ) -> Result<(), Error> {
-        let (ours, theirs) = pair().map_err(Error::io("make a node's socket"))?;
+        let (ours, theirs) = pair().map_err(Error::io("create a node's socket"))?;
         let pid = match self.ask(&ToNursery::Spawn, &[theirs.as_raw_fd()])? {
             FromNursery::Spawned(pid) => pid,
-            _ => return Err(Error::Gone { who: "the nursery".to_owned() }),
+            _ => return Err(Error::Gone { who: "the fork server".to_owned() }),
         };
         let node = self.pids.len();
         self.pids.push(pid);
@@ -92,7 +94,7 @@ impl Lab {
         }
         let (spec, first, link) = (member.spec.clone(), self.next, self.link);
         send(&self.sockets[node], &ToInit::SetUp { spec, first, link }, &[])
-            .map_err(Error::io("tell an init what its node is"))?;
+            .map_err(Error::io("configure the init of a node"))?;
         self.next += member.spec.interfaces.len() as u32;
         Ok(())
     }
@@ -141,7 +143,9 @@ impl Lab {
 }
 
 fn await_up(socket: &OwnedFd, node: &str) -> Result<Vec<OwnedFd>, Error> {
-    match receive(socket, MsgFlags::empty()).map_err(Error::io("hear from an init"))? {
+    match receive(socket, MsgFlags::empty())
+        .map_err(Error::io("receive from the init of a node"))?
+    {
         Some((FromInit::Up, taps)) => Ok(taps),
         Some((FromInit::Failed(failure), _)) => Err(Error::Node { node: node.to_owned(), failure }),
         Some(_) | None => Err(Error::Gone { who: format!("the init of {node}") }),

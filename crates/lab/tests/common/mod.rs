@@ -72,7 +72,7 @@ pub fn helper(lab: &Lab, node: usize, id: u64, name: &str, arguments: &str) {
 /// Waits for the helpers with these ids to end well.
 pub fn ended(lab: &Lab, mut ids: Vec<u64>) {
     while !ids.is_empty() {
-        match lab.events().recv_timeout(Duration::from_secs(30)).unwrap() {
+        match lab.events().recv_timeout(Duration::from_secs(120)).unwrap() {
             Event::Ended { id, exit, .. } => {
                 assert_eq!(exit, Exit::Status(0), "helper {id}");
                 ids.retain(|other| *other != id);
@@ -102,7 +102,7 @@ pub fn take_tcp() {
 pub fn give_tcp() {
     let [bytes] = arguments()[..] else { return };
     let payload: Vec<u8> = (0..bytes).map(|i| (i / 7) as u8).collect();
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(120);
     let mut stream = loop {
         match TcpStream::connect((address(0), 5000)) {
             Ok(stream) => break stream,

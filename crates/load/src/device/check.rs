@@ -67,7 +67,7 @@ pub fn check(settings: &DeviceSettings) -> Result<Vec<Checked>, String> {
     };
     // A thread of its own, since it takes itself to the device's core.
     std::thread::scope(|scope| {
-        scope.spawn(try_all).join().unwrap_or_else(|_| Err("the check has ended badly".to_owned()))
+        scope.spawn(try_all).join().unwrap_or_else(|_| Err("the self-test panicked".to_owned()))
     })
 }
 

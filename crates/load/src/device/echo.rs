@@ -43,7 +43,7 @@ pub(crate) fn streams(listener: &TcpListener, stop: &AtomicBool) {
                     return;
                 }
                 let mut bytes = Vec::new();
-                while read_on(&mut stream, &mut bytes, stop) {
+                while read_on(&mut stream, &mut bytes, stop, Nanos::MAX) {
                     if stream.write_all(&bytes).is_err() {
                         return;
                     }

@@ -4,19 +4,23 @@ mod check;
 mod coap;
 mod echo;
 mod http;
-mod later;
 mod mischief;
 mod queue;
 mod station;
+mod timers;
 
 pub use check::{Checked, check};
+#[cfg(feature = "fuzzing")]
+pub(crate) use coap::Transfers;
+#[cfg(feature = "fuzzing")]
+pub(crate) use http::{Head, parse as head};
 pub use mischief::Mischief;
 pub(crate) use station::spend;
 pub use station::{Served, ServedResource};
 
 use crate::clock;
-use crate::socket::Datagrams;
-use later::Later;
+use crate::socket::{Batch, Datagrams};
+use coap::CoapServer;
 use queue::Queue;
 use station::Station;
 use std::io;
@@ -24,7 +28,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
-use trace::Resource;
+use timers::Timers;
+use trace::{Distribution, Resource};
 
 /// What a device is.
 #[derive(Debug, Clone)]
@@ -45,6 +50,9 @@ pub struct DeviceSettings {
     pub queue: usize,
     /// Bytes of an answer.
     pub payload: usize,
+    /// When the values of its resources change while they are observed over CoAP (RFC 7641):
+    /// the time from one change to the next. None lets nothing be observed.
+    pub notify: Option<Distribution>,
     /// What it does wrong on purpose.
     pub mischief: Mischief,
     /// The core that its threads stay on.
@@ -59,10 +67,10 @@ pub struct DeviceSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// Nothing to do.
-    #[error("the device has nowhere to serve: name an address, e.g. --coap 0.0.0.0:5683")]
+    #[error("the device has no server address: add one, for example --coap 0.0.0.0:5683")]
     Nowhere,
     /// An address that it cannot have.
-    #[error("cannot serve {what} at {address}: {source}{}", hint(source))]
+    #[error("could not serve {what} at {address}: {source}{}", hint(source))]
     Address {
         /// The protocol.
         what: &'static str,
@@ -72,15 +80,15 @@ pub enum DeviceError {
         source: io::Error,
     },
     /// A thread that does not start.
-    #[error("cannot start a thread of the device: {0}")]
+    #[error("could not start a thread of the device: {0}")]
     Thread(io::Error),
 }
 
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::AddrInUse => "; another program has it, name another port",
-        io::ErrorKind::PermissionDenied => "; ports below 1024 are root's",
-        io::ErrorKind::AddrNotAvailable => "; this machine or node has no such address",
+        io::ErrorKind::AddrInUse => "; another program uses this port: use another one",
+        io::ErrorKind::PermissionDenied => "; ports below 1024 need root",
+        io::ErrorKind::AddrNotAvailable => "; this machine or node does not have this address",
         _ => "",
     }
 }
@@ -102,19 +110,22 @@ pub fn serve(
     }
     let station = Station::new(settings);
     let queue = Queue::new(settings.queue + settings.threads);
-    let later = Later::default();
+    let timers = Timers::default();
+    let coap = coap.map(|socket| CoapServer::new(socket, settings, &station, &queue, &timers));
     thread::scope(|scope| {
         let core = settings.core;
-        let (station, queue, later) = (&station, &queue, &later);
+        let (station, queue, timers) = (&station, &queue, &timers);
         let (coap, udp) = (coap.as_ref(), udp.as_ref());
         for i in 0..settings.threads.max(1) {
-            let work = move || queue::work(queue, station, coap, later);
+            let work = move || queue::work(queue, station, coap);
             start(scope, core, &format!("server-{i}"), work)?;
         }
-        if let Some(socket) = coap {
-            let run = move || coap::receive(socket, settings, station, queue, later, stop);
-            start(scope, core, "coap", run)?;
-            start(scope, core, "later", move || later.run(socket, stop))?;
+        if let Some(server) = coap {
+            start(scope, core, "coap", move || server.receive(settings.spin, stop))?;
+            start(scope, core, "timers", move || {
+                let mut out = Batch::new(2_048);
+                timers.run(stop, |task| server.work(task, &mut out));
+            })?;
         }
         if let Some(socket) = udp {
             start(scope, core, "udp", move || echo::datagrams(socket, settings.spin, stop))?;
@@ -159,6 +170,8 @@ fn datagrams(
     let Some(address) = address else { return Ok(None) };
     let wrong = |source| DeviceError::Address { what, address, source };
     let socket = Datagrams::bind(address).map_err(wrong)?;
+    // What others ask a group is not asked of this device.
+    socket.ignore_groups(address.is_ipv4());
     addresses.push((what, socket.local().map_err(wrong)?));
     Ok(Some(socket))
 }

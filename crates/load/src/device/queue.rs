@@ -1,9 +1,8 @@
 //! Requests that wait for a server thread, and those threads.
 
-use super::coap::{Question, reply};
-use super::later::Later;
+use super::coap::{CoapServer, Question};
 use super::station::Station;
-use crate::socket::{Batch, Datagrams};
+use crate::socket::Batch;
 use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Condvar, Mutex};
@@ -11,7 +10,7 @@ use std::sync::{Condvar, Mutex};
 /// A request that takes time.
 pub(crate) enum Job {
     /// Of CoAP, answered by whoever serves it.
-    Coap(Question),
+    Coap(Box<Question>),
     /// Of HTTP, answered by the connection's own thread.
     Http {
         /// Which resource.
@@ -85,7 +84,7 @@ impl Queue {
 }
 
 /// A server thread: one request after another.
-pub(crate) fn work(queue: &Queue, station: &Station, coap: Option<&Datagrams>, later: &Later) {
+pub(crate) fn work(queue: &Queue, station: &Station, coap: Option<&CoapServer>) {
     let mut out = Batch::new(2_048);
     while let Some(job) = queue.pop() {
         match job {
@@ -95,15 +94,12 @@ pub(crate) fn work(queue: &Queue, station: &Station, coap: Option<&Datagrams>, l
                 let _ = done.send(());
             }
             Job::Coap(question) => {
-                let time = station.time(question.resource);
-                let Some(socket) = coap else { return };
-                let question = question.before(time, socket, &mut out);
-                station.spend(question.resource, time);
+                let Some(server) = coap else { return };
+                station.spend(question.resource, station.time(question.resource));
                 // Before the answer: whoever asks again at once finds room.
                 queue.served();
-                reply(&question, station, later, &mut out);
-                let _ = out.send(socket, 0);
-                out.clear();
+                server.reply(&question, &mut out);
+                server.send(&mut out);
             }
         }
     }

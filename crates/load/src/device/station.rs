@@ -19,6 +19,8 @@ pub(crate) struct Station {
     margin: Nanos,
     mischief: Mischief,
     pub payload: Vec<u8>,
+    /// The entity tag of the payload.
+    pub etag: [u8; 4],
     asked: AtomicU64,
     pub counts: Counters,
 }
@@ -30,6 +32,11 @@ pub(crate) struct Counters {
     pub refused: AtomicU64,
     pub garbage: AtomicU64,
     pub mischief: AtomicU64,
+    pub duplicates: AtomicU64,
+    pub bad_options: AtomicU64,
+    pub blocks: AtomicU64,
+    pub body_bytes: AtomicU64,
+    pub notifications: AtomicU64,
 }
 
 /// A resource.
@@ -56,6 +63,16 @@ pub struct Served {
     pub garbage: u64,
     /// Answers that were spoiled on purpose.
     pub mischief: u64,
+    /// Confirmable CoAP requests that came again, and were not served again.
+    pub duplicates: u64,
+    /// CoAP requests with a critical option that the device does not understand.
+    pub bad_options: u64,
+    /// Blocks of CoAP requests, and blocks of answers after the first.
+    pub blocks: u64,
+    /// Bytes that requests carried, as far as they came to their end.
+    pub body_bytes: u64,
+    /// Notifications of observers.
+    pub notifications: u64,
 }
 
 /// What was done for one resource; times in us.
@@ -94,6 +111,8 @@ impl Station {
             margin: clock::margin(),
             mischief: settings.mischief,
             payload: vec![b'2'; settings.payload],
+            // It is the same for as long as the device serves.
+            etag: (settings.payload as u32).to_be_bytes(),
             asked: AtomicU64::new(0),
             counts: Counters::default(),
         }
@@ -169,6 +188,11 @@ impl Station {
             refused: self.counts.refused.load(Relaxed),
             garbage: self.counts.garbage.load(Relaxed),
             mischief: self.counts.mischief.load(Relaxed),
+            duplicates: self.counts.duplicates.load(Relaxed),
+            bad_options: self.counts.bad_options.load(Relaxed),
+            blocks: self.counts.blocks.load(Relaxed),
+            body_bytes: self.counts.body_bytes.load(Relaxed),
+            notifications: self.counts.notifications.load(Relaxed),
         }
     }
 }

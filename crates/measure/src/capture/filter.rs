@@ -12,8 +12,8 @@ pub struct Filter {
 /// Why a text is no filter.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "`{text}` is no capture filter: {why}. It is written as for tcpdump, e.g. `tcp port 1883 or \
-     arp`; nodes are named by their addresses, e.g. `host 10.0.0.1`"
+    "`{text}` is not a capture filter: {why}. Use the syntax of tcpdump, e.g. `tcp port 1883 or \
+     arp`, and addresses for nodes, e.g. `host 10.0.0.1`"
 )]
 pub struct FilterError {
     text: String,
@@ -28,7 +28,7 @@ impl Filter {
     pub fn compile(text: &str) -> Result<Self, FilterError> {
         let failed = |why: String| FilterError { text: text.to_owned(), why };
         if text.contains('\0') {
-            return Err(failed("it holds a character that no text has".to_owned()));
+            return Err(failed("it contains a zero byte".to_owned()));
         }
         let dead = Capture::dead(Linktype::ETHERNET).map_err(|error| failed(error.to_string()))?;
         let program = dead.compile(text, true).map_err(|error| failed(said(&error)))?;

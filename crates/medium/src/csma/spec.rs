@@ -88,8 +88,7 @@ impl CsmaSpec {
         for (key, value, least, most) in ranges {
             if !(least..=most).contains(&value) {
                 return Err(format!(
-                    "`{key}` is {value}, which IEEE 802.15.4 does not allow; write a number from \
-                     {least} to {most}"
+                    "`{key}` is {value}, which IEEE 802.15.4 does not allow; use {least} to {most}"
                 ));
             }
         }
@@ -115,7 +114,7 @@ impl CsmaSpec {
         if self.acknowledge && self.ack_wait.as_ns() < ack {
             return Err(format!(
                 "`ack_wait` is {}, but turnaround and acknowledgement take {}: no frame would \
-                 ever be acknowledged; write a longer `ack_wait` or `acknowledge: false`",
+                 ever be acknowledged; use a longer `ack_wait` or `acknowledge: false`",
                 self.ack_wait,
                 Span::from_ns(ack)
             ));
@@ -189,9 +188,9 @@ mod tests {
         };
         assert_eq!(
             wrong(|spec| spec.min_be = 6),
-            "`min_be` is 6, which IEEE 802.15.4 does not allow; write a number from 0 to 5"
+            "`min_be` is 6, which IEEE 802.15.4 does not allow; use 0 to 5"
         );
-        assert!(wrong(|spec| spec.retries = 8).contains("from 0 to 7"));
+        assert!(wrong(|spec| spec.retries = 8).contains("use 0 to 7"));
         assert!(wrong(|spec| spec.cca = Span::ZERO).ends_with("write for example `cca: 128 us`"));
         let text = wrong(|spec| spec.ack_wait = Span::from_ns(500_000));
         assert!(text.contains("`ack_wait` is 500 us") && text.contains("take 544 us"), "{text}");

@@ -10,7 +10,7 @@ impl Direction {
     /// Sends what waits, as asked for by [`Step::Turn`].
     pub(crate) fn turn(&mut self, now: Instant, channel: bool, steps: &mut Vec<Step>) {
         self.turn_asked = false;
-        self.follow_ramp(now);
+        self.follow_ramps(now);
         let next = self.queue.pop(now, &mut self.dropped);
         self.record.totals.overflow += self.dropped.len() as u64;
         steps.extend(self.dropped.drain(..).map(|_| Step::Drop(Cause::Overflow)));

@@ -92,52 +92,51 @@ impl GrantSpec {
         }
         if self.transport_block.get() == 0 {
             return refuse(
-                "a `transport_block` of zero carries nothing; write for example \
+                "a `transport_block` of zero has no room for data; write for example \
                  `transport_block: 148 B`",
             );
         }
         if self.capacity() == 0 {
             return Err(format!(
-                "with an `efficiency` of {} a transport block carries nothing; write for example \
-                 `efficiency: 90 %`",
+                "with an `efficiency` of {} a transport block has no room for data; write for \
+                 example `efficiency: 90 %`",
                 self.efficiency
             ));
         }
         if self.offset >= self.tti {
             return Err(format!(
-                "`offset` is {}, but blocks repeat each {}; write less than `tti`",
+                "`offset` is {}, but blocks repeat every {}; use less than `tti`",
                 self.offset, self.tti
             ));
         }
         if zero(self.cycle) {
             return refuse(
-                "a `cycle` of zero grants at once; leave it out, or write for example \
-                 `cycle: 157 ms`",
+                "a `cycle` of zero grants at once; remove it, or write for example `cycle: 157 ms`",
             );
         }
         if zero(self.request_period) {
             return refuse(
-                "a `request_period` of zero has no end of requests; leave it out, or write for \
-                 example `request_period: 20 ms`",
+                "a `request_period` of zero would send requests without end; remove it, or write \
+                 for example `request_period: 20 ms`",
             );
         }
         if self.cycle.is_some() && (self.request_period.is_some() || self.delay.is_some()) {
             return refuse(
-                "`cycle` is the whole time from data to grant, `request_period` and `delay` are \
-                 its parts; write one or the other",
+                "`cycle` is the whole time from data to grant, and `request_period` and `delay` \
+                 are its parts; use one or the other",
             );
         }
         if self.initial == Some(Bytes::new(0)) {
             return refuse(
-                "an `initial` grant of zero carries nothing; leave it out, or write for example \
+                "an `initial` grant of zero has no room for data; remove it, or write for example \
                  `initial: 176 B`",
             );
         }
         for (key, given) in [("initial", self.initial.is_some()), ("hold", self.hold.is_some())] {
             if given && !self.asks() {
                 return Err(format!(
-                    "`{key}` is about a sender that asks for grants, and this one is always \
-                     granted; add `cycle` or `request_period`, or leave `{key}` out"
+                    "`{key}` needs a sender that requests grants, and this one is always granted; \
+                     add `cycle` or `request_period`, or remove `{key}`"
                 ));
             }
         }

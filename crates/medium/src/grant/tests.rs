@@ -187,13 +187,13 @@ fn nonsense_is_refused_with_what_to_write() {
     );
     assert!(wrong(|spec| spec.transport_block = Bytes::new(0)).contains("148 B"));
     assert!(wrong(|spec| spec.efficiency = Ratio::default()).contains("`efficiency` of 0 %"));
-    assert!(wrong(|spec| spec.offset = span("20 ms")).contains("write less than `tti`"));
-    assert!(wrong(|spec| spec.cycle = Some(Span::ZERO)).contains("leave it out"));
-    assert!(wrong(|spec| spec.request_period = Some(Span::ZERO)).contains("leave it out"));
+    assert!(wrong(|spec| spec.offset = span("20 ms")).contains("use less than `tti`"));
+    assert!(wrong(|spec| spec.cycle = Some(Span::ZERO)).contains("remove it"));
+    assert!(wrong(|spec| spec.request_period = Some(Span::ZERO)).contains("remove it"));
     let both = wrong(|spec| (spec.cycle, spec.delay) = (Some(span("1 s")), Some(span("1 ms"))));
-    assert!(both.contains("write one or the other"));
-    assert!(wrong(|spec| spec.hold = Some(span("1 s"))).starts_with("`hold` is about a sender"));
-    assert!(wrong(|spec| spec.initial = Some(Bytes::new(9))).contains("leave `initial` out"));
+    assert!(both.contains("use one or the other"));
+    assert!(wrong(|spec| spec.hold = Some(span("1 s"))).starts_with("`hold` needs a sender"));
+    assert!(wrong(|spec| spec.initial = Some(Bytes::new(9))).contains("remove `initial`"));
     let zero = wrong(|spec| (spec.cycle, spec.initial) = (Some(span("1 s")), Some(Bytes::new(0))));
     assert!(zero.contains("`initial: 176 B`"));
 }

@@ -16,7 +16,8 @@ pub(super) enum MapKind {
 
 const MAP_CREATE: i32 = 0;
 const PROG_LOAD: i32 = 5;
-const SOCKET_FILTER: u32 = 1;
+/// A program at a queueing discipline, here clsact (BPF_PROG_TYPE_SCHED_CLS).
+const SCHED_CLS: u32 = 3;
 /// The array can be mapped into this process (BPF_F_MMAPABLE).
 const MMAPABLE: u32 = 1 << 10;
 /// Room for the verifier's words, which are for whoever changes the program.
@@ -89,14 +90,14 @@ pub(super) fn map(kind: MapKind, value_size: u32, entries: u32) -> io::Result<Ow
         name: name("thingbed"),
         ..NewMap::default()
     };
-    bpf(MAP_CREATE, &map).map_err(tried(format_args!("make a BPF map ({kind:?})")))
+    bpf(MAP_CREATE, &map).map_err(tried(format_args!("create a BPF map ({kind:?})")))
 }
 
-/// Loads a program for TAPs.
+/// Loads a program for the ends of veth pairs.
 pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
     let mut log = vec![0u8; LOG];
     let mut attributes = NewProgram {
-        kind: SOCKET_FILTER,
+        kind: SCHED_CLS,
         count: program.len() as u32,
         instructions: program.as_ptr() as u64,
         license: c"MIT".as_ptr() as u64,

@@ -1,8 +1,7 @@
 //! One way of carrying frames out of the three that there are.
 
 use super::packet::Overruns;
-use super::ring::Tally;
-use super::{FrameIo, Packet, Received, Ring, Tallies, Tap, Taps, Waker};
+use super::{Attach, End, FrameIo, Packet, Received, Ring, Tallies, Taps, Waker};
 use crate::{Instant, Segments};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -12,7 +11,8 @@ use std::os::fd::OwnedFd;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FramePath {
-    /// Out of TAPs by a BPF program and one ring for all, into them by writing.
+    /// Out of veth pairs by a BPF program and one ring for all, into them by packet
+    /// sockets.
     Ring,
     /// Out of TAPs by reading, into them by writing.
     Tap,
@@ -51,25 +51,20 @@ pub enum Carrier {
 }
 
 impl Carrier {
-    /// The fastest way that TAPs allow here, or plain reading and writing where
-    /// `plain`; `first` is the number of the first one's interface. If it is not
-    /// the ring, also why.
+    /// Over veth pairs, by a BPF ring: see [`Ring::new`].
     ///
     /// # Errors
-    /// When the TAPs cannot be taken over at all.
-    pub fn over_taps(
-        taps: Vec<Tap>,
-        first: u32,
-        plain: bool,
-    ) -> io::Result<(Self, Option<io::Error>)> {
-        if plain {
-            return Ok((Self::Taps(Taps::of(taps)?), None));
-        }
-        match Ring::new(taps, first) {
-            Ok(ring) => Ok((Self::Ring(Box::new(ring)), None)),
-            Err((taps, error)) if taps.is_empty() => Err(error),
-            Err((taps, error)) => Ok((Self::Taps(Taps::of(taps)?), Some(error))),
-        }
+    /// When the kernel or this user may not.
+    pub fn over_ring(ends: Vec<End>, first: u32, attach: Attach) -> io::Result<Self> {
+        Ok(Self::Ring(Box::new(Ring::new(ends, first, attach)?)))
+    }
+
+    /// Over TAPs.
+    ///
+    /// # Errors
+    /// When there are too many open files.
+    pub fn over_taps(taps: Vec<End>) -> io::Result<Self> {
+        Ok(Self::Taps(Taps::of(taps)?))
     }
 
     /// Over packet sockets.
@@ -98,44 +93,38 @@ impl Carrier {
         }
     }
 
-    /// Sets the interfaces' counters right, from another thread.
+    /// Tells what found no room behind the interfaces, from another thread.
     ///
     /// # Errors
     /// When there are too many open files.
-    pub fn corrections(&self) -> io::Result<Corrections> {
+    pub fn refused(&self) -> io::Result<Refused> {
         Ok(match self {
-            Self::Ring(ring) => Corrections::Ring(ring.tallies()),
-            Self::Taps(_) => Corrections::None,
-            Self::Packet(packet) => Corrections::Packet(packet.overruns()?),
+            Self::Ring(ring) => Refused::Ring(ring.tallies()),
+            Self::Taps(_) => Refused::Counted,
+            Self::Packet(packet) => Refused::Packet(packet.overruns()?),
         })
     }
 }
 
-/// What an interface's counters say wrong: it counts frames that the ring took as
-/// dropped, and knows nothing of those that a packet socket had no room for.
+/// What an interface's counters do not know: the frames that it sent and that found no
+/// room behind it.
 #[derive(Debug)]
-pub enum Corrections {
-    /// They are right.
-    None,
+pub enum Refused {
+    /// There are none: it counts them itself, as dropped.
+    Counted,
     /// By the program's counts.
     Ring(Tallies),
-    /// By the packet sockets' counts, which begin anew when they are read.
+    /// By the packet sockets' counts.
     Packet(Overruns),
 }
 
-impl Corrections {
-    /// For each port what to add to the frames that it sent, and to those that
-    /// were dropped; nothing when there is nothing to add.
-    pub fn read(&self) -> Vec<[i64; 2]> {
+impl Refused {
+    /// How many each port had so far; nothing when there is nothing to add.
+    pub fn read(&self) -> Vec<u64> {
         match self {
-            Self::None => Vec::new(),
-            Self::Ring(tallies) => {
-                let taken = |tally: &Tally| [tally.taken as i64, -(tally.taken as i64)];
-                tallies.read().iter().map(taken).collect()
-            }
-            Self::Packet(drops) => {
-                drops.read().iter().map(|tally| [0, tally.refused as i64]).collect()
-            }
+            Self::Counted => Vec::new(),
+            Self::Ring(tallies) => tallies.refused(),
+            Self::Packet(drops) => drops.read(),
         }
     }
 }
@@ -189,11 +178,19 @@ impl FrameIo for Carrier {
         }
     }
 
-    fn attach(&mut self, end: Tap) -> io::Result<usize> {
+    fn attach(&mut self, end: End) -> io::Result<usize> {
         match self {
             Self::Ring(ring) => ring.attach(end),
             Self::Taps(taps) => taps.attach(end),
             Self::Packet(packet) => packet.attach(end),
+        }
+    }
+
+    fn detach(&mut self, port: usize) -> Option<OwnedFd> {
+        match self {
+            Self::Ring(ring) => ring.detach(port),
+            Self::Taps(taps) => taps.detach(port),
+            Self::Packet(packet) => packet.detach(port),
         }
     }
 }

@@ -10,10 +10,10 @@ mod ring;
 mod ring_buffer;
 mod taps;
 
-pub use carrier::{Carrier, Corrections, FramePath};
+pub use carrier::{Carrier, FramePath, Refused};
 pub use packet::{Overruns, Packet};
-pub use ring::{Ring, Tallies, Tally};
-pub use taps::{Tap, Taps};
+pub use ring::{Attach, Ring, Tallies};
+pub use taps::{End, Gives, Taps};
 
 use crate::{Instant, Segments};
 use std::io;
@@ -69,9 +69,16 @@ pub trait FrameIo: Send {
     ///
     /// # Errors
     /// When this way of carrying frames cannot, or there are too many open files.
-    fn attach(&mut self, end: Tap) -> io::Result<usize> {
+    fn attach(&mut self, end: End) -> io::Result<usize> {
         drop(end);
         Err(io::Error::other("no port can be added here"))
+    }
+    /// Lets a port go: nothing comes from it any more, and what is sent to it is lost. What
+    /// held it is the caller's to drop, which may take the kernel tens of milliseconds;
+    /// nothing if the port holds nothing of a node's.
+    fn detach(&mut self, port: usize) -> Option<OwnedFd> {
+        let _ = port;
+        None
     }
 }
 
@@ -148,6 +155,13 @@ impl Poll {
         // SAFETY: the event lives over the call.
         check(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &raw mut event) })?;
         Ok(())
+    }
+
+    /// No longer tells of `fd`; one that it does not know is none of its business.
+    fn remove(&self, fd: RawFd) {
+        let epoll = self.epoll.as_raw_fd();
+        // SAFETY: integer arguments; the event is not read for a removal.
+        unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut()) };
     }
 
     /// Waits, and calls `ready` with the token of each descriptor that can be

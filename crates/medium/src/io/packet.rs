@@ -2,12 +2,11 @@
 //! memory (TPACKET_V2): the path for those who may not open `/dev/net/tun`.
 
 use super::bpf::Mapping;
-use super::ring::Tally;
-use super::{FrameIo, Poll, Received, TURN, Tap, Waker, check};
+use super::{End, FrameIo, Poll, Received, TURN, Waker, check};
 use crate::Instant;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Memory of all rings together, and of each at least and at most.
 const MEMORY: usize = 256 << 20;
@@ -71,7 +70,8 @@ impl Packet {
     /// When there are too many open files.
     pub fn overruns(&self) -> io::Result<Overruns> {
         let sockets = self.ports.iter().map(|slots| slots.socket.try_clone());
-        Ok(Overruns { sockets: sockets.collect::<io::Result<_>>()? })
+        let told = self.ports.iter().map(|_| AtomicU64::new(0)).collect();
+        Ok(Overruns { sockets: sockets.collect::<io::Result<_>>()?, told })
     }
 }
 
@@ -79,12 +79,14 @@ impl Packet {
 #[derive(Debug)]
 pub struct Overruns {
     sockets: Vec<OwnedFd>,
+    /// What was told at earlier times: the kernel begins anew at each.
+    told: Vec<AtomicU64>,
 }
 
 impl Overruns {
-    /// The frames dropped at each port since the last call.
-    pub fn read(&self) -> Vec<Tally> {
-        let tally = |socket: &OwnedFd| {
+    /// The frames dropped at each port so far.
+    pub fn read(&self) -> Vec<u64> {
+        let tally = |(socket, told): (&OwnedFd, &AtomicU64)| {
             let mut figures = [0u32; 2];
             let mut len = size_of_val(&figures) as u32;
             // SAFETY: writes two numbers into two numbers.
@@ -97,9 +99,10 @@ impl Overruns {
                     &raw mut len,
                 )
             };
-            Tally { taken: 0, refused: u64::from(figures[1]) }
+            let new = u64::from(figures[1]);
+            told.fetch_add(new, Ordering::Relaxed) + new
         };
-        self.sockets.iter().map(tally).collect()
+        self.sockets.iter().zip(&self.told).map(tally).collect()
     }
 }
 
@@ -126,8 +129,6 @@ impl Slots {
         option(libc::PACKET_VERSION, &[libc::tpacket_versions::TPACKET_V2 as u32])?;
         let ring = [block, blocks, size, blocks * in_block].map(|figure| figure as u32);
         option(libc::PACKET_RX_RING, &ring)?;
-        // Nothing is to queue at this end.
-        option(libc::PACKET_QDISC_BYPASS, &[1])?;
         let memory = Mapping::new(socket.as_fd(), 0, blocks * block, true)?;
         let count = blocks * in_block;
         Ok(Self { socket, memory, size, in_block, block, count, next: 0 })
@@ -240,7 +241,7 @@ impl FrameIo for Packet {
         n == frame.len() as isize
     }
 
-    fn attach(&mut self, end: Tap) -> io::Result<usize> {
+    fn attach(&mut self, end: End) -> io::Result<usize> {
         let port = self.ports.len();
         let share = (MEMORY / (port + 1)).clamp(LEAST, MOST);
         let slots = Slots::new(end.fd, share)?;

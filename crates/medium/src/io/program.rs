@@ -1,17 +1,18 @@
 //! The program that runs in the kernel for each frame that a node sends: it copies
-//! the frame into the ring and takes it from the TAP.
+//! the frame into the ring and takes it from the kernel.
 //!
-//! It is a filter of the TAP (TUNSETFILTEREBPF), behind all that the kernel does
-//! with a frame: what it sees is what a reader of the TAP would, cut into segments
-//! and with checksums finished. A program at the interface's egress (clsact) sees
-//! TCP before both.
+//! It is at the ingress of the medium's end of a veth pair (clsact, direct action),
+//! behind all that the kernel does with a frame: cut into segments, with checksums
+//! finished, and counted as sent by the node's interface. A filter of a TAP
+//! (TUNSETFILTEREBPF) is a little faster, but what it takes the interface counts as
+//! dropped, and a program at the node's own egress sees TCP before it is cut.
 
 use super::assembler::{
     Assembler, Instruction, Label, R0, R1, R2, R3, R4, R6, R7, R8, R9, R10, Size, When,
 };
 use super::bpf;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Bytes before the frame in a record: port, length, arrival time.
 pub(super) const HEADER: usize = 16;
@@ -59,6 +60,7 @@ const AVAILABLE_DATA: i32 = 0;
 mod helper {
     pub const MAP_LOOKUP: i32 = 1;
     pub const KTIME: i32 = 5;
+    pub const VLAN_PUSH: i32 = 18;
     pub const LOAD_BYTES: i32 = 26;
     pub const RING_RESERVE: i32 = 131;
     pub const RING_SUBMIT: i32 = 132;
@@ -71,6 +73,12 @@ mod frame {
     pub const LEN: i16 = 0;
     pub const VLAN_PRESENT: i16 = 20;
     pub const IFINDEX: i16 = 40;
+}
+
+/// What becomes of a frame (linux/pkt_cls.h).
+mod verdict {
+    pub const DROPPED: i32 = 2;
+    pub const TAKEN: i32 = 4;
 }
 
 /// Slots of the stack.
@@ -99,14 +107,17 @@ pub(super) fn load(maps: &Maps, first: u32) -> io::Result<OwnedFd> {
 
 fn assemble(maps: &Maps, first: u32) -> Vec<Instruction> {
     let mut code = Assembler::default();
-    let [pass, refuse, out] = [(); 3].map(|()| code.label());
+    let [untagged, drop, refuse, out] = [(); 4].map(|()| code.label());
     code.copy(R6, R1);
-    code.load(Size::Word, R7, R6, frame::LEN);
-    // Its tag is not among its bytes yet.
     code.load(Size::Word, R0, R6, frame::VLAN_PRESENT);
-    code.jump_if(When::NotEqual, R0, 0, pass);
-    code.jump_if(When::Below, R7, 14, pass);
-    code.jump_if(When::Above, R7, CLASSES[CLASSES.len() - 1] as i32, pass);
+    code.jump_if(When::Equal, R0, 0, untagged);
+    // The kernel has taken its tag out of its bytes. Another before it, which is as far
+    // from being among them, puts it back.
+    code.set(R2, 0);
+    code.set(R3, 0);
+    code.call(helper::VLAN_PUSH);
+    code.place(untagged);
+    code.load(Size::Word, R7, R6, frame::LEN);
     code.load(Size::Word, R8, R6, frame::IFINDEX);
     code.add(R8, -(first as i32));
     code.store(Size::Word, R10, KEY, R8);
@@ -114,26 +125,27 @@ fn assemble(maps: &Maps, first: u32) -> Vec<Instruction> {
     code.copy(R2, R10);
     code.add(R2, i32::from(KEY));
     code.call(helper::MAP_LOOKUP);
-    code.jump_if(When::Equal, R0, 0, pass);
+    code.jump_if(When::Equal, R0, 0, drop);
     code.copy(R9, R0);
+    code.jump_if(When::Below, R7, 14, refuse);
+    code.jump_if(When::Above, R7, CLASSES[CLASSES.len() - 1] as i32, refuse);
     share(&mut code, maps, refuse);
     code.call(helper::KTIME);
     code.store(Size::Double, R10, TIME, R0);
     for class in CLASSES {
         let larger = code.label();
         code.jump_if(When::Above, R7, class as i32, larger);
-        copy(&mut code, maps, class, refuse, pass, out);
+        copy(&mut code, maps, class, refuse, out);
         code.place(larger);
     }
-    // Let through, to be read from the TAP as ever.
-    code.place(pass);
-    code.set(R0, -1);
-    code.exit();
     code.place(refuse);
     code.set(R1, 1);
     code.atomic_add(R9, REFUSED, R1);
+    code.place(drop);
+    code.set(R0, verdict::DROPPED);
+    code.exit();
     code.place(out);
-    code.set(R0, 0);
+    code.set(R0, verdict::TAKEN);
     code.exit();
     code.finish()
 }
@@ -160,7 +172,7 @@ fn share(code: &mut Assembler, maps: &Maps, refuse: Label) {
 }
 
 /// Copies a frame of `class` bytes at most into the ring.
-fn copy(code: &mut Assembler, maps: &Maps, class: usize, refuse: Label, pass: Label, out: Label) {
+fn copy(code: &mut Assembler, maps: &Maps, class: usize, refuse: Label, out: Label) {
     let [failed, submit] = [(); 2].map(|()| code.label());
     code.map(R1, maps.ring.as_raw_fd());
     code.set(R2, (HEADER + class) as i32);
@@ -198,7 +210,7 @@ fn copy(code: &mut Assembler, maps: &Maps, class: usize, refuse: Label, pass: La
     code.load(Size::Double, R1, R10, RECORD);
     code.set(R2, NO_WAKE_UP);
     code.call(helper::RING_DISCARD);
-    code.jump(pass);
+    code.jump(refuse);
 }
 
 /// What a frame of a class takes in the ring.
@@ -210,28 +222,6 @@ fn record(class: usize) -> usize {
 pub(super) fn room(len: usize) -> usize {
     let class = CLASSES.iter().find(|class| len <= **class);
     record(*class.unwrap_or(&CLASSES[CLASSES.len() - 1]))
-}
-
-/// Has `program` see what comes to the node's side of `tap`.
-pub(super) fn attach(tap: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
-    filter(tap, program.as_raw_fd()).map_err(|error| {
-        io::Error::new(error.kind(), format!("attach a BPF program to a TAP: {error}"))
-    })
-}
-
-/// Has no program see what comes to the node's side of `tap`.
-pub(super) fn detach(tap: BorrowedFd<'_>) {
-    // One that has none refuses, and that is fine.
-    let _ = filter(tap, -1);
-}
-
-fn filter(tap: BorrowedFd<'_>, program: RawFd) -> io::Result<()> {
-    const TUNSETFILTEREBPF: libc::Ioctl = 0x8004_54e1;
-    // SAFETY: the call reads one descriptor's number.
-    match unsafe { libc::ioctl(tap.as_raw_fd(), TUNSETFILTEREBPF, &raw const program) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! TAPs of which a BPF program takes the frames: they come through one ring in
+//! Veth pairs of which a BPF program takes the frames: they come through one ring in
 //! shared memory, without a system call and with the kernel's arrival time.
 
 use super::bpf::{self, MapKind, Mapping};
 use super::lanes::{Lanes, Turn};
 use super::program::{self, FRAME, HEADER, Maps, PortState};
 use super::ring_buffer::RingBuffer;
-use super::{FrameIo, Received, TURN, Tap, Taps, Waker};
+use super::{End, FrameIo, Gives, Received, TURN, Taps, Waker};
 use crate::{Instant, Segments};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,16 +22,25 @@ const TELL: u32 = 32;
 /// taken away, and nobody says when it is back.
 const WRITING: Instant = 20_000;
 
-/// Ports that may be added beside those of the start; more are read as TAPs are.
-const SPARE: usize = 1_024;
+/// Ports that may be added beside those of the start: 2 MB shared with the kernel.
+const SPARE: usize = 16_384;
 
-/// What the program counted at one port.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Frames that it took from the port's interface.
-    pub taken: u64,
-    /// Frames that it dropped because the port's share of the ring was used up.
-    pub refused: u64,
+/// What has a program see each frame that comes from the interface with a number.
+pub struct Attach(Box<Attaching>);
+
+type Attaching = dyn Fn(u32, BorrowedFd<'_>) -> io::Result<()> + Send;
+
+impl Attach {
+    /// By this function.
+    pub fn by(attach: impl Fn(u32, BorrowedFd<'_>) -> io::Result<()> + Send + 'static) -> Self {
+        Self(Box::new(attach))
+    }
+}
+
+impl std::fmt::Debug for Attach {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Attach")
+    }
 }
 
 /// The program's counts, to be read from any thread.
@@ -41,19 +50,11 @@ pub struct Tallies {
 }
 
 impl Tallies {
-    /// The counts of each port that there is or can be.
-    pub fn read(&self) -> Vec<Tally> {
-        (0..self.shared.count)
-            .map(|port| {
-                let state = self.shared.port(port);
-                // The lower part holds bytes; what is in the ring is put, not yet
-                // received.
-                let taken = self.shared.received[port].load(Ordering::Relaxed);
-                let put = state.put.load(Ordering::Relaxed);
-                let held = put.wrapping_sub(state.taken.load(Ordering::Relaxed)) / FRAME;
-                Tally { taken: taken + held, refused: state.refused.load(Ordering::Relaxed) }
-            })
-            .collect()
+    /// Frames that it dropped so far, of each port that there is or can be: the port's
+    /// share of the ring was used up.
+    pub fn refused(&self) -> Vec<u64> {
+        let ports = 0..self.shared.count;
+        ports.map(|port| self.shared.port(port).refused.load(Ordering::Relaxed)).collect()
     }
 }
 
@@ -63,8 +64,6 @@ struct Shared {
     sleeping: Mapping,
     /// Ports that it has room for.
     count: usize,
-    /// Frames of each port that have been told to the program as taken out.
-    received: Vec<AtomicU64>,
 }
 
 impl Shared {
@@ -90,68 +89,61 @@ struct Untold {
     listed: bool,
 }
 
-/// TAPs whose frames come through a BPF ring.
+/// Veth pairs whose frames come through a BPF ring, and TAPs that give super-frames
+/// beside them.
 #[derive(Debug)]
 pub struct Ring {
-    taps: Taps,
+    ends: Taps,
     ring: RingBuffer,
     lanes: Lanes,
     untold: Vec<Untold>,
     untold_ports: Vec<u32>,
     shared: Arc<Shared>,
-    /// Whether some TAPs give super-frames, or found no room, and so are read and not
-    /// in the ring.
+    /// Whether some ends are read, and so not in the ring.
     reads: bool,
     program: OwnedFd,
+    attach: Attach,
+    /// The number of the first port's interface; the others follow.
+    first: u32,
     /// Frames out of the ring since those were looked after.
     since: u32,
-    /// Held so that the ring lives; the TAPs hold the program.
+    /// Held so that the ring lives; the veth pairs hold the program.
     _maps: Maps,
 }
 
 impl Ring {
-    /// Takes over TAP descriptors and puts a program before them. The interface
-    /// of the first has the number `first` (its ifindex) in its node, those of the
-    /// others follow in order. TAPs that give super-frames are read: the program would
-    /// see frames without the headers that say what they are.
+    /// Takes over the ends of links, and attaches a program to those that give nothing:
+    /// packet sockets at the medium's ends of veth pairs. Both interfaces of the first
+    /// pair have the number `first` (ifindex), those of the others follow in order.
     ///
     /// # Errors
-    /// The TAPs, and why this path cannot be had: the kernel or this user may not.
-    pub fn new(taps: Vec<Tap>, first: u32) -> Result<Self, (Vec<Tap>, io::Error)> {
-        Self::with_room(taps, first, SPARE)
+    /// Why this path cannot be had: the kernel or this user may not.
+    pub fn new(ends: Vec<End>, first: u32, attach: Attach) -> io::Result<Self> {
+        Self::with_room(ends, first, attach, SPARE)
     }
 
     /// The same, with room for so many ports more.
     ///
     /// # Errors
     /// See [`Self::new`].
-    pub fn with_room(
-        taps: Vec<Tap>,
-        first: u32,
-        spare: usize,
-    ) -> Result<Self, (Vec<Tap>, io::Error)> {
+    pub fn with_room(ends: Vec<End>, first: u32, attach: Attach, spare: usize) -> io::Result<Self> {
         let [largest, smaller @ ..] = SIZES;
-        let room = taps.len() + spare;
+        let room = ends.len() + spare;
         let mut made = Self::prepare(room, first, largest);
         for size in smaller {
             made = made.or_else(|_| Self::prepare(room, first, size));
         }
-        let (maps, ring, shared, program) = match made {
-            Ok(made) => made,
-            Err(error) => return Err((taps, error)),
-        };
-        for tap in taps.iter().filter(|tap| !tap.uncut) {
-            if let Err(error) = program::attach(tap.fd.as_fd(), program.as_fd()) {
-                taps.iter().for_each(|tap| program::detach(tap.fd.as_fd()));
-                return Err((taps, error));
+        let (maps, ring, shared, program) = made?;
+        for (end, number) in ends.iter().zip(first..) {
+            if end.gives == Gives::Nothing {
+                (attach.0)(number, program.as_fd())?;
             }
         }
-        let (count, reads) = (room.max(1), taps.iter().any(|tap| tap.uncut));
-        // Nothing else can be tried with descriptors that cannot be waited for.
-        let taps = Taps::of(taps).map_err(|error| (Vec::new(), error))?;
-        taps.watch(maps.ring.as_raw_fd()).map_err(|error| (Vec::new(), error))?;
+        let (count, reads) = (room.max(1), ends.iter().any(|end| end.gives != Gives::Nothing));
+        let ends = Taps::of(ends)?;
+        ends.watch(maps.ring.as_raw_fd())?;
         Ok(Self {
-            taps,
+            ends,
             ring,
             lanes: Lanes::new(count),
             untold: vec![Untold::default(); count],
@@ -159,6 +151,8 @@ impl Ring {
             shared,
             reads,
             program,
+            attach,
+            first,
             since: 0,
             _maps: maps,
         })
@@ -183,23 +177,24 @@ impl Ring {
             ports: Mapping::new(maps.ports.as_fd(), 0, ports * state, true)?,
             sleeping: Mapping::new(maps.sleeping.as_fd(), 0, 8, true)?,
             count: ports,
-            received: (0..ports).map(|_| AtomicU64::new(0)).collect(),
         };
         let ring = RingBuffer::new(maps.ring.as_fd(), size)?;
         Ok((maps, ring, Arc::new(shared), program))
     }
 
-    /// Whether this process may do all that the path takes, tried without a TAP.
+    /// Whether this process may do all that the path takes, tried without a node: whether
+    /// the program can be had, and what `attach` makes of it.
     ///
     /// # Errors
     /// Why it may not.
-    pub fn try_out() -> io::Result<()> {
-        Self::prepare(1, 1, SIZES[SIZES.len() - 1]).map(drop)
+    pub fn try_out(attach: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>) -> io::Result<()> {
+        let (_maps, _, _, program) = Self::prepare(1, 1, SIZES[SIZES.len() - 1])?;
+        attach(program.as_fd())
     }
 
     /// A handle that ends a wait from another thread.
     pub fn waker(&self) -> Waker {
-        self.taps.waker()
+        self.ends.waker()
     }
 
     /// What the program counts.
@@ -233,13 +228,10 @@ impl Ring {
     }
 
     fn tell(&mut self, port: usize) {
-        let Untold { frames, figure, .. } = self.untold[port];
+        let figure = self.untold[port].figure;
         (self.untold[port].frames, self.untold[port].figure) = (0, 0);
         let taken = &self.shared.port(port).taken;
         taken.store(taken.load(Ordering::Relaxed).wrapping_add(figure), Ordering::Relaxed);
-        let received = &self.shared.received[port];
-        let count = received.load(Ordering::Relaxed) + u64::from(frames);
-        received.store(count, Ordering::Relaxed);
     }
 
     fn tell_all(&mut self) {
@@ -272,12 +264,12 @@ impl FrameIo for Ring {
                 Some(until.map_or(now + WRITING, |until| until.min(now + WRITING)))
             }
         };
-        let waited = self.taps.wait(now, until);
+        let waited = self.ends.wait(now, until);
         self.shared.sleeping().store(0, Ordering::Relaxed);
         waited
     }
 
-    /// What is read from TAPs does not say when it came.
+    /// What is read does not say when it came.
     fn can_doze(&self) -> bool {
         !self.reads
     }
@@ -292,17 +284,17 @@ impl FrameIo for Ring {
         }
         self.tell_all();
         // That the medium sleeps is not said: whoever reads it would wake it.
-        self.taps.doze(now, until)
+        self.ends.doze(now, until)
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> Option<Received> {
         if self.reads && self.since >= TURN {
             // A ring that is never empty is not to keep the others waiting.
-            if let Some(received) = self.taps.receive(buffer) {
+            if let Some(received) = self.ends.receive(buffer) {
                 return Some(received);
             }
             self.since = 0;
-            self.taps.look();
+            self.ends.look();
         }
         loop {
             while self.lanes.looks_ahead() {
@@ -321,30 +313,38 @@ impl FrameIo for Ring {
                 return self.take(record, buffer);
             }
             if self.lanes.is_empty() && !self.ring.is_ready() {
-                // What the program let through.
-                return self.taps.receive(buffer);
+                return if self.reads { self.ends.receive(buffer) } else { None };
             }
         }
     }
 
     fn send(&mut self, port: usize, frame: &[u8]) -> bool {
-        self.taps.send(port, frame)
+        self.ends.send(port, frame)
     }
 
     fn send_segments(&mut self, port: usize, segments: &Segments) -> bool {
-        self.taps.send_segments(port, segments)
+        self.ends.send_segments(port, segments)
     }
 
     /// The interface's number follows on those of the ports that are there.
-    fn attach(&mut self, end: Tap) -> io::Result<usize> {
-        let uncut = end.uncut;
-        let port = self.taps.attach(end)?;
-        let fits = !uncut && port < self.shared.count;
-        // What the program does not take is read.
-        if !fits || program::attach(self.taps.end(port), self.program.as_fd()).is_err() {
+    fn attach(&mut self, end: End) -> io::Result<usize> {
+        let gives = end.gives;
+        let port = self.ends.attach(end)?;
+        if gives != Gives::Nothing {
             self.reads = true;
+        } else if port < self.shared.count {
+            (self.attach.0)(self.first + port as u32, self.program.as_fd())?;
+        } else {
+            return Err(io::Error::other(format!(
+                "the ring has room for {} ports and no more",
+                self.shared.count
+            )));
         }
         Ok(port)
+    }
+
+    fn detach(&mut self, port: usize) -> Option<OwnedFd> {
+        self.ends.detach(port)
     }
 }
 

@@ -74,7 +74,7 @@ fn a_newcomer_has_the_fate_that_it_would_have_had() {
             let (before, after) = (traffic(&mut whole), traffic(&mut grown));
             assert!(before.0.len() > 100, "{channel:?}");
             assert_eq!(before, after, "{channel:?}");
-            assert_eq!(grown.asked(3, Way::Up), &end(3).up);
+            assert_eq!(grown.state(3, Way::Up, 0).now, end(3).up);
         }
     }
 }
@@ -103,4 +103,26 @@ fn a_newcomer_is_in_the_part_of_those_that_were_not_named() {
     assert_eq!(reached(&mut segment, 0, 4), [2]);
     segment.change(Change::Partition(None), 5);
     assert_eq!(reached(&mut segment, 3, 6), [0, 1, 2]);
+}
+
+#[test]
+fn an_endpoint_that_is_gone_takes_and_gives_nothing() {
+    let mut segment = Segment::new(&SegmentSpec {
+        endpoints: vec![Endpoint::default(); 3],
+        impaired: true,
+        ..SegmentSpec::switch(1)
+    });
+    let frame =
+        |from: u8, to: u8| [&[2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 8, 0][..], &[0; 46]].concat();
+    let receivers = |segment: &mut Segment, now| {
+        std::iter::from_fn(|| Some(segment.due(now)?.endpoint)).collect::<Vec<_>>()
+    };
+    segment.send(2, &frame(2, 0), 0);
+    assert_eq!(receivers(&mut segment, 0), [0, 1]);
+    segment.detach(2, 1);
+    segment.send(0, &frame(0, 2), 2);
+    assert_eq!(receivers(&mut segment, 2), [1], "nobody knows where it is");
+    segment.send(2, &frame(2, 0), 3);
+    assert!(receivers(&mut segment, 3).is_empty());
+    assert_eq!(segment.totals()[2][0].rejected, 1);
 }

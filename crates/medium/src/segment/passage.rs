@@ -4,6 +4,8 @@ use super::Segment;
 use crate::calendar::What;
 use crate::change::Way;
 use crate::channel::Said;
+use crate::directory::Receivers;
+use crate::membership::{self, Message};
 use crate::sky::place;
 use crate::step::{Carried, Cause, Step};
 use crate::{Decided, Delivery, Frame, Instant};
@@ -42,6 +44,7 @@ impl Segment {
                     self.heed(way, said, at);
                 }
                 What::Change(change) => self.make(*change, at),
+                What::Query => self.query(at),
             }
         }
         self.clock = self.clock.max(now);
@@ -133,6 +136,8 @@ impl Segment {
         if let Some(line) = &mut self.lines[way as usize] {
             line.offer(link, frame, now, draw, &mut said);
         } else if let Some(air) = &mut self.air {
+            // A ramp may have changed it since the last frame.
+            air.lose(link, self.links[link][way as usize].asked().mean_loss());
             air.offer(link, frame, now, &mut said);
         }
         self.heed(way, said, now);
@@ -176,10 +181,24 @@ impl Segment {
         if way == Way::Down {
             return self.get_ready(Delivery { endpoint: link, frame, arrived, intended: at });
         }
-        if self.directory.learn_groups(frame.head(), link) {
-            return;
+        let message = membership::read(frame.head());
+        if let Some(message) = &message {
+            self.hear(message, link, at);
         }
-        for endpoint in self.directory.receivers(frame.head(), link) {
+        // A report flooded to a thousand nodes is a storm: routers alone get it, of whom
+        // the switch knows by their own messages (RFC 4541, 2.1.1).
+        let receivers = match message {
+            Some(Message::Report(_) | Message::Other) => {
+                let mut routers = self.directory.routers();
+                routers.retain(|router| *router != link);
+                Receivers::Many(routers.into_iter())
+            }
+            _ => self.directory.receivers(frame.head(), link),
+        };
+        if self.querier.sleeps() && membership::group_of(frame.head()).is_some() {
+            self.wake_querier(at);
+        }
+        for endpoint in receivers {
             if self.directory.are_parted(link, endpoint) {
                 (0..frame.count()).for_each(|_| self.drop(endpoint, Way::Down, Cause::Parted));
             } else if self.impaired {

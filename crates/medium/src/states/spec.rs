@@ -122,23 +122,20 @@ impl StatesSpec {
     pub fn check(&self) -> Result<(), String> {
         let Some(highest) = self.states.len().checked_sub(1) else {
             return Err(
-                "a radio without states carries nothing; leave `states` out, or write one \
-                        with `service: full`"
+                "a radio without states carries nothing; remove `states`, or add a state with \
+                 `service: full`"
                     .to_owned(),
             );
         };
         for (place, state) in self.states.iter().enumerate() {
             if self.place(&state.name) != Some(place) {
-                return Err(format!(
-                    "two states are called `{}`; give each a name of its own",
-                    state.name
-                ));
+                return Err(format!("two states have the name `{}`; rename one", state.name));
             }
             self.check_state(place, highest)?;
         }
         match &self.initial {
             Some(name) if self.place(name).is_none() => Err(format!(
-                "`initial` is `{name}`, which is no state; write one of {}",
+                "`initial` is `{name}`, which is not a state; use one of {}",
                 self.names(0)
             )),
             _ => Ok(()),
@@ -151,8 +148,8 @@ impl StatesSpec {
         match state.inactivity {
             Some(_) if place == 0 => {
                 return Err(format!(
-                    "`{name}` is the first state, and its `inactivity` leads nowhere; leave it \
-                     out, or write the state it leads to before it"
+                    "`{name}` is the first state, and its `inactivity` leads nowhere; remove it, \
+                     or add the state that it leads to before it"
                 ));
             }
             Some(Span::ZERO) => {
@@ -167,8 +164,8 @@ impl StatesSpec {
             return match state.service {
                 Some(_) => Ok(()),
                 None => Err(format!(
-                    "`{name}` has neither `service` nor `promotion`, so no frame would ever leave \
-                     it; write `service: full` or a `promotion`"
+                    "`{name}` has neither `service` nor `promotion`, so that no frame would ever \
+                     leave it; add `service: full` or a `promotion`"
                 )),
             };
         };
@@ -180,19 +177,19 @@ impl StatesSpec {
             return Err(match &promotion.to {
                 Some(to) if place < highest => format!(
                     "the promotion of `{name}` leads to `{to}`, which is not a state after it; \
-                     write one of {}",
+                     use one of {}",
                     self.names(place + 1)
                 ),
                 _ => format!(
-                    "`{name}` is the last state and has no higher one; leave its `promotion` out"
+                    "`{name}` is the last state and has no higher one; remove its `promotion`"
                 ),
             });
         };
         match self.states[target].service {
             Some(_) => Ok(()),
             None => Err(format!(
-                "the promotion of `{name}` leads to `{}`, where nothing is sent; give that a \
-                 `service`",
+                "the promotion of `{name}` leads to `{}`, which sends nothing; add a `service` to \
+                 it",
                 self.states[target].name
             )),
         }

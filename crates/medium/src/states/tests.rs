@@ -162,14 +162,14 @@ fn nonsense_is_refused_with_what_to_write() {
         change(&mut spec);
         spec.check().unwrap_err()
     };
-    assert!(wrong(|spec| spec.states.clear()).contains("leave `states` out"));
+    assert!(wrong(|spec| spec.states.clear()).contains("remove `states`"));
     assert_eq!(
         wrong(|spec| spec.states[2].name = "idle".to_owned()),
-        "two states are called `idle`; give each a name of its own"
+        "two states have the name `idle`; rename one"
     );
     assert_eq!(
         wrong(|spec| spec.initial = Some("cell".to_owned())),
-        "`initial` is `cell`, which is no state; write one of `idle`, `fach`, `dch`"
+        "`initial` is `cell`, which is not a state; use one of `idle`, `fach`, `dch`"
     );
     assert!(wrong(|spec| spec.states[0].promotion = None).contains("neither"));
     assert!(wrong(|spec| spec.states[0].inactivity = Some(span("1 s"))).contains("leads nowhere"));
@@ -179,7 +179,7 @@ fn nonsense_is_refused_with_what_to_write() {
     };
     let mut spec = umts();
     to(&mut spec, 1, "idle");
-    assert!(spec.check().unwrap_err().ends_with("write one of `dch`"));
+    assert!(spec.check().unwrap_err().ends_with("use one of `dch`"));
     let mut spec = umts();
     to(&mut spec, 0, "fach");
     assert_eq!(spec.check(), Ok(()));
@@ -187,7 +187,7 @@ fn nonsense_is_refused_with_what_to_write() {
         wrong(|spec| spec.states[2].promotion = spec.states[1].promotion.clone())
             .contains("is the last state")
     );
-    assert!(wrong(|spec| spec.states[2].service = None).contains("give that a `service`"));
+    assert!(wrong(|spec| spec.states[2].service = None).contains("add a `service`"));
 }
 
 #[test]

@@ -9,10 +9,10 @@ use crate::{Comparison, Figure, format};
 /// A row of charts for each figure, a table under each chart.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     let Some(reference) = &view.sweep.reference else { return };
-    page.section("reference", "Beside the reference");
+    page.section("reference", "Comparison with the reference");
     page.say(&format!(
-        "Theirs are from: {}. Ours are medians over the repeats. Where values are far apart the \
-         axis is logarithmic, and the height of a bar is not its share.",
+        "Reference values are from: {}. Measured values are medians over the repeats. Axes with a \
+         wide range are logarithmic: there the height of a bar is not proportional.",
         reference.source
     ));
     for figure in &reference.figures {
@@ -43,7 +43,7 @@ fn draw(page: &mut Page, view: &View<'_>, figure: &Figure) {
     let values = shown.flat_map(|row| [row.ours.map(|ours| ours.median), row.theirs]);
     let axis = Axis::fitting("", &figure.unit, &values.flatten().collect::<Vec<_>>());
     if !panels.is_empty() {
-        page.begin_charts(&[("ours".to_owned(), OURS), ("theirs".to_owned(), THEIRS)]);
+        page.begin_charts(&[("measured".to_owned(), OURS), ("reference".to_owned(), THEIRS)]);
         for (name, rows) in panels {
             page.body += "<div>";
             panel(page, figure, (name, divider), &rows, axis.clone());
@@ -53,7 +53,8 @@ fn draw(page: &mut Page, view: &View<'_>, figure: &Figure) {
         page.end_charts();
     }
     if not_run > 0 {
-        page.say(&format!("{not_run} of its values are about cells that were not run."));
+        let values = format::things(not_run, "value");
+        page.say(&format!("{values} of the reference not shown: their cells were not run."));
     }
 }
 
@@ -74,17 +75,17 @@ fn panel(
     };
     let ours = rows.iter().map(|row| row.ours.map(|ours| ours.median)).collect();
     let theirs = rows.iter().map(|row| row.theirs).collect();
-    let series = vec![bars("ours", OURS, ours), bars("theirs", THEIRS, theirs)];
-    let label = format!("{} {name}, ours and theirs", figure.name);
+    let series = vec![bars("measured", OURS, ours), bars("reference", THEIRS, theirs)];
+    let label = format!("{} {name}, measured and reference", figure.name);
     page.chart(name, chart::bars(&label, &names, series, axis));
 }
 
 fn table(figure: &Figure, divider: Option<&str>, rows: &[&Comparison]) -> Table {
     let mut table = Table::default()
         .text("")
-        .numbers("ours", "")
+        .numbers("measured", "")
         .numbers("range", "")
-        .numbers("theirs", "")
+        .numbers("reference", "")
         .numbers(figure.difference_head(), "");
     for row in rows {
         let (ours, range) = range(row.ours, format::number);

@@ -4,26 +4,41 @@ use super::chart::{Axis, Bars, OURS, THEIRS, bars};
 use super::table::{Place, Table};
 use super::{Page, escape};
 use crate::capture::Capture;
+use crate::capture_text::some;
 use crate::format;
 
-/// Rows of a table that nobody reads further.
+/// Rows of a table; more are in the JSON form.
 const ROWS: usize = 200;
 
 pub(super) fn page(capture: &Capture, title: &str) -> String {
-    let mut page = Page { notes: capture.notes.clone(), ..Page::default() };
+    let mut page = Page::default();
     packets(&mut page, capture);
+    unread(&mut page, capture);
+    tcp(&mut page, capture);
     messages(&mut page, capture);
     paths(&mut page, capture);
     flows(&mut page, capture);
     let facts = escape(&format!(
-        "{}{} packets, {}, {} s, {} points",
-        if capture.complete { "" } else { "part of a capture: " },
-        capture.packets,
+        "{}{}, {} in {} s, captured at {}",
+        if capture.complete { "" } else { "incomplete: " },
+        some(capture.packets, "packet"),
         format::bytes(capture.bytes as f64),
         format::number(capture.duration_s),
-        capture.points.len(),
+        some(capture.points.len() as u64, "point"),
     ));
-    page.finish(title, &facts, "", "the capture")
+    page.finish(title, &facts, &notes(&capture.notes), "the capture")
+}
+
+/// What keeps the figures from being whole.
+fn notes(notes: &[String]) -> String {
+    if notes.is_empty() {
+        return String::new();
+    }
+    let items: String = notes.iter().map(|note| format!("<li>{}</li>", escape(note))).collect();
+    format!(
+        "<details class=\"notes\" open><summary>Limits of these figures</summary>\
+         <ul>{items}</ul></details>\n"
+    )
 }
 
 fn one(name: &str, colour: &'static str, values: Vec<f64>) -> Bars {
@@ -74,6 +89,66 @@ fn packets(page: &mut Page, capture: &Capture) {
     page.table(&table);
 }
 
+fn unread(page: &mut Page, capture: &Capture) {
+    let protocols = [&capture.later_fragments, &capture.other_protocols];
+    if capture.unread.is_empty() && protocols.iter().all(|rows| rows.is_empty()) {
+        return;
+    }
+    page.section("protocols", "Packets without a flow");
+    let mut table = Table::default()
+        .text("kind")
+        .text("protocol or reason")
+        .text("point")
+        .numbers("packets", "")
+        .numbers("bytes", "B");
+    let count = |number: u64| Place::number(number.to_string());
+    for row in capture.unread.iter().take(ROWS) {
+        let point = row.point.clone().into();
+        let what = row.what().into();
+        table.row(vec!["unread".into(), what, point, count(row.packets), count(row.bytes)]);
+    }
+    for (kind, rows) in ["later fragment", "other"].into_iter().zip(protocols) {
+        for row in rows {
+            let name = row.protocol.clone().into();
+            table.row(vec![kind.into(), name, "".into(), count(row.packets), count(row.bytes)]);
+        }
+    }
+    page.table(&table);
+}
+
+fn tcp(page: &mut Page, capture: &Capture) {
+    let tcp = &capture.tcp;
+    if tcp.packets == 0 {
+        return;
+    }
+    page.section("tcp", "TCP");
+    let mut table = Table::default()
+        .text("analysis flag, as in Wireshark 4.0")
+        .text("filter")
+        .numbers("segments", "");
+    for (name, filter, count) in [
+        ("retransmissions", "retransmission", tcp.retransmissions),
+        ("of them, fast", "fast_retransmission", tcp.fast_retransmissions),
+        ("of them, spurious", "spurious_retransmission", tcp.spurious_retransmissions),
+        ("out of order", "out_of_order", tcp.out_of_order),
+        ("duplicate ACKs", "duplicate_ack", tcp.duplicate_acks),
+        ("previous segment not captured", "lost_segment", tcp.lost_segments),
+        ("acknowledged segment not captured", "ack_lost_segment", tcp.ack_lost_segments),
+        ("keep-alives", "keep_alive", tcp.keep_alives),
+        ("keep-alive ACKs", "keep_alive_ack", tcp.keep_alive_acks),
+        ("zero windows", "zero_window", tcp.zero_windows),
+        ("zero window probes", "zero_window_probe", tcp.zero_window_probes),
+        ("zero window probe ACKs", "zero_window_probe_ack", tcp.zero_window_probe_acks),
+        ("window updates", "window_update", tcp.window_updates),
+        ("window full", "window_full", tcp.window_fulls),
+        ("reused ports", "reused_ports", tcp.reused_ports),
+    ] {
+        let filter = format!("tcp.analysis.{filter}");
+        table.row(vec![name.into(), filter.into(), Place::number(count.to_string())]);
+    }
+    page.table(&table);
+}
+
 fn messages(page: &mut Page, capture: &Capture) {
     if capture.messages.is_empty() {
         return;
@@ -93,7 +168,7 @@ fn paths(page: &mut Page, capture: &Capture) {
     if capture.paths.is_empty() {
         return;
     }
-    page.section("paths", "From point to point");
+    page.section("paths", "Paths between capture points");
     let mut table = Table::default()
         .text("from")
         .text("to")
@@ -118,15 +193,15 @@ fn paths(page: &mut Page, capture: &Capture) {
 fn flows(page: &mut Page, capture: &Capture) {
     page.section("flows", "Flows");
     let mut table = Table::default()
-        .text("at")
+        .text("point")
         .text("from")
         .text("to")
         .text("of")
         .numbers("packets", "")
         .numbers("bytes", "B")
         .numbers("messages", "")
-        .numbers("sent again", "")
-        .numbers("duplicate acks", "");
+        .numbers("retransmissions", "")
+        .numbers("duplicate ACKs", "");
     for flow in capture.flows.iter().take(ROWS) {
         let ways = [(&flow.a, &flow.b, &flow.forward), (&flow.b, &flow.a, &flow.back)];
         for (from, to, way) in ways {

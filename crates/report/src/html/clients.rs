@@ -27,11 +27,11 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     if curves.iter().all(Option::is_none) {
         return;
     }
-    page.section("clients", "Against the number of clients");
+    page.section("clients", "Usage by number of clients");
     page.say(
-        "The first repeat of each cell that has clients of a broker: what a node of each role \
-         used while so many clients were connected, the mean over the role's nodes. Points of the \
-         time after the last has joined stand at the right end.",
+        "The first repeat of each cell with clients of a broker: CPU and traffic of a node per \
+         role against the number of connected clients, mean over the nodes of the role. The \
+         points at the right end are from the time after the last client has connected.",
     );
     for (role, name) in ROLES.iter().enumerate() {
         page.heading(&format!("CPU of a {name}"));
@@ -73,7 +73,7 @@ fn charts(
         }
         let x = Axis::linear("clients", "");
         let y = Axis::linear(name, unit).shared(0.0, most);
-        let label = format!("{name} of a {} against clients, {}", ROLES[role], panel.name);
+        let label = format!("{name} of a {} by number of clients, {}", ROLES[role], panel.name);
         page.chart(&panel.name, chart::lines(&label, lines, x, y));
     }
     page.end_charts();

@@ -46,10 +46,10 @@ fn distributions(page: &mut Page, view: &View<'_>) {
     }
     page.heading("Round trip, all repeats together");
     page.say(
-        "Each curve says which share of the messages was answered within a time; further left is \
-         faster, steeper is steadier. A curve that ends below 100 % lost the rest. Where no message \
-         is answered, as with MQTT, it is the time to its receipt. The time axis \
-         is logarithmic and the same in all panels.",
+        "Cumulative distribution (CDF): the share of messages answered within a time. Further \
+         left is faster, steeper is steadier. A curve that ends below 100 % shows the unanswered \
+         share. Without answers, as with MQTT, the time ends at the receipt of the message. The \
+         time axis is logarithmic and the same in all panels.",
     );
     page.begin_charts(&key(view));
     for panel in &view.panels.panels {
@@ -75,11 +75,11 @@ fn distributions(page: &mut Page, view: &View<'_>) {
 
 fn loss(page: &mut Page, view: &View<'_>) {
     page.heading("Loss");
-    page.say("Share of messages without an answer, the median over the repeats.");
+    page.say("Share of unanswered messages, median over the repeats.");
     let loss = |cell: &usize| {
         view.cells[*cell].spread(|run| run.metric("messages.loss_pct")).map(|spread| spread.median)
     };
-    per_cell(page, view, "loss", "%", "messages lost", loss);
+    per_cell(page, view, "loss", "%", "messages unanswered", loss);
 }
 
 /// A bar a cell, in the colour of its series.

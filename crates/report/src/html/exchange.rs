@@ -25,16 +25,18 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     }
     page.section("exchanges", "Exchanges");
     let panels = panels(view, &exchanges);
-    page.heading("Time of an exchange over its payload");
+    page.heading("Time of an exchange by payload size");
     page.say(
-        "Medians of the exchanges that went well, from the beginning to the end, connecting and \
-         closing included; dashed lines are the ends of the interval in which the median lies \
-         with 95 % confidence.",
+        "Medians of the successful exchanges from start to end, including connecting and closing; \
+         dashed lines are the 95 % confidence interval of the median.",
     );
     let lines = |of: fn(&OfSize) -> Option<Middle>| (of, true);
     charts(page, &exchanges, &panels, lines(|size| size.time_ms), ("time", "ms"));
-    page.heading("Bytes of an exchange over its payload");
-    page.say("Medians; frames both ways at the node that begins the exchange, Ethernet included.");
+    page.heading("Bytes of an exchange by payload size");
+    page.say(
+        "Medians; frames in both directions at the node that starts the exchange, including \
+              Ethernet.",
+    );
     charts(page, &exchanges, &panels, (|size| size.bytes, false), ("bytes", "B"));
     tables(page, view, &exchanges);
 }
@@ -114,7 +116,7 @@ fn charts(
         }
         let x = Axis::linear("payload", "B").shared(0.0, widest);
         let y = Axis::fitting(name, unit, &[least, most]);
-        let label = format!("{name} of an exchange over the size of its payload, {panel}");
+        let label = format!("{name} of an exchange by payload size, {panel}");
         page.chart(panel, chart::lines(&label, lines, x, y));
     }
     page.end_charts();
@@ -167,7 +169,7 @@ fn tables(page: &mut Page, view: &View<'_>, exchanges: &[Vec<Exchanges>]) {
         }
     }
     page.table(&counts);
-    page.folded("Sections of an exchange, medians, of some sizes", &parts);
+    page.folded("Sections of an exchange: medians for some sizes", &parts);
 }
 
 /// Some sizes, from the least to the greatest.

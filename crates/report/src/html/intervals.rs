@@ -30,10 +30,11 @@ pub(super) fn part(page: &mut Page, view: &View<'_>) {
     if all == 0 {
         return;
     }
-    page.heading("Intervals in which links did not give what was asked");
+    page.heading("Links outside tolerance");
     let count = broken.len();
     page.say(&format!(
-        "{count} of {all} intervals of links: beyond what chance and the limits of lateness allow."
+        "{count} of {all} link intervals: delay, loss or rate differ from the configured values \
+         by more than chance and the allowed lateness explain."
     ));
     if count > 0 {
         let off = |row: &IntervalRow| {
@@ -59,10 +60,10 @@ fn changes(rows: &[IntervalRow]) -> bool {
 }
 
 fn over_time(page: &mut Page, run: &Run, rows: &[IntervalRow]) {
-    page.heading("Over the time of a run");
+    page.heading("Links over time");
     page.say(&format!(
-        "What was asked of links changed while they ran. Of {}, by group and direction: dashed \
-         what was asked, drawn through what was got.",
+        "The configuration of links changed during the run. Of {}, by group and direction: dashed \
+         is configured, solid is measured.",
         run.name()
     ));
     let (mut delays, mut losses): (BTreeMap<String, Points>, BTreeMap<String, Points>) =
@@ -95,7 +96,7 @@ fn over_time(page: &mut Page, run: &Run, rows: &[IntervalRow]) {
             }
         }
         let (x, y) = (Axis::linear("time", "s"), Axis::linear(title, unit));
-        let label = format!("{title} asked and got over time");
+        let label = format!("{title} over time, configured and measured");
         page.chart(title, chart::lines(&label, lines, x, y));
     }
     page.end_charts();
@@ -109,12 +110,12 @@ fn listed(broken: &[(String, IntervalRow)]) -> Table {
         .numbers("from", "s")
         .numbers("to", "s")
         .numbers("frames", "")
-        .numbers("delay asked", "ms")
-        .numbers("got", "ms")
-        .numbers("may differ by", "ms")
-        .numbers("loss asked", "%")
-        .numbers("got", "%")
-        .numbers("may differ by", "%");
+        .numbers("delay configured", "ms")
+        .numbers("measured", "ms")
+        .numbers("tolerance", "ms")
+        .numbers("loss configured", "%")
+        .numbers("measured", "%")
+        .numbers("tolerance", "%");
     for (run, row) in broken {
         let number = |value: f64| Place::number(format::number(value));
         let mut places = vec![

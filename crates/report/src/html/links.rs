@@ -35,7 +35,7 @@ struct Found {
 
 /// Sums by group and direction, and the links furthest from what was asked.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
-    page.section("links", "Links: asked and got");
+    page.section("links", "Links: configured and measured");
     let (mut sums, mut by_loss, mut by_delay) = (Vec::new(), Vec::new(), Vec::new());
     for cell in &view.cells {
         let begin = sums.len();
@@ -65,27 +65,28 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         }
     }
     if sums.is_empty() {
-        page.say("No run wrote down what its links did.");
+        page.say("No run has measurements of its links.");
         return;
     }
     page.say(
-        "“Up” is from a node into the network, “down” from the network to a node. The delay got \
-         counts from the end of a frame's serialisation; waiting for the rate is no part of it.",
+        "“Up” is from a node into the network, “down” from the network to a node. The measured \
+         delay starts at the end of a frame's serialisation and does not include the wait for the \
+         rate limit.",
     );
     page.folded("All links by cell, group and direction", &summed(&sums));
     super::intervals::part(page, view);
     if !by_loss.is_empty() {
-        page.heading("Furthest from the loss asked for");
+        page.heading("Largest deviations from the configured loss");
         page.say(&format!(
-            "The {WORST} links whose loss is least likely, in standard deviations of a draw by \
-             frame. With hundreds of links three to four are to be expected; loss by train varies \
-             several times as much."
+            "The {WORST} links with the least likely loss, in standard deviations of independent \
+             frame losses. Among hundreds of links, three to four are normal; loss by train \
+             varies several times as much."
         ));
-        page.table(&listed(&by_loss, ("off by", "deviations"), |row| row.loss_deviations()));
+        page.table(&listed(&by_loss, ("deviation", "deviations"), |row| row.loss_deviations()));
     }
     if !by_delay.is_empty() {
-        page.heading("Furthest above the delay asked for");
-        page.say("By the mean over the frames of a link, without those lost.");
+        page.heading("Largest deviations from the configured delay");
+        page.say("The mean over the delivered frames of a link.");
         page.table(&listed(&by_delay, ("excess", "ms"), |row| row.delay_excess_ms()));
     }
 }
@@ -141,13 +142,13 @@ fn summed(sums: &[Sum]) -> Table {
         .text("direction")
         .numbers("links", "")
         .numbers("frames", "")
-        .numbers("delay asked", "ms")
-        .numbers("got", "ms")
+        .numbers("delay configured", "ms")
+        .numbers("measured", "ms")
         .numbers("most", "ms")
-        .numbers("loss asked", "%")
-        .numbers("got", "%")
-        .numbers("queue full", "frames")
-        .numbers("rate asked", "");
+        .numbers("loss configured", "%")
+        .numbers("measured", "%")
+        .numbers("queue drops", "frames")
+        .numbers("rate configured", "");
     for sum in sums {
         let mean = |total: f64, count: f64| optional((count > 0.0).then(|| total / count));
         table.row(vec![
@@ -179,12 +180,12 @@ fn listed(
         .text("direction")
         .numbers(head, unit)
         .numbers("frames", "")
-        .numbers("delay asked", "ms")
-        .numbers("got", "ms")
+        .numbers("delay configured", "ms")
+        .numbers("measured", "ms")
         .numbers("most", "ms")
-        .numbers("loss asked", "%")
-        .numbers("got", "%")
-        .numbers("queue full", "frames");
+        .numbers("loss configured", "%")
+        .numbers("measured", "%")
+        .numbers("queue drops", "frames");
     for Found { run, row } in found {
         table.row(vec![
             run.clone().into(),

@@ -15,20 +15,21 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     }
     page.section("loads", "Loads");
     page.say(
-        "The time between two requests of a sender as its schedule has it and as it was, and how \
-         far the two distributions are apart (Kolmogorov and Smirnov, 0 to 1). Response is from \
-         the moment a request was meant to be sent, service from the one it was, and slip lies \
-         between the two. Requests without an answer rank above all answers.",
+        "The time between two requests of a sender, scheduled and submitted, and the distance of \
+         the two distributions (Kolmogorov-Smirnov, 0 to 1). Response starts at the scheduled \
+         time of a request, service at the time of sending. The difference is the wait for a free \
+         connection to the target, and slip, the lateness of the sender's machine. Requests \
+         without an answer rank above all answers.",
     );
     let axes = view.sweep.axes();
     let head = || axes.iter().fold(Table::default(), |table, axis| table.text(axis));
     let mut table = head().text("load").text("loop").text("sender").text("schedule");
     for (name, _) in SHOWN {
-        table = table.numbers(&format!("{name} asked for"), "us");
-        table = table.numbers(&format!("{name} sent"), "us");
+        table = table.numbers(&format!("{name} scheduled"), "us");
+        table = table.numbers(&format!("{name} submitted"), "us");
     }
-    table = table.numbers("apart", "");
-    let mut counted = head().text("load").text("what").numbers("how often", "");
+    table = table.numbers("distance", "");
+    let mut counted = head().text("load").text("what").numbers("count", "");
     for (cell, run) in runs {
         let own = || -> Vec<Place> {
             axes.iter().map(|axis| cell.cell.get(axis).unwrap_or(format::NONE).into()).collect()
@@ -57,7 +58,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         }
     }
     page.table(&table);
-    page.heading("Answers, and what was no answer");
+    page.heading("Answers and failures");
     page.table(&counted);
 }
 

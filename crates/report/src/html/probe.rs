@@ -14,9 +14,9 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     }
     page.section("contention", "Contention");
     page.say(
-        "Probes ask devices of known service time, one request after the other: what answers take \
-         beyond that time, as a share of it, is this machine's. Sleeping probes see who waits for \
-         a CPU when woken, busy ones who has to share it.",
+        "Probes send requests with a known service time, one after the other. The excess over \
+         that time, as a share of it, is contention on this machine. Sleeping probes show the \
+         wait for a CPU after wake-up, busy probes the sharing of a CPU.",
     );
     let axes = view.sweep.axes();
     let mut table = axes.iter().fold(Table::default(), |table, axis| table.text(axis));

@@ -9,9 +9,9 @@ use crate::format;
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.section("results", "Results");
     page.say(
-        "Medians over the repeats of a cell, below them least to greatest where these differ. \
-         Round trips count from when a message was meant to be sent, so a sender that falls \
-         behind is part of the delay. Bytes are on the wire, link headers included.",
+        "Medians over the repeats of a cell; the range is below where the repeats differ. Round \
+         trips start at the scheduled time of a message, so that a late sender adds to the delay. \
+         Bytes are counted on the wire, including Ethernet headers.",
     );
     let axes = view.sweep.axes();
     let columns = columns(view.sweep);

@@ -50,7 +50,7 @@ pub(super) fn headline(sweep: &Sweep) -> String {
             ("cores", [one]) => format!("{one} cores"),
             ("CPU", [one]) => one.clone(),
             (name, few) if few.len() <= 3 => format!("{name} {}", few.join(", ")),
-            (name, many) => format!("{} different {name}s", many.len()),
+            (name, many) => format!("{} different values of {name}", many.len()),
         };
         parts.push(format!("<span>{}</span>", escape(&text)));
     }
@@ -60,7 +60,7 @@ pub(super) fn headline(sweep: &Sweep) -> String {
 /// A folded part for each run.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.section("runs", "Runs");
-    page.say("Each run by itself, with its own evidence.");
+    page.say("Each run with its evidence.");
     let columns = columns(view.sweep);
     for run in &view.sweep.runs {
         let summary = &run.summary;
@@ -74,7 +74,11 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
             escape(&folder)
         );
         for reason in &summary.verdict.reasons {
-            page.say(reason);
+            let headline = match reason.name.as_str() {
+                "" => reason.detail.clone(),
+                name => format!("{name}: {}", reason.detail),
+            };
+            page.say(&headline);
         }
         let mut figures = Table::default();
         for column in &columns {

@@ -41,8 +41,8 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     }
     page.section("topology", "Topology");
     page.say(
-        "Groups of nodes at the sides, the network between them. Above a line stands what is done \
-         to frames going right, below it to those going left.",
+        "Groups of nodes on the sides, the network between them. The text above a line lists the \
+         impairments of frames going right, the text below of frames going left.",
     );
     for (topology, names) in drawn {
         page.heading(&names.join(", "));

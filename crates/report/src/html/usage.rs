@@ -20,17 +20,17 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.section("usage", "CPU and memory");
     over_time(page, view);
     page.heading("CPU time of a whole run, all nodes");
-    page.say("The median over the repeats, in seconds of one CPU.");
+    page.say("The median over the repeats, in CPU seconds.");
     let total = |cell: &usize| {
         let spread = view.cells[*cell].spread(|run| run.metric("groups.*.cpu_ms"));
         spread.map(|spread| spread.median / 1e3)
     };
     per_cell(page, view, "CPU", "s", "CPU time", total);
-    page.heading("CPU and memory in numbers");
+    page.heading("CPU and memory, numbers");
     page.say(
-        "Memory is the most that one program of the group held at any time. CPU and energy a message are over the \
-         messages that the group sent or received; energy and days of battery are of groups that name a device, \
-         by the model in docs/energy.md.",
+        "Memory is the maximum of a single program of the group. CPU and energy per message count \
+         the messages that the group sent or received; energy and battery life are for groups \
+         with a `board`, by the model in docs/energy.md.",
     );
     page.table(&numbers(view));
 }
@@ -40,7 +40,7 @@ fn over_time(page: &mut Page, view: &View<'_>) {
     let busy: Vec<BTreeMap<String, Busy>> =
         view.cells.iter().map(|cell| busy_of(page, cell)).collect();
     if busy.iter().all(BTreeMap::is_empty) {
-        page.say("No run has usage by second.");
+        page.say("No run has resource usage by second.");
         return;
     }
     for group in groups {
@@ -130,9 +130,9 @@ fn numbers(view: &View<'_>) -> Table {
         .numbers("CPU", "")
         .numbers("CPU a node", "")
         .numbers("CPU a message", "")
-        .numbers("most memory", "")
+        .numbers("memory max", "")
         .numbers("energy", "")
-        .numbers("energy a message", "")
+        .numbers("energy per message", "")
         .numbers("battery", "days");
     for cell in &view.cells {
         for group in view.sweep.groups() {

@@ -3,7 +3,6 @@
 use super::table::{Place, Table, badge};
 use super::{Page, View, escape};
 use crate::check::{CheckStatus, tally};
-use crate::sweep::some_of;
 use crate::{Evidence, Status, Sweep, format};
 use std::fmt::Write as _;
 
@@ -14,6 +13,7 @@ pub(super) fn banner(sweep: &Sweep) -> String {
         Status::Valid => "Every run is valid",
         Status::Suspect => "Some runs are suspect",
         Status::Unknown => "Some runs have no verdict",
+        Status::Failed => "Programs failed in some runs",
         Status::Invalid => "Some runs are invalid",
     };
     let mut html = format!(
@@ -24,10 +24,14 @@ pub(super) fn banner(sweep: &Sweep) -> String {
     let reasons = sweep.reasons();
     if !reasons.is_empty() {
         html += "<ul>";
-        for (status, reason, runs) in &reasons {
-            let badge = badge(*status, &status.to_string());
-            let runs = escape(&some_of(runs, 6));
-            let _ = write!(html, "<li>{badge} {} <small>{runs}</small></li>", escape(reason));
+        for reason in &reasons {
+            let badge = badge(reason.status, &reason.status.to_string());
+            let headline = escape(&reason.headline);
+            let rest = [reason.explanation.clone(), reason.place(sweep.runs.len(), 6)];
+            let rest = rest.iter().filter(|part| !part.is_empty());
+            let rest: String =
+                rest.map(|part| format!("<small>{}</small>", escape(part))).collect();
+            let _ = write!(html, "<li>{badge} <span>{headline}{rest}</span></li>");
         }
         html += "</ul>";
     }
@@ -38,7 +42,7 @@ pub(super) fn banner(sweep: &Sweep) -> String {
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.section("verdict", "Evidence");
     let mut table = Table::default()
-        .text("measured on the test bed itself")
+        .text("evidence about the test bed")
         .numbers("median", "")
         .numbers("worst", "")
         .numbers("suspect from", "")
@@ -68,13 +72,13 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         ]);
     }
     if table.is_empty() {
-        page.say("No run wrote down what its verdict was drawn from.");
+        page.say("No run has evidence for its verdict.");
         return;
     }
     page.say(
-        "A figure is worth as much as the machine that made it. Each row is one thing that was \
-         measured about the test bed during every run: its median over the runs and the run where \
-         it was worst. The bar is the worst as a share of the limit from which a run is suspect.",
+        "Evidence shows whether the machine kept up. Each row is one measurement of the test bed \
+         itself: the median over the runs and the worst run. The bar is the worst value as a \
+         share of the limit for suspect.",
     );
     page.table(&table);
 }
@@ -120,12 +124,12 @@ pub(super) fn checks(page: &mut Page, view: &View<'_>) {
     if checks.is_empty() {
         return;
     }
-    page.section("findings", "Expected findings");
+    page.section("findings", "Expectations");
     page.say(&format!(
-        "{}. A finding that fails is a result, not an error: nothing is tuned to make it pass.",
+        "{}. An expectation that does not hold is a result, not an error of Thingbed.",
         tally(checks)
     ));
-    let mut table = Table::default().text("").text("finding").text("measured");
+    let mut table = Table::default().text("").text("expectation").text("measured");
     for check in checks {
         let status = match check.status {
             CheckStatus::Pass => Place::Status(Status::Valid, "pass".to_owned()),

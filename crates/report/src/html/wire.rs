@@ -57,13 +57,13 @@ const PARTS: [Part; 6] = [
     Part {
         name: "of these: control frames",
         colour: "#b562c4",
-        stack: "of these",
+        stack: "share",
         bytes: |cell, group| median(cell, group, "control_bytes"),
     },
     Part {
         name: "of these: retransmitted frames",
         colour: "#c94f5d",
-        stack: "of these",
+        stack: "share",
         bytes: |cell, group| median(cell, group, "retransmitted_bytes"),
     },
 ];
@@ -72,9 +72,9 @@ const PARTS: [Part; 6] = [
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.section("wire", "On the wire");
     page.say(
-        "What each group sent, medians over the repeats. The left bar of a pair is all of it, by \
-         layer. The right bar is how much of that was frames without payload (acknowledgements, \
-         requests for repair) and frames sent again, headers included.",
+        "Bytes that each group sent, medians over the repeats. The left bar of a pair is the \
+         total by layer. The right bar is the part in frames without payload (acknowledgements, \
+         repair requests) and in retransmitted frames, including headers.",
     );
     for group in view.sweep.groups() {
         page.heading(&format!("Sent by group {group}"));
@@ -106,7 +106,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         }
         page.end_charts();
     }
-    page.folded("The numbers, by cell and group", &numbers(view));
+    page.folded("Numbers by cell and group", &numbers(view));
 }
 
 fn numbers(view: &View<'_>) -> Table {

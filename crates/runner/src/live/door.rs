@@ -131,8 +131,8 @@ fn serve(
     let mut limited = Read::take(BufReader::new(visitor), LONGEST);
     limited.read_line(&mut line)?;
     let reply = match (may(visitor), serde_json::from_str(&line)) {
-        (false, _) => Reply::Refused("the lab is another user's".to_owned()),
-        (true, Err(error)) => Reply::Refused(format!("not understood: {error}")),
+        (false, _) => Reply::Refused("the lab belongs to another user".to_owned()),
+        (true, Err(error)) => Reply::Refused(format!("the request is not valid: {error}")),
         (true, Ok(request)) => match request {
             Request::Show { .. } | Request::Set { .. } | Request::Down { .. } => {
                 keeper.answer(request).unwrap_or_else(Reply::Refused)
@@ -144,10 +144,16 @@ fn serve(
             },
             request => {
                 let (answer, replies) = channel();
-                let _ = errands.send(Errand { request, answer });
+                let _ = errands.send(Errand { request: request.clone(), answer });
                 let _ = ringer.write(&[1]);
                 let busy = "the lab is busy and did not answer; try again".to_owned();
-                replies.recv_timeout(ERRAND).unwrap_or(Reply::Refused(busy))
+                let reply = replies.recv_timeout(ERRAND).unwrap_or(Reply::Refused(busy));
+                // Faults by hand are recorded as faults.
+                let changes = matches!(request, Request::Change { .. } | Request::Destroy { .. });
+                if changes && !matches!(reply, Reply::Refused(_) | Reply::Wrong(_)) {
+                    keeper.record(request);
+                }
+                reply
             }
         },
     };

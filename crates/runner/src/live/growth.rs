@@ -1,14 +1,16 @@
 //! A lab that gets more nodes while it is up.
 
+use super::names::tell_names;
 use super::roll::Roll;
+use crate::carry::Carrying;
 use crate::host_cpu::HostCpu;
-use crate::jobs::{Job, Role, State, own_programs};
+use crate::jobs::{Job, State, own_programs};
 use crate::roots::Roots;
 use crate::topology::Topology;
-use experiment::{Plan, PlannedNode};
+use experiment::PlannedNode;
 use lab::Lab;
 use measure::Accounting;
-use medium::{Endpoint, Place, Remote, Tap};
+use medium::{Endpoint, Place, Remote};
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ use std::path::{Path, PathBuf};
 /// What it takes to have more nodes.
 pub(crate) struct Growth<'a> {
     pub roots: &'a Roots,
+    pub carrying: Carrying,
     pub host: &'a HostCpu,
     /// Where programs start, and where their logs go.
     pub home: &'a Path,
@@ -39,26 +42,28 @@ impl Growth<'_> {
         jobs: &mut Vec<Job>,
     ) -> Result<Vec<String>, String> {
         if self.broken.get() {
-            return Err("a clone failed half way before; take the lab down and up".to_owned());
+            return Err(
+                "an earlier clone failed half way; stop the lab and start it again".to_owned()
+            );
         }
         if !(1..=MOST).contains(&count) {
-            return Err(format!("{count} clones; between 1 and {MOST} can be had at once"));
+            return Err(format!("{count} clones; use 1 to {MOST} at once"));
         }
         let original = match roll.find(&[node.to_owned()])?[..] {
             [one] => one,
-            _ => return Err(format!("`{node}` is several nodes; name the one to be cloned")),
+            _ => return Err(format!("`{node}` matches several nodes; name the one to clone")),
         };
         let mut plan = roll.plan.clone();
         plan.nodes = roll.plan.twins(original, count)?;
         self.ask_the_same(roll, original, &mut plan.nodes)?;
-        let mut topology = Topology::of(&plan, self.roots);
+        let mut topology = Topology::of(&plan, self.roots, self.carrying.super_frames());
         self.host.limit(&plan, &mut topology.members).map_err(|error| error.to_string())?;
         let ends = lab.add(&topology.members).map_err(|error| error.to_string())?;
         let first = roll.plan.nodes.len();
         let names: Vec<String> = plan.nodes.iter().map(|node| node.name.clone()).collect();
         roll.plan.nodes.append(&mut plan.nodes.clone());
         self.attach(roll, &topology, first, ends)?;
-        self.tell_names(&roll.plan, lab, jobs)?;
+        tell_names(&roll.plan, lab, jobs).map_err(|error| error.to_string())?;
         for mut job in own_programs(&plan, self.roots, self.home, &self.programs) {
             job.node += first;
             job.state = State::Ready;
@@ -75,10 +80,10 @@ impl Growth<'_> {
         original: usize,
         twins: &mut [PlannedNode],
     ) -> Result<(), String> {
-        let asked = self.remote.asked().ok_or("the medium does not answer")?;
+        let asked = self.remote.states().ok_or("the forwarding thread does not answer")?;
         for (_, segment, endpoint) in roll.links().filter(|(node, ..)| *node == original) {
             let network = &roll.plan.networks[segment].name;
-            let [up, down] = &asked[segment][endpoint];
+            let [up, down] = asked[segment][endpoint].each_ref().map(|state| state.settled());
             let links = twins.iter_mut().flat_map(|twin| &mut twin.links);
             for link in links.filter(|link| link.network == *network) {
                 (link.up, link.down) = (up.clone(), down.clone());
@@ -100,26 +105,14 @@ impl Growth<'_> {
             let (segment, node) = (*segment, first + topology.owners[*segment][*endpoint]);
             let link: Endpoint = topology.segments[segment].endpoints[*endpoint].clone();
             let met = move |accounting: &mut Accounting, place| accounting.attach(place, node);
-            let end = Tap { fd, uncut: *uncut };
+            let end = self.carrying.end(fd, *uncut);
             if let Err(error) = self.remote.attach(segment, link, end, met) {
                 self.broken.set(true);
                 let name = &topology.names[segment][*endpoint];
-                return Err(format!("the medium could not take {name} over: {error}"));
+                return Err(format!("forwarding could not start for {name}: {error}"));
             }
             roll.owners[segment].push(node);
             roll.names[segment].push(topology.names[segment][*endpoint].clone());
-        }
-        Ok(())
-    }
-
-    /// Lets all nodes know all names, by file and by name server.
-    fn tell_names(&self, plan: &Plan, lab: &mut Lab, jobs: &[Job]) -> Result<(), String> {
-        lab.set_hosts(&crate::topology::hosts(plan)).map_err(|error| error.to_string())?;
-        for (id, job) in jobs.iter().enumerate() {
-            if job.role == Role::Service && job.is_alive() {
-                // dnsmasq reads its hosts file again.
-                lab.signal(job.node, id as u64, libc::SIGHUP);
-            }
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use super::roll::{Roll, Shared};
 use super::{Links, Reply, Request, Shown};
 use crate::capture::some;
+use experiment::{RunningLink, link_change};
 use measure::Accounting;
 use medium::{Change, Remote, Way, monotonic_now};
 use serde::Serialize;
@@ -34,30 +35,51 @@ impl Keeper {
         Self { roll, remote, made }
     }
 
+    /// Takes note of a change, for the run's record.
+    pub(super) fn record(&self, request: Request) {
+        let made = Made { at_ns: monotonic_now(), request };
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).push(made);
+    }
+
     pub(super) fn answer(&self, request: Request) -> Result<Reply, String> {
         let roll = self.roll.lock();
-        let asked = || self.remote.asked().ok_or("the medium does not answer".to_owned());
+        let silent = || "the forwarding thread does not answer".to_owned();
+        let states = || self.remote.states().ok_or_else(silent);
         let nodes = match &request {
             Request::Show { nodes } => nodes.clone(),
             Request::Set { links, set, over } => {
-                let before = asked()?;
+                let before = states()?;
                 let found = find(&roll, links)?;
                 if let Some((segment, ..)) = found
                     .iter()
                     .find(|(segment, end, _)| roll.fixed.contains_key(&(*segment, *end)))
                 {
                     return Err(format!(
-                        "the network `{}` has `backend: netem`, which cannot change while it runs; \
-                         name another with --network, or take the links down and up",
+                        "the network `{}` has `backend: netem`, whose impairments cannot change \
+                         during a run; select another with --network, or use `link down` and \
+                         `link up`",
                         roll.plan.networks[*segment].name
                     ));
                 }
+                // Both what holds now and what changes on their way lead to.
+                let running = found.iter().flat_map(|(segment, end, way)| {
+                    let network = &roll.plan.networks[*segment];
+                    let state = &before[*segment][*end][*way as usize];
+                    let running = |configured| RunningLink {
+                        channel: &network.channel,
+                        mtu: network.mtu,
+                        way: *way,
+                        configured,
+                    };
+                    std::iter::once(&state.now).chain(&state.target).map(running)
+                });
                 // All of them or none.
-                for (segment, end, way) in &found {
-                    set.on(&before[*segment][*end][*way as usize])?;
-                }
+                let overlay = match link_change(set, &running.collect::<Vec<_>>()) {
+                    Ok(overlay) => overlay,
+                    Err(errors) => return Ok(Reply::Wrong(errors.to_string())),
+                };
                 for (segment, links) in by_segment(&found) {
-                    let (set, over) = (set.clone(), *over);
+                    let (set, over) = (overlay.clone(), *over);
                     self.remote.change(segment, Change::Set { links, set, over });
                 }
                 links.nodes.clone()
@@ -68,7 +90,7 @@ impl Keeper {
                 }
                 links.nodes.clone()
             }
-            _ => return Err("not asked of links".to_owned()),
+            _ => return Err("this request is not for links".to_owned()),
         };
         if !matches!(request, Request::Show { .. }) {
             let does = match &request {
@@ -78,24 +100,27 @@ impl Keeper {
             };
             let text = format!("links of {} {does} by hand", some(&nodes));
             self.remote.with_observer(move |accounting: &mut Accounting| accounting.note(&text));
-            let made = Made { at_ns: monotonic_now(), request };
-            self.made.lock().unwrap_or_else(PoisonError::into_inner).push(made);
+            self.record(request);
         }
         let wanted = match nodes.is_empty() {
-            true => (0..roll.plan.nodes.len()).collect(),
+            true => roll.present().collect::<Vec<_>>(),
             false => roll.find(&nodes)?,
         };
-        let all = asked()?;
+        let all = states()?;
         let own: Vec<_> = roll.links().filter(|(node, ..)| wanted.contains(node)).collect();
         let both = |(node, segment, end): &(usize, usize, usize)| {
-            [Way::Up, Way::Down].map(|way| Shown {
-                node: roll.plan.nodes[*node].name.clone(),
-                network: roll.plan.networks[*segment].name.clone(),
-                way,
-                asked: match roll.fixed.get(&(*segment, *end)) {
-                    Some(ways) => ways[way as usize].clone(),
-                    None => all[*segment][*end][way as usize].clone(),
-                },
+            [Way::Up, Way::Down].map(|way| {
+                let state = &all[*segment][*end][way as usize];
+                let fixed = roll.fixed.get(&(*segment, *end)).map(|ways| &ways[way as usize]);
+                Shown {
+                    node: roll.plan.nodes[*node].name.clone(),
+                    network: roll.plan.networks[*segment].name.clone(),
+                    way,
+                    now: fixed.unwrap_or(&state.now).clone(),
+                    target: state.target.clone(),
+                    down: state.down,
+                    rejected: state.totals.rejected,
+                }
             })
         };
         Ok(Reply::Links(own.iter().flat_map(both).collect()))
@@ -118,7 +143,7 @@ fn find(roll: &Roll, wanted: &Links) -> Result<Vec<Direction>, String> {
                 others.map(|segment| roll.plan.networks[segment].name.as_str()).collect();
             let name = &roll.plan.nodes[node].name;
             return Err(format!(
-                "`{name}` is not on a network `{network}`; it is on {}",
+                "`{name}` is not attached to a network `{network}`; it is attached to {}",
                 if others.is_empty() { "none".to_owned() } else { others.join(", ") }
             ));
         }

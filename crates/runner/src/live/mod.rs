@@ -7,6 +7,7 @@
 mod door;
 mod growth;
 mod links;
+mod names;
 mod nodes;
 mod roll;
 mod up;
@@ -15,12 +16,13 @@ mod watch;
 pub(crate) use door::{Door, Errand, Errands};
 pub use door::{ask, forget, labs, open};
 pub(crate) use links::Made;
+pub(crate) use names::tell_names;
 pub(crate) use nodes::Office;
-pub(crate) use roll::Roll;
+pub(crate) use roll::{Roll, Shared};
 pub use up::{Up, up};
 
 use experiment::PlannedFaultKind;
-use medium::{Impairment, Overlay, Way};
+use medium::{Impairment, Way};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -33,7 +35,7 @@ use units::{Bytes, Span};
 pub enum Request {
     /// Which lab it is.
     Lab {},
-    /// What is asked of links now; of all, or of some nodes'.
+    /// How links are now; of all, or of some nodes'.
     Show {
         /// Whose; all if none.
         nodes: Vec<String>,
@@ -42,8 +44,9 @@ pub enum Request {
     Set {
         /// Whose links.
         links: Links,
-        /// The keys that change.
-        set: Overlay,
+        /// The keys that change, each with its value as a file would have it; no value
+        /// takes the key off.
+        set: Vec<(String, String)>,
         /// From now until the change is whole.
         over: Span,
     },
@@ -66,14 +69,12 @@ pub enum Request {
         /// Whose.
         nodes: Vec<String>,
     },
-    /// Other limits for nodes; what is none stays as it is.
-    Limit {
+    /// Other limits and settings for nodes; what is not named stays as it is.
+    Change {
         /// Which.
         nodes: Vec<String>,
-        /// CPUs' worth of time.
-        cpus: Option<f64>,
-        /// Memory of all programs of a node, in bytes.
-        memory: Option<u64>,
+        /// Keys with their values as text: those of a file's `limits`, `hostname`, `mtu`.
+        set: Vec<(String, String)>,
     },
     /// Nodes go, with all that runs in them.
     Destroy {
@@ -133,6 +134,8 @@ pub enum Reply {
     },
     /// Why not.
     Refused(String),
+    /// What was asked for makes no sense; why.
+    Wrong(String),
 }
 
 /// A lab, as a visitor sees it.
@@ -152,7 +155,7 @@ pub struct LabShown {
     pub up_for: Span,
 }
 
-/// What is asked of a direction of a link.
+/// A direction of a link, as it is now.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Shown {
     /// The node.
@@ -161,8 +164,14 @@ pub struct Shown {
     pub network: String,
     /// Which way.
     pub way: Way,
-    /// What is asked.
-    pub asked: Impairment,
+    /// What it is configured to do now.
+    pub now: Impairment,
+    /// What it will do when changes that are on their way are over; none without any.
+    pub target: Option<Impairment>,
+    /// Whether it was taken down.
+    pub down: bool,
+    /// Frames that were none of this link: too long, or from another node's address.
+    pub rejected: u64,
 }
 
 /// A node, as it is now.

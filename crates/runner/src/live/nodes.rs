@@ -4,7 +4,9 @@ use super::growth::Growth;
 use super::roll::{Roll, Shared};
 use super::{LabShown, NodeShown, Reply, Request};
 use crate::faults::Faults;
+use crate::host_cpu::HostCpu;
 use crate::jobs::{Job, Role, State};
+use experiment::NodeChange;
 use lab::{Exit, Lab};
 use measure::Counts;
 use medium::monotonic_now;
@@ -46,51 +48,51 @@ impl Office<'_> {
                 pid: std::process::id(),
                 folder: self.folder.clone(),
                 run: self.run,
-                nodes: roll.plan.nodes.len(),
+                nodes: roll.present().count(),
                 up_for: Span::from_ns(monotonic_now().saturating_sub(self.since)),
             })),
             Request::Nodes { nodes } => self.shown(&roll, &nodes, lab, jobs, faults),
             Request::Befall { what, nodes } => (|| {
-                for node in roll.find(&nodes)? {
+                let found = roll.find(&nodes)?;
+                // All of them or none.
+                let without = |node: &&usize| roll.plan.nodes[**node].program.is_none();
+                if let Some(node) = found.iter().find(without).filter(|_| what.starts()) {
+                    let name = &roll.plan.nodes[*node].name;
+                    return Err(format!(
+                        "`{name}` has no program to {what}; add `run:` to its group, or run one \
+                         with `thingbed exec {name} -- COMMAND`"
+                    ));
+                }
+                for node in found {
                     let name = &roll.plan.nodes[node].name;
-                    let starts = experiment::PlannedFaultKind::starts(what);
-                    if starts && roll.plan.nodes[node].program.is_none() {
-                        return Err(format!(
-                            "`{name}` has no program of its own to {what}; `run:` in its group \
-                             says one, and `thingbed exec {name} -- COMMAND` runs any other"
-                        ));
-                    }
                     faults.befall(what, (node, name), lab, jobs).map_err(|e| e.to_string())?;
                 }
                 self.shown(&roll, &nodes, lab, jobs, faults)
             })(),
-            Request::Limit { nodes, cpus, memory } => (|| {
-                for node in roll.find(&nodes)? {
-                    let limits = lab::Limits { cpus, memory, ..lab::Limits::default() };
-                    lab.limit(node, &limits).map_err(|e| e.to_string())?;
-                    // Its clones are to have them, too.
-                    let own = &mut roll.plan.nodes[node].limits;
-                    if cpus.is_some() {
-                        (own.cpus, own.cpu) = (cpus, None);
-                    }
-                    own.memory = memory.map(units::Bytes::new).or(own.memory);
-                }
-                self.shown(&roll, &nodes, lab, jobs, faults)
-            })(),
+            Request::Change { nodes, set } => match experiment::node_change(&set) {
+                Err(errors) => Ok(Reply::Wrong(errors.to_string())),
+                Ok(change) => roll.find(&nodes).and_then(|found| {
+                    change_all(&change, &found, &mut roll, lab)?;
+                    self.shown(&roll, &nodes, lab, jobs, faults)
+                }),
+            },
             Request::Destroy { nodes } => roll.find(&nodes).map(|nodes| {
                 for node in nodes {
                     jobs.iter_mut().filter(|job| job.node == node).for_each(|job| {
                         job.asked_to_end = true;
                     });
                     lab.destroy(node);
+                    roll.gone.insert(node);
                 }
                 Reply::Done {}
             }),
             Request::Clone { node, count } => (|| {
                 let Some(growth) = &self.growth else {
-                    return Err("a run is measured with the nodes of its plan; `thingbed up` \
-                                brings up a lab that can grow"
-                        .to_owned());
+                    return Err(
+                        "a measured run keeps the nodes of its plan; to add nodes, start a \
+                                lab with `thingbed up`"
+                            .to_owned(),
+                    );
                 };
                 let names = growth.grow(&mut roll, (&node, count), lab, jobs)?;
                 self.shown(&roll, &names, lab, jobs, faults)
@@ -102,7 +104,7 @@ impl Office<'_> {
             Request::Show { .. }
             | Request::Set { .. }
             | Request::Down { .. }
-            | Request::Capture { .. } => Err("not asked of the nodes".to_owned()),
+            | Request::Capture { .. } => Err("this request is not for nodes".to_owned()),
         };
         done.unwrap_or_else(Reply::Refused)
     }
@@ -116,7 +118,7 @@ impl Office<'_> {
         faults: &Faults,
     ) -> Result<Reply, String> {
         let nodes = match which.is_empty() {
-            true => (0..roll.plan.nodes.len()).collect(),
+            true => roll.present().collect(),
             false => roll.find(which)?,
         };
         let nodes = nodes.into_iter().filter(|node| lab.is_up(*node)).map(|node| {
@@ -142,6 +144,41 @@ impl Office<'_> {
         });
         Ok(Reply::Nodes(nodes.collect()))
     }
+}
+
+/// Gives nodes other limits and settings.
+fn change_all(
+    change: &NodeChange,
+    nodes: &[usize],
+    roll: &mut Roll,
+    lab: &mut Lab,
+) -> Result<(), String> {
+    let cpus = match change.cpu {
+        Some(cpu) => Some(HostCpu::here().cpus(cpu).map_err(|why| format!("{cpu}: {why}"))?),
+        None => change.cpus,
+    };
+    let memory = change.memory.map(units::Bytes::get);
+    for node in nodes.iter().copied().filter(|node| lab.is_up(*node)).collect::<Vec<_>>() {
+        if cpus.is_some() || memory.is_some() {
+            let limits = lab::Limits { cpus, memory, ..lab::Limits::default() };
+            lab.limit(node, &limits).map_err(|e| e.to_string())?;
+        }
+        let (pid, planned) = (lab.pids()[node], &mut roll.plan.nodes[node]);
+        if let Some(name) = &change.hostname {
+            lab::set_host_name(pid, name).map_err(|e| e.to_string())?;
+        }
+        for link in planned.links.iter().filter(|_| change.mtu.is_some()) {
+            let mtu = change.mtu.unwrap_or_default();
+            lab::set_mtu(pid, &link.interface, mtu).map_err(|e| e.to_string())?;
+        }
+        // Its clones are to have them, too.
+        let own = &mut planned.limits;
+        if cpus.is_some() {
+            (own.cpus, own.cpu) = (change.cpus, change.cpu);
+        }
+        own.memory = change.memory.or(own.memory);
+    }
+    Ok(())
 }
 
 fn state(job: &Job, paused: bool) -> String {

@@ -3,7 +3,7 @@
 
 use super::growth::Growth;
 use super::{Door, Office, Roll};
-use crate::carry;
+use crate::carry::Carrying;
 use crate::conduct::{Conduct, Phase};
 use crate::error::Error;
 use crate::faults::Faults;
@@ -51,22 +51,22 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
     folder.write_plan(plan)?;
     let programs = folder.programs()?;
     let roots = Roots::of(plan)?;
-    let mut topology = Topology::of(plan, &roots);
+    crate::tls::make(plan, &programs)?;
+    let carrying = Carrying::of(plan, frame_path)?;
+    let mut topology = Topology::of(plan, &roots, carrying.super_frames());
     let host = HostCpu::here();
     host.limit(plan, &mut topology.members)?;
     let placement = Placement::apply(plan, &mut topology.members);
     if let Some(Err(why)) = &placement {
-        remark(&format!("`affinity` is left out: {why}"));
+        remark(&format!("`affinity` has no effect: {why}"));
     }
     let apart = placement.and_then(Result::ok);
-    let packets = carry::needs_packets(plan);
-    let link = carry::link(frame_path, packets);
-    let (mut lab, mut ends) = Lab::up(tool, &topology.members, &topology.hosts, link)?;
+    let (mut lab, mut ends) = Lab::up(tool, &topology.members, &topology.hosts, carrying.link)?;
     hardware::attach(plan, &mut ends)?;
     let ends: Vec<_> = ends.into_iter().flatten().collect();
     let impairments = Impairments::of(plan, &topology.places, &ends)
-        .map_err(Error::io("keep the ends of links"))?;
-    let (carrier, _) = carry::carrier(ends, &topology.uncut, link, frame_path, packets)?;
+        .map_err(Error::io("save the state of links"))?;
+    let carrier = carrying.carrier(&mut lab, ends, &topology.uncut)?;
     let waker = carrier.waker();
     let accounting = Accounting::new(topology.owners.clone(), Vec::new(), None);
     let counts = accounting.counts();
@@ -74,14 +74,15 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
     // The thread that it starts stays there.
     let stay = apart.and_then(|apart| Stay::on(apart.medium));
     let engine = Engine::start(carrier, waker, topology.segments.clone(), places, accounting)
-        .map_err(Error::io("start the medium"))?;
+        .map_err(Error::io("start forwarding"))?;
     drop(stay);
     let uplinks = Uplink::all(plan, &lab)?;
     let roll = Roll::of(plan, &topology);
     let (door, errands) =
-        Door::open(&roll, engine.remote()).map_err(Error::io("open the lab's door"))?;
+        Door::open(&roll, engine.remote()).map_err(Error::io("open the lab's control socket"))?;
     let growth = Growth {
         roots: &roots,
+        carrying,
         host: &host,
         home,
         programs: programs.clone(),
@@ -89,7 +90,7 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
         broken: Cell::new(false),
     };
     let office = Office {
-        roll,
+        roll: roll.clone(),
         folder: folder.path().to_owned(),
         run: false,
         since: monotonic_now(),
@@ -102,6 +103,7 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
     let mut conduct = Conduct {
         lab: &mut lab,
         engine: &engine,
+        roll,
         jobs,
         interrupted,
         watch: &mut (),
@@ -110,6 +112,7 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
         contended: None,
         start_ns: None,
         phase: Phase::Up,
+        until_ns: None,
         faults: Faults::new(&plan.faults),
         visitors: Some((errands, office)),
     };
@@ -124,17 +127,19 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
             conduct.lab,
             &mut conduct.jobs,
         )?;
-        conduct.failures.drain(..).for_each(|failure| remark(&failure));
+        conduct.failures.drain(..).for_each(|failure| remark(&failure.to_string()));
         if engine.has_failed() {
-            remark("the medium failed: no frames are carried any more");
+            remark("forwarding failed: the lab carries no frames any more");
             break;
         }
     }
     conduct.stop()?;
-    conduct.failures.drain(..).for_each(|failure| remark(&failure));
+    // Keys that were made for this lab are good for nothing after it.
+    let _ = std::fs::remove_dir_all(crate::tls::folder(&programs));
+    conduct.failures.drain(..).for_each(|failure| remark(&failure.to_string()));
     drop(conduct);
     drop(door);
-    let outcome = engine.stop().map(drop).map_err(Error::io("carry frames"));
+    let outcome = engine.stop().map(drop).map_err(Error::io("forward frames"));
     drop(uplinks);
     drop(lab);
     outcome

@@ -22,16 +22,16 @@ impl Keeper {
     /// Answers a visitor who wants frames, and gives them to it from now on.
     pub(super) fn capture(&self, request: &Request, visitor: &UnixStream) -> Result<(), String> {
         let Request::Capture { nodes, network, filter, snap } = request else {
-            return Err("not asked of frames".to_owned());
+            return Err("this request is not for captures".to_owned());
         };
         let roll = self.roll.lock();
         let named = |node: &usize| roll.plan.nodes[*node].name.clone();
-        let all = || (0..roll.plan.nodes.len()).collect();
+        let all = || roll.present().collect();
         let wanted = if nodes.is_empty() { all() } else { roll.find(nodes)? };
         let networks = roll.plan.networks.iter().map(|network| network.name.as_str());
         if let Some(name) = network.as_ref().filter(|name| roll.plan.network(name).is_none()) {
             let known = networks.collect::<Vec<_>>().join(", ");
-            return Err(format!("there is no network `{name}`; there are {known}"));
+            return Err(format!("no network has the name `{name}`; the networks are {known}"));
         }
         let planned = PlannedCapture {
             nodes: wanted.iter().map(named).collect(),
@@ -42,7 +42,7 @@ impl Keeper {
         let selection = select(&roll.plan, &planned, &roll.owners).map_err(|e| e.to_string())?;
         let links = selection.links.iter().flatten().flatten().filter(|link| **link).count();
         if links == 0 {
-            return Err("none of these nodes is on this network".to_owned());
+            return Err("none of these nodes is attached to this network".to_owned());
         }
         let begun = (|| {
             let mut sink = visitor.try_clone()?;
@@ -52,7 +52,7 @@ impl Keeper {
             Ok(BufWriter::with_capacity(ROOM, Visitor(sink)))
         })();
         let sink = begun.map_err(|error: io::Error| error.to_string())?;
-        let label = Path::new("for a visitor");
+        let label = Path::new("for a client");
         let capture =
             Capture::to(sink, label, &roll.names, selection).map_err(|e| e.to_string())?;
         self.remote.with_observer(|accounting: &mut Accounting| accounting.watch(capture));

@@ -1,31 +1,31 @@
-//! What can be asked of a lab that is up.
+//! Options of the commands for live labs.
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// Bring a lab up.
+/// Options of `up`.
 #[derive(Debug, Args)]
 pub struct Up {
-    /// The experiment file; its nodes, networks, programs and faults, not its workloads
+    /// Experiment file; starts its nodes, networks and programs, not its workloads
     pub file: PathBuf,
-    /// The cell of the matrix, e.g. network=radio; the first if not said
+    /// Matrix cell to start, e.g. network=radio [default: the first cell]
     #[arg(long, value_name = "AXIS=VALUE,...")]
     pub only: Vec<String>,
-    /// Come back when it is up; it lives on without this terminal
+    /// Return when the lab is up; the lab keeps running in the background
     #[arg(long, short)]
     pub detach: bool,
-    /// Where its logs go
+    /// Folder for the logs of the programs
     #[arg(long, default_value = "runs", value_name = "FOLDER")]
     pub out: PathBuf,
-    /// Tells this open file when it is up, and why not
+    /// File descriptor for the report that the lab is up, or why it is not
     #[arg(long, hide = true)]
     pub tell: Option<i32>,
 }
 
-/// Which lab, where several run.
+/// Selects a lab.
 #[derive(Debug, Args)]
 pub struct Lab {
-    /// The experiment's name or the process of the lab; needed where several are up
+    /// Lab, by experiment name or process id; required if several labs are up
     #[arg(long, value_name = "LAB")]
     pub lab: Option<String>,
 }
@@ -40,69 +40,69 @@ pub struct Nodes {
     pub lab: Lab,
 }
 
-/// Nodes of a lab, or all of them.
+/// Nodes of a lab; default all.
 #[derive(Debug, Args)]
 pub struct SomeNodes {
-    /// Nodes, groups, or patterns such as 'meter-1*'; all if none is named
+    /// Nodes, groups, or patterns such as 'meter-1*' [default: all nodes]
     #[arg(value_name = "NODE")]
     pub nodes: Vec<String>,
     #[command(flatten)]
     pub lab: Lab,
 }
 
-/// List nodes.
+/// Options of `ps`.
 #[derive(Debug, Args)]
 pub struct Ps {
     #[command(flatten)]
     pub which: SomeNodes,
-    /// Print JSON
+    /// Print the nodes as JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// Watch nodes.
+/// Options of `top`.
 #[derive(Debug, Args)]
 pub struct Top {
     #[command(flatten)]
     pub which: SomeNodes,
-    /// Show one interval of a second, and end
+    /// Print one interval of 1 s and exit
     #[arg(long)]
     pub once: bool,
 }
 
-/// Run a program in a node.
+/// Options of `exec`.
 #[derive(Debug, Args)]
 pub struct Exec {
     #[command(flatten)]
     pub lab: Lab,
-    /// The folder that it starts in; this one unless given
+    /// Working directory of the program [default: the current directory]
     #[arg(long, short = 'w', value_name = "FOLDER")]
     pub workdir: Option<PathBuf>,
-    /// The node
+    /// Node to run the program in
     pub node: String,
-    /// The program and its arguments
+    /// Program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<String>,
 }
 
-/// A shell in a node.
+/// Options of `shell`.
 #[derive(Debug, Args)]
 pub struct Shell {
     #[command(flatten)]
     pub lab: Lab,
-    /// The node
+    /// Node to open the shell in
     pub node: String,
 }
 
-/// Programs' logs.
+/// Options of `logs`.
 #[derive(Debug, Args)]
 pub struct Logs {
     #[command(flatten)]
     pub lab: Lab,
-    /// Go on as they grow, until Ctrl-C
+    /// Print new output as it appears, until Ctrl-C
     #[arg(long, short)]
     pub follow: bool,
-    /// The last lines of each only
+    /// Print only the last N lines of each log
     #[arg(long, short = 'n', value_name = "LINES")]
     pub tail: Option<usize>,
     /// Nodes, groups, or patterns such as 'meter-1*'
@@ -110,98 +110,97 @@ pub struct Logs {
     pub nodes: Vec<String>,
 }
 
-/// Nodes like one.
+/// Options of `clone`.
 #[derive(Debug, Args)]
 pub struct Clone {
-    /// The node
+    /// Node to clone
     pub node: String,
-    /// How many
+    /// Number of clones, 1 to 10000
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub count: u32,
     #[command(flatten)]
     pub lab: Lab,
 }
 
-/// Frames as they pass.
+/// Options of `capture`.
 #[derive(Debug, Args)]
 pub struct Capture {
     #[command(flatten)]
     pub which: SomeNodes,
-    /// Only links to this network
-    #[arg(long)]
+    /// Capture only links to this network
+    #[arg(long, value_name = "NETWORK")]
     pub network: Option<String>,
-    /// Only such frames, as for tcpdump, e.g. 'tcp port 1883'
+    /// Capture filter (BPF) as for tcpdump, e.g. 'tcp port 1883'
     #[arg(long, value_name = "EXPR")]
     pub filter: Option<String>,
-    /// Only the first bytes of each frame
+    /// Snapshot length: capture only the first BYTES of each frame
     #[arg(long, short, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     pub snaplen: Option<u64>,
-    /// Where they go; - is standard output
+    /// Output file in pcapng format; - writes to standard output
     #[arg(long, short, default_value = "-", value_name = "FILE")]
     pub write: PathBuf,
 }
 
-/// Other limits and settings.
+/// Options of `set`.
 #[derive(Debug, Args)]
 pub struct Set {
     #[command(flatten)]
     pub lab: Lab,
-    /// Node, group, or pattern
+    /// Node, group, or pattern such as 'meter-1*'
     pub node: String,
-    /// cpus=0.5, memory=64MiB, hostname=NAME, mtu=1280B
+    /// Settings: cpus=0.5, cpu=200MHz, memory=64MiB, hostname=NAME, mtu=1280B
     #[arg(required = true, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 }
 
-/// Copy a file.
+/// Options of `cp`.
 #[derive(Debug, Args)]
 pub struct Cp {
     #[command(flatten)]
     pub lab: Lab,
-    /// A file, or NODE:FILE
+    /// Source: FILE, or NODE:FILE in a node
     pub from: String,
-    /// A file or folder, or NODE:FILE
+    /// Destination: FILE or FOLDER, or NODE:FILE in a node
     pub to: String,
 }
 
-/// What can be done with links of a running lab.
+/// Subcommands of `link`.
 #[derive(Debug, Subcommand)]
 pub enum Link {
-    /// Show what is asked of links now
+    /// Show the configured impairments and the counters of links
     Show(SomeNodes),
-    /// Ask something else of nodes' links, from now on
+    /// Change the impairments of links at runtime
     Set {
         #[command(flatten)]
         whose: Whose,
-        /// Keys of an impairment and their values, e.g. loss=10% delay=30ms; no
-        /// value takes the key away
+        /// Impairments, e.g. loss=10% delay=30ms rate=1Mbit/s; KEY= removes a key
         #[arg(required = true, value_name = "KEY=VALUE")]
         set: Vec<String>,
-        /// Change on a straight line over this time, e.g. 10s
+        /// Ramp: change linearly over this time, e.g. 10s; 0 s changes at once
         #[arg(long, value_name = "TIME", default_value = "0 s")]
         over: units::Span,
     },
-    /// Let nodes' links carry nothing
+    /// Take links down: they drop all frames
     Down {
         #[command(flatten)]
         whose: Whose,
     },
-    /// Let them carry again
+    /// Bring links up again
     Up {
         #[command(flatten)]
         whose: Whose,
     },
 }
 
-/// Which links.
+/// Selects links.
 #[derive(Debug, Args)]
 pub struct Whose {
     /// Node, group, or pattern such as 'meter-1*'
     pub node: String,
     /// Only the link to this network
-    #[arg(long)]
+    #[arg(long, value_name = "NETWORK")]
     pub network: Option<String>,
-    /// Only this way: up from the node, down to it
+    /// Only this direction: up (from the node) or down (to the node)
     #[arg(long, value_parser = ["up", "down"])]
     pub way: Option<String>,
     #[command(flatten)]

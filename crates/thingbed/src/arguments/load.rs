@@ -1,4 +1,4 @@
-//! What can be asked of loads and devices.
+//! Options of `thingbed load` and `thingbed device`.
 
 use super::trace::Shape;
 use clap::Args;
@@ -9,128 +9,176 @@ use units::{Bytes, Ratio, Span};
 
 #[derive(Debug, Args)]
 pub struct Load {
-    /// The trace to send; - is the standard input. Without one, requests are made as
-    /// --target, --arrivals and so on say
+    /// Trace to replay; - reads standard input [default: generate requests]
+    ///
+    /// Without a trace, Thingbed generates the requests from --target, --arrivals and the
+    /// other options under "Generated requests".
     #[arg(conflicts_with_all = ["target", "arrivals", "service", "path", "method", "size"])]
     pub trace: Option<PathBuf>,
     #[command(flatten)]
     pub shape: Shape,
-    /// A closed loop: so many users, each of whom waits for the answer before the next
-    /// request. The schedule's times are not used then
-    #[arg(long, value_name = "USERS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    /// Closed loop (closed model) with this many virtual users
+    ///
+    /// Each user waits for an answer before it sends the next request. Thingbed ignores the
+    /// times of the schedule.
+    #[arg(help_heading = "Sending", long, value_name = "USERS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub closed: Option<u32>,
-    /// How long users of a closed loop wait after an answer
-    #[arg(long, value_name = "DISTRIBUTION", requires = "closed")]
+    /// Think time of a closed loop's users after each answer [default: 0]
+    #[arg(help_heading = "Sending", long, value_name = "DISTRIBUTION", requires = "closed")]
     pub think: Option<Distribution>,
-    /// How long an answer may take
-    #[arg(long, value_name = "TIME", default_value = "2 s")]
+    /// Timeout of an answer, from when the request was sent
+    ///
+    /// This is also the longest time that a request waits for a free connection.
+    #[arg(help_heading = "Sending", long, value_name = "TIME", default_value = "2 s")]
     pub timeout: Span,
-    /// CoAP requests are confirmable; they are not sent again
-    #[arg(long)]
-    pub confirmable: bool,
-    /// Do not wait for answers: plain UDP and TCP
-    #[arg(long)]
+    /// Do not wait for answers: UDP and TCP only
+    #[arg(help_heading = "Sending", long)]
     pub no_answer: bool,
-    /// The quality of service of MQTT messages
-    #[arg(long, default_value_t = 0, value_name = "QOS",
+    /// Quality of service (QoS) of MQTT messages, 0 or 1
+    #[arg(help_heading = "Sending", long, default_value_t = 0, value_name = "QOS",
         value_parser = clap::value_parser!(u8).range(0..=1))]
     pub qos: u8,
-    /// HTTP connections to one target at most
-    #[arg(long, default_value_t = 16, value_name = "N",
+    /// Maximum HTTP connections per target; requests wait for a free one
+    #[arg(help_heading = "Sending", long, default_value_t = 16, value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub connections: u32,
-    /// Threads that send, each to a part of the devices
-    #[arg(long, default_value_t = 1, value_name = "N",
+    #[command(flatten)]
+    pub coap: Coap,
+    /// Sender threads; each serves a part of the devices
+    #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Pacing",
         value_parser = clap::value_parser!(u32).range(1..=256))]
     pub senders: u32,
-    /// The cores that senders stay on, in turn, e.g. 1,3
-    #[arg(long, value_name = "CORE,...", value_delimiter = ',')]
+    /// Pin the sender threads to these CPU cores (affinity) in turn, e.g. 1,3
+    #[arg(long, value_name = "CORE,...", value_delimiter = ',', help_heading = "Pacing")]
     pub cores: Vec<usize>,
-    /// Look at the clock all the time, and never sleep: sharper, and a core is busy
-    #[arg(long)]
+    /// Busy-wait in place of sleeping: more exact send times, uses a core per sender
+    #[arg(long, help_heading = "Pacing")]
     pub spin: bool,
-    /// How far behind the schedule it goes on; what is left then stays unsent
-    #[arg(long, value_name = "TIME", default_value = "10 s")]
+    /// Stop sending when this machine is this far behind the schedule
+    #[arg(long, value_name = "TIME", default_value = "10 s", help_heading = "Pacing")]
     pub patience: Span,
-    /// The address to send from
-    #[arg(long, value_name = "ADDRESS")]
+    /// Source address of the requests [default: the kernel's choice]
+    #[arg(help_heading = "Sending", long, value_name = "ADDRESS")]
     pub from: Option<IpAddr>,
-    /// Where results go: summary.json and latency.hlog
-    #[arg(long, value_name = "FOLDER")]
+    /// Folder for the results: summary.json and latency.hlog
+    #[arg(long, value_name = "FOLDER", help_heading = "Output")]
     pub out: Option<PathBuf>,
-    /// Also keep each operation's times, in operations.csv
-    #[arg(long, requires = "out")]
+    /// Also write the times of each request to operations.csv in that folder
+    #[arg(long, requires = "out", help_heading = "Output")]
     pub operations: bool,
-    /// Print JSON
-    #[arg(long)]
+    /// Print the results as JSON
+    #[arg(long, help_heading = "Output")]
     pub json: bool,
+    /// Send confirmable CoAP requests (CON); see --max-retransmit
+    #[arg(long, help_heading = "CoAP")]
+    pub confirmable: bool,
+}
+
+/// Options of CoAP, with the names of the experiment file.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "CoAP")]
+pub struct Coap {
+    /// CoAP block size, 16 B to 1024 B [default: 1024 B for requests above that]
+    ///
+    /// Block-wise transfer (RFC 7959): Thingbed sends larger requests in blocks of this size,
+    /// and asks for blocks of this size in answers.
+    #[arg(long, value_name = "SIZE")]
+    pub block: Option<Bytes>,
+    /// Retransmissions of an unacknowledged CON message; RFC 7252 uses 4
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub max_retransmit: u32,
+    /// Shortest time to the first retransmission; it doubles each time
+    #[arg(long, value_name = "TIME", default_value = "2 s", requires = "max_retransmit")]
+    pub ack_timeout: Span,
+    /// Longest time to the first retransmission, as a multiple of --ack-timeout
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.5, requires = "max_retransmit")]
+    pub ack_random_factor: f64,
+    /// Maximum outstanding requests per target; RFC 7252 uses 1 [default: no limit]
+    ///
+    /// Further requests wait.
+    #[arg(long, value_name = "N")]
+    pub nstart: Option<u32>,
+    /// Observe each GET's resource for this time (RFC 7641), count notifications
+    #[arg(long, value_name = "TIME")]
+    pub observe: Option<Span>,
 }
 
 #[derive(Debug, Args)]
 pub struct Device {
-    /// Where it serves CoAP; 0.0.0.0:5683 if nothing else is asked for
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    /// Address of the CoAP server [default: 0.0.0.0:5683 if no server is given]
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Servers")]
     pub coap: Option<SocketAddr>,
-    /// Where it serves HTTP/1.1
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    /// Address of the HTTP/1.1 server
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Servers")]
     pub http: Option<SocketAddr>,
-    /// Where it returns datagrams
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    /// Address of the UDP echo server
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Servers")]
     pub udp: Option<SocketAddr>,
-    /// Where it returns the bytes of connections
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    /// Address of the TCP echo server
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Servers")]
     pub tcp: Option<SocketAddr>,
-    /// A resource and its service time, e.g. temperature=exponential:5ms, or measured:FILE
-    /// to replay times; without a time it is answered at once
-    #[arg(long, value_name = "PATH[=DISTRIBUTION]")]
+    /// Resource and its service time, e.g. temperature=exponential:5ms; repeatable
+    ///
+    /// measured:FILE replays service times from a file. Without a distribution the device
+    /// answers at once.
+    #[arg(long, value_name = "PATH[=DISTRIBUTION]", help_heading = "Resources")]
     pub resource: Vec<String>,
-    /// How the time of --resource is spent: sleep or busy
-    #[arg(long, default_value = "sleep", value_name = "MODE")]
+    /// How the device spends the service time of --resource: sleep or busy
+    #[arg(long, default_value = "sleep", value_name = "MODE", help_heading = "Resources")]
     pub mode: Mode,
-    /// Resources from a file, as `thingbed trace generate --resources-out` writes it
-    #[arg(long, value_name = "FILE")]
+    /// Read resources from a file that `trace generate --resources-out` wrote
+    #[arg(long, value_name = "FILE", help_heading = "Resources")]
     pub resources: Option<PathBuf>,
-    /// Which device of that file it is
-    #[arg(long, default_value_t = 0, value_name = "N", requires = "resources")]
+    /// Number of this device in the file of --resources
+    #[arg(
+        long,
+        default_value_t = 0,
+        value_name = "N",
+        requires = "resources",
+        help_heading = "Resources"
+    )]
     pub number: u32,
-    /// Threads that serve
+    /// Size of an answer's payload; above 1024 B CoAP sends it block-wise
+    #[arg(long, default_value = "4 B", value_name = "SIZE", help_heading = "Resources")]
+    pub payload: Bytes,
+    /// Make CoAP resources observable; time between changes, e.g. exponential:1s
+    #[arg(long, value_name = "DISTRIBUTION", help_heading = "Resources")]
+    pub notify: Option<Distribution>,
+    /// Worker threads
     #[arg(long, default_value_t = 1, value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub threads: u32,
-    /// So many requests may wait; further ones are refused (5.03, 503)
+    /// Queue length in requests; the device refuses more with 5.03 or 503
     #[arg(long, default_value_t = 1_000, value_name = "N")]
     pub queue: usize,
-    /// How much an answer carries
-    #[arg(long, default_value = "4 B", value_name = "SIZE")]
-    pub payload: Bytes,
-    /// The core that it stays on
+    /// Pin the device to this CPU core (affinity)
     #[arg(long, value_name = "CORE")]
     pub core: Option<usize>,
-    /// Look for requests all the time, and never sleep
+    /// Busy-wait for requests in place of sleeping: faster, uses a core
     #[arg(long)]
     pub spin: bool,
-    /// Do not try at the start how well service times are kept
+    /// Skip the self-test of service times at the start
     #[arg(long)]
     pub no_check: bool,
-    /// Answer this share of requests by bytes that are no message
-    #[arg(long, value_name = "SHARE")]
+    /// Fault injection: share of requests answered with a malformed message
+    #[arg(long, value_name = "SHARE", help_heading = "Faults")]
     pub garbage: Option<Ratio>,
-    /// Answer this share twice
-    #[arg(long, value_name = "SHARE")]
+    /// Fault injection: share of requests answered twice
+    #[arg(long, value_name = "SHARE", help_heading = "Faults")]
     pub twice: Option<Ratio>,
-    /// Answer this share late
-    #[arg(long, value_name = "SHARE")]
+    /// Fault injection: share of requests answered late
+    #[arg(long, value_name = "SHARE", help_heading = "Faults")]
     pub late: Option<Ratio>,
-    /// How late that is
-    #[arg(long, default_value = "3 s", value_name = "TIME")]
+    /// Extra delay of the answers of --late
+    #[arg(long, default_value = "3 s", value_name = "TIME", help_heading = "Faults")]
     pub late_by: Span,
-    /// Do not answer this share
-    #[arg(long, value_name = "SHARE")]
+    /// Fault injection: share of requests without an answer
+    #[arg(long, value_name = "SHARE", help_heading = "Faults")]
     pub silent: Option<Ratio>,
-    /// The seed of service times and of what is done wrong
+    /// Seed of the random service times and faults
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Print JSON
+    /// Print the results as JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -1,4 +1,4 @@
-//! What can be asked for on the command line.
+//! Commands and options of the command line.
 
 mod analyze;
 mod capacity;
@@ -9,18 +9,23 @@ mod trace;
 pub use analyze::Analyze;
 pub use capacity::Capacity;
 pub use live::{Capture, Clone, Cp, Exec, Lab, Link, Logs, Nodes, Ps, Set, Shell, Top, Up, Whose};
-pub use load::{Device, Load};
+pub use load::{Coap, Device, Load};
 pub use trace::{Generate, Inspect, Shape, Trace};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// A test bed for the Internet of Things: runs real programs on emulated nodes
-/// over emulated networks, measures them, and says whether to trust the figures.
+/// A test bed for the Internet of Things: network emulation, load generation, measurement
+///
+/// Thingbed runs real, unmodified programs on emulated nodes over emulated networks with
+/// delay, jitter, loss and rate limits, measures each message and frame, and gives each run
+/// a verdict: valid, suspect, failed or invalid.
 #[derive(Debug, Parser)]
 #[command(name = "thingbed", version, about, arg_required_else_help = true)]
-#[command(after_help = "Exit status: 0 fine; 1 something stood in the way; 2 wrong arguments or \
-experiment file; 3 a run is invalid; 4 an expectation did not hold; 130 interrupted.")]
+#[command(after_help = "\
+Start with: thingbed doctor, then thingbed run FILE. Help on a command: thingbed help COMMAND.
+Exit status: 0 success; 1 runtime error; 2 wrong arguments or experiment file; 3 a run is invalid;
+4 a program failed or an expectation does not hold; 130 interrupted.")]
 pub struct Arguments {
     #[command(subcommand)]
     pub command: Command,
@@ -28,183 +33,186 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run an experiment: every cell of its matrix, every repeat
+    /// Run an experiment: all cells of its matrix, all repeats
     Run(Run),
-    /// Find the largest value of an axis that meets targets in runs to be trusted
+    /// Find the capacity: the largest value of an axis that meets the targets
     Capacity(Capacity),
-    /// Check experiment files and do nothing else
+    /// Check experiment files for errors without running them
     Check {
-        /// The experiment files
+        /// Experiment files (YAML)
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
-    /// Print what an experiment resolves to
+    /// Print the plan of an experiment: nodes, addresses, links, schedules
     Plan(Plan),
-    /// Show the results of a run or a sweep again
+    /// Print the results of a run or sweep and write its report page again
     Report {
-        /// The folder of a run or a sweep
+        /// Folder of a run or of a sweep
         folder: PathBuf,
-        /// Write the page here, and not to report.html in the folder
-        #[arg(long)]
+        /// Write the HTML page to this file [default: FOLDER/report.html]
+        #[arg(long, value_name = "PAGE")]
         html: Option<PathBuf>,
-        /// Print Markdown, and write no page
+        /// Print the results as Markdown and do not write the HTML page
         #[arg(long, conflicts_with = "html")]
         markdown: bool,
     },
-    /// Hold exchanges against each other: what is best at which payload, and by how much
+    /// Compare exchanges: the best protocol per payload size, as Markdown
     Compare {
-        /// The folders of runs or sweeps
+        /// Folders of runs or sweeps
         #[arg(required = true)]
         folders: Vec<PathBuf>,
-        /// The axis whose values are held against each other
+        /// Axis whose values to compare
         #[arg(long, default_value = "protocol", value_name = "AXIS")]
         by: String,
-        /// What is compared
+        /// Metric to compare
         #[arg(long, default_value = "time")]
         figure: Compared,
     },
-    /// Make the director's performance map from runs of its models
+    /// Write the director's performance map from runs of its models
     Map(Map),
-    /// List the profiles of links, or show what is known of one
+    /// List the link profiles (EDGE to LEO), or show the values of one
     Profiles {
         #[command(subcommand)]
         what: Option<Profiles>,
-        /// Print JSON
+        /// Print the profiles as JSON
         #[arg(long, global = true)]
         json: bool,
     },
-    /// Say what is in a capture of packets, pcap or pcapng
+    /// Analyze a packet capture (pcap or pcapng) of any program
     Analyze(Analyze),
-    /// Send requests to any target at the moments that a schedule asks for
+    /// Generate load: send requests on a schedule or from a trace
     Load(Box<Load>),
-    /// Be a device that answers after given service times
+    /// Serve CoAP, HTTP, UDP or TCP with configured service times
     Device(Box<Device>),
-    /// Make traces of requests, look at them, join them
+    /// Generate, inspect and merge traces of requests
     #[command(subcommand)]
     Trace(Trace),
-    /// Say what this machine has and lacks, and what that costs
+    /// List missing features, their effect and the command that fixes each
     Doctor {
-        /// Print JSON
+        /// Print the findings as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Bring the nodes and networks of an experiment up, to work in
+    /// Start a live lab: the nodes and networks of an experiment
     Up(Up),
-    /// Take a lab down
+    /// Stop a live lab and remove its nodes and networks
     Down {
         #[command(flatten)]
         lab: Lab,
     },
-    /// List the labs that are up
+    /// List the labs on this machine
     Labs,
-    /// List the nodes of a lab
+    /// List the nodes of a lab: addresses, process, state
     Ps(Ps),
-    /// Watch what nodes use
+    /// Show CPU, memory and traffic of nodes every second
     Top(Top),
     /// Run a program in a node
     Exec(Exec),
     /// Open a shell in a node
     Shell(Shell),
-    /// Show what nodes' programs have said
+    /// Print the output (logs) of nodes' programs
     Logs(Logs),
-    /// Start nodes' own programs
+    /// Start the programs of nodes
     Start(Nodes),
-    /// Ask nodes' own programs to end
+    /// Stop the programs of nodes with SIGTERM
     Stop(Nodes),
-    /// Ask nodes' own programs to end, and start them again
+    /// Restart the programs of nodes: SIGTERM, then start
     Restart(Nodes),
-    /// Kill all programs of nodes
+    /// Kill all programs of nodes with SIGKILL
     Kill(Nodes),
-    /// Let all programs of nodes stand still
+    /// Pause all programs of nodes with SIGSTOP
     Pause(Nodes),
-    /// Let all programs of nodes go on
+    /// Resume the paused programs of nodes with SIGCONT
     Resume(Nodes),
-    /// Bring more nodes up that are like one
+    /// Scale up: add nodes that are copies of one node
     Clone(Clone),
-    /// End nodes, with all that runs in them
+    /// Remove nodes and kill all their programs
     Destroy(Nodes),
-    /// Write nodes' frames as they pass, for Wireshark and the like
+    /// Capture the frames of nodes live, for Wireshark or tcpdump
     Capture(Capture),
-    /// Change nodes' limits, host name or MTU
+    /// Change the CPU and memory limits, host name or MTU of nodes
     Set(Set),
-    /// Copy a file into or out of a node
+    /// Copy a file into a node or out of it
     Cp(Cp),
-    /// Look at links of a lab, and change them
+    /// Show and change link impairments at runtime
     #[command(subcommand)]
     Link(Link),
-    /// Measure on this machine how well links keep what is asked of them
+    /// Measure link accuracy on this machine: configured against measured
     Calibrate {
-        /// Where results go
+        /// Folder for results
         #[arg(long, default_value = "runs", value_name = "FOLDER")]
         out: PathBuf,
-        /// Seconds that each probe lasts
-        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=600))]
+        /// Duration of each probe, in seconds
+        #[arg(long, default_value_t = 5, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=600))]
         seconds: u32,
     },
-    /// Remove what a killed thingbed has left, and nothing else
+    /// Remove the leftovers of a Thingbed process that was killed
     Gc {
-        /// Also remove the unpacked images that no lab uses.
+        /// Also remove the unpacked container images that no lab uses
         #[arg(long)]
         images: bool,
     },
-    /// Print the JSON Schema of experiment files
+    /// Print the JSON Schema of experiment files, for editors
     Schema,
 }
 
 #[derive(Debug, Args)]
 pub struct Run {
-    /// The experiment file
+    /// Experiment file (YAML)
     pub file: PathBuf,
-    /// Only these cells, e.g. model=udp-rr,network=ideal
+    /// Run only these cells, e.g. model=udp-rr,network=ideal; repeatable
     #[arg(long, value_name = "AXIS=VALUE,...")]
     pub only: Vec<String>,
-    /// How often each cell is run, instead of what the file says
+    /// Repeats per cell [default: the experiment's `repeats`]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
-    /// The seed of all draws, instead of what the file says
+    /// Seed of all random draws [default: the experiment's `seed`]
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Where results go
+    /// Folder for results; each sweep gets a folder in it
     #[arg(long, default_value = "runs", value_name = "FOLDER")]
     pub out: PathBuf,
-    /// Go on with the sweep in this folder: have only the runs that it lacks
+    /// Resume the sweep in this folder: run only what is missing
     #[arg(long, value_name = "FOLDER", conflicts_with = "out")]
     pub resume: Option<PathBuf>,
-    /// Decide about frames as in the run in this folder: loss, jitter and all that
-    /// chance decided. Takes its seed, repeat and cell, too
+    /// Replay the impairment decisions (loss, jitter, ...) of the run in this folder
+    ///
+    /// The seed, repeat and cell are those of that run.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["resume", "only", "repeat", "seed"])]
     pub replay: Option<PathBuf>,
-    /// Keep the medium awake for 60 us before a frame is due: it leaves sharper in
-    /// time, and a processor is busy as long as frames are under way
+    /// Busy-wait for 60 us before each frame's release: more exact, uses one CPU
     #[arg(long)]
     pub spin: bool,
-    /// Keep all frames in capture.pcapng
+    /// Capture all frames to capture.pcapng in the run folder
     #[arg(long)]
     pub capture: bool,
-    /// Show no progress
+    /// Repeat an invalid run up to N times; rejected runs go to `rejected`
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub retry: u32,
+    /// Do not show progress
     #[arg(long, short)]
     pub quiet: bool,
 }
 
-/// What the command `map` is asked for.
+/// Options of `map`.
 #[derive(Debug, Args)]
 pub struct Map {
     #[command(flatten)]
     pub run: Run,
-    /// Where the map goes
+    /// Output file of the performance map (JSON)
     #[arg(long, default_value = "map.json", value_name = "FILE")]
     pub map: PathBuf,
-    /// Take runs that are suspect, too
+    /// Also use runs with the verdict suspect
     #[arg(long)]
     pub suspect: bool,
 }
 
-/// A figure of exchanges.
+/// A metric of exchanges.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum Compared {
-    /// How long an exchange takes
+    /// Time of an exchange, from connecting to closing
     Time,
-    /// How long the payload takes to come
+    /// Time until the payload has arrived
     Received,
     /// Bytes on the wire
     Bytes,
@@ -212,21 +220,21 @@ pub enum Compared {
 
 #[derive(Debug, Subcommand)]
 pub enum Profiles {
-    /// Show each value of a profile, how good it is and where it is from
+    /// Show each value of a profile, its quality and its source
     Show {
-        /// Its name, or the path of a file
+        /// Profile name, or path of a profile file
         name: String,
     },
 }
 
 #[derive(Debug, Args)]
 pub struct Plan {
-    /// The experiment file
+    /// Experiment file (YAML)
     pub file: PathBuf,
-    /// Only these cells, e.g. model=udp-rr,network=ideal
+    /// Print only these cells, e.g. model=udp-rr,network=ideal; repeatable
     #[arg(long, value_name = "AXIS=VALUE,...")]
     pub only: Vec<String>,
-    /// Print JSON
+    /// Print the plan as JSON
     #[arg(long)]
     pub json: bool,
 }

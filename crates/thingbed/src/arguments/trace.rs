@@ -1,4 +1,4 @@
-//! What can be asked of traces.
+//! Options of `thingbed trace`.
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -7,16 +7,16 @@ use units::{Bytes, Span};
 
 #[derive(Debug, Subcommand)]
 pub enum Trace {
-    /// Make a trace of requests from distributions
+    /// Generate a trace of requests from distributions
     Generate(Box<Generate>),
-    /// Say what is in a trace
+    /// Print statistics of a trace: rates, interarrival times, service times
     Inspect(Inspect),
-    /// Join traces into one, in order of time
+    /// Merge traces into one, sorted by time
     Merge {
-        /// The traces
+        /// Traces to merge
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// Where the trace goes; - is the standard output
+        /// Output file; - writes to standard output
         #[arg(long, default_value = "-", value_name = "FILE")]
         out: PathBuf,
     },
@@ -26,82 +26,87 @@ pub enum Trace {
 pub struct Generate {
     #[command(flatten)]
     pub shape: Shape,
-    /// Where the trace goes; - is the standard output
-    #[arg(long, default_value = "-", value_name = "FILE")]
+    /// Output file; - writes to standard output
+    #[arg(help_heading = "Output", long, default_value = "-", value_name = "FILE")]
     pub out: PathBuf,
-    /// Write the resources that --service made here, for `thingbed device --resources`
-    #[arg(long, value_name = "FILE", requires = "service")]
+    /// Write the resources of --service here, for `thingbed device --resources`
+    #[arg(help_heading = "Output", long, value_name = "FILE", requires = "service")]
     pub resources_out: Option<PathBuf>,
-    /// How devices spend the time that --service asks for: sleep or busy
+    /// How devices spend the service time of --service: sleep or busy
     #[arg(long, default_value = "sleep", value_name = "MODE")]
     pub mode: Mode,
-    /// Write times to the nanosecond, and not whole microseconds as the paper's traces have
-    #[arg(long)]
+    /// Write times in nanoseconds [default: microseconds]
+    #[arg(help_heading = "Output", long)]
     pub fine: bool,
 }
 
-/// What requests are to be made: of a trace, and of a load without one.
+/// Requests to generate, for a trace or for a load without one.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Generated requests")]
 pub struct Shape {
-    /// Where devices are, e.g. coap://10.0.0.{device}/ in which {device} is a device's
-    /// number; several are taken in turn
+    /// Target URI, e.g. coap://10.0.0.{device}/; repeatable, used in turn
+    ///
+    /// Schemes: coap, http, mqtt, udp, tcp. Thingbed replaces {device} by the number of the
+    /// device.
     #[arg(long, value_name = "URI")]
     pub target: Vec<String>,
-    /// How many devices are asked
+    /// Number of devices that receive requests
     #[arg(long, default_value_t = 1, value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub devices: u32,
-    /// The number of the first one
+    /// Number of the first device
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub first: u32,
-    /// When requests come to each device: a distribution of the time between them, such
-    /// as exponential:300us, or on-off, step, ramp, sine, burst
+    /// Arrival process per device, e.g. exponential:300us for a Poisson process
+    ///
+    /// A distribution of the time between requests (constant, uniform, exponential, gamma,
+    /// pareto, weibull, measured), or a rate profile: on-off, step, ramp, sine, burst.
     #[arg(long, value_name = "ARRIVALS")]
     pub arrivals: Option<Arrivals>,
-    /// The arrivals are those of all devices together, and chance says for which each is
+    /// One arrival process for all devices; each request goes to a random device
     #[arg(long)]
     pub together: bool,
-    /// What is asked, e.g. GET=9,POST=1
+    /// Methods and their weights, e.g. GET=9,POST=1
     #[arg(long, value_name = "METHOD=WEIGHT,...")]
     pub method: Option<Mix<Method>>,
-    /// Of which resources, e.g. temperature=3,humidity
+    /// Resource paths and their weights, e.g. temperature=3,humidity=1
     #[arg(long, value_name = "PATH=WEIGHT,...", conflicts_with = "service")]
     pub path: Option<Mix<String>>,
-    /// How service times are to be distributed, by choosing among resources
+    /// Distribution of the service times; selects resources to match it
     #[arg(long, value_name = "DISTRIBUTION")]
     pub service: Option<Distribution>,
-    /// How many resources are made for that, for each device
+    /// Number of resources per device to generate for --service
     #[arg(long, default_value_t = 100, value_name = "N", requires = "service",
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub ladder: u32,
-    /// Choose among the resources in this file, and make none
+    /// Use the resources of this file for --service; generate none
     #[arg(long, value_name = "FILE", requires = "service")]
     pub resources: Option<PathBuf>,
-    /// How much requests carry, e.g. 20B=9,200B=1
+    /// Payload sizes and their weights, e.g. 20B=9,200B=1
     #[arg(long, value_name = "SIZE=WEIGHT,...")]
     pub size: Option<Mix<Bytes>>,
-    /// How many requests there are at most
+    /// Maximum number of requests [default: no limit]
     #[arg(long, value_name = "N")]
     pub requests: Option<u64>,
-    /// How long requests come
+    /// Duration of the schedule, e.g. 60s
     #[arg(long = "for", value_name = "TIME")]
     pub span: Option<Span>,
-    /// The seed of all draws
+    /// Seed of all random draws
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }
 
 #[derive(Debug, Args)]
 pub struct Inspect {
-    /// The trace; - is the standard input
+    /// Trace to inspect; - reads standard input
     pub file: PathBuf,
-    /// The devices' resources, to know service times
+    /// File with the resources of the devices, for their service times
     #[arg(long, value_name = "FILE")]
     pub resources: Option<PathBuf>,
-    /// A distribution of service times to compare with
+    /// Configured distribution of service times, to compare with the trace
     #[arg(long, value_name = "DISTRIBUTION", requires = "resources")]
     pub service: Option<Distribution>,
-    /// Print JSON
+    /// Print the statistics as JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -4,7 +4,7 @@ use super::probe::Row;
 use std::fmt::Write;
 
 const HEAD: [&str; 9] =
-    ["probe", "asked", "got", "may differ by", "unit", "p99", "max", "returned", "kept"];
+    ["probe", "configured", "measured", "tolerance", "unit", "p99", "max", "returned", "within"];
 
 fn cells(row: &Row) -> [String; 9] {
     let number = |value: f64| match value.abs() {
@@ -46,10 +46,13 @@ pub fn text(rows: &[Row]) -> String {
 
 fn summary(kept: usize, all: usize) -> String {
     match all - kept {
-        0 => format!("Links on this machine give what is asked of them: {kept} of {all} probes."),
+        0 => format!(
+            "Links are accurate on this machine: {kept} of {all} probes are within \
+                      tolerance."
+        ),
         few => format!(
-            "{few} of {all} probes got something else than was asked: close other programs, or see \
-             docs/verdict.md"
+            "{few} of {all} probes are outside tolerance: this machine did not give the \
+             configured delay, loss or rate. Close other programs, or see docs/verdict.md"
         ),
     }
 }
@@ -61,10 +64,9 @@ fn bar(row: &Row) -> String {
     let place = 75.0 + 50.0 * off;
     let colour = if row.is_kept() { "#2a7" } else { "#c33" };
     format!(
-        "<svg width=150 height=16 role=img aria-label='{off:+.2} of what it may differ by'>\
-         <rect x=25 y=3 width=100 height=10 fill='#ddd'/>\
-         <line x1=75 x2=75 y1=0 y2=16 stroke='#888'/>\
-         <circle cx={place:.1} cy=8 r=5 fill='{colour}'/></svg>"
+        "<svg width=150 height=16 role=img aria-label='{off:+.2} of the tolerance'><rect x=25 y=3 \
+         width=100 height=10 fill='#ddd'/><line x1=75 x2=75 y1=0 y2=16 stroke='#888'/><circle \
+         cx={place:.1} cy=8 r=5 fill='{colour}'/></svg>"
     )
 }
 
@@ -79,15 +81,16 @@ pub fn html(rows: &[Row]) -> String {
     let kept = rows.iter().filter(|row| row.is_kept()).count();
     let summary = summary(kept, rows.len());
     format!(
-        "<!doctype html><html lang=en><meta charset=utf-8><title>Calibration</title>\
-         <style>body{{font:16px system-ui,sans-serif;margin:2em;max-width:70em}}\
-         table{{border-collapse:collapse}}td,th{{padding:.3em .8em;text-align:right;\
-         border-bottom:1px solid #ddd}}td:first-child,th:first-child{{text-align:left}}</style>\
-         <h1>Do links give what is asked of them?</h1><p><b>{summary}</b></p>\
-         <p>Programs in two nodes (eleven for the chain) sent numbered datagrams over links of \
-         which one thing was asked, and timed their return. Delays are medians, less the round \
-         trip of the bare link. The bar shows where each lies within what it may differ by: \
-         5 % and 0.1 ms for delays, four standard errors for losses, 2 % for rates.</p>\
-         <table><tr>{head}<th>within</th></tr>{body}</table></html>\n"
+        "<!doctype html><html lang=en><meta \
+         charset=utf-8><title>Calibration</title><style>body{{font:16px \
+         system-ui,sans-serif;margin:2em;max-width:70em}}table{{border-collapse:collapse}}td,th{{padding:.3em \
+         .8em;text-align:right;border-bottom:1px solid \
+         #ddd}}td:first-child,th:first-child{{text-align:left}}</style><h1>Link accuracy: \
+         configured against measured</h1><p><b>{summary}</b></p><p>Programs in two nodes (eleven \
+         for the chain) sent numbered datagrams over links with one configured impairment each, \
+         and measured the round trip. Delays are medians minus the round trip of a link without \
+         impairments. The bar shows the deviation as a share of the tolerance: 5 % and 0.1 ms for \
+         delays, four standard errors for losses, 2 % for \
+         rates.</p><table><tr>{head}<th>within</th></tr>{body}</table></html>\n"
     )
 }

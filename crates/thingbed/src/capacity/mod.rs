@@ -2,6 +2,7 @@
 //! that can be trusted.
 
 mod search;
+mod steady;
 mod told;
 
 use crate::arguments::{Capacity, Run};
@@ -12,13 +13,14 @@ use crate::sweep::{self, Sweep};
 use crate::{Status, complain, remark, say, show};
 use experiment::{Cell, Experiment, Target};
 use medium::FramePath;
-use runner::Error;
+use runner::{Error, Finished};
 use search::{Found, Search};
 use serde::Serialize;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use steady::{Steadiness, steadiness};
 
 /// A value of the axis: a whole number, with what stands behind it in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +74,11 @@ pub(crate) struct Tried {
     pub found: Found,
     /// Why runs cannot be trusted, or could not be had.
     pub reasons: Vec<String>,
+    /// Why the system could not serve this value although its figures may meet the
+    /// targets: a queue grew, or a program failed.
+    pub overload: Option<String>,
+    /// A queue that grows by a smaller share of the requests would not have shown.
+    pub visible_growth: f64,
 }
 
 /// What a search has come to.
@@ -152,10 +159,14 @@ impl<'a> Seeker<'a> {
                 .map_err(|e| wrong(e.to_string()))?;
         }
         let failed = |error: String| (Status::Failed, error);
-        let interrupted =
-            watch_signals().map_err(|e| failed(format!("could not watch for Ctrl-C: {e}")))?;
+        let interrupted = watch_signals().map_err(|e| {
+            failed(format!(
+                "could not install the handler for Ctrl-C: \
+                                                        {e}"
+            ))
+        })?;
         let frame_path = frame_path().map_err(|e| wrong(e.to_string()))?;
-        sweep::check_backends(&experiment, &cells, seed).map_err(|e| failed(e.to_string()))?;
+        sweep::check_plans(&experiment, &cells, seed).map_err(|e| failed(e.to_string()))?;
         let run = Run {
             file: wanted.file.clone(),
             only: Vec::new(),
@@ -166,6 +177,7 @@ impl<'a> Seeker<'a> {
             replay: None,
             spin: wanted.spin,
             capture: false,
+            retry: 0,
             quiet: wanted.quiet,
         };
         let folder =
@@ -264,11 +276,13 @@ impl<'a> Seeker<'a> {
             figures: Vec::new(),
             found: Found::Lost,
             reasons: Vec::new(),
+            overload: None,
+            visible_growth: 0.0,
         };
         let experiment = match self.experiment.with_value(axis, &text) {
             Ok(experiment) => experiment,
             Err(errors) => {
-                tried.reasons.push(format!("the experiment cannot have it: {errors}"));
+                tried.reasons.push(format!("the experiment does not accept this value: {errors}"));
                 return Ok(tried);
             }
         };
@@ -285,9 +299,10 @@ impl<'a> Seeker<'a> {
             frame_path: self.frame_path,
         };
         let mut figures = vec![Vec::new(); self.targets.len()];
+        let mut overloaded = 0;
         while tried.valid < self.repeats && tried.runs < 2 * self.repeats {
             let title = format!("{whole}, run {}", tried.runs + 1);
-            let mut screen = Screen::new(&title, self.wanted.quiet);
+            let mut screen = Screen::new(&title, self.wanted.quiet, None);
             let finished = match sweep.one(whole, tried.runs, false, &mut screen) {
                 Ok(finished) => finished,
                 Err(error @ (Error::Write { .. } | Error::Table(_))) => return Err(error),
@@ -302,18 +317,22 @@ impl<'a> Seeker<'a> {
             };
             screen.end(&sweep::word(&finished));
             tried.runs += 1;
-            let trusted = match finished.verdict.status {
-                measure::Status::Valid => true,
-                measure::Status::Suspect => self.wanted.suspect,
-                measure::Status::Invalid => false,
-            };
-            if trusted {
+            if self.is_trusted(&finished.verdict) {
                 tried.valid += 1;
+                match overload(&finished) {
+                    Steadiness::Grows(why) => {
+                        overloaded += 1;
+                        tried.overload.get_or_insert(why);
+                    }
+                    Steadiness::Steady(share) => {
+                        tried.visible_growth = tried.visible_growth.max(share);
+                    }
+                }
                 for (figures, target) in figures.iter_mut().zip(&self.targets) {
                     figures.push(target.figure_or_worst(&finished.summary));
                 }
             } else {
-                tried.reasons.extend(finished.verdict.reasons.first().cloned());
+                tried.reasons.extend(finished.verdict.reasons.first().map(ToString::to_string));
             }
             summaries.push(finished.summary);
             if self.interrupted.load(Relaxed) {
@@ -327,9 +346,34 @@ impl<'a> Seeker<'a> {
             // A figure that no run has, such as the delay of what never came, is not met.
             let mut pairs = tried.figures.iter().zip(&self.targets);
             let met = pairs.all(|(figure, target)| figure.is_some_and(|f| target.is_met_by(f)));
+            let met = met && 2 * overloaded < tried.valid;
             tried.found = if met { Found::Met } else { Found::Missed };
         }
+        if tried.found != Found::Missed {
+            tried.overload = None;
+        }
         Ok(tried)
+    }
+
+    /// Whether a run says something of the system: the machine kept up, or it nearly did
+    /// and that is enough. A program that failed is the system's.
+    fn is_trusted(&self, verdict: &measure::Verdict) -> bool {
+        let judged = verdict.reasons.iter().map(|reason| reason.status);
+        let machine = judged.filter(|status| *status != measure::Status::Failed).max();
+        match machine {
+            Some(measure::Status::Suspect) => self.wanted.suspect,
+            Some(measure::Status::Invalid) => false,
+            _ => true,
+        }
+    }
+}
+
+/// Whether the system could not serve the load of a run that can be trusted.
+fn overload(finished: &Finished) -> Steadiness {
+    let failed = finished.verdict.reasons.iter().find(|r| r.status == measure::Status::Failed);
+    match failed {
+        Some(reason) => Steadiness::Grows(reason.headline()),
+        None => steadiness(&finished.summary),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a search for a capacity has come to, in words and as a table.
 
 use super::search::Found;
+use super::steady;
 use super::{Capacities, Tried};
 use comfy_table::{CellAlignment, Table, presets};
 use experiment::Target;
@@ -22,7 +23,7 @@ fn table(found: &Capacities, targets: &[Target]) -> Table {
     table.load_style(presets::NOTHING).force_no_tty();
     let mut heads = vec![found.axis.clone(), "runs".to_owned(), "trusted".to_owned()];
     heads.extend(targets.iter().map(|target| target.metric().to_owned()));
-    heads.push("came out".to_owned());
+    heads.push("result".to_owned());
     let columns = heads.len();
     table.set_header(heads);
     let mut rows: Vec<&Tried> = found.tried.iter().collect();
@@ -46,7 +47,7 @@ fn word(found: Found) -> &'static str {
     match found {
         Found::Met => "met",
         Found::Missed => "missed",
-        Found::Lost => "no run to be trusted",
+        Found::Lost => "no trusted run",
     }
 }
 
@@ -55,28 +56,42 @@ fn answer(found: &Capacities, targets: &[Target]) -> String {
     let (targets, axis) = (targets.join(" and "), &found.axis);
     let best = match &found.best {
         Some(best) => format!("{axis} = {best} meets {targets}"),
-        None => format!("no {axis} that was tried meets {targets}"),
+        None => format!("no tested value of {axis} meets {targets}"),
     };
     if found.interrupted {
-        return format!("{best}; the search was ended before it was over.");
+        return format!("{best}; the search was interrupted.");
     }
-    match &found.limit {
-        Some((value, Found::Missed)) => format!(
-            "{best}. {value} does not, in runs that can be trusted: the limit is the system's."
-        ),
+    let mut text = match &found.limit {
+        Some((value, Found::Missed)) => {
+            let tried = found.tried.iter().find(|tried| tried.value == *value);
+            let why = tried.and_then(|tried| tried.overload.as_ref());
+            let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+            format!("{best}. {value} does not, in trusted runs{why}: the limit is the system's.")
+        }
         Some((value, _)) => {
             let tried = found.tried.iter().find(|tried| tried.value == *value);
             let reason = tried.and_then(|tried| tried.reasons.first());
             let reason = reason.map_or_else(String::new, |reason| format!("\n  {reason}"));
             format!(
                 "{best}. At {value} no run can be trusted: the limit is the test bed's, and the \
-                 system's may lie higher.{reason}"
+                 system's limit may be higher.{reason}"
             )
         }
         None => format!(
-            "{best}, which is the largest that was asked for: the system's limit lies higher."
+            "{best}, which is the largest value that --to allows: the system's limit is higher."
         ),
+    };
+    let best = found.tried.iter().find(|tried| Some(&tried.value) == found.best.as_ref());
+    let visible = best.map_or(0.0, |best| best.visible_growth);
+    if visible > steady::GROWTH {
+        let longer = (visible / steady::GROWTH).powi(2).ceil();
+        text += &format!(
+            "\nThese runs are short: a queue that grows by less than {:.0} % of the requests does \
+             not show in them. To be sure, make `duration` {longer} times as long.",
+            100.0 * visible
+        );
     }
+    text
 }
 
 #[cfg(test)]
@@ -92,6 +107,8 @@ mod tests {
             figures: vec![figure],
             found,
             reasons: vec!["CPU pressure: 40 %".to_owned()],
+            overload: None,
+            visible_growth: 0.05,
         };
         let mut all = vec![tried("10", Found::Met, Some(1.25))];
         all.extend(limit.map(|(value, found)| tried(value, found, Some(300.0))));
@@ -115,9 +132,18 @@ mod tests {
         assert!(system.contains("1.250") && system.contains("the limit is the system's"));
         let bed = told(&found(Some(("20", Found::Lost)), Some("10")), &targets);
         assert!(bed.contains("the limit is the test bed's") && bed.contains("CPU pressure"));
+        let mut short = found(Some(("20", Found::Missed)), Some("10"));
+        short.tried[0].visible_growth = 0.15;
+        short.tried[1].overload = Some("the queue grows".to_owned());
+        let short = told(&short, &targets);
+        assert!(
+            short.contains("trusted runs (the queue grows): the limit is the system's"),
+            "{short}"
+        );
+        assert!(short.contains("less than 15 %") && short.contains("9 times as long"), "{short}");
         let none = told(&found(Some(("9", Found::Missed)), None), &targets);
-        assert!(none.contains("no meters that was tried meets"), "{none}");
+        assert!(none.contains("no tested value of meters meets"), "{none}");
         let open = told(&found(None, Some("10")), &targets);
-        assert!(open.contains("lies higher"), "{open}");
+        assert!(open.contains("limit is higher"), "{open}");
     }
 }

@@ -21,12 +21,14 @@ const LONGEST: usize = 1 << 24;
 pub fn capture(wanted: &Capture) -> Result<Status, String> {
     let to_stdout = wanted.write.as_os_str() == "-";
     if to_stdout && io::stdout().is_terminal() {
-        return Err("a capture is nothing for a terminal\n  \
-                    write it with `-w FILE`, or pipe it: thingbed capture NODE | wireshark -k -i -"
-            .to_owned());
+        return Err(
+            "a capture is binary and cannot be written to a terminal\n  write it to a file \
+                    with `-w FILE`, or pipe it: thingbed capture NODE | wireshark -k -i -"
+                .to_owned(),
+        );
     }
-    let interrupted =
-        watch_signals().map_err(|error| format!("could not watch for Ctrl-C: {error}"))?;
+    let interrupted = watch_signals()
+        .map_err(|error| format!("could not install the handler for Ctrl-C: {error}"))?;
     let lab = find(&wanted.which.lab)?;
     let request = Request::Capture {
         nodes: wanted.which.nodes.clone(),
@@ -36,7 +38,9 @@ pub fn capture(wanted: &Capture) -> Result<Status, String> {
     };
     let (reply, frames) = lab.open(&request)?;
     let Reply::Frames { links } = reply else {
-        return Err("the lab is of another version and was not understood".to_owned());
+        return Err(
+            "the lab runs another version of Thingbed, and its answer could not be read".to_owned()
+        );
     };
     let written = |error: io::Error| format!("could not write {}: {error}", wanted.write.display());
     let sink: Box<dyn Write> = match to_stdout {
@@ -47,11 +51,11 @@ pub fn capture(wanted: &Capture) -> Result<Status, String> {
         true => "standard output".to_owned(),
         false => wanted.write.display().to_string(),
     };
-    remark(format_args!("frames of {links} links go to {name}; Ctrl-C ends it"));
+    remark(format_args!("capturing {links} links to {name}; Ctrl-C stops the capture"));
     frames
         .get_ref()
         .set_read_timeout(Some(TURN))
-        .map_err(|error| format!("could not listen to the lab: {error}"))?;
+        .map_err(|error| format!("could not read from the lab's control socket: {error}"))?;
     let count = pass_on(frames, sink, &interrupted).map_err(written)?;
     remark(format_args!("{count} frames"));
     Ok(Status::Fine)
@@ -94,7 +98,7 @@ fn pass_on(mut from: impl Read, mut to: impl Write, interrupted: &AtomicBool) ->
 }
 
 fn nonsense() -> io::Error {
-    io::Error::other("what the lab sent is no capture")
+    io::Error::other("the lab did not send a pcapng capture")
 }
 
 /// An enhanced packet block (pcapng, section 4.3).

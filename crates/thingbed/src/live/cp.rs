@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub fn cp(wanted: &Cp) -> Result<Status, String> {
     let (from, to) = (end(&wanted.from), end(&wanted.to));
     let lab = find(&wanted.lab)?;
-    let name = Path::new(from.1).file_name().ok_or(format!("`{}` is no file", wanted.from))?;
+    let name = Path::new(from.1).file_name().ok_or(format!("`{}` is not a file", wanted.from))?;
     let failed = |what: &str| {
         let what = what.to_owned();
         move |error: io::Error| format!("could not copy {what}: {error}")
@@ -37,9 +37,11 @@ pub fn cp(wanted: &Cp) -> Result<Status, String> {
             copied
         }
         _ => {
-            return Err("one of the two is in a node, written NODE:FILE, and the other is not; \
-                        from node to node takes two steps"
-                .to_owned());
+            return Err(
+                "one path must be in a node (NODE:FILE) and the other on the host; to copy \
+                        from node to node, copy twice"
+                    .to_owned(),
+            );
         }
     };
     let bytes = copied.map_err(failed(&format!("{} to {}", wanted.from, wanted.to)))?;

@@ -43,10 +43,10 @@ fn run(mut command: Command, pid: i32, node: &str, folder: PathBuf) -> Result<u8
         let mend = match error.kind() {
             io::ErrorKind::NotFound => {
                 let path = std::env::var("PATH").unwrap_or_default();
-                format!("\n  not in the node's file system; looked in {path}")
+                format!("\n  the program is not in the node's file system; PATH is {path}")
             }
             io::ErrorKind::PermissionDenied => {
-                "\n  the file is there and may not be run".to_owned()
+                "\n  the file is not executable: chmod +x".to_owned()
             }
             _ => String::new(),
         };

@@ -1,11 +1,11 @@
 //! The command `link`: links of a running lab, looked at and changed.
 
 use crate::arguments::{Lab, Link, Whose};
-use crate::live::find;
+use crate::live::{find, pairs};
 use crate::{Status, complain, say};
-use medium::{Overlay, Way};
+use medium::{Impairment, Way};
 use runner::{Links, Reply, Request, Shown};
-use serde_json::{Map, Value};
+use units::{Rate, Ratio, Span};
 
 /// Asks the lab, and shows what it says.
 pub fn link(what: &Link) -> Result<Status, String> {
@@ -16,23 +16,62 @@ pub fn link(what: &Link) -> Result<Status, String> {
             return Ok(Status::Wrong);
         }
     };
-    if let Reply::Links(links) = find(lab)?.ask(&request)? {
-        links.iter().for_each(show);
+    match find(lab)?.ask(&request)? {
+        Reply::Links(links) => links.iter().for_each(show),
+        Reply::Wrong(why) => {
+            complain(why);
+            return Ok(Status::Wrong);
+        }
+        _ => {}
     }
     Ok(Status::Fine)
 }
 
 fn show(shown: &Shown) {
     let way = if shown.way == Way::Up { "up  " } else { "down" };
-    let asked = experiment::describe(&shown.asked);
-    say(format_args!("{} {} {way}  {asked}", shown.node, shown.network));
+    let mut text = match &shown.target {
+        Some(_) => experiment::describe(&rounded(&shown.now)),
+        None => experiment::describe(&shown.now),
+    };
+    if shown.down {
+        text = format!("DOWN ({text})");
+    }
+    if let Some(target) = &shown.target {
+        text += &format!("  -> {}", experiment::describe(target));
+    }
+    if shown.rejected > 0 {
+        let frames = if shown.rejected == 1 { "frame" } else { "frames" };
+        text += &format!(
+            "  [{} {frames} rejected: too long, or another node's address]",
+            shown.rejected
+        );
+    }
+    say(format_args!("{} {} {way}  {text}", shown.node, shown.network));
+}
+
+/// On its way to other values a link has any, with more digits than anybody reads.
+fn rounded(now: &Impairment) -> Impairment {
+    let time = |span: Span| Span::from_ns(span.as_ns() / 10_000 * 10_000);
+    let share = |ratio: Ratio| {
+        Ratio::from_fraction((ratio.fraction() * 1e4).round() / 1e4).unwrap_or(ratio)
+    };
+    Impairment {
+        delay: time(now.delay),
+        jitter: time(now.jitter),
+        loss: share(now.loss),
+        corrupt: share(now.corrupt),
+        duplicate: share(now.duplicate),
+        reorder: share(now.reorder),
+        rate: now.rate.map(|rate| Rate::from_bit_s(rate.bit_s() / 1_000 * 1_000).unwrap_or(rate)),
+        ..now.clone()
+    }
 }
 
 fn request(what: &Link) -> Result<(&Lab, Request), String> {
     Ok(match what {
         Link::Show(which) => (&which.lab, Request::Show { nodes: which.nodes.clone() }),
         Link::Set { whose, set, over } => {
-            let (links, set) = (links(whose), overlay(set)?);
+            let (links, set) = (links(whose), pairs(set)?);
             (&whose.lab, Request::Set { links, set, over: *over })
         }
         Link::Down { whose } => (&whose.lab, Request::Down { links: links(whose), down: true }),
@@ -43,23 +82,4 @@ fn request(what: &Link) -> Result<(&Lab, Request), String> {
 fn links(whose: &Whose) -> Links {
     let way = whose.way.as_deref().map(|way| if way == "up" { Way::Up } else { Way::Down });
     Links { nodes: vec![whose.node.clone()], network: whose.network.clone(), way }
-}
-
-/// `loss=10%` and the like; a number without a unit, as a queue's, is a number.
-fn overlay(set: &[String]) -> Result<Overlay, String> {
-    let mut keys = Map::new();
-    for pair in set {
-        let Some((key, value)) = pair.split_once('=') else {
-            return Err(format!("`{pair}` is no KEY=VALUE; write for example `loss=10%`"));
-        };
-        let value = match (value, value.parse::<i64>()) {
-            ("", _) => Value::Null,
-            ("true", _) => true.into(),
-            ("false", _) => false.into(),
-            (_, Ok(number)) => number.into(),
-            (text, _) => text.into(),
-        };
-        keys.insert(key.to_owned(), value);
-    }
-    Ok(Overlay(keys))
 }

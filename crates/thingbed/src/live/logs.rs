@@ -21,7 +21,7 @@ pub fn logs(wanted: &Logs) -> Result<Status, String> {
         show(&path, &mut shown, &mut last, Some(length));
     }
     if shown.is_empty() && !wanted.follow {
-        remark("nothing has been said yet");
+        remark("the programs have not printed anything yet");
     }
     if !wanted.follow {
         return Ok(Status::Fine);

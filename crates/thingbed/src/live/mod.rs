@@ -41,8 +41,8 @@ impl Lab {
             Ok((Reply::Refused(why), _)) => Err(why),
             Ok(answer) => Ok(answer),
             Err(error) => Err(format!(
-                "could not reach the lab of process {}: {error}\n  \
-                 it may have just ended; `thingbed labs` lists those that are up",
+                "could not reach the lab of process {}: {error}\n  it may have just ended; \
+                 `thingbed labs` lists the running labs",
                 self.pid
             )),
         }
@@ -52,7 +52,8 @@ impl Lab {
     pub(crate) fn nodes(&self, nodes: &[String]) -> Result<Vec<NodeShown>, String> {
         match self.ask(&Request::Nodes { nodes: nodes.to_vec() })? {
             Reply::Nodes(nodes) => Ok(nodes),
-            _ => Err("the lab is of another version and was not understood".to_owned()),
+            _ => Err("the lab runs another version of Thingbed, and its answer could not be read"
+                .to_owned()),
         }
     }
 
@@ -62,7 +63,7 @@ impl Lab {
         match (nodes.pop(), nodes.len()) {
             (Some(node), 0) => Ok(node),
             (Some(_), others) => Err(format!(
-                "`{name}` is {} nodes; name one, such as `{}`",
+                "`{name}` matches {} nodes; name one, for example `{}`",
                 others + 1,
                 nodes[0].name
             )),
@@ -73,7 +74,8 @@ impl Lab {
     fn shown(&self) -> Result<LabShown, String> {
         match self.ask(&Request::Lab {})? {
             Reply::Lab(lab) => Ok(lab),
-            _ => Err("the lab is of another version and was not understood".to_owned()),
+            _ => Err("the lab runs another version of Thingbed, and its answer could not be read"
+                .to_owned()),
         }
     }
 }
@@ -87,11 +89,11 @@ pub(crate) fn find(wanted: &arguments::Lab) -> Result<Lab, String> {
     };
     let Some(name) = &wanted.lab else {
         return match all.len() {
-            0 => Err("no lab is up on this machine\n  \
-                      `thingbed up FILE` brings one up, and `thingbed run FILE` while it runs"
+            0 => Err("no lab is running on this machine\n  start one with `thingbed up FILE`; a \
+                      `thingbed run FILE` in progress is a lab, too"
                 .to_owned()),
             1 => Ok(all.into_iter().next().map_or(Lab { pid: 0 }, |(lab, _)| lab)),
-            _ => Err(format!("several labs are up; say which with --lab: {}", list(&all))),
+            _ => Err(format!("several labs are running; select one with --lab: {}", list(&all))),
         };
     };
     let said = list(&all);
@@ -101,15 +103,21 @@ pub(crate) fn find(wanted: &arguments::Lab) -> Result<Lab, String> {
         .collect();
     match (named.pop(), named.len()) {
         (Some((lab, _)), 0) => Ok(lab),
-        (Some(_), _) => Err(format!("several labs are called `{name}`; name the process: {said}")),
-        (None, _) if said.is_empty() => Err(format!("no lab `{name}` is up, and no other either")),
-        (None, _) => Err(format!("no lab `{name}` is up; there are {said}")),
+        (Some(_), _) => Err(format!(
+            "several labs have the name `{name}`; select one by process \
+                                     id: {said}"
+        )),
+        (None, _) if said.is_empty() => Err(format!(
+            "no lab `{name}` is running, and no other lab \
+                                                     either"
+        )),
+        (None, _) => Err(format!("no lab `{name}` is running; running labs: {said}")),
     }
 }
 
 /// All labs that this user may visit.
 fn all() -> Result<Vec<(Lab, LabShown)>, String> {
-    let pids = runner::labs().map_err(|error| format!("could not look for labs: {error}"))?;
+    let pids = runner::labs().map_err(|error| format!("could not list the labs: {error}"))?;
     let labs = pids.into_iter().map(|pid| Lab { pid });
     // One that ends meanwhile is no lab any more.
     Ok(labs.filter_map(|lab| lab.shown().ok().map(|shown| (lab, shown))).collect())
@@ -123,4 +131,15 @@ fn table(head: &[&str], right: usize, rows: Vec<Vec<String>>) -> String {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table.trim_fmt()
+}
+
+/// `loss=10%` and the like, as keys and values.
+pub(crate) fn pairs(set: &[String]) -> Result<Vec<(String, String)>, String> {
+    let pair = |pair: &String| match pair.split_once('=') {
+        Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
+        None => {
+            Err(format!("`{pair}` is not KEY=VALUE; write for example `loss=10%` or `cpus=0.5`"))
+        }
+    };
+    set.iter().map(pair).collect()
 }

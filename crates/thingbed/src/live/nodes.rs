@@ -1,13 +1,12 @@
 //! The commands about nodes: how they are, what befalls them, what they may use.
 
-use super::{all, find, table};
+use super::{all, find, pairs, table};
 use crate::arguments::{self, Clone, Nodes, Ps, Set};
-use crate::{Status, remark, say};
+use crate::{Status, complain, remark, say};
 use experiment::PlannedFaultKind;
 use runner::{NodeShown, Reply, Request};
 use std::path::Path;
-use std::str::FromStr;
-use units::{Bytes, Span};
+use units::Span;
 
 /// Lists the labs that are up.
 pub fn labs() -> Result<Status, String> {
@@ -28,7 +27,7 @@ pub fn labs() -> Result<Status, String> {
         })
         .collect();
     match rows.is_empty() {
-        true => remark("no lab is up on this machine"),
+        true => remark("no lab is running on this machine"),
         false => say(table(&["NAME", "PROCESS", "KIND", "NODES", "UP FOR", "FOLDER"], 9, rows)),
     }
     Ok(Status::Fine)
@@ -104,44 +103,12 @@ pub fn down(wanted: &arguments::Lab) -> Result<Status, String> {
 
 /// Changes what nodes may use, or what they are called.
 pub fn set(wanted: &Set) -> Result<Status, String> {
-    let lab = find(&wanted.lab)?;
-    let nodes = [wanted.node.clone()];
-    let (mut cpus, mut memory, mut others) = (None, None, Vec::new());
-    for pair in &wanted.set {
-        let Some((key, value)) = pair.split_once('=') else {
-            return Err(format!("`{pair}` is no KEY=VALUE; write for example `cpus=0.5`"));
-        };
-        match key {
-            "cpus" | "cpu" => cpus = Some(number(value)?),
-            "memory" => memory = Some(quantity(key, value)?.get()),
-            "hostname" | "mtu" => others.push((key, value)),
-            _ => return Err(format!("unknown `{key}`; known: cpus, memory, hostname, mtu")),
+    let request = Request::Change { nodes: vec![wanted.node.clone()], set: pairs(&wanted.set)? };
+    match find(&wanted.lab)?.ask(&request)? {
+        Reply::Wrong(why) => {
+            complain(why);
+            Ok(Status::Wrong)
         }
+        _ => Ok(Status::Fine),
     }
-    if cpus.is_some() || memory.is_some() {
-        lab.ask(&Request::Limit { nodes: nodes.to_vec(), cpus, memory })?;
-    }
-    for node in lab.nodes(&nodes)? {
-        for (key, value) in &others {
-            match *key {
-                "hostname" => lab::set_host_name(node.pid, value).map_err(|e| e.to_string())?,
-                _ => {
-                    let mtu = u32::try_from(quantity(key, value)?.get()).unwrap_or(u32::MAX);
-                    for (interface, ..) in &node.interfaces {
-                        lab::set_mtu(node.pid, interface, mtu).map_err(|e| e.to_string())?;
-                    }
-                }
-            }
-        }
-    }
-    Ok(Status::Fine)
-}
-
-fn number(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|cpus: &f64| *cpus >= 0.01 && cpus.is_finite());
-    number.ok_or(format!("`{text}` is no number of CPUs; 0.5 is half of one, 0.01 the least"))
-}
-
-fn quantity(key: &str, text: &str) -> Result<Bytes, String> {
-    Bytes::from_str(text).map_err(|error| format!("`{key}`: {error}"))
 }

@@ -27,8 +27,8 @@ pub fn up(wanted: &Up) -> Result<Status, String> {
     if wanted.detach {
         return detach(wanted);
     }
-    let interrupted =
-        watch_signals().map_err(|error| format!("could not watch for Ctrl-C: {error}"))?;
+    let interrupted = watch_signals()
+        .map_err(|error| format!("could not install the handler for Ctrl-C: {error}"))?;
     let folder =
         sweep_folder(&wanted.out, &experiment.name, plan.seed).map_err(|e| e.to_string())?;
     let copy = folder.join("experiment.yaml");
@@ -46,7 +46,7 @@ pub fn up(wanted: &Up) -> Result<Status, String> {
         );
         match wanted.tell {
             Some(fd) => tell(fd, &text, &log),
-            None => say(format_args!("{text}\nCtrl-C here, or `thingbed down`, takes it down")),
+            None => say(format_args!("{text}\nto stop it: Ctrl-C here, or `thingbed down`")),
         }
     };
     let done = runner::up(
@@ -66,7 +66,7 @@ pub fn up(wanted: &Up) -> Result<Status, String> {
 
 fn plan(wanted: &Up, experiment: &Experiment) -> Result<Plan, String> {
     let cells = show::cells(experiment, &wanted.only).map_err(|error| error.to_string())?;
-    let cell = cells.first().ok_or("the experiment has no such cell")?;
+    let cell = cells.first().ok_or("--only matches no cell of the experiment")?;
     experiment.plan(cell, 0, experiment.seed).map_err(|error| error.to_string())
 }
 
@@ -104,7 +104,10 @@ fn detach(wanted: &Up) -> Result<Status, String> {
         return Ok(if ended.code() == Some(2) { Status::Wrong } else { Status::Failed });
     }
     say(text.trim_end());
-    say(format_args!("it lives on as process {}; `thingbed down` takes it down", lab.id()));
+    say(format_args!(
+        "the lab runs in the background as process {}; to stop it: `thingbed down`",
+        lab.id()
+    ));
     Ok(Status::Fine)
 }
 

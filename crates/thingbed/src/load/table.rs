@@ -1,8 +1,8 @@
 //! What came of a load, for a terminal.
 
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
-use load::{Figures, PaceFigures, Percentiles, Series};
-use trace::SpreadSummary;
+use load::{Figures, Observed, PaceFigures, Percentiles, Series};
+use trace::{Spread, SpreadSummary};
 
 /// All of it, the verdict on the schedule first.
 pub fn text(figures: &Figures) -> String {
@@ -11,7 +11,7 @@ pub fn text(figures: &Figures) -> String {
     let seconds = figures.span as f64 / 1e9;
     let mut text = format!("{}\n", verdict(figures));
     text += &format!(
-        "{}: {} scheduled, {} sent in {seconds:.3} s ({:.1}/s), {} answered, {} timed out, {} \
+        "{}: {} scheduled, {} sent in {seconds:.3} s ({:.1}/s), {} answered, {} timed out{}, {} \
          unreachable, {} unsent{}\n",
         name(figures),
         counts.scheduled,
@@ -19,23 +19,34 @@ pub fn text(figures: &Figures) -> String {
         counts.sent as f64 / seconds.max(1e-9),
         counts.answered,
         counts.timed_out,
+        match counts.no_connection {
+            0 => String::new(),
+            count => format!(" ({count} of them never sent: no connection was free in time)"),
+        },
         counts.unreachable,
         counts.unsent,
-        if counts.without_answer > 0 {
-            format!(", {} without an answer wanted", counts.without_answer)
-        } else {
-            String::new()
+        match counts.without_answer {
+            0 => String::new(),
+            count => format!(", {count} sent without waiting for an answer"),
         }
     );
     text += &odd(figures);
     text += &format!("\n{}\n", latencies(figures));
-    text += "Of all scheduled: what has no answer ranks above every answer, `-` is among those. \
-             Response is from the\nintended moment, service from the moment sent, slip between \
-             the two.\n";
+    let waits = all.wait.is_some();
+    text += if waits {
+        "response = wait + slip + service. wait: until a connection to the target was free. slip: \
+         this machine sent it\nlate. service: from sent to answered. "
+    } else {
+        "response = slip + service. slip: this machine sent it late. service: from sent to \
+         answered.\n"
+    };
+    text += "A request without an answer ranks above every answer: `-` means that the percentile \
+             falls among those\nrequests.\n";
     if figures.closed.is_none() {
         text += &format!("\n{}\n", submission(figures));
         text += &format!(
-            "The distributions are {:.1} % apart (Kolmogorov and Smirnov).\n",
+            "Interarrival time, scheduled against submitted: the distributions are {:.1} % apart \
+             (Kolmogorov-Smirnov).\n",
             100.0 * figures.submission.expected.distance(&figures.submission.submitted)
         );
     }
@@ -51,15 +62,22 @@ fn name(figures: &Figures) -> String {
 
 fn verdict(figures: &Figures) -> &'static str {
     if figures.closed.is_some() {
-        return "CLOSED LOOP: requests waited for answers, so delays hide what was not sent meanwhile";
+        return "CLOSED LOOP: each user waits for its answer, so a slow target gets fewer requests";
     }
+    // Half of the requests, not the few at the start that wait for the first connection.
+    let held_up = figures.all().wait.is_some_and(|wait| wait.quantile_ns(0.5) > 0);
     match figures.pace() {
+        PaceFigures::Kept if held_up => {
+            "schedule kept by this machine; the target did not keep up, and requests waited for a \
+             free connection: see wait"
+        }
         PaceFigures::Kept => "schedule kept",
         PaceFigures::Blurred => {
-            "SCHEDULE BLURRED: the rate was kept, and single requests were late; see slip"
+            "SCHEDULE BLURRED: this machine kept the rate but sent some requests late: see slip"
         }
         PaceFigures::NotKept => {
-            "SCHEDULE NOT KEPT: this machine could not submit it; the figures are of another load"
+            "SCHEDULE NOT KEPT: this machine did not send the requests in time; the figures \
+             belong to another load"
         }
     }
 }
@@ -68,23 +86,48 @@ fn verdict(figures: &Figures) -> &'static str {
 fn odd(figures: &Figures) -> String {
     let mut text = String::new();
     for (count, what) in [
-        (figures.late, "answers came after the timeout"),
-        (figures.twice, "answers came again"),
-        (figures.garbage, "things came that are no message"),
-        (figures.stray, "answers came to nothing that was asked"),
-        (figures.faults, "lines of the trace are no requests"),
+        (figures.late, "answers arrived after the timeout"),
+        (figures.twice, "answers arrived twice"),
+        (figures.garbage, "messages were malformed"),
+        (figures.stray, "answers belong to no request"),
+        (figures.retransmitted, "messages were retransmitted because no acknowledgement arrived"),
+        (figures.faults, "lines of the trace are not requests"),
     ] {
         if count > 0 {
             text += &format!("  {count} {what}\n");
         }
     }
+    text += &observed(figures.observed);
     for (code, count) in &figures.codes {
         if code.as_str() >= "4" && code != "ok" {
-            text += &format!("  {count} answers say {code}\n");
+            text += &format!("  {count} answers have the code {code}\n");
         }
     }
     for (reason, count) in &figures.reasons {
         text += &format!("  {count} x {reason}\n");
+    }
+    text
+}
+
+/// What came of observations.
+fn observed(counts: Observed) -> String {
+    if counts == Observed::default() {
+        return String::new();
+    }
+    let mut text = format!(
+        "  {} observations registered, {} notifications, {} observations deregistered\n",
+        counts.registered, counts.notifications, counts.deregistered
+    );
+    for (count, what) in [
+        (counts.refused, "observations were refused: the target answered once"),
+        (counts.outdated, "notifications arrived after a newer one"),
+        (counts.stale, "notifications arrived after the value before was stale (Max-Age)"),
+        (counts.unanswered, "deregistrations got no answer"),
+        (counts.ended, "observations were ended by the target"),
+    ] {
+        if count > 0 {
+            text += &format!("  {count} {what}\n");
+        }
     }
     text
 }
@@ -107,16 +150,22 @@ fn right(mut table: Table) -> Table {
 fn latencies(figures: &Figures) -> Table {
     let heads = ["us", "of", "mean", "p50", "p90", "p99", "p99.9", "max"];
     let mut heads: Vec<String> = heads.iter().map(|head| (*head).to_owned()).collect();
-    // Nobody takes one for the other.
     heads[0] = format!("us, {}", name(figures));
     let mut table = table(heads);
     let mut rows = |series: &Series, class: &str| {
         let counts = series.counts;
-        for (what, times, of) in [
-            ("response", &series.response, counts.scheduled - counts.without_answer),
-            ("service", &series.service, counts.sent - counts.without_answer),
-            ("slip", &series.slip, counts.sent),
-        ] {
+        let own =
+            |what, times: &Option<Spread>, of: u64| times.clone().map(|times| (what, times, of));
+        let notified = series.notification.as_ref().map_or(0, Spread::count);
+        let rows = [
+            Some(("response", series.response.clone(), counts.scheduled - counts.without_answer)),
+            own("wait", &series.wait, counts.sent + counts.no_connection),
+            Some(("slip", series.slip.clone(), counts.sent)),
+            Some(("service", series.service.clone(), counts.sent - counts.without_answer)),
+            own("notification interval", &series.notification, notified),
+        ];
+        for (what, times, of) in rows.into_iter().flatten() {
+            let times = &times;
             let p = Percentiles::of(times, of);
             let mut row = vec![format!("{class} {what}"), of.to_string()];
             row.push(if times.count() == of && of > 0 {
@@ -142,7 +191,7 @@ fn latencies(figures: &Figures) -> Table {
 }
 
 fn submission(figures: &Figures) -> Table {
-    let heads = ["us between requests", "mean", "p1", "p5", "p25", "p50", "p75", "p95", "p99"];
+    let heads = ["us, interarrival time", "mean", "p1", "p5", "p25", "p50", "p75", "p95", "p99"];
     let mut table = table(heads.iter().map(|head| (*head).to_owned()).collect());
     let mut row = |name: &str, of: SpreadSummary| {
         let shown = [of.mean, of.p1, of.p5, of.p25, of.p50, of.p75, of.p95, of.p99].map(figure);

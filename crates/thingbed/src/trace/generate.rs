@@ -21,8 +21,8 @@ pub fn generate(wanted: &Generate) -> Result<Status, Stopped> {
     if let Some(asked) = recipe.groups.first().and_then(|group| group.service.as_ref()) {
         let asked = asked.asked();
         remark(format_args!(
-            "service times: mean {:.1} us where {:.1} us was asked for; their distribution is \
-             {:.1} % from the one asked for",
+            "service times: mean {:.1} us, configured {:.1} us; their distribution is {:.1} % \
+             from the configured one (Kolmogorov-Smirnov)",
             service.mean_ns() / 1e3,
             asked.mean_ns() / 1e3,
             100.0 * service.distance_from(|ns| asked.cdf(ns))

@@ -49,7 +49,7 @@ fn text(seen: &Inspection, asked: Option<&Distribution>) -> String {
         methods.join(", ")
     );
     if seen.faults > 0 {
-        text += &format!("{} lines are no requests:\n", seen.faults);
+        text += &format!("{} lines are not requests:\n", seen.faults);
         for fault in &seen.fault_texts {
             text += &format!("  {fault}\n");
         }
@@ -59,24 +59,27 @@ fn text(seen: &Inspection, asked: Option<&Distribution>) -> String {
     }
     text += &format!("\n{}\n", times(seen));
     text += &format!(
-        "variation of the time between requests {:.2} (a clock 0, chance 1); \
-         {:.1} % from an exponential distribution\n",
+        "coefficient of variation of the interarrival time {:.2} (a clock has 0, a Poisson \
+         process 1); {:.1} % from an exponential distribution\n",
         seen.variation,
         seen.from_exponential * 100.0
     );
     if let (Some(asked), Some(service)) = (asked, &seen.service) {
         text += &format!(
-            "service times: mean {:.1} us where {:.1} us was asked for by {asked}\n",
+            "service times: mean {:.1} us, configured {:.1} us by {asked}\n",
             service.mean,
             asked.mean_ns() / 1e3
         );
     }
     if seen.unknown > 0 {
-        text += &format!("{} requests are for resources that are not known\n", seen.unknown);
+        text += &format!(
+            "{} requests are for resources that are not in the file of --resources\n",
+            seen.unknown
+        );
     }
     let most = seen.rates.iter().copied().fold(0.0, f64::max);
     text += &format!(
-        "\nrequests a second, {:.3} s each, at most {most:.1}:\n|{}|\n",
+        "\nrequests per second, {:.3} s per bar, at most {most:.1}:\n|{}|\n",
         seen.bar_seconds,
         sparks(&seen.rates)
     );
@@ -85,7 +88,7 @@ fn text(seen: &Inspection, asked: Option<&Distribution>) -> String {
         .iter()
         .map(|(end, share)| (format!("up to {}", spoken(*end)), *share, None))
         .collect();
-    text + &format!("\ntime between requests:\n{}", bars(&rows, 50))
+    text + &format!("\ninterarrival time:\n{}", bars(&rows, 50))
 }
 
 fn times(seen: &Inspection) -> Table {
@@ -98,8 +101,8 @@ fn times(seen: &Inspection) -> Table {
             [of.mean, of.p1, of.p5, of.p25, of.p50, of.p75, of.p95, of.p99, of.max].map(figure);
         table.add_row(std::iter::once(name.to_owned()).chain(shown));
     };
-    row("between requests", &seen.between);
-    row("to the same device", &seen.of_device);
+    row("interarrival time", &seen.between);
+    row("interarrival, per device", &seen.of_device);
     if let Some(service) = &seen.service {
         row("service", service);
     }

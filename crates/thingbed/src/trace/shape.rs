@@ -6,15 +6,18 @@ use trace::{Distribution, Group, Method, Mix, Recipe, Resource, Service, Target,
 
 /// What a trace or a load is made from.
 pub(crate) fn recipe(shape: &Shape) -> Result<Recipe, String> {
-    let arrivals = shape
-        .arrivals
-        .clone()
-        .ok_or("say when requests come, e.g. --arrivals exponential:300us, or name a trace")?;
-    let first = shape.target.first().ok_or("say where to, e.g. --target coap://10.0.0.1/")?;
+    let arrivals = shape.arrivals.clone().ok_or(
+        "no arrival process: add --arrivals, for example --arrivals exponential:300us, or \
+                name a trace",
+    )?;
+    let first = shape.target.first().ok_or(
+        "no target: add --target, for example --target \
+                                            coap://10.0.0.1/",
+    )?;
     let last = shape
         .first
         .checked_add(shape.devices)
-        .ok_or("the devices' numbers go beyond 4294967295")?;
+        .ok_or("device numbers exceed 4294967295; lower --first or --devices")?;
     let usual = Target::parse(&first.replace("{device}", "0"))
         .map_or(Method::Get, |target| Method::usual(target.scheme));
     let service = service(shape)?;
@@ -37,7 +40,7 @@ pub(crate) fn recipe(shape: &Shape) -> Result<Recipe, String> {
 
 fn bytes(sizes: &Mix<units::Bytes>) -> Result<Mix<u32>, String> {
     if let Some(size) = sizes.values().find(|size| size.get() > 65_000) {
-        return Err(format!("a request of {size} is too large: 65000 B is the most"));
+        return Err(format!("a request of {size} is too large; the maximum is 65000 B"));
     }
     Ok(sizes.map(|size| size.get() as u32))
 }
@@ -51,7 +54,8 @@ fn service(shape: &Shape) -> Result<Option<Service>, String> {
     let fixed = |resource: &Resource| match &resource.time {
         Distribution::Constant(time) => Ok((resource.path.clone(), time.as_ns())),
         other => Err(format!(
-            "{}: {} has service times of {other}; to choose among resources theirs must be constant",
+            "{}: {} has service times of {other}; --service needs resources with constant service \
+             times",
             file.display(),
             resource.path
         )),
@@ -65,7 +69,7 @@ fn service(shape: &Shape) -> Result<Option<Service>, String> {
     let service = Service::chosen(asked.clone(), resources);
     service
         .map(Some)
-        .ok_or_else(|| format!("{}: holds no resource of device {}", file.display(), shape.first))
+        .ok_or_else(|| format!("{}: no resource of device {}", file.display(), shape.first))
 }
 
 /// Reads a file of resources.

@@ -25,11 +25,11 @@ impl<'a> Live<'a> {
             command.env("THINGBED_FRAME_PATH", path);
         }
         let said = Said::of(command.output().unwrap());
-        if path.is_some() && said.err.contains("which was asked for") {
+        if path.is_some() && said.err.contains("THINGBED_FRAME_PATH does not work") {
             eprintln!("NOT RUN: {}", said.err);
             return None;
         }
-        said.expect(0, &["nodes up", "lives on"]);
+        said.expect(0, &["nodes up", "runs in the background"]);
         Some(Self { bed, name })
     }
 
@@ -75,7 +75,7 @@ impl Drop for Live<'_> {
 /// Waits until something holds; says what is, where it never does.
 #[track_caller]
 pub fn until(holds: impl Fn() -> bool, what: impl Fn() -> String) {
-    let limit = Instant::now() + Duration::from_secs(20);
+    let limit = Instant::now() + Duration::from_secs(120);
     while !holds() {
         assert!(Instant::now() < limit, "{}", what());
         std::thread::sleep(Duration::from_millis(50));

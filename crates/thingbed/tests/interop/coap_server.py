@@ -24,7 +24,7 @@ class Anywhere(resource.Resource, resource.PathCapable):
 async def main() -> None:
     """Serves for ever."""
     anywhere = Anywhere(sys.argv[1])
-    await aiocoap.Context.create_server_context(anywhere, bind=("10.0.0.11", None))
+    await aiocoap.Context.create_server_context(anywhere, bind=("10.0.0.1", None))
     await asyncio.get_running_loop().create_future()
 
 

@@ -66,7 +66,7 @@ impl Failure {
 
     /// The deadline has come.
     pub fn timeout() -> Self {
-        Self::of(Reason::Timeout, "nothing more came in the time that an exchange may take")
+        Self::of(Reason::Timeout, "no further data arrived within the timeout of an exchange")
     }
 
     /// Something else came than was sent.

@@ -139,7 +139,7 @@ impl Client {
             let content = Limited::new(response.into_body(), most + 1).collect().await;
             let content = content.map_err(|error| match error.downcast::<hyper::Error>() {
                 Ok(error) => failure(&error),
-                Err(_) => Failure::corrupt(format!("more than {most} bytes came")),
+                Err(_) => Failure::corrupt(format!("received more than {most} bytes")),
             })?;
             Ok((content.to_bytes(), monotonic_now()))
         })?;
@@ -227,7 +227,7 @@ impl Server for Origin {
                     receipts.note(&peer, number, size, at)?
                 }
                 Ok(_) => {
-                    return Err(Error::protocol("wait for connections", "nobody accepts them"));
+                    return Err(Error::protocol("wait for connections", "no process accepts them"));
                 }
                 Err(_) => return Ok(()),
             }

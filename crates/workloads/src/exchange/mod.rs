@@ -16,6 +16,7 @@ mod failure;
 mod http;
 mod log;
 mod mqtt;
+#[cfg_attr(not(feature = "opcua"), path = "no_opcua.rs")]
 mod opcua;
 mod protocol;
 mod quic;
@@ -62,7 +63,7 @@ pub fn run(spec: &ExchangeSpec, control: &mut Control) -> Result<(), Error> {
     let name = spec.protocol.as_str();
     let Some(protocol) = PROTOCOLS.iter().find(|protocol| protocol.name == name) else {
         let known: Vec<_> = PROTOCOLS.iter().map(|protocol| protocol.name).collect();
-        let why = format!("there is no such protocol; there are {}", known.join(", "));
+        let why = format!("unknown protocol; use one of {}", known.join(", "));
         return Err(Error::protocol(&format!("exchange by {name}"), why));
     };
     spec.prepare_kernel();

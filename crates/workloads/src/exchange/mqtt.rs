@@ -83,7 +83,7 @@ pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
 }
 
 fn no_broker(spec: &ExchangeSpec) -> Error {
-    Error::protocol(&format!("exchange by MQTT at {}", spec.node), "the spec names no broker")
+    Error::protocol(&format!("exchange by MQTT at {}", spec.node), "the spec has no broker")
 }
 
 /// A source's topic: as short as it can be, since each payload carries it.
@@ -153,7 +153,10 @@ impl Publisher {
             _ => None,
         })?
         .map_err(|code| {
-            Failure::of(Reason::Rejected, format!("the broker refuses: {}", session.answer(code)))
+            Failure::of(
+                Reason::Rejected,
+                format!("the broker refused the connection: {}", session.answer(code)),
+            )
         })?;
         Ok(session)
     }
@@ -175,7 +178,7 @@ impl Publisher {
                 }
             }
             let Some(fd) = session.descriptor() else {
-                return Err(Failure::of(Reason::Lost, "the connection has ended"));
+                return Err(Failure::of(Reason::Lost, "the connection was closed"));
             };
             let out = if session.wants_to_write() { libc::POLLOUT } else { 0 };
             let mut set = [libc::pollfd { fd, events: libc::POLLIN | out, revents: 0 }];
@@ -208,7 +211,7 @@ impl Publisher {
             };
             let reason = self.await_word(turn, session, &mut acknowledged)?;
             if reason >= REFUSED {
-                let why = format!("the broker refuses the message: {}", session.answer(reason));
+                let why = format!("the broker refused the message: {}", session.answer(reason));
                 return Err(Failure::of(Reason::Rejected, why));
             }
             return Ok(());
@@ -220,7 +223,7 @@ impl Publisher {
         }
         match session.descriptor() {
             Some(fd) => stream::drain(turn, fd),
-            None => Err(Failure::of(Reason::Lost, "the connection has ended")),
+            None => Err(Failure::of(Reason::Lost, "the connection was closed")),
         }
     }
 
@@ -379,7 +382,7 @@ impl Subscriber {
                     }
                 }
                 Happened::Answered(code) => {
-                    broker.again(&format!("it refuses: {}", broker.session.answer(code)));
+                    broker.again(&format!("the broker refused: {}", broker.session.answer(code)));
                 }
                 Happened::Ended(code) => {
                     let reason = broker.session.reason(code);

@@ -85,6 +85,7 @@ impl Turn<'_, '_> {
     }
 
     /// Ends the last section now, where something is still to do that is not of it.
+    #[cfg_attr(not(feature = "opcua"), expect(dead_code, reason = "only OPC UA needs it"))]
     pub fn leave(&mut self) {
         self.sections.leave();
     }
@@ -146,13 +147,13 @@ impl Turn<'_, '_> {
     pub fn check(&self, payload: &[u8]) -> Result<(), Failure> {
         if payload.len() != self.size {
             let (got, size) = (payload.len(), self.size);
-            return Err(Failure::corrupt(format!("{got} bytes came in place of {size}")));
+            return Err(Failure::corrupt(format!("received {got} bytes, expected {size}")));
         }
         match self.body.number(payload) {
             Some(None) => Ok(()),
             Some(Some(number)) if number == self.number => Ok(()),
-            Some(Some(number)) => Err(Failure::corrupt(format!("it is that of exchange {number}"))),
-            None => Err(Failure::corrupt("other bytes came than were sent")),
+            Some(Some(number)) => Err(Failure::corrupt(format!("it belongs to exchange {number}"))),
+            None => Err(Failure::corrupt("the received bytes differ from the sent ones")),
         }
     }
 }

@@ -170,7 +170,7 @@ impl Sections {
         }
         let missed = self.wire.missed();
         if missed > 0 {
-            eprintln!("thingbed-workload: {missed} frames passed that sections do not hold");
+            eprintln!("thingbed-workload: {missed} frames are missing in the sections");
         }
         let Some(exchange) = self.exchange.filter(|_| !self.rows.is_empty()) else {
             return Ok(());

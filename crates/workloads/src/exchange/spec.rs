@@ -105,7 +105,7 @@ impl ExchangeSpec {
             return Err("port must be from 1 to 65535".into());
         }
         if self.peers.is_empty() {
-            return Err("peers is empty; somebody must be at the other end".into());
+            return Err("peers is empty; add at least one".into());
         }
         if self.timeout_ns == 0 {
             return Err("timeout_ns must be above 0".into());
@@ -113,7 +113,7 @@ impl ExchangeSpec {
         if let Some((number, size)) =
             self.exchanges.iter().find(|(_, size)| !self.sizes.contains(size))
         {
-            return Err(format!("exchange {number} has {size} bytes, which sizes does not name"));
+            return Err(format!("exchange {number} has {size} bytes, which is missing in sizes"));
         }
         Ok(())
     }
@@ -187,7 +187,7 @@ pub(super) mod tests {
         for (key, value, word) in [
             ("side", json!("both"), "both"),
             ("port", json!(0), "65535"),
-            ("peers", json!([]), "other end"),
+            ("peers", json!([]), "at least one"),
             ("timeout_ns", json!(0), "timeout_ns"),
             ("sizes", json!([0]), "100 bytes"),
         ] {

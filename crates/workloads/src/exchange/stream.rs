@@ -98,12 +98,12 @@ pub fn drain(turn: &mut Turn<'_, '_>, fd: RawFd) -> Result<(), Failure> {
         // SAFETY: the call writes one number, which is ours.
         let failed = unsafe { libc::ioctl(fd, libc::TIOCOUTQ, &raw mut waiting) };
         if failed < 0 {
-            return Err(Failure::io("look for what is not acknowledged")(
+            return Err(Failure::io("read the number of unacknowledged bytes")(
                 io::Error::last_os_error(),
             ));
         }
         if waiting > 0 && !is_open(fd) {
-            return Err(Failure::of(Reason::Lost, "the other side has reset the connection"));
+            return Err(Failure::of(Reason::Lost, "the peer reset the connection"));
         }
         Ok(waiting == 0)
     })

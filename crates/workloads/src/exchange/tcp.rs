@@ -75,7 +75,7 @@ impl Driver for Source {
         let mut answer = [0; ANSWER];
         stream::fill(turn, &stream, &mut answer)?;
         if answer != number {
-            return Err(Failure::corrupt("the answer is that of another exchange"));
+            return Err(Failure::corrupt("the answer belongs to another exchange"));
         }
         if self.kept {
             self.stream = Some(stream);

@@ -123,7 +123,7 @@ impl Wire {
         let failed = |source: io::Error| {
             let hint = match source.kind() {
                 io::ErrorKind::PermissionDenied => {
-                    "; the program must be root in its node: leave out a user that its image names"
+                    "; the program must be root in its node: use an image without a USER"
                 }
                 _ => "",
             };

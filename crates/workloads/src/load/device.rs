@@ -27,7 +27,7 @@ struct Account {
 pub fn run(spec: &DeviceSpec, control: &mut Control) -> Result<(), Error> {
     let settings = settings(spec)?;
     let checked = match spec.check {
-        true => load::check(&settings).map_err(|why| Error::protocol("try service times", why))?,
+        true => load::check(&settings).map_err(|why| Error::protocol("test service times", why))?,
         false => Vec::new(),
     };
     let stop = AtomicBool::new(false);
@@ -51,8 +51,8 @@ pub fn run(spec: &DeviceSpec, control: &mut Control) -> Result<(), Error> {
     })?;
     let served = match served {
         Ok(Ok(served)) => served,
-        Ok(Err(error)) => return Err(Error::protocol("be a device", error)),
-        Err(_) => return Err(Error::protocol("be a device", "its thread has ended badly")),
+        Ok(Err(error)) => return Err(Error::protocol("run the device", error)),
+        Err(_) => return Err(Error::protocol("run the device", "its thread panicked")),
     };
     keep(&spec.events, &Account { checked, served })
 }
@@ -66,6 +66,8 @@ fn settings(spec: &DeviceSpec) -> Result<DeviceSettings, Error> {
             resources.push(resource);
         }
     }
+    let notify = spec.notify.as_deref().map(str::parse).transpose();
+    let notify: Result<_, trace::AskError> = notify;
     let address =
         |port: Option<u16>| port.map(|port| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
     Ok(DeviceSettings {
@@ -77,6 +79,7 @@ fn settings(spec: &DeviceSpec) -> Result<DeviceSettings, Error> {
         threads: spec.threads,
         queue: spec.queue,
         payload: spec.payload,
+        notify: notify.map_err(|error| Error::protocol("make the resource observable", error))?,
         mischief: Mischief {
             garbage: spec.garbage,
             twice: spec.twice,

@@ -31,6 +31,10 @@ fn wait_for<T>(
 ) -> Result<T, Error> {
     let mut waiter = Waiter::new(control.descriptor(), Vec::new());
     loop {
+        // It may have come together with another order, or while requests were sent.
+        if let Some(found) = control.is_stopped().then(|| wanted(&Order::Stop {})).flatten() {
+            return Ok(found);
+        }
         waiter.wait(None)?;
         if let Some(found) = control.read()?.iter().find_map(&mut wanted) {
             return Ok(found);
@@ -42,4 +46,25 @@ fn wait_for<T>(
 fn keep(path: &Path, what: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_vec_pretty(what).unwrap_or_default();
     fs::write(path, text).map_err(|source| Error::Events { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn an_order_to_stop_that_came_early_is_not_waited_for_again() {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        let mut control = Control::over(far.as_raw_fd(), far.as_raw_fd()).unwrap();
+        near.write_all(b"{\"start\":{\"at_ns\":17}}\n{\"stop\":{}}\n").unwrap();
+        let start = wait_for(&mut control, |order| match order {
+            Order::Start { at_ns } => Some(*at_ns),
+            Order::Stop {} => None,
+        });
+        assert_eq!(start.unwrap(), 17);
+        wait_for(&mut control, |order| (*order == Order::Stop {}).then_some(())).unwrap();
+    }
 }

@@ -70,7 +70,7 @@ pub fn run(spec: &ProbeSpec, control: &mut Control) -> Result<(), Error> {
     match probed {
         Ok(Ok(())) => Ok(()),
         Ok(Err(why)) => Err(Error::protocol("probe", why)),
-        Err(_) => Err(Error::protocol("probe", "its thread has ended badly")),
+        Err(_) => Err(Error::protocol("probe", "its thread panicked")),
     }
 }
 

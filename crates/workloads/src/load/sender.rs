@@ -6,10 +6,12 @@ use crate::control::{Control, Order, Said};
 use crate::error::Error;
 use crate::load::LoadSpec;
 use load::{Closed, Figures, Origin, Settings};
+use serde::Serialize;
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::{Group, Method, Mix, Reader, Recipe, Scheme, Target};
+use units::Timeline;
 
 /// Sends what `spec` says, once it has been told to start, and waits for the end.
 ///
@@ -94,6 +96,7 @@ fn settings(spec: &LoadSpec) -> Result<Settings, Error> {
     Ok(Settings {
         timeout: spec.timeout_ns,
         confirmable: spec.confirmable,
+        coap: spec.coap,
         answers: spec.answers,
         senders: spec.senders,
         spin: spec.spin,
@@ -106,8 +109,19 @@ fn settings(spec: &LoadSpec) -> Result<Settings, Error> {
     })
 }
 
+/// What a sender writes: its figures, and its timeline so that those of several senders can be
+/// added.
+#[derive(Serialize)]
+struct Kept<'a, F> {
+    #[serde(flatten)]
+    figures: F,
+    timeline: &'a Timeline,
+    schedule_ns: Nanos,
+}
+
 fn write(spec: &LoadSpec, figures: &Figures) -> Result<(), Error> {
-    keep(&spec.events, &figures.json())?;
+    let Figures { timeline, schedule, .. } = figures;
+    keep(&spec.events, &Kept { figures: figures.json(), timeline, schedule_ns: *schedule })?;
     let wrong = |source| Error::Events { path: spec.log.clone(), source };
     let file = File::create(&spec.log).map_err(wrong)?;
     load::write_log(figures, BufWriter::new(file)).map_err(wrong)

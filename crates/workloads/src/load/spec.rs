@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::spec::read;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
+use trace::CoapSettings;
 
 /// What one sender is to do. Arrivals, mixes and distributions are texts that `trace`
 /// reads.
@@ -46,6 +47,9 @@ pub struct LoadSpec {
     pub timeout_ns: Nanos,
     /// Whether CoAP requests are confirmable.
     pub confirmable: bool,
+    /// Blocks, retransmission, NSTART and observation of CoAP.
+    #[serde(default)]
+    pub coap: CoapSettings,
     /// Whether answers are waited for.
     pub answers: bool,
     /// The quality of service of MQTT messages.
@@ -91,6 +95,9 @@ pub struct DeviceSpec {
     pub queue: usize,
     /// Bytes of an answer.
     pub payload: usize,
+    /// After which times values change that are observed.
+    #[serde(default)]
+    pub notify: Option<String>,
     /// The share of requests that is answered by what is no message, 0 to 1.
     pub garbage: f64,
     /// The share that is answered twice.

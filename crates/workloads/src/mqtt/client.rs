@@ -263,14 +263,14 @@ impl<'a> Client<'a> {
             Version::V5 => &[0x88, 0x89, 0x97, 0x9f],
         };
         if passing.contains(&code) {
-            return self.lost(format!("the broker refuses: {reason}"));
+            return self.lost(format!("the broker refused the connection: {reason}"));
         }
         let MqttSpec { host, port, broker, .. } = self.spec;
         Err(Error::mqtt(
             &format!("connect to the broker at {host}:{port} (node {broker})"),
             format!(
-                "it refuses: {reason}; compare the broker's configuration (who may connect, \
-                 which versions) with the workload's"
+                "the broker refused the connection: {reason}; compare its configuration (users, \
+                 MQTT versions) with the workload's"
             ),
         ))
     }
@@ -291,7 +291,10 @@ impl<'a> Client<'a> {
             let topic = self.spec.subscribe.clone().unwrap_or_default();
             return Err(Error::mqtt(
                 &format!("subscribe to {topic} at the broker (node {})", self.spec.broker),
-                format!("it refuses with code {refusal}; see who may read topics there"),
+                format!(
+                    "the broker refused with code {refusal}; check its access control for \
+                         topics"
+                ),
             ));
         }
         self.joined = true;
@@ -312,7 +315,12 @@ impl<'a> Client<'a> {
     fn arrived(&mut self, payload: &[u8], at: Nanos) {
         let Some(number) = self.payload.number(payload) else {
             let bytes = payload.len();
-            self.warning.once(|| format!("a message of {bytes} bytes is not of this workload"));
+            self.warning.once(|| {
+                format!(
+                    "a message of {bytes} bytes does not belong to this \
+                                          workload"
+                )
+            });
             return;
         };
         let new = self.seen.insert(number);

@@ -4,8 +4,9 @@ use super::Work;
 use crate::io::FrameIo;
 use crate::observer::Observer;
 use crate::remote::{self, Newcomer, Wish};
-use crate::{Endpoint, Instant, Place, Tap};
+use crate::{End, Endpoint, Instant, Place};
 use std::io;
+use std::os::fd::OwnedFd;
 
 impl<Io: FrameIo, O: Observer> Work<Io, O> {
     /// Fulfils what waits.
@@ -16,26 +17,41 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
                     remote::change(&mut self.segments, segment, change, now);
                 }
                 // Who asked may have gone.
-                Wish::Tell(to) => drop(to.try_send(remote::asked(&self.segments))),
+                Wish::Tell(to) => {
+                    drop(to.try_send(remote::states(&self.segments, now)));
+                }
                 Wish::Observer(what) => what(&mut self.observer),
                 Wish::Attach(newcomer) => {
                     let Newcomer { segment, link, end, met } = *newcomer;
                     let place = self.attach(segment, link, end, now);
                     met(&mut self.observer, place);
                 }
+                Wish::Detach(place, to) => {
+                    let end = self.detach(place, now);
+                    let _ = to.try_send(end);
+                }
             }
         }
+    }
+
+    fn detach(&mut self, place: Place, now: Instant) -> Option<OwnedFd> {
+        let own = self.segments.get_mut(place.segment)?;
+        if place.endpoint >= own.endpoints() {
+            return None;
+        }
+        own.detach(place.endpoint, now.max(self.clocks[place.segment]));
+        self.io.detach(self.ports[place.segment][place.endpoint])
     }
 
     fn attach(
         &mut self,
         segment: usize,
         link: Endpoint,
-        end: Tap,
+        end: End,
         now: Instant,
     ) -> io::Result<Place> {
         let Some(own) = self.segments.get_mut(segment) else {
-            return Err(io::Error::other(format!("there is no segment {segment}")));
+            return Err(io::Error::other(format!("segment {segment} does not exist")));
         };
         let port = self.io.attach(end)?;
         let endpoint = own.attach(link, now.max(self.clocks[segment]));

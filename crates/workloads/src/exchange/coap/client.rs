@@ -122,7 +122,7 @@ impl Client {
                 Err(Failure::of(Reason::Refused, format!("no TCP connection to {}", self.to)))
             }
             Happened::Event(ffi::TCP_CLOSED | ffi::SESSION_CLOSED | ffi::SESSION_FAILED) => {
-                Err(Failure::of(Reason::Lost, "the connection has ended"))
+                Err(Failure::of(Reason::Lost, "the connection was closed"))
             }
             _ => Ok(()),
         }
@@ -193,7 +193,7 @@ impl Client {
                 }
             }
             if whole.len() > turn.size {
-                return Err(Failure::corrupt("more came than was asked for"));
+                return Err(Failure::corrupt("the answer is longer than requested"));
             }
         }
     }

@@ -125,11 +125,9 @@ fn options(spec: &ExchangeSpec) -> Result<Options, Error> {
     if options.q_block {
         let (version, has) = stack::version();
         let why = match has {
-            true => "the programs here cut their blocks themselves, one after the other; leave \
-                     `q_block` out"
-                .to_owned(),
+            true => "Thingbed sends blocks one after the other; remove `q_block`".to_owned(),
             false => format!(
-                "this one is {version}, and 4.3.2 is the first that has it; leave `q_block` out"
+                "this libcoap is {version}, and Q-Block needs 4.3.2 or later; remove `q_block`"
             ),
         };
         return Err(Error::protocol("send blocks by Q-Block (RFC 9177) with libcoap", why));
@@ -165,12 +163,12 @@ fn wait(stack: &Stack, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
 fn nack(reason: c_int, secured_by_key: bool) -> Failure {
     match reason {
         ffi::NACK_TOO_MANY_RETRIES => {
-            Failure::of(Reason::Timeout, "sent again as often as allowed, and never acknowledged")
+            Failure::of(Reason::Timeout, "not acknowledged after the maximum of retransmissions")
         }
-        ffi::NACK_RST => Failure::of(Reason::Rejected, "answered with a reset"),
-        ffi::NACK_ICMP => Failure::of(Reason::Refused, "nobody listens on the port"),
+        ffi::NACK_RST => Failure::of(Reason::Rejected, "answered with a CoAP reset"),
+        ffi::NACK_ICMP => Failure::of(Reason::Refused, "no server listens on the port"),
         ffi::NACK_TLS_FAILED if secured_by_key => {
-            Failure::of(Reason::Rejected, "the handshake failed: do both sides have the same key?")
+            Failure::of(Reason::Rejected, "the handshake failed; both sides need the same key")
         }
         ffi::NACK_TLS_FAILED => Failure::of(
             Reason::Certificate,
@@ -203,6 +201,6 @@ mod tests {
         spec["options"] = serde_json::json!({"q_block": true});
         let spec: ExchangeSpec = serde_json::from_value(spec).unwrap();
         let error = driver(&spec).err().expect("refused").to_string();
-        assert!(error.contains("RFC 9177") && error.contains("leave `q_block` out"), "{error}");
+        assert!(error.contains("RFC 9177") && error.contains("remove `q_block`"), "{error}");
     }
 }

@@ -74,7 +74,7 @@ impl Driver for Observed {
         *self.present.borrow_mut() = Present { payload: turn.payload(), ..Present::default() };
         turn.enter(Section::Block(1));
         if !self.stack.notify(&self.resource) {
-            return Err(Failure::of(Reason::Rejected, "nobody observes the resource"));
+            return Err(Failure::of(Reason::Rejected, "no client observes the resource"));
         }
         let mut mark = turn.mark();
         loop {

@@ -154,7 +154,7 @@ impl Client {
         }
         self.until(events, turn, |client| Ok(client.told.borrow().answer.is_some()))?;
         let answer = self.told.borrow_mut().answer.take();
-        answer.unwrap_or_else(|| Err(Failure::of(Reason::Other, "an answer that is none")))
+        answer.unwrap_or_else(|| Err(Failure::of(Reason::Other, "an empty answer")))
     }
 
     /// Closes session, channel and connection, in this order. Nobody answers to the
@@ -334,7 +334,7 @@ unsafe fn values(response: &UA_ReadResponse) -> Result<Vec<u8>, Failure> {
             let text = &raw const UA_TYPES[UA_TYPES_STRING as usize];
             let is = |kind| UA_Variant_hasScalarType(&raw const result.value, kind);
             if !is(bytes) && !is(text) {
-                return Err(Failure::corrupt("a variable holds no string of bytes"));
+                return Err(Failure::corrupt("a variable is not a ByteString"));
             }
             let value = &*result.value.data.cast::<UA_String>();
             // An empty one has an address that is none.

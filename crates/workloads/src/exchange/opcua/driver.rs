@@ -43,7 +43,7 @@ impl Driver for Sink {
 
     fn exchange(&mut self, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
         let place = self.sizes.iter().position(|size| *size == turn.size);
-        let place = place.ok_or_else(|| Failure::of(Reason::Other, "a size that nobody has"))?;
+        let place = place.ok_or_else(|| Failure::of(Reason::Other, "an unknown size"))?;
         let mut client = match self.client.take().filter(Client::is_connected) {
             Some(client) => client,
             None => Client::connect(&self.events, &self.url, turn)?,

@@ -52,7 +52,7 @@ pub(super) fn unopened(status: UA_StatusCode) -> Failure {
     let mut failure = failure("open a session", status);
     if status == UA_STATUSCODE_BADIDENTITYTOKENREJECTED {
         failure.detail +=
-            "; the server must have an endpoint without security that anybody may use";
+            "; the server needs an endpoint without security and with anonymous access";
     }
     failure
 }

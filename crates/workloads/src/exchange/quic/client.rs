@@ -28,7 +28,7 @@ const LOOKS: u32 = 100;
 pub(in crate::exchange) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
     let options = checked(spec)?;
     let Some(tls) = &spec.tls else {
-        return Err(Error::protocol("exchange by quic", "no certificates; it has no way without"));
+        return Err(Error::protocol("exchange by quic", "no certificates; QUIC needs them"));
     };
     let mut roots = RootCertStore::empty();
     for certificate in certificates(&tls.ca)? {
@@ -164,7 +164,7 @@ impl Source {
             })?;
             match answer == number {
                 true => Ok(Outcome::default()),
-                false => Err(Failure::corrupt("the answer is that of another exchange")),
+                false => Err(Failure::corrupt("the answer belongs to another exchange")),
             }
         })
     }

@@ -24,7 +24,7 @@ pub(in crate::exchange) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>
     let Some((cert, key)) =
         spec.tls.as_ref().and_then(|tls| tls.cert.as_ref().zip(tls.key.as_ref()))
     else {
-        return Err(Error::protocol("exchange by quic", "no certificate; it has no way without"));
+        return Err(Error::protocol("exchange by quic", "no certificate; QUIC needs one"));
     };
     let key = PrivateKeyDer::from_pem_file(key)
         .map_err(wrong(format!("read a key from {}", key.display())))?;
@@ -76,7 +76,7 @@ impl Server for Sink {
                     receipts.note(&peer, Some(number), size, at)?;
                 }
                 Ok(_) => {
-                    let why = "nobody accepts them any more";
+                    let why = "the server no longer accepts them";
                     return Err(Error::protocol("wait for connections", why));
                 }
                 Err(_) => return Ok(()),

@@ -1,0 +1,196 @@
+//! The analysis, once the whole capture has been read.
+
+use super::{Survey, Who};
+use crate::error::Error;
+use crate::figures::{
+    Analysis, DirectionFigures, FlowFigures, Goodput, NodeFigures, ProtocolFigures, StreamFigures,
+    TcpFigures,
+};
+use crate::flow::Sums;
+use crate::kinds::percent;
+use crate::marks::{Mark, MarkCounts};
+use crate::names;
+use std::collections::HashMap;
+use std::net::Ipv6Addr;
+
+/// A packet that was sent so shortly before the capture's end may not have arrived yet, in ns.
+const RECENT: u64 = 1_000_000_000;
+
+impl Survey<'_> {
+    /// The analysis; `ended` says why the file could not be read to its end, if so.
+    ///
+    /// # Errors
+    /// When the capture lacks a capture point that the options name.
+    pub(super) fn finish(mut self, ended: Option<String>) -> Result<Analysis, Error> {
+        let ends = self.options.between.iter().flat_map(|(from, to)| [from, to]);
+        let mut points = self.options.points.iter().chain(ends);
+        if let Some(missing) = points.find(|name| !self.by_name.contains_key(*name)) {
+            return Err(Error::NoPoint { missing: missing.clone(), known: self.names });
+        }
+        let mut flows = std::mem::take(&mut self.flows);
+        let mut sums =
+            Sums { kinds: &mut self.kinds, messages: &mut self.messages, aside: &mut self.aside };
+        for flow in &mut flows {
+            flow.end(&mut sums);
+            self.gaps += flow.sides.iter().map(|side| side.gaps).sum::<u64>();
+        }
+        let start = self.start.unwrap_or(0);
+        let mut rows: Vec<FlowFigures> =
+            flows.iter().map(|flow| flow.figures(&self.names, start)).collect();
+        let bytes = |way: &DirectionFigures| way.bytes;
+        rows.sort_by_key(|row| std::cmp::Reverse(bytes(&row.forward) + bytes(&row.back)));
+        let (unread, unread_notes) = std::mem::take(&mut self.unread).finish(&self.names);
+        let read_to_end = ended.is_none();
+        let complete = read_to_end && unread.is_empty();
+        let mut notes: Vec<String> = ended.into_iter().map(|why| why_partial(&why)).collect();
+        notes.extend(unread_notes);
+        if let Some((count, row)) = self.folded.take() {
+            notes.push(format!(
+                "{count} flows are added up in one row, `others`: at most {} flows are kept \
+                 apart, and these had been silent for longest",
+                self.options.flows
+            ));
+            rows.push(row);
+        }
+        self.note_limits(&mut notes);
+        let strangers = self.paths.strangers;
+        let (paths, elsewhere) = self.paths.finish(&self.names, RECENT);
+        if strangers > 0 {
+            notes.push(format!(
+                "{strangers} packets arrived that no capture point sent in that form: they were \
+                 changed on the way, or sent before the capture started"
+            ));
+        }
+        if elsewhere > 0 && !paths.is_empty() {
+            notes.push(format!(
+                "{elsewhere} packets went to destinations without a capture point, or from which \
+                 nothing was ever received: they are not counted as lost"
+            ));
+        }
+        let seconds = self.end.saturating_sub(start) as f64 / 1e9;
+        let kinds = &self.kinds;
+        let carried = kinds.messaging + kinds.payload;
+        let rate = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
+        let mut tcp = judged(self.tcp, &self.marks);
+        tcp.rtt_ms = self.rtt.figures();
+        Ok(Analysis {
+            form: 1,
+            complete,
+            read_to_end,
+            notes,
+            packets: kinds.packets,
+            bytes: kinds.bytes,
+            cut: self.cut,
+            duration_s: seconds,
+            start_s: start as f64 / 1e9,
+            sizes: kinds.sizes(),
+            layers: kinds.layers(),
+            kinds: kinds.kinds(),
+            later_fragments: protocols(self.later_fragments, names::ip_protocol),
+            other_protocols: protocols(self.other_protocols, str::to_owned),
+            unread,
+            goodput: Goodput {
+                carried_bytes: carried,
+                payload_bytes: kinds.payload,
+                carried_pct: percent(carried, kinds.bytes),
+                payload_pct: percent(kinds.payload, kinds.bytes),
+                carrying_packets_pct: percent(kinds.carrying, kinds.packets),
+                carried_bit_s: rate(carried),
+                payload_bit_s: rate(kinds.payload),
+            },
+            tcp,
+            messages: self.messages.counts(),
+            streams: StreamFigures {
+                gaps: self.gaps,
+                resyncs: self.messages.resyncs,
+                skipped_bytes: self.messages.skipped,
+            },
+            paths,
+            nodes: nodes(self.nodes, self.others, &self.names),
+            flows: rows,
+            points: self.points,
+        })
+    }
+
+    /// Adds notes on what was too much to keep, or missing from packets.
+    fn note_limits(&self, notes: &mut Vec<String>) {
+        if self.cut > 0 {
+            notes.push(format!(
+                "{} packets were cut short when they were captured: messages whose headers were \
+                 cut off are not counted",
+                self.cut
+            ));
+        }
+        if self.refused > 0 {
+            notes.push(format!(
+                "{} segments have no round-trip time: too many segments were waiting for an \
+                 acknowledgement",
+                self.refused
+            ));
+        }
+    }
+}
+
+fn why_partial(why: &str) -> String {
+    format!("the file could not be read to its end: {why}. The figures cover the part before")
+}
+
+/// Packets by protocol, most first.
+fn protocols<K>(
+    rows: impl IntoIterator<Item = (K, [u64; 2])>,
+    name: impl Fn(K) -> String,
+) -> Vec<ProtocolFigures> {
+    let row = |(key, [packets, bytes]): (K, [u64; 2])| ProtocolFigures {
+        protocol: name(key),
+        packets,
+        bytes,
+    };
+    let mut rows: Vec<ProtocolFigures> = rows.into_iter().map(row).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.packets));
+    rows
+}
+
+fn judged(tcp: TcpFigures, marks: &MarkCounts) -> TcpFigures {
+    TcpFigures {
+        retransmissions: marks.of(Mark::Retransmission),
+        fast_retransmissions: marks.of(Mark::FastRetransmission),
+        spurious_retransmissions: marks.of(Mark::SpuriousRetransmission),
+        out_of_order: marks.of(Mark::OutOfOrder),
+        duplicate_acks: marks.of(Mark::DuplicateAck),
+        lost_segments: marks.of(Mark::LostSegment),
+        ack_lost_segments: marks.of(Mark::AckLostSegment),
+        keep_alives: marks.of(Mark::KeepAlive),
+        keep_alive_acks: marks.of(Mark::KeepAliveAck),
+        zero_windows: marks.of(Mark::ZeroWindow),
+        zero_window_probes: marks.of(Mark::ZeroWindowProbe),
+        zero_window_probe_acks: marks.of(Mark::ZeroWindowProbeAck),
+        window_updates: marks.of(Mark::WindowUpdate),
+        window_fulls: marks.of(Mark::WindowFull),
+        reused_ports: marks.of(Mark::ReusedPorts),
+        ..tcp
+    }
+}
+
+fn nodes(
+    nodes: HashMap<Who, NodeFigures>,
+    others: NodeFigures,
+    names: &[String],
+) -> Vec<NodeFigures> {
+    let named = nodes.into_iter().map(|(who, row)| {
+        let node = match who {
+            Who::Node(point) => {
+                names[point].split_once(':').map_or(&names[point][..], |(node, _)| node).to_owned()
+            }
+            Who::Address(address) => Ipv6Addr::from(address).to_canonical().to_string(),
+        };
+        NodeFigures { node, ..row }
+    });
+    let mut rows: Vec<NodeFigures> = named.collect();
+    rows.sort_by(|a, b| {
+        (b.tx_bytes + b.rx_bytes).cmp(&(a.tx_bytes + a.rx_bytes)).then(a.node.cmp(&b.node))
+    });
+    if others.tx_packets + others.rx_packets > 0 {
+        rows.push(others);
+    }
+    rows
+}

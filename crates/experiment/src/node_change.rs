@@ -1,0 +1,142 @@
+//! Changes of a running node, by the rules of the file: `limits` with the same keys and
+//! checks, and its host name and MTU.
+
+use crate::file::Limits;
+use crate::plan::PlannedCpu;
+use crate::problem::{Errors, Problem};
+use crate::read::{At, Fields, Read, Sink};
+use crate::resolve::{check_host_name, check_limits, cpu_of, is_mtu};
+use crate::source::Source;
+use crate::tree::{self, Content, Node};
+use std::sync::Arc;
+use units::Bytes;
+
+/// What changes about a node; what is none stays as it is.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct NodeChange {
+    /// CPUs' worth of time.
+    pub cpus: Option<f64>,
+    /// The same by what a CPU does.
+    pub cpu: Option<PlannedCpu>,
+    /// Memory of all its processes.
+    pub memory: Option<Bytes>,
+    /// Its host name.
+    pub hostname: Option<String>,
+    /// The MTU of all its interfaces, in bytes.
+    pub mtu: Option<u32>,
+}
+
+/// As typed.
+struct Typed {
+    limits: Limits,
+    hostname: Option<At<String>>,
+    mtu: Option<At<Bytes>>,
+}
+
+impl Read for Typed {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        let mut fields = Fields::of(node, "a change of a node", sink)?;
+        let typed = Self {
+            limits: Limits {
+                cpus: fields.optional("cpus"),
+                cpu: fields.optional("cpu"),
+                memory: fields.optional("memory"),
+            },
+            hostname: fields.optional("hostname"),
+            mtu: fields.optional("mtu"),
+        };
+        fields.finish();
+        Some(typed)
+    }
+}
+
+/// What `cpus=0.5` and other changes come to, each a key and its value as text.
+///
+/// # Errors
+/// What a file with these keys would be refused for.
+pub fn node_change(keys: &[(String, String)]) -> Result<NodeChange, Errors> {
+    let mut text = "set:\n".to_owned();
+    for (key, value) in keys {
+        // What would end the line is no part of a value.
+        let value: String = value.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        text += &format!("  {key}: {value}\n");
+    }
+    let source = Arc::new(Source { file: "set".into(), text });
+    let fail = |problems| Errors::new(source.clone(), problems);
+    let (tree, problems) = tree::parse(&source.text).map_err(|problem| fail(vec![problem]))?;
+    if !problems.is_empty() {
+        return Err(fail(problems));
+    }
+    let mut sink = Sink::default();
+    let typed = match &tree.content {
+        Content::Map(entries) => entries.first().and_then(|(_, set)| Typed::read(set, &mut sink)),
+        _ => None,
+    };
+    let change = typed.map(|typed| resolve(&typed, &mut sink));
+    match change {
+        Some(change) if sink.is_clean() => Ok(change),
+        _ => Err(fail(sink.problems)),
+    }
+}
+
+fn resolve(typed: &Typed, sink: &mut Sink) -> NodeChange {
+    check_limits(&typed.limits, sink);
+    if let Some(hostname) = &typed.hostname {
+        check_host_name(&hostname.value, hostname.place, 1, sink);
+    }
+    if let Some(mtu) = typed.mtu.as_ref().filter(|mtu| !is_mtu(mtu.value)) {
+        let problem = Problem::new(format!("an MTU of {}", mtu.value)).at(mtu.place);
+        sink.add(problem.label("68 B to 65521 B"));
+    }
+    NodeChange {
+        cpus: typed.limits.cpus.as_ref().map(|at| at.value),
+        cpu: cpu_of(&typed.limits, sink),
+        memory: typed.limits.memory.as_ref().map(|at| at.value),
+        hostname: typed.hostname.as_ref().map(|at| at.value.clone()),
+        mtu: typed.mtu.as_ref().and_then(|at| u32::try_from(at.value.get()).ok()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(keys: &[&str]) -> Result<NodeChange, String> {
+        let pair = |key: &&str| {
+            let (key, value) = key.split_once('=').unwrap();
+            (key.to_owned(), value.to_owned())
+        };
+        node_change(&keys.iter().map(pair).collect::<Vec<_>>()).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn keys_mean_what_they_mean_in_a_file() {
+        let all = change(&["cpus=0.5", "memory=64 MiB", "hostname=zaehler", "mtu=600 B"]).unwrap();
+        assert_eq!((all.cpus, all.memory), (Some(0.5), Some(Bytes::new(64 << 20))));
+        assert_eq!((all.hostname.as_deref(), all.mtu), (Some("zaehler"), Some(600)));
+        let clock = change(&["cpu=200 MHz"]).unwrap();
+        assert_eq!(clock.cpu, Some(PlannedCpu::Clock("200 MHz".parse().unwrap())));
+        assert!(matches!(
+            change(&["cpu=5 % of esp32"]).unwrap().cpu,
+            Some(PlannedCpu::Coremark(_))
+        ));
+    }
+
+    #[test]
+    fn what_a_file_would_be_refused_for_is_refused() {
+        for (keys, word) in [
+            (&["cpu=5"][..], "200 MHz"),
+            (&["cpus=0"], "0.01 or more"),
+            (&["cpus=0.5", "cpu=200 MHz"], "set the same limit"),
+            (&["memory=64"], "B"),
+            (&["memory=1 B"], "1 MiB"),
+            (&["hostname=a b"], "host name"),
+            (&["mtu=65535 B"], "65521 B"),
+            (&["colour=red"], "unknown key `colour`"),
+            (&["cpus=much"], "number"),
+        ] {
+            let said = change(keys).unwrap_err();
+            assert!(said.contains(word), "no `{word}` for {keys:?}:\n{said}");
+        }
+    }
+}

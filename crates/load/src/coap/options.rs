@@ -1,0 +1,242 @@
+//! What the options of requests and answers say, and which of them are not known (RFC 7252,
+//! section 5.4).
+
+use super::block::Block;
+use super::message::Message;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Numbers of options: RFC 7252 section 5.10, RFC 7641 section 2, RFC 7959 section 6, RFC 9175
+/// section 5.
+pub(crate) mod number {
+    pub const IF_MATCH: u16 = 1;
+    pub const URI_HOST: u16 = 3;
+    pub const ETAG: u16 = 4;
+    pub const IF_NONE_MATCH: u16 = 5;
+    pub const OBSERVE: u16 = 6;
+    pub const URI_PORT: u16 = 7;
+    pub const URI_PATH: u16 = 11;
+    pub const CONTENT_FORMAT: u16 = 12;
+    pub const MAX_AGE: u16 = 14;
+    pub const URI_QUERY: u16 = 15;
+    pub const ACCEPT: u16 = 17;
+    pub const BLOCK2: u16 = 23;
+    pub const BLOCK1: u16 = 27;
+    pub const SIZE2: u16 = 28;
+    pub const PROXY_URI: u16 = 35;
+    pub const PROXY_SCHEME: u16 = 39;
+    pub const SIZE1: u16 = 60;
+    pub const REQUEST_TAG: u16 = 292;
+}
+
+/// The age up to which an answer without the option is fresh (RFC 7252, section 5.10.5), in s.
+const MAX_AGE: u32 = 60;
+
+/// A critical option that is not known, comes too often or has no sound value (sections 5.4.1,
+/// 5.4.3, 5.4.5): its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BadOption(pub u16);
+
+/// What the options of an answer say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AnswerOptions<'a> {
+    pub etag: Option<&'a [u8]>,
+    pub observe: Option<u32>,
+    /// In s.
+    pub max_age: u32,
+    pub block1: Option<Block>,
+    pub block2: Option<Block>,
+}
+
+impl<'a> AnswerOptions<'a> {
+    /// # Errors
+    /// A critical option that is not understood: the answer is to be rejected.
+    pub fn read(message: &Message<'a>) -> Result<Self, BadOption> {
+        let mut this =
+            Self { etag: None, observe: None, max_age: MAX_AGE, block1: None, block2: None };
+        for (number, value) in message.options() {
+            match number {
+                number::ETAG if (1..=8).contains(&value.len()) => this.etag = Some(value),
+                number::OBSERVE => this.observe = uint(value, 3).or(this.observe),
+                number::MAX_AGE => this.max_age = uint(value, 4).unwrap_or(this.max_age),
+                number::BLOCK1 => take(&mut this.block1, Block::decode(value), number)?,
+                number::BLOCK2 => take(&mut this.block2, Block::decode(value), number)?,
+                critical if critical % 2 == 1 => return Err(BadOption(critical)),
+                _ => {}
+            }
+        }
+        Ok(this)
+    }
+}
+
+/// What the options of a request say. Host, port and query are taken note of by nothing here.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct RequestOptions {
+    pub accept: Option<u32>,
+    pub observe: Option<u32>,
+    pub block1: Option<Block>,
+    pub block2: Option<Block>,
+    /// Whether one of its If-Match has this value, if it has any: see [`Self::read`].
+    pub if_match: Option<bool>,
+    pub if_none_match: bool,
+    /// How many bytes the request has in all, by its word.
+    pub size1: Option<u32>,
+    /// Whether it asks how many bytes the answer has in all.
+    pub wants_size2: bool,
+    /// Whether it is for another server.
+    pub is_proxied: bool,
+}
+
+/// The same for all blocks of one request: a hash of method and options but those of blocks and
+/// sizes (RFC 7959, section 2.5; RFC 9175, section 3.3).
+pub(crate) fn transfer_key(message: &Message) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    message.code.hash(&mut hasher);
+    for (number, value) in message.options() {
+        if !matches!(
+            number,
+            number::BLOCK1 | number::BLOCK2 | number::SIZE1 | number::SIZE2 | number::OBSERVE
+        ) {
+            (number, value).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+impl RequestOptions {
+    /// Reads the options, writes the path, its parts joined by slashes, and holds If-Match
+    /// against `etag`.
+    ///
+    /// # Errors
+    /// A critical option that is not understood: 4.02.
+    pub fn read(message: &Message, path: &mut Vec<u8>, etag: &[u8]) -> Result<Self, BadOption> {
+        path.clear();
+        let mut this = Self::default();
+        let mut first = true;
+        let mut hosts = 0;
+        for (number, value) in message.options() {
+            match number {
+                number::URI_PATH if value.len() <= 255 => {
+                    if !first {
+                        path.push(b'/');
+                    }
+                    first = false;
+                    path.extend_from_slice(value);
+                }
+                number::URI_QUERY if value.len() <= 255 => {}
+                number::URI_HOST | number::URI_PORT if hosts < 2 => hosts += 1,
+                number::IF_MATCH if value.len() <= 8 => {
+                    let matches = value.is_empty() || value == etag;
+                    this.if_match = Some(matches || this.if_match == Some(true));
+                }
+                number::IF_NONE_MATCH if value.is_empty() => this.if_none_match = true,
+                number::ACCEPT => take(&mut this.accept, uint(value, 2), number)?,
+                number::BLOCK1 => take(&mut this.block1, Block::decode(value), number)?,
+                number::BLOCK2 => take(&mut this.block2, Block::decode(value), number)?,
+                number::PROXY_URI | number::PROXY_SCHEME => this.is_proxied = true,
+                number::OBSERVE => this.observe = uint(value, 3).or(this.observe),
+                number::SIZE1 => this.size1 = uint(value, 4).or(this.size1),
+                number::SIZE2 => this.wants_size2 = true,
+                critical if critical % 2 == 1 => return Err(BadOption(critical)),
+                _ => {}
+            }
+        }
+        Ok(this)
+    }
+}
+
+/// A value of a critical option that may come once.
+fn take<T>(place: &mut Option<T>, value: Option<T>, number: u16) -> Result<(), BadOption> {
+    match (&place, value) {
+        (None, Some(value)) => {
+            *place = Some(value);
+            Ok(())
+        }
+        _ => Err(BadOption(number)),
+    }
+}
+
+/// An unsigned integer of at most this many bytes (RFC 7252, section 3.2).
+fn uint(value: &[u8], most: usize) -> Option<u32> {
+    (value.len() <= most)
+        .then(|| value.iter().fold(0, |sum: u32, byte| sum << 8 | u32::from(*byte)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coap::{CONTENT, Kind, Writer};
+
+    /// A message with these options.
+    fn message(code: u8, options: &[(u16, &[u8])]) -> Vec<u8> {
+        let mut room = vec![0; 2_048];
+        let mut writer = Writer::new(&mut room, Kind::Confirmable, code, 1, b"");
+        options.iter().for_each(|(number, value)| writer.option(*number, value));
+        let length = writer.end(b"");
+        room.truncate(length);
+        room
+    }
+
+    fn asked(options: &[(u16, &[u8])]) -> Result<(RequestOptions, String), BadOption> {
+        let bytes = message(1, options);
+        let mut path = b"before".to_vec();
+        let read = RequestOptions::read(&Message::parse(&bytes).unwrap(), &mut path, b"tag")?;
+        Ok((read, String::from_utf8(path).unwrap()))
+    }
+
+    fn answered(options: &[(u16, &[u8])]) -> Result<(Option<u32>, u32, Option<Block>), BadOption> {
+        let bytes = message(CONTENT, options);
+        let read = AnswerOptions::read(&Message::parse(&bytes).unwrap())?;
+        Ok((read.observe, read.max_age, read.block2))
+    }
+
+    #[test]
+    fn critical_options_that_are_not_known_are_refused_and_elective_ones_ignored() {
+        assert!(asked(&[(2, b"x"), (258, b"x"), (65_000, b"x")]).is_ok());
+        assert_eq!(asked(&[(9, b"x")]).unwrap_err(), BadOption(9), "OSCORE");
+        assert_eq!(asked(&[(65_001, b"")]).unwrap_err(), BadOption(65_001));
+        assert_eq!(answered(&[(9, b"x")]).unwrap_err(), BadOption(9));
+        assert_eq!(answered(&[(11, b"x")]).unwrap_err(), BadOption(11), "of requests");
+        // Too often, and without a sound value.
+        assert_eq!(asked(&[(17, b""), (17, b"")]).unwrap_err(), BadOption(17));
+        assert_eq!(asked(&[(23, b"\x07")]).unwrap_err(), BadOption(23));
+        assert_eq!(asked(&[(5, b"x")]).unwrap_err(), BadOption(5));
+        assert_eq!(asked(&[(11, &[b'x'; 256])]).unwrap_err(), BadOption(11));
+        assert_eq!(answered(&[(23, b"\0\0\0\0")]).unwrap_err(), BadOption(23));
+        // Elective ones without a sound value are as if they were not there.
+        assert_eq!(answered(&[(6, b"long"), (14, b"too long")]), Ok((None, 60, None)));
+    }
+
+    #[test]
+    fn requests_say_what_they_want() {
+        let (read, path) = asked(&[
+            (number::IF_MATCH, b"other"),
+            (number::IF_MATCH, b"tag"),
+            (number::URI_HOST, b"meter"),
+            (number::OBSERVE, b""),
+            (number::URI_PATH, b"a"),
+            (number::URI_PATH, b"b c"),
+            (number::ACCEPT, b"\x28"),
+            (number::BLOCK2, b"\x16"),
+            (number::SIZE2, b""),
+        ])
+        .unwrap();
+        assert_eq!((path.as_str(), read.accept, read.observe), ("a/b c", Some(40), Some(0)));
+        assert_eq!((read.if_match, read.wants_size2), (Some(true), true));
+        assert_eq!(read.block2, Some(Block { number: 1, more: false, exponent: 6 }));
+        assert_eq!(asked(&[(number::IF_MATCH, b"no")]).unwrap().0.if_match, Some(false));
+        assert_eq!(asked(&[(number::URI_PATH, b""), (number::URI_PATH, b"")]).unwrap().1, "/");
+        assert!(asked(&[(number::PROXY_URI, b"coap://x")]).unwrap().0.is_proxied);
+    }
+
+    #[test]
+    fn blocks_of_one_request_have_one_key() {
+        let key =
+            |options: &[(u16, &[u8])]| transfer_key(&Message::parse(&message(3, options)).unwrap());
+        let path: (u16, &[u8]) = (number::URI_PATH, b"a");
+        let first = key(&[path, (number::BLOCK1, b"\x0e"), (number::SIZE1, b"\x10\0")]);
+        assert_eq!(first, key(&[path, (number::BLOCK1, b"\x1e")]));
+        assert_ne!(first, key(&[(number::URI_PATH, b"b"), (number::BLOCK1, b"\x1e")]));
+        // A Request-Tag tells requests apart (RFC 9175, section 3).
+        assert_ne!(first, key(&[path, (number::BLOCK1, b"\x1e"), (number::REQUEST_TAG, b"1")]));
+    }
+}

@@ -1,0 +1,264 @@
+//! Requests, made once: the bytes of their first message, and what is written into the further
+//! ones of a block-wise transfer.
+
+use super::block::{Block, exponent};
+use super::exchange::Next;
+use super::message::Kind;
+use super::options::number;
+use super::writer::Writer;
+use trace::{CoapSettings, Method};
+
+/// Bytes of a Request-Tag.
+const TAG: usize = 4;
+
+/// A request without message id and token.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    kind: Kind,
+    code: u8,
+    /// Host, path and query in ascending order.
+    options: Vec<(u16, Vec<u8>)>,
+    /// Bytes that it carries in all.
+    body: usize,
+    /// Bytes of a block in which it is sent if it carries more.
+    block: usize,
+    /// The exponent of the blocks in which it asks for its answer.
+    asked: Option<u8>,
+    /// Whether it observes its resource.
+    observes: bool,
+}
+
+impl Request {
+    pub fn new(
+        method: Method,
+        host: &str,
+        path: &str,
+        size: u32,
+        confirmable: bool,
+        settings: &CoapSettings,
+    ) -> Self {
+        // Codes of RFC 7252, section 12.1.1, and RFC 8132, section 6.
+        let code = match method {
+            Method::Post => 2,
+            Method::Put => 3,
+            Method::Delete => 4,
+            Method::Fetch => 5,
+            Method::Patch => 6,
+            Method::IPatch => 7,
+            _ => 1,
+        };
+        let mut options = Vec::new();
+        // A name is said, an address is known from the packet (section 5.10.1).
+        if host.parse::<std::net::IpAddr>().is_err() {
+            options.push((number::URI_HOST, host.as_bytes().to_vec()));
+        }
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        for part in path.split('/').filter(|_| !path.is_empty()) {
+            options.push((number::URI_PATH, decoded(part)));
+        }
+        for part in query.split('&').filter(|part| !part.is_empty()) {
+            options.push((number::URI_QUERY, decoded(part)));
+        }
+        Self {
+            kind: if confirmable { Kind::Confirmable } else { Kind::NonConfirmable },
+            code,
+            options,
+            body: size as usize,
+            block: usize::from(settings.block_size()),
+            asked: settings.block.map(|size| exponent(usize::from(size))),
+            observes: settings.observe.is_some() && matches!(code, 1 | 5),
+        }
+    }
+
+    /// Bytes that it carries in all.
+    pub fn body(&self) -> usize {
+        self.body
+    }
+
+    /// Bytes of a block in which it is sent.
+    pub fn block(&self) -> usize {
+        self.block
+    }
+
+    /// Whether it takes more than one message.
+    pub fn is_blockwise(&self) -> bool {
+        self.body > self.block
+    }
+
+    pub fn observes(&self) -> bool {
+        self.observes
+    }
+
+    pub fn is_confirmable(&self) -> bool {
+        self.kind == Kind::Confirmable
+    }
+
+    /// Where the tag of a block-wise request lies in its first message.
+    pub fn tag_at(&self, template: &[u8]) -> Option<usize> {
+        self.is_blockwise().then(|| template.len().checked_sub(self.block + 1 + TAG)).flatten()
+    }
+
+    /// The bytes of the first message, with room for id, token and tag.
+    pub fn template(&self) -> Vec<u8> {
+        let options: usize = self.options.iter().map(|(_, value)| value.len() + 5).sum();
+        let mut bytes = vec![0; 64 + options + self.body.min(self.block)];
+        let observe = self.observes.then_some(0);
+        let length = self.write(&mut bytes, 0, 0, &Next::first(self.body, self.block), observe);
+        bytes.truncate(length);
+        bytes
+    }
+
+    /// Writes one of its messages: how long it is. `observe` is the value of that option, if
+    /// it has one.
+    pub fn write(
+        &self,
+        room: &mut [u8],
+        id: u16,
+        token: u64,
+        next: &Next,
+        observe: Option<u32>,
+    ) -> usize {
+        let mut writer = Writer::new(room, self.kind, self.code, id, &token.to_be_bytes());
+        let (before, after): (Vec<_>, Vec<_>) =
+            self.options.iter().partition(|(option, _)| *option < number::OBSERVE);
+        before.iter().for_each(|(option, value)| writer.option(*option, value));
+        if let Some(observe) = observe {
+            writer.uint(number::OBSERVE, observe);
+        }
+        after.iter().for_each(|(option, value)| writer.option(*option, value));
+        let asked = self.asked.map(|exponent| Block { number: 0, more: false, exponent });
+        for (option, block) in
+            [(number::BLOCK2, next.block2.or(asked)), (number::BLOCK1, next.block1)]
+        {
+            if let Some((bytes, length)) = block.map(Block::encode) {
+                writer.option(option, &bytes[..length]);
+            }
+        }
+        if next.block1.is_some_and(|block| block.number == 0) {
+            writer.uint(number::SIZE1, u32::try_from(self.body).unwrap_or(u32::MAX));
+        }
+        // Requests for one resource may be under way at once: their blocks are told apart by
+        // this (RFC 9175, section 3).
+        if next.block1.is_some() {
+            writer.option(number::REQUEST_TAG, &tag(token));
+        }
+        writer.end_filled(b'x', next.length)
+    }
+}
+
+/// What tells the blocks of one request from those of another.
+pub(crate) fn tag(token: u64) -> [u8; TAG] {
+    (token as u32).to_be_bytes()
+}
+
+/// With `%20` and the like put right; what is no such thing stays.
+pub(crate) fn decoded(part: &str) -> Vec<u8> {
+    let bytes = part.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = part.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                at += 3;
+            }
+            None => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    out
+}
+
+/// The bytes of a request by the usual settings, for tests.
+#[cfg(test)]
+pub(crate) fn template(method: Method, host: &str, path: &str, size: u32, con: bool) -> Vec<u8> {
+    Request::new(method, host, path, size, con, &CoapSettings::default()).template()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coap::{AnswerOptions, Message, RequestOptions, number_request, token_number};
+    use coap_lite::{CoapOption, MessageClass, Packet, RequestType};
+
+    #[test]
+    fn requests_are_what_another_codec_reads() {
+        let mut request = template(Method::Put, "meter", "a/b%20c?d=e&f", 5, true);
+        number_request(&mut request, 0x1234, 0x0102_0304_0506_0708);
+        let packet = Packet::from_bytes(&request).unwrap();
+        assert_eq!(packet.header.message_id, 0x1234);
+        assert_eq!(packet.get_token(), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(packet.header.code, MessageClass::Request(RequestType::Put));
+        assert_eq!(packet.payload, b"xxxxx");
+        let seen = Message::parse(&request).unwrap();
+        assert_eq!((seen.kind, seen.id), (Kind::Confirmable, 0x1234));
+        assert_eq!(token_number(seen.token), Some(0x0102_0304_0506_0708));
+        let mut path = Vec::new();
+        RequestOptions::read(&seen, &mut path, b"").unwrap();
+        assert_eq!(path, b"a/b c");
+        let queries: Vec<_> = packet.get_option(CoapOption::UriQuery).unwrap().iter().collect();
+        assert_eq!(queries, [b"d=e".as_slice(), b"f"]);
+        let host = packet.get_option(CoapOption::UriHost).unwrap();
+        assert_eq!(host.front().map(Vec::as_slice), Some(&b"meter"[..]));
+    }
+
+    #[test]
+    fn every_method_has_its_code() {
+        for (method, code) in [
+            (Method::Get, RequestType::Get),
+            (Method::Post, RequestType::Post),
+            (Method::Put, RequestType::Put),
+            (Method::Delete, RequestType::Delete),
+            (Method::Fetch, RequestType::Fetch),
+            (Method::Patch, RequestType::Patch),
+            (Method::IPatch, RequestType::IPatch),
+        ] {
+            let packet = Packet::from_bytes(&template(method, "h", "", 0, false)).unwrap();
+            assert_eq!(packet.header.code, MessageClass::Request(code));
+        }
+    }
+
+    #[test]
+    fn a_large_request_begins_with_its_first_block() {
+        let request = template(Method::Put, "10.0.0.1", "a", 2_500, true);
+        let message = Message::parse(&request).unwrap();
+        let options = RequestOptions::read(&message, &mut Vec::new(), b"").unwrap();
+        assert_eq!(options.block1, Block::at(0, 1_024, true));
+        assert_eq!((options.size1, message.payload.len()), (Some(2_500), 1_024));
+        assert_eq!(options.block2, None, "the target chooses its blocks");
+        let put = Request::new(Method::Put, "h", "a", 2_500, true, &CoapSettings::default());
+        let mut bytes = put.template();
+        let at = put.tag_at(&bytes).unwrap();
+        bytes[at..at + TAG].copy_from_slice(&tag(0x0102_0304_0506_0708));
+        let tagged = Message::parse(&bytes).unwrap().options().last().unwrap();
+        assert_eq!(tagged, (number::REQUEST_TAG, &[5, 6, 7, 8][..]));
+        // One that fits is sent as it is.
+        let request = template(Method::Put, "10.0.0.1", "a", 1_024, true);
+        assert_eq!(Message::parse(&request).unwrap().payload.len(), 1_024);
+    }
+
+    #[test]
+    fn blocks_and_observation_are_asked_for() {
+        let observe = Some(units::Span::from_ns(1));
+        let settings = CoapSettings { block: Some(64), observe, ..CoapSettings::default() };
+        let get = Request::new(Method::Get, "meter", "a", 0, false, &settings);
+        let template = get.template();
+        let message = Message::parse(&template).unwrap();
+        let options = RequestOptions::read(&message, &mut Vec::new(), b"").unwrap();
+        assert_eq!((options.observe, options.block2), (Some(0), Block::at(0, 64, false)));
+        let numbers: Vec<u16> = message.options().map(|(number, _)| number).collect();
+        assert_eq!(numbers, [3, 6, 11, 23]);
+        // Further blocks are asked for without it (RFC 7959, section 2.6).
+        let mut room = [0; 128];
+        let next = Next { block1: None, block2: Block::at(64, 64, false), length: 0 };
+        let length = get.write(&mut room, 1, 2, &next, None);
+        let message = Message::parse(&room[..length]).unwrap();
+        let options = RequestOptions::read(&message, &mut Vec::new(), b"").unwrap();
+        assert_eq!((options.observe, options.block2), (None, Block::at(64, 64, false)));
+        assert!(AnswerOptions::read(&message).is_err(), "it is no answer");
+        assert!(!Request::new(Method::Put, "h", "a", 0, false, &settings).observes());
+    }
+}

@@ -1,0 +1,477 @@
+//! One TCP connection: its requests in order, and the answers to them.
+
+pub(crate) mod mqtt;
+
+use crate::clock::{self, Nanos};
+use crate::http::{Answers, Found};
+use crate::request_queue::SlotTimes;
+use crate::socket::Address;
+use crate::stamp;
+use crate::template::{CAME, HTTP, Template};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use trace::Scheme;
+
+/// As much may wait to be written before no more is taken.
+const FULL: usize = 1 << 20;
+/// Requests under way on a connection at most where they do not wait for each other: message
+/// identifiers of MQTT have 16 bits.
+const PIPELINED: usize = 60_000;
+/// Reads of 16 kB in a row before other connections have their turn.
+const READS: usize = 64;
+
+/// What has happened on a connection.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    /// Nothing more for now.
+    Nothing,
+    /// It can be used.
+    Open,
+    /// An operation was answered.
+    Answer {
+        /// Which.
+        number: u64,
+        /// What the answer says.
+        code: u16,
+    },
+    /// An answer to no request.
+    Stray,
+    /// What came is no message of the protocol.
+    Garbage(&'static str),
+    /// It has ended.
+    Closed(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Connecting,
+    Greeting,
+    Open,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct UnderWay {
+    number: u64,
+    sent: Nanos,
+    /// Bytes of an echo that are still to come; the identifier of an MQTT message.
+    left: u64,
+    head: bool,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: TcpStream,
+    scheme: Scheme,
+    to: SocketAddr,
+    target: usize,
+    state: State,
+    begun: Nanos,
+    slot: SlotTimes,
+    /// Since when it takes no further request, though none waits for an answer.
+    full_since: Option<Nanos>,
+    greeting: Vec<u8>,
+    out: Vec<u8>,
+    into: Vec<u8>,
+    at: usize,
+    /// When the bytes read last arrived.
+    arrived: Nanos,
+    under_way: VecDeque<UnderWay>,
+    answers: Answers,
+    writing: bool,
+}
+
+impl Connection {
+    /// Begins to connect to a target with its number, in place of a connection that ended at
+    /// `vacant` (0 for none); `name` is an MQTT client's.
+    pub fn open(
+        scheme: Scheme,
+        (to, target): (SocketAddr, usize),
+        from: Option<IpAddr>,
+        name: &str,
+        vacant: Nanos,
+    ) -> io::Result<Self> {
+        let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+        let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: integer arguments; the descriptor is ours if it is one.
+        let fd = unsafe { libc::socket(family, kind, 0) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor was just created and has no other owner.
+        let stream = unsafe { TcpStream::from_raw_fd(fd) };
+        stream.set_nodelay(true)?;
+        stamp::enable(fd);
+        if let Some(from) = from {
+            Address::new(SocketAddr::new(from, 0)).with(|name, length| {
+                // SAFETY: the name lives over the call, and its length is its own.
+                done(unsafe { libc::bind(fd, name, length) })
+            })?;
+        }
+        let begun = clock::now();
+        Address::new(to).with(|name, length| {
+            // SAFETY: as above.
+            match done(unsafe { libc::connect(fd, name, length) }) {
+                Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(()),
+                result => result,
+            }
+        })?;
+        Ok(Self {
+            stream,
+            scheme,
+            to,
+            target,
+            state: State::Connecting,
+            begun,
+            slot: SlotTimes { vacant, ..SlotTimes::default() },
+            full_since: None,
+            greeting: if scheme == Scheme::Mqtt { mqtt::connect(name) } else { Vec::new() },
+            out: Vec::with_capacity(4_096),
+            into: Vec::with_capacity(16_384),
+            at: 0,
+            arrived: 0,
+            under_way: VecDeque::new(),
+            answers: Answers::new(),
+            writing: true,
+        })
+    }
+
+    pub fn as_raw_fd(&self) -> RawFd {
+        self.stream.as_raw_fd()
+    }
+
+    /// The number of its target.
+    pub fn target(&self) -> usize {
+        self.target
+    }
+
+    /// Whether all that was read is dealt with.
+    pub fn is_drained(&self) -> bool {
+        self.at == self.into.len()
+    }
+
+    pub fn is_opening(&self) -> bool {
+        self.state != State::Open
+    }
+
+    /// Whether a request can be sent now.
+    pub fn is_free(&self) -> bool {
+        let room = match self.scheme {
+            Scheme::Http => self.under_way.is_empty() && !self.answers.is_last(),
+            _ => self.under_way.len() < PIPELINED,
+        };
+        self.state == State::Open && room && self.out.len() < FULL
+    }
+
+    /// Whether the peer closes it and it has nothing more to say.
+    pub fn is_spent(&self) -> bool {
+        self.answers.is_last() && self.under_way.is_empty()
+    }
+
+    /// When it became free, and who occupied it before.
+    pub fn slot(&self) -> &SlotTimes {
+        &self.slot
+    }
+
+    /// Since when the oldest request waits, or the connection is being made.
+    pub fn since(&self) -> Option<Nanos> {
+        if self.is_opening() {
+            return Some(self.begun);
+        }
+        self.under_way.front().map(|first| first.sent)
+    }
+
+    /// The operations that have no answer yet.
+    pub fn under_way(&self) -> impl Iterator<Item = u64> {
+        self.under_way.iter().map(|one| one.number)
+    }
+
+    pub fn wants_to_write(&self) -> bool {
+        self.state == State::Connecting || !self.out.is_empty()
+    }
+
+    /// Notes what it is watched for; whether that is new.
+    pub fn watched(&mut self, write: bool) -> bool {
+        std::mem::replace(&mut self.writing, write) != write
+    }
+
+    /// Sends a request as the operation of this number, at `sent`.
+    pub fn send(
+        &mut self,
+        template: &Template,
+        number: u64,
+        answers: bool,
+        sent: Nanos,
+    ) -> Result<(), String> {
+        let id = (number % 65_535) as u16 + 1;
+        let begin = self.out.len();
+        self.out.extend_from_slice(&template.bytes);
+        let numbered = self.scheme == Scheme::Mqtt && answers;
+        let at = begin + template.number_at;
+        if let Some(room) = self.out.get_mut(at..at + 2).filter(|_| numbered) {
+            room.copy_from_slice(&id.to_be_bytes());
+        }
+        if answers {
+            let left = if numbered { u64::from(id) } else { template.bytes.len() as u64 };
+            let head = template.bytes.starts_with(b"HEAD ");
+            self.under_way.push_back(UnderWay { number, sent, left, head });
+        }
+        let result = self.flush();
+        if self.scheme != Scheme::Http && !self.is_free() {
+            self.full_since.get_or_insert(sent);
+        }
+        result
+    }
+
+    fn flush(&mut self) -> Result<(), String> {
+        while !self.out.is_empty() {
+            match self.stream.write(&self.out) {
+                Ok(count) => {
+                    self.out.drain(..count);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(format!("connection lost: {error}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on as far as one thing that has happened.
+    pub fn go_on(&mut self) -> Progress {
+        if self.state == State::Connecting {
+            match self.stream.take_error() {
+                Ok(None) => {}
+                Ok(Some(error)) | Err(error) => {
+                    return Progress::Closed(format!("could not connect to {}: {error}", self.to));
+                }
+            }
+            if self.stream.peer_addr().is_err() {
+                return Progress::Nothing;
+            }
+            self.state = State::Greeting;
+            if self.greeting.is_empty() {
+                return self.accepted(clock::now());
+            }
+            self.out = std::mem::take(&mut self.greeting);
+        }
+        if let Err(why) = self.flush() {
+            return Progress::Closed(why);
+        }
+        let progress = self.read();
+        if let Some(since) = self.full_since
+            && self.is_free()
+        {
+            self.full_since = None;
+            let now = clock::now();
+            self.slot = SlotTimes::freed(now, now.saturating_sub(since));
+        }
+        progress
+    }
+
+    fn read(&mut self) -> Progress {
+        for _ in 0..READS {
+            if let Some(progress) = self.parse() {
+                return progress;
+            }
+            if self.at > 0 {
+                self.into.drain(..self.at);
+                self.at = 0;
+            }
+            let mut room = [0; 16_384];
+            match stamp::receive(self.stream.as_raw_fd(), &mut room) {
+                Ok((0, _)) => return self.ended(),
+                Ok((count, arrived)) => {
+                    self.arrived = arrived;
+                    self.into.extend_from_slice(&room[..count]);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Progress::Nothing,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Progress::Closed(format!("connection lost: {error}")),
+            }
+        }
+        // The kernel tells again of what is still to be read.
+        Progress::Nothing
+    }
+
+    fn accepted(&mut self, at: Nanos) -> Progress {
+        self.state = State::Open;
+        self.slot = SlotTimes::connected(self.slot.vacant, self.begun, at);
+        Progress::Open
+    }
+
+    fn ended(&mut self) -> Progress {
+        if let Some(status) = self.answers.end() {
+            return self.answer(HTTP.saturating_add(status));
+        }
+        let what = if self.state == State::Greeting { "the broker" } else { "the target" };
+        Progress::Closed(format!("{what} closed the connection"))
+    }
+
+    /// What the bytes that are there come to.
+    fn parse(&mut self) -> Option<Progress> {
+        match self.scheme {
+            Scheme::Mqtt => self.mqtt(),
+            Scheme::Http => self.http(),
+            _ => self.echo(),
+        }
+    }
+
+    fn answer(&mut self, code: u16) -> Progress {
+        let Some(first) = self.under_way.pop_front() else { return Progress::Stray };
+        if self.scheme == Scheme::Http {
+            // The wall clock may have been set meanwhile.
+            let arrived = self.arrived.max(first.sent);
+            self.slot = SlotTimes::freed(arrived, arrived - first.sent);
+        }
+        Progress::Answer { number: first.number, code }
+    }
+
+    fn http(&mut self) -> Option<Progress> {
+        let head = self.under_way.front().is_some_and(|request| request.head);
+        let (used, found) = self.answers.parse(&self.into[self.at..], head);
+        self.at += used;
+        Some(match found? {
+            Found::Answer(status) => self.answer(HTTP.saturating_add(status)),
+            Found::Garbage(why) => Progress::Garbage(why),
+        })
+    }
+
+    /// An echo is as long as what was sent.
+    fn echo(&mut self) -> Option<Progress> {
+        let there = (self.into.len() - self.at) as u64;
+        if there == 0 {
+            return None;
+        }
+        let Some(first) = self.under_way.front_mut() else {
+            self.at = self.into.len();
+            return Some(Progress::Stray);
+        };
+        let taken = there.min(first.left);
+        first.left -= taken;
+        self.at += taken as usize;
+        (first.left == 0).then(|| self.answer(CAME))
+    }
+
+    fn mqtt(&mut self) -> Option<Progress> {
+        let found = mqtt::parse(&self.into[self.at..])?;
+        self.at = (self.at + 4).min(self.into.len());
+        Some(match (found, self.state) {
+            (mqtt::Found::Accepted, State::Greeting) => self.accepted(self.arrived),
+            (mqtt::Found::Refused(code), State::Greeting) => {
+                Progress::Closed(format!("the broker refused the connection (code {code})"))
+            }
+            (mqtt::Found::Acknowledged(id), State::Open) => {
+                let at = self.under_way.iter().position(|one| one.left == u64::from(id));
+                match at.and_then(|at| self.under_way.remove(at)) {
+                    Some(one) => Progress::Answer { number: one.number, code: CAME },
+                    None => Progress::Stray,
+                }
+            }
+            _ => Progress::Garbage("not an MQTT answer"),
+        })
+    }
+}
+
+fn done(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    fn get() -> Template {
+        let bytes = b"GET / HTTP/1.1\r\n\r\n".to_vec();
+        Template { to: Err(String::new()), bytes, number_at: 0, coap: None }
+    }
+
+    /// The next thing that happens.
+    fn happens(connection: &mut Connection) -> Progress {
+        loop {
+            match connection.go_on() {
+                Progress::Nothing => std::thread::yield_now(),
+                progress => return progress,
+            }
+        }
+    }
+
+    /// What an HTTP client makes of these answers to one request, until the connection has
+    /// ended or brings garbage.
+    fn heard(text: &str) -> (Vec<String>, SlotTimes) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        let mut connection = Connection::open(Scheme::Http, (to, 0), None, "", 0).unwrap();
+        let (mut peer, _) = listener.accept().unwrap();
+        assert!(matches!(happens(&mut connection), Progress::Open));
+        connection.send(&get(), 7, true, clock::now()).unwrap();
+        assert!(!connection.is_free());
+        // Unread, it would turn the end of the connection into a reset.
+        let mut request = [0; 18];
+        peer.read_exact(&mut request).unwrap();
+        peer.write_all(text.as_bytes()).unwrap();
+        drop(peer);
+        let mut all = Vec::new();
+        loop {
+            let progress = happens(&mut connection);
+            all.push(format!("{progress:?}"));
+            if matches!(progress, Progress::Closed(_) | Progress::Garbage(_)) {
+                return (all, connection.slot);
+            }
+        }
+    }
+
+    const ANSWERED: &str = "Answer { number: 7, code: 1200 }";
+    const CLOSED: &str = "Closed(\"the target closed the connection\")";
+
+    #[test]
+    fn answers_belong_to_requests() {
+        let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        let (all, slot) = heard(answer);
+        assert_eq!(all, [ANSWERED, CLOSED]);
+        assert!(slot.ready > 0 && slot.vacant == slot.ready);
+        assert_eq!(heard(&answer.repeat(2)).0, [ANSWERED, "Stray", CLOSED]);
+        assert_eq!(heard("HTTP/1.0 200 OK\r\n\r\nto the end").0, [ANSWERED, CLOSED]);
+        assert_eq!(heard("HTTP/1.1 200 OK\r\nContent-Le").0, [CLOSED]);
+        assert!(heard("what?\r\n\r\n").0[0].starts_with("Garbage"));
+    }
+
+    #[test]
+    fn a_peer_that_never_stops_does_not_keep_others_waiting() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        let mut connection = Connection::open(Scheme::Http, (to, 0), None, "", 0).unwrap();
+        let (mut peer, _) = listener.accept().unwrap();
+        assert!(matches!(happens(&mut connection), Progress::Open));
+        connection.send(&get(), 7, true, clock::now()).unwrap();
+        let endless = std::thread::spawn(move || {
+            let _ = peer.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+            while peer.write_all(&[b'x'; 65_536]).is_ok() {}
+        });
+        for _ in 0..20 {
+            assert!(matches!(connection.go_on(), Progress::Nothing));
+            assert!(connection.into.capacity() < 1 << 20, "an answer's body is not kept");
+        }
+        drop(connection);
+        endless.join().unwrap();
+    }
+
+    #[test]
+    fn nobody_there_is_said_with_the_address() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        drop(listener);
+        let why = match Connection::open(Scheme::Tcp, (to, 0), None, "", 0) {
+            Err(error) => error.to_string(),
+            Ok(mut connection) => match happens(&mut connection) {
+                Progress::Closed(why) => why,
+                other => panic!("{other:?}"),
+            },
+        };
+        assert!(why.contains("refused"), "{why}");
+    }
+}

@@ -1,0 +1,65 @@
+//! What an MQTT 3.1.1 broker says to a client that only publishes.
+
+use crate::template::push_length;
+
+/// What a broker's bytes have come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// It has accepted the connection.
+    Accepted,
+    /// It has refused the connection, with this return code.
+    Refused(u8),
+    /// It has the message of this number.
+    Acknowledged(u16),
+    /// No packet that it may send to such a client.
+    Garbage,
+}
+
+/// CONNECT with a clean session and no keep alive (MQTT 3.1.1, section 3.1).
+pub(crate) fn connect(client: &str) -> Vec<u8> {
+    let mut rest = b"\0\x04MQTT\x04\x02\0\0".to_vec();
+    rest.extend((client.len() as u16).to_be_bytes());
+    rest.extend(client.as_bytes());
+    let mut bytes = vec![0x10];
+    push_length(&mut bytes, rest.len());
+    bytes.extend(rest);
+    bytes
+}
+
+/// CONNACK and PUBACK (MQTT 3.1.1, sections 3.2 and 3.4), four bytes each: what the bytes
+/// begin with, nothing if they are too few.
+pub(crate) fn parse(bytes: &[u8]) -> Option<Found> {
+    // What is no such packet is so by its first byte.
+    if !matches!(bytes.first()?, 0x20 | 0x40) {
+        return Some(Found::Garbage);
+    }
+    let packet: [u8; 4] = bytes.get(..4)?.try_into().ok()?;
+    Some(match packet {
+        [0x20, 2, _, 0] => Found::Accepted,
+        [0x20, 2, _, code] => Found::Refused(code),
+        [0x40, 2, high, low] => Found::Acknowledged(u16::from_be_bytes([high, low])),
+        _ => Found::Garbage,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_are_told_from_garbage_and_from_halves() {
+        assert_eq!(parse(b"\x20\x02\0\0\x40"), Some(Found::Accepted));
+        assert_eq!(parse(b"\x20\x02\0\x05"), Some(Found::Refused(5)));
+        assert_eq!(parse(b"\x40\x02\x01\x02"), Some(Found::Acknowledged(258)));
+        assert_eq!(parse(b"\x40\x02\x01"), None);
+        assert_eq!(parse(b""), None);
+        assert_eq!(parse(b"H"), Some(Found::Garbage));
+        assert_eq!(parse(b"\x20\x03\0\0"), Some(Found::Garbage));
+    }
+
+    #[test]
+    fn a_client_presents_itself() {
+        let bytes = connect("me");
+        assert_eq!(bytes, b"\x10\x0e\0\x04MQTT\x04\x02\0\0\0\x02me");
+    }
+}

@@ -1,0 +1,381 @@
+//! What CoAP messages come to at a sender, and what it sends beside requests: acknowledgements,
+//! further blocks, messages again, the end of observations.
+
+use super::Sender;
+use super::handle::{Handle, Purpose};
+use super::interactions::Due;
+use super::observers::{self, Notified};
+use crate::clock::Nanos;
+use crate::coap::{self, AnswerOptions, BadOption, Exchange, Kind, Message, Next, Step};
+use crate::request_queue::SlotTimes;
+use crate::socket::{Address, Batch};
+
+impl Sender<'_> {
+    /// Takes the message at `i` of a batch.
+    pub(super) fn coap(&mut self, into: &Batch, i: usize, now: Nanos) {
+        let from = into.name(i);
+        let message = match Message::parse(into.get(i)) {
+            Ok(message) => message,
+            Err(malformed) => {
+                self.book.garbage += 1;
+                return self.reset(from, malformed.reset);
+            }
+        };
+        let arrived = into.arrived(i, now);
+        if !message.is_response() {
+            return self.no_response(&message, from, arrived);
+        }
+        let token = coap::token_number(message.token);
+        let handle = token.and_then(|token| Handle::from_token(token, self.nonce));
+        let accepted = match handle {
+            // The common case: nothing but an answer.
+            Some(handle) if self.is_plain() && !message.has_options() => {
+                let code = message.code;
+                self.book.answered(handle.number(), now, u16::from(code), code >= 0x80);
+                true
+            }
+            Some(handle) => self.response(handle, &message, from, now, arrived),
+            None => {
+                self.book.stray += 1;
+                false
+            }
+        };
+        if message.kind == Kind::Confirmable {
+            match accepted {
+                true => {
+                    self.push(from, |room| coap::empty(room, Kind::Acknowledgement, message.id))
+                }
+                false => self.reset(from, Some(message.id)),
+            }
+        }
+    }
+
+    /// Whether nothing is under way but requests that one answer ends.
+    fn is_plain(&self) -> bool {
+        self.interactions.is_empty() && self.observers.is_empty() && !self.observes()
+    }
+
+    fn observes(&self) -> bool {
+        self.settings.coap.observe.is_some()
+    }
+
+    /// Puts a message into the batch beside requests.
+    fn push(&mut self, to: &Address, write: impl FnOnce(&mut [u8]) -> usize) {
+        if self.extra.is_full() {
+            self.flush();
+        }
+        self.extra.push(to, write);
+    }
+
+    /// Rejects a confirmable message (RFC 7252, section 4.2).
+    fn reset(&mut self, to: &Address, id: Option<u16>) {
+        if let Some(id) = id {
+            self.push(to, |room| coap::empty(room, Kind::Reset, id));
+        }
+    }
+
+    /// An empty message, or a request: nothing here serves any.
+    fn no_response(&mut self, message: &Message, from: &Address, arrived: Nanos) {
+        let about = self.ids.find(message.id, self.book.next());
+        match (message.kind, about) {
+            (Kind::Reset, Some(handle)) => {
+                self.lost(handle, "the target refused a message (CoAP reset)");
+            }
+            (Kind::Reset, None) => self.book.stray += 1,
+            // The answer comes by itself (section 5.2.2); NSTART counts it no longer.
+            (Kind::Acknowledgement, Some(handle)) if message.code == 0 => {
+                let one = self.interactions.acknowledged(handle, Some(message.id));
+                let slot = one.and_then(|one| Some((one.target.take()?, one.sent)));
+                self.release(slot, arrived);
+            }
+            _ => {
+                self.book.stray += u64::from(message.code != 0);
+                if message.kind == Kind::Confirmable {
+                    self.reset(from, Some(message.id));
+                }
+            }
+        }
+    }
+
+    /// A slot of NSTART is free again.
+    fn release(&mut self, slot: Option<(u32, Nanos)>, at: Nanos) {
+        if let (Some((target, sent)), Some(nstart)) = (slot, &mut self.nstart) {
+            let at = at.max(sent);
+            nstart.release(target, SlotTimes::freed(at, at - sent));
+        }
+    }
+
+    /// Ends an interaction, if there is one.
+    fn close(&mut self, handle: Handle, at: Nanos) {
+        if let Some(one) = self.interactions.close(handle) {
+            self.release(one.target.map(|target| (target, one.sent)), at);
+        }
+    }
+
+    /// The target cannot be reached, or refuses a message; says why.
+    pub(super) fn lost(&mut self, handle: Handle, why: &str) {
+        let number = handle.number();
+        self.book.unreachable(number, why);
+        self.close(handle, crate::clock::now());
+        if handle.purpose() != Purpose::Blocks && self.observers.has(number) {
+            self.observers.lost(number);
+            self.book.explain(why);
+        }
+    }
+
+    /// A response: whether it is one that was waited for.
+    fn response(
+        &mut self,
+        handle: Handle,
+        message: &Message,
+        from: &Address,
+        now: Nanos,
+        arrived: Nanos,
+    ) -> bool {
+        let options = match AnswerOptions::read(message) {
+            Ok(options) => options,
+            Err(BadOption(number)) => {
+                self.book.garbage += 1;
+                self.book.explain(&format!("an answer with the unknown critical option {number}"));
+                return false;
+            }
+        };
+        let number = handle.number();
+        if handle.purpose() == Purpose::Operation && self.observers.has(number) {
+            return self.notification(number, message, &options, now);
+        }
+        let (code, carried) = (message.code, message.payload.len());
+        let known = self.interactions.get_mut(handle).is_some();
+        let wanted = known || self.book.outstanding(number).is_some();
+        if handle.purpose() != Purpose::Operation && !known {
+            // A block of a transfer that is over.
+            self.book.stray += 1;
+            return true;
+        }
+        if options.observe.is_some() && !wanted {
+            // A notification after the end: its sender is told to stop (RFC 7641, section 3.6).
+            self.book.stray += 1;
+            self.reset(from, Some(message.id).filter(|_| message.kind != Kind::Confirmable));
+            return false;
+        }
+        let step = match self.interactions.acknowledged(handle, None) {
+            Some(one) => one.exchange.answer(code, &options, carried),
+            None if options.block2.is_some_and(|block| block.more) => {
+                self.first_block(handle, code, &options, carried)
+            }
+            None => Step::Done,
+        };
+        match step {
+            Step::Repeat => self.book.twice += 1,
+            Step::Send(next) => {
+                let handle = self.observed_blocks(handle, code, &options, now);
+                self.continue_with(handle, &next, now);
+            }
+            Step::Done | Step::Failed(_) => {
+                let failed = matches!(step, Step::Failed(_));
+                if let Step::Failed(why) = step {
+                    self.book.explain(&format!("block-wise transfer: {why}"));
+                }
+                self.close(handle, arrived);
+                self.observe(handle, code, &options, now);
+                let waits = self.book.outstanding(number).is_some();
+                if handle.purpose() == Purpose::Operation || waits {
+                    self.book.answered(number, now, u16::from(code), failed || code >= 0x80);
+                }
+            }
+        }
+        true
+    }
+
+    /// The first block of an answer to a request that was a single message: the transfer goes
+    /// on if the answer is still waited for.
+    fn first_block(
+        &mut self,
+        handle: Handle,
+        code: u8,
+        options: &AnswerOptions,
+        carried: usize,
+    ) -> Step {
+        let Some((template, _, sent)) = self.book.outstanding(handle.number()) else {
+            return Step::Done;
+        };
+        let mut exchange = Exchange::of_answer();
+        let step = exchange.answer(code, options, carried);
+        if let Step::Send(_) = step {
+            let times = (sent, sent + self.settings.timeout);
+            self.interactions.open(handle, template, exchange, times, None);
+        }
+        step
+    }
+
+    /// The first answer to a request that observes: the target has accepted that, or not.
+    fn observe(&mut self, handle: Handle, code: u8, options: &AnswerOptions, now: Nanos) {
+        let Some(span) = self.settings.coap.observe else { return };
+        let Some((template, series, _)) = self.book.outstanding(handle.number()) else { return };
+        let request = self.pace.templates[template as usize].coap.as_deref();
+        if handle.purpose() != Purpose::Operation || !request.is_some_and(coap::Request::observes) {
+            return;
+        }
+        match options.observe.filter(|_| code >> 5 == 2) {
+            Some(sequence) => {
+                let end = now.saturating_add(span.as_ns());
+                let said = (sequence, options.max_age);
+                self.observers.register(handle.number(), (template, series), now, end, said);
+            }
+            None => self.observers.counts.refused += 1,
+        }
+    }
+
+    /// Under which name the further blocks of an answer are asked for: those of an observation
+    /// have a token of their own (RFC 7959, section 2.6).
+    fn observed_blocks(
+        &mut self,
+        handle: Handle,
+        code: u8,
+        options: &AnswerOptions,
+        now: Nanos,
+    ) -> Handle {
+        if handle.purpose() != Purpose::Operation || options.observe.is_none() {
+            return handle;
+        }
+        self.observe(handle, code, options, now);
+        if !self.observers.has(handle.number()) {
+            return handle;
+        }
+        let blocks = Handle::new(Purpose::Blocks, handle.number());
+        self.interactions.rename(handle, blocks, now.saturating_add(self.settings.timeout));
+        blocks
+    }
+
+    /// A further answer to a request that observes.
+    fn notification(
+        &mut self,
+        number: u64,
+        message: &Message,
+        options: &AnswerOptions,
+        now: Nanos,
+    ) -> bool {
+        let sequence = options.observe.filter(|_| message.code >> 5 == 2);
+        let Some(sequence) = sequence else {
+            // The end: as it was asked for, or by an error or the target's own will.
+            if !self.observers.ended(number) {
+                self.book.explain("the target ended an observation");
+            }
+            self.interactions.close(Handle::new(Purpose::Deregistration, number));
+            return true;
+        };
+        let said = (sequence, options.max_age);
+        let about = self.observers.about(number);
+        let (Some((template, series)), Some(Notified::Fresh(since))) =
+            (about, self.observers.notified(number, now, said))
+        else {
+            return true;
+        };
+        self.book.notified(series, since);
+        if options.block2.is_some_and(|block| block.more) {
+            // A newer one takes the place of one whose blocks are still under way.
+            let handle = Handle::new(Purpose::Blocks, number);
+            let mut exchange = Exchange::of_answer();
+            if let Step::Send(next) = exchange.answer(message.code, options, message.payload.len())
+            {
+                let times = (now, now.saturating_add(self.settings.timeout));
+                self.interactions.open(handle, template, exchange, times, None);
+                self.continue_with(handle, &next, now);
+            }
+        }
+        true
+    }
+
+    /// Sends a further message of an interaction.
+    fn continue_with(&mut self, handle: Handle, next: &Next, now: Nanos) {
+        let Some(one) = self.interactions.get_mut(handle) else { return };
+        let template = one.template;
+        self.transmit(handle, handle, template, next, None, now);
+    }
+
+    /// Sends a message of a template with the token of `token`, and has it sent again if it may
+    /// be.
+    fn transmit(
+        &mut self,
+        handle: Handle,
+        token: Handle,
+        template: u32,
+        next: &Next,
+        observe: Option<u32>,
+        now: Nanos,
+    ) {
+        if self.extra.is_full() {
+            self.flush();
+        }
+        let request = self.pace.templates[template as usize].coap.as_deref();
+        let (Some(request), Some(name)) = (request, self.targets.name(template)) else { return };
+        let (id, token) = (self.ids.assign(handle), token.token(self.nonce));
+        self.extra.push(name, |room| request.write(room, id, token, next, observe));
+        if request.is_confirmable() {
+            let bytes = self.extra.get(self.extra.len() - 1);
+            self.interactions.transmitted(handle, id, bytes, now);
+        }
+    }
+
+    /// Does what is due: messages again, interactions that have had their time, the ends of
+    /// observations.
+    pub(super) fn expire(&mut self, now: Nanos) {
+        while let Some(due) = self.interactions.due(now) {
+            match due {
+                Due::Again(handle, bytes) => {
+                    let one = self.interactions.get_mut(handle).map(|one| one.template);
+                    let Some(name) = one.and_then(|template| self.targets.name(template)) else {
+                        continue;
+                    };
+                    if self.extra.is_full() {
+                        let _ = self.extra.send(&self.socket, 0);
+                        self.extra.clear();
+                    }
+                    self.extra.push(name, |room| {
+                        let length = bytes.len().min(room.len());
+                        room[..length].copy_from_slice(&bytes[..length]);
+                        length
+                    });
+                }
+                Due::Unacknowledged(handle) => {
+                    self.give_up(handle, now);
+                    self.book.explain("not acknowledged after the maximum of retransmissions");
+                }
+                Due::Deadline(handle) => self.give_up(handle, now),
+            }
+        }
+        while let Some(due) = self.observers.due(now, self.settings.timeout) {
+            let (observers::Due::Deregister(number, _) | observers::Due::Unanswered(number)) = due;
+            let handle = Handle::new(Purpose::Deregistration, number);
+            self.interactions.close(handle);
+            if let observers::Due::Deregister(_, template) = due {
+                let times = (now, now.saturating_add(self.settings.timeout));
+                let exchange = Exchange::of_answer();
+                self.interactions.open(handle, template, exchange, times, None);
+                let next = Next::first(0, 1);
+                self.transmit(handle, Handle::of(number), template, &next, Some(1), now);
+            }
+        }
+        let timeout = self.settings.timeout;
+        while let Some((waiting, ours)) =
+            self.nstart.as_mut().and_then(|nstart| nstart.expired(now, timeout.max(1)))
+        {
+            match ours {
+                true => self.book.too_late(waiting.number),
+                false => {
+                    self.book.no_connection(waiting.number);
+                    self.book.explain("waited for NSTART longer than the timeout");
+                }
+            }
+        }
+        self.flush();
+    }
+
+    /// An interaction ends without the answer that was waited for.
+    fn give_up(&mut self, handle: Handle, now: Nanos) {
+        self.close(handle, now);
+        if handle.purpose() != Purpose::Deregistration {
+            self.book.time_out(handle.number());
+        }
+    }
+}

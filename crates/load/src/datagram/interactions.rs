@@ -1,0 +1,274 @@
+//! Interactions that are more than a request and its answer: blocks, retransmission, NSTART.
+//! Pure: times come in, what is due comes out.
+
+use super::handle::Handle;
+use crate::clock::Nanos;
+use crate::coap::Exchange;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use trace::CoapSettings;
+use units::{Draw, Lot, Purpose};
+
+/// An interaction under way.
+#[derive(Debug)]
+pub(crate) struct Interaction {
+    /// The template of its request.
+    pub template: u32,
+    /// How far its blocks have come.
+    pub exchange: Exchange,
+    /// When its first message was sent.
+    pub sent: Nanos,
+    /// The target whose slot it occupies, where NSTART limits them.
+    pub target: Option<u32>,
+    deadline: Nanos,
+    message: Option<Confirmable>,
+}
+
+/// A confirmable message that is not acknowledged yet.
+#[derive(Debug)]
+struct Confirmable {
+    id: u16,
+    bytes: Vec<u8>,
+    /// How often it may still be sent again.
+    left: u32,
+    /// The time until then, which doubles (RFC 7252, section 4.2).
+    wait: Nanos,
+}
+
+/// What is due.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// A message is to be sent again.
+    Again(Handle, Vec<u8>),
+    /// A message was sent as often as may be, and was not acknowledged.
+    Unacknowledged(Handle),
+    /// An interaction has had its time.
+    Deadline(Handle),
+}
+
+/// All interactions of a sender.
+#[derive(Debug)]
+pub(crate) struct Interactions {
+    open: HashMap<Handle, Interaction>,
+    /// When messages are to be sent again, by handle and message id.
+    timers: BinaryHeap<Reverse<(Nanos, Handle, u16)>>,
+    /// In the order in which they were set, which is that of time. Those of interactions that
+    /// have ended are dropped when they come first.
+    deadlines: VecDeque<(Nanos, Handle)>,
+    settings: CoapSettings,
+    draws: Lot,
+    drawn: u64,
+    /// Messages that were sent again.
+    pub retransmitted: u64,
+}
+
+impl Interactions {
+    pub fn new(settings: CoapSettings, draw: Draw) -> Self {
+        Self {
+            open: HashMap::new(),
+            timers: BinaryHeap::new(),
+            deadlines: VecDeque::new(),
+            settings,
+            draws: draw.of(Purpose::Retransmission),
+            drawn: 0,
+            retransmitted: 0,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// An interaction has begun, which is given up at `deadline`.
+    pub fn open(
+        &mut self,
+        handle: Handle,
+        template: u32,
+        exchange: Exchange,
+        (sent, deadline): (Nanos, Nanos),
+        target: Option<u32>,
+    ) {
+        let one = Interaction { template, exchange, sent, target, deadline, message: None };
+        self.open.insert(handle, one);
+        self.deadlines.push_back((deadline, handle));
+    }
+
+    pub fn get_mut(&mut self, handle: Handle) -> Option<&mut Interaction> {
+        self.open.get_mut(&handle)
+    }
+
+    /// One goes on under another name.
+    pub fn rename(&mut self, from: Handle, to: Handle, deadline: Nanos) {
+        if let Some(interaction) = self.open.remove(&from) {
+            self.open.insert(to, Interaction { deadline, ..interaction });
+            self.deadlines.push_back((deadline, to));
+        }
+    }
+
+    /// One has ended.
+    pub fn close(&mut self, handle: Handle) -> Option<Interaction> {
+        self.open.remove(&handle)
+    }
+
+    /// A confirmable message of an interaction was sent, to be sent again until it is
+    /// acknowledged. Nothing is kept of it if it may not be.
+    pub fn transmitted(&mut self, handle: Handle, id: u16, bytes: &[u8], now: Nanos) {
+        if self.settings.max_retransmit == 0 {
+            return;
+        }
+        let Some(interaction) = self.open.get_mut(&handle) else { return };
+        // A duration from ACK_TIMEOUT to that times ACK_RANDOM_FACTOR (section 4.2).
+        let chance = self.draws.uniform(self.drawn);
+        self.drawn += 1;
+        let factor = 1.0 + chance * (self.settings.ack_random_factor - 1.0);
+        let wait = (self.settings.ack_timeout.as_ns() as f64 * factor) as Nanos;
+        let (bytes, left) = (bytes.to_vec(), self.settings.max_retransmit);
+        interaction.message = Some(Confirmable { id, bytes, left, wait });
+        self.timers.push(Reverse((now.saturating_add(wait), handle, id)));
+    }
+
+    /// A message was acknowledged, by itself or by its answer: the interaction, if that was its
+    /// last.
+    pub fn acknowledged(&mut self, handle: Handle, id: Option<u16>) -> Option<&mut Interaction> {
+        let interaction = self.open.get_mut(&handle)?;
+        if let (Some(id), Some(message)) = (id, &interaction.message)
+            && message.id != id
+        {
+            return None;
+        }
+        interaction.message = None;
+        Some(interaction)
+    }
+
+    /// What is due, one after another.
+    pub fn due(&mut self, now: Nanos) -> Option<Due> {
+        while let Some((at, handle)) = self.deadlines.front().copied() {
+            let open = self.open.get(&handle).is_some_and(|one| one.deadline == at);
+            if open && at > now {
+                break;
+            }
+            self.deadlines.pop_front();
+            if open {
+                return Some(Due::Deadline(handle));
+            }
+        }
+        while let Some(Reverse((at, handle, id))) = self.timers.peek().copied() {
+            if at > now {
+                return None;
+            }
+            self.timers.pop();
+            let Some(interaction) = self.open.get_mut(&handle) else { continue };
+            let message = interaction.message.as_mut().filter(|message| message.id == id);
+            let Some(message) = message else { continue };
+            if message.left == 0 {
+                return Some(Due::Unacknowledged(handle));
+            }
+            message.left -= 1;
+            message.wait = message.wait.saturating_mul(2);
+            let (next, bytes) = (now.saturating_add(message.wait), message.bytes.clone());
+            self.timers.push(Reverse((next, handle, id)));
+            self.retransmitted += 1;
+            return Some(Due::Again(handle, bytes));
+        }
+        None
+    }
+
+    /// When something may be due next.
+    pub fn next(&self) -> Option<Nanos> {
+        let timer = self.timers.peek().map(|Reverse((at, ..))| *at);
+        timer.into_iter().chain(self.deadlines.front().map(|(at, _)| *at)).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Span;
+
+    const SECOND: Nanos = 1_000_000_000;
+
+    fn interactions(max_retransmit: u32) -> Interactions {
+        let settings = CoapSettings { max_retransmit, ..CoapSettings::default() };
+        Interactions::new(settings, Draw::new(1, 2, 3))
+    }
+
+    /// When a message that is never acknowledged is sent again, and when it is given up.
+    fn times(interactions: &mut Interactions, number: u64) -> Vec<Nanos> {
+        let handle = Handle::of(number);
+        let exchange = Exchange::new(0, 1_024);
+        interactions.open(handle, 0, exchange, (0, 1_000 * SECOND), None);
+        interactions.transmitted(handle, 7, b"message", 0);
+        let mut times = Vec::new();
+        loop {
+            let at = interactions.next().unwrap();
+            times.push(at);
+            match interactions.due(at) {
+                Some(Due::Again(_, bytes)) => assert_eq!(bytes, b"message"),
+                Some(Due::Unacknowledged(whose)) => {
+                    assert_eq!(whose, handle);
+                    interactions.close(handle);
+                    while interactions.due(2_000 * SECOND).is_some() {}
+                    return times;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn confirmable_messages_are_sent_again_at_doubling_intervals() {
+        let mut some = interactions(4);
+        let first = times(&mut some, 1);
+        // RFC 7252, section 4.8: 2 to 3 s, and four times again; given up at MAX_TRANSMIT_WAIT,
+        // 93 s, at the latest.
+        assert_eq!(first.len(), 5);
+        assert!((2 * SECOND..=3 * SECOND).contains(&first[0]));
+        for (i, at) in first.iter().enumerate() {
+            assert_eq!(*at, first[0] * ((2 << i) - 1), "{first:?}");
+        }
+        assert!(first[4] <= 93 * SECOND);
+        assert_eq!(some.retransmitted, 4);
+        // Others at other times, and the same by the same seed.
+        assert_ne!(times(&mut some, 2), first);
+        assert_eq!(times(&mut interactions(4), 1), first);
+        let settings = CoapSettings {
+            max_retransmit: 1,
+            ack_timeout: Span::from_ns(10),
+            ack_random_factor: 1.0,
+            ..CoapSettings::default()
+        };
+        assert_eq!(times(&mut Interactions::new(settings, Draw::new(1, 2, 3)), 1), [10, 30]);
+    }
+
+    #[test]
+    fn what_is_acknowledged_is_not_sent_again() {
+        let mut some = interactions(4);
+        let handle = Handle::of(1);
+        some.open(handle, 9, Exchange::new(0, 64), (0, 50 * SECOND), None);
+        some.transmitted(handle, 7, b"first", 0);
+        assert!(some.acknowledged(handle, Some(6)).is_none(), "of another message");
+        assert_eq!(some.acknowledged(handle, Some(7)).unwrap().template, 9);
+        assert_eq!(some.due(49 * SECOND), None);
+        assert_eq!(some.due(50 * SECOND), Some(Due::Deadline(handle)));
+        assert_eq!((some.close(handle).unwrap().sent, some.is_empty()), (0, true));
+        // Without retransmission nothing is kept.
+        let mut none = interactions(0);
+        none.open(handle, 9, Exchange::new(0, 64), (0, 50 * SECOND), None);
+        none.transmitted(handle, 7, b"first", 0);
+        assert_eq!((none.due(49 * SECOND), none.next()), (None, Some(50 * SECOND)));
+        // Deadlines of what has ended do not pile up.
+        none.close(handle);
+        for number in 0..10_000 {
+            let handle = Handle::of(number);
+            none.open(handle, 9, Exchange::new(0, 64), (0, 50 * SECOND + number), None);
+            none.close(handle);
+            assert_eq!(none.due(number), None);
+        }
+        assert!(none.deadlines.is_empty());
+        // Under another name it has another one.
+        none.open(handle, 9, Exchange::new(0, 64), (0, 60 * SECOND), None);
+        none.rename(handle, Handle::of(2), 70 * SECOND);
+        assert_eq!(none.due(69 * SECOND), None);
+        assert_eq!(none.due(70 * SECOND), Some(Due::Deadline(Handle::of(2))));
+    }
+}

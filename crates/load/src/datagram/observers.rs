@@ -1,0 +1,220 @@
+//! Observations of resources, RFC 7641: what notifications come to, and when each ends. Pure.
+
+use crate::clock::{Nanos, SECOND};
+use crate::counts::Observed;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+/// After this time any notification is newer than the last (RFC 7641, section 3.4).
+const LONG: Nanos = 128 * SECOND;
+/// Half of the 24 bits of sequence numbers.
+const HALF: u32 = 1 << 23;
+
+/// One observation.
+#[derive(Debug)]
+struct Observation {
+    /// The template of its request, and its series.
+    template: u32,
+    series: u32,
+    sequence: u32,
+    /// When the newest representation came, and for how long it is fresh.
+    came: Nanos,
+    fresh: Nanos,
+    /// Whether it was asked to end.
+    ending: bool,
+}
+
+/// What a notification comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Notified {
+    /// A newer representation, so long after the last.
+    Fresh(Nanos),
+    /// It was overtaken on its way by a newer one.
+    Outdated,
+}
+
+/// What is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// An observation of this template has lasted long enough: the target is asked to end it.
+    Deregister(u64, u32),
+    /// The target has not answered to that in time.
+    Unanswered(u64),
+}
+
+/// All observations of a sender, by the numbers of their operations.
+#[derive(Debug, Default)]
+pub(crate) struct Observers {
+    open: HashMap<u64, Observation>,
+    ends: BinaryHeap<Reverse<(Nanos, u64, bool)>>,
+    /// Whether all were asked to end.
+    over: bool,
+    pub counts: Observed,
+}
+
+impl Observers {
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    pub fn has(&self, number: u64) -> bool {
+        self.open.contains_key(&number)
+    }
+
+    /// Template and series of an observation.
+    pub fn about(&self, number: u64) -> Option<(u32, u32)> {
+        self.open.get(&number).map(|one| (one.template, one.series))
+    }
+
+    /// The target has accepted an observation, until `end`.
+    ///
+    /// `about` are template and series of its request, `said` are sequence number and Max-Age.
+    pub fn register(
+        &mut self,
+        number: u64,
+        about: (u32, u32),
+        now: Nanos,
+        end: Nanos,
+        said: (u32, u32),
+    ) {
+        let ((template, series), (sequence, max_age)) = (about, said);
+        let fresh = Nanos::from(max_age) * SECOND;
+        let one = Observation { template, series, sequence, came: now, fresh, ending: false };
+        self.open.insert(number, one);
+        let end = if self.over { now } else { end };
+        self.ends.push(Reverse((end, number, false)));
+        self.counts.registered += 1;
+    }
+
+    /// A notification has come, with its sequence number and its Max-Age in s; nothing if it is
+    /// of no observation.
+    pub fn notified(&mut self, number: u64, now: Nanos, said: (u32, u32)) -> Option<Notified> {
+        let (sequence, max_age) = said;
+        let one = self.open.get_mut(&number)?;
+        let (before, since) = (one.sequence, now.saturating_sub(one.came));
+        let newer = before < sequence && sequence - before < HALF
+            || before > sequence && before - sequence > HALF
+            || since > LONG;
+        if !newer {
+            self.counts.outdated += 1;
+            return Some(Notified::Outdated);
+        }
+        self.counts.notifications += 1;
+        self.counts.stale += u64::from(since > one.fresh);
+        (one.sequence, one.came, one.fresh) = (sequence, now, Nanos::from(max_age) * SECOND);
+        Some(Notified::Fresh(since))
+    }
+
+    /// An answer without the option has come: the target has ended the observation. Whether it
+    /// was asked to.
+    pub fn ended(&mut self, number: u64) -> bool {
+        let asked = self.open.remove(&number).is_some_and(|one| one.ending);
+        match asked {
+            true => self.counts.deregistered += 1,
+            false => self.counts.ended += 1,
+        }
+        asked
+    }
+
+    /// The target is gone.
+    pub fn lost(&mut self, number: u64) {
+        if self.open.remove(&number).is_some() {
+            self.counts.ended += 1;
+        }
+    }
+
+    /// What is due, one after another; answers are waited for as long as `timeout`.
+    pub fn due(&mut self, now: Nanos, timeout: Nanos) -> Option<Due> {
+        while let Some(Reverse((at, number, asked))) = self.ends.peek().copied() {
+            if at > now {
+                return None;
+            }
+            self.ends.pop();
+            let Some(one) = self.open.get_mut(&number).filter(|one| one.ending == asked) else {
+                continue;
+            };
+            if asked {
+                self.open.remove(&number);
+                self.counts.unanswered += 1;
+                return Some(Due::Unanswered(number));
+            }
+            one.ending = true;
+            self.ends.push(Reverse((now.saturating_add(timeout), number, true)));
+            return Some(Due::Deregister(number, one.template));
+        }
+        None
+    }
+
+    /// All of them end now, and those that are still accepted do at once.
+    pub fn end_all(&mut self, now: Nanos) {
+        if std::mem::replace(&mut self.over, true) {
+            return;
+        }
+        let open = self.open.iter().filter(|(_, one)| !one.ending);
+        self.ends.extend(open.map(|(number, _)| Reverse((now, *number, false))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one() -> Observers {
+        let mut observers = Observers::default();
+        observers.register(5, (9, 0), 0, 100 * SECOND, (10, 60));
+        observers
+    }
+
+    #[test]
+    fn newer_is_what_the_standard_says() {
+        let mut some = one();
+        assert_eq!(some.notified(5, SECOND, (11, 2)), Some(Notified::Fresh(SECOND)));
+        assert_eq!(some.notified(5, 2 * SECOND, (11, 2)), Some(Notified::Outdated));
+        assert_eq!(some.notified(5, 2 * SECOND, (10, 2)), Some(Notified::Outdated));
+        // Around the end of the numbers.
+        let mut some = Observers::default();
+        some.register(5, (9, 0), 0, 100 * SECOND, ((1 << 24) - 1, 60));
+        assert_eq!(some.notified(5, SECOND, (3, 60)), Some(Notified::Fresh(SECOND)));
+        assert_eq!(some.notified(5, SECOND, ((1 << 24) - 2, 60)), Some(Notified::Outdated));
+        // After a long time all are newer.
+        let late = Some(Notified::Fresh(129 * SECOND));
+        assert_eq!(some.notified(5, 130 * SECOND, (1, 60)), late);
+        assert_eq!(some.notified(6, 0, (1, 60)), None);
+        assert_eq!((some.counts.notifications, some.counts.outdated), (2, 1));
+    }
+
+    #[test]
+    fn what_comes_after_its_max_age_left_the_observer_with_a_stale_value() {
+        let mut some = one();
+        some.notified(5, 60 * SECOND, (11, 2));
+        assert_eq!(some.counts.stale, 0);
+        some.notified(5, 62 * SECOND + 1, (12, 2));
+        assert_eq!((some.counts.notifications, some.counts.stale), (2, 1));
+    }
+
+    #[test]
+    fn an_observation_ends_by_asking_and_is_waited_for() {
+        let mut some = one();
+        assert_eq!(some.due(100 * SECOND - 1, SECOND), None);
+        assert_eq!(some.due(100 * SECOND, SECOND), Some(Due::Deregister(5, 9)));
+        assert!(some.due(100 * SECOND, SECOND).is_none() && some.has(5));
+        assert!(some.ended(5) && some.is_empty());
+        assert_eq!(some.due(200 * SECOND, SECOND), None);
+        assert_eq!((some.counts.registered, some.counts.deregistered), (1, 1));
+        // No answer.
+        let mut some = one();
+        some.end_all(3);
+        assert_eq!(some.due(3, SECOND), Some(Due::Deregister(5, 9)));
+        some.end_all(4);
+        assert_eq!(some.due(4, SECOND), None, "once");
+        assert_eq!(some.due(3 + SECOND, SECOND), Some(Due::Unanswered(5)));
+        assert!(some.due(100 * SECOND, SECOND).is_none() && some.is_empty());
+        assert_eq!(some.counts.unanswered, 1);
+        some.register(6, (9, 0), 200 * SECOND, 300 * SECOND, (1, 60));
+        assert_eq!(some.due(200 * SECOND, SECOND), Some(Due::Deregister(6, 9)));
+        // By the target's own will.
+        let mut some = one();
+        assert!(!some.ended(5));
+        assert_eq!((some.counts.ended, some.counts.deregistered), (1, 0));
+    }
+}

@@ -1,0 +1,361 @@
+//! The device's CoAP.
+
+mod exchanges;
+mod observation;
+mod question;
+mod request;
+mod transfers;
+
+pub(crate) use exchanges::Key;
+pub(crate) use question::Question;
+
+use super::DeviceSettings;
+use super::mischief::Deed;
+use super::queue::Queue;
+use super::station::Station;
+use super::timers::{Task, Timers};
+use crate::clock::{self, Nanos};
+use crate::coap::{self, CONTENT, Kind, Message};
+use crate::socket::{Address, Batch, Datagrams};
+use exchanges::{Exchanges, Seen, digest};
+use observation::Observation;
+use question::Content;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
+use trace::Distribution;
+pub(crate) use transfers::Transfers;
+use units::{Draw, Purpose};
+
+/// A client sends a confirmable request again after 2 s (RFC 7252, section 4.8); what takes
+/// longer than this is acknowledged first.
+const SLOW: Nanos = 1_000_000_000;
+/// ACK_TIMEOUT and ACK_RANDOM_FACTOR (section 4.8).
+const ACK_TIMEOUT: Nanos = 2_000_000_000;
+const ACK_RANDOM_FACTOR: f64 = 1.5;
+/// It looks for the end so often.
+const LOOK: Nanos = 20_000_000;
+/// Room for an answer: a block and its options.
+const ROOM: usize = 2_048;
+/// A CoAP server with a device's resources.
+pub(crate) struct CoapServer<'a> {
+    pub socket: Datagrams,
+    station: &'a Station,
+    queue: &'a Queue,
+    timers: &'a Timers,
+    exchanges: Mutex<Exchanges>,
+    observation: Mutex<Observation>,
+    /// How values change, if resources can be observed; and the sequence number of the last.
+    notify: Option<Distribution>,
+    changes: AtomicU64,
+    ids: AtomicU16,
+    draw: Draw,
+    drawn: AtomicU64,
+}
+
+impl<'a> CoapServer<'a> {
+    pub fn new(
+        socket: Datagrams,
+        settings: &DeviceSettings,
+        station: &'a Station,
+        queue: &'a Queue,
+        timers: &'a Timers,
+    ) -> Self {
+        Self {
+            socket,
+            station,
+            queue,
+            timers,
+            exchanges: Mutex::default(),
+            observation: Mutex::default(),
+            notify: settings.notify.clone(),
+            changes: AtomicU64::new(1),
+            ids: AtomicU16::new(clock::now() as u16),
+            draw: Draw::new(settings.seed, 0, 3),
+            drawn: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes requests until `stop`; those that take no time are answered here.
+    pub fn receive(&self, spin: bool, stop: &AtomicBool) {
+        // Answers to one batch of requests fit, though each may be sent twice.
+        const IN: usize = crate::socket::BATCH / 2;
+        let (mut into, mut out) = (Batch::new(ROOM), Batch::new(ROOM));
+        let mut transfers = Transfers::default();
+        let mut path = Vec::with_capacity(256);
+        while !stop.load(Relaxed) {
+            let count = into.receive(&self.socket, IN).unwrap_or(0);
+            if count == 0 {
+                if !spin {
+                    self.socket.wait(LOOK);
+                }
+                continue;
+            }
+            for i in 0..count {
+                self.datagram(into.get(i), into.name(i), &mut transfers, &mut path, &mut out);
+            }
+            self.send(&mut out);
+        }
+    }
+
+    /// Sends what is in the batch, each at most once.
+    pub fn send(&self, out: &mut Batch) {
+        let mut sent = 0;
+        while sent < out.len() {
+            match out.send(&self.socket, sent) {
+                Ok(count) => sent += count,
+                // An error that an earlier answer met: this one is still to go.
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {}
+                Err(_) => sent += 1,
+            }
+        }
+        out.clear();
+    }
+
+    fn datagram(
+        &self,
+        bytes: &[u8],
+        from: &Address,
+        transfers: &mut Transfers,
+        path: &mut Vec<u8>,
+        out: &mut Batch,
+    ) {
+        let counts = &self.station.counts;
+        let message = match Message::parse(bytes) {
+            Ok(message) => message,
+            Err(malformed) => {
+                counts.garbage.fetch_add(1, Relaxed);
+                return reset(malformed.reset, from, out);
+            }
+        };
+        let confirmable = message.kind == Kind::Confirmable;
+        if !message.is_request() {
+            match message.kind {
+                Kind::Acknowledgement | Kind::Reset => self.settled(&message, from, out),
+                // An empty one asks for life (section 4.3), a response answers nothing.
+                _ => reset(Some(message.id).filter(|_| confirmable), from, out),
+            }
+            return;
+        }
+        if !confirmable {
+            if message.kind == Kind::NonConfirmable {
+                self.request(&message, from, transfers, path, out);
+            }
+            return;
+        }
+        let Some(key) = Key::new(from, message.id) else { return };
+        let Ok(mut all) = self.exchanges.lock() else { return };
+        match all.seen(key, digest(bytes), clock::now()) {
+            Seen::New => {
+                drop(all);
+                return self.request(&message, from, transfers, path, out);
+            }
+            Seen::Serving => {
+                out.push(from, |room| coap::empty(room, Kind::Acknowledgement, message.id));
+            }
+            Seen::Answered(answer) => out.push(from, |room| copy(room, answer)),
+        }
+        counts.duplicates.fetch_add(1, Relaxed);
+    }
+
+    /// The last change's number in 24 bits (RFC 7641, section 3.4).
+    fn sequence(&self) -> u32 {
+        (self.changes.load(Relaxed) & 0xff_ffff) as u32
+    }
+
+    fn change_later(&self, resource: usize, notify: &Distribution) {
+        let index = self.drawn.fetch_add(1, Relaxed);
+        let time = notify.draw_ns(self.draw.uniform(Purpose::Notification, index), index);
+        self.timers.add(clock::now().saturating_add(time.max(1_000)), Task::Change(resource));
+    }
+
+    /// Answers a request that has been served, in a way that is spoiled if it is its turn.
+    pub fn reply(&self, question: &Question, out: &mut Batch) {
+        let (code, station) = (question.good(), self.station);
+        let content = Content::Whole(&station.payload, &station.etag);
+        match station.deed() {
+            Deed::Fair => self.answer(question, code, content, out),
+            Deed::Twice => {
+                let at = out.len();
+                self.answer(question, code, content, out);
+                if out.len() > at {
+                    let again = out.get(at).to_vec();
+                    out.push(&question.to, |room| copy(room, &again));
+                }
+            }
+            Deed::Silent => self.forget(question),
+            Deed::Garbage => {
+                self.forget(question);
+                let garbage = b"\xff\x00 what a strange thing to answer";
+                out.push(&question.to, |room| copy(room, garbage));
+            }
+            Deed::Late => {
+                let at = out.len();
+                self.answer(question, code, content, out);
+                if out.len() > at {
+                    let task = Task::Send(question.to, out.get(at).to_vec());
+                    self.timers.add(clock::now() + station.late_by(), task);
+                    out.take_back();
+                }
+            }
+        }
+    }
+
+    /// A copy of the request that comes later is as good as the first.
+    fn forget(&self, question: &Question) {
+        if let (Some(key), Ok(mut all)) = (key_of(question), self.exchanges.lock()) {
+            all.forget(key);
+        }
+    }
+
+    /// Puts an answer into the batch: with the acknowledgement of a confirmable request, or by
+    /// itself where that went before (section 5.2).
+    fn answer(&self, question: &Question, code: u8, content: Content, out: &mut Batch) {
+        let at = out.len();
+        let Some(key) = key_of(question) else {
+            let id = self.id();
+            return out.push(&question.to, |room| {
+                question.write(room, Kind::NonConfirmable, id, code, content)
+            });
+        };
+        let Ok(mut all) = self.exchanges.lock() else { return };
+        let separate = all.is_acknowledged(key);
+        let (kind, id) = match separate {
+            true => (Kind::Confirmable, self.id()),
+            false => (Kind::Acknowledgement, question.id),
+        };
+        out.push(&question.to, |room| question.write(room, kind, id, code, content));
+        if out.len() == at {
+            return;
+        }
+        if separate {
+            // A copy of the request is acknowledged again, and its answer is under way.
+            self.keep(&mut all, question.to, id, out.get(at), None);
+        } else {
+            all.answered(key, out.get(at));
+        }
+    }
+
+    /// Keeps a confirmable message, to send it again until it is settled.
+    fn keep(&self, all: &mut Exchanges, to: Address, id: u16, bytes: &[u8], observer: Option<u64>) {
+        let index = self.drawn.fetch_add(1, Relaxed);
+        let chance = self.draw.uniform(Purpose::Retransmission, index);
+        let wait = (ACK_TIMEOUT as f64 * (1.0 + chance * (ACK_RANDOM_FACTOR - 1.0))) as Nanos;
+        let Some(key) = Key::new(&to, id) else { return };
+        if all.sent(key, bytes, wait, observer) {
+            self.timers.add(clock::now() + wait, Task::Repeat(key, to));
+        }
+    }
+
+    fn id(&self) -> u16 {
+        self.ids.fetch_add(1, Relaxed)
+    }
+
+    /// A confirmable request that is not answered soon is acknowledged.
+    fn acknowledge_later(&self, question: &Question) {
+        if let Some(key) = key_of(question) {
+            self.timers.add(clock::now() + SLOW, Task::Acknowledge(key, question.to));
+        }
+    }
+
+    /// An own message was acknowledged or rejected.
+    fn settled(&self, message: &Message, from: &Address, out: &mut Batch) {
+        let Some(key) = Key::new(from, message.id) else { return };
+        let observer = match self.exchanges.lock() {
+            Ok(mut all) => all.settled(key),
+            Err(_) => None,
+        };
+        let (Some(observer), Ok(mut all)) = (observer, self.observation.lock()) else { return };
+        if message.kind == Kind::Reset {
+            return all.remove(observer);
+        }
+        let next = all.acknowledged(observer, clock::now());
+        drop(all);
+        if let Some((next, confirm)) = next {
+            self.notify_one(observer, next.question, confirm, out);
+        }
+    }
+
+    /// Tells an observer of the present value.
+    fn notify_one(&self, observer: u64, mut question: Question, confirm: bool, out: &mut Batch) {
+        question.shape.observe = Some(self.sequence());
+        self.station.counts.notifications.fetch_add(1, Relaxed);
+        let kind = if confirm { Kind::Confirmable } else { Kind::NonConfirmable };
+        let (at, id) = (out.len(), self.id());
+        let content = Content::Whole(&self.station.payload, &self.station.etag);
+        out.push(&question.to, |room| question.write(room, kind, id, CONTENT, content));
+        if confirm
+            && out.len() > at
+            && let Ok(mut all) = self.exchanges.lock()
+        {
+            self.keep(&mut all, question.to, id, out.get(at), Some(observer));
+        }
+    }
+
+    /// Does something whose time has come.
+    pub fn work(&self, task: Task, out: &mut Batch) {
+        match task {
+            Task::Send(to, bytes) => out.push(&to, |room| copy(room, &bytes)),
+            Task::Acknowledge(key, to) => {
+                if self.exchanges.lock().is_ok_and(|mut all| all.acknowledge(key)) {
+                    out.push(&to, |room| coap::empty(room, Kind::Acknowledgement, key.id));
+                }
+            }
+            Task::Repeat(key, to) => {
+                let Ok(repeat) = self.exchanges.lock().map(|mut all| all.repeat(key)) else {
+                    return;
+                };
+                match repeat {
+                    Ok(Some((bytes, wait))) => {
+                        out.push(&to, |room| copy(room, &bytes));
+                        self.timers.add(clock::now() + wait, Task::Repeat(key, to));
+                    }
+                    Err(Some(observer)) => {
+                        if let Ok(mut all) = self.observation.lock() {
+                            all.remove(observer);
+                        }
+                    }
+                    Ok(None) | Err(None) => {}
+                }
+            }
+            Task::Change(resource) => {
+                self.changes.fetch_add(1, Relaxed);
+                let changed = match self.observation.lock() {
+                    Ok(mut all) => all.changed(resource, clock::now()),
+                    Err(_) => return,
+                };
+                for (observer, one, confirm) in changed {
+                    if out.is_full() {
+                        self.send(out);
+                    }
+                    self.notify_one(observer, one.question, confirm, out);
+                }
+                let again = self.observation.lock().is_ok_and(|mut all| all.is_to_change(resource));
+                if let Some(notify) = self.notify.as_ref().filter(|_| again) {
+                    self.change_later(resource, notify);
+                }
+            }
+        }
+        self.send(out);
+    }
+}
+
+/// What a confirmable request is known by.
+fn key_of(question: &Question) -> Option<Key> {
+    match question.kind {
+        Kind::Confirmable => Key::new(&question.to, question.id),
+        _ => None,
+    }
+}
+
+/// Rejects a message (section 4.2).
+fn reset(id: Option<u16>, to: &Address, out: &mut Batch) {
+    if let Some(id) = id {
+        out.push(to, |room| coap::empty(room, Kind::Reset, id));
+    }
+}
+
+fn copy(room: &mut [u8], bytes: &[u8]) -> usize {
+    let length = bytes.len().min(room.len());
+    room[..length].copy_from_slice(&bytes[..length]);
+    length
+}

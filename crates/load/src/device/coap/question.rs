@@ -1,0 +1,217 @@
+//! Requests that are to be answered, and how answers are written.
+
+use crate::coap::{self, Block, CHANGED, CONTENT, DELETED, Kind, Message, Writer, number};
+use crate::socket::Address;
+use trace::LARGEST_BLOCK;
+
+/// A request that is to be answered.
+#[derive(Clone, Copy)]
+pub(crate) struct Question {
+    pub resource: usize,
+    pub to: Address,
+    pub kind: Kind,
+    pub code: u8,
+    pub id: u16,
+    token: [u8; 8],
+    length: usize,
+    pub shape: Shape,
+}
+
+/// What an answer is to have beside its code and its content.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// The last block of the request.
+    pub block1: Option<Block>,
+    /// The block of the answer that was asked for.
+    pub block2: Option<Block>,
+    /// The sequence number of an observation.
+    pub observe: Option<u32>,
+    /// The format that was asked for.
+    pub format: Option<u32>,
+    /// Whether its size in all is to be said.
+    pub size2: bool,
+}
+
+/// What an answer carries.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Content<'a> {
+    /// A representation and its entity tag.
+    Whole(&'a [u8], &'a [u8]),
+    /// A few words on an error.
+    Words(&'static str),
+    /// Nothing.
+    None,
+}
+
+impl Question {
+    pub fn new(message: &Message, to: &Address, resource: usize, shape: Shape) -> Self {
+        let mut token = [0; 8];
+        let length = message.token.len().min(8);
+        token[..length].copy_from_slice(&message.token[..length]);
+        let (kind, code, id) = (message.kind, message.code, message.id);
+        Self { resource, to: *to, kind, code, id, token, length, shape }
+    }
+
+    pub fn token(&self) -> &[u8] {
+        &self.token[..self.length]
+    }
+
+    /// The code of a good answer (RFC 7252, section 5.8; RFC 8132).
+    pub fn good(&self) -> u8 {
+        match self.code {
+            1 | 5 => CONTENT,
+            4 => DELETED,
+            _ => CHANGED,
+        }
+    }
+
+    /// Writes an answer as a message of this kind and id: how long it is.
+    pub fn write(&self, room: &mut [u8], kind: Kind, id: u16, code: u8, content: Content) -> usize {
+        let (bytes, etag): (&[u8], &[u8]) = match content {
+            Content::Whole(bytes, etag) => (bytes, etag),
+            Content::Words(words) => (words.as_bytes(), &[]),
+            Content::None => (&[], &[]),
+        };
+        let shape = &self.shape;
+        if *shape == Shape::default() && bytes.len() <= usize::from(LARGEST_BLOCK) {
+            return coap::answer(room, kind, code, id, self.token(), bytes);
+        }
+        let mut writer = Writer::new(room, kind, code, id, self.token());
+        let block = self.block(bytes.len());
+        let whole = matches!(content, Content::Whole(..));
+        if whole && block.is_some_and(|block| block.more || block.number > 0) {
+            writer.option(number::ETAG, etag);
+        }
+        if let Some(observe) = shape.observe.filter(|_| whole) {
+            writer.uint(number::OBSERVE, observe);
+        }
+        if let Some(format) = shape.format.filter(|_| whole) {
+            writer.uint(number::CONTENT_FORMAT, format);
+        }
+        for (option, block) in
+            [(number::BLOCK2, block.filter(|_| whole)), (number::BLOCK1, shape.block1)]
+        {
+            if let Some((value, length)) = block.map(Block::encode) {
+                writer.option(option, &value[..length]);
+            }
+        }
+        if shape.size2 && whole {
+            writer.uint(number::SIZE2, u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+        }
+        let part = match block {
+            Some(block) if whole => {
+                let begin = block.offset().min(bytes.len());
+                &bytes[begin..(begin + block.size()).min(bytes.len())]
+            }
+            _ => bytes,
+        };
+        writer.end(part)
+    }
+
+    /// The block that an answer of so many bytes is; nothing if it goes without.
+    fn block(&self, length: usize) -> Option<Block> {
+        let asked = self.shape.block2;
+        if asked.is_none() && length <= usize::from(LARGEST_BLOCK) {
+            return None;
+        }
+        let first = Block { number: 0, more: false, exponent: 6 };
+        let block = asked.unwrap_or(first);
+        Some(Block { more: block.offset() + block.size() < length, ..block })
+    }
+
+    /// Whether there is such a block of an answer of so many bytes.
+    pub fn is_within(&self, length: usize) -> bool {
+        self.shape.block2.is_none_or(|block| block.number == 0 || block.offset() < length)
+    }
+
+    /// A request by its parts, for tests.
+    #[cfg(test)]
+    pub fn of(peer: std::net::SocketAddr, resource: usize, token: &[u8]) -> Self {
+        let mut room = [0; 32];
+        let length = coap::answer(&mut room, Kind::NonConfirmable, 1, 7, token, b"");
+        let message = Message::parse(&room[..length]).unwrap();
+        Self::new(&message, &Address::new(peer), resource, Shape::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coap::AnswerOptions;
+
+    const BODY: [u8; 2_500] = [b'2'; 2_500];
+
+    fn written(shape: Shape, content: Content) -> Vec<u8> {
+        let to = ([10, 0, 0, 1], 5683).into();
+        let question = Question { shape, ..Question::of(to, 0, b"tok") };
+        let mut room = vec![0; 2_048];
+        let length = question.write(&mut room, Kind::NonConfirmable, 9, CONTENT, content);
+        room.truncate(length);
+        room
+    }
+
+    fn read(bytes: &[u8]) -> (AnswerOptions<'_>, usize) {
+        let message = Message::parse(bytes).unwrap();
+        assert_eq!((message.id, message.token), (9, &b"tok"[..]));
+        (AnswerOptions::read(&message).unwrap(), message.payload.len())
+    }
+
+    #[test]
+    fn a_short_answer_has_no_options() {
+        let bytes = written(Shape::default(), Content::Whole(b"21.5", b"tag"));
+        let message = Message::parse(&bytes).unwrap();
+        assert!(!message.has_options() && message.payload == b"21.5");
+        let bytes = written(Shape::default(), Content::None);
+        assert_eq!(read(&bytes).1, 0);
+    }
+
+    #[test]
+    fn a_long_answer_goes_in_blocks_of_the_size_that_was_asked_for() {
+        let bytes = written(Shape::default(), Content::Whole(&BODY, b"tag"));
+        let (options, carried) = read(&bytes);
+        assert_eq!((options.block2, carried), (Block::at(0, 1_024, true), 1_024));
+        assert_eq!(options.etag, Some(&b"tag"[..]));
+        let asked =
+            |offset, size| Shape { block2: Block::at(offset, size, false), ..Shape::default() };
+        let bytes = written(asked(2_048, 1_024), Content::Whole(&BODY, b"tag"));
+        let (options, carried) = read(&bytes);
+        assert_eq!((options.block2, carried), (Block::at(2_048, 1_024, false), 452));
+        let bytes = written(asked(64, 64), Content::Whole(&BODY[..128], b"tag"));
+        let (options, carried) = read(&bytes);
+        assert_eq!((options.block2, carried), (Block::at(64, 64, false), 64));
+        // One that fits says so.
+        let bytes = written(asked(0, 64), Content::Whole(b"21.5", b"tag"));
+        let (options, carried) = read(&bytes);
+        assert_eq!((options.block2, options.etag, carried), (Block::at(0, 64, false), None, 4));
+    }
+
+    #[test]
+    fn an_answer_has_what_was_asked_for() {
+        let shape = Shape {
+            block1: Block::at(64, 64, false),
+            observe: Some(5),
+            format: Some(40),
+            size2: true,
+            ..Shape::default()
+        };
+        let bytes = written(shape, Content::Whole(b"21.5", b"tag"));
+        let message = Message::parse(&bytes).unwrap();
+        let numbers: Vec<u16> = message.options().map(|(number, _)| number).collect();
+        assert_eq!(numbers, [6, 12, 27, 28]);
+        // An error has of these only what is said of the request.
+        let bytes = written(shape, Content::Words("no such resource"));
+        let message = Message::parse(&bytes).unwrap();
+        let numbers: Vec<u16> = message.options().map(|(number, _)| number).collect();
+        assert_eq!(numbers, [27]);
+    }
+
+    #[test]
+    fn blocks_beyond_the_end_are_seen() {
+        let to = ([10, 0, 0, 1], 5683).into();
+        let within = |offset, length| {
+            let shape = Shape { block2: Block::at(offset, 64, false), ..Shape::default() };
+            Question { shape, ..Question::of(to, 0, b"") }.is_within(length)
+        };
+        assert!(within(0, 0) && within(64, 65) && !within(64, 64) && !within(64, 0));
+    }
+}

@@ -1,0 +1,230 @@
+//! The device's HTTP/1.1: a thread for each connection, which waits while a server
+//! thread serves its request.
+
+mod request;
+
+#[cfg(feature = "fuzzing")]
+pub(crate) use request::parse;
+
+use super::mischief::Deed;
+use super::queue::{Job, Queue};
+use super::station::Station;
+use crate::clock::{self, Nanos, SECOND};
+use crate::http::Part;
+pub(crate) use request::Head;
+use request::{ALLOWED, LARGEST_BODY, Request};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::time::Duration;
+
+/// So many connections at once; more are closed.
+const CONNECTIONS: usize = 1_024;
+/// It looks for the end so often.
+const LOOK: Duration = Duration::from_millis(20);
+/// So long a request may take to come after its first byte; 408 beyond.
+const SLOWEST: Nanos = 30 * SECOND;
+/// So long and so much is read of what is not wanted, so that the answer before is not lost with
+/// the connection (RFC 9112, section 9.6).
+const LINGER: Nanos = SECOND / 2;
+const UNWANTED: usize = 4 << 20;
+
+/// Takes connections until `stop`.
+pub(crate) fn accept(listener: &TcpListener, station: &Station, queue: &Queue, stop: &AtomicBool) {
+    let open = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        while !stop.load(Relaxed) {
+            match listener.accept() {
+                Ok((stream, _)) if open.load(Relaxed) < CONNECTIONS => {
+                    open.fetch_add(1, Relaxed);
+                    let open = &open;
+                    scope.spawn(move || {
+                        talk(stream, station, queue, stop);
+                        open.fetch_sub(1, Relaxed);
+                    });
+                }
+                Ok(_) => {}
+                Err(_) => super::echo::wait(listener, LOOK),
+            }
+        }
+    });
+}
+
+/// Reads until there are bytes, for as long as `until`; whether there are.
+pub(crate) fn read_on(
+    stream: &mut TcpStream,
+    into: &mut Vec<u8>,
+    stop: &AtomicBool,
+    until: Nanos,
+) -> bool {
+    let mut room = [0; 8_192];
+    while !stop.load(Relaxed) {
+        match stream.read(&mut room) {
+            Ok(0) => return false,
+            Ok(count) => {
+                into.extend_from_slice(&room[..count]);
+                return true;
+            }
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) =>
+            {
+                if clock::now() >= until {
+                    return false;
+                }
+            }
+            Err(_) => return false,
+        }
+    }
+    false
+}
+
+fn talk(mut stream: TcpStream, station: &Station, queue: &Queue, stop: &AtomicBool) {
+    // An accepted connection may have the listener's way of not waiting.
+    let set = stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true));
+    if set.and_then(|()| stream.set_read_timeout(Some(LOOK))).is_err() {
+        return;
+    }
+    let mut bytes = Vec::with_capacity(4_096);
+    loop {
+        let request = match request(&mut stream, &mut bytes, stop) {
+            Ok(Some(request)) => request,
+            Ok(None) => return,
+            Err(status) => {
+                station.counts.garbage.fetch_add(1, Relaxed);
+                return refuse(&mut stream, status, stop);
+            }
+        };
+        station.counts.body_bytes.fetch_add(request.body.come(), Relaxed);
+        let status = served(station.find(&request.path), station, queue);
+        let deed = if status == "200 OK" { station.deed() } else { Deed::Fair };
+        if !write(&mut stream, status, station, deed, &request) || !request.keeps {
+            return;
+        }
+    }
+}
+
+/// Takes the next request with its body off the bytes; nothing at the end of the connection, an
+/// error with the status by which it is refused.
+fn request(
+    stream: &mut TcpStream,
+    bytes: &mut Vec<u8>,
+    stop: &AtomicBool,
+) -> Result<Option<Request>, &'static str> {
+    let mut until = Nanos::MAX;
+    let mut read = |stream: &mut TcpStream, bytes: &mut Vec<u8>| {
+        if until == Nanos::MAX && !bytes.is_empty() {
+            until = clock::now() + SLOWEST;
+        }
+        match read_on(stream, bytes, stop, until) {
+            true => Ok(true),
+            false if clock::now() >= until => Err("408 Request Timeout"),
+            false => Ok(false),
+        }
+    };
+    let mut request = loop {
+        // Empty lines before a request are ignored (RFC 9112, section 2.2).
+        let empty = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+        bytes.drain(..empty);
+        match request::parse(bytes) {
+            Head::Request(request) => break request,
+            Head::Refused(status) => return Err(status),
+            Head::More => {}
+        }
+        if !read(stream, bytes)? {
+            return Ok(None);
+        }
+    };
+    bytes.drain(..request.length);
+    loop {
+        let (used, part) = request.body.parse(bytes);
+        bytes.drain(..used);
+        match part {
+            _ if request.body.come() > LARGEST_BODY => return Err("413 Content Too Large"),
+            Part::End => return Ok(Some(request)),
+            Part::Bad(_) => return Err("400 Bad Request"),
+            Part::More => {}
+        }
+        // Not needed by one that sends its body at once (RFC 9110, section 10.1.1).
+        if std::mem::take(&mut request.waits)
+            && bytes.is_empty()
+            && stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").is_err()
+        {
+            return Ok(None);
+        }
+        if !read(stream, bytes)? {
+            return Ok(None);
+        }
+    }
+}
+
+/// Refuses a request, and ends the connection.
+fn refuse(stream: &mut TcpStream, status: &str, stop: &AtomicBool) {
+    let allow = match status.starts_with("405") {
+        true => format!("Allow: {ALLOWED}\r\n"),
+        false => String::new(),
+    };
+    let answer =
+        format!("HTTP/1.1 {status}\r\n{allow}Content-Length: 0\r\nConnection: close\r\n\r\n");
+    if stream.write_all(answer.as_bytes()).is_err() || stream.shutdown(Shutdown::Write).is_err() {
+        return;
+    }
+    let (until, mut unwanted, mut bytes) = (clock::now() + LINGER, 0, Vec::new());
+    while unwanted < UNWANTED && clock::now() < until {
+        if !read_on(stream, &mut bytes, stop, until) {
+            return;
+        }
+        unwanted += bytes.len();
+        bytes.clear();
+    }
+}
+
+/// Lets a request be served; with what status it ends.
+fn served(resource: Option<usize>, station: &Station, queue: &Queue) -> &'static str {
+    let Some(resource) = resource else {
+        station.counts.unknown.fetch_add(1, Relaxed);
+        return "404 Not Found";
+    };
+    if station.at_once(resource) {
+        return "200 OK";
+    }
+    let (done, told) = sync_channel(1);
+    if queue.push(Job::Http { resource, done }) && told.recv().is_ok() {
+        return "200 OK";
+    }
+    station.counts.refused.fetch_add(1, Relaxed);
+    "503 Service Unavailable"
+}
+
+fn write(
+    stream: &mut TcpStream,
+    status: &str,
+    station: &Station,
+    deed: Deed,
+    request: &Request,
+) -> bool {
+    let payload: &[u8] = if status == "200 OK" { &station.payload } else { b"" };
+    let connection = match (request.keeps, request.is_1_0) {
+        (false, _) => "Connection: close\r\n",
+        (true, true) => "Connection: keep-alive\r\n",
+        (true, false) => "",
+    };
+    let length = payload.len();
+    let mut answer =
+        format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n{connection}\r\n").into_bytes();
+    if !request.is_head {
+        answer.extend_from_slice(payload);
+    }
+    match deed {
+        Deed::Silent => return true,
+        Deed::Garbage => answer = b"what a strange thing to answer\r\n\r\n".to_vec(),
+        Deed::Late => thread::sleep(Duration::from_nanos(station.late_by())),
+        Deed::Twice => answer.extend(answer.clone()),
+        Deed::Fair => {}
+    }
+    stream.write_all(&answer).is_ok()
+}

@@ -1,0 +1,91 @@
+//! Descriptors that are watched together.
+
+use crate::clock::{Nanos, timespec};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// So many events are taken at once.
+const EVENTS: usize = 64;
+
+/// An epoll instance. Each descriptor is known by a number of the caller's.
+#[derive(Debug)]
+pub(crate) struct Epoll {
+    fd: OwnedFd,
+}
+
+impl Epoll {
+    /// # Errors
+    /// When the kernel has no descriptor or memory for it.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: an integer argument; the descriptor is ours if it is one.
+        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor was just created and has no other owner.
+        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// Watches a descriptor for reading, and for writing too if asked to.
+    pub fn add(&self, number: usize, fd: RawFd, write: bool) {
+        self.control(libc::EPOLL_CTL_ADD, number, fd, write);
+    }
+
+    /// Changes whether a descriptor is watched for writing.
+    pub fn change(&self, number: usize, fd: RawFd, write: bool) {
+        self.control(libc::EPOLL_CTL_MOD, number, fd, write);
+    }
+
+    fn control(&self, what: libc::c_int, number: usize, fd: RawFd, write: bool) {
+        let wanted = libc::EPOLLIN | libc::EPOLLRDHUP | if write { libc::EPOLLOUT } else { 0 };
+        let mut event = libc::epoll_event { events: wanted as u32, u64: number as u64 };
+        // SAFETY: both descriptors are open, the event lives over the call.
+        unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), what, fd, &raw mut event) };
+    }
+
+    /// Waits for at most `ns`, and puts the numbers of the descriptors that are ready in place
+    /// of what `ready` held.
+    pub fn wait(&self, ns: Nanos, ready: &mut Vec<usize>) {
+        // SAFETY: all zero are valid events; they are only read as far as was written.
+        let mut events: [libc::epoll_event; EVENTS] = unsafe { std::mem::zeroed() };
+        let span = timespec(ns);
+        // SAFETY: room for as many as is said, which lives over the call; no signal mask.
+        let count = unsafe {
+            libc::epoll_pwait2(
+                self.fd.as_raw_fd(),
+                events.as_mut_ptr(),
+                EVENTS as libc::c_int,
+                &raw const span,
+                std::ptr::null(),
+            )
+        };
+        ready.clear();
+        ready.extend(events.iter().take(count.max(0) as usize).map(|event| event.u64 as usize));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn what_is_ready_is_told_by_its_number() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        let (epoll, mut ready) = (Epoll::new().unwrap(), vec![9]);
+        epoll.add(3, far.as_raw_fd(), false);
+        epoll.wait(0, &mut ready);
+        assert_eq!(ready, []);
+        near.write_all(b"x").unwrap();
+        epoll.wait(5_000_000_000, &mut ready);
+        assert_eq!(ready, [3]);
+        epoll.add(4, near.as_raw_fd(), false);
+        epoll.change(4, near.as_raw_fd(), true);
+        epoll.wait(5_000_000_000, &mut ready);
+        ready.sort_unstable();
+        assert_eq!(ready, [3, 4]);
+    }
+}

@@ -1,0 +1,63 @@
+//! What went wrong, in words, and how often.
+
+use std::collections::BTreeMap;
+
+/// How many different reasons are kept; others are counted together.
+const MOST: usize = 20;
+
+/// Reasons with how often each was met.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reasons(BTreeMap<String, u64>);
+
+impl Reasons {
+    /// Counts one reason.
+    pub fn count(&mut self, why: &str) {
+        if let Some(count) = self.0.get_mut(why) {
+            *count += 1;
+        } else if self.0.len() < MOST {
+            self.0.insert(why.to_owned(), 1);
+        } else {
+            *self.0.entry("other reasons".to_owned()).or_default() += 1;
+        }
+    }
+
+    /// Takes in those that another has counted; no reason is dropped.
+    pub fn add(&mut self, other: &Self) {
+        for (reason, count) in &other.0 {
+            *self.0.entry(reason.clone()).or_default() += count;
+        }
+    }
+
+    /// How many different reasons there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The first by the alphabet.
+    pub fn first(&self) -> Option<&str> {
+        self.0.keys().next().map(String::as_str)
+    }
+
+    /// All of them by the alphabet.
+    pub fn into_inner(self) -> BTreeMap<String, u64> {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_reasons_is_bounded() {
+        let mut reasons = Reasons::default();
+        (0..100).for_each(|i| reasons.count(&format!("{i:02}")));
+        reasons.count("00");
+        let mut both = Reasons::default();
+        both.add(&reasons);
+        both.add(&reasons);
+        assert_eq!((both.len(), both.first()), (MOST + 1, Some("00")));
+        let all = both.into_inner();
+        assert_eq!((all["00"], all["other reasons"]), (4, 160));
+    }
+}

@@ -1,0 +1,201 @@
+//! Requests that wait for a free slot to their target (a connection, or one of NSTART
+//! outstanding CoAP interactions), and who is responsible for that wait.
+//!
+//! A request is due at its intended time. If all slots to its target are occupied then, it
+//! waits for the target, and that wait is a separate part of the response. What remains
+//! between the intended time and the time sent is slip: the sending machine was late.
+
+use crate::clock::Nanos;
+use crate::supply::Operation;
+use std::collections::VecDeque;
+
+/// Requests that one sender keeps waiting at most, over all targets: the memory of a target
+/// that never answers is bounded (64 B each, 64 MB in all).
+pub(crate) const MOST_WAITING: usize = 1 << 20;
+/// Requests that are queued in a row before answers have their turn.
+pub(crate) const DUE_AT_ONCE: usize = 1_024;
+/// The sums of [`Occupancy`] are halved after this many uses of a slot, so that they follow
+/// a change within some hundred requests and a single stall does not decide.
+const MEMORY: u32 = 256;
+
+/// When a slot became free, in ns of CLOCK_MONOTONIC; `vacant <= begun <= ready`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct SlotTimes {
+    /// Its last answer arrived at this machine, or its last connection closed; 0 for a slot
+    /// that was never used.
+    pub vacant: Nanos,
+    /// This machine began to connect again; the same as `vacant` if it need not.
+    pub begun: Nanos,
+    /// It could carry the next request.
+    pub ready: Nanos,
+    /// How long the target occupied it before: connecting, and from the last request sent to
+    /// its answer.
+    pub occupied: Nanos,
+}
+
+impl SlotTimes {
+    /// A slot that the target occupied for `occupied` ns until `at`.
+    pub fn freed(at: Nanos, occupied: Nanos) -> Self {
+        Self { vacant: at, begun: at, ready: at, occupied }
+    }
+
+    /// A slot whose connection was begun at `begun`, after the last one ended at `vacant`.
+    pub fn connected(vacant: Nanos, begun: Nanos, ready: Nanos) -> Self {
+        let begun = begun.max(vacant);
+        let ready = ready.max(begun);
+        Self { vacant, begun, ready, occupied: ready - begun }
+    }
+
+    /// How long a request intended for that time waited until the target gave the slot free
+    /// or had accepted the connection. What this machine took to begin connecting is no part
+    /// of it.
+    pub fn wait(&self, intended: Nanos) -> Nanos {
+        self.vacant.saturating_sub(intended)
+            + (self.ready.max(intended) - self.begun.max(intended).min(self.ready.max(intended)))
+    }
+}
+
+/// Who occupied a target's slots while requests waited for one: the target until its answers
+/// arrived, or this machine until it used the slots again. Decaying sums, in ns.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Occupancy {
+    target: Nanos,
+    machine: Nanos,
+    uses: u32,
+}
+
+impl Occupancy {
+    fn add(&mut self, target: Nanos, machine: Nanos) {
+        self.target = self.target.saturating_add(target);
+        self.machine = self.machine.saturating_add(machine);
+        self.uses += 1;
+        if self.uses == MEMORY {
+            (self.target, self.machine, self.uses) = (self.target / 2, self.machine / 2, 0);
+        }
+    }
+
+    /// Whether this machine occupied the slots for longer than the target did: then requests
+    /// wait because this machine does not keep up.
+    pub fn is_machine_bound(&self) -> bool {
+        self.machine > self.target
+    }
+}
+
+/// A request that waits for a slot.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waiting {
+    /// Its number in the book.
+    pub number: u64,
+    /// When it is meant to be sent.
+    pub intended: Nanos,
+    /// What it is.
+    pub operation: Operation,
+}
+
+/// The requests that wait for a slot to one target, the first first.
+#[derive(Debug, Default)]
+pub(crate) struct RequestQueue {
+    waiting: VecDeque<Waiting>,
+    occupancy: Occupancy,
+}
+
+impl RequestQueue {
+    pub fn push(&mut self, waiting: Waiting) {
+        self.waiting.push_back(waiting);
+    }
+
+    pub fn pop(&mut self) -> Option<Waiting> {
+        self.waiting.pop_front()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Takes the first request if it has waited for longer than `timeout`.
+    pub fn expired(&mut self, now: Nanos, timeout: Nanos) -> Option<Waiting> {
+        let first = self.waiting.front()?;
+        (now.saturating_sub(first.intended) > timeout).then(|| self.waiting.pop_front()).flatten()
+    }
+
+    /// Whether requests wait because this machine does not keep up.
+    pub fn is_machine_bound(&self) -> bool {
+        self.occupancy.is_machine_bound()
+    }
+
+    /// How much of the delay of a request that is sent at `sent` over `slot` was a wait for
+    /// the target; what is left of `sent - intended` is slip. Nothing was, if this machine
+    /// occupies the slots for longer than the target does.
+    pub fn wait(&mut self, slot: &SlotTimes, intended: Nanos, sent: Nanos) -> Nanos {
+        let delay = sent.saturating_sub(intended);
+        let wait = slot.wait(intended).min(delay);
+        // A slot that was free when the request was due kept nobody waiting.
+        if slot.ready > intended {
+            self.occupancy.add(slot.occupied, delay - wait);
+        }
+        if self.is_machine_bound() { 0 } else { wait }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_what_the_target_took_and_not_what_this_machine_took() {
+        // Occupied until 50; noticed and sent at 53.
+        let slot = SlotTimes::freed(50, 40);
+        assert_eq!(slot.wait(20), 30);
+        assert_eq!(slot.wait(50), 0);
+        assert_eq!(slot.wait(70), 0, "it was free when the request was due");
+        // The first connection, begun 5 late, accepted after 10 more.
+        let first = SlotTimes::connected(0, 25, 35);
+        assert_eq!(first.wait(20), 10);
+        assert_eq!(first.wait(30), 5, "another request had it opened");
+        assert_eq!(first.wait(40), 0);
+        // Closed at 50, begun again at 53, accepted at 60.
+        let again = SlotTimes::connected(50, 53, 60);
+        assert_eq!(again.wait(20), 30 + 7);
+        assert_eq!(again.wait(52), 7);
+        assert_eq!(again.wait(55), 5);
+    }
+
+    #[test]
+    fn times_in_any_order_are_no_panic() {
+        for vacant in 0..6 {
+            for begun in 0..6 {
+                for ready in 0..6 {
+                    for intended in 0..6 {
+                        let slot = SlotTimes::connected(vacant, begun, ready);
+                        assert!(slot.wait(intended) <= 12);
+                        let raw = SlotTimes { vacant, begun, ready, occupied: 0 };
+                        raw.wait(intended);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_longer_occupant_is_responsible() {
+        let mut queue = RequestQueue::default();
+        // The target took 100, this machine 3.
+        assert_eq!(queue.wait(&SlotTimes::freed(1_000, 100), 0, 1_003), 1_000);
+        // One stall of this machine does not turn it.
+        for i in 0..50 {
+            queue.wait(&SlotTimes::freed(1_000 + i, 100), 0, 1_003 + i);
+        }
+        assert_eq!(queue.wait(&SlotTimes::freed(2_000, 100), 0, 4_000), 2_000);
+        assert!(!queue.is_machine_bound());
+        // From now on it is this machine that takes long.
+        for i in 0..MEMORY {
+            queue.wait(&SlotTimes::freed(5_000, 100), 0, 5_400 + u64::from(i));
+        }
+        assert!(queue.is_machine_bound());
+        assert_eq!(queue.wait(&SlotTimes::freed(9_000, 100), 0, 9_400), 0, "all of it is slip");
+    }
+}

@@ -1,0 +1,52 @@
+//! What the book knows of each operation.
+
+use crate::clock::Nanos;
+use crate::figures::Series;
+use std::collections::VecDeque;
+
+/// What an operation has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It waits for a free connection.
+    Queued,
+    Waiting,
+    Answered,
+    TimedOut,
+    /// It was never sent: no connection became free in time.
+    NoConnection,
+    Unreachable,
+    /// It was never sent: there can be no connection to its target.
+    Refused,
+    WithoutAnswer,
+    /// It was never sent: this machine was too late.
+    Unsent,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slot {
+    pub intended: Nanos,
+    /// While it is queued and if it is never sent: when this machine was ready to send it.
+    pub sent: Nanos,
+    pub answered: Nanos,
+    pub template: u32,
+    pub series: u16,
+    pub code: u16,
+    pub state: State,
+}
+
+/// The operation of this number, if it is still known; the first has the number `base`.
+pub(crate) fn slot(slots: &mut VecDeque<Slot>, base: u64, number: u64) -> Option<&mut Slot> {
+    let at = usize::try_from(number.checked_sub(base)?).ok()?;
+    slots.get_mut(at)
+}
+
+/// The same, if it is queued.
+pub(crate) fn queued(slots: &mut VecDeque<Slot>, base: u64, number: u64) -> Option<&mut Slot> {
+    slot(slots, base, number).filter(|slot| slot.state == State::Queued)
+}
+
+/// An operation has no answer in time.
+pub(crate) fn time_out(slot: &mut Slot, series: &mut [Series]) {
+    slot.state = State::TimedOut;
+    series[usize::from(slot.series)].counts.timed_out += 1;
+}

@@ -1,0 +1,91 @@
+//! When bytes arrived at this machine, by the kernel: a sender that is held up does not take
+//! its own delay for the target's.
+
+use crate::clock::{self, Nanos};
+use std::io;
+use std::os::fd::RawFd;
+
+/// Asks the kernel for the arrival times of what a socket receives (SO_TIMESTAMPNS; for TCP
+/// since Linux 4.16). Without them the time of reading has to do.
+pub(crate) fn enable(fd: RawFd) {
+    let on: libc::c_int = 1;
+    let size = size_of::<libc::c_int>() as libc::socklen_t;
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS);
+    // SAFETY: the value is an int that lives over the call, the size is its own.
+    unsafe { libc::setsockopt(fd, level, option, (&raw const on).cast(), size) };
+}
+
+/// Reads from a stream: how many bytes, and when the last of them arrived, on CLOCK_MONOTONIC;
+/// now if the kernel does not say.
+pub(crate) fn receive(fd: RawFd, room: &mut [u8]) -> io::Result<(usize, Nanos)> {
+    let mut control = [0u64; 8];
+    let mut part = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
+    // SAFETY: all zero is a header without parts.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &raw mut part;
+    header.msg_iovlen = 1;
+    header.msg_control = control.as_mut_ptr().cast();
+    header.msg_controllen = size_of_val(&control) as _;
+    // SAFETY: what the header points to lives over the call and is writable.
+    let got = unsafe { libc::recvmsg(fd, &raw mut header, libc::MSG_DONTWAIT) };
+    if got < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let now = clock::now();
+    // SAFETY: the kernel has filled in the header, whose control room still lives.
+    let stamp = unsafe { stamp(&header) };
+    Ok((got as usize, stamp.map_or(now, |stamp| clock::from_wall(stamp, now))))
+}
+
+/// The arrival time in a header's control messages, in ns since 1970.
+///
+/// # Safety
+/// The header must be one that the kernel has filled in, its control room alive.
+pub(crate) unsafe fn stamp(header: &libc::msghdr) -> Option<Nanos> {
+    // SAFETY: as the caller promises; a time is plain integers, read wherever it lies.
+    unsafe {
+        let mut at = libc::CMSG_FIRSTHDR(header);
+        while !at.is_null() {
+            let kind = ((*at).cmsg_level, (*at).cmsg_type);
+            if kind == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
+                let time = libc::CMSG_DATA(at).cast::<libc::timespec>().read_unaligned();
+                return Some(time.tv_sec as Nanos * clock::SECOND + time.tv_nsec as Nanos);
+            }
+            at = libc::CMSG_NXTHDR(header, at);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+
+    /// The kernel switches its clock reading on a moment after it is asked to, and then
+    /// arrival is not later than reading, however long that is put off.
+    #[test]
+    fn bytes_arrive_before_they_are_read() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        enable(far.as_raw_fd());
+        let mut room = [0; 16];
+        let mut early = 0;
+        for _ in 0..20 {
+            near.write_all(b"x").unwrap();
+            let sent = clock::now();
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            let (count, arrived) = receive(far.as_raw_fd(), &mut room).unwrap();
+            let read = clock::now();
+            assert!(count == 1 && arrived <= read);
+            // By the clock of reading it would be 20 ms after it was sent.
+            early += u32::from(arrived < sent + 10_000_000);
+        }
+        assert!(early > 0, "the kernel has told no arrival time");
+        drop(near);
+        assert_eq!(receive(far.as_raw_fd(), &mut room).unwrap().0, 0);
+    }
+}

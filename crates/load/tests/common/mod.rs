@@ -1,0 +1,92 @@
+//! Devices and loads over loopback.
+#![allow(dead_code, reason = "each test file has its own needs")]
+
+use load::{DeviceSettings, Figures, Mischief, Origin, Served, Settings, run, serve};
+use std::io::{BufRead, Cursor};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use trace::{Reader, Resource};
+
+pub fn device(resources: &[&str]) -> DeviceSettings {
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let resources: Vec<Resource> = resources.iter().map(|text| text.parse().unwrap()).collect();
+    DeviceSettings {
+        coap: Some(any),
+        http: Some(any),
+        udp: Some(any),
+        tcp: Some(any),
+        resources,
+        threads: 2,
+        queue: 1_000,
+        payload: 4,
+        notify: None,
+        mischief: Mischief::default(),
+        core: None,
+        spin: false,
+        seed: 1,
+    }
+}
+
+/// Lets a device serve while `f` has its addresses by protocol: what it has served, and what
+/// `f` says.
+pub fn served<T>(
+    device: &DeviceSettings,
+    f: impl FnOnce(&dyn Fn(&str) -> SocketAddr) -> T,
+) -> (T, Served) {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (tell, told) = sync_channel(1);
+        let serving = scope.spawn(|| {
+            let tell = tell;
+            serve(device, &stop, |addresses| tell.send(addresses.to_vec()).unwrap()).unwrap()
+        });
+        let addresses = told.recv().unwrap();
+        let at = |scheme: &str| addresses.iter().find(|(name, _)| *name == scheme).unwrap().1;
+        let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(&at)));
+        // A test that fails does not wait for ever.
+        stop.store(true, Relaxed);
+        let served = serving.join().unwrap();
+        match said {
+            Ok(said) => (said, served),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// A load of `count` requests, one each 200 us, of the lines that `line` makes of a device's
+/// addresses by protocol.
+pub fn sent(
+    device: &DeviceSettings,
+    settings: &Settings,
+    count: u64,
+    line: impl Fn(u64, &dyn Fn(&str) -> SocketAddr) -> String,
+) -> (Figures, Served) {
+    served(device, |at| {
+        let text: String =
+            (0..count).map(|i| format!("{}, {}, {}\n", i % 3, i * 200, line(i, at))).collect();
+        let (figures, error) = load(&text, settings);
+        assert_eq!(error, None);
+        figures
+    })
+}
+
+pub fn load(text: &str, settings: &Settings) -> (Figures, Option<String>) {
+    let input: Box<dyn BufRead + Send> = Box::new(Cursor::new(text.to_owned().into_bytes()));
+    let origin = Origin::Read(Reader::new(input));
+    let (figures, error) = run(origin, settings, &AtomicBool::new(false), |_| ()).unwrap();
+    let counts = figures.all().counts;
+    let ends = counts.answered
+        + counts.timed_out
+        + counts.unreachable
+        + counts.unsent
+        + counts.without_answer;
+    assert_eq!(counts.scheduled, ends, "an operation is lost from the books: {counts:?}");
+    (figures, error)
+}
+
+pub fn patient() -> Settings {
+    // A busy machine is no reason for a test to fail.
+    Settings { timeout: 20_000_000_000, patience: u64::MAX, ..Settings::default() }
+}

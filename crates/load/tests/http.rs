@@ -1,0 +1,187 @@
+//! HTTP between load, device and what neither sends by itself, over loopback.
+
+mod common;
+
+use common::{device, load, patient, sent, served};
+use load::{DeviceSettings, Settings};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+fn fast() -> DeviceSettings {
+    device(&["*, r, sleep, constant:0ns"])
+}
+
+/// All that a device says to these bytes, until it closes the connection.
+fn said(to: SocketAddr, pieces: &[&[u8]]) -> String {
+    let mut stream = TcpStream::connect(to).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    for piece in pieces {
+        stream.write_all(piece).unwrap();
+    }
+    let mut all = Vec::new();
+    let _ = stream.read_to_end(&mut all);
+    String::from_utf8(all).unwrap()
+}
+
+fn statuses(said: &str) -> Vec<&str> {
+    said.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect()
+}
+
+#[test]
+fn a_device_keeps_to_what_the_standard_wants() {
+    let (_, served) = served(&fast(), |at| {
+        let to = at("http");
+        let one = |text: &str| said(to, &[text.as_bytes()]);
+        // Three at once, in their order; the last ends the connection.
+        let pipelined = "GET /r HTTP/1.1\r\nHost: x\r\n\r\nGET /no HTTP/1.1\r\nHost: x\r\n\r\n\
+                         HEAD /r HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        let heard = one(pipelined);
+        assert_eq!(statuses(&heard), ["200", "404", "200"], "{heard}");
+        assert!(heard.ends_with("Content-Length: 4\r\nConnection: close\r\n\r\n"), "{heard}");
+        // HTTP/1.0 ends it by itself, unless it is asked not to.
+        assert_eq!(statuses(&one("GET /r HTTP/1.0\r\n\r\n")), ["200"]);
+        let kept = "GET /r HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /r HTTP/1.0\r\n\r\n";
+        let heard = one(kept);
+        assert_eq!(statuses(&heard), ["200", "200"]);
+        assert!(heard.contains("Connection: keep-alive"), "{heard}");
+        // Bodies in chunks, cut anywhere, and another request behind them.
+        let put = b"PUT /r HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let chunks = b"5\r\nhello\r\n3;x\r\nabc\r\n0\r\nA: b\r\n\r\n";
+        let get = b"GET /r HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        let heard = said(to, &[put, &chunks[..7], &chunks[7..], get]);
+        assert_eq!(statuses(&heard), ["200", "200"], "{heard}");
+        // What is refused ends the connection.
+        for (text, status) in [
+            ("GET /r HTTP/1.1\r\n\r\n", "400"),
+            ("what?\r\n\r\n", "400"),
+            ("PUT /r HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999\r\n\r\n", "413"),
+            ("OPTIONS /r HTTP/1.1\r\nHost: x\r\n\r\n", "405"),
+            ("PUT /r HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nfive\r\n", "400"),
+        ] {
+            let heard = one(text);
+            assert_eq!(statuses(&heard), [status], "{text}");
+            assert!(heard.contains("Connection: close"), "{heard}");
+        }
+        let long = format!("GET / HTTP/1.1\r\n{}", "X: yyyyyyyyyyyyyyyyyyyyyy\r\n".repeat(1_000));
+        assert_eq!(statuses(&one(&long)), ["431"]);
+        assert_eq!(statuses(&one(&format!("GET /{}", "x".repeat(20_000)))), ["414"]);
+    });
+    assert_eq!((served.body_bytes, served.unknown), (8, 1));
+    assert_eq!(served.garbage, 7);
+}
+
+#[test]
+fn a_body_that_waits_is_asked_for() {
+    served(&fast(), |at| {
+        let mut stream = TcpStream::connect(at("http")).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+        let head =
+            "PUT /r HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut room = [0; 25];
+        stream.read_exact(&mut room).unwrap();
+        assert_eq!(&room, b"HTTP/1.1 100 Continue\r\n\r\n");
+        stream.write_all(b"abc").unwrap();
+        let mut room = [0; 15];
+        stream.read_exact(&mut room).unwrap();
+        assert_eq!(&room, b"HTTP/1.1 200 OK");
+    });
+}
+
+#[test]
+fn any_bytes_end_a_connection_and_no_more() {
+    let (_, _) = served(&fast(), |at| {
+        for seed in 0..300_u64 {
+            let noise: Vec<u8> = units::words(seed).flat_map(u64::to_le_bytes).take(200).collect();
+            let mut stream = TcpStream::connect(at("http")).unwrap();
+            let _ =
+                stream.write_all(b"PUT /r HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n");
+            let _ = stream.write_all(if seed % 2 > 0 { b"\r\n" } else { b"X" });
+            let _ = stream.write_all(&noise);
+        }
+        let get = b"GET /r HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        assert_eq!(statuses(&said(at("http"), &[get])), ["200"]);
+    });
+}
+
+/// A server that closes each connection after its answer: requests wait for connections, and
+/// none is lost.
+#[test]
+fn a_server_that_closes_after_each_answer_is_connected_to_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let Ok(mut stream) = stream else { return };
+            std::thread::spawn(move || {
+                let mut room = [0; 1_024];
+                let Ok(_) = stream.read(&mut room) else { return };
+                // By the end of the connection, by a length, or in chunks and said so.
+                let answer: &[u8] = match number % 3 {
+                    0 => b"HTTP/1.0 200 OK\r\n\r\nto the end",
+                    1 => b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
+                    _ => b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+                };
+                let _ = stream.write_all(answer);
+                if number % 3 == 2 {
+                    // It leaves closing to the client.
+                    let _ = stream.read_to_end(&mut Vec::new());
+                }
+            });
+        }
+    });
+    let text: String = (0..200).map(|i| format!("0, {}, GET, http://{to}/r\n", i * 200)).collect();
+    let settings = Settings { connections: 3, ..patient() };
+    let (figures, error) = load(&text, &settings);
+    assert_eq!((figures.all().counts.answered, error), (200, None), "{:?}", figures.reasons);
+}
+
+/// Whatever answers are, each request comes to one end, and the load to its own.
+#[test]
+fn a_load_bears_any_answers() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for (seed, stream) in listener.incoming().enumerate() {
+            let Ok(mut stream) = stream else { return };
+            std::thread::spawn(move || {
+                let mut room = [0; 1_024];
+                let noise = units::words(seed as u64).flat_map(u64::to_le_bytes);
+                let noise: Vec<u8> = noise.take(seed % 300).collect();
+                while stream.read(&mut room).is_ok_and(|count| count > 0) {
+                    let head: &[u8] = match seed % 5 {
+                        0 => b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n",
+                        1 => b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello",
+                        2 => b"HTTP/1.1 100 Continue\r\n\r\n",
+                        3 => b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n",
+                        _ => b"",
+                    };
+                    if stream.write_all(head).and_then(|()| stream.write_all(&noise)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    for scheme in ["http", "mqtt", "tcp"] {
+        let method = match scheme {
+            "http" => "GET",
+            "mqtt" => "PUBLISH",
+            _ => "SEND",
+        };
+        let text: String =
+            (0..300).map(|i| format!("0, {}, {method}, {scheme}://{to}/r\n", i * 300)).collect();
+        let settings = Settings { timeout: 300_000_000, qos: 1, connections: 4, ..patient() };
+        let (figures, error) = load(&text, &settings);
+        assert_eq!((figures.all().counts.scheduled, error), (300, None));
+    }
+}
+
+#[test]
+fn a_large_answer_is_read_to_its_end() {
+    let device = DeviceSettings { payload: 300_000, ..fast() };
+    let (figures, _) =
+        sent(&device, &patient(), 20, |_, at| format!("GET, http://{}/r", at("http")));
+    assert_eq!(figures.all().counts.answered, 20, "{:?}", figures.reasons);
+}

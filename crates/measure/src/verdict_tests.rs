@@ -1,0 +1,236 @@
+use super::*;
+use crate::facts::{Contended, Count, Submitted};
+use crate::host::HostUse;
+use crate::latency::{Latency, Summary};
+use crate::tolerance::Deviation;
+
+fn calm() -> Facts {
+    Facts {
+        smallest_delay_ns: 30_000_000,
+        held: [20_000; 100].into_iter().collect(),
+        passed: [20_000; 100].into_iter().collect(),
+        rtd_ms: Some(Summary { p50: 100.0, ..Summary::default() }),
+        slip_ms: Some(Summary { p99: 0.1, ..Summary::default() }),
+        host: vec![used(0.3, 1.0); 20],
+        frames: 1000,
+        ..Facts::default()
+    }
+}
+
+fn used(busy: f64, seconds: f64) -> HostUse {
+    HostUse { seconds, busy, pressure: Some(0.05), ..HostUse::default() }
+}
+
+fn submitted() -> Submitted {
+    Submitted {
+        node: "gateway".to_owned(),
+        open: true,
+        unsent: 0,
+        scheduled: 1_000,
+        expected_us: 5_000.0,
+        submitted_us: 5_010.0,
+        slip_p99_us: 400.0,
+        wait_p99_us: None,
+    }
+}
+
+#[test]
+fn a_calm_run_is_valid_and_shows_its_evidence() {
+    let verdict = judge(&calm());
+    assert_eq!((verdict.status, verdict.reasons.len()), (Status::Valid, 0));
+    assert!(verdict.evidence.len() >= 8);
+}
+
+#[test]
+fn each_thing_can_spoil_it() {
+    let spoilt = |change: &dyn Fn(&mut Facts)| {
+        let mut facts = calm();
+        change(&mut facts);
+        let verdict = judge(&facts);
+        assert_eq!(verdict.reasons.len(), 1, "{:?}", verdict.reasons);
+        verdict.status
+    };
+    let late = |us: u64| -> Latency { [us * 1000; 9].into_iter().collect() };
+    // The smallest delay is 30 ms, the median round trip 100 ms.
+    assert_eq!(spoilt(&|f| f.held = late(2_000)), Status::Suspect);
+    assert_eq!(spoilt(&|f| f.held = late(20_000)), Status::Invalid);
+    assert_eq!(spoilt(&|f| f.passed = late(6_000)), Status::Suspect);
+    assert_eq!(spoilt(&|f| f.passed = late(60_000)), Status::Invalid);
+    assert_eq!(spoilt(&|f| f.slip_ms.as_mut().unwrap().p99 = 3.0), Status::Suspect);
+    assert_eq!(spoilt(&|f| f.stalls.longest_ns = 31_000_000), Status::Suspect);
+    assert_eq!(spoilt(&|f| f.stalls.behind_ns = 31_000_000), Status::Suspect);
+    assert_eq!(spoilt(&|f| f.stalls.behind_ns = 301_000_000), Status::Invalid);
+    assert_eq!(spoilt(&|f| f.unsent = 1), Status::Invalid);
+    let load = submitted();
+    let sent = |change: &dyn Fn(&mut Submitted)| {
+        let mut load = load.clone();
+        change(&mut load);
+        spoilt(&|f| f.loads = vec![load.clone()])
+    };
+    assert_eq!(sent(&|l| l.unsent = 1), Status::Suspect);
+    assert_eq!(sent(&|l| l.unsent = 20), Status::Invalid);
+    assert_eq!(sent(&|l| l.submitted_us = 5_100.0), Status::Suspect);
+    assert_eq!(sent(&|l| l.slip_p99_us = 600.0), Status::Suspect);
+    assert_eq!(sent(&|l| l.slip_p99_us = 6_000.0), Status::Invalid);
+    let probed = |mean: f64, over_pct: f64| {
+        let (mode, median, worst_s) = ("busy".to_owned(), 0.0, 1.0);
+        let probes = Contended { core: 1, mode, mean, median, over_pct, worst_s };
+        spoilt(&|f| f.probes = vec![probes.clone()])
+    };
+    assert_eq!(probed(0.08, 4.0), Status::Suspect);
+    assert_eq!(probed(0.8, 30.0), Status::Invalid);
+    assert_eq!(probed(0.8, 2.0), Status::Suspect, "one that was very late");
+    assert_eq!(spoilt(&|f| f.host[..4].fill(used(1.0, 1.0))), Status::Suspect);
+    assert_eq!(spoilt(&|f| f.host.fill(used(1.0, 1.0))), Status::Invalid);
+    assert_eq!(spoilt(&|f| f.host[0].steal = 0.5), Status::Suspect);
+    assert_eq!(spoilt(&|f| f.host[0].pressure = Some(20.0)), Status::Invalid);
+    assert_eq!(spoilt(&|f| f.kernel_drops = 1), Status::Suspect);
+    assert_eq!(spoilt(&|f| f.rejected = (1, "a:eth0".into())), Status::Suspect);
+    assert_eq!(spoilt(&|f| f.socket_drops = 1), Status::Suspect);
+    assert_eq!(spoilt(&|f| f.capture_missed = 1), Status::Suspect);
+    let deviation = || Deviation {
+        link: "meter-1:eth0 up".into(),
+        from_s: 0.0,
+        to_s: 10.0,
+        quantity: "loss",
+        configured: 30.0,
+        measured: 20.0,
+        tolerance: 1.0,
+        unit: "%",
+    };
+    let spoilt_links =
+        |compared| spoilt(&|f| (f.deviations, f.compared) = (vec![deviation()], compared));
+    assert_eq!(spoilt_links(100), Status::Suspect);
+    assert_eq!(spoilt_links(5), Status::Invalid);
+    let count = |medium| Count {
+        node: "meter-1".into(),
+        way: "sent",
+        kernel: 10_000,
+        medium,
+        capture: None,
+    };
+    assert_eq!(judge(&Facts { counts: vec![count(9_810)], ..calm() }).status, Status::Valid);
+    assert_eq!(spoilt(&|f| f.counts = vec![count(10_000), count(9_700)]), Status::Suspect);
+    assert_eq!(spoilt(&|f| f.counts = vec![count(9_000)]), Status::Invalid);
+    let lacking = Count { capture: Some(9_500), ..count(10_000) };
+    assert_eq!(spoilt(&|f| f.counts = vec![lacking.clone()]), Status::Invalid);
+    assert_eq!(spoilt(&|f| f.failures.push(Failure::Program("x".into()))), Status::Failed);
+    assert_eq!(spoilt(&|f| f.failures.push(Failure::Bed("x".into()))), Status::Invalid);
+}
+
+#[test]
+fn what_netem_did_is_told_and_not_judged() {
+    let told = |facts: &Facts| {
+        let verdict = judge(facts);
+        let names = verdict.evidence.iter().map(|found| found.name.as_str());
+        (verdict.status, names.filter(|name| name.contains("netem")).count())
+    };
+    assert_eq!(told(&calm()), (Status::Valid, 0));
+    assert_eq!(told(&Facts { unmeasured: 4, ..calm() }), (Status::Valid, 1));
+}
+
+#[test]
+fn a_short_round_trip_is_held_to_a_local_networks() {
+    let mut facts = calm();
+    facts.rtd_ms = Some(Summary { p50: 0.5, ..Summary::default() });
+    facts.passed = [900_000; 9].into_iter().collect();
+    assert_eq!(judge(&facts).status, Status::Valid);
+    facts.passed = [1_100_000; 9].into_iter().collect();
+    assert_eq!(judge(&facts).status, Status::Suspect);
+}
+
+#[test]
+fn each_reason_has_its_own_status_and_the_worst_is_first() {
+    let mut facts = calm();
+    facts.stalls.longest_ns = 31_000_000;
+    facts.unsent = 3;
+    facts.failures.push(Failure::Program("meter-1 ended with status 1".into()));
+    let verdict = judge(&facts);
+    let found: Vec<_> = verdict.reasons.iter().map(|r| (r.status, r.name.as_str())).collect();
+    let expected = [
+        (Status::Invalid, "messages never sent"),
+        (Status::Failed, "a program failed"),
+        (Status::Suspect, "longest stall of the forwarding thread"),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(verdict.status, Status::Invalid);
+    let text = verdict.reasons[2].to_string();
+    let begin = "longest stall of the forwarding thread: 31 ms (limit 30 ms); some frames";
+    assert!(text.starts_with(begin), "{text}");
+}
+
+#[test]
+fn a_program_that_fails_does_not_make_the_machine_bad() {
+    let mut facts = calm();
+    facts.stalls.longest_ns = 31_000_000;
+    facts.failures.push(Failure::Program("meter-1 ended with status 1".into()));
+    assert_eq!(judge(&facts).status, Status::Failed);
+}
+
+/// What `load` says of a server that is slower than the schedule: requests wait for
+/// seconds, and this machine was ready to send each of them in time. `thingbed capacity`
+/// then takes the run for one that can be trusted, and the limit for the system's.
+#[test]
+fn a_wait_for_a_slow_target_does_not_spoil_a_run() {
+    let load = |slip_p99_us, wait_p99_us| Submitted {
+        node: "gateway".to_owned(),
+        open: true,
+        unsent: 0,
+        scheduled: 1_000,
+        expected_us: 5_000.0,
+        submitted_us: 5_001.0,
+        slip_p99_us,
+        wait_p99_us,
+    };
+    let verdict = judge(&Facts { loads: vec![load(60.0, Some(2e6))], ..calm() });
+    assert_eq!((verdict.status, verdict.reasons.len()), (Status::Valid, 0));
+    let wait = verdict.evidence.iter().find(|found| found.name.starts_with("wait")).unwrap();
+    assert_eq!((wait.value, wait.limit_invalid), (2_000.0, None));
+    // The same delay on this machine does.
+    let own = judge(&Facts { loads: vec![load(2e6, Some(0.0))], ..calm() });
+    assert_eq!(own.status, Status::Invalid);
+    let none = judge(&Facts { loads: vec![load(60.0, None)], ..calm() });
+    assert!(none.evidence.iter().all(|found| !found.name.starts_with("wait")));
+}
+
+#[test]
+fn a_busy_machine_is_told_from_other_causes() {
+    let blames = |facts: Facts| judge(&facts).reasons.iter().any(Reason::is_of_machine);
+    assert!(blames(Facts { host: vec![used(1.0, 1.0); 20], ..calm() }));
+    assert!(!blames(Facts { unsent: 1, ..calm() }), "a program may have ended");
+    // The names exist.
+    let load = submitted();
+    let probe = Contended {
+        core: 1,
+        mode: "busy".to_owned(),
+        mean: 0.0,
+        median: 0.0,
+        over_pct: 0.0,
+        worst_s: 1.0,
+    };
+    let all = judge(&Facts { loads: vec![load], probes: vec![probe], ..calm() }).evidence;
+    for name in crate::evidence::OF_MACHINE {
+        assert!(all.iter().any(|found| found.name.starts_with(name)), "{name}");
+    }
+}
+
+/// Two busy loops beside a run on two CPUs: programs of the nodes come first often enough.
+#[test]
+fn a_busy_machine_that_keeps_nobody_waiting_does_not_spoil_a_run() {
+    let busy = |waited_ms, p50| {
+        let busy = HostUse { pressure: Some(0.9), ..used(1.0, 1.0) };
+        judge(&Facts {
+            host: vec![busy; 20],
+            run_delay_per_message_ms: waited_ms,
+            rtd_ms: Some(Summary { p50, ..Summary::default() }),
+            ..calm()
+        })
+    };
+    let unhurt = busy(Some(2.0), 100.0);
+    assert_eq!(unhurt.status, Status::Valid, "{:?}", unhurt.reasons);
+    let shown =
+        unhurt.evidence.iter().find(|found| found.name.starts_with("seconds with")).unwrap();
+    assert!(shown.value == 100.0 && shown.meaning.starts_with("informational"));
+    assert_eq!(busy(Some(2.0), 10.0).status, Status::Invalid, "a fifth of the round trip");
+    assert_eq!(busy(None, 100.0).status, Status::Invalid, "nothing is known of it");
+}

@@ -1,0 +1,63 @@
+//! A traced link next to Mahimahi's `mm-link`, packet by packet.
+//!
+//! `mahimahi/up.log` is what `mm-link` of Mahimahi 0.98 wrote with
+//! `--uplink-log` over `mahimahi/up.trace` while a program sent UDP datagrams of 0 to
+//! 1,472 bytes at random times: `TIME + BYTES` for a packet that arrives and
+//! `TIME - BYTES WAIT` for one that departs, in ms. Its bytes are the IP packet's and 4
+//! of the TUN device's header. Lines about opportunities are left out.
+
+use medium::{Endpoint, Impairment, Limit, Segment, SegmentSpec, Trace};
+use std::path::Path;
+
+const MS: u64 = 1_000_000;
+const ETHERNET_HEADER: usize = 14;
+const TUN_HEADER: usize = 4;
+
+/// Times since the trace began in ms, and bytes.
+fn events(log: &str, kind: &str) -> Vec<(u64, usize)> {
+    let base = log.lines().find_map(|line| line.strip_prefix("# base timestamp: "));
+    let base: u64 = base.unwrap().parse().unwrap();
+    let fields = log.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let events = fields.filter(|fields| fields[1] == kind);
+    events.map(|f| (f[0].parse::<u64>().unwrap() - base, f[2].parse().unwrap())).collect()
+}
+
+#[test]
+fn each_packet_departs_when_mahimahi_lets_it() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mahimahi");
+    let log = std::fs::read_to_string(folder.join("up.log")).unwrap();
+    let trace = Trace::read(&folder.join("up.trace")).unwrap();
+    let up =
+        Impairment { trace: Some(trace), queue: Limit::Frames(u32::MAX), ..Impairment::default() };
+    let endpoints = vec![Endpoint { up, ..Endpoint::default() }, Endpoint::default()];
+    let mut link =
+        Segment::new(&SegmentSpec { endpoints, impaired: true, ..SegmentSpec::switch(1) });
+    let (mut sent, mut departed) = (events(&log, "+").into_iter().peekable(), Vec::new());
+    assert!(sent.len() > 1_500);
+    let mut sizes = std::collections::HashSet::new();
+    loop {
+        // Mahimahi's clock has milliseconds: a packet of a millisecond comes after its
+        // opportunities.
+        let next = sent.peek().map(|(ms, _)| ms * MS + MS / 2);
+        match (next, link.next()) {
+            (Some(at), due) if due.is_none_or(|due| at < due) => {
+                let bytes = sent.next().unwrap().1;
+                sizes.insert(bytes);
+                let mut frame = vec![0; bytes - TUN_HEADER + ETHERNET_HEADER];
+                frame[..6].fill(0xff);
+                frame[6] = 2;
+                link.send(0, &frame, at);
+            }
+            (_, Some(due)) => {
+                while let Some(delivery) = link.due(due) {
+                    let bytes = delivery.frame.size() - ETHERNET_HEADER + TUN_HEADER;
+                    departed.push((delivery.intended / MS, bytes));
+                }
+            }
+            (None, None) => break,
+            (Some(_), None) => unreachable!("the first case takes it"),
+        }
+    }
+    assert!(sizes.contains(&1_504), "a full packet takes one whole opportunity");
+    assert_eq!(departed, events(&log, "-"));
+}

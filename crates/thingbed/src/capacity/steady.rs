@@ -1,0 +1,144 @@
+//! Whether a run was long enough to show that its load can be served for ever.
+//!
+//! A queue that grows slowly meets any target for a while. So answers are compared with
+//! requests over the last three quarters of the schedule, and response times of the last
+//! quarter with those of the first.
+
+use serde_json::Value;
+use units::Quarter;
+
+/// From this share of the requests on, a queue that grows is the system's limit.
+pub(super) const GROWTH: f64 = 0.05;
+/// Chance alone changes the number outstanding by fewer than this many standard
+/// deviations of the number of requests.
+const DEVIATIONS: f64 = 3.0;
+/// Response times that rise in each quarter, and by this factor in all, are no chance.
+const RISE: f64 = 1.5;
+/// Below this, in ms, a rise is of no interest to anybody.
+const LEAST_MS: f64 = 1.0;
+
+/// What the quarters of a run's loads and messages show.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Steadiness {
+    /// As many answers as requests. The run could have shown a queue that grows by this
+    /// share of the requests, and no slower one.
+    Steady(f64),
+    /// A queue grows.
+    Grows(String),
+}
+
+/// Looks at all loads and the messages of a run's summary.
+pub fn steadiness(summary: &Value) -> Steadiness {
+    let loads = summary["loads"].as_object().into_iter().flatten();
+    let mut all: Vec<(String, &Value)> =
+        loads.map(|(name, load)| (format!("load {name}: "), &load["quarters"])).collect();
+    all.push((String::new(), &summary["messages"]["quarters"]));
+    let mut visible = 0.0_f64;
+    for (name, quarters) in all {
+        let Ok(quarters) = serde_json::from_value::<[Quarter; 4]>(quarters.clone()) else {
+            continue;
+        };
+        match of(&quarters) {
+            Some(Steadiness::Grows(why)) => return Steadiness::Grows(format!("{name}{why}")),
+            Some(Steadiness::Steady(share)) => visible = visible.max(share),
+            None => {}
+        }
+    }
+    Steadiness::Steady(visible)
+}
+
+/// The same of one load; nothing where nothing was offered.
+fn of(quarters: &[Quarter; 4]) -> Option<Steadiness> {
+    let offered: u64 = quarters[1..].iter().map(|quarter| quarter.offered).sum();
+    if offered == 0 {
+        return None;
+    }
+    let offered = offered as f64;
+    let grown = quarters[3].outstanding as f64 - quarters[0].outstanding as f64;
+    let by_chance = DEVIATIONS * offered.sqrt();
+    if grown > (GROWTH * offered).max(by_chance) {
+        let share = 100.0 * (1.0 - grown / offered);
+        return Some(Steadiness::Grows(format!(
+            "the queue grows: the target answers only {share:.0} % of the requests at the rate at \
+             which they arrive"
+        )));
+    }
+    let times: Option<Vec<f64>> = quarters.iter().map(|quarter| quarter.response_ms).collect();
+    if let Some(times) = times {
+        let rises = times.is_sorted_by(|a, b| a < b) && times[3] > RISE * times[0];
+        if rises && times[3] - times[0] > LEAST_MS {
+            return Some(Steadiness::Grows(format!(
+                "response times rise during the run: {:.1} ms on average in its first quarter, \
+                 {:.1} ms in its last",
+                times[0], times[3]
+            )));
+        }
+    }
+    Some(Steadiness::Steady((by_chance / offered).max(GROWTH)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use units::Timeline;
+
+    const S: u64 = 1_000_000_000;
+
+    /// A server with one queue, in virtual time; requests come by chance.
+    fn summary(offered: u64, served: u64, seconds: u64) -> Value {
+        let mut timeline = Timeline::default();
+        let draw = units::Draw::new(7, offered, served);
+        let (mut due, mut free) = (0.0_f64, 0.0_f64);
+        let mean = S as f64 / offered as f64;
+        for number in 0.. {
+            let u = draw.uniform(units::Purpose::Arrival, number);
+            due -= mean * (1.0 - u).ln();
+            if due > (seconds * S) as f64 {
+                break;
+            }
+            free = due.max(free) + S as f64 / served as f64;
+            timeline.offered(due as u64);
+            timeline.answered(due as u64, free as u64);
+        }
+        json!({"loads": {"readings": {"quarters": timeline.quarters(seconds * S)}}})
+    }
+
+    #[test]
+    fn more_than_is_served_is_no_capacity_however_short_the_run() {
+        let Steadiness::Grows(why) = steadiness(&summary(243, 200, 4)) else { panic!("steady") };
+        assert!(
+            why.starts_with("load readings: the queue grows: the target answers only 8"),
+            "{why}"
+        );
+        assert!(matches!(steadiness(&summary(220, 200, 60)), Steadiness::Grows(_)));
+    }
+
+    #[test]
+    fn what_is_served_is_steady_and_says_what_would_have_been_seen() {
+        for seconds in [4, 20, 120] {
+            for offered in [20, 100, 160] {
+                let found = steadiness(&summary(offered, 200, seconds));
+                assert!(matches!(found, Steadiness::Steady(_)), "{offered} {seconds}: {found:?}");
+            }
+        }
+        let Steadiness::Steady(short) = steadiness(&summary(27, 200, 4)) else { panic!() };
+        let Steadiness::Steady(long) = steadiness(&summary(160, 200, 120)) else { panic!() };
+        assert!(short > 0.3 && long == GROWTH, "{short} {long}");
+    }
+
+    #[test]
+    fn responses_that_rise_without_a_queue_are_seen_too() {
+        let quarter = |ms: f64| json!({"offered": 1000, "answered": 1000, "outstanding": ms as u64, "response_ms": ms});
+        let of = |ms: [f64; 4]| json!({"messages": {"quarters": ms.map(quarter)}});
+        let found = steadiness(&of([1.0, 5.0, 12.0, 30.0]));
+        assert!(matches!(&found, Steadiness::Grows(why) if why.contains("1.0 ms")), "{found:?}");
+        assert!(matches!(steadiness(&of([1.0, 5.0, 4.0, 3.0])), Steadiness::Steady(_)));
+        assert!(matches!(steadiness(&of([0.1, 0.2, 0.3, 0.4])), Steadiness::Steady(_)));
+    }
+
+    #[test]
+    fn a_run_without_loads_is_steady() {
+        assert_eq!(steadiness(&json!({})), Steadiness::Steady(0.0));
+    }
+}

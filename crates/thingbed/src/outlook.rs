@@ -1,0 +1,58 @@
+//! How long the rest of a sweep takes.
+
+use std::time::Duration;
+
+/// What a run takes beyond its schedule, before one has ended: nodes come up, programs start and
+/// stop.
+const OVERHEAD: Duration = Duration::from_secs(4);
+
+/// The schedules of runs that are still to come, and what those before took beyond theirs.
+#[derive(Debug)]
+pub struct Outlook {
+    /// The next one is the last.
+    schedules: Vec<Duration>,
+    beyond: Duration,
+    ended: u32,
+}
+
+impl Outlook {
+    /// Of runs with these schedules, in the order in which they run.
+    pub fn new(schedules: impl IntoIterator<Item = Duration>) -> Self {
+        let mut schedules: Vec<Duration> = schedules.into_iter().collect();
+        schedules.reverse();
+        Self { schedules, beyond: Duration::ZERO, ended: 0 }
+    }
+
+    /// An estimate of the time until the last run has ended.
+    pub fn left(&self) -> Duration {
+        let beyond = if self.ended > 0 { self.beyond / self.ended } else { OVERHEAD };
+        self.schedules.iter().map(|schedule| *schedule + beyond).sum()
+    }
+
+    /// The next run took so long, with its repetitions; nothing if it did not have to run.
+    pub fn ended(&mut self, took: Option<Duration>) {
+        let Some(schedule) = self.schedules.pop() else { return };
+        if let Some(took) = took {
+            self.beyond += took.saturating_sub(schedule);
+            self.ended += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_took_beyond_their_schedules_is_learnt() {
+        let s = Duration::from_secs;
+        let mut outlook = Outlook::new([s(6), s(60), s(10)]);
+        assert_eq!(outlook.left(), s(76) + 3 * OVERHEAD);
+        outlook.ended(Some(s(16)));
+        assert_eq!(outlook.left(), s(70) + 2 * s(10));
+        outlook.ended(None);
+        assert_eq!(outlook.left(), s(20));
+        outlook.ended(Some(s(5)));
+        assert_eq!(outlook.left(), Duration::ZERO);
+    }
+}

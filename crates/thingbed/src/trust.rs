@@ -1,0 +1,66 @@
+//! How many runs of a sweep were disturbed by the machine, and what to do about it.
+
+use measure::{Reason, Status};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Invalid runs of a sweep.
+#[derive(Debug, Default)]
+pub struct Trust {
+    runs: usize,
+    /// Invalid ones in which the machine was busy.
+    busy: usize,
+}
+
+impl Trust {
+    /// Counts a run by its summary.
+    pub fn add(&mut self, summary: &Value) {
+        self.runs += 1;
+        let reasons = Vec::<Reason>::deserialize(&summary["verdict"]["reasons"]);
+        let mut invalid = reasons.into_iter().flatten().filter(|r| r.status == Status::Invalid);
+        self.busy += usize::from(invalid.any(|reason| reason.is_of_machine()));
+    }
+
+    /// Two sentences for the user if the machine spoiled runs: what happened, and what to do.
+    /// `again` is the command that repeats the invalid runs, `page` the report's path.
+    pub fn advice(&self, again: &str, page: &str) -> Option<String> {
+        if self.busy == 0 {
+            return None;
+        }
+        let runs = match (self.busy, self.runs) {
+            (1, 1) => "the run".to_owned(),
+            (busy, runs) if busy == runs => format!("all {runs} runs"),
+            (busy, runs) => format!("{busy} of {runs} runs"),
+        };
+        Some(format!(
+            "This machine was too busy during {runs}, so those figures may be the machine's and \
+             not the system's; {page} shows them, marked invalid. Close other programs, or use a \
+             machine with more CPUs, and repeat only the invalid runs:\n  {again}"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn summary(status: &str, name: &str) -> Value {
+        let reason = json!({"status": status, "name": name, "value": 99.0, "limit": 50.0,
+            "unit": "%", "meaning": "", "detail": ""});
+        json!({"verdict": {"status": status, "reasons": [reason]}})
+    }
+
+    #[test]
+    fn only_a_busy_machine_is_blamed() {
+        let mut trust = Trust::default();
+        trust.add(&summary("suspect", "CPU steal"));
+        trust.add(&summary("invalid", "links outside tolerance"));
+        assert_eq!(trust.advice("again", "page"), None);
+        trust.add(&summary("invalid", "seconds with saturated CPUs"));
+        let advice = trust.advice("thingbed run e.yaml", "runs/e/report.html").unwrap();
+        assert!(advice.contains("during 1 of 3 runs"), "{advice}");
+        assert!(advice.contains("runs/e/report.html"), "{advice}");
+        assert!(advice.ends_with("thingbed run e.yaml"), "{advice}");
+    }
+}

@@ -1,0 +1,110 @@
+//! A capture in the background, and the frames that it must have in the end.
+
+use super::failure::{Failure, Outcome, eventually, expect};
+use super::session::{Requests, Session, ended};
+use crate::common::Said;
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
+use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
+use pcap_file::pcapng::{Block, PcapNgReader};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Child;
+
+/// Echo requests of one node, as they leave it.
+pub struct Running {
+    child: Child,
+    file: String,
+    node: String,
+    /// How many it had sent before, on each of its networks.
+    before: Vec<Requests>,
+}
+
+/// Filters what the test's pings send.
+const FILTER: &str = "icmp[icmptype] = icmp-echo";
+
+impl Running {
+    /// Begins to capture at a node with so many links, and waits until the file says so.
+    pub fn begin(
+        session: &mut Session<'_>,
+        (node, links): (&str, usize),
+        number: usize,
+    ) -> Result<Self, Failure> {
+        let file = format!("capture-{number}.pcapng");
+        let child = session.begin(&["capture", node, "-w", &file, "--filter", FILTER]);
+        let before = (0..links).map(|network| session.requests(node, network)).collect();
+        let running = Self { child, file, node: node.to_owned(), before };
+        let path = session.bed.path().join(&running.file);
+        let want: Vec<String> = (0..links).map(|link| interface(&running.node, link)).collect();
+        eventually(|| {
+            let seen = read(&path).map(|(names, _)| names).unwrap_or_default();
+            let what = "the interfaces in the capture";
+            expect(seen == want, what, format!("{want:?}"), format!("{seen:?}"))
+        })?;
+        Ok(running)
+    }
+
+    /// Ends it as Ctrl-C does, and compares.
+    pub fn end(self, session: &mut Session<'_>) -> Outcome {
+        session.typed.push(format!("kill -INT {}   # the capture", self.child.id()));
+        // SAFETY: a plain system call, on a process that this test has made.
+        unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) };
+        self.ended(session)
+    }
+
+    /// Waits until it has ended, by itself where the lab has, and compares.
+    pub fn ended(self, session: &Session<'_>) -> Outcome {
+        let Said { status, err: said, .. } = ended(self.child);
+        expect(status == 0, "the end of the capture", "exit status 0", &said)?;
+        let seen = read(&session.bed.path().join(&self.file));
+        let Some((_, frames)) = seen else {
+            return expect(false, "the capture", "a whole file", said);
+        };
+        for (network, before) in self.before.iter().enumerate() {
+            let name = interface(&self.node, network);
+            let count = frames.get(&(name.clone(), OUTBOUND)).copied().unwrap_or(0);
+            let now = session.requests(&self.node, network);
+            let least = now.answered - before.answered;
+            let most = now.sent - before.sent + before.waiting;
+            let what = format!("echo requests in the capture of {name}");
+            let want = format!("{least} to {most}");
+            expect((least..=most).contains(&count), what, want, format!("{frames:?}\n{said}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// As captures call it.
+fn interface(node: &str, network: usize) -> String {
+    format!("{node}:eth{network}")
+}
+
+const OUTBOUND: u32 = 2;
+
+type Frames = BTreeMap<(String, u32), u64>;
+
+/// Interfaces, and frames by interface and direction. Nothing if the file is not whole.
+fn read(path: &Path) -> Option<(Vec<String>, Frames)> {
+    let bytes = std::fs::read(path).ok()?;
+    let mut reader = PcapNgReader::new(&bytes[..]).ok()?;
+    let (mut names, mut frames) = (Vec::new(), Frames::new());
+    while let Some(block) = reader.next_block() {
+        match block.ok()?.0 {
+            Block::InterfaceDescription(interface) => {
+                names.extend(interface.options.iter().find_map(|option| match option {
+                    InterfaceDescriptionOption::IfName(name) => Some(name.to_string()),
+                    _ => None,
+                }));
+            }
+            Block::EnhancedPacket(packet) => {
+                let way = packet.options.iter().find_map(|option| match option {
+                    EnhancedPacketOption::Flags(flags) => Some(flags & 3),
+                    _ => None,
+                });
+                let name = names.get(packet.interface_id as usize)?.clone();
+                *frames.entry((name, way?)).or_default() += 1;
+            }
+            _ => {}
+        }
+    }
+    Some((names, frames))
+}

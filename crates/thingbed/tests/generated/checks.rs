@@ -1,0 +1,233 @@
+//! What is looked at between commands. Each check may be repeated and changes nothing.
+
+use super::dice::Dice;
+use super::failure::{Failure, Outcome, eventually, expect};
+use super::inside;
+use super::link::Window;
+use super::model::{Busy, Model, NETWORKS, Reach};
+use super::session::Session;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+/// The tables of nodes: names, addresses, programs.
+pub fn tables(session: &Session<'_>, model: &Model) -> Outcome {
+    eventually(|| {
+        let shown = nodes(session)?;
+        let read = |node: &Value| {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let own = node["interfaces"].as_array().into_iter().flatten();
+            let addresses: Vec<_> = own.map(|interface| text(&interface[2])).collect();
+            (text(&node["name"]), addresses, node["program"][1].as_str().map(str::to_owned))
+        };
+        let seen: BTreeSet<_> =
+            shown.iter().map(read).filter(|(name, ..)| !name.ends_with("-services")).collect();
+        let want: BTreeSet<_> = model
+            .alive()
+            .map(|(_, node)| {
+                let own = node.links.iter();
+                let addresses: Vec<_> = own.map(|link| link.address.to_string()).collect();
+                (node.name.clone(), addresses, node.state())
+            })
+            .collect();
+        expect(seen == want, "ps --json", format!("{want:?}"), format!("{seen:?}"))
+    })?;
+    // `labs` counts them, with the node that serves the network.
+    let want = model.alive().count() + usize::from(model.scenario.services());
+    let said = session.look(&["labs"]).out;
+    let line = said.lines().find(|line| line.contains(&model.scenario.name)).unwrap_or_default();
+    let count = line.split_whitespace().nth(3).unwrap_or_default();
+    expect(count == want.to_string(), "nodes in labs", want.to_string(), line)
+}
+
+/// What `ps --json` says.
+pub fn nodes(session: &Session<'_>) -> Result<Vec<Value>, Failure> {
+    let said = session.look(&["ps", "--json"]);
+    let nodes = serde_json::from_str::<Value>(&said.out).ok();
+    nodes.and_then(|nodes| nodes.as_array().cloned()).ok_or_else(|| Failure {
+        what: "ps --json".into(),
+        expected: "a list of nodes".into(),
+        seen: format!("exit status {}\n{}{}", said.status, said.out, said.err),
+    })
+}
+
+/// Pings from one node to another, as the model says that it must end.
+pub fn reach(session: &Session<'_>, model: &Model, dice: &mut Dice) -> Outcome {
+    let alive: Vec<usize> = model.alive().map(|(index, _)| index).collect();
+    let (from, to) = (*dice.pick(&alive), dice.below(model.nodes.len()));
+    let network = model.nodes[from].links.len() - 1;
+    let network = if model.link(to, network).is_some() { network } else { 0 };
+    if from == to {
+        return Ok(());
+    }
+    let (one, other) = (&model.nodes[from], &model.nodes[to]);
+    let address = other.links[network].address.to_string();
+    let what = format!("ping {} to {} on {}", one.name, other.name, NETWORKS[network]);
+    let both =
+        |at: Window| [model.reach(from, to, network, at), model.reach(to, from, network, at)];
+    let attempt = |seconds: &str| {
+        let begin = Instant::now();
+        let words = ["-c2", "-W", seconds];
+        let ping = inside::ping(session, one, (network, &address), &words);
+        (ping, Window { begin, end: Instant::now() })
+    };
+    // One attempt where nothing may come: it need not be repeated to be believed.
+    if both(Window::now()).contains(&Reach::None) {
+        let (ping, at) = attempt("1");
+        let certain = both(at).contains(&Reach::None);
+        return expect(!certain || ping.received == 0, what, "no answer", ping.text);
+    }
+    eventually(|| {
+        let (ping, at) = attempt("5");
+        if both(at) != [Reach::All; 2] {
+            return Ok(());
+        }
+        expect(ping.received == ping.sent && ping.sent > 0, &what, "all answers", &ping.text)?;
+        let least = model.round_trip(from, to, network, at);
+        // What ping prints is rounded to microseconds.
+        let long_enough = ping.least.is_some_and(|seen| seen > least - 0.01);
+        expect(long_enough, &what, format!("{least} ms at least"), &ping.text)
+    })
+}
+
+/// A node that was destroyed answers nobody any more.
+pub fn silence(session: &Session<'_>, model: &Model, gone: usize) -> Outcome {
+    let with = |link: &super::model::Link| {
+        let near = model.alive().find(|(_, node)| {
+            node.links.iter().any(|own| own.network == link.network && !own.up.down)
+        });
+        near.map(|(_, node)| (node, link.network, link.address.to_string()))
+    };
+    let all = model.nodes[gone].links.iter().filter_map(with);
+    for (node, network, address) in all {
+        let words = ["-c2", "-W1"];
+        let ping = inside::ping(session, node, (network, &address), &words);
+        let what = format!("ping {} to {}, destroyed", node.name, model.nodes[gone].name);
+        expect(ping.received == 0, what, "no answer", ping.text)?;
+    }
+    Ok(())
+}
+
+/// Names and addresses in one node: its hosts file, its interfaces, its own name.
+pub fn identity(session: &Session<'_>, model: &Model, dice: &mut Dice) -> Outcome {
+    let alive: Vec<_> = model.alive().map(|(_, node)| node).collect();
+    let node = dice.pick(&alive);
+    let mut want: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for one in &alive {
+        let addresses = one.links.iter().map(|link| link.address.to_string());
+        want.insert(one.name.clone(), addresses.take(1).collect());
+    }
+    if model.scenario.services() {
+        want.insert("lan-services".into(), vec!["10.80.0.254".into()]);
+    }
+    eventually(|| {
+        let mut seen = inside::hosts(session, &node.name);
+        // A node on two networks may have one name for both of its addresses.
+        seen.values_mut().for_each(|addresses| addresses.truncate(1));
+        let what = format!("/etc/hosts of {}", node.name);
+        expect(seen == want, what, format!("{want:?}"), format!("{seen:?}"))
+    })?;
+    let prefix = [24, 28];
+    let want: BTreeMap<String, (Vec<String>, u32)> = (0..)
+        .zip(&node.links)
+        .map(|(number, link)| {
+            let address = format!("{}/{}", link.address, prefix[link.network]);
+            (format!("eth{number}"), (vec![address], node.mtu))
+        })
+        .collect();
+    let seen = inside::interfaces(session, &node.name);
+    let what = format!("ip addr in {}", node.name);
+    expect(seen == want, what, format!("{want:?}"), format!("{seen:?}"))?;
+    let said = session.inside(&node.name, &["hostname"]);
+    let what = format!("hostname in {}", node.name);
+    expect(said.out.trim() == node.hostname, what, &node.hostname, said.out)
+}
+
+/// The network's name server knows the nodes that are there, and no others.
+pub fn names(session: &Session<'_>, model: &Model, dice: &mut Dice) -> Outcome {
+    if !model.scenario.dns {
+        return Ok(());
+    }
+    let asking = model.alive().find(|(_, node)| {
+        let link = &node.links[0];
+        let fine =
+            |way: &super::link::Direction| !way.down && way.loss.during(Window::now()).1 == 0.0;
+        !node.image && fine(&link.up) && fine(&link.down) && way_is_wide(node.mtu)
+    });
+    let Some((_, asking)) = asking else { return Ok(()) };
+    let of = dice.pick(&model.nodes);
+    let address = of.links[0].address.to_string();
+    eventually(|| {
+        let words = ["busybox", "nslookup", &of.name, "10.80.0.254"];
+        let said = session.inside(&asking.name, &words).out;
+        let known = said.split_whitespace().any(|word| word == address);
+        let what = format!("nslookup {} in {}", of.name, asking.name);
+        let want = if of.alive { &address } else { "no such name" };
+        expect(known == of.alive, what, want, said)
+    })
+}
+
+fn way_is_wide(mtu: u32) -> bool {
+    mtu >= 600
+}
+
+/// `link show` of all nodes.
+pub fn links(session: &Session<'_>, model: &Model) -> Outcome {
+    let begin = Instant::now();
+    let said = session.look(&["link show"]);
+    let at = Window { begin, end: Instant::now() };
+    let mut shown: BTreeMap<String, &str> = BTreeMap::new();
+    for line in said.out.lines() {
+        let words: Vec<_> = line.split_whitespace().take(3).collect();
+        let text = line.get(words.join(" ").len()..).unwrap_or_default();
+        // `up` has as many columns as `down`.
+        shown.insert(words.join(" "), text.trim_start());
+    }
+    shown.retain(|name, _| !name.contains("-services "));
+    for (_, node) in model.alive() {
+        for link in &node.links {
+            for (way, direction) in [("up", &link.up), ("down", &link.down)] {
+                let whose = format!("{} {} {way}", node.name, NETWORKS[link.network]);
+                let text = shown.remove(&whose).unwrap_or("is missing");
+                direction.check(&whose, text, at)?;
+            }
+        }
+    }
+    expect(shown.is_empty(), "link show", "links of nodes that are up", format!("{shown:?}"))
+}
+
+/// What `top` says of a busy loop: that it is there, and how far its limit lets it.
+pub fn usage(session: &Session<'_>, model: &Model) -> Outcome {
+    let Some((_, node)) = model.alive().find(|(_, node)| node.busy.is_some()) else {
+        return Ok(());
+    };
+    let paused = node.busy == Some(Busy::Paused);
+    let most = match (paused, node.cpus) {
+        (true, _) => 1.0,
+        // By the kernel a limit is one of each 100 ms, and a second may have one more.
+        (false, Some(cpus)) => cpus * 100.0 * 1.5 + 5.0,
+        (false, None) => 110.0,
+    };
+    // Ten times less than what is left on a machine that does much else.
+    let least = if paused { -1.0 } else { 0.8 };
+    eventually(|| {
+        let said = session.look(&["top", "--once", &node.name]);
+        let line = said.out.lines().find(|line| line.contains(&node.name)).unwrap_or_default();
+        // The state may be empty or several words: six figures end the line, CPU first.
+        let words: Vec<_> = line.split_whitespace().collect();
+        let cpu = words.len().checked_sub(6).and_then(|place| words[place].parse::<f64>().ok());
+        let fits = cpu.is_some_and(|cpu| cpu > least && cpu < most);
+        let what = format!("CPU of {} in top, busy {:?}", node.name, node.busy);
+        expect(fits, what, format!("between {least} and {most} %"), said.out)
+    })
+}
+
+/// Certificates that the file asks for.
+pub fn certificates(session: &Session<'_>, model: &Model) -> Outcome {
+    if !model.scenario.tls {
+        return Ok(());
+    }
+    let said = session.look(&["logs", "server"]);
+    let there = said.out.contains("ca.pem");
+    expect(there, "certificates that server lists in its log", "ca.pem", said.out)
+}

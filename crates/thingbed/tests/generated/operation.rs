@@ -1,0 +1,225 @@
+//! A command that a user may type, and how it is typed.
+
+use super::model::{Model, NETWORKS};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    Start,
+    Stop,
+    Restart,
+    Kill,
+    Pause,
+    Resume,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkWay {
+    Up,
+    Down,
+    Both,
+}
+
+/// A key of an impairment with its new value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum LinkKey {
+    /// In ms.
+    Delay(f64),
+    /// In percent.
+    Loss(f64),
+    /// In kbit/s; 0 takes the key off.
+    Rate(u32),
+}
+
+/// Nodes by their index in the model, targets as text: a node, a group or a pattern.
+#[derive(Debug, Clone)]
+pub enum Operation {
+    /// A short program by `exec`, and its exit status.
+    Exec {
+        node: usize,
+    },
+    /// A loop by `exec` that uses a CPU until it is ended.
+    Busy {
+        node: usize,
+    },
+    Rest {
+        node: usize,
+    },
+    /// Five pings, and what they do to counters.
+    Send {
+        from: usize,
+        to: usize,
+        network: usize,
+    },
+    /// A file into a node and out again.
+    Copy {
+        node: usize,
+    },
+    /// A page from a server outside, through the network's gateway.
+    Fetch {
+        node: usize,
+    },
+    /// A program that takes 100 MiB of memory.
+    Memory {
+        node: usize,
+    },
+    Signal {
+        signal: Signal,
+        target: String,
+    },
+    Set {
+        target: String,
+        cpus: Option<f64>,
+        memory: Option<u64>,
+        hostname: Option<String>,
+        mtu: Option<u32>,
+    },
+    LinkSet {
+        target: String,
+        network: Option<usize>,
+        way: LinkWay,
+        keys: Vec<LinkKey>,
+        /// In seconds.
+        over: Option<u64>,
+    },
+    LinkDown {
+        target: String,
+        network: Option<usize>,
+        way: LinkWay,
+        down: bool,
+    },
+    Clone {
+        node: usize,
+        count: usize,
+    },
+    Destroy {
+        target: String,
+    },
+    /// A capture that goes on in the background.
+    Capture {
+        node: usize,
+    },
+    CaptureEnd,
+    /// `down`, or the end of the lab's process by SIGKILL, and `up` again.
+    Restart {
+        crash: bool,
+    },
+    /// Several commands at the same moment, as from several terminals. In whatever order
+    /// they come, the result is the same.
+    Together(Vec<Operation>),
+    /// A command that must end with this exit status and change nothing.
+    Refused {
+        words: Vec<String>,
+        status: i32,
+    },
+}
+
+impl Operation {
+    /// The name under which it is counted.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Exec { .. } => "exec",
+            Self::Busy { .. } => "exec, busy loop",
+            Self::Rest { .. } => "exec, end of the loop",
+            Self::Send { .. } => "exec ping",
+            Self::Copy { .. } => "cp",
+            Self::Fetch { .. } => "exec, through nat",
+            Self::Memory { .. } => "exec, 100 MiB",
+            Self::Signal { signal, .. } => signal.word(),
+            Self::Set { .. } => "set",
+            Self::LinkSet { over: None, .. } => "link set",
+            Self::LinkSet { over: Some(_), .. } => "link set --over",
+            Self::LinkDown { down: true, .. } => "link down",
+            Self::LinkDown { down: false, .. } => "link up",
+            Self::Clone { .. } => "clone",
+            Self::Destroy { .. } => "destroy",
+            Self::Capture { .. } => "capture",
+            Self::CaptureEnd => "capture, Ctrl-C",
+            Self::Restart { crash: false } => "down and up",
+            Self::Restart { crash: true } => "kill -9, gc, up",
+            Self::Together(_) => "several at once",
+            Self::Refused { .. } => "refused",
+        }
+    }
+
+    /// The nodes that it changes, of those that are one command for nodes.
+    pub fn nodes(&self, model: &Model) -> Vec<usize> {
+        match self {
+            Self::Signal { target, .. }
+            | Self::Set { target, .. }
+            | Self::LinkSet { target, .. }
+            | Self::LinkDown { target, .. }
+            | Self::Destroy { target } => model.find(target),
+            Self::Clone { node, .. } => vec![*node],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The words of those that are one command of the tool, its name first.
+    pub fn words(&self, model: &Model) -> Vec<String> {
+        let name = |node: &usize| model.nodes[*node].name.clone();
+        let all = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        match self {
+            Self::Signal { signal, target } => all(&[signal.word(), target]),
+            Self::Set { target, cpus, memory, hostname, mtu } => {
+                let mut words = all(&["set", target]);
+                words.extend(cpus.map(|cpus| format!("cpus={cpus}")));
+                words.extend(memory.map(|memory| format!("memory={memory}MiB")));
+                words.extend(hostname.as_ref().map(|name| format!("hostname={name}")));
+                words.extend(mtu.map(|mtu| format!("mtu={mtu}B")));
+                words
+            }
+            Self::LinkSet { target, network, way, keys, over } => {
+                let mut words = all(&["link set", target]);
+                words.extend(which(*network, *way));
+                words.extend(keys.iter().map(|key| match key {
+                    LinkKey::Delay(ms) => format!("delay={ms}ms"),
+                    LinkKey::Loss(percent) => format!("loss={percent}%"),
+                    LinkKey::Rate(0) => "rate=".to_owned(),
+                    LinkKey::Rate(rate) => format!("rate={rate}kbit/s"),
+                }));
+                words.extend(over.iter().flat_map(|over| ["--over".into(), format!("{over}s")]));
+                words
+            }
+            Self::LinkDown { target, network, way, down } => {
+                let mut words = all(&[if *down { "link down" } else { "link up" }, target]);
+                words.extend(which(*network, *way));
+                words
+            }
+            Self::Clone { node, count } => {
+                all(&["clone", &name(node), "--count", &count.to_string()])
+            }
+            Self::Destroy { target } => all(&["destroy", target]),
+            Self::Refused { words, .. } => words.clone(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn which(network: Option<usize>, way: LinkWay) -> Vec<String> {
+    let mut words = Vec::new();
+    words.extend(network.iter().flat_map(|n| ["--network".into(), NETWORKS[*n].to_owned()]));
+    match way {
+        LinkWay::Up => words.extend(["--way".into(), "up".into()]),
+        LinkWay::Down => words.extend(["--way".into(), "down".into()]),
+        LinkWay::Both => {}
+    }
+    words
+}
+
+impl Signal {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Stop => "stop",
+            Self::Restart => "restart",
+            Self::Kill => "kill",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+        }
+    }
+
+    /// Whether it needs a program of the node's own.
+    pub fn needs_program(self) -> bool {
+        matches!(self, Self::Start | Self::Stop | Self::Restart)
+    }
+}

@@ -1,0 +1,288 @@
+//! An operation done to the lab, and what can be seen of it at once.
+
+use super::capture::Running;
+use super::checks;
+use super::failure::{Failure, Outcome, eventually, expect, within};
+use super::generate::links_change;
+use super::inside;
+use super::isolation::{Isolation, crash};
+use super::link::Window;
+use super::model::{Model, NETWORKS, Reach};
+use super::operation::{Operation, Signal};
+use super::session::{self, Session};
+use crate::common::Said;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+/// What goes on beside the sequence.
+#[derive(Default)]
+pub struct Background {
+    pub capture: Option<Running>,
+    /// Busy loops: the node, and the `exec` that waits for its end.
+    pub busy: Vec<(String, Child)>,
+    /// How many captures and copies there were, for names of files.
+    pub number: usize,
+}
+
+/// Does the operation, in the lab and in the model.
+pub fn perform(
+    operation: &Operation,
+    session: &mut Session<'_>,
+    model: &mut Model,
+    background: &mut Background,
+    isolation: &Isolation,
+) -> Outcome {
+    // A pause is of those programs that run when it comes, and ends and starts take a moment.
+    if all(operation)
+        .iter()
+        .any(|one| matches!(one, Operation::Signal { signal: Signal::Pause | Signal::Resume, .. }))
+    {
+        checks::tables(session, model)?;
+    }
+    let begin = Instant::now();
+    match operation {
+        Operation::Exec { node } => exec(session, &model.nodes[*node].name)?,
+        Operation::Busy { node } => {
+            let node = &model.nodes[*node];
+            let file = busy_file(session, node.image, &node.name);
+            let line = format!("touch {file}; while test -e {file}; do :; done");
+            let child = session.begin(&["exec", &node.name, "--", "sh", "-c", &line]);
+            background.busy.push((node.name.clone(), child));
+            // A pause that comes before the loop would not be one of the loop.
+            eventually(|| {
+                let said = session.inside(&node.name, &["test", "-e", &file]);
+                expect(said.status == 0, "a loop begun by exec", "its file", said.err)
+            })?;
+        }
+        Operation::Rest { node } => {
+            let node = &model.nodes[*node];
+            let file = busy_file(session, node.image, &node.name);
+            session.expect(&["exec", &node.name, "--", "busybox", "rm", &file], 0)?;
+            ended(background, &node.name, 0)?;
+        }
+        Operation::Send { from, to, network } => send(session, model, (*from, *to), *network)?,
+        Operation::Copy { node } => {
+            background.number += 1;
+            copy(session, &model.nodes[*node].name, background.number)?;
+        }
+        Operation::Fetch { node } => fetch(session, model, *node)?,
+        Operation::Memory { node } => memory(session, model, *node)?,
+        Operation::Refused { words, status } => refused(session, model, words, *status)?,
+        Operation::Capture { node } => {
+            let node = &model.nodes[*node];
+            background.number += 1;
+            let whose = (node.name.as_str(), node.links.len());
+            background.capture = Some(Running::begin(session, whose, background.number)?);
+        }
+        Operation::CaptureEnd => {
+            if let Some(capture) = background.capture.take() {
+                capture.end(session)?;
+            }
+        }
+        Operation::Restart { crash: false } => {
+            session.expect(&["down"], 0)?;
+            finish(session, background, isolation, "down")?;
+            session.up()?;
+        }
+        Operation::Restart { crash: true } => {
+            crash(session)?;
+            finish(session, background, isolation, "kill -9 and gc")?;
+            session.up()?;
+        }
+        Operation::Together(all) => {
+            let begun: Vec<Child> =
+                all.iter().map(|one| session.begin(&one.words(model))).collect();
+            session.typed.push("wait".to_owned());
+            for (one, child) in all.iter().zip(begun) {
+                let said = session::ended(child);
+                let what = format!("{} among others at once", one.words(model).join(" "));
+                expect(said.status == 0, what, "exit status 0", said.err)?;
+            }
+        }
+        Operation::Signal { .. }
+        | Operation::Set { .. }
+        | Operation::LinkSet { .. }
+        | Operation::LinkDown { .. }
+        | Operation::Clone { .. }
+        | Operation::Destroy { .. } => {
+            session.expect(&operation.words(model), 0)?;
+        }
+    }
+    let ends = |one: &&Operation| {
+        matches!(one, Operation::Signal { signal: Signal::Kill, .. } | Operation::Destroy { .. })
+    };
+    let killed = all(operation).iter().filter(ends).flat_map(|one| one.nodes(model));
+    let killed: Vec<String> = killed.map(|node| model.nodes[node].name.clone()).collect();
+    let destroys = |one: &&Operation| matches!(one, Operation::Destroy { .. });
+    let gone = all(operation).iter().filter(destroys).flat_map(|one| one.nodes(model));
+    let gone: Vec<usize> = gone.collect();
+    model.apply(operation, Window { begin, end: Instant::now() });
+    // 128 and SIGKILL, as shells have it.
+    killed.iter().try_for_each(|node| ended(background, node, 137))?;
+    gone.into_iter().try_for_each(|node| checks::silence(session, model, node))
+}
+
+/// The commands of which an operation consists.
+fn all(operation: &Operation) -> &[Operation] {
+    match operation {
+        Operation::Together(all) => all,
+        one => std::slice::from_ref(one),
+    }
+}
+
+/// What must be true after the lab's end, however it came.
+pub fn finish(
+    session: &Session<'_>,
+    background: &mut Background,
+    isolation: &Isolation,
+    after: &str,
+) -> Outcome {
+    for (node, child) in background.busy.drain(..) {
+        let Said { status, err, .. } = session::ended(child);
+        expect(status >= 0, format!("exec in {node} after {after}"), "its end", err)?;
+    }
+    if let Some(capture) = background.capture.take() {
+        capture.ended(session)?;
+    }
+    isolation.check_nothing_left(session, after)
+}
+
+fn busy_file(session: &Session<'_>, image: bool, node: &str) -> String {
+    match image {
+        true => "/tmp/busy".to_owned(),
+        false => session.bed.path().join(format!("busy-{node}")).display().to_string(),
+    }
+}
+
+/// Waits for the end of a node's loop, if it has one.
+fn ended(background: &mut Background, node: &str, status: i32) -> Outcome {
+    let place = background.busy.iter().position(|(name, _)| name == node);
+    let Some(place) = place else { return Ok(()) };
+    let (_, mut child) = background.busy.swap_remove(place);
+    let mut seen = None;
+    eventually(|| {
+        seen = seen.or(child.try_wait().unwrap_or_default());
+        let code = seen.and_then(|status| status.code());
+        let what = format!("exit status of exec in {node}, whose loop has ended");
+        expect(code == Some(status), what, status.to_string(), format!("{seen:?}"))
+    })
+}
+
+fn exec(session: &mut Session<'_>, node: &str) -> Outcome {
+    let line = "echo $THINGBED_NODE; exit 7";
+    let said = session.expect(&["exec", node, "--", "sh", "-c", line], 7)?;
+    expect(said.out.trim() == node, "THINGBED_NODE", node, said.out)
+}
+
+/// Five pings. They must be answered if the model says so, and be counted in any case:
+/// by the node's kernel without drops, and by the medium as many.
+fn send(
+    session: &mut Session<'_>,
+    model: &Model,
+    (from, to): (usize, usize),
+    network: usize,
+) -> Outcome {
+    let (one, other) = (&model.nodes[from], &model.nodes[to]);
+    let address = other.links[network].address.to_string();
+    let interface = format!("eth{network}");
+    let words = ["exec", &one.name, "--", "ping", "-n", "-c5", "-i0.1", "-W2", &address];
+    session.note(&words, "");
+    // A frame of the kernel's own between the first two readings makes the sums differ:
+    // that happens once, a fault each time.
+    let mut outcome = Ok(());
+    for _ in 0..3 {
+        let before = inside::counters(session, &one.name);
+        let counted = carried(session, &one.name)?;
+        let begin = Instant::now();
+        let ping = inside::ping(session, one, (network, &address), &["-c5", "-W2"]);
+        let at = Window { begin, end: Instant::now() };
+        let ways = [model.reach(from, to, network, at), model.reach(to, from, network, at)];
+        let what = format!("ping {} to {} on {}", one.name, other.name, NETWORKS[network]);
+        if ways.contains(&Reach::None) {
+            expect(ping.received == 0, &what, "no answer", &ping.text)?;
+        } else if ways == [Reach::All; 2] {
+            // A busy machine may answer late: `checks::reach` is strict, and tries again.
+            expect(ping.received > 0, &what, "answers", &ping.text)?;
+        }
+        let now = inside::counters(session, &one.name);
+        let (Some(old), Some(new)) = (before.get(&interface), now.get(&interface)) else {
+            return expect(false, "/proc/net/dev", interface, format!("{now:?}"));
+        };
+        let what = format!("/proc/net/dev of {} after {} pings", one.name, ping.sent);
+        let clean = new.send_drops == 0 && new.send_errors == 0;
+        expect(clean, &what, "nothing dropped on the way out", format!("{new:?}"))?;
+        // Without an answer to the question for the address, nothing more may be sent.
+        let (sent, least) = (new.sent - old.sent, ping.received);
+        expect(sent >= least, &what, format!("{least} sent"), format!("{old:?} {new:?}"))?;
+        outcome = within(Duration::from_secs(10), || {
+            let total = |all: &Counters| all.values().map(|counters| counters.sent).sum::<u64>();
+            let by_node = total(&inside::counters(session, &one.name)) - total(&before);
+            let by_medium = carried(session, &one.name)? - counted;
+            let what = format!("frames sent by {}: its counters, and those of ps", one.name);
+            expect(by_node == by_medium, what, by_node.to_string(), by_medium.to_string())
+        });
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    outcome
+}
+
+type Counters = std::collections::BTreeMap<String, inside::Counters>;
+
+/// Frames that the medium has had from a node.
+fn carried(session: &Session<'_>, node: &str) -> Result<u64, Failure> {
+    let nodes = checks::nodes(session)?;
+    let own = nodes.iter().find(|shown| shown["name"] == node);
+    Ok(own.and_then(|own| own["sent"][0].as_u64()).unwrap_or(0))
+}
+
+fn copy(session: &mut Session<'_>, node: &str, number: usize) -> Outcome {
+    let inside = format!("{node}:/tmp/copied-{}-{number}", session.scenario.name);
+    let out = format!("out-{number}");
+    session.expect(&["cp", "payload.xml", &inside], 0)?;
+    session.expect(&["cp", &inside, &out], 0)?;
+    let bytes = |name: &str| std::fs::read(session.bed.path().join(name)).unwrap_or_default();
+    let same = bytes("payload.xml") == bytes(&out);
+    let file = inside.split_once(':').map_or("", |(_, file)| file);
+    let removed = session.inside(node, &["busybox", "rm", file]);
+    expect(same && removed.status == 0, "a file into a node and out", "the same", removed.err)
+}
+
+fn fetch(session: &mut Session<'_>, model: &Model, node: usize) -> Outcome {
+    let link = &model.nodes[node].links[0];
+    let at = Window::now();
+    let fine = [link.up, link.down].iter().all(|way| !way.down && way.loss.during(at).1 == 0.0);
+    let line = "printf 'GET /hello HTTP/1.0\\r\\n\\r\\n' | busybox nc -w 3 203.0.113.1 80";
+    let name = model.nodes[node].name.clone();
+    session.note(&["exec", &name, "--", "sh", "-c", line], "");
+    eventually(|| {
+        let said = session.inside(&name, &["sh", "-c", line]);
+        let got = said.out.contains("from-outside");
+        let what = format!("a page from outside in {name}");
+        expect(got || !fine, what, "from-outside", format!("{}{}", said.out, said.err))
+    })
+}
+
+/// A program that fills 100 MiB, which a limit below that must end.
+fn memory(session: &mut Session<'_>, model: &Model, node: usize) -> Outcome {
+    let node = &model.nodes[node];
+    let status = if node.memory.is_some_and(|memory| memory < 100) { 137 } else { 0 };
+    let fill = ["busybox", "dd", "if=/dev/zero", "of=/dev/null", "bs=100M", "count=1"];
+    session.expect(&[&["exec", &node.name, "--"], &fill[..]].concat(), status).map(drop)
+}
+
+/// A command that must fail, and leave everything as it was.
+fn refused(session: &mut Session<'_>, model: &Model, words: &[String], status: i32) -> Outcome {
+    let ramp = links_change(model);
+    let state = |session: &Session<'_>| {
+        let nodes = session.look(&["ps"]).out;
+        nodes + if ramp { String::new() } else { session.look(&["link show"]).out }.as_str()
+    };
+    let before = state(session);
+    let said = session.expect(words, status)?;
+    let what = format!("the message of a refused {}", words[0]);
+    expect(!said.err.trim().is_empty(), what, "why it was refused", said.out)?;
+    let after = state(session);
+    expect(before == after, format!("ps and link show after a refused {}", words[0]), before, after)
+}

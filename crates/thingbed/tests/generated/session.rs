@@ -1,0 +1,199 @@
+//! The tool as a user types it, and the list of what was typed.
+
+use super::failure::{Failure, Outcome, expect};
+use super::scenario::Scenario;
+use crate::common::{Bed, Said};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+/// All processes that the tool starts inherit this variable.
+pub const MARK: &str = "THINGBED_GENERATED_MARK";
+
+/// One lab in one folder.
+pub struct Session<'a> {
+    pub bed: &'a Bed,
+    pub scenario: Scenario,
+    pub mark: String,
+    /// The lab's process.
+    pub pid: u32,
+    /// What was typed, as lines for a shell.
+    pub typed: Vec<String>,
+    requests: RefCell<BTreeMap<(String, usize), Requests>>,
+}
+
+/// Echo requests of a node.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Requests {
+    pub answered: u64,
+    pub sent: u64,
+    /// Those of the last ping without an answer: they may still wait for an address, and
+    /// become frames when that is known.
+    pub waiting: u64,
+}
+
+impl<'a> Session<'a> {
+    pub fn new(bed: &'a Bed, scenario: Scenario) -> Self {
+        bed.write("lab.yaml", &scenario.file());
+        std::fs::create_dir_all(bed.path().join("tmp")).unwrap();
+        let mark = scenario.name.clone();
+        Self { bed, scenario, mark, pid: 0, typed: Vec::new(), requests: RefCell::default() }
+    }
+
+    /// A command of the tool: its name (`link set` is one), then its words.
+    pub fn command<S: AsRef<str>>(&self, words: &[S]) -> Command {
+        let line = self.words(words);
+        let line: Vec<&str> = line.iter().map(String::as_str).collect();
+        let mut command = self.bed.command(&line);
+        command.env(MARK, &self.mark);
+        command.env("TMPDIR", self.bed.path().join("tmp"));
+        command.env("XDG_CACHE_HOME", self.bed.path().join("cache"));
+        command.env("THINGBED_FRAME_PATH", self.scenario.frame_path);
+        // A shell starts what runs in its background with SIGINT ignored; the test may be
+        // there, and the tool leaves such a signal ignored.
+        // SAFETY: signal() is safe between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            });
+        }
+        command
+    }
+
+    fn words<S: AsRef<str>>(&self, words: &[S]) -> Vec<String> {
+        let (name, rest) = words.split_first().expect("a command");
+        let name = name.as_ref();
+        let mut line: Vec<String> = name.split(' ').map(str::to_owned).collect();
+        if !["up", "labs", "gc"].contains(&name) {
+            line.extend(["--lab".to_owned(), self.scenario.name.clone()]);
+        }
+        line.extend(rest.iter().map(|word| word.as_ref().to_owned()));
+        line
+    }
+
+    /// Runs a command to look at something; it is not part of the sequence.
+    pub fn look<S: AsRef<str>>(&self, words: &[S]) -> Said {
+        let mut command = self.command(words);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        ended(command.spawn().unwrap())
+    }
+
+    /// The same inside a node.
+    pub fn inside(&self, node: &str, command: &[&str]) -> Said {
+        self.look(&[&["exec", node, "--"], command].concat())
+    }
+
+    /// Adds a command to the list of what was typed.
+    pub fn note<S: AsRef<str>>(&mut self, words: &[S], behind: &str) {
+        let words: Vec<_> = self.words(words).iter().map(|word| quoted(word)).collect();
+        self.typed.push(format!("thingbed {}{behind}", words.join(" ")));
+    }
+
+    /// Runs a command of the sequence.
+    pub fn run<S: AsRef<str>>(&mut self, words: &[S]) -> Said {
+        self.note(words, "");
+        self.look(words)
+    }
+
+    /// Runs a command of the sequence that has to end with this status.
+    pub fn expect<S: AsRef<str>>(&mut self, words: &[S], status: i32) -> Result<Said, Failure> {
+        let said = self.run(words);
+        let seen = format!("exit status {}\n{}{}", said.status, said.out, said.err);
+        let what = self.typed.last().cloned().unwrap_or_default();
+        expect(said.status == status, what, format!("exit status {status}"), seen)?;
+        Ok(said)
+    }
+
+    /// Begins a command of the sequence that goes on in the background.
+    pub fn begin<S: AsRef<str>>(&mut self, words: &[S]) -> Child {
+        self.note(words, " &");
+        let mut command = self.command(words);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Takes note of pings. Those with an answer have certainly been a frame; of the others
+    /// perhaps only the question for the address has.
+    pub fn count_requests(&self, node: &str, network: usize, (answered, sent): (u64, u64)) {
+        let mut all = self.requests.borrow_mut();
+        let own = all.entry((node.to_owned(), network)).or_default();
+        own.answered += answered;
+        own.sent += sent;
+        own.waiting = sent.saturating_sub(answered);
+    }
+
+    /// The echo requests that a node has sent on a network so far.
+    pub fn requests(&self, node: &str, network: usize) -> Requests {
+        self.requests.borrow().get(&(node.to_owned(), network)).copied().unwrap_or_default()
+    }
+
+    /// Brings the lab up.
+    pub fn up(&mut self) -> Outcome {
+        let said = self.expect(&["up", "lab.yaml", "--detach"], 0)?;
+        let pid = said
+            .out
+            .split("process ")
+            .nth(1)
+            .and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
+        self.pid = pid.unwrap_or(0);
+        expect(self.pid > 1, "up", "the lab's process", said.out)
+    }
+
+    /// What a person types to have the same folder and surroundings.
+    pub fn preface(&self) -> String {
+        let Scenario { frame_path, .. } = self.scenario;
+        format!(
+            "# as root, in an empty folder with payload.xml (any 1,699 B){}\n\
+             unshare -n -m sh\n\
+             mkdir -p -m 700 /run/thingbed; mount -t tmpfs -o mode=700 none /run/thingbed\n\
+             busybox ip link set lo up; busybox ip addr add 203.0.113.1/32 dev lo\n\
+             mkdir www; echo from-outside > www/hello; busybox httpd -p 203.0.113.1:80 -h www\n\
+             export THINGBED_FRAME_PATH={frame_path}\n\
+             cat > lab.yaml <<'END'\n{}END\n",
+            if self.scenario.image { " and image.tar (tests/generated)" } else { "" },
+            self.scenario.file(),
+        )
+    }
+
+    /// The last lines of what the lab complained of.
+    pub fn log(&self) -> String {
+        let runs = self.bed.path().join("runs").join(&self.scenario.name);
+        let folders = std::fs::read_dir(runs).into_iter().flatten().flatten();
+        let last = folders.map(|entry| entry.path()).max();
+        let text = last.and_then(|folder| std::fs::read_to_string(folder.join("lab.log")).ok());
+        let text = text.unwrap_or_default();
+        let lines: Vec<_> = text.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+}
+
+/// No command takes longer, also on a busy machine.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// How a command ended, whose output is piped; one that does not end is killed.
+pub fn ended(child: Child) -> Said {
+    let pid = child.id() as i32;
+    let (to, from) = channel();
+    std::thread::spawn(move || to.send(child.wait_with_output()));
+    match from.recv_timeout(LIMIT) {
+        Ok(output) => Said::of(output.unwrap()),
+        Err(_) => {
+            // SAFETY: a plain system call, on a process that this test has made.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+            let err = format!("did not end within {} s and was killed", LIMIT.as_secs());
+            Said { status: -1, out: String::new(), err }
+        }
+    }
+}
+
+/// A word as a shell takes it.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=%./:,".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}

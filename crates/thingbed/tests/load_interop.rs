@@ -1,0 +1,341 @@
+//! Loads and devices with implementations that nobody here wrote: libcoap, aiocoap, curl, ab,
+//! nginx. Parts whose program is missing say so and are left out.
+
+mod common;
+
+use common::device::{Device, figures};
+use common::{Bed, figure, has, peer};
+use serde_json::Value;
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A server that is ended with the test.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Server {
+    fn new(command: &mut Command) -> Self {
+        Self(command.stdin(Stdio::null()).spawn().unwrap())
+    }
+}
+
+/// A shell's output, which must end well.
+#[track_caller]
+fn shell(bed: &Bed, script: &str) -> String {
+    let output = Command::new("sh")
+        .args(["-ec", script])
+        .current_dir(bed.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}\n{error}");
+    text + &error
+}
+
+fn interop(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interop").join(name).display().to_string()
+}
+
+fn free_udp_port() -> u16 {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// What a load with these options comes to.
+#[track_caller]
+fn load(bed: &Bed, uri: &str, options: &[&str]) -> Value {
+    let base = ["load", "--target", uri, "--patience", "10 min", "--json"];
+    let timeout: &[&str] =
+        if options.contains(&"--timeout") { &[] } else { &["--timeout", "30 s"] };
+    figures(bed.thingbed(&[&base, timeout, options].concat()))
+}
+
+#[track_caller]
+fn all_answered(said: &Value, count: f64) {
+    assert_eq!(figure(said, ".counts.answered"), count, "{said:#}");
+    assert_eq!(figure(said, ".counts.errors"), 0.0, "{said:#}");
+    assert_eq!(figure(said, ".garbage") + figure(said, ".stray"), 0.0, "{said:#}");
+}
+
+/// Waits until a server of UDP answers to a load's single request.
+fn wait_for(bed: &Bed, uri: &str, path: &str) {
+    let begun = Instant::now();
+    let one = ["--path", path, "--arrivals", "constant:1ms", "--requests", "1"];
+    loop {
+        let said = load(bed, uri, &[&one[..], &["--timeout", "500 ms"]].concat());
+        if figure(&said, ".counts.answered") > 0.0 {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{uri} does not answer");
+    }
+}
+
+#[test]
+fn libcoaps_client_and_our_device() {
+    if !has("coap-client-notls") {
+        return;
+    }
+    let bed = Bed::new();
+    std::fs::write(bed.path().join("big"), vec![b'x'; 10_000]).unwrap();
+    let options = ["--resource", "a", "--payload", "5000B", "--notify", "constant:200ms"];
+    let device = Device::new(&bed, "coap", &options);
+    let uri = format!("{}/a", device.uri);
+    let client = "coap-client-notls -B 30";
+    for (options, size) in
+        [("", 5_000), ("-b 64", 5_000), ("-N", 5_000), ("-N -b 16", 5_000), ("-O 65000,x", 5_000)]
+    {
+        shell(&bed, &format!("{client} {options} -o got {uri}"));
+        let got = std::fs::read(bed.path().join("got")).unwrap();
+        assert_eq!(got.len(), size, "{options}");
+    }
+    for options in ["", "-b 32", "-N -b 512"] {
+        let said = shell(&bed, &format!("{client} {options} -m put -f big {uri}"));
+        assert_eq!(said.matches('2').count(), 5_000, "{options}: {said}");
+    }
+    let said = shell(&bed, &format!("{client} -O 65001,x {uri}"));
+    assert!(said.contains("4.02"), "{said}");
+    // The value as it is, and as it changes, each in five blocks.
+    for options in ["", "-N"] {
+        let said = shell(&bed, &format!("{client} {options} -s 3 {uri}"));
+        assert!(said.matches('2').count() >= 2 * 5_000, "{options}: {}", said.len());
+    }
+    let said = shell(&bed, &format!("{client} {}/.well-known/core", device.uri));
+    assert!(said.contains("</a>;obs"), "{said}");
+    let served = device.end();
+    assert_eq!(figure(&served, ".body_bytes"), 30_000.0, "{served:#}");
+    assert_eq!(figure(&served, ".bad_options"), 1.0, "{served:#}");
+    assert_eq!(figure(&served, ".garbage"), 0.0, "{served:#}");
+}
+
+#[test]
+fn aiocoaps_client_and_our_device() {
+    let Some(python) = peer("python") else { return };
+    let bed = Bed::new();
+    let device = Device::new(
+        &bed,
+        "coap",
+        &[
+            "--resource",
+            "fast",
+            "--resource",
+            "slow=constant:1500ms",
+            "--payload",
+            "5000B",
+            "--notify",
+            "constant:200ms",
+        ],
+    );
+    let script = interop("coap_client.py");
+    let said = shell(&bed, &format!("{} {script} {}/ 5000", python.display(), device.uri));
+    assert!(said.contains("all went well"), "{said}");
+    let served = device.end();
+    assert_eq!(figure(&served, ".body_bytes"), 10_000.0, "{served:#}");
+    assert_eq!(figure(&served, ".garbage"), 0.0, "{served:#}");
+}
+
+#[test]
+fn our_load_and_libcoaps_server() {
+    if !has("coap-server-notls") {
+        return;
+    }
+    let bed = Bed::new();
+    let port = free_udp_port();
+    let _server = Server::new(
+        Command::new("coap-server-notls")
+            .args(["-A", "127.0.0.1", "-d", "100", "-p"])
+            .arg(port.to_string()),
+    );
+    let uri = format!("coap://127.0.0.1:{port}");
+    wait_for(&bed, &uri, "time");
+    let some = ["--arrivals", "constant:10ms", "--requests", "20"];
+    // The first makes the resource, and the second reads it. Transfers to one resource at the same
+    // time are told apart by their Request-Tag.
+    for put in [
+        &["--confirmable"][..],
+        &["--block", "64B"],
+        &["--confirmable", "--block", "16B", "--max-retransmit", "4", "--nstart", "1"],
+    ] {
+        let one = ["--path", "big", "--method", "PUT", "--size", "5000B"];
+        let said = load(&bed, &uri, &[&some, &one[..], put].concat());
+        all_answered(&said, 20.0);
+        // One after the other: libcoap gives each new answer another ETag, and on a busy machine
+        // that would happen while others are read.
+        let one = ["--closed", "1", "--requests", "20", "--path", "big"];
+        for get in [&[][..], &["--block", "128B"], &["--confirmable"]] {
+            let said = load(&bed, &uri, &[&one[..], get].concat());
+            all_answered(&said, 20.0);
+            assert_eq!(said["codes"]["2.05"], 20, "{said:#}");
+        }
+    }
+    for how in [&[][..], &["--confirmable"]] {
+        let one = ["--path", "time", "--arrivals", "constant:1ms", "--requests", "1"];
+        let said = load(&bed, &uri, &[&one, &["--observe", "4 s"][..], how].concat());
+        all_answered(&said, 1.0);
+        let observed = &said["observed"];
+        assert_eq!((&observed["registered"], &observed["deregistered"]), (&1.into(), &1.into()));
+        assert!(figure(observed, ".notifications") >= 1.0, "{said:#}");
+    }
+    // One that it has not, and a critical option is refused as anywhere.
+    let said = load(&bed, &uri, &[&some[..], &["--path", "none"]].concat());
+    assert_eq!(said["codes"]["4.04"], 20, "{said:#}");
+}
+
+#[test]
+fn our_load_and_aiocoaps_server() {
+    let Some(python) = peer("python") else { return };
+    let bed = Bed::new();
+    let port = free_udp_port();
+    let _server = Server::new(
+        Command::new(python)
+            .arg(interop("coap_resources.py"))
+            .args(["127.0.0.1", &port.to_string()])
+            .stdout(Stdio::null()),
+    );
+    let uri = format!("coap://127.0.0.1:{port}");
+    wait_for(&bed, &uri, "large");
+    let some = ["--arrivals", "constant:10ms", "--requests", "10"];
+    for how in
+        [&[][..], &["--confirmable"], &["--block", "64B"], &["--confirmable", "--nstart", "1"]]
+    {
+        for what in [
+            &["--path", "large"][..],
+            &["--path", "large", "--method", "PUT", "--size", "5000B"],
+            &["--path", "slow"],
+        ] {
+            let said = load(&bed, &uri, &[&some[..], how, what].concat());
+            all_answered(&said, 10.0);
+        }
+        // The value has 300 digits and more, so that with small blocks a notification has many.
+        let one = ["--path", "changing", "--arrivals", "constant:1ms", "--requests", "2"];
+        let said = load(&bed, &uri, &[&one, &["--observe", "2 s"][..], how].concat());
+        all_answered(&said, 2.0);
+        assert_eq!(figure(&said, ".observed.registered"), 2.0, "{said:#}");
+        assert!(figure(&said, ".observed.notifications") >= 2.0, "{said:#}");
+    }
+}
+
+#[test]
+fn curl_and_ab_and_our_device() {
+    let bed = Bed::new();
+    std::fs::write(bed.path().join("big"), vec![b'x'; 10_000]).unwrap();
+    std::fs::write(bed.path().join("huge"), vec![b'x'; 3_000_000]).unwrap();
+    let device = Device::new(&bed, "http", &["--resource", "a", "--payload", "5000B"]);
+    let uri = format!("{}/a", device.uri);
+    let mut bodies = 0.0;
+    if has("curl") {
+        let say = "-sS -m 60 -o got -w '%{http_code} %{size_download} %{num_connects}\\n'";
+        for (options, said) in [
+            (String::new(), "200 5000 1\n"),
+            ("--http1.0".to_owned(), "200 5000 1\n"),
+            ("-H 'Expect:'".to_owned(), "200 5000 1\n"),
+            ("-I".to_owned(), "200 0 1\n"),
+            // Two on one connection; by HTTP/1.0 each has its own.
+            (format!("{uri} --next {say}"), "200 5000 1\n200 5000 0\n"),
+            (format!("--http1.0 {uri} --next --http1.0 {say}"), "200 5000 1\n200 5000 1\n"),
+            ("-T big".to_owned(), "200 5000 1\n"),
+            ("-T big -H 'Transfer-Encoding: chunked'".to_owned(), "200 5000 1\n"),
+            ("-T big -H 'Expect: 100-continue'".to_owned(), "200 5000 1\n"),
+            ("-T big --http1.0".to_owned(), "200 5000 1\n"),
+            ("-T huge".to_owned(), "413 0 1\n"),
+            ("-T huge -H 'Transfer-Encoding: chunked'".to_owned(), "413 0 1\n"),
+            ("-H 'Expect: tea'".to_owned(), "417 0 1\n"),
+            ("-X BREW".to_owned(), "501 0 1\n"),
+            (format!("-H 'X: {}'", "y".repeat(17_000)), "431 0 1\n"),
+            (format!("{uri}?{} --next {say}", "y".repeat(9_000)), "414 0 1\n200 5000 1\n"),
+        ] {
+            assert_eq!(shell(&bed, &format!("curl {say} {options} {uri}")), said, "{options:.100}");
+        }
+        bodies += 40_000.0;
+    }
+    if has("ab") {
+        for options in ["", "-k", "-k -u big -T text/plain", "-u big -T text/plain", "-k -i"] {
+            let said = shell(&bed, &format!("ab -q -s 60 -n 100 -c 4 {options} {uri}"));
+            let count = |what: &str| {
+                let line = said.lines().find(|line| line.starts_with(what));
+                line.and_then(|line| line.split_whitespace().nth(2)).map(str::to_owned)
+            };
+            assert_eq!(count("Complete requests:").as_deref(), Some("100"), "{options}: {said}");
+            assert_eq!(count("Failed requests:").as_deref(), Some("0"), "{options}: {said}");
+            assert!(!said.contains("Non-2xx"), "{options}: {said}");
+            let kept = options.contains("-k").then_some("100");
+            assert_eq!(count("Keep-Alive requests:").as_deref(), kept, "{options}: {said}");
+        }
+        bodies += 2_000_000.0;
+    }
+    let served = device.end();
+    assert_eq!(figure(&served, ".body_bytes"), bodies, "{served:#}");
+}
+
+const NGINX: &str = "daemon off; master_process off; pid nginx.pid; error_log stderr;
+events {}
+http {
+  access_log off;
+  client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
+  uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+  server {
+    listen 127.0.0.1:PORT;
+    root .;
+    location /chunked/ { alias ./; ssi on; ssi_types *; }
+    location /closing/ { alias ./; keepalive_timeout 0; }
+    location /few/ { alias ./; keepalive_requests 3; }
+    location /slow/ { alias ./; limit_rate 5k; }
+  }
+}
+";
+
+#[test]
+fn our_load_and_nginx() {
+    let program =
+        ["nginx", "/usr/sbin/nginx"].into_iter().find(|path| Path::new(path).exists() || has(path));
+    let Some(program) = program else { return };
+    let bed = Bed::new();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    bed.write("nginx.conf", &NGINX.replace("PORT", &port.to_string()));
+    std::fs::write(bed.path().join("file"), vec![b'x'; 10_000]).unwrap();
+    let prefix = format!("{}/", bed.path().display());
+    let _server = Server::new(
+        Command::new(program)
+            .args(["-p", &prefix, "-c", "nginx.conf", "-e", "stderr"])
+            .current_dir(bed.path()),
+    );
+    let begun = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nginx does not come up");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let uri = format!("http://127.0.0.1:{port}");
+    for path in ["file", "chunked/file", "closing/file", "few/file"] {
+        for method in ["GET", "HEAD"] {
+            let options = ["--path", path, "--method", method, "--connections", "4"];
+            let said = load(
+                &bed,
+                &uri,
+                &[&options[..], &["--arrivals", "constant:1ms", "--requests", "100"]].concat(),
+            );
+            all_answered(&said, 100.0);
+            assert_eq!(said["codes"]["200"], 100, "{path}");
+        }
+    }
+    // 10 kB at 5 kB/s take a second: four connections carry four a second of twenty that are due.
+    let slow = ["--path", "slow/file", "--connections", "4", "--arrivals", "constant:50ms"];
+    let said = load(&bed, &uri, &[&slow[..], &["--requests", "20"]].concat());
+    all_answered(&said, 20.0);
+    assert_eq!(figure(&said, ".counts.unsent"), 0.0, "{said:#}");
+    let all = &said["all"];
+    assert!(figure(all, ".wait.p90") > 1e6, "{said:#}");
+    assert!(figure(all, ".slip.mean") < figure(all, ".wait.mean") / 4.0, "{said:#}");
+    // Where only a second is waited, the rest is lost, and to nginx.
+    let said =
+        load(&bed, &uri, &[&slow[..], &["--requests", "40", "--timeout", "1500 ms"]].concat());
+    assert_eq!(figure(&said, ".counts.unsent"), 0.0, "{said:#}");
+    assert!(figure(&said, ".counts.no_connection") > 10.0, "{said:#}");
+}

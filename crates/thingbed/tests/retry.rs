@@ -1,0 +1,73 @@
+//! Runs that the machine disturbed are repeated, kept, and explained.
+
+mod common;
+
+use common::{Bed, Said, json};
+use std::fs;
+use std::process::Command;
+
+/// A rate that no machine keeps: each run of it is invalid, on a quiet machine too.
+const TOO_FAST: &str = "experiment: fast
+nodes: {gateway: {}, sensor: {}}
+networks: {field: {attach: [gateway, sensor], subnet: 10.0.0.0/24}}
+workloads:
+  - device: {on: sensor, resources: {a: constant:1us}, check: false}
+  - load: {name: asked, on: gateway, to: sensor, path: a, arrivals: constant:200ns, patience: 200 ms, timeout: 200 ms}
+duration: 300 ms
+drain: 200 ms
+";
+
+/// The command that the advice ends with, run by a shell.
+fn again(bed: &Bed, said: &Said) -> (String, Said) {
+    let all = format!("{}{}", said.out, said.err);
+    let line = all.lines().rev().find(|line| line.starts_with("  thingbed run")).expect(&all);
+    let tool = format!("'{}'", env!("CARGO_BIN_EXE_thingbed"));
+    let script = line.trim().replacen("thingbed", &tool, 1);
+    let output = Command::new("sh").args(["-c", &script]).current_dir(bed.path()).output().unwrap();
+    (line.to_owned(), Said::of(output))
+}
+
+/// What it repeats is what was run: its cells, by its seed, from a file whose name has a space.
+#[test]
+fn the_command_that_repeats_keeps_the_options() {
+    let bed = Bed::new();
+    let text = TOO_FAST.replace("arrivals: constant:200ns", "arrivals: \"constant:${between}\"");
+    bed.write("too fast.yaml", &format!("{text}matrix: {{between: [200ns, 300ns]}}\n"));
+    let words = ["run", "too fast.yaml", "--only", "between=300ns", "--seed", "5", "--retry", "1"];
+    let said = bed.thingbed(&words).expect(3, &["repeat only the invalid runs"]);
+    let (line, said) = again(&bed, &said);
+    assert!(line.contains("'too fast.yaml' --only between=300ns --seed 5"), "{line}");
+    said.expect(3, &["retry 3 of 3", "1 run in 1 cell"]);
+    let folder = bed.sweep("fast");
+    assert_eq!(fs::read_dir(folder.join("rejected")).unwrap().count(), 5);
+    // A quiet one says nothing of what was finished before.
+    let resume = folder.to_str().unwrap();
+    let quiet = [&words[..6], &["--resume", resume, "-q"]].concat();
+    let said = bed.thingbed(&quiet).expect(3, &[]);
+    assert!(!said.err.contains("finished before"), "{}", said.err);
+}
+
+#[test]
+fn invalid_runs_are_repeated_and_kept() {
+    let bed = Bed::new();
+    bed.write("e.yaml", TOO_FAST);
+    let said = bed.thingbed(&["run", "e.yaml", "--retry", "1"]);
+    let said = said.expect(3, &["INVALID", "1 invalid run was rejected and repeated"]);
+    let all = format!("{}{}", said.out, said.err);
+    assert!(all.contains("retry 1 of 1"), "{all}");
+    assert!(all.contains("This machine was too busy during the run"), "{all}");
+    let folder = bed.sweep("fast");
+    let kept = |name: &str| json(&folder.join(name).join("run.json"))["verdict"]["status"].clone();
+    assert_eq!((kept("0"), kept("rejected/0.0")), ("invalid".into(), "invalid".into()));
+
+    let (line, said) = again(&bed, &said);
+    assert!(line.contains(" --resume "), "{line}");
+    let said = said.expect(3, &["retry 3 of 3"]);
+    assert!(!said.err.contains("finished before"), "{}", said.err);
+    assert_eq!(fs::read_dir(folder.join("rejected")).unwrap().count(), 1 + 1 + 3);
+
+    // Without --retry, what is finished stays.
+    let resume = folder.to_str().unwrap();
+    bed.thingbed(&["run", "e.yaml", "--resume", resume]).expect(3, &["finished before"]);
+    assert_eq!(fs::read_dir(folder.join("rejected")).unwrap().count(), 5);
+}

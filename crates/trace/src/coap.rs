@@ -1,0 +1,175 @@
+//! How CoAP requests are sent, beyond what a request is: blocks, retransmission, NSTART,
+//! observation. The command line and the experiment file have the same settings and checks.
+
+use crate::uri::Scheme;
+use serde::{Deserialize, Serialize};
+use units::Span;
+
+/// The largest block (RFC 7959, section 2.2), and what a message carries at most that crosses
+/// any link uncut (RFC 7252, section 4.6), in bytes.
+pub const LARGEST_BLOCK: u16 = 1_024;
+/// A message is sent again this often at most: the last would wait for 36 hours by then.
+const MOST_RETRANSMISSIONS: u32 = 16;
+
+/// How CoAP requests are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CoapSettings {
+    /// Bytes of a block, a power of two from 16 to 1024 (RFC 7959, section 2.2): larger
+    /// requests are sent in such blocks, and answers are asked for in them. None sends
+    /// requests of over 1024 B in blocks of 1024 B, and leaves answers to the target.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block: Option<u16>,
+    /// MAX_RETRANSMIT: how often a confirmable message is sent again that is not acknowledged
+    /// (RFC 7252, section 4.8); 0 never sends again.
+    pub max_retransmit: u32,
+    /// ACK_TIMEOUT: the least time until then (RFC 7252, section 4.8).
+    pub ack_timeout: Span,
+    /// ACK_RANDOM_FACTOR: the most, as a multiple of the least; 1 or more (RFC 7252, section
+    /// 4.8.1).
+    pub ack_random_factor: f64,
+    /// NSTART: interactions that are outstanding to one target at most (RFC 7252, section
+    /// 4.7); none is no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nstart: Option<u32>,
+    /// For how long a GET or FETCH observes its resource (RFC 7641); none asks once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observe: Option<Span>,
+}
+
+/// A setting that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{key}`: {why}")]
+pub struct CoapError {
+    /// Its name in an experiment file; on the command line `-` is in place of `_`.
+    pub key: &'static str,
+    /// What is wrong, and what would be right.
+    pub why: String,
+}
+
+impl Default for CoapSettings {
+    fn default() -> Self {
+        Self {
+            block: None,
+            max_retransmit: 0,
+            ack_timeout: Span::from_ns(2_000_000_000),
+            ack_random_factor: 1.5,
+            nstart: None,
+            observe: None,
+        }
+    }
+}
+
+impl CoapSettings {
+    /// Whether nothing is set.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Bytes of a block that requests are sent in.
+    pub fn block_size(&self) -> u16 {
+        self.block.unwrap_or(LARGEST_BLOCK)
+    }
+
+    /// Whether requests can be sent like that, by this scheme where it is known.
+    ///
+    /// # Errors
+    /// The first setting that cannot be, by itself or beside the others.
+    pub fn check(
+        &self,
+        scheme: Option<Scheme>,
+        confirmable: bool,
+        timeout: Span,
+    ) -> Result<(), CoapError> {
+        let wrong = |key, why: String| Err(CoapError { key, why });
+        let default = Self::default();
+        let set = [
+            ("block", self.block.is_some()),
+            ("max_retransmit", self.max_retransmit > 0),
+            ("ack_timeout", self.ack_timeout != default.ack_timeout),
+            ("ack_random_factor", self.ack_random_factor != default.ack_random_factor),
+            ("nstart", self.nstart.is_some()),
+            ("observe", self.observe.is_some()),
+        ];
+        if let Some(scheme) = scheme.filter(|scheme| *scheme != Scheme::Coap)
+            && let Some((key, _)) = set.iter().find(|(_, is_set)| *is_set)
+        {
+            return wrong(key, format!("needs coap, but the requests use {scheme}"));
+        }
+        if self.block.is_some_and(|b| !(16..=LARGEST_BLOCK).contains(&b) || !b.is_power_of_two()) {
+            return wrong("block", "use 16, 32, 64, 128, 256, 512 or 1024 B".to_owned());
+        }
+        if self.nstart == Some(0) {
+            return wrong("nstart", "use 1 or more".to_owned());
+        }
+        if self.observe == Some(Span::ZERO) {
+            return wrong("observe", "use more than 0 s".to_owned());
+        }
+        if self.max_retransmit > MOST_RETRANSMISSIONS {
+            return wrong("max_retransmit", format!("use at most {MOST_RETRANSMISSIONS}"));
+        }
+        if !(1.0..=10.0).contains(&self.ack_random_factor) {
+            let why = "use 1 to 10; RFC 7252, section 4.8.1, requires at least 1";
+            return wrong("ack_random_factor", why.to_owned());
+        }
+        if self.max_retransmit == 0 {
+            return Ok(());
+        }
+        if !confirmable {
+            let why = "only confirmable requests are retransmitted: add `confirmable`";
+            return wrong("max_retransmit", why.to_owned());
+        }
+        if self.ack_timeout == Span::ZERO {
+            return wrong("ack_timeout", "use more than 0 s".to_owned());
+        }
+        if timeout <= self.ack_timeout {
+            let (timeout, ack) = (timeout.as_ms() / 1e3, self.ack_timeout.as_ms() / 1e3);
+            let why = format!(
+                "the first retransmission is after {ack} s, but a request times out after \
+                 {timeout} s: use a longer `timeout` (the default of RFC 7252 is 93 s) or a \
+                 shorter `ack_timeout`"
+            );
+            return wrong("max_retransmit", why);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(settings: CoapSettings, confirmable: bool) -> Result<(), &'static str> {
+        let timeout = Span::from_ns(100_000_000_000);
+        settings.check(Some(Scheme::Coap), confirmable, timeout).map_err(|error| error.key)
+    }
+
+    #[test]
+    fn settings_are_checked_by_themselves_and_together() {
+        let none = CoapSettings::default();
+        assert_eq!(check(none, false), Ok(()));
+        for block in [16, 64, 1_024] {
+            assert_eq!(check(CoapSettings { block: Some(block), ..none }, false), Ok(()));
+        }
+        for block in [0, 8, 48, 2_048] {
+            let settings = CoapSettings { block: Some(block), ..none };
+            assert_eq!(check(settings, false), Err("block"));
+        }
+        assert_eq!(check(CoapSettings { nstart: Some(0), ..none }, false), Err("nstart"));
+        let observe = Some(Span::ZERO);
+        assert_eq!(check(CoapSettings { observe, ..none }, false), Err("observe"));
+        let again = CoapSettings { max_retransmit: 4, ..none };
+        assert_eq!(check(again, true), Ok(()));
+        assert_eq!(check(again, false), Err("max_retransmit"));
+        assert_eq!(check(CoapSettings { max_retransmit: 40, ..none }, true), Err("max_retransmit"));
+        for ack_random_factor in [0.5, f64::NAN, 11.0] {
+            let settings = CoapSettings { ack_random_factor, ..again };
+            assert_eq!(check(settings, true), Err("ack_random_factor"));
+        }
+        let short = again.check(None, true, Span::from_ns(2_000_000_000)).unwrap_err();
+        assert!(short.why.contains("93 s"), "{short}");
+        let http = again.check(Some(Scheme::Http), true, Span::ZERO).unwrap_err().to_string();
+        assert_eq!(http, "`max_retransmit`: needs coap, but the requests use http");
+        assert_eq!(none.check(Some(Scheme::Http), false, Span::ZERO), Ok(()));
+    }
+}

@@ -1,0 +1,216 @@
+//! How a load develops over a run: what was offered and answered in each part of it.
+
+use serde::{Deserialize, Serialize};
+
+/// Parts of time that are kept. When a run outlasts them, two become one.
+const PARTS: usize = 1024;
+const FIRST_WIDTH_NS: u64 = 1_000_000;
+
+/// Requests and answers by time, in constant memory.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "Kept")]
+pub struct Timeline {
+    width_ns: u64,
+    parts: Vec<Part>,
+}
+
+/// A timeline in a file.
+#[derive(Deserialize)]
+struct Kept {
+    width_ns: u64,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+struct Part {
+    /// Requests that were due in it.
+    offered: u64,
+    /// Those of them that were answered at any time, and the sum of their response times.
+    replied: u64,
+    response_ns: u64,
+    /// Answers that came in it.
+    answered: u64,
+}
+
+/// A quarter of a load's schedule.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quarter {
+    /// Requests that were due in it.
+    pub offered: u64,
+    /// Answers that came in it.
+    pub answered: u64,
+    /// At its end, requests that were due and had no answer yet, and got one later.
+    pub outstanding: u64,
+    /// Mean response time of the requests that were due in it and were answered, in ms.
+    pub response_ms: Option<f64>,
+}
+
+impl Default for Timeline {
+    fn default() -> Self {
+        Self { width_ns: FIRST_WIDTH_NS, parts: Vec::new() }
+    }
+}
+
+impl TryFrom<Kept> for Timeline {
+    type Error = &'static str;
+
+    fn try_from(kept: Kept) -> Result<Self, Self::Error> {
+        let Kept { width_ns, parts } = kept;
+        let doubled = width_ns / FIRST_WIDTH_NS;
+        if width_ns % FIRST_WIDTH_NS != 0 || !doubled.is_power_of_two() || parts.len() > PARTS {
+            return Err("no timeline has such parts");
+        }
+        Ok(Self { width_ns, parts })
+    }
+}
+
+impl Timeline {
+    /// Counts a request that is due at `due_ns` since the start.
+    pub fn offered(&mut self, due_ns: u64) {
+        self.part(due_ns).offered += 1;
+    }
+
+    /// Counts the answer at `at_ns` to a request that was due at `due_ns`.
+    pub fn answered(&mut self, due_ns: u64, at_ns: u64) {
+        self.part(at_ns).answered += 1;
+        let part = self.part(due_ns);
+        part.replied += 1;
+        part.response_ns = part.response_ns.saturating_add(at_ns.saturating_sub(due_ns));
+    }
+
+    /// Takes in another timeline of the same start.
+    pub fn add(&mut self, other: &Self) {
+        while self.width_ns < other.width_ns {
+            self.halve();
+        }
+        for (number, part) in other.parts.iter().enumerate() {
+            self.part(number as u64 * other.width_ns).add(part);
+        }
+    }
+
+    /// The four quarters of a schedule of `schedule_ns`, to a five-hundredth of it or
+    /// better. Answers that come later are in none.
+    pub fn quarters(&self, schedule_ns: u64) -> [Quarter; 4] {
+        let mut quarters = [Quarter::default(); 4];
+        let (mut replied, mut answered) = (0, 0);
+        let mut parts = self.parts.iter().zip(0u64..).peekable();
+        for (number, quarter) in (1u128..).zip(&mut quarters) {
+            let end = (number * u128::from(schedule_ns) / 4) as u64;
+            let (mut own, mut response_ns) = (0, 0);
+            while let Some((part, _)) = parts.next_if(|(_, n)| n * self.width_ns < end) {
+                quarter.offered += part.offered;
+                quarter.answered += part.answered;
+                own += part.replied;
+                response_ns += part.response_ns;
+            }
+            replied += own;
+            answered += quarter.answered;
+            quarter.outstanding = u64::saturating_sub(replied, answered);
+            quarter.response_ms = (own > 0).then(|| response_ns as f64 / own as f64 / 1e6);
+        }
+        quarters
+    }
+
+    fn part(&mut self, at_ns: u64) -> &mut Part {
+        while at_ns / self.width_ns >= PARTS as u64 {
+            self.halve();
+        }
+        let number = (at_ns / self.width_ns) as usize;
+        if self.parts.len() <= number {
+            self.parts.resize(number + 1, Part::default());
+        }
+        &mut self.parts[number]
+    }
+
+    fn halve(&mut self) {
+        self.width_ns = self.width_ns.saturating_mul(2);
+        let pairs = self.parts.chunks(2).map(|pair| {
+            let mut sum = pair[0];
+            pair[1..].iter().for_each(|part| sum.add(part));
+            sum
+        });
+        self.parts = pairs.collect();
+    }
+}
+
+impl Part {
+    fn add(&mut self, other: &Self) {
+        self.offered += other.offered;
+        self.replied += other.replied;
+        self.response_ns = self.response_ns.saturating_add(other.response_ns);
+        self.answered += other.answered;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    /// A queue with one server: so many a second are offered and so many served.
+    fn queue(offered: u64, served: u64, seconds: u64) -> Timeline {
+        let mut timeline = Timeline::default();
+        let mut free = 0;
+        for number in 0..offered * seconds {
+            let due = number * S / offered;
+            free = due.max(free) + S / served;
+            timeline.offered(due);
+            timeline.answered(due, free);
+        }
+        timeline
+    }
+
+    #[test]
+    fn a_queue_that_grows_shows_in_every_quarter() {
+        let quarters = queue(243, 200, 4).quarters(4 * S);
+        assert_eq!(quarters.map(|q| q.offered), [243; 4]);
+        // 43 a second more than are served.
+        for (quarter, expected) in quarters.iter().zip([43, 86, 129, 172]) {
+            assert!(quarter.outstanding.abs_diff(expected) <= 2, "{quarters:?}");
+            assert!(quarter.answered.abs_diff(200) <= 2, "{quarters:?}");
+        }
+        let response = quarters.map(|q| q.response_ms.unwrap());
+        assert!(response.is_sorted() && response[3] > 5.0 * response[0], "{response:?}");
+    }
+
+    #[test]
+    fn a_queue_that_is_served_does_not_grow() {
+        let quarters = queue(190, 200, 3_600).quarters(3_600 * S);
+        assert!(quarters.iter().all(|q| q.outstanding <= 1), "{quarters:?}");
+        // 190 x 900, to a thousandth of the run.
+        assert!(quarters.iter().all(|q| q.offered.abs_diff(171_000) < 700), "{quarters:?}");
+        assert!((quarters[3].response_ms.unwrap() - 5.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn what_has_no_answer_is_offered_and_never_outstanding() {
+        let mut timeline = Timeline::default();
+        (0..100).for_each(|second| timeline.offered(second * S));
+        let quarters = timeline.quarters(100 * S);
+        assert!(quarters.iter().all(|q| q.offered.abs_diff(25) <= 1), "{quarters:?}");
+        assert!(quarters.iter().all(|q| q.outstanding == 0));
+        assert_eq!(quarters[0].response_ms, None);
+        assert_eq!(Timeline::default().quarters(0), [Quarter::default(); 4]);
+    }
+
+    #[test]
+    fn several_senders_come_to_one() {
+        let (mut short, long) = (queue(100, 200, 1), queue(100, 200, 40));
+        short.add(&long);
+        let quarters = short.quarters(40 * S);
+        assert_eq!(quarters.iter().map(|q| q.offered).sum::<u64>(), 4_100);
+        let mut other = long.clone();
+        other.add(&queue(100, 200, 1));
+        assert_eq!(other.quarters(40 * S), quarters);
+    }
+
+    #[test]
+    fn any_times_are_taken() {
+        let mut timeline = Timeline::default();
+        timeline.offered(u64::MAX);
+        timeline.answered(u64::MAX, 0);
+        timeline.offered(0);
+        assert_eq!(timeline.quarters(u64::MAX).iter().map(|q| q.offered).sum::<u64>(), 2);
+    }
+}
