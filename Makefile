@@ -14,6 +14,12 @@ run:
 	$(CARGO_BUILD) $(if $(wildcard $(FULL)),,--no-default-features)
 	$(BIN) run experiments/demo.yaml --retry 1 || [ $$? -eq 3 ]
 
+# The guest kernel of virtual time; four minutes. KERNEL_SOURCE: see scripts/kernel.sh.
+.PHONY: kernel
+kernel:
+	scripts/dependencies.sh kernel
+	scripts/kernel.sh
+
 build:
 	scripts/dependencies.sh
 	$(CARGO_BUILD)
@@ -21,6 +27,7 @@ build:
 
 test:
 	scripts/dependencies.sh test
+	scripts/kernel.sh
 	$(MAKE) lint
 	cargo test --workspace --locked --no-fail-fast
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Installs the system packages that building (with `run`, what `make run` builds; with `test`, testing; with
+# `kernel`, building the guest kernel; with
 # `netem`, the guest of evidence/netem; with `peers`, what evidence/adaptive/peers.py
 # compares with) needs and this machine lacks; says what and why before it does.
 set -eu
@@ -15,23 +16,23 @@ need() { # what it is for, a test that it is there, package by package manager
 
 if command -v apt-get >/dev/null; then
     mqtt=libmosquitto-dev broker=mosquitto coap=libcoap3-dev venv=python3-venv clang=libclang-dev
-    zmq=libzmq3-dev pcap=libpcap-dev tshark=tshark ping=iputils-ping cc=gcc busybox=busybox-static dnsmasq=dnsmasq-base
+    xz=xz-utils zmq=libzmq3-dev pcap=libpcap-dev tshark=tshark ping=iputils-ping cc=gcc busybox=busybox-static dnsmasq=dnsmasq-base
     install() { DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y --no-install-recommends "$@"; }
     refresh() { $sudo apt-get update; }
 elif command -v dnf >/dev/null; then
     mqtt=mosquitto-devel broker=mosquitto coap=libcoap-devel venv=python3-pip clang=clang-devel
-    zmq=zeromq-devel pcap=libpcap-devel tshark=wireshark-cli ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
+    xz=xz zmq=zeromq-devel pcap=libpcap-devel tshark=wireshark-cli ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
     install() { $sudo dnf install -y "$@"; }
     refresh() { :; }
 elif command -v pacman >/dev/null; then
     mqtt=mosquitto broker=mosquitto coap=libcoap venv=python clang=clang
-    zmq=zeromq pcap=libpcap tshark=wireshark-cli ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
+    xz=xz zmq=zeromq pcap=libpcap tshark=wireshark-cli ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
     install() { $sudo pacman -S --noconfirm --needed "$@"; }
     refresh() { :; }
 else
     echo "no apt-get, dnf or pacman here: install libzmq (built with PGM), libmosquitto, libcoap (with OpenSSL), libpcap and libclang with their headers, and cmake, by hand"
     mqtt=libmosquitto broker=mosquitto coap=libcoap venv=python clang=libclang
-    zmq=libzmq pcap=libpcap tshark=tshark ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
+    xz=xz zmq=libzmq pcap=libpcap tshark=tshark ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
     install() { return 1; }
     refresh() { :; }
 fi
@@ -77,6 +78,14 @@ if [ "${1:-}" = test ]; then
     need "addresses and names for nodes, in tests" "command -v dnsmasq || test -x /usr/sbin/dnsmasq" "$dnsmasq"
     need "a way out of the lab, in tests" "command -v slirp4netns" "slirp4netns"
     need "Python packages, in tests" "python3 -c 'import venv, ensurepip'" "$venv"
+fi
+if [ "${1:-}" = test ] || [ "${1:-}" = kernel ]; then
+    need "configures the guest kernel" "command -v flex" flex
+    need "configures the guest kernel" "command -v bison" bison
+    need "builds the guest kernel" "command -v bc" bc
+    need "builds the guest kernel" "command -v make" make
+    need "builds the guest kernel" "command -v patch" patch
+    need "unpacks its source" "command -v xz" "$xz"
 fi
 if [ "${1:-}" = netem ]; then
     command -v apt-get >/dev/null || { echo "the guest is made of Debian's packages: needs apt-get" && exit 1; }

@@ -1,5 +1,6 @@
 //! An experiment: a file that has been read and found good.
 
+use crate::clock::Clock;
 use crate::expect::Expect;
 use crate::file::File;
 use crate::matrix::{Cell, Matrix};
@@ -25,6 +26,8 @@ pub struct Experiment {
     pub repeats: u32,
     /// The seed of all draws, unless another is asked for.
     pub seed: u64,
+    /// The clock of its runs, unless another is asked for.
+    pub clock: Clock,
     /// What should hold of the results.
     pub expect: Vec<Expect>,
     /// The file of reference figures; absolute.
@@ -107,6 +110,7 @@ impl Experiment {
                 name: first.name,
                 repeats: first.repeats,
                 seed: first.seed,
+                clock: first.clock,
                 expect: first.expect,
                 reference: first.reference,
                 source,
@@ -200,6 +204,7 @@ struct Whole {
     name: String,
     repeats: u32,
     seed: u64,
+    clock: Clock,
     expect: Vec<Expect>,
     reference: Option<PathBuf>,
 }
@@ -223,6 +228,7 @@ fn finish(file: File, plan: Plan, matrix: &Matrix, base: &Path, sink: &mut Sink)
         name: plan.experiment,
         repeats: file.repeats.map_or(1, |repeats| repeats.value),
         seed: plan.seed,
+        clock: file.clock.map_or(Clock::default(), |clock| clock.value),
         expect,
         reference,
     }

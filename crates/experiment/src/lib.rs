@@ -8,6 +8,7 @@
 //! socket; payload files are looked for, and that is all the I/O there is.
 
 mod board;
+mod clock;
 mod exchange;
 mod expect;
 mod experiment;
@@ -45,6 +46,7 @@ mod tree;
 mod twin;
 
 pub use board::{Board, Radio};
+pub use clock::Clock;
 pub use exchange::{
     Coap, CoapTransport, Connection, Exchange, ExchangeProtocol, Method, MqttChoice, Pair,
 };

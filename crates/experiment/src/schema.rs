@@ -11,6 +11,7 @@ use crate::load::Contention;
 use crate::matrix::Matrix;
 use crate::mqtt::{MqttPattern, MqttVersion};
 use crate::pattern::{InteractionPattern, OutsideModel};
+use crate::clock::Clock;
 use crate::plan::{Backend, SourceAddresses};
 use crate::read::{At, Named, OneOrMore};
 use crate::scalar::{Frequency, Signed, Word};
@@ -93,7 +94,7 @@ macro_rules! words {
         }
     )*};
 }
-words!(Addressing, Backend, InteractionPattern, LossUnit, OutsideModel, Comparison, Ways);
+words!(Addressing, Backend, Clock, InteractionPattern, LossUnit, OutsideModel, Comparison, Ways);
 words!(
     SourceAddresses,
     MqttPattern,

@@ -49,11 +49,15 @@ pub(crate) const OF_MACHINE: [&str; 11] = [
 pub(crate) fn evidence(facts: &Facts) -> Vec<Evidence> {
     let mut found = Found(Vec::new());
     found.lateness(facts);
-    found.stalls(facts);
+    if !facts.costless {
+        found.stalls(facts);
+    }
     found.schedule(facts);
     found.requests(facts);
     found.probes(facts);
-    found.processors(facts);
+    if !facts.costless {
+        found.processors(facts);
+    }
     found.drops(facts);
     found.links(facts);
     found.counts(facts);

@@ -9,6 +9,9 @@ use std::fmt;
 /// What a verdict is drawn from.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
+    /// Whether programs cost no time, as in virtual time with an infinite CPU: the machine then
+    /// cannot change a figure, and what it does says nothing.
+    pub costless: bool,
     /// The smallest delay that a link with any asks for, in ns; 0 when none does.
     pub smallest_delay_ns: u64,
     /// How late frames left that a link was to hold back.

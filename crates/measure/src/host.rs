@@ -48,6 +48,17 @@ pub struct Usage {
     pub cost: Cost,
 }
 
+impl Usage {
+    /// The same without CPU time, where that says nothing.
+    pub fn without_cpu(mut self) -> Self {
+        for row in &mut self.nodes {
+            row.used = Reading { user_ns: 0, system_ns: 0, throttled_ns: 0, ..row.used };
+        }
+        self.host.clear();
+        self
+    }
+}
+
 /// What sampling costs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {

@@ -196,7 +196,10 @@ impl Sweep {
         let told: Vec<_> = told.map(|(n, status)| format!("{n} {status}")).collect();
         let (runs, cells) = (self.runs.len(), self.cells().len());
         let (runs, cells) = (format::things(runs, "run"), format::things(cells, "cell"));
-        format!("{runs} in {cells}: {}", told.join(", "))
+        let clock = |run: &Run| run.facts.text("clock").is_some_and(|clock| clock == "virtual");
+        let all_virtual = !self.runs.is_empty() && self.runs.iter().all(clock);
+        let clock = if all_virtual { ", in virtual time" } else { "" };
+        format!("{runs} in {cells}{clock}: {}", told.join(", "))
     }
 
     /// All notes with the run they are about.

@@ -10,6 +10,7 @@ use crate::ready::is_ready;
 use lab::Lab;
 use measure::{Accounting, Failure};
 use medium::{Engine, monotonic_now};
+use serde::{Deserialize, Serialize};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use units::Span;
 
 /// What a run is doing, for whoever watches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// Nodes and links are made.
     Up,
@@ -35,7 +36,7 @@ pub enum Phase {
 }
 
 /// How far a run is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// What it is doing.
     pub phase: Phase,

@@ -148,6 +148,14 @@ pub enum Error {
     /// The experiment has no plan for this cell.
     #[error(transparent)]
     Plan(#[from] experiment::Errors),
+    /// A run in a guest failed.
+    #[error("{text}")]
+    Guest {
+        /// What went wrong there, with its likely cause and its fix.
+        text: String,
+        /// Whether other runs of the sweep would fail likewise.
+        ends_sweep: bool,
+    },
     /// The user stopped it before there was anything to report.
     #[error("stopped before the run started; nothing was measured")]
     Interrupted,
@@ -162,6 +170,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether other runs of the sweep would fail likewise: without nodes or a disk none works.
+    pub fn ends_sweep(&self) -> bool {
+        match self {
+            Self::Lab(_) | Self::Write { .. } | Self::Table(_) => true,
+            Self::Guest { ends_sweep, .. } => *ends_sweep,
+            _ => false,
+        }
+    }
+
     pub(crate) fn io(tried: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { tried, source }
     }

@@ -233,6 +233,7 @@ fn run_json(results: &Results<'_>) -> Value {
         "repeat": results.plan.repeat,
         "thingbed": results.options.version,
         "commit": results.options.commit,
+        "clock": results.options.clock,
         "kernel": machine.kernel,
         "cpu": machine.cpu,
         "cores": machine.cores,

@@ -21,7 +21,7 @@ use crate::rows::Rows;
 use crate::topology::Topology;
 use crate::uplink::Uplink;
 use crate::waits::Waits;
-use experiment::{Backend, Interaction, InteractionPattern, Plan, Workload};
+use experiment::{Backend, Clock, Interaction, InteractionPattern, Plan, Workload};
 use lab::Lab;
 use measure::{
     Accounting, Count, Decisions, Facts, Failure, LinkRow, Sampler, Tolerances, Verdict, Written,
@@ -51,6 +51,8 @@ pub struct Options<'a> {
     pub replay: Option<&'a Path>,
     /// Set when the user wants it to end; what there is, is reported.
     pub interrupted: &'a AtomicBool,
+    /// Whose time the run has.
+    pub clock: Clock,
     /// The version of the tool.
     pub version: &'a str,
     /// The commit that it was built from; empty when unknown.
@@ -185,7 +187,10 @@ pub fn run(
     let backlog_drops = kernel_counts::backlog_drops().saturating_sub(backlog_before);
     let done = impairments.done(conduct.lab);
     let made = door.map(Door::close).unwrap_or_default();
-    let usage = sampler.end();
+    let usage = match options.clock {
+        Clock::Real => sampler.end(),
+        Clock::Virtual => sampler.end().without_cpu(),
+    };
     phases.push(("stop", medium::monotonic_now()));
     conduct.stop()?;
     phases.push(("write", medium::monotonic_now()));
@@ -237,6 +242,7 @@ pub fn run(
     let frames = accounting.nodes().iter().map(|node| node.tx.frames).sum();
     let scheduled = Waits::between(plan, before, &after, &usage);
     let verdict = measure::judge(&Facts {
+        costless: options.clock == Clock::Virtual,
         smallest_delay_ns: smallest_delay(plan),
         held: accounting.held().clone(),
         passed: accounting.passed().clone(),

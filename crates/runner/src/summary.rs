@@ -7,7 +7,7 @@ use crate::folder::Results;
 use crate::mqtt;
 use crate::run::{interactions, used};
 use crate::steady::steady;
-use experiment::InteractionPattern;
+use experiment::{Clock, InteractionPattern};
 use measure::{LinkRow, Message, Traffic};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
@@ -104,6 +104,9 @@ pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> Value {
     }
     let mut all = Value::Object(all);
     by_message(&mut all, results.outcomes.sent);
+    if results.options.clock == Clock::Virtual {
+        groups.values_mut().chain([&mut all]).for_each(without_cpu);
+    }
     let lateness = results.accounting.lateness().summary(1e3).unwrap_or_default();
     let offered: u64 = links.iter().map(|l| l.got.at_risk()).sum();
     let lossy = links.iter().filter(|l| l.loss_asked_pct() > 0.0 && !l.changing);
@@ -143,6 +146,25 @@ pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> Value {
 /// How many intervals of links were not as configured.
 fn deviating(results: &Results<'_>) -> usize {
     results.intervals.iter().filter(|row| results.tolerances.deviation(row).is_some()).count()
+}
+
+/// Figures that rest on CPU time.
+const OF_CPU: [&str; 6] = [
+    "cpu_ms",
+    "cpu_us_per_message",
+    "run_delay_ms",
+    "energy_j",
+    "energy_j_per_message",
+    "battery_days",
+];
+
+/// Takes out what rests on CPU time, where programs cost none.
+fn without_cpu(figures: &mut Value) {
+    for key in OF_CPU {
+        if let Some(figure) = figures.get_mut(key) {
+            *figure = Value::Null;
+        }
+    }
 }
 
 /// Adds what a message cost, of `messages` that were handled.

@@ -100,6 +100,7 @@ fn one(
         capture: false,
         replay: None,
         interrupted,
+        clock: experiment::Clock::Real,
         version: env!("CARGO_PKG_VERSION"),
         commit: env!("THINGBED_COMMIT"),
     };

@@ -1,5 +1,6 @@
 //! Thingbed's command line.
 
+mod again;
 mod analyze;
 mod arguments;
 mod calibrate;
@@ -7,6 +8,7 @@ mod capacity;
 mod device;
 mod doctor;
 mod gc;
+mod jobs;
 mod live;
 mod load;
 mod map;
@@ -20,6 +22,7 @@ mod surroundings;
 mod sweep;
 mod trace;
 mod trust;
+mod virtual_time;
 mod wanted;
 
 use arguments::{Arguments, Command};
@@ -49,6 +52,9 @@ fn main() -> ExitCode {
     // Before anything else: a nursery must have one thread and nothing open.
     if std::env::args_os().nth(1).is_some_and(|first| first == lab::NURSERY) {
         return lab::nursery();
+    }
+    if std::env::args_os().nth(1).is_some_and(|first| first == guest::INIT) {
+        return guest::init();
     }
     keep_to_ourselves();
     let status = match Arguments::parse().command {
@@ -89,6 +95,7 @@ fn main() -> ExitCode {
         Command::Link(what) => told(live::link(&what)),
         Command::Gc { images } => gc::gc(images),
         Command::Schema => show::schema(),
+        Command::GuestCell { request } => virtual_time::cell(&request),
     };
     ExitCode::from(status as u8)
 }

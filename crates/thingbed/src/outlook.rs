@@ -13,29 +13,30 @@ pub struct Outlook {
     schedules: Vec<Duration>,
     beyond: Duration,
     ended: u32,
+    /// How many runs there are at once.
+    jobs: u32,
 }
 
 impl Outlook {
-    /// Of runs with these schedules, in the order in which they run.
-    pub fn new(schedules: impl IntoIterator<Item = Duration>) -> Self {
+    /// Of runs with these schedules, in the order in which they run, `jobs` at once.
+    pub fn new(schedules: impl IntoIterator<Item = Duration>, jobs: usize) -> Self {
         let mut schedules: Vec<Duration> = schedules.into_iter().collect();
         schedules.reverse();
-        Self { schedules, beyond: Duration::ZERO, ended: 0 }
+        Self { schedules, beyond: Duration::ZERO, ended: 0, jobs: jobs.max(1) as u32 }
     }
 
     /// An estimate of the time until the last run has ended.
     pub fn left(&self) -> Duration {
         let beyond = if self.ended > 0 { self.beyond / self.ended } else { OVERHEAD };
-        self.schedules.iter().map(|schedule| *schedule + beyond).sum()
+        let sum: Duration = self.schedules.iter().map(|schedule| *schedule + beyond).sum();
+        sum / self.jobs
     }
 
-    /// The next run took so long, with its repetitions; nothing if it did not have to run.
-    pub fn ended(&mut self, took: Option<Duration>) {
+    /// The next run took this long, with its repetitions.
+    pub fn ended(&mut self, took: Duration) {
         let Some(schedule) = self.schedules.pop() else { return };
-        if let Some(took) = took {
-            self.beyond += took.saturating_sub(schedule);
-            self.ended += 1;
-        }
+        self.beyond += took.saturating_sub(schedule);
+        self.ended += 1;
     }
 }
 
@@ -46,13 +47,14 @@ mod tests {
     #[test]
     fn what_runs_took_beyond_their_schedules_is_learnt() {
         let s = Duration::from_secs;
-        let mut outlook = Outlook::new([s(6), s(60), s(10)]);
+        let mut outlook = Outlook::new([s(6), s(60), s(10)], 1);
         assert_eq!(outlook.left(), s(76) + 3 * OVERHEAD);
-        outlook.ended(Some(s(16)));
+        outlook.ended(s(16));
         assert_eq!(outlook.left(), s(70) + 2 * s(10));
-        outlook.ended(None);
-        assert_eq!(outlook.left(), s(20));
-        outlook.ended(Some(s(5)));
+        outlook.ended(s(5));
+        assert_eq!(outlook.left(), s(10) + s(5));
+        outlook.ended(s(5));
         assert_eq!(outlook.left(), Duration::ZERO);
+        assert_eq!(Outlook::new([s(6), s(10)], 2).left(), s(8) + OVERHEAD);
     }
 }

@@ -1,7 +1,7 @@
 //! Progress of a run, on a terminal or in a log.
 
 use crate::remark;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use runner::{Phase, Progress, Watch};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -14,9 +14,13 @@ pub struct Screen {
     bar: Option<ProgressBar>,
     plain: bool,
     last: Option<(Phase, Instant)>,
+    /// When it was last said that a run stands still.
+    stuck: Option<Instant>,
     began: Instant,
     /// How long the rest of the sweep takes, this run included.
     left: Option<Duration>,
+    /// What lines of a log begin with when runs go on side by side.
+    prefix: String,
 }
 
 impl Screen {
@@ -33,7 +37,15 @@ impl Screen {
             let left = left.map_or(String::new(), |left| format!("  (about {} left)", clock(left)));
             remark(format_args!("{title}{left}"));
         }
-        Self { bar, plain: !quiet && !terminal, last: None, began: Instant::now(), left }
+        Self { bar, plain: !quiet && !terminal, last: None, stuck: None, began: Instant::now(), left, prefix: String::new() }
+    }
+
+    /// The same beside the screens of other runs.
+    pub fn among(bars: &MultiProgress, title: &str, quiet: bool, left: Option<Duration>) -> Self {
+        let mut screen = Self::new(title, quiet, left);
+        screen.bar = screen.bar.map(|bar| bars.add(bar));
+        screen.prefix = format!("{title}:");
+        screen
     }
 
     /// Ends with a last word.
@@ -44,7 +56,19 @@ impl Screen {
             bar.finish_and_clear();
             remark(format_args!("{title}  {word}"));
         } else if self.plain {
-            remark(format_args!("  {word} ({took})"));
+            remark(format_args!("{}  {word} ({took})", self.prefix));
+        }
+    }
+
+    /// Says that a run in virtual time has stood still for `time`, while `program` runs.
+    pub fn stuck(&mut self, time: Duration, program: Option<&str>) {
+        let program = program.unwrap_or("a program");
+        let text = format!("the clock has stood still for {}: {program} computes", clock(time));
+        if let Some(bar) = &self.bar {
+            bar.set_message(text);
+        } else if self.plain && self.stuck.is_none_or(|at| at.elapsed() >= PERIOD) {
+            remark(format_args!("{}  {text}", self.prefix));
+            self.stuck = Some(Instant::now());
         }
     }
 
@@ -69,7 +93,7 @@ impl Watch for Screen {
             bar.set_message(format!("{text}  [{}{}]", clock(elapsed), left.unwrap_or_default()));
             bar.tick();
         } else if self.plain && self.is_due(progress.phase) {
-            remark(format_args!("  {text}  [{}]", clock(elapsed)));
+            remark(format_args!("{}  {text}  [{}]", self.prefix, clock(elapsed)));
             self.last = Some((progress.phase, Instant::now()));
         }
     }

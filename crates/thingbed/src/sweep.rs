@@ -1,6 +1,7 @@
 //! The command `run`: every cell of the matrix, every repeat.
 
 use crate::arguments::Run;
+use crate::jobs;
 use crate::outlook::Outlook;
 use crate::progress::Screen;
 use crate::resume::{self, CUT_SHORT, REJECTED};
@@ -10,13 +11,16 @@ use crate::surroundings::{current_exe, frame_path, workload_program};
 use crate::trust::Trust;
 use crate::wanted::Wanted;
 use crate::{Status, complain, remark};
-use experiment::{Cell, Experiment, Forecast};
+use crate::virtual_time::{self, Request};
+use experiment::{Cell, Clock, Experiment, Forecast, Plan};
+use indicatif::MultiProgress;
 use medium::FramePath;
 use runner::{Error, Finished, Folder, Options, sweep_folder};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -89,12 +93,14 @@ fn prepare(arguments: &Run) -> Result<Prepared<'_>, Status> {
             return Err(Status::Wrong);
         }
     };
-    if let Err(error) = check_plans(&experiment, &cells, seed) {
+    if let Err(error) = check_plans(arguments, &experiment, &cells, seed) {
         complain(&error);
         let wrong = matches!(error, Error::Plan(_));
         return Err(if wrong { Status::Wrong } else { Status::Failed });
     }
-    foretell(&experiment, &cells, seed);
+    if arguments.clock(&experiment) == Clock::Real {
+        foretell(&experiment, &cells, seed);
+    }
     let begun = match &arguments.resume {
         Some(folder) => resume::check(arguments, folder, seed).map(|()| folder.clone()),
         None => begin(arguments, &experiment, seed).map_err(|error| error.to_string()),
@@ -122,14 +128,65 @@ fn foretell(experiment: &Experiment, cells: &[Cell], seed: u64) {
 
 /// Refuses a sweep of which some cell has nothing to measure, or needs what this machine's
 /// kernel lacks, before anything starts.
-pub(crate) fn check_plans(experiment: &Experiment, cells: &[Cell], seed: u64) -> Result<(), Error> {
+pub(crate) fn check_plans(
+    arguments: &Run,
+    experiment: &Experiment,
+    cells: &[Cell],
+    seed: u64,
+) -> Result<(), Error> {
     let tool = current_exe();
+    let clock = arguments.clock(experiment);
     for cell in cells {
         let plan = experiment.plan(cell, 0, seed)?;
         plan.check_run()?;
-        runner::check_backends(&plan, &tool)?;
+        match clock {
+            Clock::Real => runner::check_backends(&plan, &tool)?,
+            Clock::Virtual => virtual_time::check(&plan, &tool)?,
+        }
     }
     Ok(())
+}
+
+/// What came of one run.
+struct Outcome {
+    /// Its number in the sweep.
+    n: usize,
+    /// Whether the user ended it.
+    interrupted: bool,
+    summary: Result<Value, Error>,
+}
+
+impl Outcome {
+    fn of(n: usize, run: Result<Finished, Error>) -> Self {
+        match run {
+            Ok(Finished { summary, interrupted, .. }) => {
+                Self { n, interrupted, summary: Ok(summary) }
+            }
+            Err(error) => {
+                complain(&error);
+                let interrupted = matches!(error, Error::Interrupted);
+                Self { n, interrupted, summary: Err(error) }
+            }
+        }
+    }
+}
+
+/// The exit status of a sweep with these runs. A cell without results matters more than one
+/// with invalid ones.
+fn status_of(outcomes: &[Outcome]) -> Status {
+    if outcomes.iter().any(|outcome| outcome.interrupted) {
+        return Status::Interrupted;
+    }
+    if outcomes.iter().any(|outcome| outcome.summary.is_err()) {
+        return Status::Failed;
+    }
+    let summaries = outcomes.iter().filter_map(|outcome| outcome.summary.as_ref().ok());
+    let verdicts = summaries.map(|summary| summary["verdict"]["status"].as_str().unwrap_or_default());
+    verdicts.fold(Status::Fine, worse)
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, Into::into)
 }
 
 /// A sweep that is being run.
@@ -146,69 +203,72 @@ impl Sweep<'_> {
     fn run(&self, runs: &[(u32, &Cell)]) -> Status {
         let anew = self.arguments.resume.is_none() && self.arguments.retry == 0;
         let single = runs.len() == 1 && anew;
-        let mut summaries: Vec<Value> = Vec::new();
-        let (mut status, mut failed) = (Status::Fine, false);
-        let mut outlook = Outlook::new(runs.iter().map(|run| self.schedule(run)));
+        let title = |n: usize| format!("[{}/{}] {}", n + 1, runs.len(), name(runs[n].1, runs[n].0));
+        let mut outcomes: Vec<Outcome> = Vec::new();
+        let mut todo = Vec::new();
         for (n, (repeat, cell)) in runs.iter().enumerate() {
-            let (repeat, cell) = (*repeat, *cell);
-            let title = format!("[{}/{}] {}", n + 1, runs.len(), name(cell, repeat));
-            if let Some(finished) = self.finished(cell, repeat) {
-                if !self.arguments.quiet {
-                    remark(format_args!("{title}  finished before"));
-                }
-                status = worse(status, finished["verdict"]["status"].as_str().unwrap_or_default());
-                summaries.push(finished);
-                outlook.ended(None);
+            let Some(finished) = self.finished(cell, *repeat) else {
+                todo.push(n);
                 continue;
+            };
+            if !self.arguments.quiet {
+                remark(format_args!("{}  finished before", title(n)));
             }
-            let began = Instant::now();
-            let run = self.repeatedly(cell, repeat, single, &title, outlook.left());
-            outlook.ended(Some(began.elapsed()));
-            match run {
-                Ok(finished) => {
-                    status = worse(status, &finished.verdict.status.to_string());
-                    summaries.push(finished.summary);
-                    if finished.interrupted {
-                        status = Status::Interrupted;
-                    }
-                }
-                Err(error) => {
-                    complain(&error);
-                    status = match (&error, status) {
-                        (Error::Interrupted, _) => Status::Interrupted,
-                        (_, Status::Interrupted) => Status::Interrupted,
-                        _ => Status::Failed,
-                    };
-                    failed = true;
-                    // The next cell may succeed, but not without nodes or a disk.
-                    if matches!(error, Error::Lab(_) | Error::Write { .. } | Error::Table(_)) {
-                        break;
-                    }
-                }
+            outcomes.push(Outcome { n, interrupted: false, summary: Ok(finished) });
+        }
+        let schedules = todo.iter().map(|n| self.schedule(&runs[*n]));
+        let outlook = Mutex::new(Outlook::new(schedules, self.jobs()));
+        let outlook = || outlook.lock().unwrap_or_else(PoisonError::into_inner);
+        let bars = (self.jobs() > 1).then(MultiProgress::new);
+        let screen = |title: &str, left| {
+            let (title, quiet) = (title.to_owned(), self.arguments.quiet);
+            let bars = bars.clone();
+            move || match &bars {
+                Some(bars) => Screen::among(bars, &title, quiet, Some(left)),
+                None => Screen::new(&title, quiet, Some(left)),
             }
-            let summaries = self.all(&summaries);
-            if let Err(error) = self.keep(&summaries, single) {
+        };
+        let one = |n: usize| {
+            let (began, left) = (Instant::now(), outlook().left());
+            let run = self.repeatedly(runs[n], single, &screen(&title(n), left));
+            outlook().ended(began.elapsed());
+            run
+        };
+        let mut unwritten = false;
+        jobs::each(self.jobs(), todo, one, |n, run| {
+            let ends = run.as_ref().is_err_and(Error::ends_sweep);
+            outcomes.push(Outcome::of(n, run));
+            outcomes.sort_by_key(|outcome| outcome.n);
+            if let Err(error) = self.keep(&self.all(&outcomes), single) {
                 complain(error);
-                status = Status::Failed;
-                break;
+                unwritten = true;
             }
-            if self.interrupted.load(Relaxed) {
-                break;
+            match ends || unwritten || self.interrupted.load(Relaxed) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
             }
-        }
-        // A cell without results matters more than one with invalid ones.
-        if failed && status != Status::Interrupted {
-            status = Status::Failed;
-        }
-        let summaries = self.all(&summaries);
+        });
+        let mut status = status_of(&outcomes);
+        let summaries = self.all(&outcomes);
         // When all were finished before, nothing was written yet.
         if self.arguments.resume.is_some()
             && let Err(error) = self.keep(&summaries, single)
         {
             complain(error);
-            status = status.max(Status::Failed);
+            unwritten = true;
+        }
+        if unwritten && status != Status::Interrupted {
+            status = Status::Failed;
         }
         self.end(&summaries, status)
+    }
+
+    /// How many runs there are at once. In real time a run needs the machine for itself.
+    fn jobs(&self) -> usize {
+        match self.arguments.clock(self.experiment) {
+            Clock::Real => 1,
+            Clock::Virtual => self.arguments.jobs.map_or_else(cores, |jobs| jobs as usize),
+        }
     }
 
     /// How long a run's programs have their schedule.
@@ -230,11 +290,9 @@ impl Sweep<'_> {
     /// in `rejected`.
     fn repeatedly(
         &self,
-        cell: &Cell,
-        repeat: u32,
+        (repeat, cell): (u32, &Cell),
         single: bool,
-        title: &str,
-        left: Duration,
+        screen: &dyn Fn() -> Screen,
     ) -> Result<Finished, Error> {
         let folder = self.folder.join(name(cell, repeat));
         if self.arguments.retry > 0 && resume::had(&folder).is_some() {
@@ -242,7 +300,7 @@ impl Sweep<'_> {
         }
         let mut number = 0;
         loop {
-            let mut screen = Screen::new(title, self.arguments.quiet, Some(left));
+            let mut screen = screen();
             let finished = match self.one(cell, repeat, single, &mut screen) {
                 Ok(finished) => finished,
                 Err(error) => {
@@ -262,11 +320,12 @@ impl Sweep<'_> {
         }
     }
 
-    /// What the sweep has by now.
-    fn all(&self, summaries: &[Value]) -> Vec<Value> {
-        let mut all = summaries.to_vec();
+    /// The summaries that the sweep has by now.
+    fn all(&self, outcomes: &[Outcome]) -> Vec<Value> {
+        let mut all: Vec<Value> =
+            outcomes.iter().filter_map(|outcome| outcome.summary.as_ref().ok().cloned()).collect();
         if self.arguments.resume.is_some() {
-            all.extend(resume::others(&self.folder, summaries));
+            all.extend(resume::others(&self.folder, &all));
         }
         all
     }
@@ -288,21 +347,10 @@ impl Sweep<'_> {
         }
         let folder = if single { Folder::take(path) } else { Folder::make(path)? };
         let plan = self.experiment.plan(cell, repeat, self.seed)?;
-        let (tool, workload) = (current_exe(), workload_program());
-        let home = fs::canonicalize(&self.arguments.file).unwrap_or_default();
-        let options = Options {
-            frame_path: self.frame_path,
-            tool: &tool,
-            workload: &workload,
-            home: home.parent().unwrap_or(Path::new("/")),
-            spin: self.arguments.spin,
-            capture: self.arguments.capture,
-            replay: self.arguments.replay.as_deref(),
-            interrupted: &self.interrupted,
-            version: env!("CARGO_PKG_VERSION"),
-            commit: env!("THINGBED_COMMIT"),
+        let finished = match self.arguments.clock(self.experiment) {
+            Clock::Real => self.here(&plan, &folder, screen)?,
+            Clock::Virtual => self.in_guest(&plan, cell, &folder, screen)?,
         };
-        let finished = runner::run(&plan, &folder, &options, screen)?;
         if !single {
             let to = finished.folder.join("experiment.yaml");
             fs::copy(&self.arguments.file, &to).map_err(Error::write(&to))?;
@@ -314,6 +362,51 @@ impl Sweep<'_> {
             }
         }
         Ok(finished)
+    }
+
+    /// Runs a plan in virtual time.
+    fn in_guest(
+        &self,
+        plan: &Plan,
+        cell: &Cell,
+        folder: &Folder,
+        screen: &mut Screen,
+    ) -> Result<Finished, Error> {
+        let file = fs::canonicalize(&self.arguments.file)
+            .map_err(Error::write(&self.arguments.file))?;
+        let replay = self.arguments.replay.as_deref().map(fs::canonicalize).transpose();
+        let request = Request {
+            home: file.parent().unwrap_or(Path::new("/")).to_owned(),
+            file,
+            cell: cell.clone(),
+            repeat: plan.repeat,
+            seed: plan.seed,
+            folder: PathBuf::new(),
+            workload: workload_program(),
+            capture: self.arguments.capture,
+            replay: replay.map_err(Error::write(Path::new("--replay")))?,
+        };
+        virtual_time::in_guest(plan, request, folder.path(), &self.interrupted, screen)
+    }
+
+    /// Runs a plan on this machine, in real time.
+    fn here(&self, plan: &Plan, folder: &Folder, screen: &mut Screen) -> Result<Finished, Error> {
+        let (tool, workload) = (current_exe(), workload_program());
+        let home = fs::canonicalize(&self.arguments.file).unwrap_or_default();
+        let options = Options {
+            frame_path: self.frame_path,
+            tool: &tool,
+            workload: &workload,
+            home: home.parent().unwrap_or(Path::new("/")),
+            spin: self.arguments.spin,
+            capture: self.arguments.capture,
+            replay: self.arguments.replay.as_deref(),
+            interrupted: &self.interrupted,
+            clock: Clock::Real,
+            version: env!("CARGO_PKG_VERSION"),
+            commit: env!("THINGBED_COMMIT"),
+        };
+        runner::run(plan, folder, &options, screen)
     }
 
     /// Writes what there is so far: a sweep that is killed keeps it.
@@ -352,45 +445,6 @@ impl Sweep<'_> {
             Status::Fine if failed => Status::Unexpected,
             status => status,
         }
-    }
-}
-
-impl Sweep<'_> {
-    /// The command that repeats invalid runs, of the same cells in the same way.
-    fn again(&self) -> String {
-        let run = self.arguments;
-        let mut words = vec!["thingbed".to_owned(), "run".to_owned(), word_of(&run.file)];
-        let mut option = |name: &str, value: Option<String>| {
-            if let Some(value) = value {
-                words.extend([format!("--{name}"), value]);
-            }
-        };
-        for only in &run.only {
-            option("only", Some(word_of(Path::new(only))));
-        }
-        option("repeat", run.repeat.map(|repeat| repeat.to_string()));
-        option("seed", run.seed.map(|seed| seed.to_string()));
-        option("replay", run.replay.as_deref().map(word_of));
-        // A single run has no sweep to resume, and a replay is one of its own.
-        let alone = run.replay.is_some() || self.folder.join("run.json").exists();
-        let parent = Some(&run.out).filter(|out| alone && out.as_os_str() != "runs");
-        option("out", parent.map(|out| word_of(out)));
-        option("resume", (!alone).then(|| word_of(&self.folder)));
-        option("retry", Some("3".to_owned()));
-        for (name, given) in [("--spin", run.spin), ("--capture", run.capture)] {
-            words.extend(given.then(|| name.to_owned()));
-        }
-        words.join(" ")
-    }
-}
-
-/// A path as a word of a shell.
-fn word_of(path: &Path) -> String {
-    let text = path.display().to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=,:@%".contains(c);
-    match !text.is_empty() && text.chars().all(plain) {
-        true => text,
-        false => format!("'{}'", text.replace('\'', "'\\''")),
     }
 }
 

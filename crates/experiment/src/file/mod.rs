@@ -32,6 +32,7 @@ pub(crate) use stacks::{HttpKeys, OpcuaKeys, QuicKeys};
 pub(crate) use timetable::{Entry, Ways};
 pub(crate) use workload::{Command, Interaction, Model, Workload};
 
+use crate::clock::Clock;
 use crate::expect::Expect;
 use crate::matrix::Matrix;
 use crate::read::{At, Fields, Fixed, Named, Read, Sink};
@@ -73,6 +74,9 @@ pub(crate) struct File {
     pub repeats: Option<Fixed<u32>>,
     /// The seed of all draws; 1 unless given.
     pub seed: Option<Fixed<u64>>,
+    /// The clock of runs: `real`, that of this machine, or `virtual`, that of a guest kernel in
+    /// which programs cost no time; real unless given.
+    pub clock: Option<Fixed<Clock>>,
     /// How long messages are sent. May be missing if every interaction says how
     /// long or how often.
     pub duration: Option<At<Span>>,
@@ -108,6 +112,7 @@ impl Read for File {
             _matrix: fields.known("matrix"),
             repeats: fields.optional("repeats"),
             seed: fields.optional("seed"),
+            clock: fields.optional("clock"),
             duration: fields.optional("duration"),
             drain: fields.optional("drain"),
             setup_limit: fields.optional("setup_limit"),

@@ -7,7 +7,8 @@ use crate::{Run, Sweep, format};
 use std::fmt::Write as _;
 
 /// Facts of the machine and the tool, with the names that `run.json` may use.
-const FACTS: [(&str, &[&str]); 7] = [
+const FACTS: [(&str, &[&str]); 8] = [
+    ("clock", &["clock"]),
     ("version", &["version", "thingbed_version", "thingbed version", "thingbed"]),
     ("commit", &["commit"]),
     ("kernel", &["kernel"]),
@@ -39,6 +40,8 @@ pub(super) fn headline(sweep: &Sweep) -> String {
         let mut values = values(sweep, keys);
         let text = match (name, values.as_slice()) {
             (_, []) => continue,
+            ("clock", [one]) if one == "real" => continue,
+            ("clock", [one]) => format!("{one} time"),
             ("started", _) => {
                 values.sort();
                 match values.as_slice() {
@@ -64,7 +67,10 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     let columns = columns(view.sweep);
     for run in &view.sweep.runs {
         let summary = &run.summary;
-        let folder = run.folder.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        // A run that is looked at by itself is called what its page is called: nothing of when it
+        // was, so that two of the same have the same page.
+        let folder = run.folder.file_name().filter(|_| run.folder != view.sweep.folder);
+        let folder = folder.map(|name| name.to_string_lossy()).unwrap_or_default();
         let status = summary.verdict.status;
         let _ = write!(
             page.body,

@@ -41,6 +41,12 @@ pub struct Capacity {
     /// Busy-wait for 60 us before each frame's release: more exact, uses one CPU
     #[arg(long)]
     pub spin: bool,
+    /// Clock of the runs: real, or virtual: in a guest kernel, in which programs cost no time
+    ///
+    /// In virtual time each run is valid on any machine, however busy, and needs no root. The
+    /// default is the experiment's `clock`, else real.
+    #[arg(long, value_name = "CLOCK")]
+    pub clock: Option<experiment::Clock>,
     /// Do not show progress
     #[arg(long, short)]
     pub quiet: bool,

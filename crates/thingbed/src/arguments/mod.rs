@@ -154,6 +154,9 @@ pub enum Command {
     },
     /// Print the JSON Schema of experiment files, for editors
     Schema,
+    /// One run, in a guest that Thingbed started
+    #[command(hide = true)]
+    GuestCell { request: String },
 }
 
 #[derive(Debug, Args)]
@@ -189,9 +192,25 @@ pub struct Run {
     /// Repeat an invalid run up to N times; rejected runs go to `rejected`
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
     pub retry: u32,
+    /// Clock of the runs: real, or virtual: in a guest kernel, in which programs cost no time
+    ///
+    /// In virtual time each run is valid on any machine, however busy, and needs no root. The
+    /// default is the experiment's `clock`, else real.
+    #[arg(long, value_name = "CLOCK")]
+    pub clock: Option<experiment::Clock>,
+    /// Runs at once, in virtual time [default: the CPUs of this machine]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub jobs: Option<u32>,
     /// Do not show progress
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+impl Run {
+    /// The clock of the runs of `experiment`.
+    pub fn clock(&self, experiment: &experiment::Experiment) -> experiment::Clock {
+        self.clock.unwrap_or(experiment.clock)
+    }
 }
 
 /// Options of `map`.

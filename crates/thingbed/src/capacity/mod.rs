@@ -166,7 +166,6 @@ impl<'a> Seeker<'a> {
             ))
         })?;
         let frame_path = frame_path().map_err(|e| wrong(e.to_string()))?;
-        sweep::check_plans(&experiment, &cells, seed).map_err(|e| failed(e.to_string()))?;
         let run = Run {
             file: wanted.file.clone(),
             only: Vec::new(),
@@ -178,8 +177,11 @@ impl<'a> Seeker<'a> {
             spin: wanted.spin,
             capture: false,
             retry: 0,
+            clock: wanted.clock,
+            jobs: Some(1),
             quiet: wanted.quiet,
         };
+        sweep::check_plans(&run, &experiment, &cells, seed).map_err(|e| failed(e.to_string()))?;
         let folder =
             sweep::begin(&run, &experiment, seed).map_err(|error| failed(error.to_string()))?;
         let repeats = wanted.repeat.unwrap_or(3);
@@ -305,7 +307,11 @@ impl<'a> Seeker<'a> {
             let mut screen = Screen::new(&title, self.wanted.quiet, None);
             let finished = match sweep.one(whole, tried.runs, false, &mut screen) {
                 Ok(finished) => finished,
-                Err(error @ (Error::Write { .. } | Error::Table(_))) => return Err(error),
+                Err(
+                    error @ (Error::Write { .. }
+                    | Error::Table(_)
+                    | Error::Guest { ends_sweep: true, .. }),
+                ) => return Err(error),
                 Err(error) => {
                     screen.end("failed");
                     if !self.interrupted.load(Relaxed) {

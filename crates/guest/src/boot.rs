@@ -1,0 +1,200 @@
+//! The guest's side: its init, which makes the file system and runs the command.
+//!
+//! The kernel mounts the host's root read-only. Above it lies an overlay in memory, so that
+//! programs find all files of the host and can write anywhere; what they write there is gone
+//! with the guest. Only the folders that the machine is given reach the host.
+
+use crate::{Machine, Mount};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::reboot::{RebootMode, reboot};
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
+use nix::sys::wait::{WaitStatus, wait};
+use nix::unistd::{chdir, pivot_root, sethostname};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// The first argument by which the tool learns that it is a guest's init.
+pub const INIT: &str = "guest-init";
+
+/// The serial line from the host, over which it says that the user wants an end.
+const SERIAL: &str = "/dev/ttyS0";
+/// The file that the command writes to, and the folder that it is in.
+pub(crate) const OUTPUT: &str = "output";
+/// Where that folder is in the guest.
+const OUTPUT_AT: &str = "/run/output";
+/// Descriptors that a program may ask for, as on most distributions.
+const MOST_FILES: u64 = 1 << 20;
+
+/// What init is to do.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Job {
+    tool: PathBuf,
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+    directory: PathBuf,
+    writable: Vec<Mount>,
+}
+
+/// The last line of the output.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Exit {
+    pub exit: i32,
+}
+
+impl Job {
+    pub fn of(machine: &Machine) -> Self {
+        Self {
+            tool: machine.tool.clone(),
+            arguments: machine.arguments.clone(),
+            environment: machine.environment.clone(),
+            directory: machine.directory.clone(),
+            writable: machine.writable.clone(),
+        }
+    }
+
+    /// Writes it into the folder that is the guest's own on the host.
+    pub fn write(mut self, folder: &Path) -> io::Result<()> {
+        self.writable.push(Mount { host: folder.join(OUTPUT), guest: OUTPUT_AT.into() });
+        fs::write(folder.join("job"), serde_json::to_vec(&self)?)
+    }
+
+    fn read(folder: &Path) -> io::Result<Self> {
+        Ok(serde_json::from_slice(&fs::read(folder.join("job"))?)?)
+    }
+}
+
+/// The `main` of a guest's init. The argument after [`INIT`] is the folder that the host made for
+/// it; the kernel adds others.
+/// Does not return in a guest.
+pub fn init() -> ExitCode {
+    if std::process::id() != 1 {
+        eprintln!("error: {INIT} is what Thingbed starts in a guest; it is no command");
+        return ExitCode::from(2);
+    }
+    let folder = std::env::args_os().nth(2).map(PathBuf::from).unwrap_or_default();
+    if let Err((tried, error)) = Job::read(&folder)
+        .map_err(|error| ("read what is to run", error))
+        .and_then(|job| run(&job))
+    {
+        // The host shows the console's last lines.
+        eprintln!("guest: could not {tried}: {error}");
+    }
+    nix::unistd::sync();
+    let _ = reboot(RebootMode::RB_POWER_OFF);
+    ExitCode::FAILURE
+}
+
+type Failure = (&'static str, io::Error);
+
+fn run(job: &Job) -> Result<(), Failure> {
+    make_root(job).map_err(|error| ("make the guest's root", error))?;
+    let _ = sethostname("thingbed");
+    let _ = setrlimit(Resource::RLIMIT_NOFILE, MOST_FILES, MOST_FILES);
+    let serial = serial().map_err(|error| ("open the serial line", error))?;
+    let mut output = output().map_err(|error| ("open the output", error))?;
+    let share = |file: &File| file.try_clone().map_err(|error| ("share a file", error));
+    let child = Command::new(&job.tool)
+        .args(&job.arguments)
+        .env_clear()
+        .envs(job.environment.iter().map(|(key, value)| (key, value)))
+        .current_dir(&job.directory)
+        .stdin(share(&serial)?)
+        .stdout(share(&output)?)
+        .spawn()
+        .map_err(|error| ("start the command", error))?;
+    let exit = exit_of(child.id() as i32).map_err(|error| ("wait for the command", error))?;
+    // What was written reaches the host before the host hears that it is there.
+    nix::unistd::sync();
+    let line = serde_json::to_string(&Exit { exit }).unwrap_or_default();
+    writeln!(output, "{line}").map_err(|error| ("write to the host", error))
+}
+
+/// The exit status of process `wanted`; orphans are reaped on the way.
+fn exit_of(wanted: i32) -> io::Result<i32> {
+    loop {
+        match wait()? {
+            WaitStatus::Exited(pid, code) if pid.as_raw() == wanted => return Ok(code),
+            WaitStatus::Signaled(pid, signal, _) if pid.as_raw() == wanted => {
+                return Ok(128 + signal as i32);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The host sees what is written when the write returns.
+fn output() -> io::Result<File> {
+    let path = Path::new(OUTPUT_AT).join(OUTPUT);
+    OpenOptions::new().append(true).custom_flags(libc::O_SYNC).open(path)
+}
+
+fn serial() -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOCTTY).open(SERIAL)?;
+    let mut settings = tcgetattr(&file)?;
+    cfmakeraw(&mut settings);
+    tcsetattr(&file, SetArg::TCSANOW, &settings)?;
+    Ok(file)
+}
+
+fn make_root(job: &Job) -> io::Result<()> {
+    // Some folder that each host has; it is seen again below the overlay.
+    let base = Path::new("/tmp");
+    put("tmpfs", base, "tmpfs", "mode=0755")?;
+    let (upper, work, root) = (base.join("upper"), base.join("work"), base.join("root"));
+    for folder in [&upper, &work, &root] {
+        fs::create_dir(folder)?;
+    }
+    let layers = format!("lowerdir=/,upperdir={},workdir={}", upper.display(), work.display());
+    put("overlay", &root, "overlay", &layers)?;
+    for (kind, at, options) in [
+        ("proc", "proc", ""),
+        ("sysfs", "sys", ""),
+        ("devtmpfs", "dev", ""),
+        ("devpts", "dev/pts", "mode=0620,ptmxmode=0666"),
+        ("tmpfs", "dev/shm", "mode=1777"),
+        ("cgroup2", "sys/fs/cgroup", ""),
+        ("tmpfs", "run", "mode=0755"),
+    ] {
+        let at = root.join(at);
+        fs::create_dir_all(&at)?;
+        put(kind, &at, kind, options)?;
+    }
+    for (name, to) in [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+    ] {
+        symlink(to, root.join("dev").join(name)).or_else(there_already)?;
+    }
+    for Mount { host, guest } in &job.writable {
+        let at = root.join(guest.strip_prefix("/").unwrap_or(guest));
+        fs::create_dir_all(&at)?;
+        put("none", &at, "hostfs", host)?;
+    }
+    chdir(&root)?;
+    pivot_root(".", ".")?;
+    umount2(".", MntFlags::MNT_DETACH)?;
+    Ok(chdir("/")?)
+}
+
+fn put(what: &str, at: &Path, kind: &str, options: impl AsRef<Path>) -> io::Result<()> {
+    let mounted = mount(Some(what), at, Some(kind), MsFlags::empty(), Some(options.as_ref()));
+    mounted.map_err(|errno| {
+        let error = io::Error::from(errno);
+        io::Error::new(error.kind(), format!("mount {kind} at {}: {error}", at.display()))
+    })
+}
+
+fn there_already(error: io::Error) -> io::Result<()> {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => Ok(()),
+        _ => Err(error),
+    }
+}

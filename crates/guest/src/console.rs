@@ -1,0 +1,48 @@
+//! What a guest's kernel says on its console, for error messages.
+
+use std::fs;
+use std::path::Path;
+
+/// Lines that are shown of it.
+const LINES: usize = 12;
+
+/// The last lines of the console, each on a line of its own and indented; those about a panic
+/// come first. Empty when there are none.
+pub(crate) fn last_words(log: &Path) -> String {
+    let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let text = text.unwrap_or_default();
+    let lines: Vec<&str> =
+        text.lines().map(str::trim_end).filter(|line| !is_usual(line)).collect();
+    let panic = lines.iter().position(|line| line.contains("Kernel panic"));
+    let from = panic.unwrap_or(lines.len().saturating_sub(LINES));
+    let shown = lines.iter().skip(from).take(LINES);
+    shown.map(|line| format!("\n  | {}", printable(line))).collect()
+}
+
+/// What User Mode Linux says at each start, and the kernel at each end.
+fn is_usual(line: &str) -> bool {
+    let usual = ["Core dump limits", "\tsoft -", "\thard -", "Checking ", "reboot: "];
+    line.is_empty() || usual.iter().any(|begin| line.starts_with(begin))
+}
+
+/// Without what a terminal would act on.
+fn printable(line: &str) -> String {
+    line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_comes_first_and_controls_are_taken_out() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert_eq!(last_words(file.path()), "");
+        let noise = "noise\r\n".repeat(40);
+        let text = format!("{noise}Kernel panic - not syncing: \x1b[2Jno init\n{noise}");
+        fs::write(file.path(), text).unwrap();
+        let words = last_words(file.path());
+        assert!(words.starts_with("\n  | Kernel panic - not syncing:  [2Jno init"), "{words}");
+        assert_eq!(words.lines().count(), LINES + 1);
+    }
+}

@@ -1,0 +1,60 @@
+//! What can go wrong with a guest, with the likely cause and the fix.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a guest did not start or did not end as it should.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no kernel for it.
+    #[error(
+        "virtual time needs the User Mode Linux kernel `{name}`, and it is not installed\n  \
+         looked in: {looked}\n  in a checkout: make kernel; elsewhere: set THINGBED_KERNEL to its \
+         path"
+    )]
+    NoKernel {
+        /// The file's name.
+        name: &'static str,
+        /// The folders in which it could be.
+        looked: String,
+    },
+    /// The kernel that the environment names is not there.
+    #[error("THINGBED_KERNEL is {}, which is not an executable file", .0.display())]
+    WrongKernel(PathBuf),
+    /// There is no folder for the guest's memory.
+    #[error(
+        "the guest needs up to {needed_mib} MiB of memory, and this machine has {free_mib} MiB \
+         free in {}\n  end other programs, or run fewer cells at once with --jobs",
+        .folder.display()
+    )]
+    Memory {
+        /// MiB that the guest may come to use.
+        needed_mib: u64,
+        /// MiB that are free.
+        free_mib: u64,
+        /// Where its memory would be.
+        folder: PathBuf,
+    },
+    /// The host refused something.
+    #[error("could not {tried}: {source}")]
+    Io {
+        /// What was tried.
+        tried: &'static str,
+        /// The host's answer.
+        source: io::Error,
+    },
+    /// The guest stopped before its command ended.
+    #[error("the guest stopped before the run ended ({how}){words}")]
+    Died {
+        /// How its kernel ended.
+        how: String,
+        /// The last lines of its console.
+        words: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(tried: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { tried, source }
+    }
+}

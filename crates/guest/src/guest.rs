@@ -1,0 +1,253 @@
+//! The host's side of a guest.
+
+use crate::boot::{self, Exit, Job};
+use crate::console::last_words;
+use crate::{Error, Machine};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::statvfs::statvfs;
+use nix::unistd::Pid;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// The guest's own folder on the host, as its kernel and its init find it: through the host's
+/// `/proc`. Random numbers come from the kernel's command line, too, so that it has to be the
+/// same each time.
+const HERE: &str = "/proc/self/cwd";
+/// How often it is looked at whether the guest has said something.
+const LOOK: Duration = Duration::from_millis(20);
+/// Less memory than this and no guest comes up.
+const LEAST_BYTES: u64 = 256 << 20;
+/// How its kernel, asked by SIGUSR1, begins its answer, and how long that takes.
+const RUNNING: &str = "guest: running ";
+const ANSWER: Duration = Duration::from_millis(50);
+/// A longer line than this is none of ours.
+const LINE_BYTES: usize = 16 << 20;
+
+/// What a guest has to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A line that the command printed.
+    Line(String),
+    /// Nothing came in the time that was waited.
+    Silence,
+    /// The command ended with this exit status, and the guest has gone.
+    Ended(i32),
+}
+
+/// A guest that runs. Dropped, it is killed, and nothing of it is left.
+#[derive(Debug)]
+pub struct Guest {
+    child: Child,
+    input: ChildStdin,
+    /// What the guest's command writes: a file, since a pipe would interrupt the guest whenever
+    /// it is read here, and no two runs would be the same.
+    output: File,
+    /// What came and is no line yet.
+    pending: Vec<u8>,
+    exit: Option<i32>,
+    /// Its init, its job and its console.
+    folder: TempDir,
+}
+
+impl Guest {
+    /// Starts `machine`.
+    ///
+    /// # Errors
+    /// When the host has no memory for it or refuses to start it.
+    pub fn boot(machine: &Machine) -> Result<Self, Error> {
+        let memory = memory_folder(machine.memory_bytes)?;
+        let folder = tempfile::Builder::new().prefix("thingbed-guest-").tempdir_in(&memory);
+        let folder = folder.map_err(Error::io("make a folder for the guest"))?;
+        let init = folder.path().join("init");
+        std::os::unix::fs::symlink(&machine.tool, &init)
+            .map_err(Error::io("make the link to the guest's init"))?;
+        Job::of(machine)
+            .write(folder.path())
+            .map_err(Error::io("write what the guest is to run"))?;
+        let log = File::create(console(folder.path()));
+        let log = log.map_err(Error::io("make the file of the guest's console"))?;
+        let output = output(folder.path()).map_err(Error::io("make the guest's output"))?;
+        let mut command = Command::new(&machine.kernel);
+        command
+            .args(arguments(machine))
+            .current_dir(folder.path())
+            .env_clear()
+            .env("TMPDIR", &memory)
+            // It makes a folder of its own below it, for its control socket.
+            .env("HOME", folder.path())
+            .stdin(Stdio::piped())
+            .stdout(log.try_clone().map_err(Error::io("share a file"))?)
+            .stderr(log);
+        prepare(&mut command);
+        let mut child = command.spawn().map_err(Error::io("start the guest's kernel"))?;
+        let input = child.stdin.take();
+        let input = input.ok_or_else(|| Error::io("reach the guest")(io::ErrorKind::Other.into()))?;
+        Ok(Self { child, input, output, pending: Vec::new(), exit: None, folder })
+    }
+
+    /// The next thing that it says, within `wait`.
+    ///
+    /// # Errors
+    /// When the guest stopped before its command had ended.
+    pub fn next(&mut self, wait: Duration) -> Result<Event, Error> {
+        let until = Instant::now() + wait;
+        loop {
+            if let Some(line) = self.line() {
+                match serde_json::from_str::<Exit>(&line) {
+                    Ok(Exit { exit }) => self.exit = Some(exit),
+                    Err(_) => return Ok(Event::Line(line)),
+                }
+                continue;
+            }
+            // Before the look at the file: what it wrote before it ended is read then.
+            let ended = self.child.try_wait().map_err(Error::io("wait for the guest"))?;
+            let mut buffer = [0; 65_536];
+            let length = self.output.read(&mut buffer).map_err(Error::io("hear from the guest"))?;
+            self.pending.extend_from_slice(&buffer[..length]);
+            match (length, ended) {
+                (0, Some(status)) => return self.ended(status).map(Event::Ended),
+                (0, None) if Instant::now() >= until => return Ok(Event::Silence),
+                (0, None) => std::thread::sleep(LOOK.min(wait)),
+                _ => {}
+            }
+            if self.pending.len() > LINE_BYTES {
+                return Err(self.died("it wrote a line without an end".to_owned()));
+            }
+        }
+    }
+
+    /// Gives the command a line on its standard input.
+    ///
+    /// # Errors
+    /// When the guest has gone.
+    pub fn send(&mut self, line: &str) -> io::Result<()> {
+        writeln!(self.input, "{line}")
+    }
+
+    /// The program that the guest's processor runs, as its kernel says when it is asked. None
+    /// while it says nothing.
+    pub fn running(&mut self) -> Option<String> {
+        let pid = Pid::from_raw(self.child.id() as i32);
+        kill(pid, Signal::SIGUSR1).ok()?;
+        std::thread::sleep(ANSWER);
+        let console = self.console();
+        let line = console.lines().rev().find_map(|line| line.trim().strip_prefix(RUNNING))?;
+        Some(line.to_owned())
+    }
+
+    /// What its console shows.
+    pub fn console(&self) -> String {
+        fs::read(console(self.folder.path()))
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default()
+    }
+
+    fn line(&mut self) -> Option<String> {
+        let end = self.pending.iter().position(|byte| *byte == b'\n')?;
+        let line: Vec<u8> = self.pending.drain(..=end).collect();
+        Some(String::from_utf8_lossy(&line).trim_end().to_owned())
+    }
+
+    /// The exit status of its command, once the kernel has ended with `status`.
+    fn ended(&self, status: ExitStatus) -> Result<i32, Error> {
+        self.exit.ok_or_else(|| {
+            self.died(match (status.code(), status.signal()) {
+                (Some(code), _) => format!("exit status {code} of its kernel"),
+                (_, Some(libc::SIGBUS)) => {
+                    "SIGBUS: the host had no more memory for it".to_owned()
+                }
+                (_, Some(signal)) => format!("signal {signal}"),
+                _ => "unknown".to_owned(),
+            })
+        })
+    }
+
+    fn died(&self, how: String) -> Error {
+        Error::Died { how, words: last_words(&console(self.folder.path())) }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // The kernel leads a group of its own, in which its programs are, too.
+        let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
+        let _ = self.child.wait();
+    }
+}
+
+fn console(folder: &Path) -> PathBuf {
+    folder.join("console")
+}
+
+/// The kernel's command line.
+fn arguments(machine: &Machine) -> Vec<String> {
+    let mut arguments: Vec<String> = [
+        // Programs cost no time; a fixed start, so that the same run has the same times.
+        "time-travel=inf-cpu",
+        "norandmaps",
+        "random.trust_cpu=off",
+        "rootfstype=hostfs",
+        "rootflags=/",
+        "ro",
+        "con=null",
+        "con0=null,fd:2",
+        "ssl=null",
+        "ssl0=fd:0,null",
+        "loglevel=4",
+        "panic=-1",
+    ]
+    .map(str::to_owned)
+    .into();
+    arguments.push(format!("mem={}M", machine.memory_bytes >> 20));
+    arguments.push(format!("time-travel-start={}000000000", machine.start_s));
+    arguments.push(format!("random-seed={}", machine.seed));
+    arguments.push(format!("init={HERE}/init"));
+    arguments.extend(["--", boot::INIT, HERE].map(str::to_owned));
+    arguments
+}
+
+/// The file that the guest's command writes to, opened for reading.
+fn output(folder: &Path) -> io::Result<File> {
+    let path = folder.join(boot::OUTPUT);
+    fs::create_dir(&path)?;
+    let path = path.join(boot::OUTPUT);
+    File::create(&path)?;
+    File::open(&path)
+}
+
+/// Gives the kernel a group of its own, and an end when the tool ends.
+fn prepare(command: &mut Command) {
+    command.process_group(0);
+    // SAFETY: between fork and exec only system calls that may be used there.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            // Addresses are the same in each run.
+            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
+            Ok(())
+        });
+    }
+}
+
+/// The folder for the file that is the guest's memory: in memory where there is room, as on a
+/// disk each page is written back.
+fn memory_folder(needed: u64) -> Result<PathBuf, Error> {
+    let free = |folder: &Path| {
+        statvfs(folder).map_or(0, |found| found.blocks_available() * found.fragment_size())
+    };
+    let candidates = [PathBuf::from("/dev/shm"), std::env::temp_dir()];
+    let roomy = candidates.iter().find(|folder| free(folder) >= needed);
+    let best = roomy.or_else(|| candidates.iter().max_by_key(|folder| free(folder)));
+    let folder = best.cloned().unwrap_or_else(std::env::temp_dir);
+    match free(&folder) {
+        free if free < LEAST_BYTES => {
+            Err(Error::Memory { needed_mib: needed >> 20, free_mib: free >> 20, folder })
+        }
+        _ => Ok(folder),
+    }
+}

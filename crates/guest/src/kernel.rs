@@ -1,0 +1,64 @@
+//! Where the guest's kernel is.
+
+use crate::Error;
+use nix::unistd::{AccessFlags, access};
+use std::path::{Path, PathBuf};
+
+/// The file name of the kernel.
+pub const KERNEL: &str = "thingbed-linux";
+
+/// The kernel that `THINGBED_KERNEL` names, else the one beside `tool`, in the folder above it,
+/// or in its package's folder.
+///
+/// # Errors
+/// When there is none.
+pub fn find_kernel(tool: &Path) -> Result<PathBuf, Error> {
+    if let Some(wanted) = std::env::var_os("THINGBED_KERNEL") {
+        let wanted = PathBuf::from(wanted);
+        return if is_program(&wanted) { Ok(wanted) } else { Err(Error::WrongKernel(wanted)) };
+    }
+    let folders = folders(tool);
+    let found = folders.iter().map(|folder| folder.join(KERNEL)).find(|path| is_program(path));
+    found.ok_or_else(|| {
+        let looked: Vec<String> = folders.iter().map(|f| f.display().to_string()).collect();
+        Error::NoKernel { name: KERNEL, looked: looked.join(", ") }
+    })
+}
+
+fn is_program(path: &Path) -> bool {
+    path.is_file() && access(path, AccessFlags::X_OK).is_ok()
+}
+
+fn folders(tool: &Path) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = Vec::new();
+    if let Some(beside) = tool.parent() {
+        folders.push(beside.to_owned());
+        folders.extend(beside.parent().map(Path::to_owned));
+        folders.extend(beside.parent().map(|prefix| prefix.join("lib/thingbed")));
+    }
+    folders.push(PathBuf::from("/usr/lib/thingbed"));
+    folders.dedup();
+    folders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn it_is_found_beside_the_tool_and_above() {
+        let dir = tempfile::tempdir().unwrap();
+        let tool = dir.path().join("release/thingbed");
+        std::fs::create_dir(dir.path().join("release")).unwrap();
+        let kernel = dir.path().join(KERNEL);
+        std::fs::write(&kernel, "").unwrap();
+        // A file that cannot be run is none.
+        let missing = find_kernel(&tool);
+        std::fs::set_permissions(&kernel, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(find_kernel(&tool).unwrap(), kernel);
+        if let Err(error) = missing {
+            assert!(error.to_string().contains("make kernel"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The command that repeats what was invalid.
+
+use crate::sweep::Sweep;
+use std::path::Path;
+
+impl Sweep<'_> {
+    /// The command that repeats invalid runs, of the same cells in the same way.
+    pub(crate) fn again(&self) -> String {
+        let run = self.arguments;
+        let mut words = vec!["thingbed".to_owned(), "run".to_owned(), word_of(&run.file)];
+        let mut option = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                words.extend([format!("--{name}"), value]);
+            }
+        };
+        for only in &run.only {
+            option("only", Some(word_of(Path::new(only))));
+        }
+        option("repeat", run.repeat.map(|repeat| repeat.to_string()));
+        option("seed", run.seed.map(|seed| seed.to_string()));
+        option("replay", run.replay.as_deref().map(word_of));
+        // A single run has no sweep to resume, and a replay is one of its own.
+        let alone = run.replay.is_some() || self.folder.join("run.json").exists();
+        let parent = Some(&run.out).filter(|out| alone && out.as_os_str() != "runs");
+        option("out", parent.map(|out| word_of(out)));
+        option("resume", (!alone).then(|| word_of(&self.folder)));
+        option("retry", Some("3".to_owned()));
+        for (name, given) in [("--spin", run.spin), ("--capture", run.capture)] {
+            words.extend(given.then(|| name.to_owned()));
+        }
+        words.join(" ")
+    }
+}
+
+/// A path as a word of a shell.
+fn word_of(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=,:@%".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}

@@ -1,0 +1,76 @@
+//! Runs side by side.
+
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::channel;
+
+/// Has each of `todo` by `run`, at most `jobs` at once and begun in their order, and gives each
+/// result to `ended` as it comes. After a break none is begun.
+pub(crate) fn each<T: Send>(
+    jobs: usize,
+    todo: Vec<usize>,
+    run: impl Fn(usize) -> T + Sync,
+    mut ended: impl FnMut(usize, T) -> ControlFlow<()>,
+) {
+    // One by one they run on this thread: what is bound to it lives as long as the tool.
+    if jobs <= 1 {
+        let _ = todo.into_iter().try_for_each(|n| ended(n, run(n)));
+        return;
+    }
+    let (queue, stopped) = (Mutex::new(todo.into_iter()), AtomicBool::new(false));
+    let next = || {
+        let mut queue = queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        queue.next().filter(|_| !stopped.load(Relaxed))
+    };
+    std::thread::scope(|scope| {
+        let (results, incoming) = channel();
+        for _ in 0..jobs {
+            let (results, next, run) = (results.clone(), &next, &run);
+            scope.spawn(move || {
+                while let Some(n) = next() {
+                    if results.send((n, run(n))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(results);
+        for (n, result) in incoming {
+            if ended(n, result).is_break() {
+                stopped.store(true, Relaxed);
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_had_once_and_a_break_begins_no_more() {
+        for jobs in [1, 3] {
+            let mut all = Vec::new();
+            each(jobs, (0..20).collect(), |n| n * n, |n, square| {
+                all.push((n, square));
+                ControlFlow::Continue(())
+            });
+            all.sort_unstable();
+            assert_eq!(all, (0..20).map(|n| (n, n * n)).collect::<Vec<_>>());
+
+            let begun = Mutex::new(0);
+            let mut heard = 0;
+            let slow = |_| {
+                *begun.lock().unwrap() += 1;
+                std::thread::yield_now();
+            };
+            each(jobs, (0..10_000).collect(), slow, |_, ()| {
+                heard += 1;
+                ControlFlow::Break(())
+            });
+            assert_eq!(heard, *begun.lock().unwrap(), "what was begun is heard of");
+            assert!(heard < 10_000);
+        }
+    }
+}

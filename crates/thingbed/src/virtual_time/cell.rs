@@ -1,0 +1,91 @@
+//! The guest's side: the hidden command that has one run.
+
+use super::wire::{INTERRUPT, Message, Request};
+use crate::Status;
+use crate::surroundings::{current_exe, frame_path};
+use experiment::{Clock, Experiment, Plan};
+use medium::FramePath;
+use runner::{Error, Folder, Options, Progress, Watch};
+use std::io::{BufRead, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Has the run that `request`, as JSON, asks for. What it says goes to standard output.
+pub fn cell(request: &str) -> Status {
+    let request: Request = match serde_json::from_str(request) {
+        Ok(request) => request,
+        Err(error) => {
+            crate::complain(format!("`guest-cell` is for Thingbed itself: {error}"));
+            return Status::Wrong;
+        }
+    };
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let heard = interrupted.clone();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            heard.fetch_or(line.trim() == INTERRUPT, Relaxed);
+        }
+    });
+    match run(&request, &interrupted) {
+        Ok(interrupted) => {
+            say(&Message::Finished { interrupted, uptime_s: uptime_s() });
+            Status::Fine
+        }
+        Err(error) => {
+            say(&Message::failed(&error));
+            Status::Failed
+        }
+    }
+}
+
+fn run(request: &Request, interrupted: &AtomicBool) -> Result<bool, Error> {
+    let plan = plan(request)?;
+    let (tool, folder) = (current_exe(), Folder::take(request.folder.clone()));
+    // In a guest the ring's wake-ups wait for the next tick.
+    let frame_path = frame_path().map_err(|text| Error::Guest { text, ends_sweep: true })?;
+    let options = Options {
+        frame_path: Some(frame_path.unwrap_or(FramePath::Tap)),
+        tool: &tool,
+        workload: &request.workload,
+        home: &request.home,
+        spin: false,
+        capture: request.capture,
+        replay: request.replay.as_deref(),
+        interrupted,
+        clock: Clock::Virtual,
+        version: env!("CARGO_PKG_VERSION"),
+        commit: env!("THINGBED_COMMIT"),
+    };
+    Ok(runner::run(&plan, &folder, &options, &mut Reporter)?.interrupted)
+}
+
+/// The plan, also of a cell with a value that the file's matrix lacks.
+fn plan(request: &Request) -> Result<Plan, Error> {
+    let mut experiment = Experiment::read(&request.file)?;
+    for (axis, value) in request.cell.iter() {
+        let known = experiment.axes().any(|(name, values)| name == axis && values.iter().any(|known| known == value));
+        if !known {
+            experiment = experiment.with_value(axis, value)?;
+        }
+    }
+    Ok(experiment.plan(&request.cell, request.repeat, request.seed)?)
+}
+
+/// Tells the host how far the run is.
+struct Reporter;
+
+impl Watch for Reporter {
+    fn progress(&mut self, progress: &Progress) {
+        say(&Message::Progress(progress.clone(), uptime_s()));
+    }
+}
+
+fn say(message: &Message) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{}", message.line()).and_then(|()| out.flush());
+}
+
+/// The guest's time since its start.
+fn uptime_s() -> f64 {
+    medium::monotonic_now() as f64 / 1e9
+}

@@ -1,0 +1,155 @@
+//! The host's side: a guest for one run, what it says shown, its results read.
+
+use super::refusal::refusal;
+use super::wire::{INTERRUPT, Message, Request};
+use crate::progress::Screen;
+use experiment::Plan;
+use guest::{Event, Guest, Machine, Mount};
+use runner::{Error, Finished, Watch};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Where a guest has the run's folder, whatever it is called here.
+const FOLDER: &str = "/run/results";
+/// The guest's clock begins on 2026-01-01, so that a run has the same times on each day.
+const START_S: u64 = 1_767_225_600;
+/// What a guest sees of the caller's environment: what finds programs and their parts.
+const ENVIRONMENT: [&str; 8] =
+    ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "PYTHONPATH", "NODE_PATH"];
+/// The memory of a guest without programs, and what a program may add to it.
+const BASE_BYTES: u64 = 1 << 30;
+const PROGRAM_BYTES: u64 = 8 << 20;
+/// How often the user's wish to end is looked at.
+const TICK: Duration = Duration::from_millis(200);
+/// For so long a guest may compute without a word before it is looked into.
+const SILENCE: Duration = Duration::from_secs(20);
+
+/// Has the run of `plan` that `request` asks for in a guest; its results come into `folder`.
+///
+/// # Errors
+/// When there is no guest to be had, it died, or the run failed.
+pub(crate) fn in_guest(
+    plan: &Plan,
+    mut request: Request,
+    folder: &Path,
+    interrupted: &AtomicBool,
+    screen: &mut Screen,
+) -> Result<Finished, Error> {
+    let write = |path: &Path| fs::canonicalize(path).map_err(Error::write(path));
+    let host = write(folder)?;
+    request.folder = PathBuf::from(FOLDER);
+    let machine = machine(plan, &request, host)?;
+    let mut guest = Guest::boot(&machine).map_err(failed)?;
+    let outcome = converse(&mut guest, interrupted, screen);
+    let interrupted = outcome.map_err(|error| at_home(error, folder))?;
+    let run: Value = read(&folder.join("run.json"))?;
+    let verdict = serde_json::from_value(run["verdict"].clone()).map_err(|error| unread(&error))?;
+    let summary = read(&folder.join("summary.json"))?;
+    Ok(Finished { folder: folder.to_owned(), summary, verdict, interrupted })
+}
+
+/// Refuses a plan that cannot run in virtual time, or on this machine.
+///
+/// # Errors
+/// What stands in the way, and what to do.
+pub(crate) fn check(plan: &Plan, tool: &Path) -> Result<(), Error> {
+    if let Some(text) = refusal(plan) {
+        return Err(Error::Guest { text, ends_sweep: true });
+    }
+    guest::find_kernel(tool).map(drop).map_err(failed)
+}
+
+fn machine(plan: &Plan, request: &Request, host: PathBuf) -> Result<Machine, Error> {
+    let tool = crate::surroundings::current_exe();
+    let json = serde_json::to_string(request).map_err(|error| unread(&error))?;
+    let given = |name: &str| Some((name.to_owned(), std::env::var(name).ok()?));
+    let own = std::env::vars().filter(|(name, _)| name.starts_with("THINGBED_"));
+    let programs = plan.nodes.len() + plan.workloads.len();
+    Ok(Machine {
+        kernel: guest::find_kernel(&tool).map_err(failed)?,
+        tool,
+        arguments: vec!["guest-cell".to_owned(), json],
+        environment: ENVIRONMENT.iter().filter_map(|name| given(name)).chain(own).collect(),
+        directory: request.home.clone(),
+        writable: vec![Mount { host, guest: PathBuf::from(FOLDER) }],
+        memory_bytes: BASE_BYTES + PROGRAM_BYTES * programs as u64,
+        // Repeats differ in what programs draw, as they do in what links do.
+        seed: plan.seed.wrapping_mul(1_000_003).wrapping_add(plan.repeat.into()),
+        start_s: START_S,
+    })
+}
+
+/// Listens until the guest has gone; whether the user ended the run.
+fn converse(
+    guest: &mut Guest,
+    interrupted: &AtomicBool,
+    screen: &mut Screen,
+) -> Result<bool, Error> {
+    let mut finished = None;
+    let (mut told, mut heard) = (false, Instant::now());
+    loop {
+        if interrupted.load(Relaxed) && !told {
+            told = true;
+            // It has gone by itself if it does not hear; that is found below.
+            let _ = guest.send(INTERRUPT);
+        }
+        match guest.next(TICK).map_err(failed)? {
+            Event::Silence if heard.elapsed() > SILENCE => {
+                screen.stuck(heard.elapsed(), guest.running().as_deref());
+            }
+            Event::Silence => {}
+            Event::Line(line) => {
+                heard = Instant::now();
+                match serde_json::from_str(&line) {
+                    Ok(Message::Progress(progress, _)) => screen.progress(&progress),
+                    Ok(Message::Finished { interrupted, .. }) => finished = Some(interrupted),
+                    Ok(Message::Failed { interrupted: true, .. }) => return Err(Error::Interrupted),
+                    Ok(Message::Failed { text, ends_sweep, .. }) => {
+                        return Err(Error::Guest { text, ends_sweep });
+                    }
+                    // Something that a program wrote to a descriptor that is not its own.
+                    Err(_) => {}
+                }
+            }
+            Event::Ended(status) => {
+                return finished.ok_or_else(|| Error::Guest {
+                    text: format!("the run in the guest ended without results: status {status}"),
+                    ends_sweep: false,
+                });
+            }
+        }
+    }
+}
+
+/// An error with the paths that the user knows.
+fn at_home(error: Error, folder: &Path) -> Error {
+    match error {
+        Error::Guest { text, ends_sweep } => {
+            let text = text.replace(FOLDER, &folder.display().to_string());
+            Error::Guest { text, ends_sweep }
+        }
+        other => other,
+    }
+}
+
+fn failed(error: guest::Error) -> Error {
+    let ends_sweep = !matches!(error, guest::Error::Died { .. });
+    Error::Guest { text: error.to_string(), ends_sweep }
+}
+
+fn unread(error: &serde_json::Error) -> Error {
+    let text = format!("could not read what the guest wrote: {error}");
+    Error::Guest { text, ends_sweep: false }
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
+    let text = fs::read_to_string(path).map_err(|error| {
+        let text = format!("could not read {}: {error}", path.display());
+        Error::Guest { text, ends_sweep: false }
+    })?;
+    serde_json::from_str(&text).map_err(|error| unread(&error))
+}

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Builds the guest kernel of virtual time, target/thingbed-linux: User Mode Linux from the
+# distribution's source package, with kernel/config and kernel/patches. Four minutes on two cores.
+# KERNEL_SOURCE names an unpacked source or a tar archive to use instead.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=$PWD/target/thingbed-linux work=$PWD/target/kernel
+stamp=$(cat kernel/config kernel/patches/* "$0" | sha256sum | cut -d' ' -f1)
+[ -x "$out" ] && [ "$(cat "$work/stamp" 2>/dev/null)" = "$stamp" ] && exit
+
+mkdir -p "$work"
+fail() { echo "error: could not build the guest kernel: $1" >&2; exit 1; }
+
+source_of() { # the archive or folder of the kernel's source
+    if [ -n "${KERNEL_SOURCE:-}" ]; then echo "$KERNEL_SOURCE"; return; fi
+    local known; known=$(ls /usr/src/linux-source-6.1*.tar.* "$work"/linux-source-*.tar.* 2>/dev/null | head -1)
+    if [ -z "$known" ] && command -v apt-get >/dev/null; then
+        echo "fetching the kernel's source: 139 MB" >&2
+        (cd "$work" && apt-get download linux-source-6.1 >&2 && dpkg-deb --fsys-tarfile linux-source-*.deb | tar x --strip-components=3 --wildcards '*/linux-source-*.tar.*' && rm linux-source-*.deb) ||
+            fail "apt-get download linux-source-6.1 failed
+  give the source of Linux 6.1 by KERNEL_SOURCE=FOLDER or KERNEL_SOURCE=FILE.tar.xz"
+        known=$(ls "$work"/linux-source-*.tar.*)
+    fi
+    [ -n "$known" ] || fail "there is no package of its source here
+  give the source of Linux 6.1 by KERNEL_SOURCE=FOLDER or KERNEL_SOURCE=FILE.tar.xz"
+    echo "$known"
+}
+
+source=$(source_of)
+if [ -d "$source" ]; then
+    tree=$work/tree; rm -rf "$tree"; cp -r "$source" "$tree"
+else
+    tree=$work/tree; rm -rf "$tree"; mkdir "$tree"
+    # What User Mode Linux does not compile stays packed, but for its Kconfig files.
+    tar xf "$source" -C "$tree" --strip-components=1 --wildcards --exclude='*/Documentation/*/*' \
+        --exclude='*/drivers/gpu/*.[ch]' --exclude='*/drivers/media/*.[ch]' --exclude='*/drivers/staging/*.[ch]' \
+        --exclude='*/drivers/scsi/*.[ch]' --exclude='*/drivers/infiniband/*.[ch]' --exclude='*/drivers/net/ethernet/*.[ch]' \
+        --exclude='*/drivers/net/wireless/*.[ch]' --exclude='*/sound/*.[ch]' --exclude='*/tools/testing/*' \
+        --exclude='*/tools/perf/*' --exclude='*.dts*' --exclude='*/arch/a[lr]*/*.[chS]' --exclude='*/arch/mips/*.[chS]' --exclude='*/arch/powerpc/*.[chS]' \
+        --exclude='*/arch/s390/*.[chS]' --exclude='*/arch/sparc/*.[chS]' --exclude='*/arch/sh/*.[chS]' --exclude='*/arch/riscv/*.[chS]'
+fi
+for patch in kernel/patches/*.patch; do
+    patch -d "$tree" -p1 -s <"$patch" || fail "$patch does not fit this source; it is for Linux 6.1"
+done
+config=$PWD/kernel/config
+cd "$tree"
+# The same source gives the same kernel.
+export KBUILD_BUILD_TIMESTAMP=@1767225600 KBUILD_BUILD_USER=thingbed KBUILD_BUILD_HOST=thingbed
+KCONFIG_ALLCONFIG=$config make -s ARCH=um allnoconfig >"$work/log" || { tail -5 "$work/log" >&2; fail "its configuration failed"; }
+grep '=y$' "$config" | while read -r line; do
+    grep -qx "$line" .config || echo "note: this source has no $line"
+done
+echo "building the guest kernel (once): four minutes on two cores"
+make -s ARCH=um -j"$(nproc)" linux >"$work/log" 2>&1 || { tail -20 "$work/log" >&2; fail "see $work/log"; }
+strip -o "$out" linux
+echo "$stamp" >"$work/stamp"
+rm -rf "$tree"
+echo "built $out"
