@@ -1,5 +1,6 @@
 //! The published schema of the file format, so that editors complete it.
 
+use crate::clock::Clock;
 use crate::exchange::{CoapTransport, Connection, Method};
 use crate::expect::Comparison;
 use crate::file::{
@@ -11,7 +12,6 @@ use crate::load::Contention;
 use crate::matrix::Matrix;
 use crate::mqtt::{MqttPattern, MqttVersion};
 use crate::pattern::{InteractionPattern, OutsideModel};
-use crate::clock::Clock;
 use crate::plan::{Backend, SourceAddresses};
 use crate::read::{At, Named, OneOrMore};
 use crate::scalar::{Frequency, Signed, Word};

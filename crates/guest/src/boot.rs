@@ -78,9 +78,8 @@ pub fn init() -> ExitCode {
         return ExitCode::from(2);
     }
     let folder = std::env::args_os().nth(2).map(PathBuf::from).unwrap_or_default();
-    if let Err((tried, error)) = Job::read(&folder)
-        .map_err(|error| ("read what is to run", error))
-        .and_then(|job| run(&job))
+    if let Err((tried, error)) =
+        Job::read(&folder).map_err(|error| ("read what is to run", error)).and_then(|job| run(&job))
     {
         // The host shows the console's last lines.
         eprintln!("guest: could not {tried}: {error}");

@@ -11,8 +11,7 @@ const LINES: usize = 12;
 pub(crate) fn last_words(log: &Path) -> String {
     let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let text = text.unwrap_or_default();
-    let lines: Vec<&str> =
-        text.lines().map(str::trim_end).filter(|line| !is_usual(line)).collect();
+    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !is_usual(line)).collect();
     let panic = lines.iter().position(|line| line.contains("Kernel panic"));
     let from = panic.unwrap_or(lines.len().saturating_sub(LINES));
     let shown = lines.iter().skip(from).take(LINES);

@@ -2,7 +2,8 @@
 
 use crate::boot::{self, Exit, Job};
 use crate::console::last_words;
-use crate::{Error, Machine};
+use crate::leftovers;
+use crate::{Error, Machine, Running};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::Pid;
@@ -22,8 +23,7 @@ const HERE: &str = "/proc/self/cwd";
 const LOOK: Duration = Duration::from_millis(20);
 /// Less memory than this and no guest comes up.
 const LEAST_BYTES: u64 = 256 << 20;
-/// How its kernel, asked by SIGUSR1, begins its answer, and how long that takes.
-const RUNNING: &str = "guest: running ";
+/// How long its kernel, asked by SIGUSR1, takes to answer.
 const ANSWER: Duration = Duration::from_millis(50);
 /// A longer line than this is none of ours.
 const LINE_BYTES: usize = 16 << 20;
@@ -61,7 +61,9 @@ impl Guest {
     /// When the host has no memory for it or refuses to start it.
     pub fn boot(machine: &Machine) -> Result<Self, Error> {
         let memory = memory_folder(machine.memory_bytes)?;
-        let folder = tempfile::Builder::new().prefix("thingbed-guest-").tempdir_in(&memory);
+        leftovers::remove_in(&memory);
+        let prefix = leftovers::prefix();
+        let folder = tempfile::Builder::new().prefix(&prefix).tempdir_in(&memory);
         let folder = folder.map_err(Error::io("make a folder for the guest"))?;
         let init = folder.path().join("init");
         std::os::unix::fs::symlink(&machine.tool, &init)
@@ -86,7 +88,8 @@ impl Guest {
         prepare(&mut command);
         let mut child = command.spawn().map_err(Error::io("start the guest's kernel"))?;
         let input = child.stdin.take();
-        let input = input.ok_or_else(|| Error::io("reach the guest")(io::ErrorKind::Other.into()))?;
+        let input =
+            input.ok_or_else(|| Error::io("reach the guest")(io::ErrorKind::Other.into()))?;
         Ok(Self { child, input, output, pending: Vec::new(), exit: None, folder })
     }
 
@@ -129,15 +132,13 @@ impl Guest {
         writeln!(self.input, "{line}")
     }
 
-    /// The program that the guest's processor runs, as its kernel says when it is asked. None
-    /// while it says nothing.
-    pub fn running(&mut self) -> Option<String> {
+    /// What the guest's processor does now, as its kernel says when it is asked. None while it
+    /// says nothing.
+    pub fn running(&mut self) -> Option<Running> {
         let pid = Pid::from_raw(self.child.id() as i32);
         kill(pid, Signal::SIGUSR1).ok()?;
         std::thread::sleep(ANSWER);
-        let console = self.console();
-        let line = console.lines().rev().find_map(|line| line.trim().strip_prefix(RUNNING))?;
-        Some(line.to_owned())
+        self.console().lines().rev().find_map(Running::from_line)
     }
 
     /// What its console shows.
@@ -158,9 +159,7 @@ impl Guest {
         self.exit.ok_or_else(|| {
             self.died(match (status.code(), status.signal()) {
                 (Some(code), _) => format!("exit status {code} of its kernel"),
-                (_, Some(libc::SIGBUS)) => {
-                    "SIGBUS: the host had no more memory for it".to_owned()
-                }
+                (_, Some(libc::SIGBUS)) => "SIGBUS: the host had no more memory for it".to_owned(),
                 (_, Some(signal)) => format!("signal {signal}"),
                 _ => "unknown".to_owned(),
             })
@@ -240,7 +239,7 @@ fn memory_folder(needed: u64) -> Result<PathBuf, Error> {
     let free = |folder: &Path| {
         statvfs(folder).map_or(0, |found| found.blocks_available() * found.fragment_size())
     };
-    let candidates = [PathBuf::from("/dev/shm"), std::env::temp_dir()];
+    let candidates = leftovers::folders();
     let roomy = candidates.iter().find(|folder| free(folder) >= needed);
     let best = roomy.or_else(|| candidates.iter().max_by_key(|folder| free(folder)));
     let folder = best.cloned().unwrap_or_else(std::env::temp_dir);

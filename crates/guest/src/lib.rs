@@ -14,10 +14,14 @@ mod console;
 mod error;
 mod guest;
 mod kernel;
+mod leftovers;
 mod machine;
+mod running;
 
 pub use boot::{INIT, init};
 pub use error::Error;
 pub use guest::{Event, Guest};
 pub use kernel::{KERNEL, find_kernel};
+pub use leftovers::remove_leftovers;
 pub use machine::{Machine, Mount};
+pub use running::Running;

@@ -148,6 +148,9 @@ pub enum Error {
     /// The experiment has no plan for this cell.
     #[error(transparent)]
     Plan(#[from] experiment::Errors),
+    /// The experiment cannot run with the clock that it is to have.
+    #[error("{0}")]
+    Clock(String),
     /// A run in a guest failed.
     #[error("{text}")]
     Guest {

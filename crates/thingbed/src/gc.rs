@@ -18,6 +18,10 @@ pub fn gc(images: bool) -> Status {
     };
     // Doors of tools that are gone; nobody answers there.
     let _ = runner::forget();
+    let guests = guest::remove_leftovers();
+    if guests > 0 {
+        say(format_args!("removed the folders of {guests} guests whose Thingbed no longer runs"));
+    }
     let mut status = Status::Fine;
     for leftover in &found {
         for group in &leftover.cgroups {
@@ -35,7 +39,7 @@ pub fn gc(images: bool) -> Status {
             status = Status::Failed;
         }
     }
-    if found.iter().all(|leftover| leftover.cgroups.is_empty()) {
+    if guests == 0 && found.iter().all(|leftover| leftover.cgroups.is_empty()) {
         say("no leftovers found");
     }
     match cached(images) {

@@ -52,10 +52,15 @@ mod tests {
     fn all_are_had_once_and_a_break_begins_no_more() {
         for jobs in [1, 3] {
             let mut all = Vec::new();
-            each(jobs, (0..20).collect(), |n| n * n, |n, square| {
-                all.push((n, square));
-                ControlFlow::Continue(())
-            });
+            each(
+                jobs,
+                (0..20).collect(),
+                |n| n * n,
+                |n, square| {
+                    all.push((n, square));
+                    ControlFlow::Continue(())
+                },
+            );
             all.sort_unstable();
             assert_eq!(all, (0..20).map(|n| (n, n * n)).collect::<Vec<_>>());
 

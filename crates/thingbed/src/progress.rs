@@ -37,7 +37,15 @@ impl Screen {
             let left = left.map_or(String::new(), |left| format!("  (about {} left)", clock(left)));
             remark(format_args!("{title}{left}"));
         }
-        Self { bar, plain: !quiet && !terminal, last: None, stuck: None, began: Instant::now(), left, prefix: String::new() }
+        Self {
+            bar,
+            plain: !quiet && !terminal,
+            last: None,
+            stuck: None,
+            began: Instant::now(),
+            left,
+            prefix: String::new(),
+        }
     }
 
     /// The same beside the screens of other runs.
@@ -61,9 +69,8 @@ impl Screen {
     }
 
     /// Says that a run in virtual time has stood still for `time`, while `program` runs.
-    pub fn stuck(&mut self, time: Duration, program: Option<&str>) {
-        let program = program.unwrap_or("a program");
-        let text = format!("the clock has stood still for {}: {program} computes", clock(time));
+    pub fn stuck(&mut self, time: Duration, program: &str) {
+        let text = format!("the clock has stood still for {}: `{program}` computes", clock(time));
         if let Some(bar) = &self.bar {
             bar.set_message(text);
         } else if self.plain && self.stuck.is_none_or(|at| at.elapsed() >= PERIOD) {

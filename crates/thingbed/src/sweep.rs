@@ -9,19 +9,19 @@ use crate::show;
 use crate::signals::watch_signals;
 use crate::surroundings::{current_exe, frame_path, workload_program};
 use crate::trust::Trust;
+use crate::virtual_time::{self, Request};
 use crate::wanted::Wanted;
 use crate::{Status, complain, remark};
-use crate::virtual_time::{self, Request};
 use experiment::{Cell, Clock, Experiment, Forecast, Plan};
 use indicatif::MultiProgress;
 use medium::FramePath;
 use runner::{Error, Finished, Folder, Options, sweep_folder};
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Runs an experiment and shows what came of it.
@@ -95,7 +95,7 @@ fn prepare(arguments: &Run) -> Result<Prepared<'_>, Status> {
     };
     if let Err(error) = check_plans(arguments, &experiment, &cells, seed) {
         complain(&error);
-        let wrong = matches!(error, Error::Plan(_));
+        let wrong = matches!(error, Error::Plan(_) | Error::Clock(_));
         return Err(if wrong { Status::Wrong } else { Status::Failed });
     }
     if arguments.clock(&experiment) == Clock::Real {
@@ -181,7 +181,8 @@ fn status_of(outcomes: &[Outcome]) -> Status {
         return Status::Failed;
     }
     let summaries = outcomes.iter().filter_map(|outcome| outcome.summary.as_ref().ok());
-    let verdicts = summaries.map(|summary| summary["verdict"]["status"].as_str().unwrap_or_default());
+    let verdicts =
+        summaries.map(|summary| summary["verdict"]["status"].as_str().unwrap_or_default());
     verdicts.fold(Status::Fine, worse)
 }
 
@@ -216,10 +217,11 @@ impl Sweep<'_> {
             }
             outcomes.push(Outcome { n, interrupted: false, summary: Ok(finished) });
         }
+        let jobs = self.jobs().min(todo.len());
         let schedules = todo.iter().map(|n| self.schedule(&runs[*n]));
-        let outlook = Mutex::new(Outlook::new(schedules, self.jobs()));
+        let outlook = Mutex::new(Outlook::new(schedules, jobs));
         let outlook = || outlook.lock().unwrap_or_else(PoisonError::into_inner);
-        let bars = (self.jobs() > 1).then(MultiProgress::new);
+        let bars = (jobs > 1).then(MultiProgress::new);
         let screen = |title: &str, left| {
             let (title, quiet) = (title.to_owned(), self.arguments.quiet);
             let bars = bars.clone();
@@ -235,7 +237,7 @@ impl Sweep<'_> {
             run
         };
         let mut unwritten = false;
-        jobs::each(self.jobs(), todo, one, |n, run| {
+        jobs::each(jobs, todo, one, |n, run| {
             let ends = run.as_ref().is_err_and(Error::ends_sweep);
             outcomes.push(Outcome::of(n, run));
             outcomes.sort_by_key(|outcome| outcome.n);
@@ -308,7 +310,9 @@ impl Sweep<'_> {
                     return Err(error);
                 }
             };
-            let invalid = finished.verdict.status == measure::Status::Invalid;
+            // In virtual time the same run has the same verdict.
+            let real = self.arguments.clock(self.experiment) == Clock::Real;
+            let invalid = real && finished.verdict.status == measure::Status::Invalid;
             let word = word(&finished);
             if !invalid || number == self.arguments.retry || finished.interrupted {
                 screen.end(&word);
@@ -372,8 +376,8 @@ impl Sweep<'_> {
         folder: &Folder,
         screen: &mut Screen,
     ) -> Result<Finished, Error> {
-        let file = fs::canonicalize(&self.arguments.file)
-            .map_err(Error::write(&self.arguments.file))?;
+        let file =
+            fs::canonicalize(&self.arguments.file).map_err(Error::write(&self.arguments.file))?;
         let replay = self.arguments.replay.as_deref().map(fs::canonicalize).transpose();
         let request = Request {
             home: file.parent().unwrap_or(Path::new("/")).to_owned(),

@@ -63,7 +63,9 @@ fn run(request: &Request, interrupted: &AtomicBool) -> Result<bool, Error> {
 fn plan(request: &Request) -> Result<Plan, Error> {
     let mut experiment = Experiment::read(&request.file)?;
     for (axis, value) in request.cell.iter() {
-        let known = experiment.axes().any(|(name, values)| name == axis && values.iter().any(|known| known == value));
+        let known = experiment
+            .axes()
+            .any(|(name, values)| name == axis && values.iter().any(|known| known == value));
         if !known {
             experiment = experiment.with_value(axis, value)?;
         }

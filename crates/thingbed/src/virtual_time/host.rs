@@ -1,5 +1,6 @@
 //! The host's side: a guest for one run, what it says shown, its results read.
 
+use super::pulse::Pulse;
 use super::refusal::refusal;
 use super::wire::{INTERRUPT, Message, Request};
 use crate::progress::Screen;
@@ -11,7 +12,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Where a guest has the run's folder, whatever it is called here.
 const FOLDER: &str = "/run/results";
@@ -25,8 +26,8 @@ const BASE_BYTES: u64 = 1 << 30;
 const PROGRAM_BYTES: u64 = 8 << 20;
 /// How often the user's wish to end is looked at.
 const TICK: Duration = Duration::from_millis(200);
-/// For so long a guest may compute without a word before it is looked into.
-const SILENCE: Duration = Duration::from_secs(20);
+/// How long the clock may stand still before the run is given up: some programs compute for long.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Has the run of `plan` that `request` asks for in a guest; its results come into `folder`.
 ///
@@ -58,7 +59,7 @@ pub(crate) fn in_guest(
 /// What stands in the way, and what to do.
 pub(crate) fn check(plan: &Plan, tool: &Path) -> Result<(), Error> {
     if let Some(text) = refusal(plan) {
-        return Err(Error::Guest { text, ends_sweep: true });
+        return Err(Error::Clock(text));
     }
     guest::find_kernel(tool).map(drop).map_err(failed)
 }
@@ -89,8 +90,8 @@ fn converse(
     interrupted: &AtomicBool,
     screen: &mut Screen,
 ) -> Result<bool, Error> {
-    let mut finished = None;
-    let (mut told, mut heard) = (false, Instant::now());
+    let (mut finished, mut told) = (None, false);
+    let mut pulse = Pulse::new();
     loop {
         if interrupted.load(Relaxed) && !told {
             told = true;
@@ -98,16 +99,26 @@ fn converse(
             let _ = guest.send(INTERRUPT);
         }
         match guest.next(TICK).map_err(failed)? {
-            Event::Silence if heard.elapsed() > SILENCE => {
-                screen.stuck(heard.elapsed(), guest.running().as_deref());
+            Event::Silence => {
+                let still = pulse.still(guest);
+                if let Some((time, program)) = &still {
+                    screen.stuck(*time, program);
+                }
+                // It would hear the user when the program waits, which it does not.
+                match still {
+                    Some(_) if told => return Err(Error::Interrupted),
+                    Some((time, program)) if time > PATIENCE => return Err(spins(&program)),
+                    _ => {}
+                }
             }
-            Event::Silence => {}
             Event::Line(line) => {
-                heard = Instant::now();
+                pulse = Pulse::new();
                 match serde_json::from_str(&line) {
                     Ok(Message::Progress(progress, _)) => screen.progress(&progress),
                     Ok(Message::Finished { interrupted, .. }) => finished = Some(interrupted),
-                    Ok(Message::Failed { interrupted: true, .. }) => return Err(Error::Interrupted),
+                    Ok(Message::Failed { interrupted: true, .. }) => {
+                        return Err(Error::Interrupted);
+                    }
                     Ok(Message::Failed { text, ends_sweep, .. }) => {
                         return Err(Error::Guest { text, ends_sweep });
                     }
@@ -122,6 +133,18 @@ fn converse(
                 });
             }
         }
+    }
+}
+
+fn spins(program: &str) -> Error {
+    Error::Guest {
+        text: format!(
+            "virtual time has stood still for {} s: `{program}` computes without waiting, and \
+             programs cost no time\n  a loop that neither sleeps, nor reads or writes, nor asks \
+             for the time never ends there: change the program, or use --clock real",
+            PATIENCE.as_secs()
+        ),
+        ends_sweep: false,
     }
 }
 

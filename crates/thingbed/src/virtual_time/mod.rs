@@ -2,6 +2,7 @@
 
 mod cell;
 mod host;
+mod pulse;
 mod refusal;
 mod wire;
 

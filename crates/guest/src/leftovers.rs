@@ -1,0 +1,65 @@
+//! The folders of guests whose tool was killed.
+//!
+//! The kernel and all its programs end with the tool, by the host's kernel. What stays is the
+//! guest's folder, a few kB, which is named after the process that made it.
+
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+const NAME: &str = "thingbed-guest-";
+
+/// How the names of this process's folders begin. The process's number always takes as many
+/// characters.
+pub(crate) fn prefix() -> String {
+    format!("{NAME}{:010}-", std::process::id())
+}
+
+/// Where guests may have their folder and their memory, the best first.
+pub(crate) fn folders() -> [PathBuf; 2] {
+    [PathBuf::from("/dev/shm"), std::env::temp_dir()]
+}
+
+/// Removes the folders of this user's guests whose tool is gone; how many there were.
+pub fn remove_leftovers() -> usize {
+    let [first, second] = folders();
+    remove_in(&first) + if first == second { 0 } else { remove_in(&second) }
+}
+
+pub(crate) fn remove_in(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let left = entries.map(|entry| entry.path()).filter(|path| is_left(path));
+    left.filter(|path| fs::remove_dir_all(path).is_ok()).count()
+}
+
+fn is_left(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let maker = name.strip_prefix(NAME).and_then(|rest| rest.split_once('-')?.0.parse().ok());
+    let own = || {
+        let user = nix::unistd::geteuid().as_raw();
+        fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == user)
+    };
+    maker.is_some_and(|maker| kill(Pid::from_raw(maker), None).is_err()) && own()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_folders_of_processes_that_are_gone_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut gone = std::process::Command::new("true").spawn().unwrap();
+        gone.wait().unwrap();
+        let left = dir.path().join(format!("{NAME}{:010}-aB3", gone.id()));
+        let living = dir.path().join(format!("{}aB3", prefix()));
+        for path in [&left, &living, &dir.path().join("thingbed-guest-notes")] {
+            fs::create_dir(path).unwrap();
+        }
+        assert_eq!(remove_in(dir.path()), 1);
+        assert!(!left.exists() && living.exists());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+}

@@ -1,0 +1,36 @@
+//! What a guest does, for when its clock stands still.
+
+/// What the guest's processor runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running {
+    /// The guest's time in ns since its start.
+    pub at_ns: u64,
+    /// The name of the program.
+    pub program: String,
+}
+
+impl Running {
+    /// Reads the kernel's answer: `guest: at 1200 ns, running python3 (57)`.
+    pub(crate) fn from_line(line: &str) -> Option<Self> {
+        let (at, rest) = line.trim().strip_prefix("guest: at ")?.split_once(" ns, running ")?;
+        // A name may contain anything.
+        let (program, _) = rest.rsplit_once(" (")?;
+        let program = program.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        Some(Self { at_ns: at.parse().ok()?, program })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_answer_is_read() {
+        let found = Running::from_line("guest: at 1200 ns, running a (b) \u{7}c (57)\r");
+        let wanted = Running { at_ns: 1_200, program: "a (b)  c".to_owned() };
+        assert_eq!(found, Some(wanted));
+        for other in ["", "guest: could not", "guest: at x ns, running a (1)", "guest: at 1 ns"] {
+            assert_eq!(Running::from_line(other), None, "{other}");
+        }
+    }
+}

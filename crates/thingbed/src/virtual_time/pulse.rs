@@ -1,0 +1,72 @@
+//! Whether the clock of a guest goes on.
+
+use guest::{Guest, Running};
+use std::time::{Duration, Instant};
+
+/// For so long a guest may say nothing before it is asked, and then this often.
+const PERIOD: Duration = Duration::from_secs(10);
+/// A clock that moved by less between two questions stands still: asking for the time moves it,
+/// by a little.
+const LEAST_NS: u64 = 1_000_000;
+
+/// Watches a guest that says nothing.
+#[derive(Debug)]
+pub(super) struct Pulse {
+    asked: Instant,
+    /// When its clock was seen to stand where it stands.
+    since: Option<(Instant, u64)>,
+    still: Option<(Duration, String)>,
+}
+
+impl Pulse {
+    pub fn new() -> Self {
+        Self { asked: Instant::now(), since: None, still: None }
+    }
+
+    /// For how long the guest's clock has stood still, and which program runs; none while it
+    /// goes on, or may do so.
+    pub fn still(&mut self, guest: &mut Guest) -> Option<(Duration, String)> {
+        if self.asked.elapsed() >= PERIOD {
+            let running = guest.running();
+            self.asked = Instant::now();
+            self.take(self.asked, running);
+        }
+        self.still.clone()
+    }
+
+    fn take(&mut self, now: Instant, running: Option<Running>) {
+        self.still = match (self.since, running) {
+            (Some((since, at_ns)), Some(running)) if running.at_ns < at_ns + LEAST_NS => {
+                Some((now - since, running.program))
+            }
+            (_, Some(running)) => {
+                self.since = Some((now, running.at_ns));
+                None
+            }
+            (_, None) => None,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_creeps_stands_still_and_one_that_goes_on_does_not() {
+        let mut pulse = Pulse::new();
+        let (start, s) = (Instant::now(), Duration::from_secs);
+        let mut at = |second: u64, at_ns: u64| {
+            let running = Running { at_ns, program: "sh".to_owned() };
+            pulse.take(start + s(second), Some(running));
+            pulse.still.clone()
+        };
+        assert_eq!(at(10, 5_000_000), None);
+        assert_eq!(at(20, 9_000_000), None);
+        assert_eq!(at(30, 9_000_100), Some((s(10), "sh".to_owned())));
+        assert_eq!(at(40, 9_000_200), Some((s(20), "sh".to_owned())));
+        assert_eq!(at(50, 11_000_000), None);
+        pulse.take(start, None);
+        assert_eq!(pulse.still, None);
+    }
+}

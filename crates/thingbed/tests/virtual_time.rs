@@ -1,0 +1,236 @@
+//! Runs in virtual time: the same on a busy machine, byte for byte, and nothing of the host's
+//! touched.
+
+mod common;
+
+use common::{Bed, Said};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Two cells of some meters over UDP and ZeroMQ, on a network that loses.
+const METERS: &str = "experiment: meters
+nodes: {utility: {}, meter: {count: 3}}
+networks: {grid: {attach: [utility, meter], subnet: 10.0.0.0/24, profile: lossy}}
+profiles: {lossy: {links: {meter: {up: {delay: 20 ms, loss: 10 %, rate: 250 kbit/s}, down: {delay: 20 ms}}}}}
+models:
+  udp: {down: udp/request-response, up: udp/request-response, every: 0.1 s, drain: 2 s}
+  tcp: {down: tcp/router-dealer, up: tcp/request-reply, every: 0.1 s}
+workloads:
+  - interaction: {name: poll, source: utility, sinks: meter, model: \"${model}\", payload: payload.xml}
+duration: 2 s
+drain: 5 s
+matrix: {model: [udp, tcp]}
+";
+
+/// One program in a node, beside another that it can reach.
+fn command(run: &str) -> String {
+    format!(
+        "experiment: one
+nodes: {{a: {{}}, b: {{}}}}
+networks: {{n: {{attach: [a, b], subnet: 10.0.0.0/24, links: {{a: {{up: {{delay: 30 ms}}, down: {{delay: 30 ms}}}}}}}}}}
+workloads:
+  - command: {{on: a, run: {run}}}
+duration: 3 s
+drain: 1 s
+"
+    )
+}
+
+/// Loops that keep all processors busy until they are dropped.
+struct Busy(Vec<Child>);
+
+impl Busy {
+    fn begin() -> Self {
+        let one = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        Self((0..4).map(|_| one()).collect())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// All files below `folder` and what is in them.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    let mut todo = vec![folder.to_owned()];
+    while let Some(next) = todo.pop() {
+        for entry in fs::read_dir(&next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                todo.push(path);
+                continue;
+            }
+            let name = path.strip_prefix(folder).unwrap().to_string_lossy().into_owned();
+            all.insert(name, fs::read(&path).unwrap());
+        }
+    }
+    all
+}
+
+#[test]
+fn runs_are_the_same_byte_for_byte_one_by_one_and_side_by_side_on_a_busy_machine() {
+    let bed = Bed::new();
+    bed.write("e.yaml", METERS);
+    let run = |jobs: &str| {
+        let words = ["run", "e.yaml", "--clock", "virtual", "--jobs", jobs];
+        let said = bed.thingbed(&words).expect(0, &["VALID", "in virtual time: 2 valid"]);
+        let folder = bed.sweep("meters");
+        let files = files(&folder);
+        fs::remove_dir_all(folder).unwrap();
+        (files, said)
+    };
+    let (one, _) = run("1");
+    let busy = Busy::begin();
+    let (two, said) = run("2");
+    drop(busy);
+    let differing: Vec<&String> =
+        one.iter().filter(|(name, bytes)| two.get(*name) != Some(bytes)).map(|f| f.0).collect();
+    assert!(differing.is_empty() && one.len() == two.len(), "{differing:?}");
+    assert!(one.contains_key("udp-0/messages.parquet"), "{:?}", one.keys());
+    // Lines of runs that go on side by side say whose they are.
+    assert!(said.err.lines().any(|line| line.starts_with("[2/2] tcp-0:  running")), "{}", said.err);
+}
+
+#[test]
+fn what_runs_in_real_time_is_refused_in_words() {
+    let bed = Bed::new();
+    let nat = command("[\"true\"]").replace("subnet:", "nat: true, subnet:");
+    bed.write("nat.yaml", &nat);
+    let words = ["run", "nat.yaml", "--clock", "virtual"];
+    bed.thingbed(&words).expect(2, &["nat: true", "answer in real time", "use --clock real"]);
+    bed.write("e.yaml", &format!("clock: virtual\n{}", command("[\"true\"]")));
+    let mut without = bed.command(&["run", "e.yaml"]);
+    without.env("THINGBED_KERNEL", "/nonexistent");
+    let said = Said::of(without.output().unwrap());
+    said.expect(1, &["THINGBED_KERNEL is /nonexistent, which is not an executable file"]);
+    // What the command line says comes before what the file says.
+    let mut real = bed.command(&["run", "e.yaml", "--clock", "real"]);
+    real.env("THINGBED_KERNEL", "/nonexistent");
+    Said::of(real.output().unwrap()).ran(&["1 run in 1 cell: "]);
+    bed.thingbed(&["run", "e.yaml", "--clock", "vrtual"]).expect(2, &["use real or virtual"]);
+}
+
+/// Ping's own figures, which are a network's and no machine's; and what a program writes stays in
+/// the guest.
+#[test]
+fn unmodified_programs_measure_the_network_alone_and_write_nothing_to_the_host() {
+    let bed = Bed::new();
+    let mark = format!("/var/tmp/thingbed-test-{}", std::process::id());
+    let script = format!("ping -c 3 -i 0.5 b; touch {mark} && echo written; date +%Y-%m-%d");
+    bed.write("e.yaml", &command(&format!("[sh, -c, \"{script}\"]")));
+    bed.thingbed(&["run", "e.yaml", "--clock", "virtual"]).expect(0, &["VALID"]);
+    let said = fs::read_to_string(bed.sweep("one").join("programs/a.0.out")).unwrap();
+    for line in said.lines().filter(|line| line.contains("time=")) {
+        // The first one waits for the neighbour's Ethernet address.
+        let time = line.split("time=").nth(1).unwrap().split(' ').next().unwrap();
+        let time: f64 = time.parse().unwrap();
+        assert!((60.0..60.5).contains(&time) || line.contains("icmp_seq=1"), "{said}");
+    }
+    assert_eq!(said.matches("time=").count(), 3, "{said}");
+    assert!(said.contains("written\n2026-01-01"), "{said}");
+    assert!(!Path::new(&mark).exists());
+}
+
+/// The guests of this process that are still there.
+fn guests(tool: u32) -> usize {
+    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    let name = format!("thingbed-guest-{tool:010}-");
+    entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&name)).count()
+}
+
+/// Whether a process of the group that the guest's kernel leads is there.
+fn kernels_of(tool: u32) -> Vec<i32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_one = |pid: &i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+        let parent = rest.split(' ').nth(1).and_then(|parent| parent.parse().ok());
+        stat.contains("(thingbed-linux)") && parent == Some(tool)
+    };
+    pids.filter(is_one).collect()
+}
+
+fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn killed_at_any_moment_nothing_runs_on_and_gc_removes_the_rest() {
+    let bed = Bed::new();
+    bed.write(
+        "e.yaml",
+        &command("[ping, -i, \"0.2\", b]").replace("duration: 3 s", "duration: 9000 s"),
+    );
+    let mut tool = bed.command(&["run", "e.yaml", "--clock", "virtual"]);
+    let mut tool = tool.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let id = tool.id();
+    await_that("a guest starts", || !kernels_of(id).is_empty());
+    let kernel = kernels_of(id)[0];
+    std::thread::sleep(Duration::from_secs(1));
+    tool.kill().unwrap();
+    tool.wait().unwrap();
+    // The kernel leads a group: itself, and a process for each program of the guest.
+    let alive = || {
+        let entries = fs::read_dir("/proc").unwrap().flatten();
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).any(|pid| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let rest: Vec<&str> =
+                stat.rsplit_once(") ").map_or("", |(_, rest)| rest).split(' ').collect();
+            let group = rest.get(2).and_then(|group| group.parse().ok());
+            group == Some(kernel) && rest[0] != "Z"
+        })
+    };
+    await_that("the guest ends with the tool", || !alive());
+    assert_eq!(guests(id), 1);
+    bed.thingbed(&["gc"]).expect(0, &["removed the folders of"]);
+    assert_eq!(guests(id), 0);
+}
+
+#[test]
+fn ctrl_c_reports_what_there_is_also_when_a_program_stops_the_clock() {
+    let bed = Bed::new();
+    let long = command("[ping, -i, \"0.2\", b]").replace("duration: 3 s", "duration: 9000 s");
+    bed.write("long.yaml", &long);
+    bed.write("spin.yaml", &command("[sh, -c, \"while :; do :; done\"]"));
+    for (file, until, words) in [
+        ("long.yaml", "running: ", &["INVALID", "the user stopped it"][..]),
+        ("spin.yaml", "the clock has stood still for 0:", &["`sh` computes", "no results"][..]),
+    ] {
+        let log = bed.path().join("log");
+        let mut tool = bed.command(&["run", file, "--clock", "virtual"]);
+        let out = fs::File::create(&log).unwrap();
+        tool.stdout(out.try_clone().unwrap()).stderr(out).process_group(0);
+        let mut tool = tool.spawn().unwrap();
+        await_that(until, || fs::read_to_string(&log).unwrap().contains(until));
+        // As a terminal does: to all of the tool's group.
+        let group = interrupt_group(tool.id());
+        assert!(group, "the group is there");
+        let status = tool.wait().unwrap();
+        let said = fs::read_to_string(&log).unwrap();
+        assert_eq!(status.code(), Some(130), "{said}");
+        for word in words {
+            assert!(said.contains(word), "no `{word}` in:\n{said}");
+        }
+        assert_eq!(guests(tool.id()), 0);
+    }
+}
+
+fn interrupt_group(leader: u32) -> bool {
+    let kill = Command::new("kill").args(["-INT", "--", &format!("-{leader}")]).status();
+    kill.unwrap().success()
+}
