@@ -1,4 +1,4 @@
-//! Whose time a run has.
+//! Whose time a run has, and how fast the processor is that its programs have in it.
 
 use crate::read::{Read, Sink};
 use crate::scalar::{Word, word};
@@ -43,5 +43,88 @@ impl FromStr for Clock {
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::WORDS.iter().find(|(word, _)| *word == text);
         found.map(|(_, clock)| *clock).ok_or(format!("`{text}` is no clock; use real or virtual"))
+    }
+}
+
+/// The processor that programs have in virtual time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Cpu {
+    /// Programs cost no time.
+    #[default]
+    Infinite,
+    /// One processor for all nodes together, in million instructions a second.
+    Mips(u32),
+}
+
+/// The fastest processor, in million instructions a second.
+const FASTEST: u32 = 64_000;
+
+impl Cpu {
+    /// Whether programs cost no time.
+    pub fn is_infinite(self) -> bool {
+        self == Self::Infinite
+    }
+}
+
+/// In thousand million instructions a second.
+impl fmt::Display for Cpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Infinite => f.pad("infinite"),
+            Self::Mips(mips) => f.pad(&(f64::from(*mips) / 1e3).to_string()),
+        }
+    }
+}
+
+impl FromStr for Cpu {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "infinite" {
+            return Ok(Self::Infinite);
+        }
+        let mips = text.parse::<f64>().ok().map(|gips| gips * 1e3);
+        // The emulator's slower processors are halves of halves.
+        let slow = [125.0, 250.0, 500.0];
+        let fits = |mips: &f64| {
+            mips.fract() == 0.0 && (1e3..=f64::from(FASTEST)).contains(mips) || slow.contains(mips)
+        };
+        mips.filter(fits).map(|mips| Self::Mips(mips as u32)).ok_or(format!(
+            "`{text}` is no CPU; use infinite, or thousand million instructions a second: 0.125, \
+             0.25, 0.5, or 1 to {}",
+            FASTEST / 1_000
+        ))
+    }
+}
+
+impl From<Cpu> for String {
+    fn from(cpu: Cpu) -> Self {
+        cpu.to_string()
+    }
+}
+
+impl TryFrom<String> for Cpu {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_is_read_and_written_the_same() {
+        for text in ["infinite", "8", "1", "0.5", "0.125", "2.5", "64"] {
+            assert_eq!(text.parse::<Cpu>().map(String::from), Ok(text.to_owned()));
+        }
+        assert_eq!("8".parse(), Ok(Cpu::Mips(8_000)));
+        for text in ["", "0", "-1", "0.3", "65", "NaN", "inf", "1.0005", "fast"] {
+            let error = text.parse::<Cpu>().unwrap_err();
+            assert!(error.contains("use infinite"), "{error}");
+        }
     }
 }

@@ -4,13 +4,14 @@
 //! programs find all files of the host and can write anywhere; what they write there is gone
 //! with the guest. Only the folders that the machine is given reach the host.
 
+use crate::machine::Engine;
 use crate::{Machine, Mount};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::resource::{Resource, setrlimit};
-use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
+use nix::sys::termios::{BaudRate, SetArg, cfmakeraw, cfsetspeed, tcgetattr, tcsetattr};
 use nix::sys::wait::{WaitStatus, wait};
-use nix::unistd::{chdir, pivot_root, sethostname};
+use nix::unistd::{chdir, chroot, pivot_root, sethostname};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -22,7 +23,14 @@ use std::process::{Command, ExitCode};
 pub const INIT: &str = "guest-init";
 
 /// The serial line from the host, over which it says that the user wants an end.
-const SERIAL: &str = "/dev/ttyS0";
+const FROM_HOST: &str = "/dev/ttyS0";
+/// That to the host, of a guest with files of its own; the other one is its console.
+const TO_HOST: &str = "/dev/ttyS1";
+/// Memory that such a guest shares with the host.
+const SHARED: &str = "/dev/pmem0";
+/// Where such a guest has its job and its kernel's modules.
+pub(crate) const OWN: &str = "/guest";
+pub(crate) const MODULES: &str = "/guest/modules";
 /// The file that the command writes to, and the folder that it is in.
 pub(crate) const OUTPUT: &str = "output";
 /// Where that folder is in the guest.
@@ -38,6 +46,9 @@ pub(crate) struct Job {
     environment: Vec<(String, String)>,
     directory: PathBuf,
     writable: Vec<Mount>,
+    /// Whether the guest sees the host's files; otherwise it has its own, and hands over what it
+    /// wrote.
+    host_files: bool,
 }
 
 /// The last line of the output.
@@ -55,13 +66,19 @@ impl Job {
             environment: machine.environment.clone(),
             directory: machine.directory.clone(),
             writable: machine.writable.clone(),
+            host_files: matches!(machine.engine, Engine::UserModeLinux { .. }),
         }
     }
 
-    /// Writes it into the folder that is the guest's own on the host.
-    pub fn write(mut self, folder: &Path) -> io::Result<()> {
+    /// The same, with its output in `folder` of the host.
+    pub fn with_output_of(mut self, folder: &Path) -> Self {
         self.writable.push(Mount { host: folder.join(OUTPUT), guest: OUTPUT_AT.into() });
-        fs::write(folder.join("job"), serde_json::to_vec(&self)?)
+        self
+    }
+
+    /// Writes it into the folder in which the guest's init looks for it.
+    pub fn write(&self, folder: &Path) -> io::Result<()> {
+        fs::write(folder.join("job"), serde_json::to_vec(self)?)
     }
 
     fn read(folder: &Path) -> io::Result<Self> {
@@ -95,21 +112,24 @@ fn run(job: &Job) -> Result<(), Failure> {
     make_root(job).map_err(|error| ("make the guest's root", error))?;
     let _ = sethostname("thingbed");
     let _ = setrlimit(Resource::RLIMIT_NOFILE, MOST_FILES, MOST_FILES);
-    let serial = serial().map_err(|error| ("open the serial line", error))?;
-    let mut output = output().map_err(|error| ("open the output", error))?;
+    let input = job.input().map_err(|error| ("open the input", error))?;
+    let mut output = job.output().map_err(|error| ("open the output", error))?;
     let share = |file: &File| file.try_clone().map_err(|error| ("share a file", error));
     let child = Command::new(&job.tool)
         .args(&job.arguments)
         .env_clear()
         .envs(job.environment.iter().map(|(key, value)| (key, value)))
         .current_dir(&job.directory)
-        .stdin(share(&serial)?)
+        .stdin(share(&input)?)
         .stdout(share(&output)?)
         .spawn()
         .map_err(|error| ("start the command", error))?;
     let exit = exit_of(child.id() as i32).map_err(|error| ("wait for the command", error))?;
     // What was written reaches the host before the host hears that it is there.
-    nix::unistd::sync();
+    match job.host_files {
+        true => nix::unistd::sync(),
+        false => hand_over(&job.writable).map_err(|error| ("hand over the results", error))?,
+    }
     let line = serde_json::to_string(&Exit { exit }).unwrap_or_default();
     writeln!(output, "{line}").map_err(|error| ("write to the host", error))
 }
@@ -127,21 +147,86 @@ fn exit_of(wanted: i32) -> io::Result<i32> {
     }
 }
 
-/// The host sees what is written when the write returns.
-fn output() -> io::Result<File> {
-    let path = Path::new(OUTPUT_AT).join(OUTPUT);
-    OpenOptions::new().append(true).custom_flags(libc::O_SYNC).open(path)
+impl Job {
+    fn input(&self) -> io::Result<File> {
+        match self.host_files {
+            true => serial(FROM_HOST, OpenOptions::new().read(true)),
+            false => File::open("/dev/null"),
+        }
+    }
+
+    /// The host sees what is written when the write returns.
+    fn output(&self) -> io::Result<File> {
+        let path = Path::new(OUTPUT_AT).join(OUTPUT);
+        match self.host_files {
+            true => OpenOptions::new().append(true).custom_flags(libc::O_SYNC).open(path),
+            false => serial(TO_HOST, OpenOptions::new().write(true)),
+        }
+    }
 }
 
-fn serial() -> io::Result<File> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOCTTY).open(SERIAL)?;
+/// Opens a serial line that carries bytes as they are.
+fn serial(line: &str, how: &mut OpenOptions) -> io::Result<File> {
+    let file = how.custom_flags(libc::O_NOCTTY).open(line)?;
     let mut settings = tcgetattr(&file)?;
     cfmakeraw(&mut settings);
+    cfsetspeed(&mut settings, BaudRate::B115200)?;
     tcsetattr(&file, SetArg::TCSANOW, &settings)?;
     Ok(file)
 }
 
-fn make_root(job: &Job) -> io::Result<()> {
+/// Writes what is in the folders as a tar archive to the memory that the host shares.
+fn hand_over(folders: &[Mount]) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(SHARED)?;
+    let mut archive = tar::Builder::new(io::BufWriter::with_capacity(1 << 20, file));
+    archive.mode(tar::HeaderMode::Deterministic);
+    archive.follow_symlinks(false);
+    for (number, Mount { guest, .. }) in folders.iter().enumerate() {
+        archive.append_dir_all(number.to_string(), guest)?;
+    }
+    let file = archive.into_inner()?.into_inner().map_err(io::IntoInnerError::into_error)?;
+    file.sync_all()
+}
+
+/// Makes the root of a guest with files of its own: those that its kernel was given, which are in
+/// a file system that a node could not change its root from, seen through a mount.
+fn take_root() -> io::Result<PathBuf> {
+    for (kind, at) in [("devtmpfs", "/dev"), ("proc", "/proc"), ("sysfs", "/sys")] {
+        fs::create_dir_all(at)?;
+        put(kind, Path::new(at), kind, "")?;
+    }
+    load_modules(Path::new(MODULES))?;
+    for at in ["/sys", "/proc", "/dev"] {
+        umount2(at, MntFlags::empty())?;
+    }
+    let root = PathBuf::from("/newroot");
+    fs::create_dir(&root)?;
+    mount(Some("/"), &root, None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
+    Ok(root)
+}
+
+/// Loads the kernel modules in `folder`, in the order of their names.
+fn load_modules(folder: &Path) -> io::Result<()> {
+    let mut modules: Vec<PathBuf> =
+        fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
+    modules.sort();
+    for module in modules {
+        let file = File::open(&module)?;
+        let loaded = nix::kmod::finit_module(&file, c"", nix::kmod::ModuleInitFlags::empty());
+        match loaded {
+            Ok(()) | Err(nix::errno::Errno::EEXIST) => {}
+            Err(errno) => {
+                let error = io::Error::from(errno);
+                let text = format!("load {}: {error}", module.display());
+                return Err(io::Error::new(error.kind(), text));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An overlay in memory over the host's files, which the kernel has mounted read-only.
+fn overlay() -> io::Result<PathBuf> {
     // Some folder that each host has; it is seen again below the overlay.
     let base = Path::new("/tmp");
     put("tmpfs", base, "tmpfs", "mode=0755")?;
@@ -151,6 +236,11 @@ fn make_root(job: &Job) -> io::Result<()> {
     }
     let layers = format!("lowerdir=/,upperdir={},workdir={}", upper.display(), work.display());
     put("overlay", &root, "overlay", &layers)?;
+    Ok(root)
+}
+
+fn make_root(job: &Job) -> io::Result<()> {
+    let root = if job.host_files { overlay()? } else { take_root()? };
     for (kind, at, options) in [
         ("proc", "proc", ""),
         ("sysfs", "sys", ""),
@@ -175,11 +265,19 @@ fn make_root(job: &Job) -> io::Result<()> {
     for Mount { host, guest } in &job.writable {
         let at = root.join(guest.strip_prefix("/").unwrap_or(guest));
         fs::create_dir_all(&at)?;
-        put("none", &at, "hostfs", host)?;
+        if job.host_files {
+            put("none", &at, "hostfs", host)?;
+        }
     }
     chdir(&root)?;
-    pivot_root(".", ".")?;
-    umount2(".", MntFlags::MNT_DETACH)?;
+    if job.host_files {
+        pivot_root(".", ".")?;
+        umount2(".", MntFlags::MNT_DETACH)?;
+    } else {
+        // The first root of all cannot be unmounted.
+        mount(Some("."), "/", None::<&str>, MsFlags::MS_MOVE, None::<&str>)?;
+        chroot(".")?;
+    }
     Ok(chdir("/")?)
 }
 

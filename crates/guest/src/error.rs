@@ -18,6 +18,24 @@ pub enum Error {
         /// The folders in which it could be.
         looked: String,
     },
+    /// There is no emulator.
+    #[error(
+        "a CPU of finite speed needs qemu-system-x86_64, and it is not installed\n  apt install \
+         qemu-system-x86; or use --cpu infinite"
+    )]
+    NoQemu,
+    /// There is no kernel for the emulator.
+    #[error(
+        "a CPU of finite speed needs a kernel for QEMU in a folder `{name}`, and there is none\n  \
+         looked in: {looked}\n  in a checkout: make qemu-kernel; elsewhere: set \
+         THINGBED_QEMU_KERNEL to the folder; or use --cpu infinite"
+    )]
+    NoQemuKernel {
+        /// The folder's name.
+        name: &'static str,
+        /// The folders in which it could be.
+        looked: String,
+    },
     /// The kernel that the environment names is not there.
     #[error("THINGBED_KERNEL is {}, which is not an executable file", .0.display())]
     WrongKernel(PathBuf),

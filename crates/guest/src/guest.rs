@@ -1,9 +1,10 @@
 //! The host's side of a guest.
 
-use crate::boot::{self, Exit, Job};
+use crate::boot::{self, Exit};
 use crate::console::last_words;
 use crate::leftovers;
-use crate::{Error, Machine, Running};
+use crate::machine::Engine;
+use crate::{Error, Machine, Mount, Running, qemu, uml};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::Pid;
@@ -15,10 +16,6 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The guest's own folder on the host, as its kernel and its init find it: through the host's
-/// `/proc`. Random numbers come from the kernel's command line, too, so that it has to be the
-/// same each time.
-const HERE: &str = "/proc/self/cwd";
 /// How often it is looked at whether the guest has said something.
 const LOOK: Duration = Duration::from_millis(20);
 /// Less memory than this and no guest comes up.
@@ -50,6 +47,8 @@ pub struct Guest {
     /// What came and is no line yet.
     pending: Vec<u8>,
     exit: Option<i32>,
+    /// What it hands over at its end.
+    results: Vec<Mount>,
     /// Its init, its job and its console.
     folder: TempDir,
 }
@@ -65,23 +64,16 @@ impl Guest {
         let prefix = leftovers::prefix();
         let folder = tempfile::Builder::new().prefix(&prefix).tempdir_in(&memory);
         let folder = folder.map_err(Error::io("make a folder for the guest"))?;
-        let init = folder.path().join("init");
-        std::os::unix::fs::symlink(&machine.tool, &init)
-            .map_err(Error::io("make the link to the guest's init"))?;
-        Job::of(machine)
-            .write(folder.path())
-            .map_err(Error::io("write what the guest is to run"))?;
         let log = File::create(console(folder.path()));
         let log = log.map_err(Error::io("make the file of the guest's console"))?;
         let output = output(folder.path()).map_err(Error::io("make the guest's output"))?;
-        let mut command = Command::new(&machine.kernel);
+        let mut command = match &machine.engine {
+            Engine::UserModeLinux { kernel } => uml::command(machine, kernel, folder.path())?,
+            Engine::Qemu { kernel, mips } => qemu::command(machine, kernel, *mips, folder.path())?,
+        };
         command
-            .args(arguments(machine))
             .current_dir(folder.path())
-            .env_clear()
             .env("TMPDIR", &memory)
-            // It makes a folder of its own below it, for its control socket.
-            .env("HOME", folder.path())
             .stdin(Stdio::piped())
             .stdout(log.try_clone().map_err(Error::io("share a file"))?)
             .stderr(log);
@@ -90,7 +82,11 @@ impl Guest {
         let input = child.stdin.take();
         let input =
             input.ok_or_else(|| Error::io("reach the guest")(io::ErrorKind::Other.into()))?;
-        Ok(Self { child, input, output, pending: Vec::new(), exit: None, folder })
+        let results = match machine.engine {
+            Engine::UserModeLinux { .. } => Vec::new(),
+            Engine::Qemu { .. } => machine.writable.clone(),
+        };
+        Ok(Self { child, input, output, pending: Vec::new(), exit: None, results, folder })
     }
 
     /// The next thing that it says, within `wait`.
@@ -156,6 +152,9 @@ impl Guest {
 
     /// The exit status of its command, once the kernel has ended with `status`.
     fn ended(&self, status: ExitStatus) -> Result<i32, Error> {
+        if self.exit.is_some() && !self.results.is_empty() {
+            qemu::take_results(self.folder.path(), &self.results)?;
+        }
         self.exit.ok_or_else(|| {
             self.died(match (status.code(), status.signal()) {
                 (Some(code), _) => format!("exit status {code} of its kernel"),
@@ -181,33 +180,6 @@ impl Drop for Guest {
 
 fn console(folder: &Path) -> PathBuf {
     folder.join("console")
-}
-
-/// The kernel's command line.
-fn arguments(machine: &Machine) -> Vec<String> {
-    let mut arguments: Vec<String> = [
-        // Programs cost no time; a fixed start, so that the same run has the same times.
-        "time-travel=inf-cpu",
-        "norandmaps",
-        "random.trust_cpu=off",
-        "rootfstype=hostfs",
-        "rootflags=/",
-        "ro",
-        "con=null",
-        "con0=null,fd:2",
-        "ssl=null",
-        "ssl0=fd:0,null",
-        "loglevel=4",
-        "panic=-1",
-    ]
-    .map(str::to_owned)
-    .into();
-    arguments.push(format!("mem={}M", machine.memory_bytes >> 20));
-    arguments.push(format!("time-travel-start={}000000000", machine.start_s));
-    arguments.push(format!("random-seed={}", machine.seed));
-    arguments.push(format!("init={HERE}/init"));
-    arguments.extend(["--", boot::INIT, HERE].map(str::to_owned));
-    arguments
 }
 
 /// The file that the guest's command writes to, opened for reading.

@@ -1,6 +1,6 @@
 //! Where the guest's kernel is.
 
-use crate::Error;
+use crate::{Error, QemuKernel};
 use nix::unistd::{AccessFlags, access};
 use std::path::{Path, PathBuf};
 
@@ -23,6 +23,33 @@ pub fn find_kernel(tool: &Path) -> Result<PathBuf, Error> {
         let looked: Vec<String> = folders.iter().map(|f| f.display().to_string()).collect();
         Error::NoKernel { name: KERNEL, looked: looked.join(", ") }
     })
+}
+
+/// The name of the folder with the kernel for QEMU: `vmlinuz`, and modules in the order of their
+/// names.
+pub const QEMU_KERNEL: &str = "thingbed-qemu";
+
+/// The kernel for QEMU: in the folder that `THINGBED_QEMU_KERNEL` names, or in one where that of
+/// User Mode Linux could be, too.
+///
+/// # Errors
+/// When there is none.
+pub fn find_qemu_kernel(tool: &Path) -> Result<QemuKernel, Error> {
+    let folders = match std::env::var_os("THINGBED_QEMU_KERNEL") {
+        Some(folder) => vec![PathBuf::from(folder)],
+        None => folders(tool).iter().map(|folder| folder.join(QEMU_KERNEL)).collect(),
+    };
+    let found = folders.iter().find(|folder| folder.join("vmlinuz").is_file());
+    let folder = found.ok_or_else(|| {
+        let looked: Vec<String> = folders.iter().map(|f| f.display().to_string()).collect();
+        Error::NoQemuKernel { name: QEMU_KERNEL, looked: looked.join(", ") }
+    })?;
+    let entries = std::fs::read_dir(folder).map_err(Error::io("list the kernel's modules"))?;
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut modules: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|end| end == "ko")).collect();
+    modules.sort();
+    Ok(QemuKernel { image: folder.join("vmlinuz"), modules })
 }
 
 fn is_program(path: &Path) -> bool {

@@ -5,23 +5,30 @@
 //!       next() <── lines of its standard output, its exit status, the console's last words
 //!       send() ──> lines of its standard input
 //! ```
-//! The crate knows nothing of experiments. Its engine is User Mode Linux in time-travel mode:
-//! programs cost no time, and the clock moves to the next timer when all of them wait. It needs
-//! no privilege, and sees the host's files; it can write to the folders that it is given alone.
+//! The crate knows nothing of experiments, and has two engines. With User Mode Linux in time-travel
+//! mode programs cost no time, and the clock moves to the next timer when all of them wait; it
+//! sees the host's files, and can write to the folders that it is given alone. With QEMU the clock
+//! counts instructions, and the guest has files of its own. Neither needs a privilege.
 
 mod boot;
 mod console;
 mod error;
+mod files;
 mod guest;
+mod initramfs;
 mod kernel;
 mod leftovers;
+mod libraries;
 mod machine;
+mod qemu;
 mod running;
+mod uml;
 
 pub use boot::{INIT, init};
 pub use error::Error;
+pub use files::in_path;
 pub use guest::{Event, Guest};
-pub use kernel::{KERNEL, find_kernel};
+pub use kernel::{KERNEL, QEMU_KERNEL, find_kernel, find_qemu_kernel};
 pub use leftovers::remove_leftovers;
-pub use machine::{Machine, Mount};
+pub use machine::{Engine, Machine, Mount, QemuKernel};
 pub use running::Running;

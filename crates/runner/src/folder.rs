@@ -13,7 +13,7 @@ use crate::run::{Begun, Options};
 use crate::summary::summary;
 use crate::topology::Topology;
 use crate::waits::Waits;
-use experiment::Plan;
+use experiment::{Clock, Plan};
 use measure::{
     Accounting, ClientRow, LinkRow, Message, Outcomes, SectionRow, Tolerances, Usage, Verdict,
 };
@@ -234,6 +234,7 @@ fn run_json(results: &Results<'_>) -> Value {
         "thingbed": results.options.version,
         "commit": results.options.commit,
         "clock": results.options.clock,
+        "virtual_cpu": (results.options.clock == Clock::Virtual).then_some(results.options.cpu),
         "kernel": machine.kernel,
         "cpu": machine.cpu,
         "cores": machine.cores,

@@ -21,7 +21,7 @@ use crate::rows::Rows;
 use crate::topology::Topology;
 use crate::uplink::Uplink;
 use crate::waits::Waits;
-use experiment::{Backend, Clock, Interaction, InteractionPattern, Plan, Workload};
+use experiment::{Backend, Clock, Cpu, Interaction, InteractionPattern, Plan, Workload};
 use lab::Lab;
 use measure::{
     Accounting, Count, Decisions, Facts, Failure, LinkRow, Sampler, Tolerances, Verdict, Written,
@@ -53,10 +53,19 @@ pub struct Options<'a> {
     pub interrupted: &'a AtomicBool,
     /// Whose time the run has.
     pub clock: Clock,
+    /// The processor that programs have in virtual time.
+    pub cpu: Cpu,
     /// The version of the tool.
     pub version: &'a str,
     /// The commit that it was built from; empty when unknown.
     pub commit: &'a str,
+}
+
+impl Options<'_> {
+    /// Whether programs cost no time.
+    pub(crate) fn is_costless(&self) -> bool {
+        self.clock == Clock::Virtual && self.cpu.is_infinite()
+    }
 }
 
 /// A run that is over and written.
@@ -187,9 +196,9 @@ pub fn run(
     let backlog_drops = kernel_counts::backlog_drops().saturating_sub(backlog_before);
     let done = impairments.done(conduct.lab);
     let made = door.map(Door::close).unwrap_or_default();
-    let usage = match options.clock {
-        Clock::Real => sampler.end(),
-        Clock::Virtual => sampler.end().without_cpu(),
+    let usage = match options.is_costless() {
+        false => sampler.end(),
+        true => sampler.end().without_cpu(),
     };
     phases.push(("stop", medium::monotonic_now()));
     conduct.stop()?;
@@ -242,7 +251,7 @@ pub fn run(
     let frames = accounting.nodes().iter().map(|node| node.tx.frames).sum();
     let scheduled = Waits::between(plan, before, &after, &usage);
     let verdict = measure::judge(&Facts {
-        costless: options.clock == Clock::Virtual,
+        costless: options.is_costless(),
         smallest_delay_ns: smallest_delay(plan),
         held: accounting.held().clone(),
         passed: accounting.passed().clone(),

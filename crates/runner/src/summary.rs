@@ -7,7 +7,7 @@ use crate::folder::Results;
 use crate::mqtt;
 use crate::run::{interactions, used};
 use crate::steady::steady;
-use experiment::{Clock, InteractionPattern};
+use experiment::InteractionPattern;
 use measure::{LinkRow, Message, Traffic};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
@@ -104,7 +104,7 @@ pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> Value {
     }
     let mut all = Value::Object(all);
     by_message(&mut all, results.outcomes.sent);
-    if results.options.clock == Clock::Virtual {
+    if results.options.is_costless() {
         groups.values_mut().chain([&mut all]).for_each(without_cpu);
     }
     let lateness = results.accounting.lateness().summary(1e3).unwrap_or_default();

@@ -101,6 +101,7 @@ fn one(
         replay: None,
         interrupted,
         clock: experiment::Clock::Real,
+        cpu: experiment::Cpu::Infinite,
         version: env!("CARGO_PKG_VERSION"),
         commit: env!("THINGBED_COMMIT"),
     };

@@ -12,7 +12,7 @@ use crate::trust::Trust;
 use crate::virtual_time::{self, Request};
 use crate::wanted::Wanted;
 use crate::{Status, complain, remark};
-use experiment::{Cell, Clock, Experiment, Forecast, Plan};
+use experiment::{Cell, Clock, Cpu, Experiment, Forecast, Plan};
 use indicatif::MultiProgress;
 use medium::FramePath;
 use runner::{Error, Finished, Folder, Options, sweep_folder};
@@ -136,12 +136,19 @@ pub(crate) fn check_plans(
 ) -> Result<(), Error> {
     let tool = current_exe();
     let clock = arguments.clock(experiment);
+    if clock == Clock::Real && arguments.cpu.is_some() {
+        let text = "--cpu needs virtual time: in real time programs have this machine's CPU\n  use \
+                    --clock virtual, or leave out --cpu";
+        return Err(Error::Clock(text.to_owned()));
+    }
     for cell in cells {
         let plan = experiment.plan(cell, 0, seed)?;
         plan.check_run()?;
         match clock {
             Clock::Real => runner::check_backends(&plan, &tool)?,
-            Clock::Virtual => virtual_time::check(&plan, &tool)?,
+            Clock::Virtual => {
+                virtual_time::check(&plan, arguments.cpu.unwrap_or_default(), &tool)?;
+            }
         }
     }
     Ok(())
@@ -387,6 +394,7 @@ impl Sweep<'_> {
             seed: plan.seed,
             folder: PathBuf::new(),
             workload: workload_program(),
+            cpu: self.arguments.cpu.unwrap_or_default(),
             capture: self.arguments.capture,
             replay: replay.map_err(Error::write(Path::new("--replay")))?,
         };
@@ -407,6 +415,7 @@ impl Sweep<'_> {
             replay: self.arguments.replay.as_deref(),
             interrupted: &self.interrupted,
             clock: Clock::Real,
+            cpu: Cpu::Infinite,
             version: env!("CARGO_PKG_VERSION"),
             commit: env!("THINGBED_COMMIT"),
         };

@@ -47,6 +47,13 @@ pub struct Capacity {
     /// default is the experiment's `clock`, else real.
     #[arg(long, value_name = "CLOCK")]
     pub clock: Option<experiment::Clock>,
+    /// CPU of virtual time: infinite, or thousand million instructions a second for all nodes
+    /// together, e.g. 8
+    ///
+    /// With `infinite`, the default, programs cost no time. With a number, each instruction takes
+    /// time, by QEMU; figures then contain that CPU, and are the same on every machine.
+    #[arg(long, value_name = "CPU")]
+    pub cpu: Option<experiment::Cpu>,
     /// Do not show progress
     #[arg(long, short)]
     pub quiet: bool,

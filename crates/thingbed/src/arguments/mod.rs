@@ -198,6 +198,13 @@ pub struct Run {
     /// default is the experiment's `clock`, else real.
     #[arg(long, value_name = "CLOCK")]
     pub clock: Option<experiment::Clock>,
+    /// CPU of virtual time: infinite, or thousand million instructions a second for all nodes
+    /// together, e.g. 8
+    ///
+    /// With `infinite`, the default, programs cost no time. With a number, each instruction takes
+    /// time, by QEMU; figures then contain that CPU, and are the same on every machine.
+    #[arg(long, value_name = "CPU")]
+    pub cpu: Option<experiment::Cpu>,
     /// Runs at once, in virtual time [default: the CPUs of this machine]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub jobs: Option<u32>,
@@ -209,7 +216,9 @@ pub struct Run {
 impl Run {
     /// The clock of the runs of `experiment`.
     pub fn clock(&self, experiment: &experiment::Experiment) -> experiment::Clock {
-        self.clock.unwrap_or(experiment.clock)
+        // Only virtual time has a CPU to choose.
+        let by_cpu = self.cpu.map(|_| experiment::Clock::Virtual);
+        self.clock.or(by_cpu).unwrap_or(experiment.clock)
     }
 }
 

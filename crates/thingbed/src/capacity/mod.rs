@@ -178,6 +178,7 @@ impl<'a> Seeker<'a> {
             capture: false,
             retry: 0,
             clock: wanted.clock,
+            cpu: wanted.cpu,
             jobs: Some(1),
             quiet: wanted.quiet,
         };

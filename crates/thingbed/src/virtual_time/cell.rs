@@ -53,6 +53,7 @@ fn run(request: &Request, interrupted: &AtomicBool) -> Result<bool, Error> {
         replay: request.replay.as_deref(),
         interrupted,
         clock: Clock::Virtual,
+        cpu: request.cpu,
         version: env!("CARGO_PKG_VERSION"),
         commit: env!("THINGBED_COMMIT"),
     };

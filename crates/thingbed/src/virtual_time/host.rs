@@ -1,11 +1,12 @@
 //! The host's side: a guest for one run, what it says shown, its results read.
 
+use super::files::files;
 use super::pulse::Pulse;
 use super::refusal::refusal;
 use super::wire::{INTERRUPT, Message, Request};
 use crate::progress::Screen;
-use experiment::Plan;
-use guest::{Event, Guest, Machine, Mount};
+use experiment::{Cpu, Plan};
+use guest::{Engine, Event, Guest, Machine, Mount};
 use runner::{Error, Finished, Watch};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -57,11 +58,24 @@ pub(crate) fn in_guest(
 ///
 /// # Errors
 /// What stands in the way, and what to do.
-pub(crate) fn check(plan: &Plan, tool: &Path) -> Result<(), Error> {
+pub(crate) fn check(plan: &Plan, cpu: Cpu, tool: &Path) -> Result<(), Error> {
     if let Some(text) = refusal(plan) {
         return Err(Error::Clock(text));
     }
-    guest::find_kernel(tool).map(drop).map_err(failed)
+    engine(cpu, tool).map(drop)
+}
+
+fn engine(cpu: Cpu, tool: &Path) -> Result<Engine, Error> {
+    match cpu {
+        Cpu::Infinite => {
+            let kernel = guest::find_kernel(tool).map_err(failed)?;
+            Ok(Engine::UserModeLinux { kernel })
+        }
+        Cpu::Mips(mips) => {
+            let kernel = guest::find_qemu_kernel(tool).map_err(failed)?;
+            Ok(Engine::Qemu { kernel, mips })
+        }
+    }
 }
 
 fn machine(plan: &Plan, request: &Request, host: PathBuf) -> Result<Machine, Error> {
@@ -71,7 +85,8 @@ fn machine(plan: &Plan, request: &Request, host: PathBuf) -> Result<Machine, Err
     let own = std::env::vars().filter(|(name, _)| name.starts_with("THINGBED_"));
     let programs = plan.nodes.len() + plan.workloads.len();
     Ok(Machine {
-        kernel: guest::find_kernel(&tool).map_err(failed)?,
+        engine: engine(request.cpu, &tool)?,
+        files: if request.cpu.is_infinite() { Vec::new() } else { files(plan, request) },
         tool,
         arguments: vec!["guest-cell".to_owned(), json],
         environment: ENVIRONMENT.iter().filter_map(|name| given(name)).chain(own).collect(),

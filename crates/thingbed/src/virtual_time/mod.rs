@@ -1,6 +1,7 @@
 //! Runs in virtual time: each is one run of the tool itself in a guest kernel of its own.
 
 mod cell;
+mod files;
 mod host;
 mod pulse;
 mod refusal;

@@ -1,6 +1,6 @@
 //! What the tool and the tool in a guest tell each other: JSON, a line each.
 
-use experiment::Cell;
+use experiment::{Cell, Cpu};
 use runner::{Error, Progress};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -18,6 +18,7 @@ pub(crate) struct Request {
     /// The folder of the run.
     pub folder: PathBuf,
     pub workload: PathBuf,
+    pub cpu: Cpu,
     pub capture: bool,
     pub replay: Option<PathBuf>,
 }

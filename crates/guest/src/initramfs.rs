@@ -1,0 +1,102 @@
+//! An archive of files for a kernel to unpack at its start: cpio in the form `newc`
+//! (Documentation/driver-api/early-userspace/buffer-format.rst of Linux).
+
+use crate::files::{Entry, Files};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+const FOLDER: u32 = 0o040_000;
+const FILE: u32 = 0o100_000;
+const LINK: u32 = 0o120_000;
+
+/// Writes `files` in the order of their paths, all of root's and of 1970: the same files give the
+/// same bytes. How many bytes there are.
+///
+/// # Errors
+/// When a file cannot be read or the archive not be written.
+pub(crate) fn write(files: &Files, out: impl Write) -> io::Result<u64> {
+    let mut out = Cpio { out, length: 0, inode: 0 };
+    for (path, entry) in &files.entries {
+        match entry {
+            Entry::Folder => out.member(path, FOLDER | 0o755, &[])?,
+            Entry::Link(target) => out.member(path, LINK | 0o777, target.as_os_str().as_bytes())?,
+            Entry::Text(bytes, mode) => out.member(path, FILE | mode, bytes)?,
+            Entry::Copy(from, mode) => {
+                let mut bytes = Vec::new();
+                File::open(from).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(
+                    |error| io::Error::new(error.kind(), format!("{}: {error}", from.display())),
+                )?;
+                out.member(path, FILE | mode, &bytes)?;
+            }
+        }
+    }
+    out.member(Path::new("TRAILER!!!"), 0, &[])?;
+    out.out.flush()?;
+    Ok(out.length)
+}
+
+struct Cpio<W> {
+    out: W,
+    length: u64,
+    inode: u32,
+}
+
+impl<W: Write> Cpio<W> {
+    fn member(&mut self, path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
+        let name = path.strip_prefix("/").unwrap_or(path).as_os_str().as_bytes();
+        let too_large = |_| io::Error::other(format!("{} has 4 GiB or more", path.display()));
+        let size = u32::try_from(bytes.len()).map_err(too_large)?;
+        self.inode += 1;
+        let name_size = name.len() as u32 + 1;
+        // ino, mode, uid, gid, nlink, mtime, size, two devices of two numbers, name, check.
+        let fields = [self.inode, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, name_size, 0];
+        let mut head = b"070701".to_vec();
+        for field in fields {
+            head.extend(format!("{field:08x}").bytes());
+        }
+        head.extend(name);
+        head.push(0);
+        self.put(&head)?;
+        self.put(bytes)
+    }
+
+    /// Bytes, filled up to a multiple of four.
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.out.write_all(bytes)?;
+        let missing = bytes.len().wrapping_neg() % 4;
+        self.out.write_all(&[0; 3][..missing])?;
+        self.length += (bytes.len() + missing) as u64;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Read back by a cpio that others wrote, where there is one.
+    #[test]
+    fn others_read_it() {
+        let mut files = Files::default();
+        files.put(Path::new("/a/b.txt"), Entry::Text(b"hello".to_vec(), 0o644));
+        files.put(Path::new("/a/link"), Entry::Link("b.txt".into()));
+        let mut bytes = Vec::new();
+        assert_eq!(write(&files, &mut bytes).unwrap(), bytes.len() as u64);
+        let listed = "a\na/b.txt\na/link\n";
+        let dir = tempfile::tempdir().unwrap();
+        let archive = dir.path().join("archive");
+        std::fs::write(&archive, &bytes).unwrap();
+        let busybox = std::process::Command::new("busybox")
+            .args(["cpio", "-t"])
+            .stdin(File::open(&archive).unwrap())
+            .output();
+        if let Ok(output) = busybox {
+            assert_eq!(String::from_utf8_lossy(&output.stdout), listed);
+        }
+        let mut again = Vec::new();
+        write(&files, &mut again).unwrap();
+        assert_eq!(bytes, again);
+    }
+}
