@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the system packages that building (with `run`, what `make run` builds; with `test`, testing; with
-# `kernel`, building the guest kernel; with
+# `kernel`, building the guest kernel; with `qemu`, the other one; with
 # `netem`, the guest of evidence/netem; with `peers`, what evidence/adaptive/peers.py
 # compares with) needs and this machine lacks; says what and why before it does.
 set -eu
@@ -16,23 +16,23 @@ need() { # what it is for, a test that it is there, package by package manager
 
 if command -v apt-get >/dev/null; then
     mqtt=libmosquitto-dev broker=mosquitto coap=libcoap3-dev venv=python3-venv clang=libclang-dev
-    xz=xz-utils zmq=libzmq3-dev pcap=libpcap-dev tshark=tshark ping=iputils-ping cc=gcc busybox=busybox-static dnsmasq=dnsmasq-base
+    qemu=qemu-system-x86 xz=xz-utils zmq=libzmq3-dev pcap=libpcap-dev tshark=tshark ping=iputils-ping cc=gcc busybox=busybox-static dnsmasq=dnsmasq-base
     install() { DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y --no-install-recommends "$@"; }
     refresh() { $sudo apt-get update; }
 elif command -v dnf >/dev/null; then
     mqtt=mosquitto-devel broker=mosquitto coap=libcoap-devel venv=python3-pip clang=clang-devel
-    xz=xz zmq=zeromq-devel pcap=libpcap-devel tshark=wireshark-cli ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
+    qemu=qemu-system-x86-core xz=xz zmq=zeromq-devel pcap=libpcap-devel tshark=wireshark-cli ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
     install() { $sudo dnf install -y "$@"; }
     refresh() { :; }
 elif command -v pacman >/dev/null; then
     mqtt=mosquitto broker=mosquitto coap=libcoap venv=python clang=clang
-    xz=xz zmq=zeromq pcap=libpcap tshark=wireshark-cli ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
+    qemu=qemu-system-x86 xz=xz zmq=zeromq pcap=libpcap tshark=wireshark-cli ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
     install() { $sudo pacman -S --noconfirm --needed "$@"; }
     refresh() { :; }
 else
     echo "no apt-get, dnf or pacman here: install libzmq (built with PGM), libmosquitto, libcoap (with OpenSSL), libpcap and libclang with their headers, and cmake, by hand"
     mqtt=libmosquitto broker=mosquitto coap=libcoap venv=python clang=libclang
-    xz=xz zmq=libzmq pcap=libpcap tshark=tshark ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
+    qemu=qemu-system-x86_64 xz=xz zmq=libzmq pcap=libpcap tshark=tshark ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
     install() { return 1; }
     refresh() { :; }
 fi
@@ -78,6 +78,10 @@ if [ "${1:-}" = test ]; then
     need "addresses and names for nodes, in tests" "command -v dnsmasq || test -x /usr/sbin/dnsmasq" "$dnsmasq"
     need "a way out of the lab, in tests" "command -v slirp4netns" "slirp4netns"
     need "Python packages, in tests" "python3 -c 'import venv, ensurepip'" "$venv"
+fi
+if [ "${1:-}" = test ] || [ "${1:-}" = run ] || [ "${1:-}" = qemu ]; then
+    need "virtual time with a CPU of finite speed" "command -v qemu-system-x86_64" "$qemu"
+    need "orders the modules of its kernel" "command -v depmod || test -x /sbin/depmod || command -v busybox" kmod
 fi
 if [ "${1:-}" = test ] || [ "${1:-}" = kernel ]; then
     need "configures the guest kernel" "command -v flex" flex

@@ -57,6 +57,9 @@ pub enum Cpu {
     Mips(u32),
 }
 
+/// The axis that tells apart runs with several CPUs.
+pub const CPU_AXIS: &str = "virtual_cpu";
+
 /// The fastest processor, in million instructions a second.
 const FASTEST: u32 = 64_000;
 

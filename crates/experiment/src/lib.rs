@@ -46,7 +46,7 @@ mod tree;
 mod twin;
 
 pub use board::{Board, Radio};
-pub use clock::{Clock, Cpu};
+pub use clock::{CPU_AXIS, Clock, Cpu};
 pub use exchange::{
     Coap, CoapTransport, Connection, Exchange, ExchangeProtocol, Method, MqttChoice, Pair,
 };

@@ -24,6 +24,13 @@ impl Cell {
         self.0.get(axis).map(String::as_str)
     }
 
+    /// The same cell with `value` on `axis`, as its last axis if it had none of that name.
+    pub fn with(&self, axis: &str, value: &str) -> Self {
+        let mut cell = self.clone();
+        cell.0.insert(axis.to_owned(), value.to_owned());
+        cell
+    }
+
     /// Axes and values, in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(axis, value)| (axis.as_str(), value.as_str()))

@@ -6,6 +6,7 @@
 //! A file that is missing or damaged costs its own figures and leaves a note,
 //! not the report.
 
+mod attribution;
 mod capture;
 mod capture_text;
 mod cell;

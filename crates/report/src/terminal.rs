@@ -1,5 +1,6 @@
 //! The report as text.
 
+use crate::attribution::Attribution;
 use crate::check::{CheckStatus, tally};
 use crate::figures::{columns, range};
 use crate::{Status, Sweep, format};
@@ -12,6 +13,7 @@ use comfy_table::{
 pub fn terminal(sweep: &Sweep, width: u16, colour: bool) -> String {
     let page = Page { width: width.max(40), colour };
     let mut parts = vec![page.verdict(sweep), page.results(sweep)];
+    parts.extend(Attribution::of(sweep).map(|found| page.attribution(&found)));
     parts.extend(page.reference(sweep));
     if !sweep.checks.is_empty() {
         parts.push(page.checks(sweep));
@@ -134,6 +136,21 @@ impl Page {
             table.add_row(row);
         }
         table
+    }
+
+    /// Which figures depend on the CPU of virtual time.
+    fn attribution(&self, found: &Attribution) -> String {
+        let axes = found.axes.iter().map(|axis| (format::plain(axis), false));
+        let figures = found.heads.iter().map(|(head, unit)| match unit.is_empty() {
+            true => (head.clone(), true),
+            false => (format!("{head}\n{unit}"), true),
+        });
+        let mut table = self.table(axes.chain(figures).collect());
+        for (values, marks) in &found.rows {
+            let values = values.iter().map(|value| format::plain(value));
+            table.add_row(values.chain(marks.iter().map(|mark| mark.text("\n"))).map(Place::new));
+        }
+        format!("{}\n{table}\n", self.wrap(&found.explanation(), 0))
     }
 
     fn reference(&self, sweep: &Sweep) -> Option<String> {

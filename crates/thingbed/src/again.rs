@@ -19,7 +19,11 @@ impl Sweep<'_> {
         option("repeat", run.repeat.map(|repeat| repeat.to_string()));
         option("seed", run.seed.map(|seed| seed.to_string()));
         option("clock", run.clock.map(|clock| clock.to_string()));
-        option("cpu", run.cpu.map(|cpu| cpu.to_string()));
+        option(
+            "cpu",
+            (!run.cpu.is_empty())
+                .then(|| run.cpu.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")),
+        );
         option("replay", run.replay.as_deref().map(word_of));
         // A single run has no sweep to resume, and a replay is one of its own.
         let alone = run.replay.is_some() || self.folder.join("run.json").exists();

@@ -1,5 +1,7 @@
 //! Missing features of this machine, their effect and the command that fixes each.
 
+mod clock;
+
 use crate::surroundings::{current_exe, workload_program};
 use crate::{Status, say};
 use lab::{Interface, Lab, Limits, Link, Member, NodeSpec, Setting};
@@ -67,6 +69,8 @@ pub fn doctor(json: bool) -> Status {
         zeromq(),
         services(),
         tshark(),
+        clock::virtual_time(),
+        clock::virtual_cpu(),
     ];
     if json {
         say(serde_json::to_string_pretty(&findings).unwrap_or_default());
@@ -95,6 +99,8 @@ pub fn doctor(json: bool) -> Status {
 /// The last line: whether experiments can run, and with how many features missing.
 fn conclusion(findings: &[Finding]) -> String {
     let count = |grade| findings.iter().filter(|finding| finding.grade == grade).count();
+    let is_virtual = |finding: &&Finding| finding.what == "virtual time";
+    let virtual_works = findings.iter().find(is_virtual).is_some_and(|f| f.grade == Grade::Good);
     match (count(Grade::Missing), count(Grade::Lacking)) {
         (0, 0) => "Experiments can run on this machine, with all features.".to_owned(),
         (0, few) => format!(
@@ -102,6 +108,11 @@ fn conclusion(findings: &[Finding]) -> String {
              and `fix`.",
             findings.len()
         ),
+        (_, _) if virtual_works => {
+            "Experiments CANNOT run in real time on this machine: run the commands after `fix`. They \
+             can run in virtual time, with --clock virtual."
+                .to_owned()
+        }
         (few, _) => format!(
             "Experiments CANNOT run on this machine: {few} required feature{} missing. Run the \
              commands after `fix`.",

@@ -12,7 +12,7 @@ use crate::trust::Trust;
 use crate::virtual_time::{self, Request};
 use crate::wanted::Wanted;
 use crate::{Status, complain, remark};
-use experiment::{Cell, Clock, Cpu, Experiment, Forecast, Plan};
+use experiment::{CPU_AXIS, Cell, Clock, Cpu, Experiment, Forecast, Plan};
 use indicatif::MultiProgress;
 use medium::FramePath;
 use runner::{Error, Finished, Folder, Options, sweep_folder};
@@ -112,7 +112,18 @@ fn prepare(arguments: &Run) -> Result<Prepared<'_>, Status> {
             return Err(Status::Failed);
         }
     };
+    let cells = by_cpu(cells, &arguments.cpus());
     Ok(Prepared { arguments, experiment, cells, repeats, folder, seed, interrupted, frame_path })
+}
+
+/// The cells once for each CPU, where there are several.
+fn by_cpu(cells: Vec<Cell>, cpus: &[Cpu]) -> Vec<Cell> {
+    if cpus.len() < 2 {
+        return cells;
+    }
+    let all =
+        cells.iter().flat_map(|cell| cpus.iter().map(|cpu| cell.with(CPU_AXIS, &cpu.to_string())));
+    all.collect()
 }
 
 /// Warns of what this machine will hardly manage, once, before anything starts.
@@ -136,7 +147,7 @@ pub(crate) fn check_plans(
 ) -> Result<(), Error> {
     let tool = current_exe();
     let clock = arguments.clock(experiment);
-    if clock == Clock::Real && arguments.cpu.is_some() {
+    if clock == Clock::Real && !arguments.cpu.is_empty() {
         let text = "--cpu needs virtual time: in real time programs have this machine's CPU\n  use \
                     --clock virtual, or leave out --cpu";
         return Err(Error::Clock(text.to_owned()));
@@ -147,7 +158,9 @@ pub(crate) fn check_plans(
         match clock {
             Clock::Real => runner::check_backends(&plan, &tool)?,
             Clock::Virtual => {
-                virtual_time::check(&plan, arguments.cpu.unwrap_or_default(), &tool)?;
+                for cpu in arguments.cpus() {
+                    virtual_time::check(&plan, cpu, &tool)?;
+                }
             }
         }
     }
@@ -282,7 +295,7 @@ impl Sweep<'_> {
 
     /// How long a run's programs have their schedule.
     fn schedule(&self, (repeat, cell): &(u32, &Cell)) -> Duration {
-        let plan = self.experiment.plan(cell, *repeat, self.seed);
+        let plan = self.plan(cell, *repeat);
         plan.map_or(Duration::ZERO, |plan| Duration::from_nanos(plan.duration.as_ns()))
     }
 
@@ -357,7 +370,7 @@ impl Sweep<'_> {
             resume::put_aside(&path, CUT_SHORT)?;
         }
         let folder = if single { Folder::take(path) } else { Folder::make(path)? };
-        let plan = self.experiment.plan(cell, repeat, self.seed)?;
+        let plan = self.plan(cell, repeat)?;
         let finished = match self.arguments.clock(self.experiment) {
             Clock::Real => self.here(&plan, &folder, screen)?,
             Clock::Virtual => self.in_guest(&plan, cell, &folder, screen)?,
@@ -375,6 +388,28 @@ impl Sweep<'_> {
         Ok(finished)
     }
 
+    /// The plan of a run, which may have an axis that only tells its CPU.
+    fn plan(&self, cell: &Cell, repeat: u32) -> Result<Plan, Error> {
+        let plan = self.experiment.plan(&cell.without(CPU_AXIS), repeat, self.seed)?;
+        Ok(Plan { cell: cell.clone(), ..plan })
+    }
+
+    /// The CPU of a cell's runs in virtual time.
+    fn cpu(&self, cell: &Cell) -> Cpu {
+        let own = cell.get(CPU_AXIS).and_then(|cpu| cpu.parse().ok());
+        own.unwrap_or_else(|| self.arguments.cpus()[0])
+    }
+
+    /// The summaries that expectations are about: with several CPUs, those with the first.
+    fn expected_of(&self, summaries: &[Value]) -> Vec<Value> {
+        let first = self.arguments.cpus()[0].to_string();
+        let counts = |summary: &&Value| {
+            let cpu = summary["cell"][CPU_AXIS].as_str();
+            cpu.is_none_or(|cpu| cpu == first)
+        };
+        summaries.iter().filter(counts).cloned().collect()
+    }
+
     /// Runs a plan in virtual time.
     fn in_guest(
         &self,
@@ -389,12 +424,13 @@ impl Sweep<'_> {
         let request = Request {
             home: file.parent().unwrap_or(Path::new("/")).to_owned(),
             file,
-            cell: cell.clone(),
+            cell: cell.without(CPU_AXIS),
+            name: cell.clone(),
             repeat: plan.repeat,
             seed: plan.seed,
             folder: PathBuf::new(),
             workload: workload_program(),
-            cpu: self.arguments.cpu.unwrap_or_default(),
+            cpu: self.cpu(cell),
             capture: self.arguments.capture,
             replay: replay.map_err(Error::write(Path::new("--replay")))?,
         };
@@ -428,7 +464,8 @@ impl Sweep<'_> {
             write(&self.folder.join("summary.json"), summaries)?;
         }
         if !self.experiment.expect.is_empty() {
-            let outcomes = experiment::evaluate(&self.experiment.expect, summaries);
+            let outcomes =
+                experiment::evaluate(&self.experiment.expect, &self.expected_of(summaries));
             write(&self.folder.join("expect.json"), &outcomes)?;
         }
         Ok(())
@@ -452,7 +489,7 @@ impl Sweep<'_> {
         if let Some(advice) = trust.advice(&again, &page) {
             remark(format_args!("\n{advice}"));
         }
-        let outcomes = experiment::evaluate(&self.experiment.expect, summaries);
+        let outcomes = experiment::evaluate(&self.experiment.expect, &self.expected_of(summaries));
         let failed = outcomes.iter().any(|o| o.status == experiment::Status::Fail);
         match status {
             Status::Fine if failed => Status::Unexpected,

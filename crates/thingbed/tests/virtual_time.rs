@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Bed, Said};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -101,6 +102,41 @@ fn runs_are_the_same_byte_for_byte_one_by_one_and_side_by_side_on_a_busy_machine
     assert!(said.err.lines().any(|line| line.starts_with("[2/2] tcp-0:  running")), "{}", said.err);
 }
 
+/// The cells of a sweep by their CPU.
+fn by_cpu(bed: &Bed) -> BTreeMap<String, Value> {
+    let all = bed.summaries("meters").into_iter();
+    all.map(|run| (run["cell"]["virtual_cpu"].as_str().unwrap().to_owned(), run)).collect()
+}
+
+#[test]
+fn a_cpu_of_finite_speed_is_the_same_each_time_and_its_figures_are_told_apart() {
+    let bed = Bed::new();
+    bed.write("e.yaml", METERS);
+    let run = || {
+        let words = ["run", "e.yaml", "--only", "model=udp", "--cpu", "infinite,1"];
+        let words = [&words[..], &["--jobs", "2"]].concat();
+        bed.thingbed(&words).expect(0, &["2 valid", "Figures by CPU (infinite / 1;", "= 20 "]);
+        let (folder, cells) = (bed.sweep("meters"), by_cpu(&bed));
+        let files = files(&folder);
+        fs::remove_dir_all(folder).unwrap();
+        (files, cells)
+    };
+    let (one, cells) = run();
+    let busy = Busy::begin();
+    let (two, _) = run();
+    drop(busy);
+    let differing: Vec<&String> =
+        one.iter().filter(|(name, bytes)| two.get(*name) != Some(bytes)).map(|f| f.0).collect();
+    assert!(differing.is_empty() && one.len() == two.len(), "{differing:?}");
+    let (infinite, finite) = (&cells["infinite"], &cells["1"]);
+    // What chance decides is the seed's, and programs cost time on one of them only.
+    assert_eq!(infinite["messages"]["received"], finite["messages"]["received"]);
+    assert_eq!(infinite["all"]["cpu_ms"], Value::Null);
+    assert!(finite["all"]["cpu_ms"].as_f64() > Some(1.0), "{finite:#}");
+    let mean = |run: &Value| run["messages"]["rtd_ms"]["mean"].as_f64().unwrap();
+    assert!(mean(finite) > mean(infinite) + 0.05, "{} {}", mean(finite), mean(infinite));
+}
+
 #[test]
 fn what_runs_in_real_time_is_refused_in_words() {
     let bed = Bed::new();
@@ -117,6 +153,9 @@ fn what_runs_in_real_time_is_refused_in_words() {
     let mut real = bed.command(&["run", "e.yaml", "--clock", "real"]);
     real.env("THINGBED_KERNEL", "/nonexistent");
     Said::of(real.output().unwrap()).ran(&["1 run in 1 cell: "]);
+    let words = ["run", "e.yaml", "--clock", "real", "--cpu", "8"];
+    bed.thingbed(&words).expect(2, &["--cpu needs virtual time"]);
+    bed.thingbed(&["run", "e.yaml", "--cpu", "0.3"]).expect(2, &["use infinite, or"]);
     bed.thingbed(&["run", "e.yaml", "--clock", "vrtual"]).expect(2, &["use real or virtual"]);
 }
 

@@ -2,6 +2,7 @@
 
 use super::table::{Place, Table};
 use super::{Page, View};
+use crate::attribution::Attribution;
 use crate::figures::columns;
 use crate::format;
 
@@ -28,6 +29,22 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
             row.push(Place::Number(median, range));
         }
         table.row(row);
+    }
+    page.table(&table);
+    if let Some(found) = Attribution::of(view.sweep) {
+        by_cpu(page, &found);
+    }
+}
+
+/// Which figures depend on the CPU of virtual time.
+fn by_cpu(page: &mut Page, found: &Attribution) {
+    page.say(&found.explanation());
+    let table = found.axes.iter().fold(Table::default(), |table, axis| table.text(axis));
+    let mut table = found.heads.iter().fold(table, |table, (head, unit)| table.numbers(head, unit));
+    for (values, marks) in &found.rows {
+        let values = values.iter().map(|value| value.clone().into());
+        let marks = marks.iter().map(|mark| Place::number(mark.text(" / ")));
+        table.row(values.chain(marks).collect());
     }
     page.table(&table);
 }

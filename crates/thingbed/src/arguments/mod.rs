@@ -202,9 +202,11 @@ pub struct Run {
     /// together, e.g. 8
     ///
     /// With `infinite`, the default, programs cost no time. With a number, each instruction takes
-    /// time, by QEMU; figures then contain that CPU, and are the same on every machine.
-    #[arg(long, value_name = "CPU")]
-    pub cpu: Option<experiment::Cpu>,
+    /// time, by QEMU; figures then contain that CPU, and are the same on every machine. With
+    /// several, e.g. infinite,8,1, each cell runs with each, and the results say which figures
+    /// depend on the CPU.
+    #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
+    pub cpu: Vec<experiment::Cpu>,
     /// Runs at once, in virtual time [default: the CPUs of this machine]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub jobs: Option<u32>,
@@ -214,10 +216,18 @@ pub struct Run {
 }
 
 impl Run {
+    /// The CPUs that each cell runs with in virtual time, one at least.
+    pub fn cpus(&self) -> Vec<experiment::Cpu> {
+        match self.cpu.as_slice() {
+            [] => vec![experiment::Cpu::default()],
+            given => given.to_vec(),
+        }
+    }
+
     /// The clock of the runs of `experiment`.
     pub fn clock(&self, experiment: &experiment::Experiment) -> experiment::Clock {
         // Only virtual time has a CPU to choose.
-        let by_cpu = self.cpu.map(|_| experiment::Clock::Virtual);
+        let by_cpu = self.cpu.first().map(|_| experiment::Clock::Virtual);
         self.clock.or(by_cpu).unwrap_or(experiment.clock)
     }
 }

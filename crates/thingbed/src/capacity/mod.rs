@@ -178,7 +178,7 @@ impl<'a> Seeker<'a> {
             capture: false,
             retry: 0,
             clock: wanted.clock,
-            cpu: wanted.cpu,
+            cpu: wanted.cpu.into_iter().collect(),
             jobs: Some(1),
             quiet: wanted.quiet,
         };

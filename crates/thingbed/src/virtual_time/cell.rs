@@ -71,7 +71,8 @@ fn plan(request: &Request) -> Result<Plan, Error> {
             experiment = experiment.with_value(axis, value)?;
         }
     }
-    Ok(experiment.plan(&request.cell, request.repeat, request.seed)?)
+    let plan = experiment.plan(&request.cell, request.repeat, request.seed)?;
+    Ok(Plan { cell: request.name.clone(), ..plan })
 }
 
 /// Tells the host how far the run is.

@@ -13,6 +13,8 @@ pub(crate) struct Request {
     /// Programs of the experiment start in its folder.
     pub home: PathBuf,
     pub cell: Cell,
+    /// What the run's files call the cell.
+    pub name: Cell,
     pub repeat: u32,
     pub seed: u64,
     /// The folder of the run.

@@ -1,0 +1,122 @@
+//! Which figures are the CPU's: those that differ between runs of the same cell with different
+//! CPUs of virtual time. The others are the protocol's and the network's.
+
+use crate::figures::columns;
+use crate::{Cell, Sweep};
+
+/// The axis of the CPU.
+pub(crate) const AXIS: &str = "virtual_cpu";
+/// Figures that are apart by a smaller share are the same.
+const SAME: f64 = 0.01;
+
+/// One figure over all CPUs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// The same for all.
+    Same(String),
+    /// What it is for each.
+    Differs(Vec<String>),
+    /// Not measured with all.
+    Missing,
+}
+
+/// The figures of cells over all CPUs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Attribution {
+    /// The CPUs, in the order of the runs.
+    pub cpus: Vec<String>,
+    /// The axes of the cells, the CPU's left out.
+    pub axes: Vec<String>,
+    /// Heads and units of the figures.
+    pub heads: Vec<(String, &'static str)>,
+    /// The values of the axes, and the figures.
+    pub rows: Vec<(Vec<String>, Vec<Mark>)>,
+}
+
+impl Attribution {
+    /// That of a sweep over several CPUs; none of other sweeps.
+    pub fn of(sweep: &Sweep) -> Option<Self> {
+        let cells = sweep.cells();
+        let mut cpus: Vec<String> = Vec::new();
+        for cpu in cells.iter().filter_map(|cell| cell.cell.get(AXIS)) {
+            if !cpus.iter().any(|known| known == cpu) {
+                cpus.push(cpu.to_owned());
+            }
+        }
+        if cpus.len() < 2 {
+            return None;
+        }
+        // What programs need of a CPU is the CPU's by its nature.
+        let columns: Vec<_> = columns(sweep).into_iter().filter(|c| c.head != "CPU").collect();
+        let axes: Vec<&str> = sweep.axes().into_iter().filter(|axis| *axis != AXIS).collect();
+        let first = cells.iter().filter(|cell| cell.cell.get(AXIS) == Some(&cpus[0]));
+        let rows = first.map(|cell| {
+            let values = |axis: &&str| cell.cell.get(axis).unwrap_or_default().to_owned();
+            let wanted: Vec<Cell> =
+                cpus.iter().map(|cpu| cell.cell.with(&Cell::new([(AXIS, cpu)]))).collect();
+            let each: Vec<_> = wanted.iter().map(|cell| sweep.matching(cell)).collect();
+            let marks = columns.iter().map(|column| {
+                let figures: Option<Vec<f64>> = each
+                    .iter()
+                    .map(|runs| Some(runs.spread(|run| column.figure(run))?.median))
+                    .collect();
+                mark(figures.as_deref(), |figure| column.show(Some(figure)))
+            });
+            (axes.iter().map(values).collect(), marks.collect())
+        });
+        Some(Self {
+            rows: rows.collect(),
+            axes: axes.iter().map(|axis| (*axis).to_owned()).collect(),
+            heads: columns.iter().map(|column| (column.head.clone(), column.unit)).collect(),
+            cpus,
+        })
+    }
+
+    /// How to read it.
+    pub fn explanation(&self) -> String {
+        format!(
+            "Figures by CPU ({}; thousand million instructions a second for all nodes together). \
+             Figures with = are the same within 1 %: the protocol's and the network's. The others \
+             depend on the CPU.",
+            self.cpus.join(" / ")
+        )
+    }
+}
+
+impl Mark {
+    /// As text; figures that differ are joined by `between`.
+    pub fn text(&self, between: &str) -> String {
+        match self {
+            Self::Same(figure) => format!("= {figure}"),
+            Self::Differs(figures) => figures.join(between),
+            Self::Missing => crate::format::NONE.to_owned(),
+        }
+    }
+}
+
+fn mark(figures: Option<&[f64]>, show: impl Fn(f64) -> String) -> Mark {
+    let Some(figures) = figures else { return Mark::Missing };
+    let most = figures.iter().fold(0.0, |most: f64, figure| most.max(figure.abs()));
+    let (low, high) = figures
+        .iter()
+        .fold((f64::MAX, f64::MIN), |(low, high), figure| (low.min(*figure), high.max(*figure)));
+    match high - low <= SAME * most {
+        true => Mark::Same(show(figures[0])),
+        false => Mark::Differs(figures.iter().map(|figure| show(*figure)).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_by_more_than_a_hundredth_is_the_cpus() {
+        let show = |figure: f64| figure.to_string();
+        assert_eq!(mark(Some(&[100.0, 100.9]), show), Mark::Same("100".into()));
+        assert_eq!(mark(Some(&[0.0, 0.0]), show), Mark::Same("0".into()));
+        let differs = mark(Some(&[100.0, 102.0]), show);
+        assert_eq!(differs.text(" / "), "100 / 102");
+        assert_eq!(mark(None, show).text("; "), "–");
+    }
+}

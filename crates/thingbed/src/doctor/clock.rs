@@ -1,0 +1,85 @@
+//! Whether runs in virtual time work here.
+
+use super::{Finding, Grade};
+use crate::surroundings::current_exe;
+use guest::{Engine, Event, Guest, Machine};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// A guest that starts takes a second; this is for a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Virtual time with an infinite CPU: a guest is started.
+pub(super) fn virtual_time() -> Finding {
+    let what = "virtual time";
+    let effect = "no `--clock virtual`: figures contain what this machine takes, and runs on a \
+                  busy machine are invalid";
+    let kernel = match guest::find_kernel(&current_exe()) {
+        Ok(kernel) => kernel,
+        Err(guest::Error::WrongKernel(path)) => {
+            let found = format!("THINGBED_KERNEL is {}, no executable file", path.display());
+            return Finding::bad(what, Grade::Lacking, found, effect, "unset THINGBED_KERNEL");
+        }
+        Err(_) => {
+            let found = format!("the guest kernel {} is not installed", guest::KERNEL);
+            return Finding::bad(what, Grade::Lacking, found, effect, "in a checkout: make kernel");
+        }
+    };
+    let shown = kernel.display().to_string();
+    match start(kernel) {
+        Ok(took) => {
+            Finding::good(what, format!("a guest starts in {:.1} s, {shown}", took.as_secs_f64()))
+        }
+        Err(error) => Finding::bad(
+            what,
+            Grade::Lacking,
+            format!("a guest does not start: {error}"),
+            effect,
+            "it needs ptrace and memory whose pages may be executed: in a container, \
+             --cap-add SYS_PTRACE; kernel.yama.ptrace_scope below 3",
+        ),
+    }
+}
+
+/// Starts a guest that does nothing; how long that took.
+fn start(kernel: PathBuf) -> Result<Duration, String> {
+    let machine = Machine {
+        engine: Engine::UserModeLinux { kernel },
+        tool: current_exe(),
+        arguments: vec!["--version".to_owned()],
+        environment: Vec::new(),
+        directory: PathBuf::from("/"),
+        files: Vec::new(),
+        writable: Vec::new(),
+        memory_bytes: 512 << 20,
+        seed: 1,
+        start_s: 0,
+    };
+    let began = Instant::now();
+    let mut guest = Guest::boot(&machine).map_err(|error| error.to_string())?;
+    while began.elapsed() < LIMIT {
+        match guest.next(Duration::from_millis(200)) {
+            Ok(Event::Ended(0)) => return Ok(began.elapsed()),
+            Ok(Event::Ended(status)) => return Err(format!("exit status {status}")),
+            Ok(_) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    Err(format!("it did not end within {} s", LIMIT.as_secs()))
+}
+
+/// Virtual time with a CPU of finite speed.
+pub(super) fn virtual_cpu() -> Finding {
+    let what = "virtual CPU";
+    let effect = "no `--cpu N`: nothing says which figures depend on the CPU";
+    let lacking = |found: &str, fix: &str| Finding::bad(what, Grade::Lacking, found, effect, fix);
+    let Some(qemu) = guest::in_path("qemu-system-x86_64") else {
+        return lacking("qemu-system-x86_64 is not installed", "apt install qemu-system-x86");
+    };
+    match guest::find_qemu_kernel(&current_exe()) {
+        Ok(kernel) => {
+            Finding::good(what, format!("{}, kernel {}", qemu.display(), kernel.image.display()))
+        }
+        Err(_) => lacking("there is no kernel for QEMU", "in a checkout: make qemu-kernel"),
+    }
+}
