@@ -30,6 +30,7 @@ pub(crate) fn steady(results: &Results<'_>) -> Value {
         }
     }
     let cpu = cpu_by_node(results, from, to);
+    let measured = !results.options.is_costless();
     let bytes = bytes_by_node(results, from, to);
     let mut out = serde_json::Map::new();
     for (role, nodes) in roles {
@@ -41,14 +42,14 @@ pub(crate) fn steady(results: &Results<'_>) -> Value {
             role.to_owned(),
             json!({
                 "nodes": nodes.len(),
-                "cpu_pct": mean(&|node| cpu.get(node).copied().unwrap_or(0.0)),
+                "cpu_pct": measured.then(|| mean(&|node| cpu.get(node).copied().unwrap_or(0.0))),
                 "tx_bytes_s": rate(0),
                 "rx_bytes_s": rate(1),
             }),
         );
     }
     let busy = host_busy(results, from, to);
-    out.insert("host_cpu_pct".to_owned(), json!(busy));
+    out.insert("host_cpu_pct".to_owned(), json!(measured.then_some(busy)));
     out.insert("from_s".to_owned(), json!(from));
     out.insert("to_s".to_owned(), json!(to));
     Value::Object(out)

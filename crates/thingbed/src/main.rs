@@ -12,6 +12,7 @@ mod jobs;
 mod live;
 mod load;
 mod map;
+mod origin;
 mod outlook;
 mod profiles;
 mod progress;
@@ -22,6 +23,7 @@ mod surroundings;
 mod sweep;
 mod trace;
 mod trust;
+mod verify;
 mod virtual_time;
 mod wanted;
 
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
     keep_to_ourselves();
     let status = match Arguments::parse().command {
         Command::Run(run) => sweep::run(&run),
+        Command::Verify(wanted) => verify::verify(&wanted),
         Command::Map(wanted) => map::map(&wanted),
         Command::Capacity(wanted) => capacity::capacity(&wanted),
         Command::Check { files } => show::check(&files),

@@ -2,6 +2,7 @@
 
 use crate::arguments::Run;
 use crate::jobs;
+use crate::origin::{Origin, Timing};
 use crate::outlook::Outlook;
 use crate::progress::Screen;
 use crate::resume::{self, CUT_SHORT, REJECTED};
@@ -29,10 +30,18 @@ pub fn run(arguments: &Run) -> Status {
     have(arguments).0
 }
 
+/// The same without showing what came of it.
+pub(crate) fn again(arguments: &Run) -> (Status, Option<PathBuf>) {
+    match prepare(arguments) {
+        Ok(prepared) => prepared.run(false),
+        Err(status) => (status, None),
+    }
+}
+
 /// The same, and where its runs lie, if there are any.
 pub(crate) fn have(arguments: &Run) -> (Status, Option<PathBuf>) {
     match prepare(arguments) {
-        Ok(prepared) => prepared.run(),
+        Ok(prepared) => prepared.run(true),
         Err(status) => (status, None),
     }
 }
@@ -50,7 +59,7 @@ struct Prepared<'a> {
 }
 
 impl Prepared<'_> {
-    fn run(&self) -> (Status, Option<PathBuf>) {
+    fn run(&self, shown: bool) -> (Status, Option<PathBuf>) {
         let sweep = Sweep {
             arguments: self.arguments,
             experiment: &self.experiment,
@@ -64,7 +73,7 @@ impl Prepared<'_> {
         let cells = &self.cells;
         let runs = self.repeats.clone();
         let runs = runs.flat_map(|repeat| cells.iter().map(move |cell| (repeat, cell)));
-        let status = sweep.run(&runs.collect::<Vec<_>>());
+        let status = sweep.run(&runs.collect::<Vec<_>>(), shown);
         (status, Some(self.folder.clone()))
     }
 }
@@ -221,7 +230,7 @@ pub(crate) struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    fn run(&self, runs: &[(u32, &Cell)]) -> Status {
+    fn run(&self, runs: &[(u32, &Cell)], shown: bool) -> Status {
         let anew = self.arguments.resume.is_none() && self.arguments.retry == 0;
         let single = runs.len() == 1 && anew;
         let title = |n: usize| format!("[{}/{}] {}", n + 1, runs.len(), name(runs[n].1, runs[n].0));
@@ -254,10 +263,21 @@ impl Sweep<'_> {
             let (began, left) = (Instant::now(), outlook().left());
             let run = self.repeatedly(runs[n], single, &screen(&title(n), left));
             outlook().ended(began.elapsed());
-            run
+            (run, began.elapsed())
         };
         let mut unwritten = false;
-        jobs::each(jobs, todo, one, |n, run| {
+        let is_virtual = self.arguments.clock(self.experiment) == Clock::Virtual;
+        let mut origin = is_virtual.then(|| Origin::of(self.arguments, self.seed, &self.folder));
+        jobs::each(jobs, todo, one, |n, (run, took)| {
+            if let (Some(origin), Ok(run)) = (&mut origin, &run) {
+                let (repeat, cell) = runs[n];
+                let timing = Timing::of(cell, repeat, took, &run.folder);
+                timing.into_iter().for_each(|timing| origin.add(timing));
+                if let Err(error) = origin.write(&self.folder) {
+                    complain(error);
+                    unwritten = true;
+                }
+            }
             let ends = run.as_ref().is_err_and(Error::ends_sweep);
             outcomes.push(Outcome::of(n, run));
             outcomes.sort_by_key(|outcome| outcome.n);
@@ -281,6 +301,9 @@ impl Sweep<'_> {
         }
         if unwritten && status != Status::Interrupted {
             status = Status::Failed;
+        }
+        if !shown {
+            return status;
         }
         self.end(&summaries, status)
     }
@@ -322,7 +345,7 @@ impl Sweep<'_> {
         }
         let mut number = 0;
         loop {
-            let mut screen = screen();
+            let (mut screen, began) = (screen(), Instant::now());
             let finished = match self.one(cell, repeat, single, &mut screen) {
                 Ok(finished) => finished,
                 Err(error) => {
@@ -333,7 +356,12 @@ impl Sweep<'_> {
             // In virtual time the same run has the same verdict.
             let real = self.arguments.clock(self.experiment) == Clock::Real;
             let invalid = real && finished.verdict.status == measure::Status::Invalid;
-            let word = word(&finished);
+            let mut word = word(&finished);
+            if !real
+                && let Some(timing) = Timing::of(cell, repeat, began.elapsed(), &finished.folder)
+            {
+                word += &format!("; {}", timing.text());
+            }
             if !invalid || number == self.arguments.retry || finished.interrupted {
                 screen.end(&word);
                 return Ok(finished);

@@ -60,7 +60,7 @@ impl Drop for Busy {
     }
 }
 
-/// All files below `folder` and what is in them.
+/// All files below `folder` and what is in them, but for what runs took on this machine.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = BTreeMap::new();
     let mut todo = vec![folder.to_owned()];
@@ -69,6 +69,9 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 todo.push(path);
+                continue;
+            }
+            if path.ends_with("host.json") {
                 continue;
             }
             let name = path.strip_prefix(folder).unwrap().to_string_lossy().into_owned();
@@ -178,6 +181,32 @@ fn unmodified_programs_measure_the_network_alone_and_write_nothing_to_the_host()
     assert_eq!(said.matches("time=").count(), 3, "{said}");
     assert!(said.contains("written\n2026-01-01"), "{said}");
     assert!(!Path::new(&mark).exists());
+}
+
+/// `verify` has the same runs again; what was changed since, in the results or the experiment, it
+/// names.
+#[test]
+fn verify_names_the_first_figure_that_differs() {
+    let bed = Bed::new();
+    bed.write("e.yaml", METERS);
+    bed.thingbed(&["run", "e.yaml", "--clock", "virtual", "--seed", "9"]).expect(0, &["VALID"]);
+    let folder = bed.sweep("meters");
+    let words = ["verify", folder.to_str().unwrap()];
+    bed.thingbed(&words).expect(0, &["the same: all", "of 2 runs"]);
+    let host = common::json(&folder.join("host.json"));
+    assert!(host["runs"][1]["host_s"].as_f64() > Some(0.0), "{host:#}");
+    assert!(host["runs"][1]["virtual_s"].as_f64() > Some(2.0), "{host:#}");
+    // Nothing is left beside the sweep.
+    assert_eq!(fs::read_dir(folder.parent().unwrap()).unwrap().count(), 1);
+    let summary = folder.join("tcp-0/summary.json");
+    let text = fs::read_to_string(&summary).unwrap();
+    fs::write(&summary, text.replacen("\"sent\": 20", "\"sent\": 21", 1)).unwrap();
+    let said = bed.thingbed(&words);
+    let wanted = ["the first is tcp-0/summary.json", "messages.sent: 21 then, 20 now"];
+    said.expect(4, &wanted);
+    bed.write("e.yaml", &METERS.replace("loss: 10 %", "loss: 11 %"));
+    bed.thingbed(&words).expect(1, &["e.yaml has changed since the sweep"]);
+    bed.thingbed(&["verify", "."]).expect(1, &["could not read ./host.json", "in real time"]);
 }
 
 /// The guests of this process that are still there.

@@ -37,6 +37,8 @@ pub enum Command {
     Run(Run),
     /// Find the capacity: the largest value of an axis that meets the targets
     Capacity(Capacity),
+    /// Run a sweep in virtual time again and name the first figure that differs
+    Verify(Verify),
     /// Check experiment files for errors without running them
     Check {
         /// Experiment files (YAML)
@@ -230,6 +232,19 @@ impl Run {
         let by_cpu = self.cpu.first().map(|_| experiment::Clock::Virtual);
         self.clock.or(by_cpu).unwrap_or(experiment.clock)
     }
+}
+
+/// Options of `verify`.
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// Folder of a run or sweep in virtual time
+    pub folder: PathBuf,
+    /// Runs at once [default: the CPUs of this machine]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub jobs: Option<u32>,
+    /// Do not show progress
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
 /// Options of `map`.

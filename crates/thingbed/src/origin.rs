@@ -1,0 +1,145 @@
+//! Where a sweep in virtual time came from and what it took: `host.json`, the one file of its
+//! folder that is this machine's and differs each time.
+
+use crate::arguments::Run;
+use experiment::{Cell, Clock, Cpu, Experiment};
+use runner::Error;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The file's name.
+pub(crate) const HOST: &str = "host.json";
+
+/// What was asked for, and what each run took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Origin {
+    /// The experiment file; absolute.
+    pub file: PathBuf,
+    pub only: Vec<String>,
+    pub repeat: Option<u32>,
+    pub seed: u64,
+    pub cpu: Vec<Cpu>,
+    pub capture: bool,
+    pub replay: Option<PathBuf>,
+    pub runs: Vec<Timing>,
+}
+
+/// What a run took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Timing {
+    pub cell: Cell,
+    pub repeat: u32,
+    /// Seconds of this machine.
+    pub host_s: f64,
+    /// Seconds of the guest, from the creation of nodes to the end.
+    pub virtual_s: f64,
+}
+
+impl Timing {
+    /// That of the run in `folder`, if it was written to its end.
+    pub fn of(cell: &Cell, repeat: u32, took: Duration, folder: &Path) -> Option<Self> {
+        let host_s = took.as_secs_f64();
+        let text = fs::read_to_string(folder.join("run.json")).ok()?;
+        let run: Value = serde_json::from_str(&text).ok()?;
+        let phases = run["phases"].as_array()?;
+        let virtual_s = phases.last()?["end_s"].as_f64()? - phases.first()?["start_s"].as_f64()?;
+        Some(Self { cell: cell.clone(), repeat, host_s, virtual_s })
+    }
+
+    /// As the progress line has it.
+    pub fn text(&self) -> String {
+        let ratio = self.host_s / self.virtual_s.max(1e-9);
+        format!("{ratio:.2} s of this machine per virtual second")
+    }
+}
+
+impl Origin {
+    /// That of a sweep that begins, or goes on in `folder`.
+    pub fn of(run: &Run, seed: u64, folder: &Path) -> Self {
+        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let before = Self::read(folder).ok().map(|origin| origin.runs);
+        Self {
+            file: absolute(&run.file),
+            only: run.only.clone(),
+            repeat: run.repeat,
+            seed,
+            cpu: run.cpu.clone(),
+            capture: run.capture,
+            replay: run.replay.as_deref().map(absolute),
+            runs: before.unwrap_or_default(),
+        }
+    }
+
+    /// That of the sweep in `folder`.
+    ///
+    /// # Errors
+    /// What is missing, in words.
+    pub fn read(folder: &Path) -> Result<Self, String> {
+        let path = folder.join(HOST);
+        let text = fs::read_to_string(&path).map_err(|error| {
+            format!(
+                "could not read {}: {error}\n  give the folder of a sweep that ran in virtual \
+                 time: runs in real time differ each time",
+                path.display()
+            )
+        })?;
+        serde_json::from_str(&text)
+            .map_err(|error| format!("{} is damaged: {error}", path.display()))
+    }
+
+    /// Adds what a run took, in place of what it took before.
+    pub fn add(&mut self, timing: Timing) {
+        self.runs.retain(|run| (&run.cell, run.repeat) != (&timing.cell, timing.repeat));
+        self.runs.push(timing);
+    }
+
+    /// Writes it.
+    pub fn write(&self, folder: &Path) -> Result<(), Error> {
+        crate::sweep::write(&folder.join(HOST), self)
+    }
+
+    /// The arguments that have the same runs again, in a folder of their own below `out`.
+    pub fn run(&self, out: PathBuf, jobs: Option<u32>, quiet: bool) -> Run {
+        let replay = self.replay.clone();
+        Run {
+            file: self.file.clone(),
+            only: self.only.clone(),
+            repeat: self.repeat,
+            // A replay has the seed of the run that it replays.
+            seed: replay.is_none().then_some(self.seed),
+            out,
+            resume: None,
+            replay,
+            spin: false,
+            capture: self.capture,
+            retry: 0,
+            clock: Some(Clock::Virtual),
+            cpu: self.cpu.clone(),
+            jobs,
+            quiet,
+        }
+    }
+
+    /// Whether the experiment file is still what ran in `folder`.
+    ///
+    /// # Errors
+    /// That it is not, in words.
+    pub fn check(&self, folder: &Path) -> Result<(), String> {
+        let then = fs::read(folder.join("experiment.yaml")).ok();
+        let now = fs::read(&self.file).map_err(|error| {
+            format!("could not read the experiment file {}: {error}", self.file.display())
+        })?;
+        match then.is_some_and(|then| then == now) {
+            true => Experiment::read(&self.file).map(drop).map_err(|error| error.to_string()),
+            false => Err(format!(
+                "{} has changed since the sweep in {}\n  undo the change: the original is \
+                 experiment.yaml in that folder",
+                self.file.display(),
+                folder.display()
+            )),
+        }
+    }
+}
