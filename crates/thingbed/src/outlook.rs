@@ -15,21 +15,34 @@ pub struct Outlook {
     ended: u32,
     /// How many runs there are at once.
     jobs: u32,
+    /// Whether schedules are of this machine's time.
+    real: bool,
 }
 
 impl Outlook {
-    /// Of runs with these schedules, in the order in which they run, `jobs` at once.
-    pub fn new(schedules: impl IntoIterator<Item = Duration>, jobs: usize) -> Self {
+    /// Of runs with these schedules, in the order in which they run.
+    pub fn real(schedules: impl IntoIterator<Item = Duration>) -> Self {
         let mut schedules: Vec<Duration> = schedules.into_iter().collect();
         schedules.reverse();
-        Self { schedules, beyond: Duration::ZERO, ended: 0, jobs: jobs.max(1) as u32 }
+        Self { schedules, beyond: Duration::ZERO, ended: 0, jobs: 1, real: true }
     }
 
-    /// An estimate of the time until the last run has ended.
-    pub fn left(&self) -> Duration {
-        let beyond = if self.ended > 0 { self.beyond / self.ended } else { OVERHEAD };
+    /// Of so many runs in virtual time, `jobs` at once. What they take is known when one has
+    /// ended.
+    pub fn virtual_time(runs: usize, jobs: usize) -> Self {
+        let jobs = jobs.max(1) as u32;
+        Self { jobs, real: false, ..Self::real(vec![Duration::ZERO; runs]) }
+    }
+
+    /// An estimate of the time until the last run has ended; none while nothing is known.
+    pub fn left(&self) -> Option<Duration> {
+        let beyond = match (self.ended, self.real) {
+            (0, true) => OVERHEAD,
+            (0, false) => return None,
+            (ended, _) => self.beyond / ended,
+        };
         let sum: Duration = self.schedules.iter().map(|schedule| *schedule + beyond).sum();
-        sum / self.jobs
+        Some(sum / self.jobs)
     }
 
     /// The next run took this long, with its repetitions.
@@ -47,14 +60,22 @@ mod tests {
     #[test]
     fn what_runs_took_beyond_their_schedules_is_learnt() {
         let s = Duration::from_secs;
-        let mut outlook = Outlook::new([s(6), s(60), s(10)], 1);
-        assert_eq!(outlook.left(), s(76) + 3 * OVERHEAD);
+        let mut outlook = Outlook::real([s(6), s(60), s(10)]);
+        assert_eq!(outlook.left(), Some(s(76) + 3 * OVERHEAD));
         outlook.ended(s(16));
-        assert_eq!(outlook.left(), s(70) + 2 * s(10));
+        assert_eq!(outlook.left(), Some(s(70) + 2 * s(10)));
         outlook.ended(s(5));
-        assert_eq!(outlook.left(), s(10) + s(5));
+        assert_eq!(outlook.left(), Some(s(10) + s(5)));
         outlook.ended(s(5));
-        assert_eq!(outlook.left(), Duration::ZERO);
-        assert_eq!(Outlook::new([s(6), s(10)], 2).left(), s(8) + OVERHEAD);
+        assert_eq!(outlook.left(), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_virtual_schedule_says_nothing_of_what_it_takes() {
+        let s = Duration::from_secs;
+        let mut outlook = Outlook::virtual_time(5, 2);
+        assert_eq!(outlook.left(), None);
+        outlook.ended(s(10));
+        assert_eq!(outlook.left(), Some(s(20)));
     }
 }

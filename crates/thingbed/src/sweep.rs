@@ -3,20 +3,21 @@
 use crate::arguments::Run;
 use crate::jobs;
 use crate::origin::{Origin, Timing};
+use crate::outcome::{Outcome, status_of};
 use crate::outlook::Outlook;
 use crate::progress::Screen;
-use crate::resume::{self, CUT_SHORT, REJECTED};
+use crate::resume::{self, REJECTED};
 use crate::show;
 use crate::signals::watch_signals;
-use crate::surroundings::{current_exe, frame_path, workload_program};
+use crate::surroundings::{current_exe, frame_path};
 use crate::trust::Trust;
-use crate::virtual_time::{self, Request};
+use crate::virtual_time;
 use crate::wanted::Wanted;
 use crate::{Status, complain, remark};
-use experiment::{CPU_AXIS, Cell, Clock, Cpu, Experiment, Forecast, Plan};
+use experiment::{CPU_AXIS, Cell, Clock, Cpu, Experiment, Forecast};
 use indicatif::MultiProgress;
 use medium::FramePath;
-use runner::{Error, Finished, Folder, Options, sweep_folder};
+use runner::{Error, Finished, sweep_folder};
 use serde_json::Value;
 use std::fs;
 use std::ops::ControlFlow;
@@ -176,45 +177,6 @@ pub(crate) fn check_plans(
     Ok(())
 }
 
-/// What came of one run.
-struct Outcome {
-    /// Its number in the sweep.
-    n: usize,
-    /// Whether the user ended it.
-    interrupted: bool,
-    summary: Result<Value, Error>,
-}
-
-impl Outcome {
-    fn of(n: usize, run: Result<Finished, Error>) -> Self {
-        match run {
-            Ok(Finished { summary, interrupted, .. }) => {
-                Self { n, interrupted, summary: Ok(summary) }
-            }
-            Err(error) => {
-                complain(&error);
-                let interrupted = matches!(error, Error::Interrupted);
-                Self { n, interrupted, summary: Err(error) }
-            }
-        }
-    }
-}
-
-/// The exit status of a sweep with these runs. A cell without results matters more than one
-/// with invalid ones.
-fn status_of(outcomes: &[Outcome]) -> Status {
-    if outcomes.iter().any(|outcome| outcome.interrupted) {
-        return Status::Interrupted;
-    }
-    if outcomes.iter().any(|outcome| outcome.summary.is_err()) {
-        return Status::Failed;
-    }
-    let summaries = outcomes.iter().filter_map(|outcome| outcome.summary.as_ref().ok());
-    let verdicts =
-        summaries.map(|summary| summary["verdict"]["status"].as_str().unwrap_or_default());
-    verdicts.fold(Status::Fine, worse)
-}
-
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, Into::into)
 }
@@ -247,16 +209,19 @@ impl Sweep<'_> {
             outcomes.push(Outcome { n, interrupted: false, summary: Ok(finished) });
         }
         let jobs = self.jobs().min(todo.len());
-        let schedules = todo.iter().map(|n| self.schedule(&runs[*n]));
-        let outlook = Mutex::new(Outlook::new(schedules, jobs));
+        let is_virtual = self.arguments.clock(self.experiment) == Clock::Virtual;
+        let outlook = Mutex::new(match is_virtual {
+            true => Outlook::virtual_time(todo.len(), jobs),
+            false => Outlook::real(todo.iter().map(|n| self.schedule(&runs[*n]))),
+        });
         let outlook = || outlook.lock().unwrap_or_else(PoisonError::into_inner);
         let bars = (jobs > 1).then(MultiProgress::new);
         let screen = |title: &str, left| {
             let (title, quiet) = (title.to_owned(), self.arguments.quiet);
             let bars = bars.clone();
             move || match &bars {
-                Some(bars) => Screen::among(bars, &title, quiet, Some(left)),
-                None => Screen::new(&title, quiet, Some(left)),
+                Some(bars) => Screen::among(bars, &title, quiet, left),
+                None => Screen::new(&title, quiet, left),
             }
         };
         let one = |n: usize| {
@@ -266,7 +231,6 @@ impl Sweep<'_> {
             (run, began.elapsed())
         };
         let mut unwritten = false;
-        let is_virtual = self.arguments.clock(self.experiment) == Clock::Virtual;
         let mut origin = is_virtual.then(|| Origin::of(self.arguments, self.seed, &self.folder));
         jobs::each(jobs, todo, one, |n, (run, took)| {
             if let (Some(origin), Ok(run)) = (&mut origin, &run) {
@@ -382,52 +346,6 @@ impl Sweep<'_> {
         all
     }
 
-    /// Runs a cell once.
-    pub fn one(
-        &self,
-        cell: &Cell,
-        repeat: u32,
-        single: bool,
-        screen: &mut Screen,
-    ) -> Result<Finished, Error> {
-        let path = match single {
-            true => self.folder.clone(),
-            false => self.folder.join(name(cell, repeat)),
-        };
-        if self.arguments.resume.is_some() {
-            resume::put_aside(&path, CUT_SHORT)?;
-        }
-        let folder = if single { Folder::take(path) } else { Folder::make(path)? };
-        let plan = self.plan(cell, repeat)?;
-        let finished = match self.arguments.clock(self.experiment) {
-            Clock::Real => self.here(&plan, &folder, screen)?,
-            Clock::Virtual => self.in_guest(&plan, cell, &folder, screen)?,
-        };
-        if !single {
-            let to = finished.folder.join("experiment.yaml");
-            fs::copy(&self.arguments.file, &to).map_err(Error::write(&to))?;
-            // Each run can be looked at by itself, and moved elsewhere.
-            let page = finished.folder.join("report.html");
-            let drawn = report::Sweep::read(&finished.folder);
-            if let Err(error) = drawn.and_then(|run| report::write_html(&run, &page)) {
-                complain(error);
-            }
-        }
-        Ok(finished)
-    }
-
-    /// The plan of a run, which may have an axis that only tells its CPU.
-    fn plan(&self, cell: &Cell, repeat: u32) -> Result<Plan, Error> {
-        let plan = self.experiment.plan(&cell.without(CPU_AXIS), repeat, self.seed)?;
-        Ok(Plan { cell: cell.clone(), ..plan })
-    }
-
-    /// The CPU of a cell's runs in virtual time.
-    fn cpu(&self, cell: &Cell) -> Cpu {
-        let own = cell.get(CPU_AXIS).and_then(|cpu| cpu.parse().ok());
-        own.unwrap_or_else(|| self.arguments.cpus()[0])
-    }
-
     /// The summaries that expectations are about: with several CPUs, those with the first.
     fn expected_of(&self, summaries: &[Value]) -> Vec<Value> {
         let first = self.arguments.cpus()[0].to_string();
@@ -436,54 +354,6 @@ impl Sweep<'_> {
             cpu.is_none_or(|cpu| cpu == first)
         };
         summaries.iter().filter(counts).cloned().collect()
-    }
-
-    /// Runs a plan in virtual time.
-    fn in_guest(
-        &self,
-        plan: &Plan,
-        cell: &Cell,
-        folder: &Folder,
-        screen: &mut Screen,
-    ) -> Result<Finished, Error> {
-        let file =
-            fs::canonicalize(&self.arguments.file).map_err(Error::write(&self.arguments.file))?;
-        let replay = self.arguments.replay.as_deref().map(fs::canonicalize).transpose();
-        let request = Request {
-            home: file.parent().unwrap_or(Path::new("/")).to_owned(),
-            file,
-            cell: cell.without(CPU_AXIS),
-            name: cell.clone(),
-            repeat: plan.repeat,
-            seed: plan.seed,
-            folder: PathBuf::new(),
-            workload: workload_program(),
-            cpu: self.cpu(cell),
-            capture: self.arguments.capture,
-            replay: replay.map_err(Error::write(Path::new("--replay")))?,
-        };
-        virtual_time::in_guest(plan, request, folder.path(), &self.interrupted, screen)
-    }
-
-    /// Runs a plan on this machine, in real time.
-    fn here(&self, plan: &Plan, folder: &Folder, screen: &mut Screen) -> Result<Finished, Error> {
-        let (tool, workload) = (current_exe(), workload_program());
-        let home = fs::canonicalize(&self.arguments.file).unwrap_or_default();
-        let options = Options {
-            frame_path: self.frame_path,
-            tool: &tool,
-            workload: &workload,
-            home: home.parent().unwrap_or(Path::new("/")),
-            spin: self.arguments.spin,
-            capture: self.arguments.capture,
-            replay: self.arguments.replay.as_deref(),
-            interrupted: &self.interrupted,
-            clock: Clock::Real,
-            cpu: Cpu::Infinite,
-            version: env!("CARGO_PKG_VERSION"),
-            commit: env!("THINGBED_COMMIT"),
-        };
-        runner::run(plan, folder, &options, screen)
     }
 
     /// Writes what there is so far: a sweep that is killed keeps it.
@@ -552,16 +422,6 @@ pub(crate) fn word(finished: &Finished) -> String {
     match verdict.reasons.first() {
         Some(reason) => format!("{}: {}", verdict.status, reason.headline()),
         None => verdict.status.to_string(),
-    }
-}
-
-/// The exit status after one more run. What the machine spoiled comes before what
-/// programs did: with a busy machine, nobody knows whose failure that was.
-fn worse(status: Status, verdict: &str) -> Status {
-    match (verdict, status) {
-        ("invalid", Status::Fine | Status::Unexpected) => Status::Invalid,
-        ("failed", Status::Fine) => Status::Unexpected,
-        _ => status,
     }
 }
 

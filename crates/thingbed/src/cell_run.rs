@@ -1,0 +1,109 @@
+//! One run of a sweep: a cell, with its repeat, here or in a guest.
+
+use crate::complain;
+use crate::progress::Screen;
+use crate::resume::{self, CUT_SHORT};
+use crate::surroundings::{current_exe, workload_program};
+use crate::sweep::Sweep;
+use crate::sweep::name;
+use crate::virtual_time::{self, Request};
+use experiment::{CPU_AXIS, Cell, Clock, Cpu, Plan};
+use runner::{Error, Finished, Folder, Options};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+impl Sweep<'_> {
+    /// Runs a cell once.
+    pub fn one(
+        &self,
+        cell: &Cell,
+        repeat: u32,
+        single: bool,
+        screen: &mut Screen,
+    ) -> Result<Finished, Error> {
+        let path = match single {
+            true => self.folder.clone(),
+            false => self.folder.join(name(cell, repeat)),
+        };
+        if self.arguments.resume.is_some() {
+            resume::put_aside(&path, CUT_SHORT)?;
+        }
+        let folder = if single { Folder::take(path) } else { Folder::make(path)? };
+        let plan = self.plan(cell, repeat)?;
+        let finished = match self.arguments.clock(self.experiment) {
+            Clock::Real => self.here(&plan, &folder, screen)?,
+            Clock::Virtual => self.in_guest(&plan, cell, &folder, screen)?,
+        };
+        if !single {
+            let to = finished.folder.join("experiment.yaml");
+            fs::copy(&self.arguments.file, &to).map_err(Error::write(&to))?;
+            // Each run can be looked at by itself, and moved elsewhere.
+            let page = finished.folder.join("report.html");
+            let drawn = report::Sweep::read(&finished.folder);
+            if let Err(error) = drawn.and_then(|run| report::write_html(&run, &page)) {
+                complain(error);
+            }
+        }
+        Ok(finished)
+    }
+
+    /// The plan of a run, which may have an axis that only tells its CPU.
+    pub(crate) fn plan(&self, cell: &Cell, repeat: u32) -> Result<Plan, Error> {
+        let plan = self.experiment.plan(&cell.without(CPU_AXIS), repeat, self.seed)?;
+        Ok(Plan { cell: cell.clone(), ..plan })
+    }
+
+    /// The CPU of a cell's runs in virtual time.
+    fn cpu(&self, cell: &Cell) -> Cpu {
+        let own = cell.get(CPU_AXIS).and_then(|cpu| cpu.parse().ok());
+        own.unwrap_or_else(|| self.arguments.cpus()[0])
+    }
+
+    /// Runs a plan in virtual time.
+    fn in_guest(
+        &self,
+        plan: &Plan,
+        cell: &Cell,
+        folder: &Folder,
+        screen: &mut Screen,
+    ) -> Result<Finished, Error> {
+        let file =
+            fs::canonicalize(&self.arguments.file).map_err(Error::write(&self.arguments.file))?;
+        let replay = self.arguments.replay.as_deref().map(fs::canonicalize).transpose();
+        let request = Request {
+            home: file.parent().unwrap_or(Path::new("/")).to_owned(),
+            file,
+            cell: cell.without(CPU_AXIS),
+            name: cell.clone(),
+            repeat: plan.repeat,
+            seed: plan.seed,
+            folder: PathBuf::new(),
+            workload: workload_program(),
+            cpu: self.cpu(cell),
+            capture: self.arguments.capture,
+            replay: replay.map_err(Error::write(Path::new("--replay")))?,
+        };
+        virtual_time::in_guest(plan, request, folder.path(), &self.interrupted, screen)
+    }
+
+    /// Runs a plan on this machine, in real time.
+    fn here(&self, plan: &Plan, folder: &Folder, screen: &mut Screen) -> Result<Finished, Error> {
+        let (tool, workload) = (current_exe(), workload_program());
+        let home = fs::canonicalize(&self.arguments.file).unwrap_or_default();
+        let options = Options {
+            frame_path: self.frame_path,
+            tool: &tool,
+            workload: &workload,
+            home: home.parent().unwrap_or(Path::new("/")),
+            spin: self.arguments.spin,
+            capture: self.arguments.capture,
+            replay: self.arguments.replay.as_deref(),
+            interrupted: &self.interrupted,
+            clock: Clock::Real,
+            cpu: Cpu::Infinite,
+            version: env!("CARGO_PKG_VERSION"),
+            commit: env!("THINGBED_COMMIT"),
+        };
+        runner::run(plan, folder, &options, screen)
+    }
+}
