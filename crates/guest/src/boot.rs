@@ -60,13 +60,19 @@ pub(crate) struct Exit {
 
 impl Job {
     pub fn of(machine: &Machine) -> Self {
+        let host_files = matches!(machine.engine, Engine::UserModeLinux { .. });
+        // What a guest does not need, such as when a run was, does not reach it.
+        let seen = |mount: &Mount| match host_files {
+            true => mount.clone(),
+            false => Mount { host: PathBuf::new(), guest: mount.guest.clone() },
+        };
         Self {
             tool: machine.tool.clone(),
             arguments: machine.arguments.clone(),
             environment: machine.environment.clone(),
             directory: machine.directory.clone(),
-            writable: machine.writable.clone(),
-            host_files: matches!(machine.engine, Engine::UserModeLinux { .. }),
+            writable: machine.writable.iter().map(seen).collect(),
+            host_files,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The files that a guest with its own file system gets, by the paths that they have on the host.
 
 use crate::libraries::Libraries;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, FileType};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -29,6 +29,8 @@ pub(crate) enum Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     pub entries: BTreeMap<PathBuf, Entry>,
+    /// The folders that are there with all that is in them, and not only as the way to a file.
+    whole: BTreeSet<PathBuf>,
     libraries: Libraries,
 }
 
@@ -41,9 +43,6 @@ impl Files {
     /// When something that is there cannot be read.
     pub fn add(&mut self, path: &Path) -> io::Result<()> {
         let Some(real) = self.links_of(path)? else { return Ok(()) };
-        if self.entries.contains_key(&real) {
-            return Ok(());
-        }
         let found = match fs::metadata(&real) {
             Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -52,7 +51,7 @@ impl Files {
         if found.is_dir() {
             return self.folder(&real);
         }
-        if !found.is_file() {
+        if !found.is_file() || matches!(self.entries.get(&real), Some(Entry::Copy(..))) {
             return Ok(());
         }
         let mode = found.permissions().mode() & 0o777;
@@ -70,6 +69,9 @@ impl Files {
     }
 
     fn folder(&mut self, path: &Path) -> io::Result<()> {
+        if !self.whole.insert(path.to_owned()) {
+            return Ok(());
+        }
         self.put(path, Entry::Folder);
         let entries = fs::read_dir(path).map_err(|error| about(path, error))?;
         for entry in entries {
@@ -196,6 +198,20 @@ mod tests {
             };
             assert!(above.is_none_or(folder), "{}", path.display());
         }
+    }
+
+    #[test]
+    fn a_folder_that_was_the_way_to_a_file_comes_whole_when_it_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = fs::canonicalize(dir.path()).unwrap();
+        for name in ["a", "b"] {
+            fs::write(real.join(name), name).unwrap();
+        }
+        let mut files = Files::default();
+        files.add(&real.join("a")).unwrap();
+        assert!(!files.entries.contains_key(&real.join("b")));
+        files.add(&real).unwrap();
+        assert!(files.entries.contains_key(&real.join("b")));
     }
 
     #[test]

@@ -309,9 +309,10 @@ impl Found {
         let seconds = busy::by_second(&facts.host);
         let saturated = seconds.iter().filter(|busy| **busy > SATURATED).count();
         let unhurt = is_unhurt(facts);
-        let (judged, what) = match unhurt {
-            true => (None, "informational, since the nodes' programs hardly waited: "),
-            false => (Some(()), ""),
+        let (judged, what) = match (facts.configured_cpu, unhurt) {
+            (true, _) => (None, "informational, since this is the CPU that was asked for: "),
+            (_, true) => (None, "informational, since the nodes' programs hardly waited: "),
+            _ => (Some(()), ""),
         };
         self.look(
             "seconds with saturated CPUs",

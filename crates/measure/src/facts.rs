@@ -9,6 +9,9 @@ use std::fmt;
 /// What a verdict is drawn from.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
+    /// Whether the CPU is a part of what was configured, as in virtual time with a CPU of finite
+    /// speed: that programs wait for it is a result then, and no fault of the machine.
+    pub configured_cpu: bool,
     /// Whether programs cost no time, as in virtual time with an infinite CPU: the machine then
     /// cannot change a figure, and what it does says nothing.
     pub costless: bool,

@@ -34,6 +34,21 @@ fn submitted() -> Submitted {
     }
 }
 
+/// With the CPU of virtual time, that programs wait for it is what was asked for.
+#[test]
+fn a_configured_cpu_may_be_busy() {
+    let busy = HostUse { at_ns: 0, seconds: 2.0, busy: 1.0, steal: 0.0, pressure: Some(0.9) };
+    let facts = Facts { host: vec![busy], ..Facts::default() };
+    assert_eq!(judge(&facts).status, Status::Invalid);
+    let asked = Facts { configured_cpu: true, ..facts.clone() };
+    assert_eq!(judge(&asked).status, Status::Valid);
+    let names =
+        |facts: &Facts| judge(facts).evidence.into_iter().map(|e| e.name).collect::<Vec<_>>();
+    assert!(names(&asked).iter().any(|name| name == "CPU pressure"));
+    let costless = Facts { costless: true, ..facts };
+    assert!(!names(&costless).iter().any(|name| name.contains("CPU")), "{:?}", names(&costless));
+}
+
 #[test]
 fn a_calm_run_is_valid_and_shows_its_evidence() {
     let verdict = judge(&calm());

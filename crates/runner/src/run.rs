@@ -251,6 +251,7 @@ pub fn run(
     let frames = accounting.nodes().iter().map(|node| node.tx.frames).sum();
     let scheduled = Waits::between(plan, before, &after, &usage);
     let verdict = measure::judge(&Facts {
+        configured_cpu: options.clock == Clock::Virtual,
         costless: options.is_costless(),
         smallest_delay_ns: smallest_delay(plan),
         held: accounting.held().clone(),

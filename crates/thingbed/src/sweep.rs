@@ -181,6 +181,11 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, Into::into)
 }
 
+/// What helps when Thingbed itself was too slow in virtual time.
+const SLOW_CPU: &str = "Thingbed shares the CPU of virtual time with the nodes, and was too slow on \
+                        it, so those figures may be Thingbed's and not the system's. Use a higher \
+                        --cpu, or --cpu infinite.";
+
 /// A sweep that is being run.
 pub(crate) struct Sweep<'a> {
     pub arguments: &'a Run,
@@ -384,7 +389,13 @@ impl Sweep<'_> {
         let mut trust = Trust::default();
         summaries.iter().for_each(|summary| trust.add(summary));
         let (again, page) = (self.again(), self.folder.join("report.html").display().to_string());
-        if let Some(advice) = trust.advice(&again, &page) {
+        let advice = trust.advice(&again, &page);
+        let advice = match self.arguments.clock(self.experiment) {
+            Clock::Real => advice,
+            // To repeat the run would change nothing.
+            Clock::Virtual => advice.map(|_| SLOW_CPU.to_owned()),
+        };
+        if let Some(advice) = advice {
             remark(format_args!("\n{advice}"));
         }
         let outcomes = experiment::evaluate(&self.experiment.expect, &self.expected_of(summaries));

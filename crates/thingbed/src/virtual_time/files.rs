@@ -25,6 +25,10 @@ pub(crate) fn files(plan: &Plan, request: &Request) -> Vec<PathBuf> {
     for word in &words {
         files.extend(named(word, &request.home));
     }
+    // The file is read there again, and whether files of other cells exist is checked then.
+    let text = std::fs::read_to_string(&request.file).unwrap_or_default();
+    let parts = text.split(|c: char| c.is_whitespace() || "\"'`,[]{}()".contains(c));
+    files.extend(parts.filter_map(|part| of_home(part, &request.home)));
     for (word, programs) in BY_WORD {
         if plan.to_string().contains(word) {
             files.extend(programs.iter().filter_map(|program| guest::in_path(program)));
@@ -53,14 +57,18 @@ fn words_of(value: &Value, words: &mut BTreeSet<String>) {
 
 /// The file that a word names: an absolute path, one relative to `home`, or a program in PATH.
 fn named(word: &str, home: &Path) -> Option<PathBuf> {
+    let plain = !word.is_empty() && !word.contains(['/', '\0']);
+    of_home(word, home).or_else(|| plain.then(|| guest::in_path(word)).flatten())
+}
+
+/// The file at an absolute path or one relative to `home`.
+fn of_home(word: &str, home: &Path) -> Option<PathBuf> {
     // The root itself, or what is above the experiment, is nothing that somebody means.
-    let plain = word.len() < 4096 && !word.contains('\0') && !word.starts_with('.');
+    let plain = (1..4096).contains(&word.len()) && !word.contains('\0') && word != ".";
     let path = home.join(word);
     let system = ["/", "/dev", "/proc", "/sys", "/tmp", "/run", "/home", "/root", "/usr", "/etc"];
-    if plain && !word.is_empty() && path.exists() && !home.starts_with(&path) {
-        return (!system.iter().any(|folder| path == Path::new(folder))).then_some(path);
-    }
-    (plain && !word.contains('/')).then(|| guest::in_path(word)).flatten()
+    let means = plain && path.exists() && !home.starts_with(&path);
+    (means && !system.iter().any(|folder| path == Path::new(folder))).then_some(path)
 }
 
 /// The folders that an interpreter or a runtime loads its parts from.
