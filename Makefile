@@ -119,6 +119,22 @@ evidence-wotbench: build
 evidence-programs: build
 	evidence/programs.py
 
+# Mosquitto, CPython, Go, Node, a JVM, iperf3, nginx and libcoap in virtual time, on both engines, each
+# run twice; ten minutes.
+.PHONY: evidence-unmodified evidence-virtual
+evidence-unmodified: build kernel qemu-kernel
+	evidence/unmodified/run.sh $(BIN) runs/unmodified
+
+# 300 meters by four models with four CPUs, ten times the same demo on each engine: an hour and a half.
+evidence-virtual: build kernel qemu-kernel
+	$(BIN) run experiments/multi-protocol.yaml --only network=ideal --repeat 1 --cpu infinite,16,4,1 || [ $$? -eq 4 ]
+	for cpu in infinite 1; do \
+		$(BIN) run experiments/demo.yaml --cpu $$cpu --out runs/same-$$cpu || exit 1; \
+		for jobs in 1 2 1 2 1 2 1 2 1; do \
+			$(BIN) verify --quiet --jobs $$jobs runs/same-$$cpu/demo/* || exit 1; \
+		done; \
+	done
+
 # Packets a second of `analyze` beside tshark's, on a million packets; a few minutes.
 evidence-analyze: build
 	evidence/analyze.py

@@ -47,6 +47,8 @@ pub struct Guest {
     /// What came and is no line yet.
     pending: Vec<u8>,
     exit: Option<i32>,
+    /// Whether it can be spoken to while it runs.
+    hears: bool,
     /// What it hands over at its end.
     results: Vec<Mount>,
     /// Its init, its job and its console.
@@ -86,7 +88,8 @@ impl Guest {
             Engine::UserModeLinux { .. } => Vec::new(),
             Engine::Qemu { .. } => machine.writable.clone(),
         };
-        Ok(Self { child, input, output, pending: Vec::new(), exit: None, results, folder })
+        let hears = results.is_empty();
+        Ok(Self { hears, child, input, output, pending: Vec::new(), exit: None, results, folder })
     }
 
     /// The next thing that it says, within `wait`.
@@ -123,14 +126,20 @@ impl Guest {
     /// Gives the command a line on its standard input.
     ///
     /// # Errors
-    /// When the guest has gone.
+    /// When the guest has gone, or is one that hears nothing while it runs.
     pub fn send(&mut self, line: &str) -> io::Result<()> {
+        if !self.hears {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         writeln!(self.input, "{line}")
     }
 
     /// What the guest's processor does now, as its kernel says when it is asked. None while it
     /// says nothing.
     pub fn running(&mut self) -> Option<Running> {
+        if !self.hears {
+            return None;
+        }
         let pid = Pid::from_raw(self.child.id() as i32);
         kill(pid, Signal::SIGUSR1).ok()?;
         std::thread::sleep(ANSWER);

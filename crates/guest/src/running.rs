@@ -7,6 +7,8 @@ pub struct Running {
     pub at_ns: u64,
     /// The name of the program.
     pub program: String,
+    /// Its process, by the guest's number.
+    pub pid: u32,
 }
 
 impl Running {
@@ -14,9 +16,10 @@ impl Running {
     pub(crate) fn from_line(line: &str) -> Option<Self> {
         let (at, rest) = line.trim().strip_prefix("guest: at ")?.split_once(" ns, running ")?;
         // A name may contain anything.
-        let (program, _) = rest.rsplit_once(" (")?;
+        let (program, pid) = rest.rsplit_once(" (")?;
         let program = program.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        Some(Self { at_ns: at.parse().ok()?, program })
+        let pid = pid.strip_suffix(')')?.parse().ok()?;
+        Some(Self { at_ns: at.parse().ok()?, program, pid })
     }
 }
 
@@ -27,7 +30,7 @@ mod tests {
     #[test]
     fn the_kernels_answer_is_read() {
         let found = Running::from_line("guest: at 1200 ns, running a (b) \u{7}c (57)\r");
-        let wanted = Running { at_ns: 1_200, program: "a (b)  c".to_owned() };
+        let wanted = Running { at_ns: 1_200, program: "a (b)  c".to_owned(), pid: 57 };
         assert_eq!(found, Some(wanted));
         for other in ["", "guest: could not", "guest: at x ns, running a (1)", "guest: at 1 ns"] {
             assert_eq!(Running::from_line(other), None, "{other}");

@@ -162,6 +162,11 @@ pub(crate) fn check_plans(
                     --clock virtual, or leave out --cpu";
         return Err(Error::Clock(text.to_owned()));
     }
+    if clock == Clock::Real && arguments.jobs.is_some_and(|jobs| jobs > 1) {
+        let text = "--jobs needs virtual time: in real time runs side by side disturb each \
+                    other\n  use --clock virtual, or leave out --jobs";
+        return Err(Error::Clock(text.to_owned()));
+    }
     for cell in cells {
         let plan = experiment.plan(cell, 0, seed)?;
         plan.check_run()?;

@@ -158,6 +158,8 @@ fn what_runs_in_real_time_is_refused_in_words() {
     Said::of(real.output().unwrap()).ran(&["1 run in 1 cell: "]);
     let words = ["run", "e.yaml", "--clock", "real", "--cpu", "8"];
     bed.thingbed(&words).expect(2, &["--cpu needs virtual time"]);
+    let words = ["run", "e.yaml", "--clock", "real", "--jobs", "2"];
+    bed.thingbed(&words).expect(2, &["--jobs needs virtual time"]);
     bed.thingbed(&["run", "e.yaml", "--cpu", "0.3"]).expect(2, &["use infinite, or"]);
     bed.thingbed(&["run", "e.yaml", "--clock", "vrtual"]).expect(2, &["use real or virtual"]);
 }

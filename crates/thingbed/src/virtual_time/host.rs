@@ -11,6 +11,7 @@ use runner::{Error, Finished, Watch};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -110,8 +111,10 @@ fn converse(
     loop {
         if interrupted.load(Relaxed) && !told {
             told = true;
-            // It has gone by itself if it does not hear; that is found below.
-            let _ = guest.send(INTERRUPT);
+            // One that has gone by itself is found below.
+            if guest.send(INTERRUPT).is_err_and(|why| why.kind() == ErrorKind::Unsupported) {
+                return Err(Error::Interrupted);
+            }
         }
         match guest.next(TICK).map_err(failed)? {
             Event::Silence => {

@@ -13,8 +13,8 @@ const LEAST_NS: u64 = 1_000_000;
 #[derive(Debug)]
 pub(super) struct Pulse {
     asked: Instant,
-    /// When its clock was seen to stand where it stands.
-    since: Option<(Instant, u64)>,
+    /// When its clock was seen to stand where it stands, and which process ran.
+    since: Option<(Instant, u64, u32)>,
     still: Option<(Duration, String)>,
 }
 
@@ -36,11 +36,14 @@ impl Pulse {
 
     fn take(&mut self, now: Instant, running: Option<Running>) {
         self.still = match (self.since, running) {
-            (Some((since, at_ns)), Some(running)) if running.at_ns < at_ns + LEAST_NS => {
+            // Many programs that have work at the same moment take turns in it.
+            (Some((since, at_ns, pid)), Some(running))
+                if running.at_ns < at_ns + LEAST_NS && running.pid == pid =>
+            {
                 Some((now - since, running.program))
             }
             (_, Some(running)) => {
-                self.since = Some((now, running.at_ns));
+                self.since = Some((now, running.at_ns, running.pid));
                 None
             }
             (_, None) => None,
@@ -56,16 +59,19 @@ mod tests {
     fn a_clock_that_creeps_stands_still_and_one_that_goes_on_does_not() {
         let mut pulse = Pulse::new();
         let (start, s) = (Instant::now(), Duration::from_secs);
-        let mut at = |second: u64, at_ns: u64| {
-            let running = Running { at_ns, program: "sh".to_owned() };
+        let mut at = |second: u64, at_ns: u64, pid: u32| {
+            let running = Running { at_ns, program: "sh".to_owned(), pid };
             pulse.take(start + s(second), Some(running));
             pulse.still.clone()
         };
-        assert_eq!(at(10, 5_000_000), None);
-        assert_eq!(at(20, 9_000_000), None);
-        assert_eq!(at(30, 9_000_100), Some((s(10), "sh".to_owned())));
-        assert_eq!(at(40, 9_000_200), Some((s(20), "sh".to_owned())));
-        assert_eq!(at(50, 11_000_000), None);
+        assert_eq!(at(10, 5_000_000, 7), None);
+        assert_eq!(at(20, 9_000_000, 7), None);
+        assert_eq!(at(30, 9_000_100, 7), Some((s(10), "sh".to_owned())));
+        assert_eq!(at(40, 9_000_200, 7), Some((s(20), "sh".to_owned())));
+        // Others have work at the same moment, too: that ends.
+        assert_eq!(at(50, 9_000_300, 8), None);
+        assert_eq!(at(60, 9_000_400, 7), None);
+        assert_eq!(at(70, 11_000_000, 7), None);
         pulse.take(start, None);
         assert_eq!(pulse.still, None);
     }
