@@ -16,7 +16,8 @@ const QEMU: &str = "qemu-system-x86_64";
 const RESULTS_BYTES: u64 = 1 << 30;
 const RESULTS: &str = "results";
 /// What the guest's programs take for the system's users and hosts.
-const ETC: [(&str, &str); 4] = [
+const ETC: [(&str, &str); 5] = [
+    ("/etc/resolv.conf", ""),
     ("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"),
     ("/etc/group", "root:x:0:\nnogroup:x:65534:\n"),
     ("/etc/hosts", "127.0.0.1 localhost\n"),

@@ -3,7 +3,7 @@
 use super::wire::{INTERRUPT, Message, Request};
 use crate::Status;
 use crate::surroundings::{current_exe, frame_path};
-use experiment::{Clock, Experiment, Plan};
+use experiment::{Backend, Clock, Cpu, Experiment, Plan};
 use medium::FramePath;
 use runner::{Error, Folder, Options, Progress, Watch};
 use std::io::{BufRead, Write};
@@ -41,10 +41,9 @@ pub fn cell(request: &str) -> Status {
 fn run(request: &Request, interrupted: &AtomicBool) -> Result<bool, Error> {
     let plan = plan(request)?;
     let (tool, folder) = (current_exe(), Folder::take(request.folder.clone()));
-    // In a guest the ring's wake-ups wait for the next tick.
-    let frame_path = frame_path().map_err(|text| Error::Guest { text, ends_sweep: true })?;
+    let asked = frame_path().map_err(|text| Error::Guest { text, ends_sweep: true })?;
     let options = Options {
-        frame_path: Some(frame_path.unwrap_or(FramePath::Tap)),
+        frame_path: asked.or_else(|| best_path(&plan, request.cpu)),
         tool: &tool,
         workload: &request.workload,
         home: &request.home,
@@ -58,6 +57,17 @@ fn run(request: &Request, interrupted: &AtomicBool) -> Result<bool, Error> {
         commit: env!("THINGBED_COMMIT"),
     };
     Ok(runner::run(&plan, &folder, &options, &mut Reporter)?.interrupted)
+}
+
+/// The frame path of a guest; none for the best that works. In User Mode Linux the ring's
+/// wake-ups wait for the next tick, so that frames would be up to 10 ms late.
+fn best_path(plan: &Plan, cpu: Cpu) -> Option<FramePath> {
+    let netem = plan.networks.iter().any(|network| network.backend == Backend::Netem);
+    match (cpu, netem) {
+        (Cpu::Mips(_), _) => None,
+        (Cpu::Infinite, true) => Some(FramePath::Packet),
+        (Cpu::Infinite, false) => Some(FramePath::Tap),
+    }
 }
 
 /// The plan, also of a cell with a value that the file's matrix lacks.
