@@ -28,7 +28,7 @@ pub fn cell(request: &str) -> Status {
     });
     match run(&request, &interrupted) {
         Ok(interrupted) => {
-            say(&Message::Finished { interrupted, uptime_s: uptime_s() });
+            say(&Message::Finished { interrupted });
             Status::Fine
         }
         Err(error) => {
@@ -90,16 +90,11 @@ struct Reporter;
 
 impl Watch for Reporter {
     fn progress(&mut self, progress: &Progress) {
-        say(&Message::Progress(progress.clone(), uptime_s()));
+        say(&Message::Progress(progress.clone()));
     }
 }
 
 fn say(message: &Message) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{}", message.line()).and_then(|()| out.flush());
-}
-
-/// The guest's time since its start.
-fn uptime_s() -> f64 {
-    medium::monotonic_now() as f64 / 1e9
 }

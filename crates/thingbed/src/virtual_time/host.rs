@@ -132,8 +132,8 @@ fn converse(
             Event::Line(line) => {
                 pulse = Pulse::new();
                 match serde_json::from_str(&line) {
-                    Ok(Message::Progress(progress, _)) => screen.progress(&progress),
-                    Ok(Message::Finished { interrupted, .. }) => finished = Some(interrupted),
+                    Ok(Message::Progress(progress)) => screen.progress(&progress),
+                    Ok(Message::Finished { interrupted }) => finished = Some(interrupted),
                     Ok(Message::Failed { interrupted: true, .. }) => {
                         return Err(Error::Interrupted);
                     }

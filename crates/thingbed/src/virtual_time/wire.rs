@@ -29,14 +29,12 @@ pub(crate) struct Request {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Message {
-    /// How far the run is, and the guest's time since its start in s.
-    Progress(Progress, f64),
+    /// How far the run is.
+    Progress(Progress),
     /// The run is over, and its folder is written.
     Finished {
         /// Whether the user ended it.
         interrupted: bool,
-        /// The guest's time since its start in s.
-        uptime_s: f64,
     },
     /// The run failed.
     Failed {
