@@ -71,6 +71,10 @@ if [ "${1:-}" = test ]; then
         need "an HTTP client that sends many requests, in tests" "command -v ab" apache2-utils
         need "MQTT from Python, in tests" "python3 -c 'import paho.mqtt' || /usr/bin/python3 -c 'import paho.mqtt'" python3-paho-mqtt
         need "CoAP, in tests" "command -v coap-client-notls" libcoap3-bin
+        need "a cluster, in tests" "command -v slurmctld || test -x /usr/sbin/slurmctld" slurmctld
+        need "a cluster's nodes, in tests" "command -v slurmd || test -x /usr/sbin/slurmd" slurmd
+        need "a cluster's commands, in tests" "command -v sbatch" slurm-client
+        need "a cluster's keys, in tests" "command -v munged || test -x /usr/sbin/munged" munge
     fi
     need "an HTTP client, in tests" "command -v curl" curl
     need "bulk TCP, in tests" "command -v iperf3" iperf3

@@ -6,9 +6,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$PWD/target/thingbed-linux work=$PWD/target/kernel
 stamp=$(cat kernel/config kernel/patches/* "$0" | sha256sum | cut -d' ' -f1)
-[ -x "$out" ] && [ "$(cat "$work/stamp" 2>/dev/null)" = "$stamp" ] && exit
+built() { [ -x "$out" ] && [ "$(cat "$work/stamp" 2>/dev/null)" = "$stamp" ]; }
+built && exit
 
 mkdir -p "$work"
+# One builds, others wait for it: tests begin while it is built.
+exec 9>"$work/lock"
+flock 9
+built && exit
 fail() { echo "error: could not build the guest kernel: $1" >&2; exit 1; }
 
 source_of() { # the archive or folder of the kernel's source

@@ -32,6 +32,9 @@ pub struct Experiment {
     pub expect: Vec<Expect>,
     /// The file of reference figures; absolute.
     pub reference: Option<PathBuf>,
+    /// Files and folders that a guest with files of its own gets beside those that it is known
+    /// to need; relative to the file's folder.
+    pub files: Vec<String>,
     source: Arc<Source>,
     base: PathBuf,
     tree: Node,
@@ -113,6 +116,7 @@ impl Experiment {
                 clock: first.clock,
                 expect: first.expect,
                 reference: first.reference,
+                files: first.files,
                 source,
                 base,
                 tree,
@@ -207,6 +211,7 @@ struct Whole {
     clock: Clock,
     expect: Vec<Expect>,
     reference: Option<PathBuf>,
+    files: Vec<String>,
 }
 
 fn finish(file: File, plan: Plan, matrix: &Matrix, base: &Path, sink: &mut Sink) -> Whole {
@@ -231,6 +236,7 @@ fn finish(file: File, plan: Plan, matrix: &Matrix, base: &Path, sink: &mut Sink)
         clock: file.clock.map_or(Clock::default(), |clock| clock.value),
         expect,
         reference,
+        files: file.files.unwrap_or_default().into_iter().map(|file| file.value).collect(),
     }
 }
 

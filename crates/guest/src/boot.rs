@@ -4,6 +4,7 @@
 //! programs find all files of the host and can write anywhere; what they write there is gone
 //! with the guest. Only the folders that the machine is given reach the host.
 
+use crate::asked;
 use crate::machine::Engine;
 use crate::{Machine, Mount};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -11,13 +12,16 @@ use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::termios::{BaudRate, SetArg, cfmakeraw, cfsetspeed, tcgetattr, tcsetattr};
 use nix::sys::wait::{WaitStatus, wait};
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{chdir, chroot, pivot_root, sethostname};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 /// The first argument by which the tool learns that it is a guest's init.
 pub const INIT: &str = "guest-init";
@@ -33,10 +37,15 @@ pub(crate) const OWN: &str = "/guest";
 pub(crate) const MODULES: &str = "/guest/modules";
 /// The file that the command writes to, and the folder that it is in.
 pub(crate) const OUTPUT: &str = "output";
+/// The names of files that programs asked for, among the results.
+pub(crate) const ASKED: &str = "asked";
 /// Where that folder is in the guest.
 const OUTPUT_AT: &str = "/run/output";
 /// Descriptors that a program may ask for, as on most distributions.
 const MOST_FILES: u64 = 1 << 20;
+
+/// So old is a guest at least when its command begins.
+const LEAST_AGE: Duration = Duration::from_secs(10);
 
 /// What init is to do.
 #[derive(Debug, Serialize, Deserialize)]
@@ -101,14 +110,18 @@ pub fn init() -> ExitCode {
         return ExitCode::from(2);
     }
     let folder = std::env::args_os().nth(2).map(PathBuf::from).unwrap_or_default();
-    if let Err((tried, error)) =
-        Job::read(&folder).map_err(|error| ("read what is to run", error)).and_then(|job| run(&job))
-    {
+    let job = Job::read(&folder).map_err(|error| ("read what is to run", error));
+    // QEMU ends when the guest would start again: not each has a way to power off.
+    let end = match &job {
+        Ok(job) if job.host_files => RebootMode::RB_POWER_OFF,
+        _ => RebootMode::RB_AUTOBOOT,
+    };
+    if let Err((tried, error)) = job.and_then(|job| run(&job)) {
         // The host shows the console's last lines.
         eprintln!("guest: could not {tried}: {error}");
     }
     nix::unistd::sync();
-    let _ = reboot(RebootMode::RB_POWER_OFF);
+    let _ = reboot(end);
     ExitCode::FAILURE
 }
 
@@ -116,6 +129,9 @@ type Failure = (&'static str, io::Error);
 
 fn run(job: &Job) -> Result<(), Failure> {
     make_root(job).map_err(|error| ("make the guest's root", error))?;
+    settle();
+    // Kernels that cannot do it run as well.
+    let notes = !job.host_files && asked::begin().is_ok();
     let _ = sethostname("thingbed");
     let _ = setrlimit(Resource::RLIMIT_NOFILE, MOST_FILES, MOST_FILES);
     let input = job.input().map_err(|error| ("open the input", error))?;
@@ -134,10 +150,20 @@ fn run(job: &Job) -> Result<(), Failure> {
     // What was written reaches the host before the host hears that it is there.
     match job.host_files {
         true => nix::unistd::sync(),
-        false => hand_over(&job.writable).map_err(|error| ("hand over the results", error))?,
+        false => {
+            let names = if notes { asked::end().unwrap_or_default() } else { BTreeSet::new() };
+            hand_over(&job.writable, &names).map_err(|error| ("hand over the results", error))?;
+        }
     }
     let line = serde_json::to_string(&Exit { exit }).unwrap_or_default();
     writeln!(output, "{line}").map_err(|error| ("write to the host", error))
+}
+
+/// Waits until the guest is as old as any machine that programs meet: some take a clock in its
+/// first second for one that was not set (ping's pace is lost then).
+fn settle() {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
+    std::thread::sleep(LEAST_AGE.saturating_sub(now));
 }
 
 /// The exit status of process `wanted`; orphans are reaped on the way.
@@ -181,8 +207,9 @@ fn serial(line: &str, how: &mut OpenOptions) -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes what is in the folders as a tar archive to the memory that the host shares.
-fn hand_over(folders: &[Mount]) -> io::Result<()> {
+/// Writes what is in the folders as a tar archive to the memory that the host shares, with the
+/// names of files that programs asked for.
+fn hand_over(folders: &[Mount], asked: &BTreeSet<String>) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(SHARED)?;
     let mut archive = tar::Builder::new(io::BufWriter::with_capacity(1 << 20, file));
     archive.mode(tar::HeaderMode::Deterministic);
@@ -190,6 +217,11 @@ fn hand_over(folders: &[Mount]) -> io::Result<()> {
     for (number, Mount { guest, .. }) in folders.iter().enumerate() {
         archive.append_dir_all(number.to_string(), guest)?;
     }
+    let names = serde_json::to_vec(asked)?;
+    let mut header = tar::Header::new_gnu();
+    header.set_size(names.len() as u64);
+    header.set_mode(0o644);
+    archive.append_data(&mut header, ASKED, names.as_slice())?;
     let file = archive.into_inner()?.into_inner().map_err(io::IntoInnerError::into_error)?;
     file.sync_all()
 }

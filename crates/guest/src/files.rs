@@ -1,6 +1,7 @@
 //! The files that a guest with its own file system gets, by the paths that they have on the host.
 
 use crate::libraries::Libraries;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, FileType};
 use std::io;
@@ -13,8 +14,9 @@ const LINKS: usize = 40;
 const SHEBANG_BYTES: usize = 256;
 
 /// What is at a path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Entry {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Entry {
     /// A folder.
     Folder,
     /// A copy of this file of the host, with these permissions.

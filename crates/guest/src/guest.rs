@@ -1,14 +1,16 @@
 //! The host's side of a guest.
 
+use crate::asked;
 use crate::boot::{self, Exit};
 use crate::console::last_words;
 use crate::leftovers;
 use crate::machine::Engine;
-use crate::{Error, Machine, Mount, Running, qemu, uml};
+use crate::{Error, Image, Machine, Mount, Running, qemu, uml};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::Pid;
-use std::fs::{self, File};
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -47,8 +49,14 @@ pub struct Guest {
     /// What came and is no line yet.
     pending: Vec<u8>,
     exit: Option<i32>,
+    /// What it reads when it stands still.
+    keys: Option<File>,
     /// Whether it can be spoken to while it runs.
     hears: bool,
+    /// Its files, where it has its own of this host's.
+    known: BTreeSet<PathBuf>,
+    /// The names of files that its programs asked for.
+    asked: Vec<String>,
     /// What it hands over at its end.
     results: Vec<Mount>,
     /// Its init, its job and its console.
@@ -61,18 +69,37 @@ impl Guest {
     /// # Errors
     /// When the host has no memory for it or refuses to start it.
     pub fn boot(machine: &Machine) -> Result<Self, Error> {
-        let memory = memory_folder(machine.memory_bytes)?;
-        leftovers::remove_in(&memory);
-        let prefix = leftovers::prefix();
-        let folder = tempfile::Builder::new().prefix(&prefix).tempdir_in(&memory);
-        let folder = folder.map_err(Error::io("make a folder for the guest"))?;
+        match &machine.engine {
+            Engine::UserModeLinux { kernel } => {
+                let folder = Home::make(machine.memory_bytes)?;
+                let command = uml::command(machine, kernel, folder.path())?;
+                Self::start(command, folder, Vec::new())
+            }
+            Engine::Qemu { kernel, mips } => {
+                let image = Image::of(machine, kernel, *mips)?;
+                let mut guest = Self::boot_image(&image, machine.writable.clone())?;
+                guest.known = image.files.into_keys().collect();
+                Ok(guest)
+            }
+        }
+    }
+
+    /// Starts a guest from `image`, by QEMU. What it hands over comes into the folders `results`
+    /// of the host.
+    ///
+    /// # Errors
+    /// When the host has no memory for it or no QEMU.
+    pub fn boot_image(image: &Image, results: Vec<Mount>) -> Result<Self, Error> {
+        let folder = Home::make(image.memory_bytes)?;
+        let command = qemu::command(image, folder.path())?;
+        Self::start(command, folder, results)
+    }
+
+    fn start(mut command: Command, home: Home, results: Vec<Mount>) -> Result<Self, Error> {
+        let Home { memory, folder } = home;
         let log = File::create(console(folder.path()));
         let log = log.map_err(Error::io("make the file of the guest's console"))?;
         let output = output(folder.path()).map_err(Error::io("make the guest's output"))?;
-        let mut command = match &machine.engine {
-            Engine::UserModeLinux { kernel } => uml::command(machine, kernel, folder.path())?,
-            Engine::Qemu { kernel, mips } => qemu::command(machine, kernel, *mips, folder.path())?,
-        };
         command
             .current_dir(folder.path())
             .env("TMPDIR", &memory)
@@ -84,12 +111,21 @@ impl Guest {
         let input = child.stdin.take();
         let input =
             input.ok_or_else(|| Error::io("reach the guest")(io::ErrorKind::Other.into()))?;
-        let results = match machine.engine {
-            Engine::UserModeLinux { .. } => Vec::new(),
-            Engine::Qemu { .. } => machine.writable.clone(),
-        };
         let hears = results.is_empty();
-        Ok(Self { hears, child, input, output, pending: Vec::new(), exit: None, results, folder })
+        let keys = OpenOptions::new().read(true).write(true).open(folder.path().join(uml::KEYS));
+        Ok(Self {
+            known: BTreeSet::new(),
+            asked: Vec::new(),
+            keys: keys.ok(),
+            hears,
+            child,
+            input,
+            output,
+            pending: Vec::new(),
+            exit: None,
+            results,
+            folder,
+        })
     }
 
     /// The next thing that it says, within `wait`.
@@ -134,6 +170,18 @@ impl Guest {
         writeln!(self.input, "{line}")
     }
 
+    /// Answers the guest's command that waits for a line in `/proc/hold`, and stands still
+    /// meanwhile. User Mode Linux alone has that.
+    ///
+    /// # Errors
+    /// When the guest has gone.
+    pub fn answer(&mut self, line: &str) -> io::Result<()> {
+        match &mut self.keys {
+            Some(keys) => writeln!(keys, "{line}"),
+            None => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
     /// What the guest's processor does now, as its kernel says when it is asked. None while it
     /// says nothing.
     pub fn running(&mut self) -> Option<Running> {
@@ -144,6 +192,15 @@ impl Guest {
         kill(pid, Signal::SIGUSR1).ok()?;
         std::thread::sleep(ANSWER);
         self.console().lines().rev().find_map(Running::from_line)
+    }
+
+    /// The files of this host, relative ones of `home`, that programs of a guest with files of
+    /// its own asked for and did not have. Known when it has ended.
+    pub fn missing(&self, home: &Path) -> Vec<PathBuf> {
+        match self.known.is_empty() {
+            true => Vec::new(),
+            false => asked::missing(&self.asked, &self.known, home),
+        }
     }
 
     /// What its console shows.
@@ -160,9 +217,9 @@ impl Guest {
     }
 
     /// The exit status of its command, once the kernel has ended with `status`.
-    fn ended(&self, status: ExitStatus) -> Result<i32, Error> {
+    fn ended(&mut self, status: ExitStatus) -> Result<i32, Error> {
         if self.exit.is_some() && !self.results.is_empty() {
-            qemu::take_results(self.folder.path(), &self.results)?;
+            self.asked = qemu::take_results(self.folder.path(), &self.results)?;
         }
         self.exit.ok_or_else(|| {
             self.died(match (status.code(), status.signal()) {
@@ -184,6 +241,28 @@ impl Drop for Guest {
         // The kernel leads a group of its own, in which its programs are, too.
         let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
         let _ = self.child.wait();
+    }
+}
+
+/// The folder of a guest on the host.
+struct Home {
+    /// Where its memory is.
+    memory: PathBuf,
+    folder: TempDir,
+}
+
+impl Home {
+    fn make(memory_bytes: u64) -> Result<Self, Error> {
+        let memory = memory_folder(memory_bytes)?;
+        leftovers::remove_in(&memory);
+        let prefix = leftovers::prefix();
+        let folder = tempfile::Builder::new().prefix(&prefix).tempdir_in(&memory);
+        let folder = folder.map_err(Error::io("make a folder for the guest"))?;
+        Ok(Self { memory, folder })
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
     }
 }
 

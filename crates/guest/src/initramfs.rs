@@ -1,11 +1,12 @@
 //! An archive of files for a kernel to unpack at its start: cpio in the form `newc`
 //! (Documentation/driver-api/early-userspace/buffer-format.rst of Linux).
 
-use crate::files::{Entry, Files};
+use crate::files::Entry;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const FOLDER: u32 = 0o040_000;
 const FILE: u32 = 0o100_000;
@@ -16,9 +17,9 @@ const LINK: u32 = 0o120_000;
 ///
 /// # Errors
 /// When a file cannot be read or the archive not be written.
-pub(crate) fn write(files: &Files, out: impl Write) -> io::Result<u64> {
+pub(crate) fn write(files: &BTreeMap<PathBuf, Entry>, out: impl Write) -> io::Result<u64> {
     let mut out = Cpio { out, length: 0, inode: 0 };
-    for (path, entry) in &files.entries {
+    for (path, entry) in files {
         match entry {
             Entry::Folder => out.member(path, FOLDER | 0o755, &[])?,
             Entry::Link(target) => out.member(path, LINK | 0o777, target.as_os_str().as_bytes())?,
@@ -75,6 +76,7 @@ impl<W: Write> Cpio<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::Files;
 
     /// Read back by a cpio that others wrote, where there is one.
     #[test]
@@ -83,7 +85,7 @@ mod tests {
         files.put(Path::new("/a/b.txt"), Entry::Text(b"hello".to_vec(), 0o644));
         files.put(Path::new("/a/link"), Entry::Link("b.txt".into()));
         let mut bytes = Vec::new();
-        assert_eq!(write(&files, &mut bytes).unwrap(), bytes.len() as u64);
+        assert_eq!(write(&files.entries, &mut bytes).unwrap(), bytes.len() as u64);
         let listed = "a\na/b.txt\na/link\n";
         let dir = tempfile::tempdir().unwrap();
         let archive = dir.path().join("archive");
@@ -96,7 +98,7 @@ mod tests {
             assert_eq!(String::from_utf8_lossy(&output.stdout), listed);
         }
         let mut again = Vec::new();
-        write(&files, &mut again).unwrap();
+        write(&files.entries, &mut again).unwrap();
         assert_eq!(bytes, again);
     }
 }

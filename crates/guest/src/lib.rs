@@ -10,11 +10,14 @@
 //! sees the host's files, and can write to the folders that it is given alone. With QEMU the clock
 //! counts instructions, and the guest has files of its own. Neither needs a privilege.
 
+mod acpi;
+mod asked;
 mod boot;
 mod console;
 mod error;
 mod files;
 mod guest;
+mod image;
 mod initramfs;
 mod kernel;
 mod leftovers;
@@ -26,8 +29,9 @@ mod uml;
 
 pub use boot::{INIT, init};
 pub use error::Error;
-pub use files::in_path;
+pub use files::{Entry, in_path};
 pub use guest::{Event, Guest};
+pub use image::Image;
 pub use kernel::{KERNEL, QEMU_KERNEL, find_kernel, find_qemu_kernel};
 pub use leftovers::remove_leftovers;
 pub use machine::{Engine, Machine, Mount, QemuKernel};

@@ -2,9 +2,10 @@
 //! waits for the host. Files come in an initramfs and results leave through memory, so that a run
 //! depends on nothing but its inputs (`-icount` with `rr=record`, which orders timers).
 
-use crate::boot::{self, Job};
-use crate::files::{Entry, Files, in_path};
-use crate::{Error, Machine, Mount, QemuKernel, initramfs};
+use crate::acpi;
+use crate::boot;
+use crate::files::in_path;
+use crate::{Error, Image, Mount, initramfs};
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::Path;
@@ -14,33 +15,29 @@ use std::process::Command;
 const QEMU: &str = "qemu-system-x86_64";
 /// The most that results take together; the file has holes.
 const RESULTS_BYTES: u64 = 1 << 30;
+/// The emulator's own speed; above it the guest is told that its clock ticks slower.
+const REAL_MIPS: u32 = 1_000;
+const ACPI: &str = "acpi";
 const RESULTS: &str = "results";
-/// What the guest's programs take for the system's users and hosts.
-const ETC: [(&str, &str); 5] = [
-    ("/etc/resolv.conf", ""),
-    ("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"),
-    ("/etc/group", "root:x:0:\nnogroup:x:65534:\n"),
-    ("/etc/hosts", "127.0.0.1 localhost\n"),
-    ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
-];
-
 /// The command that starts it; its files come into `folder`, in which it has to start.
-pub(crate) fn command(
-    machine: &Machine,
-    kernel: &QemuKernel,
-    mips: u32,
-    folder: &Path,
-) -> Result<Command, Error> {
+pub(crate) fn command(image: &Image, folder: &Path) -> Result<Command, Error> {
     let program = in_path(QEMU).ok_or(Error::NoQemu)?;
-    let packed = pack(machine, kernel, folder).map_err(Error::io("pack the guest's files"))?;
+    let packed = File::create(folder.join("files"))
+        .and_then(|file| initramfs::write(&image.files, BufWriter::new(file)))
+        .map_err(Error::io("pack the guest's files"))?;
     File::create(folder.join(RESULTS))
         .and_then(|file| file.set_len(RESULTS_BYTES))
         .map_err(Error::io("make the memory for the guest's results"))?;
     // The files are there twice while they are unpacked.
-    let memory = (machine.memory_bytes + 2 * packed) >> 20;
+    let memory = (image.memory_bytes + 2 * packed) >> 20;
     let mut command = Command::new(program);
-    command.env_clear().args(arguments(memory, mips)).arg("-kernel").arg(&kernel.image);
-    command.arg("-append").arg(line(machine, mips));
+    command.env_clear().args(arguments(memory, image.mips)).arg("-kernel").arg(&image.kernel);
+    if image.mips > REAL_MIPS {
+        fs::write(folder.join(ACPI), acpi::fixed_description())
+            .map_err(Error::io("write the guest's ACPI table"))?;
+        command.args(["-acpitable", &format!("file={ACPI}")]);
+    }
+    command.arg("-append").arg(line(image.seed, image.mips));
     Ok(command)
 }
 
@@ -64,53 +61,28 @@ fn arguments(memory_mib: u64, mips: u32) -> Vec<String> {
 /// processors are had by a guest that believes that its clock ticks slower.
 fn shift(mips: u32) -> u32 {
     match mips {
-        1_000.. => 0,
-        slower => (1_000 / slower.max(1)).ilog2(),
+        REAL_MIPS.. => 0,
+        slower => (REAL_MIPS / slower.max(1)).ilog2(),
     }
 }
 
 /// The kernel's command line.
-fn line(machine: &Machine, mips: u32) -> String {
+fn line(seed: u64, mips: u32) -> String {
     let mut line = "console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=off norandmaps \
                     nokaslr rdinit=/init"
         .to_owned();
-    if mips > 1_000 {
+    if mips > REAL_MIPS {
         line += &format!(" tsc_early_khz={}000 tsc=reliable", mips);
     }
     // Random numbers come from the command line, among others.
-    line += &format!(" thingbed.seed={} -- {} {}", machine.seed, boot::INIT, boot::OWN);
+    line += &format!(" thingbed.seed={seed} -- {} {}", boot::INIT, boot::OWN);
     line
 }
 
-/// Writes the archive of the guest's files; its length.
-fn pack(machine: &Machine, kernel: &QemuKernel, folder: &Path) -> io::Result<u64> {
-    let mut files = Files::default();
-    for path in [&machine.tool, &machine.directory].into_iter().chain(&machine.files) {
-        if *path == machine.directory {
-            files.put(path, Entry::Folder);
-        } else {
-            files.add(path)?;
-        }
-    }
-    files.put(Path::new("/init"), Entry::Link(machine.tool.clone()));
-    for (path, text) in ETC {
-        files.put(Path::new(path), Entry::Text(text.into(), 0o644));
-    }
-    for folder in ["/dev", "/proc", "/sys", "/run", "/tmp", "/root", "/var/run", "/var/tmp"] {
-        files.put(Path::new(folder), Entry::Folder);
-    }
-    for (number, module) in kernel.modules.iter().enumerate() {
-        let name = format!("{}/{number:03}.ko", boot::MODULES);
-        files.put(Path::new(&name), Entry::Copy(module.clone(), 0o644));
-    }
-    let job = serde_json::to_vec(&Job::of(machine))?;
-    files.put(&Path::new(boot::OWN).join("job"), Entry::Text(job, 0o644));
-    initramfs::write(&files, BufWriter::new(File::create(folder.join("files"))?))
-}
-
-/// Unpacks what the guest handed over into the folders of the host.
-pub(crate) fn take_results(folder: &Path, mounts: &[Mount]) -> Result<(), Error> {
-    let unpack = || -> io::Result<()> {
+/// Unpacks what the guest handed over into the folders of the host; the names of files that its
+/// programs asked for.
+pub(crate) fn take_results(folder: &Path, mounts: &[Mount]) -> Result<Vec<String>, Error> {
+    let unpack = || -> io::Result<Vec<String>> {
         let mut archive = tar::Archive::new(File::open(folder.join(RESULTS))?);
         let into = folder.join("unpacked");
         archive.set_preserve_mtime(false);
@@ -118,7 +90,8 @@ pub(crate) fn take_results(folder: &Path, mounts: &[Mount]) -> Result<(), Error>
         for (number, Mount { host, .. }) in mounts.iter().enumerate() {
             merge(&into.join(number.to_string()), host)?;
         }
-        Ok(())
+        let names = fs::read(into.join(boot::ASKED)).unwrap_or_default();
+        Ok(serde_json::from_slice(&names).unwrap_or_default())
     };
     unpack().map_err(Error::io("take over the guest's results"))
 }
@@ -133,7 +106,15 @@ fn merge(from: &Path, to: &Path) -> io::Result<()> {
             fs::create_dir_all(&target)?;
             merge(&entry.path(), &target)?;
         } else if kind.is_file() {
-            fs::copy(entry.path(), &target)?;
+            fs::copy(entry.path(), &target).map_err(|error| {
+                let advice = match error.kind() {
+                    io::ErrorKind::StorageFull => {
+                        "\n  free space there, or use another folder with --out"
+                    }
+                    _ => "",
+                };
+                io::Error::new(error.kind(), format!("{}: {error}{advice}", target.display()))
+            })?;
         }
     }
     Ok(())
@@ -142,6 +123,68 @@ fn merge(from: &Path, to: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An archive with these members: type, name, what it links to.
+    fn hostile(path: &Path, members: &[(tar::EntryType, &str, &str)]) {
+        let mut archive = tar::Builder::new(File::create(path).unwrap());
+        for (kind, name, link) in members {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(*kind);
+            let bytes: &[u8] = if kind.is_file() { b"evil" } else { b"" };
+            // Names that the library would refuse, too.
+            let raw = header.as_old_mut();
+            raw.name[..name.len()].copy_from_slice(name.as_bytes());
+            raw.linkname[..link.len()].copy_from_slice(link.as_bytes());
+            header.set_size(bytes.len() as u64);
+            header.set_mode(0o4777);
+            header.set_cksum();
+            archive.append(&header, bytes).unwrap();
+        }
+        archive.finish().unwrap();
+    }
+
+    #[test]
+    fn what_a_guest_hands_over_stays_in_the_runs_folder_and_links_nowhere() {
+        use tar::EntryType as Is;
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, run) = (dir.path().join("guest"), dir.path().join("run"));
+        let outside = dir.path().join("outside");
+        let out = outside.display().to_string();
+        for path in [&folder, &run, &outside] {
+            fs::create_dir(path).unwrap();
+        }
+        let mounts = [Mount { host: run.clone(), guest: "/run/results".into() }];
+        hostile(
+            &folder.join(RESULTS),
+            &[
+                (Is::Directory, "0", ""),
+                (Is::Regular, "0/good", ""),
+                (Is::Regular, "../outside/up", ""),
+                (Is::Regular, "0/../../../outside/up", ""),
+                (Is::Symlink, "0/link", &out),
+                (Is::Symlink, "0/self", "good"),
+                (Is::Fifo, "0/fifo", ""),
+                (Is::Regular, "asked", ""),
+            ],
+        );
+        assert_eq!(take_results(&folder, &mounts).unwrap(), Vec::<String>::new());
+        let names = |path: &Path| -> Vec<_> {
+            fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+        };
+        // What is no file is an empty one.
+        let mut all = names(&run);
+        all.sort();
+        assert_eq!(all, ["fifo", "good"]);
+        assert!(all.iter().all(|n| fs::symlink_metadata(run.join(n)).unwrap().is_file()));
+        assert!(names(&outside).is_empty());
+
+        // Through a link that is there before.
+        fs::remove_dir_all(folder.join("unpacked")).unwrap();
+        let through = [(Is::Symlink, "0/link", out.as_str()), (Is::Regular, "0/link/up", "")];
+        hostile(&folder.join(RESULTS), &through);
+        let _ = take_results(&folder, &mounts);
+        assert!(names(&outside).is_empty());
+    }
 
     #[test]
     fn slower_processors_are_powers_of_two_and_faster_ones_the_guests_belief() {

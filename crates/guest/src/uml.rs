@@ -9,10 +9,15 @@ use std::process::Command;
 /// `/proc`. Random numbers come from the kernel's command line, too, so that it has to be the
 /// same each time.
 const HERE: &str = "/proc/self/cwd";
+/// The FIFO from which its kernel reads while it stands still, in the guest's folder.
+pub(crate) const KEYS: &str = "keys";
+
 /// The command that starts it; its files come into `folder`, in which it has to start.
 pub(crate) fn command(machine: &Machine, kernel: &Path, folder: &Path) -> Result<Command, Error> {
     std::os::unix::fs::symlink(&machine.tool, folder.join("init"))
         .map_err(Error::io("make the link to the guest's init"))?;
+    nix::unistd::mkfifo(&folder.join(KEYS), nix::sys::stat::Mode::S_IRWXU)
+        .map_err(|errno| Error::io("make the guest's keys")(errno.into()))?;
     Job::of(machine)
         .with_output_of(folder)
         .write(folder)

@@ -79,6 +79,10 @@ impl Progress {
 pub trait Watch {
     /// Is called a few times a second.
     fn progress(&mut self, progress: &Progress);
+
+    /// Is called once, when the start has been given: the schedule begins at `start_ns` of the
+    /// monotonic clock, which is yet to come.
+    fn begun(&mut self, _start_ns: u64) {}
 }
 
 /// Nobody.
@@ -190,6 +194,7 @@ impl Conduct<'_> {
         self.engine.begin();
         let at_ns = monotonic_now() + LEAD_NS;
         self.start_ns = Some(at_ns);
+        self.watch.begun(at_ns);
         for (id, job) in self.jobs.iter_mut().enumerate() {
             let runs_already = job.is_of_the_lab();
             match &mut job.conversation {

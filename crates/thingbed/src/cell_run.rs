@@ -8,6 +8,7 @@ use crate::sweep::Sweep;
 use crate::sweep::name;
 use crate::virtual_time::{self, Request};
 use experiment::{CPU_AXIS, Cell, Clock, Cpu, Plan};
+use guest::{Engine, Guest, Image, Mount};
 use runner::{Error, Finished, Folder, Options};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +33,20 @@ impl Sweep<'_> {
         let plan = self.plan(cell, repeat)?;
         let finished = match self.arguments.clock(self.experiment) {
             Clock::Real => self.here(&plan, &folder, screen)?,
-            Clock::Virtual => self.in_guest(&plan, cell, &folder, screen)?,
+            Clock::Virtual => {
+                let guest = self.guest(&plan, cell, &folder)?;
+                let nodes = plan.nodes.iter().map(|node| node.name.clone()).collect();
+                let file = fs::canonicalize(&self.arguments.file).unwrap_or_default();
+                let home = file.parent().unwrap_or(Path::new("/")).to_owned();
+                virtual_time::in_guest(
+                    guest,
+                    nodes,
+                    &home,
+                    folder.path(),
+                    &self.interrupted,
+                    screen,
+                )?
+            }
         };
         if !single {
             let to = finished.folder.join("experiment.yaml");
@@ -59,18 +73,42 @@ impl Sweep<'_> {
         own.unwrap_or_else(|| self.arguments.cpus()[0])
     }
 
-    /// Runs a plan in virtual time.
-    fn in_guest(
-        &self,
-        plan: &Plan,
-        cell: &Cell,
-        folder: &Folder,
-        screen: &mut Screen,
-    ) -> Result<Finished, Error> {
+    /// Starts the guest of a run in virtual time.
+    fn guest(&self, plan: &Plan, cell: &Cell, folder: &Folder) -> Result<Guest, Error> {
+        let results = virtual_time::results(folder.path())?;
+        let packed = self.capsule.and_then(|capsule| capsule.image(cell, plan.repeat));
+        let guest = match packed {
+            Some(image) => Guest::boot_image(&image, results),
+            None => Guest::boot(&virtual_time::machine(plan, self.request(plan, cell)?, results)?),
+        };
+        guest.map_err(virtual_time::failed)
+    }
+
+    /// What a run with a CPU of finite speed starts from.
+    ///
+    /// # Errors
+    /// When it cannot be had in virtual time, or a file of it cannot be read.
+    pub(crate) fn image(&self, cell: &Cell, repeat: u32) -> Result<Image, Error> {
+        let plan = self.plan(cell, repeat)?;
+        let mount = Mount { host: PathBuf::new(), guest: PathBuf::from(virtual_time::FOLDER) };
+        let machine = virtual_time::machine(&plan, self.request(&plan, cell)?, vec![mount])?;
+        match &machine.engine {
+            Engine::Qemu { kernel, mips } => {
+                Image::of(&machine, kernel, *mips).map_err(virtual_time::failed)
+            }
+            Engine::UserModeLinux { .. } => {
+                let text = "a guest that sees the host's files has no image".to_owned();
+                Err(Error::Guest { text, ends_sweep: true })
+            }
+        }
+    }
+
+    /// The run that a guest is to have.
+    fn request(&self, plan: &Plan, cell: &Cell) -> Result<Request, Error> {
         let file =
             fs::canonicalize(&self.arguments.file).map_err(Error::write(&self.arguments.file))?;
         let replay = self.arguments.replay.as_deref().map(fs::canonicalize).transpose();
-        let request = Request {
+        Ok(Request {
             home: file.parent().unwrap_or(Path::new("/")).to_owned(),
             file,
             cell: cell.without(CPU_AXIS),
@@ -81,9 +119,9 @@ impl Sweep<'_> {
             workload: workload_program(),
             cpu: self.cpu(cell),
             capture: self.arguments.capture,
+            stop_at: self.arguments.stop_at,
             replay: replay.map_err(Error::write(Path::new("--replay")))?,
-        };
-        virtual_time::in_guest(plan, request, folder.path(), &self.interrupted, screen)
+        })
     }
 
     /// Runs a plan on this machine, in real time.

@@ -5,6 +5,7 @@ mod analyze;
 mod arguments;
 mod calibrate;
 mod capacity;
+mod capsule;
 mod cell_run;
 mod device;
 mod doctor;
@@ -21,6 +22,7 @@ mod progress;
 mod resume;
 mod show;
 mod signals;
+mod slurm;
 mod surroundings;
 mod sweep;
 mod trace;
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
     keep_to_ourselves();
     let status = match Arguments::parse().command {
         Command::Run(run) => sweep::run(&run),
+        Command::Pack(wanted) => capsule::pack(&wanted),
         Command::Verify(wanted) => verify::verify(&wanted),
         Command::Map(wanted) => map::map(&wanted),
         Command::Capacity(wanted) => capacity::capacity(&wanted),
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         Command::Link(what) => told(live::link(&what)),
         Command::Gc { images } => gc::gc(images),
         Command::Schema => show::schema(),
+        Command::Task { folder, run } => slurm::task(&folder, &run),
         Command::GuestCell { request } => virtual_time::cell(&request),
     };
     ExitCode::from(status as u8)

@@ -2,6 +2,8 @@
 //! folder that is this machine's and differs each time.
 
 use crate::arguments::Run;
+use crate::capsule::is_capsule;
+use crate::sweep::Sweep;
 use experiment::{Cell, Clock, Cpu, Experiment};
 use runner::Error;
 use serde::{Deserialize, Serialize};
@@ -58,14 +60,15 @@ impl Timing {
 
 impl Origin {
     /// That of a sweep that begins, or goes on in `folder`.
-    pub fn of(run: &Run, seed: u64, folder: &Path) -> Self {
+    pub fn of(sweep: &Sweep<'_>) -> Self {
+        let run = sweep.arguments;
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let before = Self::read(folder).ok().map(|origin| origin.runs);
+        let before = Self::read(&sweep.folder).ok().map(|origin| origin.runs);
         Self {
-            file: absolute(&run.file),
+            file: sweep.capsule.map_or_else(|| absolute(&run.file), |own| own.path.clone()),
             only: run.only.clone(),
             repeat: run.repeat,
-            seed,
+            seed: sweep.seed,
             cpu: run.cpu.clone(),
             capture: run.capture,
             replay: run.replay.as_deref().map(absolute),
@@ -104,6 +107,11 @@ impl Origin {
     /// The arguments that have the same runs again, in a folder of their own below `out`.
     pub fn run(&self, out: PathBuf, jobs: Option<u32>, quiet: bool) -> Run {
         let replay = self.replay.clone();
+        if is_capsule(&self.file) {
+            // It has all the rest.
+            let (file, only) = (self.file.clone(), self.only.clone());
+            return Run { file, only, out, jobs, quiet, ..Run::default() };
+        }
         Run {
             file: self.file.clone(),
             only: self.only.clone(),
@@ -119,6 +127,8 @@ impl Origin {
             clock: Some(Clock::Virtual),
             cpu: self.cpu.clone(),
             jobs,
+            on: None,
+            stop_at: None,
             quiet,
         }
     }
@@ -128,6 +138,9 @@ impl Origin {
     /// # Errors
     /// That it is not, in words.
     pub fn check(&self, folder: &Path) -> Result<(), String> {
+        if is_capsule(&self.file) && self.file.exists() {
+            return Ok(());
+        }
         let then = fs::read(folder.join("experiment.yaml")).ok();
         let now = fs::read(&self.file).map_err(|error| {
             format!("could not read the experiment file {}: {error}", self.file.display())

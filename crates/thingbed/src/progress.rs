@@ -56,6 +56,14 @@ impl Screen {
         screen
     }
 
+    /// Goes on as lines of a log: from here on the terminal is somebody else's, too.
+    pub fn become_log(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+            self.plain = true;
+        }
+    }
+
     /// Ends with a last word.
     pub fn end(&mut self, word: &str) {
         let took = clock(self.began.elapsed());
@@ -76,6 +84,14 @@ impl Screen {
         } else if self.plain && self.stuck.is_none_or(|at| at.elapsed() >= PERIOD) {
             remark(format_args!("{}  {text}", self.prefix));
             self.stuck = Some(Instant::now());
+        }
+    }
+
+    /// Does something else at the terminal, whose progress bar goes away for that time.
+    pub fn aside<T>(&self, what: impl FnOnce() -> T) -> T {
+        match &self.bar {
+            Some(bar) => bar.suspend(what),
+            None => what(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The command `run`: every cell of the matrix, every repeat.
 
 use crate::arguments::Run;
+use crate::capsule::{self, Capsule};
 use crate::jobs;
 use crate::origin::{Origin, Timing};
 use crate::outcome::{Outcome, status_of};
@@ -9,6 +10,7 @@ use crate::progress::Screen;
 use crate::resume::{self, REJECTED};
 use crate::show;
 use crate::signals::watch_signals;
+use crate::slurm;
 use crate::surroundings::{current_exe, frame_path};
 use crate::trust::Trust;
 use crate::virtual_time;
@@ -33,56 +35,85 @@ pub fn run(arguments: &Run) -> Status {
 
 /// The same without showing what came of it.
 pub(crate) fn again(arguments: &Run) -> (Status, Option<PathBuf>) {
-    match prepare(arguments) {
-        Ok(prepared) => prepared.run(false),
-        Err(status) => (status, None),
-    }
+    run_of(arguments, false)
 }
 
 /// The same, and where its runs lie, if there are any.
 pub(crate) fn have(arguments: &Run) -> (Status, Option<PathBuf>) {
-    match prepare(arguments) {
-        Ok(prepared) => prepared.run(true),
+    run_of(arguments, true)
+}
+
+/// Has the runs of an experiment or a capsule.
+fn run_of(arguments: &Run, shown: bool) -> (Status, Option<PathBuf>) {
+    let opened = match capsule::opened(arguments) {
+        Ok(opened) => opened,
+        Err(error) => {
+            complain(error);
+            return (Status::Wrong, None);
+        }
+    };
+    let (arguments, capsule) = match &opened {
+        Some((arguments, capsule)) => (arguments, Some(capsule)),
+        None => (arguments, None),
+    };
+    match prepare(arguments, capsule) {
+        Ok(prepared) => prepared.run(shown),
         Err(status) => (status, None),
     }
 }
 
 /// What there is before anything runs.
-struct Prepared<'a> {
-    arguments: &'a Run,
-    experiment: Experiment,
+pub(crate) struct Prepared<'a> {
+    pub arguments: &'a Run,
+    pub experiment: Experiment,
     cells: Vec<Cell>,
-    repeats: std::ops::Range<u32>,
+    pub repeats: std::ops::Range<u32>,
     folder: PathBuf,
-    seed: u64,
+    pub seed: u64,
     interrupted: Arc<AtomicBool>,
     frame_path: Option<FramePath>,
+    capsule: Option<&'a Capsule>,
 }
 
-impl Prepared<'_> {
-    fn run(&self, shown: bool) -> (Status, Option<PathBuf>) {
-        let sweep = Sweep {
+impl<'a> Prepared<'a> {
+    /// The same with the guests of a capsule.
+    pub fn with(self, capsule: &'a Capsule) -> Self {
+        Self { capsule: Some(capsule), ..self }
+    }
+
+    /// Has all runs.
+    pub fn run(&self, shown: bool) -> (Status, Option<PathBuf>) {
+        let status = self.sweep().run(&self.runs(), shown);
+        (status, Some(self.folder.clone()))
+    }
+
+    /// Its runs. Repeats outermost: a machine that drifts touches all cells alike, and a sweep cut
+    /// short has something of each.
+    pub fn runs(&self) -> Vec<(u32, &Cell)> {
+        let runs = self.repeats.clone();
+        runs.flat_map(|repeat| self.cells.iter().map(move |cell| (repeat, cell))).collect()
+    }
+
+    pub fn sweep(&self) -> Sweep<'_> {
+        Sweep {
             arguments: self.arguments,
             experiment: &self.experiment,
             folder: self.folder.clone(),
             seed: self.seed,
             interrupted: self.interrupted.clone(),
             frame_path: self.frame_path,
-        };
-        // Repeats outermost: a machine that drifts touches all cells alike, and a
-        // sweep cut short has something of each.
-        let cells = &self.cells;
-        let runs = self.repeats.clone();
-        let runs = runs.flat_map(|repeat| cells.iter().map(move |cell| (repeat, cell)));
-        let status = sweep.run(&runs.collect::<Vec<_>>(), shown);
-        (status, Some(self.folder.clone()))
+            capsule: self.capsule,
+        }
     }
 }
 
 /// Reads an experiment and makes the folder of its runs; says what is wrong.
-fn prepare(arguments: &Run) -> Result<Prepared<'_>, Status> {
+pub(crate) fn prepare<'a>(
+    arguments: &'a Run,
+    capsule: Option<&'a Capsule>,
+) -> Result<Prepared<'a>, Status> {
     let experiment = show::read(&arguments.file)?;
-    let Wanted { cells, repeats, seed } = match Wanted::of(arguments, &experiment) {
+    let Wanted { mut cells, repeats, seed } = match Wanted::of(arguments, &experiment) {
         Ok(wanted) => wanted,
         Err(error) => {
             complain(error);
@@ -103,7 +134,15 @@ fn prepare(arguments: &Run) -> Result<Prepared<'_>, Status> {
             return Err(Status::Wrong);
         }
     };
-    if let Err(error) = check_plans(arguments, &experiment, &cells, seed) {
+    if let Some(capsule) = capsule {
+        cells.retain(|cell| capsule.has(cell));
+    }
+    let checked = check_stop(arguments, &experiment, cells.len() * repeats.len());
+    let checked = checked.and_then(|()| match capsule {
+        Some(_) => Ok(()),
+        None => check_plans(arguments, &experiment, &cells, seed),
+    });
+    if let Err(error) = checked {
         complain(&error);
         let wrong = matches!(error, Error::Plan(_) | Error::Clock(_));
         return Err(if wrong { Status::Wrong } else { Status::Failed });
@@ -123,7 +162,17 @@ fn prepare(arguments: &Run) -> Result<Prepared<'_>, Status> {
         }
     };
     let cells = by_cpu(cells, &arguments.cpus());
-    Ok(Prepared { arguments, experiment, cells, repeats, folder, seed, interrupted, frame_path })
+    Ok(Prepared {
+        arguments,
+        experiment,
+        cells,
+        repeats,
+        folder,
+        seed,
+        interrupted,
+        frame_path,
+        capsule,
+    })
 }
 
 /// The cells once for each CPU, where there are several.
@@ -167,12 +216,18 @@ pub(crate) fn check_plans(
                     other\n  use --clock virtual, or leave out --jobs";
         return Err(Error::Clock(text.to_owned()));
     }
+    if clock == Clock::Real && arguments.on.is_some() {
+        let text = "--on slurm needs virtual time: runs in real time need a machine for \
+                    themselves\n  add --clock virtual or --cpu";
+        return Err(Error::Clock(text.to_owned()));
+    }
     for cell in cells {
         let plan = experiment.plan(cell, 0, seed)?;
         plan.check_run()?;
         match clock {
             Clock::Real => runner::check_backends(&plan, &tool)?,
             Clock::Virtual => {
+                check_files(arguments, experiment)?;
                 for cpu in arguments.cpus() {
                     virtual_time::check(&plan, cpu, &tool)?;
                 }
@@ -180,6 +235,44 @@ pub(crate) fn check_plans(
         }
     }
     Ok(())
+}
+
+/// Refuses files that a guest is to have and that are not there.
+fn check_files(arguments: &Run, experiment: &Experiment) -> Result<(), Error> {
+    let home = arguments.file.parent().unwrap_or(Path::new(""));
+    let missing = experiment.files.iter().find(|name| !home.join(name).exists());
+    match missing.filter(|_| arguments.cpus().iter().any(|cpu| !cpu.is_infinite())) {
+        Some(name) => Err(Error::Clock(format!(
+            "`files` names {name}, which does not exist\n  paths are relative to the experiment \
+             file: Thingbed looked for {}",
+            std::path::absolute(home.join(name)).unwrap_or_else(|_| home.join(name)).display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses to stop what cannot be stopped.
+fn check_stop(arguments: &Run, experiment: &Experiment, runs: usize) -> Result<(), Error> {
+    if arguments.stop_at.is_none() {
+        return Ok(());
+    }
+    let infinite = arguments.cpus().iter().all(|cpu| cpu.is_infinite());
+    let text = match arguments.clock(experiment) {
+        Clock::Real => "--stop-at needs virtual time: real time does not stand still\n  add \
+                        --clock virtual"
+            .to_owned(),
+        Clock::Virtual if !infinite || arguments.cpus().len() > 1 => {
+            "--stop-at needs --cpu infinite: with a CPU of finite speed your shell would take \
+             time from the nodes"
+                .to_owned()
+        }
+        Clock::Virtual if runs > 1 => format!(
+            "--stop-at stops one run, and these are {runs}\n  pick one with --only, e.g. --only \
+             model=udp,repeat=0"
+        ),
+        Clock::Virtual => return Ok(()),
+    };
+    Err(Error::Clock(text))
 }
 
 fn cores() -> usize {
@@ -199,12 +292,14 @@ pub(crate) struct Sweep<'a> {
     pub seed: u64,
     pub interrupted: Arc<AtomicBool>,
     pub frame_path: Option<FramePath>,
+    /// Where guests come from, if not from this machine.
+    pub capsule: Option<&'a Capsule>,
 }
 
 impl Sweep<'_> {
     fn run(&self, runs: &[(u32, &Cell)], shown: bool) -> Status {
         let anew = self.arguments.resume.is_none() && self.arguments.retry == 0;
-        let single = runs.len() == 1 && anew;
+        let single = runs.len() == 1 && anew && self.arguments.on.is_none();
         let title = |n: usize| format!("[{}/{}] {}", n + 1, runs.len(), name(runs[n].1, runs[n].0));
         let mut outcomes: Vec<Outcome> = Vec::new();
         let mut todo = Vec::new();
@@ -241,8 +336,8 @@ impl Sweep<'_> {
             (run, began.elapsed())
         };
         let mut unwritten = false;
-        let mut origin = is_virtual.then(|| Origin::of(self.arguments, self.seed, &self.folder));
-        jobs::each(jobs, todo, one, |n, (run, took)| {
+        let mut origin = is_virtual.then(|| Origin::of(self));
+        let ended = |n: usize, (run, took): slurm::Ended| {
             if let (Some(origin), Ok(run)) = (&mut origin, &run) {
                 let (repeat, cell) = runs[n];
                 let timing = Timing::of(cell, repeat, took, &run.folder);
@@ -263,7 +358,15 @@ impl Sweep<'_> {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             }
-        });
+        };
+        if self.arguments.on.is_none() {
+            jobs::each(jobs, todo, one, ended);
+        } else if let Err(error) =
+            self.begin_elsewhere().and_then(|()| self.on_slurm(runs, &todo, ended))
+        {
+            complain(error);
+            unwritten = true;
+        }
         let mut status = status_of(&outcomes);
         let summaries = self.all(&outcomes);
         // When all were finished before, nothing was written yet.
@@ -280,6 +383,11 @@ impl Sweep<'_> {
             return status;
         }
         self.end(&summaries, status)
+    }
+
+    /// Writes what a process elsewhere needs to have runs of this sweep.
+    fn begin_elsewhere(&self) -> Result<(), Error> {
+        Origin::of(self).write(&self.folder)
     }
 
     /// How many runs there are at once. In real time a run needs the machine for itself.

@@ -3,7 +3,7 @@
 
 use crate::arguments::Verify;
 use crate::origin::{HOST, Origin};
-use crate::{Status, complain, say, sweep};
+use crate::{Status, capsule, complain, say, sweep};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,6 +14,9 @@ const FIRST: [&str; 3] = ["summary.json", "run.json", "plan.json"];
 
 /// Runs a sweep again and compares.
 pub fn verify(wanted: &Verify) -> Status {
+    if capsule::is_capsule(&wanted.folder) {
+        return capsule::verify(wanted);
+    }
     let origin = Origin::read(&wanted.folder)
         .and_then(|origin| origin.check(&wanted.folder).map(|()| origin));
     let origin = match origin {
@@ -56,7 +59,7 @@ pub fn verify(wanted: &Verify) -> Status {
 }
 
 /// A folder beside the sweep's, on the same disk.
-fn scratch(folder: &Path) -> std::io::Result<PathBuf> {
+pub(crate) fn scratch(folder: &Path) -> std::io::Result<PathBuf> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let path = folder.with_file_name(format!("{name}.verify"));
     let free = (0..).map(|n| match n {
@@ -73,7 +76,7 @@ fn scratch(folder: &Path) -> std::io::Result<PathBuf> {
 }
 
 /// All files below a sweep's folder but those of the machine, relative to it.
-fn files(folder: &Path) -> BTreeSet<PathBuf> {
+pub(crate) fn files(folder: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut todo = vec![folder.to_owned()];
     while let Some(next) = todo.pop() {
@@ -104,12 +107,14 @@ fn differing<'a>(
     };
     let mut all: Vec<&PathBuf> = then.union(now).filter(|name| !same(name)).collect();
     // A run's own figures say more than the list of all runs'.
-    let rank = |name: &Path| {
-        let place = FIRST.iter().position(|first| name.ends_with(first)).unwrap_or(FIRST.len());
-        (place, name.components().count() < 2)
-    };
     all.sort_by_key(|name| rank(name));
     all.into_iter().map(PathBuf::as_path).collect()
+}
+
+/// The place of a file in the order in which differences are told.
+pub(crate) fn rank(name: &Path) -> (usize, bool) {
+    let place = FIRST.iter().position(|first| name.ends_with(first)).unwrap_or(FIRST.len());
+    (place, name.components().count() < 2)
 }
 
 /// The first difference between two files, in words.
@@ -128,7 +133,7 @@ fn told(then: &Path, now: &Path) -> Vec<String> {
 }
 
 /// The first value that differs, with its path.
-fn difference(path: &str, a: &Value, b: &Value) -> Option<String> {
+pub(crate) fn difference(path: &str, a: &Value, b: &Value) -> Option<String> {
     let below = |key: &str| match path {
         "" => key.to_owned(),
         path => format!("{path}.{key}"),

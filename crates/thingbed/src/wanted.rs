@@ -6,6 +6,9 @@ use experiment::{Cell, Experiment};
 use serde_json::Value;
 use std::fs;
 
+/// What picks one repeat in `--only`, beside axes.
+const REPEAT: &str = "repeat";
+
 /// What is run: the cells, how often, and with which seed. A replay is one run,
 /// and takes all of these from the run that it replays.
 pub(crate) struct Wanted {
@@ -18,9 +21,13 @@ impl Wanted {
     /// What the command line, the file or the run to replay say.
     pub fn of(arguments: &Run, experiment: &Experiment) -> Result<Self, String> {
         let Some(folder) = &arguments.replay else {
+            let (only, repeat) = without_repeat(&arguments.only, experiment)?;
             return Ok(Self {
-                cells: show::cells(experiment, &arguments.only).map_err(|e| e.to_string())?,
-                repeats: 0..arguments.repeat.unwrap_or(experiment.repeats),
+                cells: show::cells(experiment, &only).map_err(|e| e.to_string())?,
+                repeats: match repeat {
+                    Some(repeat) => repeat..repeat + 1,
+                    None => 0..arguments.repeat.unwrap_or(experiment.repeats),
+                },
                 seed: arguments.seed.unwrap_or(experiment.seed),
             });
         };
@@ -47,4 +54,32 @@ impl Wanted {
         let seed = plan["seed"].as_u64().unwrap_or(experiment.seed);
         Ok(Self { cells: vec![cell], repeats: repeat..repeat + 1, seed })
     }
+}
+
+/// `only` without the choice of one repeat, and that.
+fn without_repeat(
+    only: &[String],
+    experiment: &Experiment,
+) -> Result<(Vec<String>, Option<u32>), String> {
+    if experiment.axes().any(|(name, _)| name == REPEAT) {
+        return Ok((only.to_vec(), None));
+    }
+    let mut picked = None;
+    let mut rest = Vec::new();
+    for text in only {
+        let (own, others): (Vec<&str>, Vec<&str>) = text
+            .split(',')
+            .partition(|part| part.split_once('=').is_some_and(|(name, _)| name.trim() == REPEAT));
+        for part in own {
+            let value = part.split_once('=').map_or("", |(_, value)| value.trim());
+            let number = value.parse();
+            let number = number
+                .map_err(|_| format!("`{value}` is no repeat: repeats are numbered from 0"))?;
+            picked = Some(number);
+        }
+        if !others.is_empty() {
+            rest.push(others.join(","));
+        }
+    }
+    Ok((rest, picked))
 }

@@ -304,3 +304,18 @@ fn interrupt_group(leader: u32) -> bool {
     let kill = Command::new("kill").args(["-INT", "--", &format!("-{leader}")]).status();
     kill.unwrap().success()
 }
+
+#[test]
+fn a_file_that_a_guest_lacks_is_named_with_the_line_that_brings_it() {
+    let bed = Bed::new();
+    bed.write("e.yaml", &command("[sh, read.sh]"));
+    bed.write("secret.txt", "here\n");
+    bed.write("read.sh", "name=secret; read line <$name.txt; echo $line\n");
+    let path = fs::canonicalize(bed.path()).unwrap().join("secret.txt");
+    let path = path.display();
+    let words = [format!("the guest does not have: {path}"), format!("files: [{path}]")];
+    bed.thingbed(&["run", "e.yaml", "--cpu", "1"]).expect(0, &words.each_ref().map(String::as_str));
+    bed.write("e.yaml", &(command("[sh, read.sh]") + "files: [nowhere.txt]\n"));
+    let words = ["`files` names nowhere.txt, which does not exist", "Thingbed looked for /"];
+    bed.thingbed(&["run", "e.yaml", "--cpu", "1"]).expect(2, &words);
+}

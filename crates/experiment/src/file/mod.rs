@@ -90,6 +90,9 @@ pub(crate) struct File {
     pub affinity: Option<At<bool>>,
     /// Which frames are kept in `capture.pcapng`; none unless given.
     pub capture: Option<Capture>,
+    /// Files and folders that programs open although no command line names them, relative to this
+    /// file: a guest with files of its own (`--cpu N`, capsules) gets them too.
+    pub files: Option<Vec<Fixed<String>>>,
     /// A file of reference figures to compare with, relative to this file.
     pub reference: Option<Fixed<String>>,
     /// What should hold of the results; checked after the runs.
@@ -118,6 +121,7 @@ impl Read for File {
             setup_limit: fields.optional("setup_limit"),
             affinity: fields.optional("affinity"),
             capture: fields.optional("capture"),
+            files: fields.optional("files"),
             reference: fields.optional("reference"),
             expect: fields.optional("expect"),
         };

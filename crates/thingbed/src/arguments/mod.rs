@@ -37,8 +37,10 @@ pub enum Command {
     Run(Run),
     /// Find the capacity: the largest value of an axis that meets the targets
     Capacity(Capacity),
-    /// Run a sweep in virtual time again and name the first figure that differs
+    /// Run a sweep or capsule in virtual time again and name the first figure that differs
     Verify(Verify),
+    /// Pack an experiment's runs into one file, a capsule, that runs the same everywhere
+    Pack(Pack),
     /// Check experiment files for errors without running them
     Check {
         /// Experiment files (YAML)
@@ -156,14 +158,17 @@ pub enum Command {
     },
     /// Print the JSON Schema of experiment files, for editors
     Schema,
+    /// One run of a sweep, as a task of a cluster
+    #[command(hide = true)]
+    Task { folder: PathBuf, run: String },
     /// One run, in a guest that Thingbed started
     #[command(hide = true)]
     GuestCell { request: String },
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct Run {
-    /// Experiment file (YAML)
+    /// Experiment file (YAML), or a capsule of `thingbed pack`
     pub file: PathBuf,
     /// Run only these cells, e.g. model=udp-rr,network=ideal; repeatable
     #[arg(long, value_name = "AXIS=VALUE,...")]
@@ -212,6 +217,18 @@ pub struct Run {
     /// Runs at once, in virtual time [default: the CPUs of this machine]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub jobs: Option<u32>,
+    /// Have the runs on a cluster instead of on this machine, in virtual time: slurm
+    ///
+    /// An array job with a task for each run; --jobs limits how many run at once. The sweep's
+    /// folder, the experiment file and the thingbed program must have the same paths on all nodes.
+    #[arg(long, value_name = "CLUSTER", conflicts_with_all = ["stop_at", "retry"])]
+    pub on: Option<On>,
+    /// Stop the one run in virtual time at this moment, e.g. 12.3s, and open shells in its nodes
+    ///
+    /// The moment counts from the start of the schedule and is the same each time. No time passes
+    /// until you go on, also while programs in a shell work.
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["resume", "jobs"])]
+    pub stop_at: Option<units::Span>,
     /// Do not show progress
     #[arg(long, short)]
     pub quiet: bool,
@@ -234,11 +251,46 @@ impl Run {
     }
 }
 
+/// What runs can be had on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum On {
+    /// A cluster of Slurm
+    Slurm,
+}
+
 /// Options of `verify`.
 #[derive(Debug, Args)]
 pub struct Verify {
-    /// Folder of a run or sweep in virtual time
+    /// Folder of a run or sweep in virtual time, or a capsule
     pub folder: PathBuf,
+    /// Runs at once [default: the CPUs of this machine]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub jobs: Option<u32>,
+    /// Do not show progress
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Options of `pack`.
+#[derive(Debug, Args)]
+pub struct Pack {
+    /// Experiment file (YAML)
+    pub file: PathBuf,
+    /// Name of the capsule [default: the experiment file's, with the ending .capsule]
+    #[arg(long, short, value_name = "CAPSULE")]
+    pub out: Option<PathBuf>,
+    /// CPU in thousand million instructions a second [default: 1]; several for a sweep over them
+    #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
+    pub cpu: Vec<experiment::Cpu>,
+    /// Pack only these cells, e.g. model=udp-rr,network=ideal; repeatable
+    #[arg(long, value_name = "AXIS=VALUE,...")]
+    pub only: Vec<String>,
+    /// Repeats per cell [default: the experiment's `repeats`]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: Option<u32>,
+    /// Seed of all random draws [default: the experiment's `seed`]
+    #[arg(long)]
+    pub seed: Option<u64>,
     /// Runs at once [default: the CPUs of this machine]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub jobs: Option<u32>,

@@ -174,6 +174,8 @@ impl<'a> Seeker<'a> {
             out: wanted.out.clone(),
             resume: None,
             replay: None,
+            on: None,
+            stop_at: None,
             spin: wanted.spin,
             capture: false,
             retry: 0,
@@ -300,6 +302,7 @@ impl<'a> Seeker<'a> {
             seed: self.seed,
             interrupted: self.interrupted.clone(),
             frame_path: self.frame_path,
+            capsule: None,
         };
         let mut figures = vec![Vec::new(); self.targets.len()];
         let mut overloaded = 0;

@@ -13,6 +13,9 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+/// Set where the terminal was made for the program alone.
+pub(crate) const OWN_TERMINAL: &str = "THINGBED_OWN_TERMINAL";
+
 /// Runs a program in a node; its exit status.
 pub fn exec(wanted: &Exec) -> Result<u8, String> {
     let node = find(&wanted.lab)?.node(&wanted.node)?;
@@ -54,6 +57,10 @@ fn run(mut command: Command, pid: i32, node: &str, folder: PathBuf) -> Result<u8
     };
     let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let status = match terminal {
+        true if std::env::var_os(OWN_TERMINAL).is_some() => {
+            take_terminal(&mut command);
+            command.env_remove(OWN_TERMINAL).spawn().and_then(|mut child| child.wait())
+        }
         true => at_terminal(command),
         false => command.spawn().and_then(|mut child| {
             // Ctrl-C and the like go to the whole group; the program decides.
@@ -72,14 +79,8 @@ fn code(status: ExitStatus) -> u8 {
     status.code().unwrap_or(128 + status.signal().unwrap_or(0)) as u8
 }
 
-/// Runs a program at a terminal of its own, joined to this one: in its PID
-/// namespace a shell could not tell who has the terminal that is here.
-fn at_terminal(mut command: Command) -> io::Result<ExitStatus> {
-    let stdin = io::stdin();
-    let saved = tcgetattr(&stdin)?;
-    let pty = openpty(Some(&size()), Some(&saved))?;
-    let [a, b, c] = [pty.slave.try_clone()?, pty.slave.try_clone()?, pty.slave.try_clone()?];
-    command.stdin(a).stdout(b).stderr(c);
+/// Lets a program have its standard input as its own terminal.
+fn take_terminal(command: &mut Command) {
     // SAFETY: between fork and exec, system calls alone.
     unsafe {
         command.pre_exec(|| {
@@ -89,6 +90,17 @@ fn at_terminal(mut command: Command) -> io::Result<ExitStatus> {
             Ok(())
         });
     }
+}
+
+/// Runs a program at a terminal of its own, joined to this one: in its PID
+/// namespace a shell could not tell who has the terminal that is here.
+fn at_terminal(mut command: Command) -> io::Result<ExitStatus> {
+    let stdin = io::stdin();
+    let saved = tcgetattr(&stdin)?;
+    let pty = openpty(Some(&size()), Some(&saved))?;
+    let [a, b, c] = [pty.slave.try_clone()?, pty.slave.try_clone()?, pty.slave.try_clone()?];
+    command.stdin(a).stdout(b).stderr(c);
+    take_terminal(&mut command);
     let child = command.spawn()?;
     drop(command);
     drop(pty.slave);

@@ -11,6 +11,7 @@ mod up;
 
 pub use capture::capture;
 pub use cp::cp;
+pub(crate) use enter::OWN_TERMINAL;
 pub use enter::{exec, shell};
 pub use link::link;
 pub use logs::logs;

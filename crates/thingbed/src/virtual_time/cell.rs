@@ -1,5 +1,6 @@
 //! The guest's side: the hidden command that has one run.
 
+use super::hold;
 use super::wire::{INTERRUPT, Message, Request};
 use crate::Status;
 use crate::surroundings::{current_exe, frame_path};
@@ -9,6 +10,7 @@ use runner::{Error, Folder, Options, Progress, Watch};
 use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use units::Span;
 
 /// Has the run that `request`, as JSON, asks for. What it says goes to standard output.
 pub fn cell(request: &str) -> Status {
@@ -38,7 +40,7 @@ pub fn cell(request: &str) -> Status {
     }
 }
 
-fn run(request: &Request, interrupted: &AtomicBool) -> Result<bool, Error> {
+fn run(request: &Request, interrupted: &Arc<AtomicBool>) -> Result<bool, Error> {
     let plan = plan(request)?;
     let (tool, folder) = (current_exe(), Folder::take(request.folder.clone()));
     let asked = frame_path().map_err(|text| Error::Guest { text, ends_sweep: true })?;
@@ -56,7 +58,8 @@ fn run(request: &Request, interrupted: &AtomicBool) -> Result<bool, Error> {
         version: env!("CARGO_PKG_VERSION"),
         commit: env!("THINGBED_COMMIT"),
     };
-    Ok(runner::run(&plan, &folder, &options, &mut Reporter)?.interrupted)
+    let mut reporter = Reporter { stop_at: request.stop_at, interrupted: interrupted.clone() };
+    Ok(runner::run(&plan, &folder, &options, &mut reporter)?.interrupted)
 }
 
 /// The frame path of a guest; none for the best that works. In User Mode Linux the ring's
@@ -86,15 +89,24 @@ fn plan(request: &Request) -> Result<Plan, Error> {
 }
 
 /// Tells the host how far the run is.
-struct Reporter;
+struct Reporter {
+    stop_at: Option<Span>,
+    interrupted: Arc<AtomicBool>,
+}
 
 impl Watch for Reporter {
     fn progress(&mut self, progress: &Progress) {
         say(&Message::Progress(progress.clone()));
     }
+
+    fn begun(&mut self, start_ns: u64) {
+        if let Some(at) = self.stop_at {
+            hold::stop_at(start_ns, at.as_ns(), self.interrupted.clone());
+        }
+    }
 }
 
-fn say(message: &Message) {
+pub(super) fn say(message: &Message) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{}", message.line()).and_then(|()| out.flush());
 }

@@ -3,6 +3,7 @@
 use super::files::files;
 use super::pulse::Pulse;
 use super::refusal::refusal;
+use super::session::Session;
 use super::wire::{INTERRUPT, Message, Request};
 use crate::progress::Screen;
 use experiment::{Cpu, Plan};
@@ -17,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Where a guest has the run's folder, whatever it is called here.
-const FOLDER: &str = "/run/results";
+pub(crate) const FOLDER: &str = "/run/results";
 /// The guest's clock begins on 2026-01-01, so that a run has the same times on each day.
 const START_S: u64 = 1_767_225_600;
 /// What a guest sees of the caller's environment: what finds programs and their parts.
@@ -31,28 +32,45 @@ const TICK: Duration = Duration::from_millis(200);
 /// How long the clock may stand still before the run is given up: some programs compute for long.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Has the run of `plan` that `request` asks for in a guest; its results come into `folder`.
+/// Where a guest's results come from and go to.
 ///
 /// # Errors
-/// When there is no guest to be had, it died, or the run failed.
+/// When there is no such folder.
+pub(crate) fn results(folder: &Path) -> Result<Vec<Mount>, Error> {
+    let host = fs::canonicalize(folder).map_err(Error::write(folder))?;
+    Ok(vec![Mount { host, guest: PathBuf::from(FOLDER) }])
+}
+
+/// Listens to a guest until its run is over; its results are in `folder` then.
+///
+/// # Errors
+/// When it died, or the run failed.
 pub(crate) fn in_guest(
-    plan: &Plan,
-    mut request: Request,
+    mut guest: Guest,
+    nodes: Vec<String>,
+    home: &Path,
     folder: &Path,
     interrupted: &AtomicBool,
     screen: &mut Screen,
 ) -> Result<Finished, Error> {
-    let write = |path: &Path| fs::canonicalize(path).map_err(Error::write(path));
-    let host = write(folder)?;
-    request.folder = PathBuf::from(FOLDER);
-    let machine = machine(plan, &request, host)?;
-    let mut guest = Guest::boot(&machine).map_err(failed)?;
-    let outcome = converse(&mut guest, interrupted, screen);
+    let outcome = converse(&mut guest, nodes, interrupted, screen);
+    let missing = guest.missing(home);
+    if !missing.is_empty() {
+        screen.aside(|| crate::remark(forgotten(&missing)));
+    }
     let interrupted = outcome.map_err(|error| at_home(error, folder))?;
+    Ok(Finished { interrupted, ..finished(folder)? })
+}
+
+/// The run that was written into `folder`.
+///
+/// # Errors
+/// When it was not, or by another version.
+pub(crate) fn finished(folder: &Path) -> Result<Finished, Error> {
     let run: Value = read(&folder.join("run.json"))?;
     let verdict = serde_json::from_value(run["verdict"].clone()).map_err(|error| unread(&error))?;
     let summary = read(&folder.join("summary.json"))?;
-    Ok(Finished { folder: folder.to_owned(), summary, verdict, interrupted })
+    Ok(Finished { folder: folder.to_owned(), summary, verdict, interrupted: false })
 }
 
 /// Refuses a plan that cannot run in virtual time, or on this machine.
@@ -79,7 +97,16 @@ fn engine(cpu: Cpu, tool: &Path) -> Result<Engine, Error> {
     }
 }
 
-fn machine(plan: &Plan, request: &Request, host: PathBuf) -> Result<Machine, Error> {
+/// The guest of the run of `plan` that `request` asks for; what it hands over goes to `writable`.
+///
+/// # Errors
+/// When there is no kernel for it.
+pub(crate) fn machine(
+    plan: &Plan,
+    request: Request,
+    writable: Vec<Mount>,
+) -> Result<Machine, Error> {
+    let request = &Request { folder: PathBuf::from(FOLDER), ..request };
     let tool = crate::surroundings::current_exe();
     let json = serde_json::to_string(request).map_err(|error| unread(&error))?;
     let given = |name: &str| Some((name.to_owned(), std::env::var(name).ok()?));
@@ -92,7 +119,7 @@ fn machine(plan: &Plan, request: &Request, host: PathBuf) -> Result<Machine, Err
         arguments: vec!["guest-cell".to_owned(), json],
         environment: ENVIRONMENT.iter().filter_map(|name| given(name)).chain(own).collect(),
         directory: request.home.clone(),
-        writable: vec![Mount { host, guest: PathBuf::from(FOLDER) }],
+        writable,
         memory_bytes: BASE_BYTES + PROGRAM_BYTES * programs as u64,
         // Repeats differ in what programs draw, as they do in what links do.
         seed: plan.seed.wrapping_mul(1_000_003).wrapping_add(plan.repeat.into()),
@@ -103,11 +130,12 @@ fn machine(plan: &Plan, request: &Request, host: PathBuf) -> Result<Machine, Err
 /// Listens until the guest has gone; whether the user ended the run.
 fn converse(
     guest: &mut Guest,
+    nodes: Vec<String>,
     interrupted: &AtomicBool,
     screen: &mut Screen,
 ) -> Result<bool, Error> {
     let (mut finished, mut told) = (None, false);
-    let mut pulse = Pulse::new();
+    let (mut pulse, mut session) = (Pulse::new(), Session::new(nodes, interrupted));
     loop {
         if interrupted.load(Relaxed) && !told {
             told = true;
@@ -130,9 +158,15 @@ fn converse(
                 }
             }
             Event::Line(line) => {
-                pulse = Pulse::new();
                 match serde_json::from_str(&line) {
                     Ok(Message::Progress(progress)) => screen.progress(&progress),
+                    Ok(Message::Held(held)) => {
+                        screen.become_log();
+                        if let Some(wish) = session.hear(held) {
+                            // One that has gone is found in the next round.
+                            let _ = guest.answer(&serde_json::to_string(&wish).unwrap_or_default());
+                        }
+                    }
                     Ok(Message::Finished { interrupted }) => finished = Some(interrupted),
                     Ok(Message::Failed { interrupted: true, .. }) => {
                         return Err(Error::Interrupted);
@@ -143,6 +177,7 @@ fn converse(
                     // Something that a program wrote to a descriptor that is not its own.
                     Err(_) => {}
                 }
+                pulse = Pulse::new();
             }
             Event::Ended(status) => {
                 return finished.ok_or_else(|| Error::Guest {
@@ -152,6 +187,22 @@ fn converse(
             }
         }
     }
+}
+
+/// Tells of files that programs asked for and did not have.
+fn forgotten(missing: &[PathBuf]) -> String {
+    const SHOWN: usize = 5;
+    let first: Vec<String> =
+        missing.iter().take(SHOWN).map(|path| path.display().to_string()).collect();
+    let more = match missing.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "warning: programs asked for files of this machine that the guest does not have: {0}{more}\n  \
+         name them in the experiment: files: [{0}]",
+        first.join(", "),
+    )
 }
 
 fn spins(program: &str) -> Error {
@@ -177,7 +228,8 @@ fn at_home(error: Error, folder: &Path) -> Error {
     }
 }
 
-fn failed(error: guest::Error) -> Error {
+/// What a guest's error means for a sweep.
+pub(crate) fn failed(error: guest::Error) -> Error {
     let ends_sweep = !matches!(error, guest::Error::Died { .. });
     Error::Guest { text: error.to_string(), ends_sweep }
 }

@@ -2,11 +2,14 @@
 
 mod cell;
 mod files;
+mod hold;
 mod host;
 mod pulse;
 mod refusal;
+mod session;
 mod wire;
+mod wish;
 
 pub use cell::cell;
-pub(crate) use host::{check, in_guest};
+pub(crate) use host::{FOLDER, check, failed, finished, in_guest, machine, results};
 pub(crate) use wire::Request;

@@ -1,9 +1,11 @@
 //! What the tool and the tool in a guest tell each other: JSON, a line each.
 
+use super::wish::Held;
 use experiment::{Cell, Cpu};
 use runner::{Error, Progress};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use units::Span;
 
 /// The run that a guest is to have. Paths are those that the guest sees.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -23,6 +25,8 @@ pub(crate) struct Request {
     pub cpu: Cpu,
     pub capture: bool,
     pub replay: Option<PathBuf>,
+    /// When the run is to stand still, since the start of the schedule.
+    pub stop_at: Option<Span>,
 }
 
 /// What the tool in the guest says.
@@ -31,6 +35,8 @@ pub(crate) struct Request {
 pub(crate) enum Message {
     /// How far the run is.
     Progress(Progress),
+    /// What a run that stands still says to the user.
+    Held(Held),
     /// The run is over, and its folder is written.
     Finished {
         /// Whether the user ended it.

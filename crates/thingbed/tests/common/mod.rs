@@ -10,6 +10,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
+/// Words of commands that need a guest kernel.
+const VIRTUAL: [&str; 5] = ["virtual", "--cpu", "verify", "pack", "doctor"];
+
+/// Builds the guest kernel, or waits until whoever does that has done it.
+fn guest_kernel() {
+    static BUILT: std::sync::Once = std::sync::Once::new();
+    BUILT.call_once(|| {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/kernel.sh");
+        let built = Command::new(script).output().unwrap();
+        let text = String::from_utf8_lossy(&built.stderr);
+        assert!(built.status.success(), "make kernel: {text}");
+    });
+}
+
 /// A folder with a payload, in which experiments lie.
 pub struct Bed(TempDir);
 
@@ -43,6 +57,9 @@ impl Bed {
         let tool = Path::new(env!("CARGO_BIN_EXE_thingbed"));
         let workload = tool.with_file_name("thingbed-workload");
         assert!(workload.exists(), "cargo build -p workloads first");
+        if args.iter().any(|word| VIRTUAL.contains(word)) {
+            guest_kernel();
+        }
         let mut command = Command::new(tool);
         command.args(args).current_dir(self.path()).stdin(Stdio::null());
         command

@@ -1,0 +1,71 @@
+//! The file of a capsule: a tar archive, compressed by gzip, so that anybody can look into it.
+
+use super::manifest::digest;
+use super::{BLOBS, EXPECTED, HOME};
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Component, Path};
+use tar::{Archive, EntryType, HeaderMode};
+
+/// Unpacked, a capsule has no more than this.
+const MOST_BYTES: u64 = 32 << 30;
+
+/// Writes what is in `folder`, in the order of names.
+pub(super) fn pack(folder: &Path, out: impl Write) -> io::Result<()> {
+    let mut archive = tar::Builder::new(GzEncoder::new(out, Compression::fast()));
+    archive.mode(HeaderMode::Deterministic);
+    let mut todo = vec![folder.to_owned()];
+    while let Some(path) = todo.pop() {
+        if path.is_dir() {
+            let mut entries: Vec<_> = fs::read_dir(&path)?.flatten().map(|e| e.path()).collect();
+            entries.sort();
+            entries.reverse();
+            todo.extend(entries);
+        } else {
+            let name = path.strip_prefix(folder).map_err(io::Error::other)?;
+            archive.append_path_with_name(&path, name)?;
+        }
+    }
+    archive.into_inner()?.finish()?.flush()
+}
+
+/// Unpacks into `folder` what a capsule may have: files in its own folders.
+pub(super) fn unpack(file: File, folder: &Path) -> Result<(), String> {
+    let damaged = |error: io::Error| {
+        format!("{error}\n  it is not a capsule of `thingbed pack`, or was cut short on its way")
+    };
+    let mut archive = Archive::new(GzDecoder::new(file));
+    let mut left = MOST_BYTES;
+    for entry in archive.entries().map_err(damaged)? {
+        let mut entry = entry.map_err(damaged)?;
+        let name = entry.path().map_err(damaged)?.into_owned();
+        let parts: Vec<_> = name.components().collect();
+        let harmless = parts.iter().all(|part| matches!(part, Component::Normal(_)));
+        if !harmless || entry.header().entry_type() != EntryType::Regular {
+            return Err(format!("it has the entry `{}`, which no capsule has", name.display()));
+        }
+        left = left
+            .checked_sub(entry.size())
+            .ok_or_else(|| format!("it unpacks to more than {} GiB", MOST_BYTES >> 30))?;
+        let known = [HOME, BLOBS, EXPECTED].iter().any(|known| name.starts_with(known));
+        if parts.len() > 1 && !known {
+            continue;
+        }
+        let to = folder.join(&name);
+        to.parent().map_or(Ok(()), fs::create_dir_all).map_err(|error| error.to_string())?;
+        let mut out = File::create(&to).map_err(|error| error.to_string())?;
+        io::copy(&mut entry, &mut out).map_err(damaged)?;
+        if name.starts_with(BLOBS) {
+            let sum = File::open(&to).and_then(digest).map_err(|error| error.to_string())?;
+            if name.file_name().is_none_or(|name| name != sum.as_str()) {
+                return Err(format!("{} is damaged: its SHA-256 is {sum}", name.display()));
+            }
+        }
+    }
+    // What follows the archive's end is read, too, so that its checksum is compared.
+    let mut rest = archive.into_inner().take(1 << 20);
+    io::copy(&mut rest, &mut io::sink()).map(drop).map_err(damaged)
+}

@@ -1,0 +1,83 @@
+//! The command `verify` for a capsule: its runs again, beside what they were.
+
+use super::{Capsule, digest};
+use crate::arguments::{Run, Verify};
+use crate::verify::{difference, scratch};
+use crate::{Status, complain, say, sweep};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::path::Path;
+
+/// Has the runs of a capsule again and compares their files with its digests.
+pub fn verify(wanted: &Verify) -> Status {
+    let capsule = match Capsule::open(&wanted.folder) {
+        Ok(capsule) => capsule,
+        Err(error) => {
+            complain(error);
+            return Status::Failed;
+        }
+    };
+    let scratch = match scratch(&wanted.folder) {
+        Ok(scratch) => scratch,
+        Err(error) => {
+            complain(format!("could not make a folder for the runs: {error}"));
+            return Status::Failed;
+        }
+    };
+    let run = Run {
+        file: wanted.folder.clone(),
+        out: scratch.clone(),
+        jobs: wanted.jobs,
+        quiet: wanted.quiet,
+        ..Run::default()
+    };
+    let (status, folder) = sweep::again(&run);
+    let Some(folder) = folder.filter(|_| !matches!(status, Status::Interrupted | Status::Failed))
+    else {
+        let _ = fs::remove_dir_all(&scratch);
+        return status.max(Status::Failed);
+    };
+    let mut files = 0;
+    for number in 0..capsule.manifest.runs.len() {
+        files += capsule.manifest.runs[number].expected.len();
+        if let Some(text) = differs(&capsule, number, &folder) {
+            say(text);
+            say(format_args!("the new runs are in {}", folder.display()));
+            return Status::Unexpected;
+        }
+    }
+    let runs = capsule.manifest.runs.len();
+    say(format_args!("the same: all {files} files of {runs} runs"));
+    let _ = fs::remove_dir_all(&scratch);
+    Status::Fine
+}
+
+/// What differs in a run, figures first.
+fn differs(capsule: &Capsule, number: usize, folder: &Path) -> Option<String> {
+    let run = &capsule.manifest.runs[number];
+    let name = sweep::name(&run.cell, run.repeat);
+    let alone = folder.join("run.json").exists();
+    let own = if alone { folder.to_owned() } else { folder.join(&name) };
+    let same = |path: &Path, sum: &String| {
+        File::open(own.join(path)).and_then(digest).is_ok_and(|now| now == *sum)
+    };
+    let mut differing: Vec<&Path> = run
+        .expected
+        .iter()
+        .filter(|(path, sum)| !same(path, sum))
+        .map(|(path, _)| path.as_path())
+        .collect();
+    differing.sort_by_key(|path| crate::verify::rank(path));
+    let first = differing.first()?;
+    let then = capsule.figures(number, first);
+    let now: Option<Value> =
+        fs::read_to_string(own.join(first)).ok().and_then(|text| serde_json::from_str(&text).ok());
+    let figure = then.zip(now).and_then(|(then, now)| difference("", &then, &now));
+    Some(format!(
+        "{} of {} files of the run {name} differ; the first is {}{}",
+        differing.len(),
+        run.expected.len(),
+        first.display(),
+        figure.map_or(String::new(), |figure| format!("\n  {figure}"))
+    ))
+}

@@ -1,0 +1,126 @@
+//! What a capsule has: `capsule.json` in it.
+
+use experiment::{Cell, Cpu};
+use guest::{Entry, Image};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Component, Path, PathBuf};
+
+/// The file's name.
+const NAME: &str = "capsule.json";
+/// The form of capsules that this program writes and reads.
+pub(super) const FORMAT: u32 = 1;
+/// A guest with more memory than this is none of ours.
+const MOST_BYTES: u64 = 64 << 30;
+
+/// The table of contents.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Manifest {
+    pub format: u32,
+    /// The version and commit of the Thingbed that made it, and that runs in its guests.
+    pub thingbed: String,
+    pub commit: String,
+    /// The experiment's name.
+    pub experiment: String,
+    /// The name of the experiment file, and the folder that it had.
+    pub file: PathBuf,
+    pub home: PathBuf,
+    pub seed: u64,
+    pub repeats: u32,
+    pub cpu: Vec<Cpu>,
+    pub runs: Vec<Packed>,
+}
+
+/// One run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Packed {
+    pub cell: Cell,
+    pub repeat: u32,
+    /// The files of it are digests.
+    pub image: Image,
+    /// SHA-256 of each file of its folder.
+    pub expected: BTreeMap<PathBuf, String>,
+}
+
+impl Manifest {
+    /// That of the capsule in `folder`, once everything in it has been found to be harmless.
+    pub fn read(folder: &Path) -> Result<Self, String> {
+        let text = fs::read_to_string(folder.join(NAME))
+            .map_err(|error| format!("it has no {NAME}: {error}"))?;
+        let manifest: Self = serde_json::from_str(&text).map_err(|error| {
+            format!(
+                "its {NAME} is damaged, or of another version of Thingbed (this is {}): {error}",
+                env!("CARGO_PKG_VERSION")
+            )
+        })?;
+        if manifest.format != FORMAT {
+            return Err(format!(
+                "it has the form {}, and this version of Thingbed reads {FORMAT}\n  use Thingbed {}",
+                manifest.format, manifest.thingbed
+            ));
+        }
+        manifest.check()?;
+        Ok(manifest)
+    }
+
+    pub fn write(&self, folder: &Path) -> io::Result<()> {
+        fs::write(folder.join(NAME), serde_json::to_vec(self)?)
+    }
+
+    /// Whoever wrote it may have meant harm: no name in it leads out of the capsule.
+    fn check(&self) -> Result<(), String> {
+        let plain = |path: &Path| {
+            path.components().count() == 1
+                && path.components().all(|part| matches!(part, Component::Normal(_)))
+        };
+        if !plain(&self.file) {
+            return Err(format!("`{}` is no file name", self.file.display()));
+        }
+        for run in &self.runs {
+            let copies = run.image.files.values().filter_map(|entry| match entry {
+                Entry::Copy(from, _) => Some(from),
+                _ => None,
+            });
+            for name in copies.chain([&run.image.kernel]) {
+                let digits = name.to_string_lossy();
+                if digits.len() != 64 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                    return Err(format!("`{digits}` is no digest"));
+                }
+            }
+            if run.image.memory_bytes > MOST_BYTES {
+                return Err(format!("a guest of it wants {} B of memory", run.image.memory_bytes));
+            }
+            if run
+                .cell
+                .iter()
+                .any(|(axis, value)| [axis, value].iter().any(|t| t.contains(['/', '\0'])))
+            {
+                return Err("a cell of it has a name that is no file name".to_owned());
+            }
+        }
+        match self.runs.is_empty() {
+            true => Err("it has no runs".to_owned()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// SHA-256 of all that can be read, in hexadecimal digits.
+pub(crate) fn digest(mut from: impl Read) -> io::Result<String> {
+    let mut sum = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match from.read(&mut buffer)? {
+            0 => break,
+            length => sum.update(&buffer[..length]),
+        }
+    }
+    Ok(sum.finalize().iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
+}

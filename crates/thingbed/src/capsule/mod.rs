@@ -1,0 +1,206 @@
+//! Capsules: an experiment with all that its runs need, in one file, to have the same runs
+//! elsewhere. Each run is a guest's image, whose files lie beside it by their digests.
+
+mod archive;
+mod compare;
+mod manifest;
+mod pack;
+
+pub use compare::verify;
+pub(crate) use manifest::{Manifest, Packed, digest};
+pub use pack::pack;
+
+use crate::arguments::Run;
+use experiment::{CPU_AXIS, Cell, Clock};
+use guest::{Entry, Image};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+use tempfile::TempDir;
+
+/// The ending of a capsule's name.
+pub(crate) const ENDING: &str = "capsule";
+/// The files of the experiment's folder, as paths in the experiment file name them.
+const HOME: &str = "home";
+/// The files of the guests, by digest.
+const BLOBS: &str = "blobs";
+/// The figures that a run had, by its number.
+const EXPECTED: &str = "expected";
+
+/// An unpacked capsule. Dropped, it is gone.
+#[derive(Debug)]
+pub(crate) struct Capsule {
+    /// The file that it came from.
+    pub path: PathBuf,
+    folder: TempDir,
+    pub manifest: Manifest,
+}
+
+/// Whether `path` is meant as a capsule.
+pub(crate) fn is_capsule(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == ENDING)
+}
+
+impl Capsule {
+    /// An empty one that is to become the file at `path`, unpacked in a folder beside it.
+    pub fn new(path: &Path, manifest: Manifest) -> io::Result<Self> {
+        let parent = match path.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        };
+        let folder = tempfile::Builder::new().prefix(".thingbed-capsule-").tempdir_in(parent)?;
+        for name in [HOME, BLOBS, EXPECTED] {
+            fs::create_dir(folder.path().join(name))?;
+        }
+        Ok(Self { path: path.to_owned(), folder, manifest })
+    }
+
+    /// Unpacks the file at `path`.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let failed = |why: String| format!("could not read the capsule {}: {why}", path.display());
+        let file = File::open(path).map_err(|error| failed(error.to_string()))?;
+        let place = std::env::temp_dir().join("any");
+        let mut capsule =
+            Self::new(&place, Manifest::default()).map_err(|error| failed(error.to_string()))?;
+        capsule.path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        archive::unpack(file, capsule.folder.path()).map_err(failed)?;
+        capsule.manifest = Manifest::read(capsule.folder.path()).map_err(failed)?;
+        capsule.restore_home().map_err(|error| failed(error.to_string()))?;
+        Ok(capsule)
+    }
+
+    /// The experiment file.
+    pub fn file(&self) -> PathBuf {
+        self.folder.path().join(HOME).join(&self.manifest.file)
+    }
+
+    /// The image of a run, with files of this host.
+    pub fn image(&self, cell: &Cell, repeat: u32) -> Option<Image> {
+        let found = self.number(cell, repeat)?;
+        let mut image = self.manifest.runs[found].image.clone();
+        for source in image.sources() {
+            *source = self.folder.path().join(BLOBS).join(&*source);
+        }
+        Some(image)
+    }
+
+    fn number(&self, cell: &Cell, repeat: u32) -> Option<usize> {
+        self.manifest.runs.iter().position(|run| run.cell == *cell && run.repeat == repeat)
+    }
+
+    /// The cells of the file that it has, without their CPUs.
+    pub fn has(&self, cell: &Cell) -> bool {
+        self.manifest.runs.iter().any(|run| run.cell.without(CPU_AXIS) == *cell)
+    }
+
+    /// Takes a file of the host into the capsule; the name that it has there.
+    pub fn take(&self, from: &Path) -> io::Result<PathBuf> {
+        let name = digest(File::open(from)?)?;
+        let to = self.folder.path().join(BLOBS).join(&name);
+        if !to.exists() {
+            fs::copy(from, &to)?;
+        }
+        Ok(PathBuf::from(name))
+    }
+
+    /// Keeps the files of the run in `folder`: digests of all, and the figures themselves.
+    pub fn expect(&mut self, number: usize, folder: &Path) -> io::Result<()> {
+        let own = self.folder.path().join(EXPECTED).join(number.to_string());
+        fs::create_dir_all(&own)?;
+        for path in crate::verify::files(folder) {
+            let from = folder.join(&path);
+            if path.extension().is_some_and(|ending| ending == "json")
+                && path.components().count() == 1
+            {
+                fs::copy(&from, own.join(&path))?;
+            }
+            let sum = digest(File::open(&from)?)?;
+            self.manifest.runs[number].expected.insert(path, sum);
+        }
+        Ok(())
+    }
+
+    /// A figures file of a run, as it was.
+    pub fn figures(&self, number: usize, name: &Path) -> Option<Value> {
+        let path = self.folder.path().join(EXPECTED).join(number.to_string()).join(name);
+        serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+    }
+
+    /// Writes the file.
+    pub fn write(&self) -> io::Result<()> {
+        self.manifest.write(self.folder.path())?;
+        let parent = self.path.parent().filter(|parent| *parent != Path::new(""));
+        let mut out = tempfile::NamedTempFile::new_in(parent.unwrap_or(Path::new(".")))?;
+        archive::pack(self.folder.path(), &mut out)?;
+        out.flush()?;
+        out.as_file().sync_all()?;
+        out.persist(&self.path).map_err(|error| error.error)?;
+        fs::set_permissions(&self.path, fs::Permissions::from_mode(0o644))
+    }
+
+    /// Makes the files that the experiment file names beside it: it is read here, too, and is
+    /// wrong without them.
+    pub fn restore_home(&self) -> io::Result<()> {
+        let home = self.folder.path().join(HOME);
+        for run in &self.manifest.runs {
+            for (path, entry) in &run.image.files {
+                let Ok(inside) = path.strip_prefix(&self.manifest.home) else { continue };
+                if !inside.components().all(|part| matches!(part, Component::Normal(_))) {
+                    continue;
+                }
+                let to = home.join(inside);
+                match entry {
+                    Entry::Folder => fs::create_dir_all(&to)?,
+                    Entry::Copy(from, _) if !to.exists() => {
+                        to.parent().map_or(Ok(()), fs::create_dir_all)?;
+                        let blob = self.folder.path().join(BLOBS).join(from);
+                        fs::hard_link(&blob, &to).or_else(|_| fs::copy(&blob, &to).map(drop))?;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The options that `run` has with the capsule that it names, and that capsule; nothing where it
+/// names an experiment file.
+///
+/// # Errors
+/// What is wrong with the capsule, or with options that it decides itself.
+pub(crate) fn opened(run: &Run) -> Result<Option<(Run, Capsule)>, String> {
+    if !is_capsule(&run.file) {
+        return Ok(None);
+    }
+    let given = [
+        ("--seed", run.seed.is_some()),
+        ("--cpu", !run.cpu.is_empty()),
+        ("--clock real", run.clock == Some(Clock::Real)),
+        ("--repeat", run.repeat.is_some()),
+        ("--replay", run.replay.is_some()),
+        ("--capture", run.capture),
+        ("--spin", run.spin),
+    ];
+    if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
+        return Err(format!(
+            "{option} cannot be used with a capsule: its runs are what they are\n  unpack the \
+             experiment to change it: tar xzf {} {HOME}",
+            run.file.display()
+        ));
+    }
+    let capsule = Capsule::open(&run.file)?;
+    let manifest = &capsule.manifest;
+    let mut run = run.clone();
+    run.file = capsule.file();
+    run.seed = Some(manifest.seed);
+    run.repeat = Some(manifest.repeats);
+    run.clock = Some(Clock::Virtual);
+    run.cpu = manifest.cpu.clone();
+    Ok(Some((run, capsule)))
+}

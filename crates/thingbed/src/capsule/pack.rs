@@ -1,0 +1,123 @@
+//! The command `pack`: has an experiment's runs, and puts them into a capsule.
+
+use super::manifest::FORMAT;
+use super::{Capsule, ENDING, Manifest, Packed, is_capsule};
+use crate::arguments::{Pack, Run};
+use crate::sweep::{self, Prepared};
+use crate::{Status, complain, remark};
+use experiment::{Clock, Cpu};
+use runner::Error;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The CPU of a capsule where none is asked for.
+const CPU: Cpu = Cpu::Mips(1_000);
+
+/// Makes a capsule.
+pub fn pack(wanted: &Pack) -> Status {
+    match packed(wanted) {
+        Ok(status) => status,
+        Err(text) => {
+            complain(text);
+            Status::Wrong
+        }
+    }
+}
+
+fn packed(wanted: &Pack) -> Result<Status, String> {
+    if is_capsule(&wanted.file) {
+        return Err(format!("{} is a capsule already", wanted.file.display()));
+    }
+    if wanted.cpu.iter().any(|cpu| cpu.is_infinite()) {
+        return Err("a capsule has a CPU of finite speed: it runs by QEMU alone, and brings its \
+                    kernel and its files\n  leave out --cpu, or use e.g. --cpu 8"
+            .to_owned());
+    }
+    let name = wanted.file.file_stem().unwrap_or_default();
+    let to = wanted.out.clone().unwrap_or_else(|| PathBuf::from(name).with_extension(ENDING));
+    if !is_capsule(&to) {
+        return Err(format!("the name of a capsule ends in .{ENDING}: {}", to.display()));
+    }
+    let scratch = tempfile::Builder::new().prefix("thingbed-pack-").tempdir();
+    let scratch = scratch.map_err(|error| format!("could not make a folder: {error}"))?;
+    let run = run(wanted, scratch.path());
+    let prepared = match sweep::prepare(&run, None) {
+        Ok(prepared) => prepared,
+        Err(status) => return Ok(status),
+    };
+    let mut capsule = gather(&prepared, &to).map_err(|error| error.to_string())?;
+    let (status, folder) = prepared.with(&capsule).run(false);
+    let Some(folder) = folder.filter(|_| !matches!(status, Status::Interrupted | Status::Failed))
+    else {
+        return Ok(status);
+    };
+    let written = (0..capsule.manifest.runs.len())
+        .try_for_each(|number| {
+            let own = &capsule.manifest.runs[number];
+            let name = sweep::name(&own.cell, own.repeat);
+            let alone = folder.join("run.json").exists();
+            let own = if alone { folder.clone() } else { folder.join(name) };
+            capsule.expect(number, &own)
+        })
+        .and_then(|()| capsule.write());
+    written.map_err(|error| format!("could not write {}: {error}", to.display()))?;
+    let size = fs::metadata(&to).map_or(0, |found| found.len());
+    remark(format_args!(
+        "{}: {} runs, {:.0} MB; thingbed run {0} has them again, thingbed verify {0} compares",
+        to.display(),
+        capsule.manifest.runs.len(),
+        size as f64 / 1e6
+    ));
+    Ok(status)
+}
+
+/// The options of the runs.
+fn run(wanted: &Pack, out: &Path) -> Run {
+    Run {
+        file: wanted.file.clone(),
+        only: wanted.only.clone(),
+        repeat: wanted.repeat,
+        seed: wanted.seed,
+        out: out.to_owned(),
+        clock: Some(Clock::Virtual),
+        cpu: if wanted.cpu.is_empty() { vec![CPU] } else { wanted.cpu.clone() },
+        jobs: wanted.jobs,
+        quiet: wanted.quiet,
+        ..Run::default()
+    }
+}
+
+/// A capsule with the images of all runs, which have not been had yet.
+fn gather(prepared: &Prepared<'_>, to: &Path) -> Result<Capsule, Error> {
+    let failed = |error: io::Error| Error::Guest {
+        text: format!("could not make the capsule {}: {error}", to.display()),
+        ends_sweep: true,
+    };
+    let arguments = prepared.arguments;
+    let file = fs::canonicalize(&arguments.file).map_err(Error::write(&arguments.file))?;
+    let manifest = Manifest {
+        format: FORMAT,
+        thingbed: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: env!("THINGBED_COMMIT").to_owned(),
+        experiment: prepared.experiment.name.clone(),
+        file: file.file_name().unwrap_or_default().into(),
+        home: file.parent().unwrap_or(Path::new("/")).to_owned(),
+        seed: prepared.seed,
+        repeats: prepared.repeats.end,
+        cpu: arguments.cpus(),
+        runs: Vec::new(),
+    };
+    let mut capsule = Capsule::new(to, manifest).map_err(failed)?;
+    let sweep = prepared.sweep();
+    for (repeat, cell) in prepared.runs() {
+        let mut image = sweep.image(cell, repeat)?;
+        for source in image.sources() {
+            *source = capsule.take(source).map_err(failed)?;
+        }
+        let expected = Default::default();
+        capsule.manifest.runs.push(Packed { cell: cell.clone(), repeat, image, expected });
+    }
+    capsule.restore_home().map_err(failed)?;
+    Ok(capsule)
+}

@@ -1,0 +1,173 @@
+//! Sweeps on a cluster of Slurm: an array job, of which each task has one run. The runs' folders
+//! say what came of them, as for `--resume`; Slurm is asked only whether a task is still to come.
+
+mod queue;
+mod task;
+
+pub use task::task;
+
+use crate::remark;
+use crate::resume;
+use crate::sweep::{Sweep, name};
+use crate::virtual_time;
+use experiment::Cell;
+use indicatif::{ProgressBar, ProgressStyle};
+use queue::{Jobs, State};
+use runner::{Error, Finished};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// The folder of a sweep for what Slurm needs and says.
+const FOLDER: &str = "slurm";
+/// How often runs and tasks are looked at.
+const PERIOD: Duration = Duration::from_millis(500);
+/// So long a folder may need to be seen here after its task has ended elsewhere.
+const GRACE: Duration = Duration::from_secs(15);
+/// The last lines of a task's output that an error shows.
+const WORDS: usize = 5;
+
+/// What a run came to, and how long it took.
+pub(crate) type Ended = (Result<Finished, Error>, Duration);
+
+impl Sweep<'_> {
+    /// Has `todo`, numbers of `runs`, on the cluster, and gives each result to `ended` as it
+    /// comes. After a break, or when the user interrupts, the rest is cancelled.
+    pub(crate) fn on_slurm(
+        &self,
+        runs: &[(u32, &Cell)],
+        todo: &[usize],
+        mut ended: impl FnMut(usize, Ended) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        if todo.is_empty() {
+            return Ok(());
+        }
+        let folder = self.folder.join(FOLDER);
+        fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
+        let folder = fs::canonicalize(&folder).map_err(Error::write(&folder))?;
+        let names: Vec<String> = todo.iter().map(|n| name(runs[*n].1, runs[*n].0)).collect();
+        let jobs = Jobs::submit(&folder, &names, self.arguments.jobs).map_err(cluster)?;
+        if !self.arguments.quiet {
+            remark(format_args!(
+                "{} runs as Slurm's {}; their output is in {}",
+                names.len(),
+                jobs,
+                folder.display()
+            ));
+        }
+        let bar = (!self.arguments.quiet && std::io::stderr().is_terminal()).then(|| {
+            let style = ProgressStyle::with_template("{spinner} {bar:24}  {pos} of {len}  {msg}");
+            let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+            ProgressBar::new(names.len() as u64).with_style(style)
+        });
+        let mut open: BTreeMap<usize, Option<Instant>> =
+            (0..todo.len()).map(|n| (n, None)).collect();
+        let mut outcome = ControlFlow::Continue(());
+        while !open.is_empty() && outcome.is_continue() && !self.interrupted.load(Relaxed) {
+            std::thread::sleep(PERIOD);
+            let states = jobs.states().map_err(cluster)?;
+            if let Some(bar) = &bar {
+                bar.set_message(text(&states));
+                bar.tick();
+            }
+            for at in open.keys().copied().collect::<Vec<_>>() {
+                let run = self.folder.join(&names[at]);
+                let over = match states.get(&at) {
+                    Some(State::Pending | State::Running(_)) => false,
+                    // Its folder may be on its way through the network.
+                    None | Some(State::Ended) => {
+                        let since = open
+                            .get_mut(&at)
+                            .and_then(|since| since.replace(since.unwrap_or_else(Instant::now)));
+                        since.is_some_and(|since| since.elapsed() > GRACE)
+                    }
+                };
+                let took = task::took(&folder, &names[at]);
+                let result = match took {
+                    // It is written last.
+                    Some(took) if resume::had(&run).is_some() => {
+                        (virtual_time::finished(&run), took)
+                    }
+                    _ if over => (Err(failed(&folder, at)), Duration::ZERO),
+                    _ => continue,
+                };
+                open.remove(&at);
+                if !self.arguments.quiet {
+                    let word = result.0.as_ref().map_or("failed".to_owned(), crate::sweep::word);
+                    let line = format!("[{}/{}] {}  {word}", todo[at] + 1, runs.len(), names[at]);
+                    match &bar {
+                        Some(bar) => bar.suspend(|| remark(line)),
+                        None => remark(line),
+                    }
+                }
+                if let Some(bar) = &bar {
+                    bar.inc(1);
+                }
+                outcome = ended(todo[at], result);
+                if outcome.is_break() {
+                    break;
+                }
+            }
+        }
+        if let Some(bar) = bar {
+            bar.finish_and_clear();
+        }
+        match open.keys().next() {
+            Some(first) if outcome.is_continue() => {
+                // The user wants an end; one run stands for all that are missing.
+                jobs.cancel();
+                let _ = ended(todo[*first], (Err(Error::Interrupted), Duration::ZERO));
+            }
+            Some(_) => jobs.cancel(),
+            None => jobs.done(),
+        }
+        Ok(())
+    }
+}
+
+/// Tasks by what they do.
+fn text(states: &BTreeMap<usize, State>) -> String {
+    let mut nodes: Vec<&str> = states
+        .values()
+        .filter_map(|state| match state {
+            State::Running(node) => Some(node.as_str()),
+            _ => None,
+        })
+        .collect();
+    let running = nodes.len();
+    nodes.sort_unstable();
+    nodes.dedup();
+    let waiting = states.values().filter(|state| **state == State::Pending).count();
+    format!("{running} running on {} nodes, {waiting} waiting", nodes.len())
+}
+
+/// Why a task has no results.
+fn failed(folder: &Path, at: usize) -> Error {
+    let log = log(folder, at);
+    let words = fs::read_to_string(&log).unwrap_or_default();
+    let lines: Vec<&str> = words.lines().collect();
+    let last = lines[lines.len().saturating_sub(WORDS)..].join("\n  ");
+    let text = match last.is_empty() {
+        true => format!(
+            "a task of Slurm ended without results and said nothing\n  was it cancelled? \
+             Otherwise: does each node see {} and {} under these paths?",
+            folder.display(),
+            crate::surroundings::current_exe().display()
+        ),
+        false => format!("a task of Slurm failed; {} ends with\n  {last}", log.display()),
+    };
+    Error::Guest { text, ends_sweep: false }
+}
+
+fn cluster(text: String) -> Error {
+    Error::Guest { text, ends_sweep: true }
+}
+
+/// The file of what a task prints.
+fn log(folder: &Path, at: usize) -> PathBuf {
+    folder.join(format!("{at}.log"))
+}

@@ -1,0 +1,235 @@
+//! Slurm's own commands.
+
+use crate::surroundings::current_exe;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Tasks of one array at most: below Slurm's usual limit (`MaxArraySize` 1001).
+const MOST: usize = 1000;
+/// The file with the names of all runs, a line each.
+const NAMES: &str = "runs";
+/// How long a command of Slurm may take.
+const LIMIT: Duration = Duration::from_secs(60);
+/// How long tasks may take to end when they are told to.
+const END: Duration = Duration::from_secs(60);
+
+/// What a task does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum State {
+    /// It waits for its turn; also after its node died.
+    Pending,
+    /// It runs on this node.
+    Running(String),
+    /// It is over, or nearly so.
+    Ended,
+}
+
+/// Arrays of tasks that were submitted. Dropped, those that are not over are cancelled.
+#[derive(Debug)]
+pub(super) struct Jobs {
+    /// The number of each array's job.
+    ids: Vec<String>,
+    over: std::cell::Cell<bool>,
+}
+
+impl fmt::Display for Jobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = if self.ids.len() == 1 { "job" } else { "jobs" };
+        write!(f, "{word} {}", self.ids.join(", "))
+    }
+}
+
+impl Jobs {
+    /// Submits a task for each of `names`, at most `jobs` at once.
+    ///
+    /// # Errors
+    /// What Slurm says, with what to do.
+    pub fn submit(folder: &Path, names: &[String], jobs: Option<u32>) -> Result<Self, String> {
+        let write = |name: &str, text: String| {
+            let path = folder.join(name);
+            fs::write(&path, text).map_err(|e| format!("could not write {}: {e}", path.display()))
+        };
+        write(NAMES, names.join("\n") + "\n")?;
+        let mut submitted = Self { ids: Vec::new(), over: std::cell::Cell::new(false) };
+        for (number, chunk) in names.chunks(MOST).enumerate() {
+            let first = number * MOST;
+            let script = format!("task-{number}.sh");
+            write(&script, text(folder, first))?;
+            let limit = jobs.map_or(String::new(), |jobs| format!("%{jobs}"));
+            let mut command = Command::new("sbatch");
+            command
+                .args(["--parsable", "--requeue", "--open-mode=append", "--job-name=thingbed"])
+                // Its output is written by the script itself, by the run's number.
+                .args(["--output=/dev/null", "--cpus-per-task=1"])
+                .arg(format!("--array=0-{}{limit}", chunk.len() - 1))
+                .arg(folder.join(&script));
+            let answer = ask(&mut command)?;
+            // `NUMBER;CLUSTER` where there are several clusters.
+            submitted.ids.push(answer.trim().split(';').next().unwrap_or_default().to_owned());
+        }
+        Ok(submitted)
+    }
+
+    /// What the tasks do that Slurm still knows, by their number.
+    pub fn states(&self) -> Result<BTreeMap<usize, State>, String> {
+        let mut command = Command::new("squeue");
+        command.args(["-h", "-r", "-o", "%F|%K|%T|%N", "-t", "all", "-j", &self.ids.join(",")]);
+        let answer = match ask(&mut command) {
+            Ok(answer) => answer,
+            // It forgets jobs some minutes after their end.
+            Err(text) if text.contains("Invalid job id") => String::new(),
+            // The controller may be on its way back: the tasks do not need it.
+            Err(_) => return Ok(self.unknown()),
+        };
+        Ok(answer.lines().filter_map(|line| self.task(line)).collect())
+    }
+
+    /// All tasks as if they were to come.
+    fn unknown(&self) -> BTreeMap<usize, State> {
+        (0..self.ids.len() * MOST).map(|at| (at, State::Pending)).collect()
+    }
+
+    fn task(&self, line: &str) -> Option<(usize, State)> {
+        let mut parts = line.trim().split('|');
+        let (id, at) = (parts.next()?, parts.next()?);
+        let array = self.ids.iter().position(|known| known == id)?;
+        let at: usize = at.parse().ok()?;
+        let state = match parts.next()? {
+            "RUNNING" | "COMPLETING" | "CONFIGURING" | "SUSPENDED" | "STOPPED" | "SIGNALING"
+            | "STAGE_OUT" => State::Running(parts.next().unwrap_or_default().to_owned()),
+            // One whose node died is put back.
+            "PENDING" | "REQUEUED" | "REQUEUE_HOLD" | "REQUEUE_FED" | "RESIZING" | "NODE_FAIL" => {
+                State::Pending
+            }
+            _ => State::Ended,
+        };
+        Some((array * MOST + at, state))
+    }
+
+    /// All tasks are over.
+    pub fn done(&self) {
+        self.over.set(true);
+    }
+
+    /// Ends all tasks and waits until they have ended.
+    pub fn cancel(&self) {
+        self.over.set(true);
+        let _ = ask(Command::new("scancel").arg("--quiet").args(&self.ids));
+        let until = Instant::now() + END;
+        let lives = |state: &State| matches!(state, State::Pending | State::Running(_));
+        while Instant::now() < until && self.states().is_ok_and(|states| states.values().any(lives))
+        {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+impl Drop for Jobs {
+    fn drop(&mut self) {
+        if !self.over.get() {
+            self.cancel();
+        }
+    }
+}
+
+/// The batch script of an array whose first task has the run number `first`.
+fn text(folder: &Path, first: usize) -> String {
+    let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', "'\\''"));
+    let sweep = folder.parent().unwrap_or(folder);
+    format!(
+        "#!/bin/sh\n\
+         # A task of Slurm: one run of the sweep.\n\
+         number=$(({first} + SLURM_ARRAY_TASK_ID))\n\
+         cd {folder} || exit\n\
+         exec >>\"$number.log\" 2>&1\n\
+         # The task ends with its program, and its signals are the program's.\n\
+         exec {tool} task {sweep} \"$(sed -n \"$((number + 1))p\" {NAMES})\"\n",
+        folder = quoted(folder),
+        tool = quoted(&current_exe()),
+        sweep = quoted(sweep),
+    )
+}
+
+/// What a command of Slurm answers.
+fn ask(command: &mut Command) -> Result<String, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = within(LIMIT, command.stdin(Stdio::null())).map_err(|error| {
+        format!(
+            "could not run {name}: {error}\n  --on slurm needs Slurm's commands on this machine: \
+             apt install slurm-client, or leave out --on slurm to have the runs here"
+        )
+    })?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!(
+            "{name} failed: {}\n  check that `sinfo` shows the cluster's nodes",
+            String::from_utf8_lossy(&output.stderr).trim()
+        )),
+    }
+}
+
+/// What a command printed. One that takes longer than `limit` is killed: Slurm's wait for as long
+/// as their controller is away.
+fn within(limit: Duration, command: &mut Command) -> std::io::Result<Output> {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (pid, ended) = (Pid::from_raw(child.id() as i32), Arc::new(AtomicBool::new(false)));
+    let until = Instant::now() + limit;
+    let seen = ended.clone();
+    let guard = std::thread::spawn(move || {
+        while !seen.load(Relaxed) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        if !seen.load(Relaxed) {
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+    });
+    let read = |pipe: &mut dyn Read| {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).map(|_| bytes)
+    };
+    // What they answer fits into a pipe, but for long lists of tasks, which come first.
+    let stdout = child.stdout.take().map_or(Ok(Vec::new()), |mut pipe| read(&mut pipe));
+    let stderr = child.stderr.take().map_or(Ok(Vec::new()), |mut pipe| read(&mut pipe));
+    // Before it is waited for: its number is nobody else's until then.
+    ended.store(true, Relaxed);
+    let _ = guard.join();
+    Ok(Output { status: child.wait()?, stdout: stdout?, stderr: stderr? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_have_their_runs_numbers_and_one_whose_node_died_comes_again() {
+        let jobs = Jobs { ids: vec!["7".into(), "9".into()], over: true.into() };
+        let states = ["7|0|RUNNING|n1", "9|3|PENDING|", "7|2|NODE_FAIL|n0", "7|4|COMPLETED|n0"];
+        let states: Vec<_> = states.iter().filter_map(|line| jobs.task(line)).collect();
+        assert_eq!(
+            states,
+            [
+                (0, State::Running("n1".into())),
+                (1003, State::Pending),
+                (2, State::Pending),
+                (4, State::Ended)
+            ]
+        );
+        assert_eq!(jobs.task("8|0|RUNNING|n1"), None);
+    }
+
+    #[test]
+    fn paths_are_quoted_in_scripts() {
+        let text = text(Path::new("/a b/it's/slurm"), 1000);
+        assert!(text.contains("cd '/a b/it'\\''s/slurm' || exit"), "{text}");
+        assert!(text.contains("1000 + SLURM_ARRAY_TASK_ID"), "{text}");
+    }
+}

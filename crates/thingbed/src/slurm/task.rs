@@ -1,0 +1,81 @@
+//! The hidden command `task`: one run of a sweep that another process began, on whatever node
+//! of a cluster this is.
+
+use super::FOLDER;
+use crate::origin::Origin;
+use crate::progress::Screen;
+use crate::sweep::{self, name};
+use crate::{Status, capsule, complain};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Has the run `wanted` of the sweep in `folder`.
+pub fn task(folder: &Path, wanted: &str) -> Status {
+    let _ = fs::remove_file(path(&folder.join(FOLDER), wanted));
+    let origin = match Origin::read(folder) {
+        Ok(origin) => origin,
+        Err(error) => {
+            complain(error);
+            return Status::Failed;
+        }
+    };
+    let mut run = origin.run(PathBuf::from("runs"), Some(1), false);
+    run.resume = Some(folder.to_owned());
+    let opened = match capsule::opened(&run) {
+        Ok(opened) => opened,
+        Err(error) => {
+            complain(error);
+            return Status::Failed;
+        }
+    };
+    let (run, capsule) = match &opened {
+        Some((run, capsule)) => (run, Some(capsule)),
+        None => (&run, None),
+    };
+    let prepared = match sweep::prepare(run, capsule) {
+        Ok(prepared) => prepared,
+        Err(status) => return status,
+    };
+    let runs = prepared.runs();
+    let Some((repeat, cell)) =
+        runs.into_iter().find(|(repeat, cell)| name(cell, *repeat) == wanted)
+    else {
+        complain(format!("the sweep in {} has no run {wanted}", folder.display()));
+        return Status::Wrong;
+    };
+    let (began, mut screen) = (Instant::now(), Screen::new(wanted, false, None));
+    match prepared.sweep().one(cell, repeat, false, &mut screen) {
+        Ok(finished) => {
+            screen.end(&sweep::word(&finished));
+            let took = began.elapsed().as_secs_f64().to_string();
+            let path = path(&folder.join(FOLDER), wanted);
+            match fs::write(&path, took) {
+                Ok(()) => Status::Fine,
+                Err(error) => {
+                    complain(format!("could not write {}: {error}", path.display()));
+                    Status::Failed
+                }
+            }
+        }
+        Err(error) => {
+            screen.end("failed");
+            complain(&error);
+            match error {
+                runner::Error::Interrupted => Status::Interrupted,
+                _ => Status::Failed,
+            }
+        }
+    }
+}
+
+/// What the task that had the run `wanted` took; none before its end.
+pub(super) fn took(folder: &Path, wanted: &str) -> Option<Duration> {
+    let text = fs::read_to_string(path(folder, wanted)).ok()?;
+    Duration::try_from_secs_f64(text.parse().ok()?).ok()
+}
+
+/// The file that a task writes last.
+fn path(folder: &Path, wanted: &str) -> PathBuf {
+    folder.join(format!("{wanted}.took"))
+}

@@ -1,0 +1,161 @@
+//! The guest's side of a run that is stopped at a moment: time stands still, and the user has
+//! shells in nodes.
+//!
+//! A read of `/proc/hold` halts the guest's kernel until the host writes. So that a shell can
+//! work, it is read only when all programs wait: with an infinite CPU no time passes while one
+//! of them runs.
+
+use super::wire::Message;
+use super::wish::{Held, Wish};
+use crate::live::OWN_TERMINAL;
+use crate::surroundings::current_exe;
+use medium::monotonic_now;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::pty::{Winsize, openpty};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// What halts the guest.
+const HOLD: &str = "/proc/hold";
+
+/// Stops the guest at `at_ns` after `start_ns`, on a thread of its own.
+pub(super) fn stop_at(start_ns: u64, at_ns: u64, interrupted: Arc<AtomicBool>) {
+    std::thread::spawn(move || {
+        // Timers of this thread are not rounded.
+        // SAFETY: a plain system call.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+        sleep_until(start_ns + at_ns);
+        if let Err(error) = hold(start_ns, &interrupted) {
+            say(Held::Failed(format!("could not stop the run: {error}")));
+        }
+    });
+}
+
+/// Does what the user wants until the run is to go on.
+fn hold(start_ns: u64, interrupted: &AtomicBool) -> io::Result<()> {
+    let opened = File::open(HOLD).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => io::Error::other(
+            "the guest's kernel cannot be held: it is of an older version; make kernel",
+        ),
+        _ => error,
+    });
+    let mut host = Host(BufReader::new(opened?));
+    loop {
+        say(Held::At(monotonic_now() - start_ns));
+        match host.wish()? {
+            Wish::Shell { node, rows, columns } => {
+                let ended = shell(&node, (rows, columns), &mut host);
+                say(ended.map_or_else(|error| Held::Failed(error.to_string()), |()| Held::Left));
+            }
+            Wish::Pass(ns) => sleep_until(monotonic_now() + ns),
+            Wish::Go => return Ok(()),
+            Wish::End => {
+                interrupted.store(true, Relaxed);
+                return Ok(());
+            }
+            Wish::Keys(_) | Wish::Size { .. } => {}
+        }
+    }
+}
+
+/// Whoever sits at the host.
+struct Host(BufReader<File>);
+
+impl Host {
+    fn wish(&mut self) -> io::Result<Wish> {
+        let mut line = String::new();
+        self.0.read_line(&mut line)?;
+        Ok(serde_json::from_str(&line)?)
+    }
+}
+
+/// A shell in a node, until it ends.
+fn shell(node: &str, (rows, columns): (u16, u16), host: &mut Host) -> io::Result<()> {
+    let size =
+        |rows, columns| Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    let pty = openpty(Some(&size(rows, columns)), None)?;
+    let [stdin, stdout, stderr] =
+        [pty.slave.try_clone()?, pty.slave.try_clone()?, pty.slave.try_clone()?];
+    let mut command = Command::new(current_exe());
+    command.args(["shell", node]).env(OWN_TERMINAL, "1").stdin(stdin).stdout(stdout).stderr(stderr);
+    let mut child = command.spawn()?;
+    drop(command);
+    drop(pty.slave);
+    let mut terminal = File::from(pty.master);
+    loop {
+        if !print(&mut terminal, &mut child, Duration::ZERO)? {
+            return Ok(());
+        }
+        if others_run() {
+            // While this one sleeps the others go on; time itself moves once all wait.
+            std::thread::sleep(Duration::from_nanos(1));
+            continue;
+        }
+        say(Held::Waits);
+        match host.wish()? {
+            Wish::Keys(keys) => terminal.write_all(&keys)?,
+            Wish::Size { rows, columns } => {
+                let size = size(rows, columns);
+                // SAFETY: reads one structure that lives over the call.
+                unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
+            }
+            Wish::Pass(ns) => {
+                let until = monotonic_now() + ns;
+                while monotonic_now() < until {
+                    let left = Duration::from_nanos(until.saturating_sub(monotonic_now()));
+                    if !print(&mut terminal, &mut child, left)? {
+                        return Ok(());
+                    }
+                }
+            }
+            Wish::Go | Wish::End | Wish::Shell { .. } => {
+                child.kill()?;
+                return child.wait().map(drop);
+            }
+        }
+    }
+}
+
+/// Passes on what the shell printed, or prints within `wait`; whether it goes on.
+fn print(terminal: &mut File, child: &mut Child, wait: Duration) -> io::Result<bool> {
+    let mut buffer = [0; 4096];
+    // At least a millisecond where there is one: less would not end.
+    let wait = PollTimeout::try_from(wait.as_millis().clamp(0, 60_000) as i32);
+    let mut wait = wait.unwrap_or(PollTimeout::ZERO);
+    loop {
+        let mut fds = [PollFd::new(terminal.as_fd(), PollFlags::POLLIN)];
+        let speaks = poll(&mut fds, wait).is_ok_and(|n| n > 0);
+        wait = PollTimeout::ZERO;
+        if !speaks {
+            return Ok(child.try_wait()?.is_none());
+        }
+        match terminal.read(&mut buffer) {
+            // The last of those who had it open has closed it.
+            Ok(0) | Err(_) => return child.wait().map(|_| false),
+            Ok(length) => say(Held::Printed(buffer[..length].to_vec())),
+        }
+    }
+}
+
+/// Whether any other program has something to do, by the number that can run
+/// (`/proc/loadavg`, proc(5)).
+fn others_run() -> bool {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let running = text.split_whitespace().nth(3).and_then(|word| word.split('/').next());
+    running.and_then(|running| running.parse().ok()).is_some_and(|running: u32| running > 1)
+}
+
+fn sleep_until(ns: u64) {
+    while monotonic_now() < ns {
+        std::thread::sleep(Duration::from_nanos(ns.saturating_sub(monotonic_now())));
+    }
+}
+
+fn say(held: Held) {
+    super::cell::say(&Message::Held(held));
+}

@@ -1,0 +1,187 @@
+//! The host's side of a run that is stopped at a moment: the user's terminal.
+
+use super::wish::{Held, Wish};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
+use nix::unistd::read;
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use units::Span;
+
+/// Ctrl-] lets this much time pass while a shell is open.
+const ESCAPE: u8 = 0x1d;
+/// What a terminal takes for the end of input.
+const END: u8 = 4;
+const STEP_NS: u64 = 100_000_000;
+/// How often it is looked at whether the user wants an end.
+const TICK_MS: u8 = 200;
+
+/// What the user sees and says.
+pub(super) struct Session<'a> {
+    interrupted: &'a AtomicBool,
+    nodes: Vec<String>,
+    terminal: bool,
+    /// The terminal as it was before a shell had it.
+    saved: Option<Termios>,
+    greeted: bool,
+    size: (u16, u16),
+}
+
+impl<'a> Session<'a> {
+    pub fn new(nodes: Vec<String>, interrupted: &'a AtomicBool) -> Self {
+        let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+        Self { interrupted, nodes, terminal, saved: None, greeted: false, size: size() }
+    }
+
+    /// What the user wants next, if the guest waits for that.
+    pub fn hear(&mut self, held: Held) -> Option<Wish> {
+        match held {
+            Held::At(ns) => Some(self.ask(ns)),
+            Held::Waits => Some(self.typed()),
+            Held::Printed(bytes) => {
+                let mut out = io::stdout().lock();
+                let _ = out.write_all(&bytes).and_then(|()| out.flush());
+                None
+            }
+            Held::Left => {
+                self.restore();
+                None
+            }
+            Held::Failed(text) => {
+                self.restore();
+                crate::complain(text);
+                None
+            }
+        }
+    }
+
+    /// Asks until the answer can be understood.
+    fn ask(&mut self, ns: u64) -> Wish {
+        let at = format!("{:.6} s", ns as f64 / 1e9);
+        if !self.greeted {
+            self.greeted = true;
+            crate::remark(format_args!(
+                "The run stands still at {at}; nodes: {}\n  NODE opens a shell there (exit ends \
+                 it; Ctrl-] lets 100 ms pass), `go` goes on, `go 50ms` goes on for that long, \
+                 `quit` ends the run",
+                self.nodes.join(", ")
+            ));
+        }
+        loop {
+            let mut out = io::stderr().lock();
+            let _ = write!(out, "{at}> ").and_then(|()| out.flush());
+            drop(out);
+            let Some(line) = self.line() else {
+                return if self.interrupted.load(Relaxed) { Wish::End } else { Wish::Go };
+            };
+            if !self.terminal {
+                crate::remark(&line);
+            }
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let advice = match words.as_slice() {
+                [] => continue,
+                ["go"] => return Wish::Go,
+                ["go", span] => match span.parse::<Span>() {
+                    Ok(span) => return Wish::Pass(span.as_ns()),
+                    Err(error) => error.to_string(),
+                },
+                ["quit" | "exit"] => return Wish::End,
+                [node] if self.nodes.iter().any(|known| known == node) => {
+                    if self.terminal {
+                        self.take_terminal();
+                    }
+                    self.size = size();
+                    let (rows, columns) = self.size;
+                    return Wish::Shell { node: (*node).to_owned(), rows, columns };
+                }
+                _ => format!("no node is called `{line}`"),
+            };
+            crate::remark(format_args!("{advice}; a node, `go`, `go 50ms` or `quit`"));
+        }
+    }
+
+    /// What is typed into the shell next.
+    fn typed(&mut self) -> Wish {
+        if !self.terminal {
+            // As one would type them: the next line is for whoever waits then.
+            return Wish::Keys(
+                self.line().map_or_else(|| vec![END], |line| (line + "\n").into_bytes()),
+            );
+        }
+        let now = size();
+        if now != self.size {
+            self.size = now;
+            return Wish::Size { rows: now.0, columns: now.1 };
+        }
+        if !self.is_typed() {
+            return Wish::End;
+        }
+        let mut buffer = [0; 128];
+        match read(io::stdin(), &mut buffer) {
+            Ok(0) | Err(_) => Wish::Keys(vec![END]),
+            Ok(1) if buffer[0] == ESCAPE => Wish::Pass(STEP_NS),
+            Ok(length) => Wish::Keys(buffer[..length].to_vec()),
+        }
+    }
+
+    /// The next line of standard input, read byte by byte: what follows may be for a shell. None
+    /// at its end, or when the user interrupts.
+    fn line(&self) -> Option<String> {
+        let mut line = Vec::new();
+        loop {
+            let mut byte = [0];
+            if !self.is_typed() {
+                return None;
+            }
+            match read(io::stdin(), &mut byte) {
+                Ok(1) if byte[0] == b'\n' => break,
+                Ok(1) => line.push(byte[0]),
+                _ if line.is_empty() => return None,
+                _ => break,
+            }
+        }
+        Some(String::from_utf8_lossy(&line).trim().to_owned())
+    }
+
+    /// Waits until there is something to read; false when the user wants an end.
+    fn is_typed(&self) -> bool {
+        while !self.interrupted.load(Relaxed) {
+            let stdin = io::stdin();
+            let mut fds = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+            if poll(&mut fds, PollTimeout::from(TICK_MS)).is_ok_and(|n| n > 0) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn take_terminal(&mut self) {
+        let Ok(now) = tcgetattr(io::stdin()) else { return };
+        let mut raw = now.clone();
+        cfmakeraw(&mut raw);
+        if tcsetattr(io::stdin(), SetArg::TCSANOW, &raw).is_ok() {
+            self.saved = Some(now);
+        }
+    }
+
+    fn restore(&mut self) {
+        if let Some(saved) = self.saved.take() {
+            let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, &saved);
+        }
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        self.restore();
+    }
+}
+
+/// Rows and columns of the terminal; 24 and 80 where there is none.
+fn size() -> (u16, u16) {
+    let mut size = nix::pty::Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: writes one structure that lives over the call.
+    unsafe { libc::ioctl(0, libc::TIOCGWINSZ, &raw mut size) };
+    (size.ws_row, size.ws_col)
+}
