@@ -368,6 +368,10 @@ impl Sweep<'_> {
             unwritten = true;
         }
         let mut status = status_of(&outcomes);
+        // Also when the end came between two runs, so that none of them was cut short.
+        if self.interrupted.load(Relaxed) && outcomes.len() < runs.len() {
+            status = Status::Interrupted;
+        }
         let summaries = self.all(&outcomes);
         // When all were finished before, nothing was written yet.
         if self.arguments.resume.is_some()

@@ -116,14 +116,9 @@ impl Sweep<'_> {
         if let Some(bar) = bar {
             bar.finish_and_clear();
         }
-        match open.keys().next() {
-            Some(first) if outcome.is_continue() => {
-                // The user wants an end; one run stands for all that are missing.
-                jobs.cancel();
-                let _ = ended(todo[*first], (Err(Error::Interrupted), Duration::ZERO));
-            }
-            Some(_) => jobs.cancel(),
-            None => jobs.done(),
+        match open.is_empty() {
+            true => jobs.done(),
+            false => jobs.cancel(),
         }
         Ok(())
     }
