@@ -5,7 +5,7 @@ use crate::netem::{self, Netem, Passed};
 use crate::netlink;
 use crate::wire::{Failure, Interface, Way};
 use nix::errno::Errno;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// How what is tried when netem is put somewhere begins.
 pub(crate) const PUT_NETEM: &str = "add netem to";
@@ -21,7 +21,9 @@ pub fn make_veth(
 ) -> Step<OwnedFd> {
     let peer = peer_of(number);
     netlink::make_veth(&spec.name, number, &peer, wire)?;
-    plain(&socket()?, &spec.name)?;
+    if !spec.super_frames {
+        plain(&socket()?, &spec.name)?;
+    }
     let packets = within(wire, || packet_socket(spec, &peer, number, hears))?;
     set_up(spec)?;
     Ok(packets)
@@ -100,7 +102,25 @@ fn packet_socket(spec: &Interface, peer: &str, number: u32, hears: bool) -> Step
     mtu(&ioctls, peer, spec.mtu)?;
     quiet_ipv6(peer);
     up(&ioctls, peer)?;
-    packets_at(peer, number, hears)
+    let packets = packets_at(peer, number, hears)?;
+    if spec.super_frames {
+        behind_headers(&packets, peer)?;
+    }
+    Ok(packets)
+}
+
+/// Has frames at a packet socket stand behind a `struct virtio_net_hdr`, so that super-frames
+/// can come and go.
+fn behind_headers(packets: &OwnedFd, peer: &str) -> Step<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the option's value lives over the call.
+    let set = unsafe {
+        let size = size_of_val(&on) as u32;
+        let (fd, option) = (packets.as_raw_fd(), libc::PACKET_VNET_HDR);
+        libc::setsockopt(fd, libc::SOL_PACKET, option, (&raw const on).cast(), size)
+    };
+    let failed = |errno| Failure::of(format!("have super-frames at {peer}"), errno);
+    Errno::result(set).map(drop).map_err(failed)
 }
 
 /// A packet socket at the interface `name` with this number, of this process's network

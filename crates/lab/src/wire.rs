@@ -24,8 +24,8 @@ pub struct Interface {
     /// The largest IP packet in bytes; 68 or more.
     pub mtu: u32,
     /// Whether TCP is to come out of its TAP, and may go in, uncut and without
-    /// checksums, behind a header that says so (`struct virtio_net_hdr`). Not where
-    /// the MTU is below [`SUPER_FRAMES_FROM`], and not of a veth pair.
+    /// checksums, behind a header that says so (`struct virtio_net_hdr`); the same of a veth
+    /// pair's packet socket. Of a TAP not where the MTU is below [`SUPER_FRAMES_FROM`].
     pub super_frames: bool,
     /// Permanent neighbour entries: no address resolution passes the network
     /// for these.
@@ -53,7 +53,7 @@ pub const SUPER_FRAMES_FROM: u32 = 1280;
 impl Interface {
     /// Whether super-frames come out of it if it is made as `link`.
     pub fn gives_super_frames(&self, link: Link) -> bool {
-        self.super_frames && link != Link::Veth && self.mtu >= SUPER_FRAMES_FROM
+        self.super_frames && (link == Link::Veth || self.mtu >= SUPER_FRAMES_FROM)
     }
 }
 

@@ -69,6 +69,8 @@ impl Carrying {
             ends.into_iter().zip(uncut).map(|(fd, uncut)| self.end(fd, *uncut)).collect()
         };
         match self.link {
+            // Rings of packet sockets have no super-frames.
+            Link::Veth if uncut.contains(&true) => Carrier::over_taps(each(ends)),
             Link::Veth => Carrier::over_packets(ends),
             Link::Tap => Carrier::over_taps(each(ends)),
             Link::Bpf => {

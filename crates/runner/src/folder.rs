@@ -13,7 +13,7 @@ use crate::run::{Begun, Options};
 use crate::summary::summary;
 use crate::topology::Topology;
 use crate::waits::Waits;
-use experiment::{Clock, Plan};
+use experiment::{Backend, Clock, Plan, PlannedNetwork};
 use measure::{
     Accounting, ClientRow, LinkRow, Message, Outcomes, SectionRow, Tolerances, Usage, Verdict,
 };
@@ -265,7 +265,8 @@ fn run_json(results: &Results<'_>) -> Value {
 
 /// The networks whose nodes left TCP uncut.
 fn offload<'a>(results: &'a Results<'_>) -> Vec<&'a str> {
-    let had = results.frame_path != FramePath::Packet;
-    let networks = results.plan.networks.iter().filter(|network| had && network.offload);
+    let by_taps = results.frame_path != FramePath::Packet;
+    let had = |network: &&PlannedNetwork| by_taps || network.backend == Backend::Netem;
+    let networks = results.plan.networks.iter().filter(had).filter(|network| network.offload);
     networks.map(|network| network.name.as_str()).collect()
 }

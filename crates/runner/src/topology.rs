@@ -63,6 +63,8 @@ impl Topology {
             for link in &planned.links {
                 let Some(&segment) = index.get(link.network.as_str()) else { continue };
                 let network = &plan.networks[segment];
+                let by_netem = network.backend == Backend::Netem;
+                let uncut = network.offload && (by_netem || can_have_super_frames);
                 let interface = Interface {
                     name: link.interface.clone(),
                     mac: link.mac.0,
@@ -72,14 +74,14 @@ impl Topology {
                     },
                     prefix: network.prefix,
                     mtu: network.mtu.get() as u32,
-                    super_frames: network.offload && can_have_super_frames,
+                    super_frames: uncut,
                     neighbours: neighbours.remove(&(node, segment)).unwrap_or_default(),
                 };
                 // Hardware has its own; what stands for it in the lab has none.
                 interfaces.extend(planned.external.is_none().then_some(interface));
                 let endpoint = topology.owners[segment].len();
                 topology.places.push(Place { segment, endpoint });
-                topology.uncut.push(network.offload && can_have_super_frames);
+                topology.uncut.push(uncut);
                 topology.owners[segment].push(node);
                 topology.names[segment].push(format!("{}:{}", planned.name, link.interface));
                 // What the kernel does to frames the medium leaves alone.

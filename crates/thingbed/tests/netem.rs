@@ -68,3 +68,49 @@ fn a_matrix_may_have_netem_in_some_cells() {
     bed.thingbed(&["run", "e.yaml", "-q", "--only", "backend=medium"]).ran(&[]);
     assert_eq!(json(&bed.sweep("kernel").join("summary.json"))["links"]["loss_asked_pct"], 20.0);
 }
+
+/// One TCP message of 28 segments over netem, in a guest, which has it on any machine.
+fn over_segments(bed: &Bed, offload: bool) -> serde_json::Value {
+    bed.write(
+        "e.yaml",
+        &format!(
+            "experiment: segments-{offload}
+nodes: {{near: {{}}, far: {{}}}}
+networks:
+  field:
+    attach: [near, far]
+    subnet: 10.0.0.0/24
+    mtu: 113 B
+    backend: netem
+    offload: {offload}
+    links:
+      near: {{down: {{delay: 20 ms, loss: 10 %}}}}
+models:
+  tcp-rd: {{down: tcp/router-dealer, up: tcp/request-reply, every: 1 s}}
+workloads:
+  - interaction: {{source: near, sinks: far, model: tcp-rd, payload: payload.xml}}
+duration: 60 s
+drain: 10 s
+"
+        ),
+    );
+    bed.thingbed(&["run", "e.yaml", "-q", "--clock", "virtual"]).ran(&[]);
+    let sweep = bed.sweep(&format!("segments-{offload}"));
+    assert_eq!(json(&sweep.join("run.json"))["status"], "valid");
+    assert_eq!(
+        json(&sweep.join("run.json"))["offload"].as_array().unwrap().len(),
+        usize::from(offload)
+    );
+    json(&sweep.join("summary.json"))
+}
+
+#[test]
+fn netem_takes_a_super_frame_for_one_packet() {
+    let bed = Bed::new();
+    let [cut, whole] = [false, true].map(|offload| over_segments(&bed, offload));
+    let median = |of: &serde_json::Value| of["messages"]["rtd_ms"]["p50"].as_f64().unwrap();
+    // Of 28 segments one in ten is lost: 95 % of answers wait for a retransmission. Of single
+    // packets, and acknowledgements that are cumulative, one in ten.
+    assert!(median(&whole) < 45.0, "{}", median(&whole));
+    assert!(median(&cut) > 1.5 * median(&whole), "{} and {}", median(&cut), median(&whole));
+}
