@@ -214,6 +214,8 @@ fn hand_over(folders: &[Mount], asked: &BTreeSet<String>) -> io::Result<()> {
     let mut archive = tar::Builder::new(io::BufWriter::with_capacity(1 << 20, file));
     archive.mode(tar::HeaderMode::Deterministic);
     archive.follow_symlinks(false);
+    // The host takes no files with holes.
+    archive.sparse(false);
     for (number, Mount { guest, .. }) in folders.iter().enumerate() {
         archive.append_dir_all(number.to_string(), guest)?;
     }

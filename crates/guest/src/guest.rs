@@ -6,6 +6,7 @@ use crate::console::last_words;
 use crate::leftovers;
 use crate::machine::Engine;
 use crate::{Error, Image, Machine, Mount, Running, qemu, uml};
+use nix::fcntl::Flock;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::Pid;
@@ -61,6 +62,8 @@ pub struct Guest {
     results: Vec<Mount>,
     /// Its init, its job and its console.
     folder: TempDir,
+    /// Says that the folder is in use.
+    _lock: Flock<File>,
 }
 
 impl Guest {
@@ -96,7 +99,7 @@ impl Guest {
     }
 
     fn start(mut command: Command, home: Home, results: Vec<Mount>) -> Result<Self, Error> {
-        let Home { memory, folder } = home;
+        let Home { memory, folder, lock } = home;
         let log = File::create(console(folder.path()));
         let log = log.map_err(Error::io("make the file of the guest's console"))?;
         let output = output(folder.path()).map_err(Error::io("make the guest's output"))?;
@@ -125,6 +128,7 @@ impl Guest {
             exit: None,
             results,
             folder,
+            _lock: lock,
         })
     }
 
@@ -249,6 +253,7 @@ struct Home {
     /// Where its memory is.
     memory: PathBuf,
     folder: TempDir,
+    lock: Flock<File>,
 }
 
 impl Home {
@@ -258,7 +263,8 @@ impl Home {
         let prefix = leftovers::prefix();
         let folder = tempfile::Builder::new().prefix(&prefix).tempdir_in(&memory);
         let folder = folder.map_err(Error::io("make a folder for the guest"))?;
-        Ok(Self { memory, folder })
+        let lock = leftovers::lock(folder.path()).map_err(Error::io("lock the guest's folder"))?;
+        Ok(Self { memory, folder, lock })
     }
 
     fn path(&self) -> &Path {

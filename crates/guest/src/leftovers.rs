@@ -3,13 +3,17 @@
 //! The kernel and all its programs end with the tool, by the host's kernel. What stays is the
 //! guest's folder, a few kB, which is named after the process that made it.
 
+use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "thingbed-guest-";
+/// The file in a guest's folder that its tool holds locked.
+const LOCK: &str = "lock";
 
 /// How the names of this process's folders begin. The process's number always takes as many
 /// characters.
@@ -34,6 +38,13 @@ pub(crate) fn remove_in(folder: &Path) -> usize {
     left.filter(|path| fs::remove_dir_all(path).is_ok()).count()
 }
 
+/// Takes the folder for this process: as long as the file lives, it is in use. Process numbers
+/// alone do not say so, since containers that share a folder have numbers of their own.
+pub(crate) fn lock(folder: &Path) -> io::Result<Flock<File>> {
+    let file = File::create(folder.join(LOCK))?;
+    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno.into())
+}
+
 fn is_left(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let maker = name.strip_prefix(NAME).and_then(|rest| rest.split_once('-')?.0.parse().ok());
@@ -41,7 +52,11 @@ fn is_left(path: &Path) -> bool {
         let user = nix::unistd::geteuid().as_raw();
         fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == user)
     };
-    maker.is_some_and(|maker| kill(Pid::from_raw(maker), None).is_err()) && own()
+    let unlocked = || match File::open(path.join(LOCK)) {
+        Ok(file) => Flock::lock(file, FlockArg::LockExclusiveNonblock).is_ok(),
+        Err(_) => true,
+    };
+    maker.is_some_and(|maker| kill(Pid::from_raw(maker), None).is_err()) && own() && unlocked()
 }
 
 #[cfg(test)]
@@ -55,11 +70,16 @@ mod tests {
         gone.wait().unwrap();
         let left = dir.path().join(format!("{NAME}{:010}-aB3", gone.id()));
         let living = dir.path().join(format!("{}aB3", prefix()));
-        for path in [&left, &living, &dir.path().join("thingbed-guest-notes")] {
+        // Of a process in another container, whose number means nothing here.
+        let locked = dir.path().join(format!("{NAME}{:010}-cD4", gone.id()));
+        for path in [&left, &living, &locked, &dir.path().join("thingbed-guest-notes")] {
             fs::create_dir(path).unwrap();
         }
+        let lock = lock(&locked).unwrap();
         assert_eq!(remove_in(dir.path()), 1);
-        assert!(!left.exists() && living.exists());
+        assert!(!left.exists() && living.exists() && locked.exists());
+        drop(lock);
+        assert_eq!(remove_in(dir.path()), 1);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 }

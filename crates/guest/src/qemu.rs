@@ -7,14 +7,16 @@ use crate::boot;
 use crate::files::in_path;
 use crate::{Error, Image, Mount, initramfs};
 use std::fs::{self, File};
-use std::io::{self, BufWriter};
-use std::path::Path;
+use std::io::{self, BufReader, BufWriter, Read};
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 /// The emulator.
 const QEMU: &str = "qemu-system-x86_64";
 /// The most that results take together; the file has holes.
 const RESULTS_BYTES: u64 = 1 << 30;
+/// The most that the names of files take which programs asked for.
+const NAMES_BYTES: u64 = 16 << 20;
 /// The emulator's own speed; above it the guest is told that its clock ticks slower.
 const REAL_MIPS: u32 = 1_000;
 const ACPI: &str = "acpi";
@@ -80,44 +82,58 @@ fn line(seed: u64, mips: u32) -> String {
 }
 
 /// Unpacks what the guest handed over into the folders of the host; the names of files that its
-/// programs asked for.
+/// programs asked for. The guest may have written anything: only plain files and folders are taken,
+/// below those folders, and no more than its memory for results could hold.
 pub(crate) fn take_results(folder: &Path, mounts: &[Mount]) -> Result<Vec<String>, Error> {
-    let unpack = || -> io::Result<Vec<String>> {
-        let mut archive = tar::Archive::new(File::open(folder.join(RESULTS))?);
-        let into = folder.join("unpacked");
-        archive.set_preserve_mtime(false);
-        archive.unpack(&into)?;
-        for (number, Mount { host, .. }) in mounts.iter().enumerate() {
-            merge(&into.join(number.to_string()), host)?;
+    let take = || -> io::Result<Vec<String>> {
+        let mut archive = tar::Archive::new(BufReader::new(File::open(folder.join(RESULTS))?));
+        let (mut names, mut left) = (Vec::new(), RESULTS_BYTES);
+        for entry in archive.entries()? {
+            let mut entry = entry?;
+            let (path, kind) = (entry.path()?.into_owned(), entry.header().entry_type());
+            if !(kind.is_file() || kind.is_dir()) {
+                continue;
+            }
+            let too_much = || io::Error::other("they are larger than the memory for them");
+            left = left.checked_sub(entry.size()).ok_or_else(too_much)?;
+            if path == Path::new(boot::ASKED) {
+                names = serde_json::from_reader((&mut entry).take(NAMES_BYTES)).unwrap_or_default();
+            } else if let Some(to) = place(&path, mounts) {
+                put(&mut entry, kind.is_dir(), &to)?;
+            }
         }
-        let names = fs::read(into.join(boot::ASKED)).unwrap_or_default();
-        Ok(serde_json::from_slice(&names).unwrap_or_default())
+        Ok(names)
     };
-    unpack().map_err(Error::io("take over the guest's results"))
+    take().map_err(Error::io("take over the guest's results"))
 }
 
-/// Copies what is in `from` into `to`: files and folders, no links, which a program of the guest
-/// could point anywhere.
-fn merge(from: &Path, to: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let (kind, target) = (entry.file_type()?, to.join(entry.file_name()));
-        if kind.is_dir() {
-            fs::create_dir_all(&target)?;
-            merge(&entry.path(), &target)?;
-        } else if kind.is_file() {
-            fs::copy(entry.path(), &target).map_err(|error| {
-                let advice = match error.kind() {
-                    io::ErrorKind::StorageFull => {
-                        "\n  free space there, or use another folder with --out"
-                    }
-                    _ => "",
-                };
-                io::Error::new(error.kind(), format!("{}: {error}{advice}", target.display()))
-            })?;
-        }
-    }
-    Ok(())
+/// Where a file that the guest hands over goes: `0/summary.json` into the first of `mounts`.
+fn place(path: &Path, mounts: &[Mount]) -> Option<PathBuf> {
+    let mut parts = path.components();
+    let Some(Component::Normal(number)) = parts.next() else { return None };
+    let inside = parts.as_path();
+    let plain = inside.components().all(|part| matches!(part, Component::Normal(_)));
+    let mount = mounts.get(number.to_str()?.parse::<usize>().ok()?)?;
+    plain.then(|| mount.host.join(inside))
+}
+
+fn put(entry: &mut impl Read, is_dir: bool, to: &Path) -> io::Result<()> {
+    let written = if is_dir {
+        fs::create_dir_all(to)
+    } else {
+        to.parent()
+            .map_or(Ok(()), fs::create_dir_all)
+            .and_then(|()| File::create(to))
+            .and_then(|mut file| io::copy(entry, &mut file))
+            .map(drop)
+    };
+    written.map_err(|error| {
+        let advice = match error.kind() {
+            io::ErrorKind::StorageFull => "\n  free space there, or use another folder with --out",
+            _ => "",
+        };
+        io::Error::new(error.kind(), format!("{}: {error}{advice}", to.display()))
+    })
 }
 
 #[cfg(test)]
@@ -159,11 +175,17 @@ mod tests {
             &[
                 (Is::Directory, "0", ""),
                 (Is::Regular, "0/good", ""),
+                (Is::Regular, "0/sub/good", ""),
+                (Is::Regular, "1/no-such-mount", ""),
+                (Is::Regular, "up", ""),
+                (Is::Regular, "/tmp/thingbed-evil", ""),
                 (Is::Regular, "../outside/up", ""),
                 (Is::Regular, "0/../../../outside/up", ""),
                 (Is::Symlink, "0/link", &out),
                 (Is::Symlink, "0/self", "good"),
+                (Is::Link, "0/hard", "0/good"),
                 (Is::Fifo, "0/fifo", ""),
+                (Is::GNUSparse, "0/holes", ""),
                 (Is::Regular, "asked", ""),
             ],
         );
@@ -171,19 +193,23 @@ mod tests {
         let names = |path: &Path| -> Vec<_> {
             fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name()).collect()
         };
-        // What is no file is an empty one.
         let mut all = names(&run);
         all.sort();
-        assert_eq!(all, ["fifo", "good"]);
-        assert!(all.iter().all(|n| fs::symlink_metadata(run.join(n)).unwrap().is_file()));
+        assert_eq!(all, ["good", "sub"]);
         assert!(names(&outside).is_empty());
 
-        // Through a link that is there before.
-        fs::remove_dir_all(folder.join("unpacked")).unwrap();
-        let through = [(Is::Symlink, "0/link", out.as_str()), (Is::Regular, "0/link/up", "")];
-        hostile(&folder.join(RESULTS), &through);
-        let _ = take_results(&folder, &mounts);
-        assert!(names(&outside).is_empty());
+        // A link in place of the folder itself, of a folder in it, and of the names.
+        fs::write(outside.join("secret"), "").unwrap();
+        let links = [
+            (Is::Symlink, "0", out.as_str()),
+            (Is::Symlink, "0/through", out.as_str()),
+            (Is::Regular, "0/through/up", ""),
+            (Is::Symlink, "asked", "/dev/zero"),
+        ];
+        hostile(&folder.join(RESULTS), &links);
+        assert_eq!(take_results(&folder, &mounts).unwrap(), Vec::<String>::new());
+        assert_eq!(names(&outside), ["secret"]);
+        assert!(run.join("through/up").is_file() && !run.join("secret").exists());
     }
 
     #[test]

@@ -120,8 +120,22 @@ fn behind_headers(packets: &OwnedFd, peer: &str) -> Step<()> {
         libc::setsockopt(fd, libc::SOL_PACKET, option, (&raw const on).cast(), size)
     };
     let failed = |errno| Failure::of(format!("have super-frames at {peer}"), errno);
-    Errno::result(set).map(drop).map_err(failed)
+    Errno::result(set).map_err(failed)?;
+    // The usual 208 KiB are three of them. Beyond the user's limit without privileges, which then
+    // has to do.
+    let bytes = SUPER_FRAMES_BYTES;
+    for option in [libc::SO_RCVBUF, libc::SO_RCVBUFFORCE] {
+        // SAFETY: as above.
+        unsafe {
+            let (fd, size) = (packets.as_raw_fd(), size_of_val(&bytes) as u32);
+            libc::setsockopt(fd, libc::SOL_SOCKET, option, (&raw const bytes).cast(), size);
+        }
+    }
+    Ok(())
 }
+
+/// The queue of super-frames that wait for the medium.
+const SUPER_FRAMES_BYTES: libc::c_int = 16 << 20;
 
 /// A packet socket at the interface `name` with this number, of this process's network
 /// namespace. One that does not hear only sends.

@@ -7,6 +7,7 @@ use crate::host_cpu::HostCpu;
 use crate::jobs::Job;
 use crate::live::Made;
 use crate::machine::Machine;
+use crate::netem;
 use crate::placement::Placement;
 use crate::probe_figures::Probes;
 use crate::run::{Begun, Options};
@@ -263,10 +264,14 @@ fn run_json(results: &Results<'_>) -> Value {
     })
 }
 
-/// The networks whose nodes left TCP uncut.
+/// The networks whose nodes left TCP uncut. Beside netem, links are veth pairs, and no other network
+/// has that.
 fn offload<'a>(results: &'a Results<'_>) -> Vec<&'a str> {
-    let by_taps = results.frame_path != FramePath::Packet;
-    let had = |network: &&PlannedNetwork| by_taps || network.backend == Backend::Netem;
+    let by_netem = netem::is_wanted(results.plan);
+    let had = |network: &&PlannedNetwork| match by_netem {
+        true => network.backend == Backend::Netem,
+        false => results.frame_path != FramePath::Packet,
+    };
     let networks = results.plan.networks.iter().filter(had).filter(|network| network.offload);
     networks.map(|network| network.name.as_str()).collect()
 }

@@ -35,7 +35,8 @@ impl Sweep<'_> {
             Clock::Real => self.here(&plan, &folder, screen)?,
             Clock::Virtual => {
                 let guest = self.guest(&plan, cell, &folder)?;
-                let nodes = plan.nodes.iter().map(|node| node.name.clone()).collect();
+                let names = || plan.nodes.iter().map(|node| node.name.clone()).collect();
+                let nodes = self.arguments.stop_at.map(|_| names());
                 let file = fs::canonicalize(&self.arguments.file).unwrap_or_default();
                 let home = file.parent().unwrap_or(Path::new("/")).to_owned();
                 virtual_time::in_guest(
@@ -76,9 +77,15 @@ impl Sweep<'_> {
     /// Starts the guest of a run in virtual time.
     fn guest(&self, plan: &Plan, cell: &Cell, folder: &Folder) -> Result<Guest, Error> {
         let results = virtual_time::results(folder.path())?;
-        let packed = self.capsule.and_then(|capsule| capsule.image(cell, plan.repeat));
-        let guest = match packed {
-            Some(image) => Guest::boot_image(&image, results),
+        let guest = match self.capsule {
+            // Never a guest with files of this machine: a capsule comes from somebody else.
+            Some(capsule) => {
+                let image = capsule.image(cell, plan.repeat).ok_or_else(|| Error::Guest {
+                    text: format!("the capsule has no run {}", name(cell, plan.repeat)),
+                    ends_sweep: true,
+                })?;
+                Guest::boot_image(&image, results)
+            }
             None => Guest::boot(&virtual_time::machine(plan, self.request(plan, cell)?, results)?),
         };
         guest.map_err(virtual_time::failed)
@@ -108,8 +115,10 @@ impl Sweep<'_> {
         let file =
             fs::canonicalize(&self.arguments.file).map_err(Error::write(&self.arguments.file))?;
         let replay = self.arguments.replay.as_deref().map(fs::canonicalize).transpose();
+        let home = file.parent().unwrap_or(Path::new("/")).to_owned();
         Ok(Request {
-            home: file.parent().unwrap_or(Path::new("/")).to_owned(),
+            files: self.experiment.files.iter().map(|name| home.join(name)).collect(),
+            home,
             file,
             cell: cell.without(CPU_AXIS),
             name: cell.clone(),

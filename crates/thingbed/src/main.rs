@@ -151,7 +151,13 @@ pub(crate) fn say(text: impl std::fmt::Display) {
 
 /// Tells the user, beside the results.
 pub(crate) fn remark(text: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", printable(&text.to_string()));
+}
+
+/// Without what a terminal would act on: texts may come from a guest, a capsule or a program.
+pub(crate) fn printable(text: &str) -> String {
+    let keep = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    text.chars().map(|c| if keep(c) { c } else { ' ' }).collect()
 }
 
 /// Says what went wrong, the way all commands do. What is wrong with an experiment

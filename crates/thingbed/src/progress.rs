@@ -1,6 +1,6 @@
 //! Progress of a run, on a terminal or in a log.
 
-use crate::remark;
+use crate::{printable, remark};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use runner::{Phase, Progress, Watch};
 use std::io::IsTerminal;
@@ -78,7 +78,11 @@ impl Screen {
 
     /// Says that a run in virtual time has stood still for `time`, while `program` runs.
     pub fn stuck(&mut self, time: Duration, program: &str) {
-        let text = format!("the clock has stood still for {}: `{program}` computes", clock(time));
+        let text = format!(
+            "the clock has stood still for {}: `{}` computes",
+            clock(time),
+            printable(program)
+        );
         if let Some(bar) = &self.bar {
             bar.set_message(text);
         } else if self.plain && self.stuck.is_none_or(|at| at.elapsed() >= PERIOD) {
@@ -102,7 +106,8 @@ impl Screen {
 
 impl Watch for Screen {
     fn progress(&mut self, progress: &Progress) {
-        let text = line(progress);
+        // Names in it may come from a guest.
+        let text = printable(&line(progress));
         let elapsed = self.began.elapsed();
         if let Some(bar) = &self.bar {
             let (done, all) = match progress.phase {

@@ -1,14 +1,16 @@
 //! Going on with a sweep that was cut short.
 
 use crate::arguments::Run;
+use crate::origin::Origin;
+use experiment::{Clock, Cpu};
 use runner::Error;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Whether the sweep in `folder` is one of the experiment and the seed that are
+/// Whether the sweep in `folder` is one of the experiment, the seed, the clock and the CPUs that are
 /// asked for: runs of different ones do not stand in one table.
-pub fn check(arguments: &Run, folder: &Path, seed: u64) -> Result<(), String> {
+pub fn check(arguments: &Run, folder: &Path, seed: u64, clock: Clock) -> Result<(), String> {
     let copy = folder.join("experiment.yaml");
     let then = fs::read(&copy).map_err(|error| {
         format!(
@@ -33,6 +35,7 @@ pub fn check(arguments: &Run, folder: &Path, seed: u64) -> Result<(), String> {
             folder.display()
         ));
     }
+    same_clock(arguments, folder, clock)?;
     for run in runs(folder) {
         let had = json(&run.join("plan.json")).and_then(|plan| plan["seed"].as_u64());
         if let Some(had) = had.filter(|had| *had != seed) {
@@ -44,6 +47,41 @@ pub fn check(arguments: &Run, folder: &Path, seed: u64) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Whether the sweep's runs had the clock and the CPUs that are asked for.
+fn same_clock(arguments: &Run, folder: &Path, clock: Clock) -> Result<(), String> {
+    let say = |then: &str, option: &str| {
+        Err(format!(
+            "the sweep in {} ran {then}\n  add {option}, or start a new sweep without --resume",
+            folder.display()
+        ))
+    };
+    let words = |cpus: &[Cpu]| -> Vec<String> { cpus.iter().map(Cpu::to_string).collect() };
+    match (Origin::read(folder).ok(), clock) {
+        (Some(_), Clock::Real) => say("in virtual time", "--clock virtual"),
+        (Some(origin), Clock::Virtual) => {
+            let then = match origin.cpu.is_empty() {
+                true => vec![Cpu::Infinite],
+                false => origin.cpu,
+            };
+            if then == arguments.cpus() {
+                return Ok(());
+            }
+            let then = words(&then).join(",");
+            say(&format!("with the CPU {then}"), &format!("--cpu {then}"))
+        }
+        (None, Clock::Real) => Ok(()),
+        (None, Clock::Virtual) => {
+            let is_real = |run: &PathBuf| {
+                json(&run.join("run.json")).is_some_and(|run| run["clock"] == "real")
+            };
+            match runs(folder).iter().any(is_real) {
+                true => say("in real time", "--clock real"),
+                false => Ok(()),
+            }
+        }
+    }
 }
 
 /// The summary of the run in `folder`, if it was had to its end.

@@ -1,7 +1,7 @@
 //! The command `run`: every cell of the matrix, every repeat.
 
 use crate::arguments::Run;
-use crate::capsule::{self, Capsule};
+use crate::capsule::{self, Capsule, Packed};
 use crate::jobs;
 use crate::origin::{Origin, Timing};
 use crate::outcome::{Outcome, status_of};
@@ -88,8 +88,14 @@ impl<'a> Prepared<'a> {
     }
 
     /// Its runs. Repeats outermost: a machine that drifts touches all cells alike, and a sweep cut
-    /// short has something of each.
+    /// short has something of each. A capsule's are those that it has an image of.
     pub fn runs(&self) -> Vec<(u32, &Cell)> {
+        if let Some(capsule) = self.capsule {
+            let packed = capsule.manifest.runs.iter();
+            let wanted = packed.filter(|run| self.repeats.contains(&run.repeat));
+            let own = |run: &Packed| self.cells.iter().find(|cell| **cell == run.cell);
+            return wanted.filter_map(|run| Some((run.repeat, own(run)?))).collect();
+        }
         let runs = self.repeats.clone();
         runs.flat_map(|repeat| self.cells.iter().map(move |cell| (repeat, cell))).collect()
     }
@@ -135,7 +141,11 @@ pub(crate) fn prepare<'a>(
         }
     };
     if let Some(capsule) = capsule {
-        cells.retain(|cell| capsule.has(cell));
+        cells.retain(|cell| capsule.has(cell, &repeats));
+        if cells.is_empty() {
+            complain("the capsule has no such run\n  leave out --only to have all its runs");
+            return Err(Status::Wrong);
+        }
     }
     let checked = check_stop(arguments, &experiment, cells.len() * repeats.len());
     let checked = checked.and_then(|()| match capsule {
@@ -151,7 +161,8 @@ pub(crate) fn prepare<'a>(
         foretell(&experiment, &cells, seed);
     }
     let begun = match &arguments.resume {
-        Some(folder) => resume::check(arguments, folder, seed).map(|()| folder.clone()),
+        Some(folder) => resume::check(arguments, folder, seed, arguments.clock(&experiment))
+            .map(|()| folder.clone()),
         None => begin(arguments, &experiment, seed).map_err(|error| error.to_string()),
     };
     let folder = match begun {
@@ -239,9 +250,20 @@ pub(crate) fn check_plans(
 
 /// Refuses files that a guest is to have and that are not there.
 fn check_files(arguments: &Run, experiment: &Experiment) -> Result<(), Error> {
+    if arguments.cpus().iter().all(|cpu| cpu.is_infinite()) {
+        return Ok(());
+    }
     let home = arguments.file.parent().unwrap_or(Path::new(""));
+    let real = |name: &String| fs::canonicalize(home.join(name)).unwrap_or_default();
+    let system = ["/", "/dev", "/proc", "/sys"].map(Path::new);
+    if let Some(name) = experiment.files.iter().find(|name| system.contains(&&*real(name))) {
+        return Err(Error::Clock(format!(
+            "`files` names {name}, which is no folder to copy\n  name the files in it that programs \
+             read"
+        )));
+    }
     let missing = experiment.files.iter().find(|name| !home.join(name).exists());
-    match missing.filter(|_| arguments.cpus().iter().any(|cpu| !cpu.is_infinite())) {
+    match missing {
         Some(name) => Err(Error::Clock(format!(
             "`files` names {name}, which does not exist\n  paths are relative to the experiment \
              file: Thingbed looked for {}",

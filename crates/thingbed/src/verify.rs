@@ -3,7 +3,8 @@
 
 use crate::arguments::Verify;
 use crate::origin::{HOST, Origin};
-use crate::{Status, capsule, complain, say, sweep};
+use crate::resume::{CUT_SHORT, REJECTED};
+use crate::{Status, capsule, complain, say, slurm, sweep};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,8 +13,15 @@ use std::path::{Path, PathBuf};
 /// Files of a run in the order in which differences in them are told: figures first.
 const FIRST: [&str; 3] = ["summary.json", "run.json", "plan.json"];
 
+/// Folders of a sweep with what is no result of it: what Slurm needs and says, runs that were cut
+/// short or rejected.
+const ASIDE: [&str; 3] = [slurm::FOLDER, CUT_SHORT, REJECTED];
+
 /// Runs a sweep again and compares.
 pub fn verify(wanted: &Verify) -> Status {
+    // `.` has no name, and what is made beside it would be in it.
+    let folder = fs::canonicalize(&wanted.folder).unwrap_or_else(|_| wanted.folder.clone());
+    let wanted = &Verify { folder, ..wanted.clone() };
     if capsule::is_capsule(&wanted.folder) {
         return capsule::verify(wanted);
     }
@@ -58,8 +66,16 @@ pub fn verify(wanted: &Verify) -> Status {
     Status::Unexpected
 }
 
-/// A folder beside the sweep's, on the same disk.
+/// A folder beside the sweep's, on the same disk; where that cannot be written, one for temporary
+/// files.
 pub(crate) fn scratch(folder: &Path) -> std::io::Result<PathBuf> {
+    beside(folder).or_else(|_| {
+        let name = folder.file_name().unwrap_or_default();
+        beside(&std::env::temp_dir().join(name))
+    })
+}
+
+fn beside(folder: &Path) -> std::io::Result<PathBuf> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let path = folder.with_file_name(format!("{name}.verify"));
     let free = (0..).map(|n| match n {
@@ -83,7 +99,8 @@ pub(crate) fn files(folder: &Path) -> BTreeSet<PathBuf> {
         for entry in fs::read_dir(next).into_iter().flatten().flatten() {
             let path = entry.path();
             if path.is_dir() {
-                todo.push(path);
+                let aside = ASIDE.iter().any(|name| path == folder.join(name));
+                todo.extend((!aside).then_some(path));
             } else if let Ok(name) = path.strip_prefix(folder) {
                 found.insert(name.to_owned());
             }

@@ -25,7 +25,7 @@ impl Wanted {
             return Ok(Self {
                 cells: show::cells(experiment, &only).map_err(|e| e.to_string())?,
                 repeats: match repeat {
-                    Some(repeat) => repeat..repeat + 1,
+                    Some(repeat) => repeat..repeat.saturating_add(1),
                     None => 0..arguments.repeat.unwrap_or(experiment.repeats),
                 },
                 seed: arguments.seed.unwrap_or(experiment.seed),

@@ -105,19 +105,37 @@ fn whatever_a_capsule_holds_it_stays_in_its_folder_and_says_what_is_wrong() {
         )
     };
     let good = "0".repeat(64);
-    let cases: [(&str, String, &str); 6] = [
+    let infinite = manifest(&good, "e.yaml", 1).replace("[\"1\"]", "[\"infinite\"]");
+    let outside = manifest(&good, "e.yaml", 1)
+        .replace("\"expected\": {}", "\"expected\": {\"/dev/zero\": \"\"}");
+    let cases: [(&str, String, &str); 8] = [
         ("../../out", String::new(), "which no capsule has"),
         ("/tmp/out", String::new(), "which no capsule has"),
         ("blobs/abc", String::new(), "is damaged: its SHA-256 is"),
         ("capsule.json", manifest("../../etc/passwd", "e.yaml", 1), "is no digest"),
         ("capsule.json", manifest(&good, "../e.yaml", 1), "is no file name"),
         ("capsule.json", manifest(&good, "e.yaml", u64::MAX), "B of memory"),
+        ("capsule.json", outside, "is no file of a run"),
+        // It would run with the files of this machine.
+        ("capsule.json", infinite, "no CPU of finite speed"),
     ];
     for (number, (name, text, words)) in cases.into_iter().enumerate() {
         let capsule = format!("{number}.capsule");
         pack(&bed.path().join(&capsule), &[(name.into(), text.into_bytes())]);
         run(&capsule, &[words]);
     }
+    // A cell without an image has no guest, rather than one with the files of this machine.
+    let other = manifest(&good, "e.yaml", 1).replace("\"cell\": {}", "\"cell\": {\"n\": \"1\"}");
+    let yaml = READER.replace("files: [data.txt]\n", "");
+    let files = [("capsule.json".into(), other.into_bytes()), ("home/e.yaml".into(), yaml.into())];
+    pack(&bed.path().join("other.capsule"), &files);
+    bed.thingbed(&["run", "other.capsule"]).expect(2, &["the capsule has no such run"]);
+    // A reference is copied beside the results.
+    let own = manifest(&good, "e.yaml", 1).into_bytes();
+    let yaml = READER.replace("files: [data.txt]\n", "reference: /etc/hostname\n");
+    let files = [("capsule.json".into(), own), ("home/e.yaml".into(), yaml.into())];
+    pack(&bed.path().join("reference.capsule"), &files);
+    bed.thingbed(&["run", "reference.capsule"]).expect(2, &["is no file of the capsule"]);
     pack(&bed.path().join("empty.capsule"), &[("home/e.yaml".into(), Vec::new())]);
     run("empty.capsule", &["it has no capsule.json"]);
     let half = fs::read(bed.path().join("3.capsule")).unwrap();

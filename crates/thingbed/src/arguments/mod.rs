@@ -259,7 +259,7 @@ pub enum On {
 }
 
 /// Options of `verify`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct Verify {
     /// Folder of a run or sweep in virtual time, or a capsule
     pub folder: PathBuf,

@@ -37,7 +37,15 @@ pub(super) fn unpack(file: File, folder: &Path) -> Result<(), String> {
     let damaged = |error: io::Error| {
         format!("{error}\n  it is not a capsule of `thingbed pack`, or was cut short on its way")
     };
-    let mut archive = Archive::new(GzDecoder::new(file));
+    let written = |error: io::Error| match error.kind() {
+        io::ErrorKind::StorageFull => format!(
+            "could not unpack it: {error}\n  free space in {}, or set TMPDIR to a folder with more",
+            std::env::temp_dir().display()
+        ),
+        _ => format!("could not unpack it: {error}"),
+    };
+    // Also what the archive says of its entries has a limit then.
+    let mut archive = Archive::new(GzDecoder::new(file).take(MOST_BYTES));
     let mut left = MOST_BYTES;
     for entry in archive.entries().map_err(damaged)? {
         let mut entry = entry.map_err(damaged)?;
@@ -55,9 +63,12 @@ pub(super) fn unpack(file: File, folder: &Path) -> Result<(), String> {
             continue;
         }
         let to = folder.join(&name);
-        to.parent().map_or(Ok(()), fs::create_dir_all).map_err(|error| error.to_string())?;
-        let mut out = File::create(&to).map_err(|error| error.to_string())?;
-        io::copy(&mut entry, &mut out).map_err(damaged)?;
+        to.parent().map_or(Ok(()), fs::create_dir_all).map_err(written)?;
+        let mut out = File::create(&to).map_err(written)?;
+        io::copy(&mut entry, &mut out).map_err(|error| match error.kind() {
+            io::ErrorKind::StorageFull => written(error),
+            _ => damaged(error),
+        })?;
         if name.starts_with(BLOBS) {
             let sum = File::open(&to).and_then(digest).map_err(|error| error.to_string())?;
             if name.file_name().is_none_or(|name| name != sum.as_str()) {

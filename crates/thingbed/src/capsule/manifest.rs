@@ -14,6 +14,8 @@ use std::path::{Component, Path, PathBuf};
 const NAME: &str = "capsule.json";
 /// The form of capsules that this program writes and reads.
 pub(super) const FORMAT: u32 = 1;
+/// The table of contents takes no more than this.
+const MOST_TEXT_BYTES: u64 = 256 << 20;
 /// A guest with more memory than this is none of ours.
 const MOST_BYTES: u64 = 64 << 30;
 
@@ -49,8 +51,12 @@ pub(crate) struct Packed {
 impl Manifest {
     /// That of the capsule in `folder`, once everything in it has been found to be harmless.
     pub fn read(folder: &Path) -> Result<Self, String> {
-        let text = fs::read_to_string(folder.join(NAME))
-            .map_err(|error| format!("it has no {NAME}: {error}"))?;
+        let path = folder.join(NAME);
+        if fs::metadata(&path).is_ok_and(|found| found.len() > MOST_TEXT_BYTES) {
+            return Err(format!("its {NAME} has more than {} MiB", MOST_TEXT_BYTES >> 20));
+        }
+        let text =
+            fs::read_to_string(path).map_err(|error| format!("it has no {NAME}: {error}"))?;
         let manifest: Self = serde_json::from_str(&text).map_err(|error| {
             format!(
                 "its {NAME} is damaged, or of another version of Thingbed (this is {}): {error}",
@@ -73,12 +79,12 @@ impl Manifest {
 
     /// Whoever wrote it may have meant harm: no name in it leads out of the capsule.
     fn check(&self) -> Result<(), String> {
-        let plain = |path: &Path| {
-            path.components().count() == 1
-                && path.components().all(|part| matches!(part, Component::Normal(_)))
-        };
+        let plain = |path: &Path| path.components().count() == 1 && is_inside(path);
         if !plain(&self.file) {
             return Err(format!("`{}` is no file name", self.file.display()));
+        }
+        if self.cpu.is_empty() || self.cpu.iter().any(|cpu| cpu.is_infinite()) {
+            return Err("it has no CPU of finite speed, as each capsule has".to_owned());
         }
         for run in &self.runs {
             let copies = run.image.files.values().filter_map(|entry| match entry {
@@ -90,6 +96,9 @@ impl Manifest {
                 if digits.len() != 64 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
                     return Err(format!("`{digits}` is no digest"));
                 }
+            }
+            if let Some(name) = run.expected.keys().find(|name| !is_inside(name)) {
+                return Err(format!("`{}` is no file of a run", name.display()));
             }
             if run.image.memory_bytes > MOST_BYTES {
                 return Err(format!("a guest of it wants {} B of memory", run.image.memory_bytes));
@@ -107,6 +116,11 @@ impl Manifest {
             false => Ok(()),
         }
     }
+}
+
+/// Whether a path stays in the folder that it is relative to.
+fn is_inside(path: &Path) -> bool {
+    path.components().all(|part| matches!(part, Component::Normal(_)))
 }
 
 /// SHA-256 of all that can be read, in hexadecimal digits.

@@ -11,11 +11,12 @@ pub(crate) use manifest::{Manifest, Packed, digest};
 pub use pack::pack;
 
 use crate::arguments::Run;
-use experiment::{CPU_AXIS, Cell, Clock};
+use experiment::{CPU_AXIS, Cell, Clock, Experiment};
 use guest::{Entry, Image};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 use tempfile::TempDir;
@@ -28,6 +29,9 @@ const HOME: &str = "home";
 const BLOBS: &str = "blobs";
 /// The figures that a run had, by its number.
 const EXPECTED: &str = "expected";
+
+/// The files of one guest take no more than this.
+const MOST_FILES_BYTES: u64 = 16 << 30;
 
 /// An unpacked capsule. Dropped, it is gone.
 #[derive(Debug)]
@@ -70,13 +74,44 @@ impl Capsule {
         capsule.path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         archive::unpack(file, capsule.folder.path()).map_err(failed)?;
         capsule.manifest = Manifest::read(capsule.folder.path()).map_err(failed)?;
+        capsule.check_sizes().map_err(failed)?;
         capsule.restore_home().map_err(|error| failed(error.to_string()))?;
         Ok(capsule)
+    }
+
+    /// Whether each guest's files fit into a machine: one file may be there under many names.
+    fn check_sizes(&self) -> Result<(), String> {
+        let blobs = self.folder.path().join(BLOBS);
+        for run in &self.manifest.runs {
+            let mut sum = 0_u64;
+            for entry in run.image.files.values() {
+                sum = sum.saturating_add(match entry {
+                    Entry::Copy(from, _) => {
+                        fs::metadata(blobs.join(from)).map_or(0, |found| found.len())
+                    }
+                    Entry::Text(bytes, _) => bytes.len() as u64,
+                    Entry::Folder | Entry::Link(_) => 0,
+                });
+            }
+            if sum > MOST_FILES_BYTES {
+                return Err(format!(
+                    "the files of a guest take {} GiB, more than {}",
+                    sum >> 30,
+                    MOST_FILES_BYTES >> 30
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// The experiment file.
     pub fn file(&self) -> PathBuf {
         self.folder.path().join(HOME).join(&self.manifest.file)
+    }
+
+    /// The folder with the experiment file.
+    fn home(&self) -> Option<PathBuf> {
+        fs::canonicalize(self.folder.path().join(HOME)).ok()
     }
 
     /// The image of a run, with files of this host.
@@ -93,9 +128,10 @@ impl Capsule {
         self.manifest.runs.iter().position(|run| run.cell == *cell && run.repeat == repeat)
     }
 
-    /// The cells of the file that it has, without their CPUs.
-    pub fn has(&self, cell: &Cell) -> bool {
-        self.manifest.runs.iter().any(|run| run.cell.without(CPU_AXIS) == *cell)
+    /// Whether it has a run of `cell`, whose CPU is left out, among `repeats`.
+    pub fn has(&self, cell: &Cell, repeats: &Range<u32>) -> bool {
+        let runs = self.manifest.runs.iter().filter(|run| repeats.contains(&run.repeat));
+        runs.map(|run| run.cell.without(CPU_AXIS)).any(|own| own == *cell)
     }
 
     /// Takes a file of the host into the capsule; the name that it has there.
@@ -195,6 +231,18 @@ pub(crate) fn opened(run: &Run) -> Result<Option<(Run, Capsule)>, String> {
         ));
     }
     let capsule = Capsule::open(&run.file)?;
+    if let Ok(experiment) = Experiment::read(&capsule.file())
+        && let Some(reference) = &experiment.reference
+    {
+        // It is copied beside the results, which people pass on.
+        let inside = |path: &Path| Some(fs::canonicalize(path).ok()?.starts_with(capsule.home()?));
+        if inside(reference) != Some(true) {
+            return Err(format!(
+                "its experiment has the reference {}, which is no file of the capsule",
+                reference.display()
+            ));
+        }
+    }
     let manifest = &capsule.manifest;
     let mut run = run.clone();
     run.file = capsule.file();

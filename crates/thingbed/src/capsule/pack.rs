@@ -34,8 +34,9 @@ fn packed(wanted: &Pack) -> Result<Status, String> {
                     kernel and its files\n  leave out --cpu, or use e.g. --cpu 8"
             .to_owned());
     }
-    let name = wanted.file.file_stem().unwrap_or_default();
-    let to = wanted.out.clone().unwrap_or_else(|| PathBuf::from(name).with_extension(ENDING));
+    let mut name = wanted.file.file_stem().unwrap_or_default().to_owned();
+    name.push(format!(".{ENDING}"));
+    let to = wanted.out.clone().unwrap_or_else(|| PathBuf::from(name));
     if !is_capsule(&to) {
         return Err(format!("the name of a capsule ends in .{ENDING}: {}", to.display()));
     }

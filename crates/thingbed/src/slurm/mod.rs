@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// The folder of a sweep for what Slurm needs and says.
-const FOLDER: &str = "slurm";
+pub(crate) const FOLDER: &str = "slurm";
 /// How often runs and tasks are looked at.
 const PERIOD: Duration = Duration::from_millis(500);
 /// So long a folder may need to be seen here after its task has ended elsewhere.

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Tasks of one array at most: below Slurm's usual limit (`MaxArraySize` 1001).
 const MOST: usize = 1000;
-/// The file with the names of all runs, a line each.
+/// How the name begins of the file with the names of all runs, a line each. Each submission has
+/// one: tasks of an earlier one may still be on their way.
 const NAMES: &str = "runs";
 /// How long a command of Slurm may take.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -58,12 +59,14 @@ impl Jobs {
             let path = folder.join(name);
             fs::write(&path, text).map_err(|e| format!("could not write {}: {e}", path.display()))
         };
-        write(NAMES, names.join("\n") + "\n")?;
+        let list = (0..).map(|n| format!("{NAMES}-{n}")).find(|name| !folder.join(name).exists());
+        let list = list.unwrap_or_default();
+        write(&list, names.join("\n") + "\n")?;
         let mut submitted = Self { ids: Vec::new(), over: std::cell::Cell::new(false) };
         for (number, chunk) in names.chunks(MOST).enumerate() {
             let first = number * MOST;
             let script = format!("task-{number}.sh");
-            write(&script, text(folder, first))?;
+            write(&script, text(folder, &list, first))?;
             let limit = jobs.map_or(String::new(), |jobs| format!("%{jobs}"));
             let mut command = Command::new("sbatch");
             command
@@ -142,7 +145,7 @@ impl Drop for Jobs {
 }
 
 /// The batch script of an array whose first task has the run number `first`.
-fn text(folder: &Path, first: usize) -> String {
+fn text(folder: &Path, list: &str, first: usize) -> String {
     let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', "'\\''"));
     let sweep = folder.parent().unwrap_or(folder);
     format!(
@@ -152,7 +155,7 @@ fn text(folder: &Path, first: usize) -> String {
          cd {folder} || exit\n\
          exec >>\"$number.log\" 2>&1\n\
          # The task ends with its program, and its signals are the program's.\n\
-         exec {tool} task {sweep} \"$(sed -n \"$((number + 1))p\" {NAMES})\"\n",
+         exec {tool} task {sweep} \"$(sed -n \"$((number + 1))p\" {list})\"\n",
         folder = quoted(folder),
         tool = quoted(&current_exe()),
         sweep = quoted(sweep),
@@ -228,7 +231,7 @@ mod tests {
 
     #[test]
     fn paths_are_quoted_in_scripts() {
-        let text = text(Path::new("/a b/it's/slurm"), 1000);
+        let text = text(Path::new("/a b/it's/slurm"), "runs-0", 1000);
         assert!(text.contains("cd '/a b/it'\\''s/slurm' || exit"), "{text}");
         assert!(text.contains("1000 + SLURM_ARRAY_TASK_ID"), "{text}");
     }

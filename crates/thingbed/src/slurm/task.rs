@@ -5,13 +5,18 @@ use super::FOLDER;
 use crate::origin::Origin;
 use crate::progress::Screen;
 use crate::sweep::{self, name};
-use crate::{Status, capsule, complain};
+use crate::{Status, capsule, complain, remark, resume};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Has the run `wanted` of the sweep in `folder`.
 pub fn task(folder: &Path, wanted: &str) -> Status {
+    // Slurm may start a task again that was over, and one of an earlier sweep may come late.
+    if resume::had(&folder.join(wanted)).is_some() && took(&folder.join(FOLDER), wanted).is_some() {
+        remark(format_args!("{wanted}  finished before"));
+        return Status::Fine;
+    }
     let _ = fs::remove_file(path(&folder.join(FOLDER), wanted));
     let origin = match Origin::read(folder) {
         Ok(origin) => origin,

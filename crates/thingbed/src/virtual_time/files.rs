@@ -25,10 +25,10 @@ pub(crate) fn files(plan: &Plan, request: &Request) -> Vec<PathBuf> {
     for word in &words {
         files.extend(named(word, &request.home));
     }
+    files.extend(request.files.iter().cloned());
     // The file is read there again, and whether files of other cells exist is checked then.
     let text = std::fs::read_to_string(&request.file).unwrap_or_default();
-    let parts = text.split(|c: char| c.is_whitespace() || "\"'`,[]{}()".contains(c));
-    files.extend(parts.filter_map(|part| of_home(part, &request.home)));
+    files.extend(of_text(&text, &request.home));
     for (word, programs) in BY_WORD {
         if plan.to_string().contains(word) {
             files.extend(programs.iter().filter_map(|program| guest::in_path(program)));
@@ -61,26 +61,49 @@ fn named(word: &str, home: &Path) -> Option<PathBuf> {
     of_home(word, home).or_else(|| plain.then(|| guest::in_path(word)).flatten())
 }
 
-/// The file at an absolute path or one relative to `home`.
+/// The files that the text of an experiment names, but for what its comments say.
+fn of_text(text: &str, home: &Path) -> Vec<PathBuf> {
+    let lines = text.lines().map(|line| match line.trim_start().starts_with('#') {
+        true => "",
+        false => line.split(" #").next().unwrap_or_default(),
+    });
+    let words =
+        lines.flat_map(|line| line.split(|c: char| c.is_whitespace() || "\"'`,[]{}()".contains(c)));
+    words.filter_map(|word| of_home(word, home)).collect()
+}
+
+/// The file at an absolute path or one relative to `home`. A folder that has the experiment in
+/// it, or that each system has, is nothing that a word means: it would bring all files there.
 fn of_home(word: &str, home: &Path) -> Option<PathBuf> {
-    // The root itself, or what is above the experiment, is nothing that somebody means.
-    let plain = (1..4096).contains(&word.len()) && !word.contains('\0') && word != ".";
-    let path = home.join(word);
-    let system = ["/", "/dev", "/proc", "/sys", "/tmp", "/run", "/home", "/root", "/usr", "/etc"];
-    let means = plain && path.exists() && !home.starts_with(&path);
-    (means && !system.iter().any(|folder| path == Path::new(folder))).then_some(path)
+    const SYSTEM: [&str; 9] =
+        ["/dev", "/proc", "/sys", "/run", "/tmp", "/var", "/usr", "/usr/local", "/usr/share"];
+    let plain = (1..4096).contains(&word.len()) && !word.contains('\0');
+    let path = plain.then(|| home.join(word))?;
+    let real = std::fs::canonicalize(&path).ok()?;
+    let (depth, is_folder) = (real.components().count(), real.is_dir());
+    let above = home.starts_with(&real);
+    // The root and what is directly below it: /home, /etc, /opt.
+    let system = depth <= 2 || SYSTEM.iter().any(|folder| real == Path::new(folder));
+    let of_user = std::env::var_os("HOME").is_some_and(|own| real == Path::new(&own));
+    (!is_folder || !(above || system || of_user)).then_some(path)
 }
 
 /// The folders that an interpreter or a runtime loads its parts from.
 fn loaded(program: &Path) -> Vec<PathBuf> {
     let real = std::fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
     let name = real.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    if name.starts_with("python3") {
+    let is_version = |rest: &str| rest.chars().all(|c| c.is_ascii_digit() || c == '.');
+    if name.strip_prefix("python3").is_some_and(is_version) {
+        // Isolated: without the current folder and PYTHONPATH, whose folders are named below.
         let asked = Command::new(program)
-            .args(["-c", "import sys; print('\\n'.join(p for p in sys.path if p))"])
+            .args(["-I", "-c", "import sys; print('\\n'.join(p for p in sys.path if p))"])
             .output();
         let text = asked.map(|output| output.stdout).unwrap_or_default();
-        return String::from_utf8_lossy(&text).lines().map(PathBuf::from).collect();
+        let own = String::from_utf8_lossy(&text).into_owned();
+        let given = std::env::var_os("PYTHONPATH").unwrap_or_default();
+        let given = std::env::split_paths(&given).filter(|path| path.is_absolute());
+        let given = given.filter_map(|path| of_home(path.to_str()?, Path::new("/")));
+        return own.lines().map(PathBuf::from).chain(given).collect();
     }
     if name == "java" {
         // JAVA_HOME/bin/java
@@ -104,6 +127,36 @@ mod tests {
         let has = |name: &str| found.iter().any(|path| path.ends_with(name));
         assert!(has("sh") && has("sleep") && has("cat") && has("grep"), "{found:?}");
         assert!(has("data.csv") && !found.contains(&PathBuf::from("/")), "{found:?}");
+    }
+
+    #[test]
+    fn what_is_above_an_experiment_and_what_comments_say_stays_at_home() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = std::fs::canonicalize(dir.path()).unwrap().join("project");
+        std::fs::create_dir_all(home.join("data")).unwrap();
+        std::fs::write(home.join("../secret"), "").unwrap();
+        std::fs::write(home.join("a.csv"), "").unwrap();
+        let text = "# 1 .. 10 nodes, see a.csv\nrun: [sh, -c, 'cd .. && ls ../.. . /etc /home']\n\
+                    payload: data # or a.csv\n";
+        assert_eq!(of_text(text, &home), [home.join("data")]);
+        for word in ["..", ".", "../..", "data/..", "data/../..", "/", "/etc", "/root/..", ""] {
+            assert_eq!(of_home(word, &home), None, "{word}");
+        }
+        // One that is named is meant.
+        assert_eq!(of_home("../secret", &home), Some(home.join("../secret")));
+    }
+
+    #[test]
+    fn only_pythons_are_asked_what_they_load() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = dir.path().join("python3_bridge.sh");
+        let mark = dir.path().join("mark");
+        std::fs::write(&script, format!("#!/bin/sh\ntouch {}\n", mark.display())).unwrap();
+        std::os::unix::fs::PermissionsExt::set_mode(
+            &mut std::fs::metadata(&script).unwrap().permissions(),
+            0o755,
+        );
+        assert!(loaded(&script).is_empty() && !mark.exists());
     }
 
     #[test]

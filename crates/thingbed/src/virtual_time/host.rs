@@ -22,8 +22,19 @@ pub(crate) const FOLDER: &str = "/run/results";
 /// The guest's clock begins on 2026-01-01, so that a run has the same times on each day.
 const START_S: u64 = 1_767_225_600;
 /// What a guest sees of the caller's environment: what finds programs and their parts.
-const ENVIRONMENT: [&str; 8] =
-    ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "PYTHONPATH", "NODE_PATH"];
+const ENVIRONMENT: [&str; 9] = [
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "LD_LIBRARY_PATH",
+    "PYTHONPATH",
+    "NODE_PATH",
+    "THINGBED_FRAME_PATH",
+];
+/// Where a guest does not see the host's files.
+const HIDDEN: [&str; 4] = ["/run", "/dev", "/proc", "/sys"];
 /// The memory of a guest without programs, and what a program may add to it.
 const BASE_BYTES: u64 = 1 << 30;
 const PROGRAM_BYTES: u64 = 8 << 20;
@@ -41,13 +52,14 @@ pub(crate) fn results(folder: &Path) -> Result<Vec<Mount>, Error> {
     Ok(vec![Mount { host, guest: PathBuf::from(FOLDER) }])
 }
 
-/// Listens to a guest until its run is over; its results are in `folder` then.
+/// Listens to a guest until its run is over; its results are in `folder` then. `nodes` are those
+/// that the user may enter where the run is to stand still; none where it is not.
 ///
 /// # Errors
 /// When it died, or the run failed.
 pub(crate) fn in_guest(
     mut guest: Guest,
-    nodes: Vec<String>,
+    nodes: Option<Vec<String>>,
     home: &Path,
     folder: &Path,
     interrupted: &AtomicBool,
@@ -106,18 +118,24 @@ pub(crate) fn machine(
     request: Request,
     writable: Vec<Mount>,
 ) -> Result<Machine, Error> {
+    if let Some(hidden) = HIDDEN.iter().find(|hidden| request.home.starts_with(hidden)) {
+        return Err(Error::Clock(format!(
+            "the experiment is in {}, and a guest has a {hidden} of its own\n  move the experiment \
+             to another folder, e.g. below your home",
+            request.home.display()
+        )));
+    }
     let request = &Request { folder: PathBuf::from(FOLDER), ..request };
     let tool = crate::surroundings::current_exe();
     let json = serde_json::to_string(request).map_err(|error| unread(&error))?;
     let given = |name: &str| Some((name.to_owned(), std::env::var(name).ok()?));
-    let own = std::env::vars().filter(|(name, _)| name.starts_with("THINGBED_"));
     let programs = plan.nodes.len() + plan.workloads.len();
     Ok(Machine {
         engine: engine(request.cpu, &tool)?,
         files: if request.cpu.is_infinite() { Vec::new() } else { files(plan, request) },
         tool,
         arguments: vec!["guest-cell".to_owned(), json],
-        environment: ENVIRONMENT.iter().filter_map(|name| given(name)).chain(own).collect(),
+        environment: ENVIRONMENT.iter().filter_map(|name| given(name)).collect(),
         directory: request.home.clone(),
         writable,
         memory_bytes: BASE_BYTES + PROGRAM_BYTES * programs as u64,
@@ -130,12 +148,13 @@ pub(crate) fn machine(
 /// Listens until the guest has gone; whether the user ended the run.
 fn converse(
     guest: &mut Guest,
-    nodes: Vec<String>,
+    nodes: Option<Vec<String>>,
     interrupted: &AtomicBool,
     screen: &mut Screen,
 ) -> Result<bool, Error> {
     let (mut finished, mut told) = (None, false);
-    let (mut pulse, mut session) = (Pulse::new(), Session::new(nodes, interrupted));
+    let mut session = nodes.map(|nodes| Session::new(nodes, interrupted));
+    let mut pulse = Pulse::new();
     loop {
         if interrupted.load(Relaxed) && !told {
             told = true;
@@ -161,6 +180,8 @@ fn converse(
                 match serde_json::from_str(&line) {
                     Ok(Message::Progress(progress)) => screen.progress(&progress),
                     Ok(Message::Held(held)) => {
+                        // Only where the user asked to stop does a guest reach the terminal.
+                        let Some(session) = &mut session else { continue };
                         screen.become_log();
                         if let Some(wish) = session.hear(held) {
                             // One that has gone is found in the next round.

@@ -25,6 +25,9 @@ pub(crate) struct Request {
     pub cpu: Cpu,
     pub capture: bool,
     pub replay: Option<PathBuf>,
+    /// What the experiment's `files` names, for a guest with files of its own.
+    #[serde(skip)]
+    pub files: Vec<PathBuf>,
     /// When the run is to stand still, since the start of the schedule.
     pub stop_at: Option<Span>,
 }
