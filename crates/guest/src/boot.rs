@@ -6,7 +6,7 @@
 
 use crate::asked;
 use crate::machine::Engine;
-use crate::{Machine, Mount};
+use crate::{Machine, Mount, initramfs, randomness};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::resource::{Resource, setrlimit};
@@ -17,7 +17,8 @@ use nix::unistd::{chdir, chroot, pivot_root, sethostname};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufReader, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -32,6 +33,12 @@ const FROM_HOST: &str = "/dev/ttyS0";
 const TO_HOST: &str = "/dev/ttyS1";
 /// Memory that such a guest shares with the host.
 const SHARED: &str = "/dev/pmem0";
+/// `BLKFLSBUF` of linux/fs.h.
+const FLUSH_BUFFERS: libc::c_ulong = 0x1261;
+/// A write to it stops such a guest: the device `pvpanic`.
+pub(crate) const PAUSE_PORT: u16 = 0x505;
+/// Where the root of such a guest is made.
+pub(crate) const NEW_ROOT: &str = "/newroot";
 /// Where such a guest has its job and its kernel's modules.
 pub(crate) const OWN: &str = "/guest";
 pub(crate) const MODULES: &str = "/guest/modules";
@@ -58,6 +65,8 @@ pub(crate) struct Job {
     /// Whether the guest sees the host's files; otherwise it has its own, and hands over what it
     /// wrote.
     host_files: bool,
+    /// What all random numbers of a guest with files of its own come from.
+    seed: u64,
 }
 
 /// The last line of the output.
@@ -82,6 +91,7 @@ impl Job {
             directory: machine.directory.clone(),
             writable: machine.writable.iter().map(seen).collect(),
             host_files,
+            seed: machine.seed,
         }
     }
 
@@ -110,13 +120,18 @@ pub fn init() -> ExitCode {
         return ExitCode::from(2);
     }
     let folder = std::env::args_os().nth(2).map(PathBuf::from).unwrap_or_default();
-    let job = Job::read(&folder).map_err(|error| ("read what is to run", error));
     // QEMU ends when the guest would start again: not each has a way to power off.
-    let end = match &job {
-        Ok(job) if job.host_files => RebootMode::RB_POWER_OFF,
-        _ => RebootMode::RB_AUTOBOOT,
+    let own = folder == Path::new(OWN);
+    let end = if own { RebootMode::RB_AUTOBOOT } else { RebootMode::RB_POWER_OFF };
+    let made = match own {
+        true => arrive().map(|root| (root.join("guest"), root)),
+        false => overlay().map(|root| (folder, root)),
     };
-    if let Err((tried, error)) = job.and_then(|job| run(&job)) {
+    let outcome = made.map_err(|error| ("make the guest's root", error)).and_then(|(at, root)| {
+        let job = Job::read(&at).map_err(|error| ("read what is to run", error))?;
+        run(&job, &root)
+    });
+    if let Err((tried, error)) = outcome {
         // The host shows the console's last lines.
         eprintln!("guest: could not {tried}: {error}");
     }
@@ -127,8 +142,11 @@ pub fn init() -> ExitCode {
 
 type Failure = (&'static str, io::Error);
 
-fn run(job: &Job) -> Result<(), Failure> {
-    make_root(job).map_err(|error| ("make the guest's root", error))?;
+fn run(job: &Job, root: &Path) -> Result<(), Failure> {
+    make_root(job, root).map_err(|error| ("make the guest's root", error))?;
+    if !job.host_files {
+        randomness::seed(job.seed).map_err(|error| ("seed the kernel's random numbers", error))?;
+    }
     settle();
     // Kernels that cannot do it run as well.
     let notes = !job.host_files && asked::begin().is_ok();
@@ -228,21 +246,38 @@ fn hand_over(folders: &[Mount], asked: &BTreeSet<String>) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Makes the root of a guest with files of its own: those that its kernel was given, which are in
-/// a file system that a node could not change its root from, seen through a mount.
-fn take_root() -> io::Result<PathBuf> {
+/// Makes the root of a guest with files of its own. Up to [`pause`] all guests of a kernel and a
+/// processor are the same, and the host keeps the state that they have there; then come the guest's
+/// own files, through the memory that it shares with the host.
+fn arrive() -> io::Result<PathBuf> {
     for (kind, at) in [("devtmpfs", "/dev"), ("proc", "/proc"), ("sysfs", "/sys")] {
-        fs::create_dir_all(at)?;
         put(kind, Path::new(at), kind, "")?;
     }
     load_modules(Path::new(MODULES))?;
-    for at in ["/sys", "/proc", "/dev"] {
+    for at in ["/sys", "/proc"] {
         umount2(at, MntFlags::empty())?;
     }
-    let root = PathBuf::from("/newroot");
-    fs::create_dir(&root)?;
-    mount(Some("/"), &root, None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
+    let root = PathBuf::from(NEW_ROOT);
+    put("tmpfs", &root, "tmpfs", "mode=0755,size=100%")?;
+    pause()?;
+    let shared = File::open(SHARED)?;
+    // What the kernel has read of it was there before the files.
+    // SAFETY: an ioctl without an argument, on an owned descriptor.
+    nix::errno::Errno::result(unsafe { libc::ioctl(shared.as_raw_fd(), FLUSH_BUFFERS, 0) })?;
+    initramfs::unpack(BufReader::with_capacity(1 << 20, shared), &root)?;
+    umount2("/dev", MntFlags::empty())?;
     Ok(root)
+}
+
+/// Stops the machine until the host has it go on, which may be in another process, and later.
+fn pause() -> io::Result<()> {
+    // SAFETY: this process alone may then write to that one port, which is QEMU's device.
+    nix::errno::Errno::result(unsafe { libc::ioperm(PAUSE_PORT.into(), 1, 1) })?;
+    // SAFETY: the port may be written, and no memory changes.
+    unsafe {
+        core::arch::asm!("out dx, al", in("dx") PAUSE_PORT, in("al") 1_u8, options(nomem, nostack));
+    }
+    Ok(())
 }
 
 /// Loads the kernel modules in `folder`, in the order of their names.
@@ -279,8 +314,7 @@ fn overlay() -> io::Result<PathBuf> {
     Ok(root)
 }
 
-fn make_root(job: &Job) -> io::Result<()> {
-    let root = if job.host_files { overlay()? } else { take_root()? };
+fn make_root(job: &Job, root: &Path) -> io::Result<()> {
     for (kind, at, options) in [
         ("proc", "proc", ""),
         ("sysfs", "sys", ""),
@@ -309,7 +343,7 @@ fn make_root(job: &Job) -> io::Result<()> {
             put("none", &at, "hostfs", host)?;
         }
     }
-    chdir(&root)?;
+    chdir(root)?;
     if job.host_files {
         pivot_root(".", ".")?;
         umount2(".", MntFlags::MNT_DETACH)?;

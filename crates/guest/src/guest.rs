@@ -5,6 +5,7 @@ use crate::boot::{self, Exit};
 use crate::console::last_words;
 use crate::leftovers;
 use crate::machine::Engine;
+use crate::monitor::Monitor;
 use crate::{Error, Image, Machine, Mount, Running, qemu, uml};
 use nix::fcntl::Flock;
 use nix::sys::signal::{Signal, kill, killpg};
@@ -43,17 +44,18 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Guest {
     child: Child,
-    input: ChildStdin,
+    /// Its standard input, if it can be spoken to while it runs.
+    input: Option<ChildStdin>,
     /// What the guest's command writes: a file, since a pipe would interrupt the guest whenever
     /// it is read here, and no two runs would be the same.
     output: File,
+    /// The connection to QEMU, which takes its end for its own.
+    monitor: Option<Monitor>,
     /// What came and is no line yet.
     pending: Vec<u8>,
     exit: Option<i32>,
     /// What it reads when it stands still.
     keys: Option<File>,
-    /// Whether it can be spoken to while it runs.
-    hears: bool,
     /// Its files, where it has its own of this host's.
     known: BTreeSet<PathBuf>,
     /// The names of files that its programs asked for.
@@ -75,12 +77,15 @@ impl Guest {
         match &machine.engine {
             Engine::UserModeLinux { kernel } => {
                 let folder = Home::make(machine.memory_bytes)?;
-                let command = uml::command(machine, kernel, folder.path())?;
-                Self::start(command, folder, Vec::new())
+                let mut command = uml::command(machine, kernel, folder.path())?;
+                let log = console_log(folder.path())?;
+                command.stdin(Stdio::piped()).stdout(log);
+                let output = output(folder.path()).map_err(Error::io("make the guest's output"))?;
+                Self::start(command, folder, output, Vec::new())
             }
             Engine::Qemu { kernel, mips } => {
                 let image = Image::of(machine, kernel, *mips)?;
-                let mut guest = Self::boot_image(&image, machine.writable.clone())?;
+                let mut guest = Self::boot_image(&image, machine.writable.clone(), &machine.cache)?;
                 guest.known = image.files.into_keys().collect();
                 Ok(guest)
             }
@@ -88,39 +93,43 @@ impl Guest {
     }
 
     /// Starts a guest from `image`, by QEMU. What it hands over comes into the folders `results`
-    /// of the host.
+    /// of the host. States of started guests are kept in `cache`.
     ///
     /// # Errors
     /// When the host has no memory for it or no QEMU.
-    pub fn boot_image(image: &Image, results: Vec<Mount>) -> Result<Self, Error> {
+    pub fn boot_image(image: &Image, results: Vec<Mount>, cache: &Path) -> Result<Self, Error> {
         let folder = Home::make(image.memory_bytes)?;
-        let command = qemu::command(image, folder.path())?;
-        Self::start(command, folder, results)
+        // Its output is there before QEMU is, also before the one that makes the state.
+        let output = output(folder.path()).map_err(Error::io("make the guest's output"))?;
+        let mut command = qemu::command(image, cache, folder.path())?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut guest = Self::start(command, folder, output, results)?;
+        let monitor = Monitor::of(&mut guest.child).and_then(|mut monitor| {
+            monitor.load(qemu::STATE_FD)?;
+            Ok(monitor)
+        });
+        guest.monitor = Some(monitor.map_err(|error| guest.died(error.to_string()))?);
+        Ok(guest)
     }
 
-    fn start(mut command: Command, home: Home, results: Vec<Mount>) -> Result<Self, Error> {
+    fn start(
+        mut command: Command,
+        home: Home,
+        output: File,
+        results: Vec<Mount>,
+    ) -> Result<Self, Error> {
         let Home { memory, folder, lock } = home;
-        let log = File::create(console(folder.path()));
-        let log = log.map_err(Error::io("make the file of the guest's console"))?;
-        let output = output(folder.path()).map_err(Error::io("make the guest's output"))?;
-        command
-            .current_dir(folder.path())
-            .env("TMPDIR", &memory)
-            .stdin(Stdio::piped())
-            .stdout(log.try_clone().map_err(Error::io("share a file"))?)
-            .stderr(log);
+        let log = console_log(folder.path())?;
+        command.current_dir(folder.path()).env("TMPDIR", &memory).stderr(log);
         prepare(&mut command);
         let mut child = command.spawn().map_err(Error::io("start the guest's kernel"))?;
-        let input = child.stdin.take();
-        let input =
-            input.ok_or_else(|| Error::io("reach the guest")(io::ErrorKind::Other.into()))?;
-        let hears = results.is_empty();
+        let input = if results.is_empty() { child.stdin.take() } else { None };
         let keys = OpenOptions::new().read(true).write(true).open(folder.path().join(uml::KEYS));
         Ok(Self {
             known: BTreeSet::new(),
             asked: Vec::new(),
             keys: keys.ok(),
-            hears,
+            monitor: None,
             child,
             input,
             output,
@@ -168,10 +177,10 @@ impl Guest {
     /// # Errors
     /// When the guest has gone, or is one that hears nothing while it runs.
     pub fn send(&mut self, line: &str) -> io::Result<()> {
-        if !self.hears {
-            return Err(io::ErrorKind::Unsupported.into());
+        match &mut self.input {
+            Some(input) => writeln!(input, "{line}"),
+            None => Err(io::ErrorKind::Unsupported.into()),
         }
-        writeln!(self.input, "{line}")
     }
 
     /// Answers the guest's command that waits for a line in `/proc/hold`, and stands still
@@ -189,9 +198,7 @@ impl Guest {
     /// What the guest's processor does now, as its kernel says when it is asked. None while it
     /// says nothing.
     pub fn running(&mut self) -> Option<Running> {
-        if !self.hears {
-            return None;
-        }
+        self.input.as_ref()?;
         let pid = Pid::from_raw(self.child.id() as i32);
         kill(pid, Signal::SIGUSR1).ok()?;
         std::thread::sleep(ANSWER);
@@ -272,6 +279,12 @@ impl Home {
     }
 }
 
+/// The console's file, to be written at its end by whoever has it.
+fn console_log(folder: &Path) -> Result<File, Error> {
+    let file = OpenOptions::new().create(true).append(true).open(console(folder));
+    file.map_err(Error::io("make the file of the guest's console"))
+}
+
 fn console(folder: &Path) -> PathBuf {
     folder.join("console")
 }
@@ -286,7 +299,7 @@ fn output(folder: &Path) -> io::Result<File> {
 }
 
 /// Gives the kernel a group of its own, and an end when the tool ends.
-fn prepare(command: &mut Command) {
+pub(crate) fn prepare(command: &mut Command) {
     command.process_group(0);
     // SAFETY: between fork and exec only system calls that may be used there.
     unsafe {

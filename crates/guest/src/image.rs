@@ -2,6 +2,7 @@
 
 use crate::boot::{self, Job};
 use crate::files::{Entry, Files};
+use crate::snapshot::boot_files;
 use crate::{Error, Machine, QemuKernel};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,7 +26,9 @@ const FOLDERS: [&str; 8] =
 pub struct Image {
     /// The kernel's image, a file of the host.
     pub kernel: PathBuf,
-    /// The guest's files by their paths; the kernel's modules, its init and its job among them.
+    /// What it starts from: its init, the kernel's modules.
+    pub boot: BTreeMap<PathBuf, Entry>,
+    /// The guest's files by their paths, its job among them.
     pub files: BTreeMap<PathBuf, Entry>,
     /// Million instructions a second.
     pub mips: u32,
@@ -41,9 +44,11 @@ impl Image {
     /// # Errors
     /// When a file that it names cannot be read.
     pub fn of(machine: &Machine, kernel: &QemuKernel, mips: u32) -> Result<Self, Error> {
-        let files = files(machine, kernel).map_err(Error::io("gather the guest's files"))?;
+        let files = files(machine).map_err(Error::io("gather the guest's files"))?;
+        let boot = boot_files(machine, kernel).map_err(Error::io("gather the guest's init"))?;
         Ok(Self {
             kernel: kernel.image.clone(),
+            boot,
             files,
             mips,
             memory_bytes: machine.memory_bytes,
@@ -51,9 +56,15 @@ impl Image {
         })
     }
 
+    /// All entries, of what it starts from and of its files.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.boot.values().chain(self.files.values())
+    }
+
     /// The files of the host that it is made of; their paths can be changed.
     pub fn sources(&mut self) -> impl Iterator<Item = &mut PathBuf> {
-        let copies = self.files.values_mut().filter_map(|entry| match entry {
+        let all = self.boot.values_mut().chain(self.files.values_mut());
+        let copies = all.filter_map(|entry| match entry {
             Entry::Copy(from, _) => Some(from),
             _ => None,
         });
@@ -61,7 +72,7 @@ impl Image {
     }
 }
 
-fn files(machine: &Machine, kernel: &QemuKernel) -> io::Result<BTreeMap<PathBuf, Entry>> {
+fn files(machine: &Machine) -> io::Result<BTreeMap<PathBuf, Entry>> {
     let mut files = Files::default();
     for path in [&machine.tool, &machine.directory].into_iter().chain(&machine.files) {
         if *path == machine.directory {
@@ -70,16 +81,11 @@ fn files(machine: &Machine, kernel: &QemuKernel) -> io::Result<BTreeMap<PathBuf,
             files.add(path)?;
         }
     }
-    files.put(Path::new("/init"), Entry::Link(machine.tool.clone()));
     for (path, text) in ETC {
         files.put(Path::new(path), Entry::Text(text.into(), 0o644));
     }
     for folder in FOLDERS {
         files.put(Path::new(folder), Entry::Folder);
-    }
-    for (number, module) in kernel.modules.iter().enumerate() {
-        let name = format!("{}/{number:03}.ko", boot::MODULES);
-        files.put(Path::new(&name), Entry::Copy(module.clone(), 0o644));
     }
     let job = serde_json::to_vec(&Job::of(machine))?;
     files.put(&Path::new(boot::OWN).join("job"), Entry::Text(job, 0o644));

@@ -3,14 +3,20 @@
 
 use crate::files::Entry;
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 const FOLDER: u32 = 0o040_000;
 const FILE: u32 = 0o100_000;
 const LINK: u32 = 0o120_000;
+const KIND: u32 = 0o170_000;
+const HEAD_BYTES: usize = 110;
+/// The name of the last member.
+const TRAILER: &str = "TRAILER!!!";
 
 /// Writes `files` in the order of their paths, all of root's and of 1970: the same files give the
 /// same bytes. How many bytes there are.
@@ -33,7 +39,7 @@ pub(crate) fn write(files: &BTreeMap<PathBuf, Entry>, out: impl Write) -> io::Re
             }
         }
     }
-    out.member(Path::new("TRAILER!!!"), 0, &[])?;
+    out.member(Path::new(TRAILER), 0, &[])?;
     out.out.flush()?;
     Ok(out.length)
 }
@@ -73,6 +79,55 @@ impl<W: Write> Cpio<W> {
     }
 }
 
+/// Makes the files of an archive of [`write`] below the folder `root`.
+///
+/// # Errors
+/// When it is no such archive, or a file cannot be made.
+pub(crate) fn unpack(mut from: impl Read, root: &Path) -> io::Result<()> {
+    let damaged = || io::Error::from(io::ErrorKind::InvalidData);
+    loop {
+        let mut head = [0; HEAD_BYTES];
+        from.read_exact(&mut head)?;
+        let field = |number: usize| {
+            let digits = &head[6 + 8 * number..14 + 8 * number];
+            let digits = std::str::from_utf8(digits).unwrap_or_default();
+            u32::from_str_radix(digits, 16).map_err(|_| damaged())
+        };
+        let (mode, size, name_size): (u32, u32, u32) = (field(1)?, field(6)?, field(11)?);
+        let mut name = vec![0; name_size as usize];
+        from.read_exact(&mut name)?;
+        skip(&mut from, HEAD_BYTES + name.len())?;
+        name.pop();
+        if name == TRAILER.as_bytes() {
+            return Ok(());
+        }
+        let to = root.join(OsStr::from_bytes(&name));
+        let mut bytes = (&mut from).take(size.into());
+        match mode & KIND {
+            FOLDER => fs::create_dir_all(&to)?,
+            LINK => {
+                let mut target = Vec::new();
+                bytes.read_to_end(&mut target)?;
+                symlink(OsStr::from_bytes(&target), &to)?;
+            }
+            _ => {
+                let permissions = mode & !KIND;
+                let mut file =
+                    OpenOptions::new().write(true).create_new(true).mode(permissions).open(&to)?;
+                if io::copy(&mut bytes, &mut file)? < size.into() {
+                    return Err(damaged());
+                }
+            }
+        }
+        skip(&mut from, size as usize)?;
+    }
+}
+
+/// Passes over what fills up to a multiple of four.
+fn skip(from: &mut impl Read, length: usize) -> io::Result<()> {
+    from.read_exact(&mut [0; 3][..length.wrapping_neg() % 4])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +151,13 @@ mod tests {
             .output();
         if let Ok(output) = busybox {
             assert_eq!(String::from_utf8_lossy(&output.stdout), listed);
+        }
+        let root = tempfile::tempdir().unwrap();
+        unpack(bytes.as_slice(), root.path()).unwrap();
+        assert_eq!(std::fs::read_to_string(root.path().join("a/link")).unwrap(), "hello");
+        for length in [0, 5, 120, bytes.len() - 130] {
+            let root = tempfile::tempdir().unwrap();
+            assert!(unpack(&bytes[..length], root.path()).is_err());
         }
         let mut again = Vec::new();
         write(&files.entries, &mut again).unwrap();

@@ -23,8 +23,11 @@ mod kernel;
 mod leftovers;
 mod libraries;
 mod machine;
+mod monitor;
 mod qemu;
+mod randomness;
 mod running;
+mod snapshot;
 mod uml;
 
 pub use boot::{INIT, init};
@@ -36,3 +39,4 @@ pub use kernel::{KERNEL, QEMU_KERNEL, find_kernel, find_qemu_kernel};
 pub use leftovers::remove_leftovers;
 pub use machine::{Engine, Machine, Mount, QemuKernel};
 pub use running::Running;
+pub use snapshot::remove_states;

@@ -63,6 +63,8 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// What all random numbers of the guest's kernel come from, and so those of programs.
     pub seed: u64,
+    /// The folder in which states of started guests are kept, for guests of QEMU.
+    pub cache: PathBuf,
     /// The guest's clock at its start, in s since 1970.
     pub start_s: u64,
 }

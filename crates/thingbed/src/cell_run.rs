@@ -84,7 +84,7 @@ impl Sweep<'_> {
                     text: format!("the capsule has no run {}", name(cell, plan.repeat)),
                     ends_sweep: true,
                 })?;
-                Guest::boot_image(&image, results)
+                Guest::boot_image(&image, results, &virtual_time::cache())
             }
             None => Guest::boot(&virtual_time::machine(plan, self.request(plan, cell)?, results)?),
         };

@@ -1,10 +1,10 @@
 //! Removing what was left behind.
 
-use crate::{Status, complain, say};
+use crate::{Status, complain, say, virtual_time};
 use image::Cache;
 
 /// Removes what is left of tools that were killed, and says what it was; with
-/// `images`, also the unpacked images that no lab uses.
+/// `images`, also the unpacked images that no lab uses, and the states of started guests.
 pub fn gc(images: bool) -> Status {
     let found = match lab::collect() {
         Ok(found) => found,
@@ -41,6 +41,10 @@ pub fn gc(images: bool) -> Status {
     }
     if guests == 0 && found.iter().all(|leftover| leftover.cgroups.is_empty()) {
         say("no leftovers found");
+    }
+    let states = if images { guest::remove_states(&virtual_time::cache()) } else { 0 };
+    if states > 0 {
+        say(format_args!("removed {states} states from which guests of virtual time start"));
     }
     match cached(images) {
         Ok(()) => status,

@@ -96,7 +96,7 @@ fn whatever_a_capsule_holds_it_stays_in_its_folder_and_says_what_is_wrong() {
     run("text.capsule", &["not a capsule of `thingbed pack`"]);
     let manifest = |digest: &str, file: &str, memory: u64| {
         let image = format!(
-            "{{\"kernel\": \"{digest}\", \"files\": {{}}, \"mips\": 1000, \"memory_bytes\": {memory}, \"seed\": 1}}"
+            "{{\"kernel\": \"{digest}\", \"boot\": {{}}, \"files\": {{}}, \"mips\": 1000, \"memory_bytes\": {memory}, \"seed\": 1}}"
         );
         format!(
             "{{\"format\": 1, \"thingbed\": \"0\", \"commit\": \"\", \"experiment\": \"e\", \"file\": \"{file}\", \

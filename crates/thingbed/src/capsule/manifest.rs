@@ -87,7 +87,7 @@ impl Manifest {
             return Err("it has no CPU of finite speed, as each capsule has".to_owned());
         }
         for run in &self.runs {
-            let copies = run.image.files.values().filter_map(|entry| match entry {
+            let copies = run.image.entries().filter_map(|entry| match entry {
                 Entry::Copy(from, _) => Some(from),
                 _ => None,
             });

@@ -84,7 +84,7 @@ impl Capsule {
         let blobs = self.folder.path().join(BLOBS);
         for run in &self.manifest.runs {
             let mut sum = 0_u64;
-            for entry in run.image.files.values() {
+            for entry in run.image.entries() {
                 sum = sum.saturating_add(match entry {
                     Entry::Copy(from, _) => {
                         fs::metadata(blobs.join(from)).map_or(0, |found| found.len())

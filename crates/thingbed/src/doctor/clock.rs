@@ -53,6 +53,7 @@ fn start(kernel: PathBuf) -> Result<Duration, String> {
         writable: Vec::new(),
         memory_bytes: 512 << 20,
         seed: 1,
+        cache: PathBuf::new(),
         start_s: 0,
     };
     let began = Instant::now();

@@ -141,8 +141,14 @@ pub(crate) fn machine(
         memory_bytes: BASE_BYTES + PROGRAM_BYTES * programs as u64,
         // Repeats differ in what programs draw, as they do in what links do.
         seed: plan.seed.wrapping_mul(1_000_003).wrapping_add(plan.repeat.into()),
+        cache: cache(),
         start_s: START_S,
     })
+}
+
+/// Where states of started guests are kept.
+pub(crate) fn cache() -> PathBuf {
+    image::Cache::of_user().path().with_file_name("guests")
 }
 
 /// Listens until the guest has gone; whether the user ended the run.

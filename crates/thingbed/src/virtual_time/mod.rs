@@ -11,5 +11,5 @@ mod wire;
 mod wish;
 
 pub use cell::cell;
-pub(crate) use host::{FOLDER, check, failed, finished, in_guest, machine, results};
+pub(crate) use host::{FOLDER, cache, check, failed, finished, in_guest, machine, results};
 pub(crate) use wire::Request;

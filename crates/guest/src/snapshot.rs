@@ -1,0 +1,210 @@
+//! Guests of QEMU that have started: kernel up, modules loaded, init running. Starting one takes
+//! seconds, at `--cpu 8` half a minute, nearly all of it the kernel's calibration of a timer by a
+//! busy loop. So each guest goes on from such a state, made once for each kernel, processor and
+//! memory, and kept by the digest of all that it was made from.
+//!
+//! The state is that of one instruction, at which the guest's init stops its machine (by the
+//! `pvpanic` device), and the guest has nothing random in it yet: its memory is the same each time.
+
+use crate::files::Entry;
+use crate::monitor::Monitor;
+use crate::{Error, Image, boot, initramfs, qemu};
+use nix::fcntl::{Flock, FlockArg};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+/// States that are kept; the ones that were used last.
+const KEPT: usize = 6;
+/// The state's file in the folder that it is made in.
+pub(crate) const STATE: &str = "state";
+
+/// The state from which the guest of `image` goes on, with `packed` bytes of files: from `cache`,
+/// else made in `scratch` and put there. Where `cache` cannot be written, it stays in `scratch`.
+pub(crate) fn state(
+    image: &Image,
+    shape: qemu::Shape,
+    cache: &Path,
+    scratch: &Path,
+) -> Result<File, Error> {
+    let name = key(image, shape).map_err(Error::io("read what the guest starts from"))?;
+    let path = cache.join(format!("{name}.state"));
+    let usable = fs::create_dir_all(cache).is_ok();
+    // Others that want the same one wait until it is made.
+    let lock = File::create(cache.join(format!("{name}.lock")));
+    let _lock = lock.and_then(|file| {
+        Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| errno.into())
+    });
+    if let Ok(found) = File::open(&path) {
+        let _ = found.set_modified(SystemTime::now());
+        return Ok(found);
+    }
+    make(image, shape, scratch)?;
+    let made = scratch.join(STATE);
+    if usable && copy(&made, &path).is_ok() {
+        let _ = fs::remove_file(&made);
+        forget_old(cache);
+        return File::open(&path).map_err(Error::io("open the state of a started guest"));
+    }
+    File::open(&made).map_err(Error::io("open the state of a started guest"))
+}
+
+/// Removes all states in `cache`; how many there were.
+pub fn remove_states(cache: &Path) -> usize {
+    let all = states(cache);
+    all.iter().filter(|path| fs::remove_file(path).is_ok()).count()
+}
+
+/// The states in `cache`, the ones that were used last first.
+fn states(cache: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(cache).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut all: Vec<_> = entries
+        .filter(|path| path.extension().is_some_and(|ending| ending == STATE))
+        .filter_map(|path| Some((fs::metadata(&path).ok()?.modified().ok()?, path)))
+        .collect();
+    all.sort();
+    all.into_iter().rev().map(|(_, path)| path).collect()
+}
+
+fn forget_old(cache: &Path) {
+    for path in states(cache).iter().skip(KEPT) {
+        let _ = fs::remove_file(path);
+        let _ = fs::remove_file(path.with_extension("lock"));
+    }
+}
+
+/// Copies a file that nobody sees before it is whole.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let folder = to.parent().unwrap_or(Path::new("."));
+    let mut new = tempfile::NamedTempFile::new_in(folder)?;
+    io::copy(&mut File::open(from)?, &mut new)?;
+    new.persist(to).map(drop).map_err(|error| error.error)
+}
+
+/// A digest of all that a state is made from.
+fn key(image: &Image, shape: qemu::Shape) -> io::Result<String> {
+    let mut sum = Sha256::new();
+    let mut say = |text: &str| {
+        sum.update((text.len() as u64).to_le_bytes());
+        sum.update(text);
+    };
+    // An emulator reads the states that it wrote itself.
+    let emulator = qemu::program().ok_or(io::ErrorKind::NotFound)?;
+    say(&stamp(&fs::canonicalize(emulator)?)?);
+    say(&qemu::arguments(shape).join(" "));
+    say(&qemu::line(shape));
+    say(&digest(&image.kernel)?);
+    for (path, entry) in &image.boot {
+        say(&path.display().to_string());
+        match entry {
+            Entry::Copy(from, mode) => say(&format!("{mode} {}", digest(from)?)),
+            other => say(&serde_json::to_string(other)?),
+        }
+    }
+    Ok(hexadecimal(sum))
+}
+
+/// What tells a file of the system from another version of it.
+fn stamp(path: &Path) -> io::Result<String> {
+    let found = fs::metadata(path)?;
+    Ok(format!("{} {} {}.{}", path.display(), found.len(), found.mtime(), found.mtime_nsec()))
+}
+
+/// SHA-256 of a file; found once for each version of it.
+fn digest(path: &Path) -> io::Result<String> {
+    static KNOWN: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+    let stamp = stamp(path)?;
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(sum) = known().get(&stamp) {
+        return Ok(sum.clone());
+    }
+    let (mut sum, mut file, mut buffer) = (Sha256::new(), File::open(path)?, vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => break,
+            length => sum.update(&buffer[..length]),
+        }
+    }
+    let sum = hexadecimal(sum);
+    known().insert(stamp, sum.clone());
+    Ok(sum)
+}
+
+fn hexadecimal(sum: Sha256) -> String {
+    sum.finalize().iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Starts the guest of `image` up to where its init stops it, and writes its state to `scratch`.
+fn make(image: &Image, shape: qemu::Shape, scratch: &Path) -> Result<(), Error> {
+    File::create(scratch.join(qemu::FILES))
+        .and_then(|file| initramfs::write(&image.boot, BufWriter::new(file)))
+        .map_err(Error::io("pack what the guest starts from"))?;
+    qemu::share(scratch, shape)?;
+    let console = File::create(scratch.join("console"));
+    let console = console.map_err(Error::io("make the file of the guest's console"))?;
+    let mut command: Command = qemu::base(image, shape, scratch)?;
+    command.args(["-icount", &qemu::icount(shape)]);
+    command.current_dir(scratch).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(console);
+    crate::guest::prepare(&mut command);
+    let mut child = command.spawn().map_err(Error::io("start QEMU"))?;
+    let asked = Monitor::of(&mut child).and_then(|mut monitor| monitor.save());
+    let _ = child.kill();
+    let _ = child.wait();
+    // It is of no use once the guest runs.
+    let _ = fs::remove_file(scratch.join(qemu::FILES));
+    asked.map_err(|error| Error::Died {
+        how: format!("while it was started: {error}"),
+        words: crate::console::last_words(&scratch.join("console")),
+    })
+}
+
+/// What each state is made of, beside the tool's own files.
+pub(crate) fn boot_files(
+    machine: &crate::Machine,
+    kernel: &crate::QemuKernel,
+) -> io::Result<BTreeMap<PathBuf, Entry>> {
+    let mut files = crate::files::Files::default();
+    files.add(&machine.tool)?;
+    files.put(Path::new("/init"), Entry::Link(machine.tool.clone()));
+    for folder in ["/dev", "/proc", "/sys", boot::NEW_ROOT] {
+        files.put(Path::new(folder), Entry::Folder);
+    }
+    for (number, module) in kernel.modules.iter().enumerate() {
+        let name = format!("{}/{number:03}.ko", boot::MODULES);
+        files.put(Path::new(&name), Entry::Copy(module.clone(), 0o644));
+    }
+    Ok(files.entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn the_states_that_were_used_last_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        for n in 0..KEPT + 2 {
+            let path = dir.path().join(format!("{n}.state"));
+            let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1000 + n as u64);
+            File::create(path).unwrap().set_modified(at).unwrap();
+        }
+        fs::write(dir.path().join("0.lock"), "").unwrap();
+        forget_old(dir.path());
+        let has = |n: usize| dir.path().join(format!("{n}.state")).exists();
+        assert!(!has(0) && !has(1) && (2..KEPT + 2).all(has));
+        assert!(!dir.path().join("0.lock").exists());
+        assert_eq!(remove_states(dir.path()), KEPT);
+    }
+}
