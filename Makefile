@@ -38,7 +38,7 @@ build:
 test:
 	scripts/dependencies.sh test
 	scripts/qemu-kernel.sh
-	@mkdir -p target; nice -n 19 scripts/kernel.sh >target/kernel.log 2>&1 & \
+	@mkdir -p target; nice -n 5 scripts/kernel.sh >target/kernel.log 2>&1 & \
 		$(MAKE) lint && cargo test --workspace --locked --no-fail-fast; \
 		status=$$?; wait $$! || { cat target/kernel.log; exit 1; }; exit $$status
 

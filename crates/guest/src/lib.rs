@@ -38,5 +38,6 @@ pub use image::Image;
 pub use kernel::{KERNEL, QEMU_KERNEL, find_kernel, find_qemu_kernel};
 pub use leftovers::remove_leftovers;
 pub use machine::{Engine, Machine, Mount, QemuKernel};
+pub use qemu::emulator;
 pub use running::Running;
 pub use snapshot::remove_states;

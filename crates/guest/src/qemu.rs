@@ -57,11 +57,23 @@ impl Shape {
         let shared_bytes = packed.max(RESULTS_BYTES).next_power_of_two();
         Self { mips: image.mips, memory_mib: memory >> 20, shared_bytes }
     }
+
+    /// The instructions of the emulator's second, as a power of two: see [`shift`].
+    pub fn shift(self) -> u32 {
+        shift(self.mips)
+    }
 }
 
 /// The emulator's path.
 pub(crate) fn program() -> Option<PathBuf> {
     in_path(QEMU)
+}
+
+/// The emulator's version, as it says it itself; none where there is none. Another one may count
+/// instructions otherwise.
+pub fn emulator() -> Option<String> {
+    let output = Command::new(program()?).arg("--version").output().ok()?;
+    String::from_utf8_lossy(&output.stdout).lines().next().map(str::to_owned)
 }
 
 /// The command that has the guest of `image` go on; its files come into `folder`, in which it has to
@@ -136,7 +148,7 @@ pub(crate) fn arguments(shape: Shape) -> Vec<String> {
 }
 
 pub(crate) fn icount(shape: Shape) -> String {
-    format!("shift={},sleep=off", shift(shape.mips))
+    format!("shift={},sleep=off", shape.shift())
 }
 
 /// The instructions of the emulator's second, as a power of two: a thousand million at 0. Faster

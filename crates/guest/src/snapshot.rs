@@ -13,8 +13,8 @@ use nix::fcntl::{Flock, FlockArg};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Read};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,6 +22,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
+/// How states are made; another one for each change here.
+const FORM: &str = "1";
 /// States that are kept; the ones that were used last.
 const KEPT: usize = 6;
 /// The state's file in the folder that it is made in.
@@ -99,6 +101,7 @@ fn key(image: &Image, shape: qemu::Shape) -> io::Result<String> {
     // An emulator reads the states that it wrote itself.
     let emulator = qemu::program().ok_or(io::ErrorKind::NotFound)?;
     say(&stamp(&fs::canonicalize(emulator)?)?);
+    say(FORM);
     say(&qemu::arguments(shape).join(" "));
     say(&qemu::line(shape));
     say(&digest(&image.kernel)?);
@@ -166,7 +169,37 @@ fn make(image: &Image, shape: qemu::Shape, scratch: &Path) -> Result<(), Error> 
     asked.map_err(|error| Error::Died {
         how: format!("while it was started: {error}"),
         words: crate::console::last_words(&scratch.join("console")),
-    })
+    })?;
+    begin_at_zero(&scratch.join(STATE), shape.shift())
+        .map_err(Error::io("read the state of a started guest"))
+}
+
+/// Has the count of instructions in a state begin at 0, and its clock go on: record and replay hold
+/// the first step from 0 in an `int` (replay-internal.c of QEMU 7.2 to 10.0), and a guest that took
+/// 2^31 instructions to start would end there. The clock is the `bias` in ns, and the count times
+/// 2^shift ns.
+fn begin_at_zero(path: &Path, shift: u32) -> io::Result<()> {
+    /// A subsection: its kind, its name with the length before it, its version.
+    const MARK: &[u8] = b"\x05\x0ctimer/icount\0\0\0\x01";
+    /// Devices come after the memory, and take less than this.
+    const TAIL_BYTES: u64 = 16 << 20;
+    let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+    let from = file.metadata()?.len().saturating_sub(TAIL_BYTES);
+    file.seek(SeekFrom::Start(from))?;
+    let mut tail = Vec::new();
+    file.read_to_end(&mut tail)?;
+    let lacking = || io::Error::other("it has no count of instructions: another version of QEMU?");
+    let at = tail.windows(MARK.len()).rposition(|bytes| bytes == MARK).ok_or_else(lacking)?;
+    let at = at + MARK.len();
+    let number = |at: usize| {
+        let bytes = tail.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+        bytes.map(i64::from_be_bytes).ok_or_else(lacking)
+    };
+    let (bias, count) = (number(at)?, number(at + 8)?);
+    let bias = count.checked_shl(shift).and_then(|ns| bias.checked_add(ns)).ok_or_else(lacking)?;
+    file.seek(SeekFrom::Start(from + at as u64))?;
+    file.write_all(&bias.to_be_bytes())?;
+    file.write_all(&0_i64.to_be_bytes())
 }
 
 /// What each state is made of, beside the tool's own files.
@@ -191,6 +224,24 @@ pub(crate) fn boot_files(
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn a_states_clock_goes_on_when_its_count_begins_at_zero() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state");
+        let with = |bias: i64, count: i64| {
+            let mut bytes = b"memory\x05\x0ctimer/icount\0\0\0\x01".to_vec();
+            bytes.extend(bias.to_be_bytes().into_iter().chain(count.to_be_bytes()));
+            [bytes, b"devices".to_vec()].concat()
+        };
+        fs::write(&path, with(5, 3_000_000_000)).unwrap();
+        begin_at_zero(&path, 1).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), with(6_000_000_005, 0));
+        fs::write(&path, "memory").unwrap();
+        assert!(begin_at_zero(&path, 0).is_err());
+        fs::write(&path, &with(0, 0)[..30]).unwrap();
+        assert!(begin_at_zero(&path, 0).is_err());
+    }
 
     #[test]
     fn the_states_that_were_used_last_are_kept() {

@@ -26,6 +26,9 @@ pub(crate) struct Origin {
     pub cpu: Vec<Cpu>,
     pub capture: bool,
     pub replay: Option<PathBuf>,
+    /// The version of QEMU, where a CPU of finite speed was asked for.
+    #[serde(default)]
+    pub emulator: Option<String>,
     pub runs: Vec<Timing>,
 }
 
@@ -58,6 +61,18 @@ impl Timing {
     }
 }
 
+/// The version of QEMU that runs with `cpus` have.
+pub(crate) fn emulator(cpus: &[Cpu]) -> Option<String> {
+    cpus.iter().any(|cpu| !cpu.is_infinite()).then(guest::emulator).flatten()
+}
+
+/// A line that says that runs were had by another version of QEMU, if so.
+pub(crate) fn other_emulator(then: Option<&str>) -> Option<String> {
+    let (then, now) = (then?, guest::emulator()?);
+    let text = format!("  they ran with {then}, and this is {now}, which may count otherwise");
+    (then != now).then_some(text)
+}
+
 impl Origin {
     /// That of a sweep that begins, or goes on in `folder`.
     pub fn of(sweep: &Sweep<'_>) -> Self {
@@ -72,6 +87,7 @@ impl Origin {
             cpu: run.cpu.clone(),
             capture: run.capture,
             replay: run.replay.as_deref().map(absolute),
+            emulator: emulator(&run.cpu),
             runs: before.unwrap_or_default(),
         }
     }

@@ -2,7 +2,7 @@
 //! figure that differs.
 
 use crate::arguments::Verify;
-use crate::origin::{HOST, Origin};
+use crate::origin::{HOST, Origin, other_emulator};
 use crate::resume::{CUT_SHORT, REJECTED};
 use crate::{Status, capsule, complain, say, slurm, sweep};
 use serde_json::Value;
@@ -62,6 +62,7 @@ pub fn verify(wanted: &Verify) -> Status {
     for line in told(&wanted.folder.join(first), &folder.join(first)) {
         say(format_args!("  {line}"));
     }
+    other_emulator(origin.emulator.as_deref()).into_iter().for_each(say);
     say(format_args!("the new runs are in {}", folder.display()));
     Status::Unexpected
 }

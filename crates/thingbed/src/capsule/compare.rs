@@ -2,6 +2,7 @@
 
 use super::{Capsule, digest};
 use crate::arguments::{Run, Verify};
+use crate::origin::other_emulator;
 use crate::verify::{difference, scratch};
 use crate::{Status, complain, say, sweep};
 use serde_json::Value;
@@ -42,6 +43,7 @@ pub fn verify(wanted: &Verify) -> Status {
         files += capsule.manifest.runs[number].expected.len();
         if let Some(text) = differs(&capsule, number, &folder) {
             say(text);
+            other_emulator(capsule.manifest.emulator.as_deref()).into_iter().for_each(say);
             say(format_args!("the new runs are in {}", folder.display()));
             return Status::Unexpected;
         }

@@ -26,6 +26,9 @@ pub(crate) struct Manifest {
     /// The version and commit of the Thingbed that made it, and that runs in its guests.
     pub thingbed: String,
     pub commit: String,
+    /// The version of QEMU that had its runs.
+    #[serde(default)]
+    pub emulator: Option<String>,
     /// The experiment's name.
     pub experiment: String,
     /// The name of the experiment file, and the folder that it had.

@@ -3,6 +3,7 @@
 use super::manifest::FORMAT;
 use super::{Capsule, ENDING, Manifest, Packed, is_capsule};
 use crate::arguments::{Pack, Run};
+use crate::origin::emulator;
 use crate::sweep::{self, Prepared};
 use crate::{Status, complain, remark};
 use experiment::{Clock, Cpu};
@@ -101,6 +102,7 @@ fn gather(prepared: &Prepared<'_>, to: &Path) -> Result<Capsule, Error> {
         format: FORMAT,
         thingbed: env!("CARGO_PKG_VERSION").to_owned(),
         commit: env!("THINGBED_COMMIT").to_owned(),
+        emulator: emulator(&arguments.cpus()),
         experiment: prepared.experiment.name.clone(),
         file: file.file_name().unwrap_or_default().into(),
         home: file.parent().unwrap_or(Path::new("/")).to_owned(),
