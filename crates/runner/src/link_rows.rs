@@ -87,7 +87,8 @@ pub(crate) fn with_netem(
                 ..Totals::default()
             };
             row.asked = done.asked.clone();
-            row.changing = false;
+            // Nothing can be held against counts that are not of frames.
+            row.changing = !done.counted;
             row.by_netem = true;
             cut.push(row.clone());
         }

@@ -25,6 +25,8 @@ struct Impaired {
     way: Way,
     place: Place,
     asked: Impairment,
+    /// See [`Done::counted`].
+    counted: bool,
     /// The medium's end, where that is what frames leave by.
     end: Option<OwnedFd>,
 }
@@ -43,6 +45,9 @@ pub(crate) struct Done {
     pub way: Way,
     pub asked: Arc<Impairment>,
     pub passed: Passed,
+    /// Whether the counts are of frames. Of super-frames they are not: the kernel counts segments of
+    /// those that pass, none where a packet socket sent them, and one for each that is lost.
+    pub counted: bool,
 }
 
 /// Whether a plan needs netem.
@@ -86,7 +91,8 @@ impl Impairments {
                     Way::Down => Some(end.try_clone()?),
                 };
                 let (place, asked) = (*place, asked.clone());
-                links.push(Impaired { node, interface, way, place, asked, end });
+                let counted = !plan.networks[place.segment].offload;
+                links.push(Impaired { node, interface, way, place, asked, counted, end });
             }
         }
         Ok(Self { links, weather: plan.weather() })
@@ -117,7 +123,7 @@ impl Impairments {
         let each = self.links.iter().map(|link| {
             let passed = lab.passed(link.node, link.interface, link.way)?;
             let asked = Arc::new(link.asked.clone());
-            Ok(Done { place: link.place, way: link.way, asked, passed })
+            Ok(Done { place: link.place, way: link.way, asked, passed, counted: link.counted })
         });
         each.collect()
     }
@@ -274,6 +280,7 @@ mod tests {
             way,
             asked: Arc::new(asked(serde_json::json!({ "corrupt": corrupt }))),
             passed: Passed { frames: 1000, bytes: 0, dropped: 7 },
+            counted: true,
         };
         assert_eq!(excused(&[done(Way::Up, "0 %")]), Excused { kernel: 0, sockets: 7 });
         assert_eq!(excused(&[done(Way::Down, "5 %")]), Excused { kernel: 57, sockets: 0 });

@@ -34,6 +34,7 @@ impl Sweep<'_> {
         let finished = match self.arguments.clock(self.experiment) {
             Clock::Real => self.here(&plan, &folder, screen)?,
             Clock::Virtual => {
+                screen.guest_starts();
                 let guest = self.guest(&plan, cell, &folder)?;
                 let names = || plan.nodes.iter().map(|node| node.name.clone()).collect();
                 let nodes = self.arguments.stop_at.map(|_| names());

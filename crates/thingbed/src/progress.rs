@@ -76,6 +76,14 @@ impl Screen {
         }
     }
 
+    /// Says that a guest starts, which takes seconds where there is no state of it yet.
+    pub fn guest_starts(&self) {
+        if let Some(bar) = &self.bar {
+            bar.set_message("starting the guest (the first time at this speed: up to a minute)");
+            bar.tick();
+        }
+    }
+
     /// Says that a run in virtual time has stood still for `time`, while `program` runs.
     pub fn stuck(&mut self, time: Duration, program: &str) {
         let text = format!(

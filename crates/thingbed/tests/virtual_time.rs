@@ -7,6 +7,7 @@ use common::{Bed, Said};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -172,7 +173,10 @@ fn unmodified_programs_measure_the_network_alone_and_write_nothing_to_the_host()
     let mark = format!("/var/tmp/thingbed-test-{}", std::process::id());
     let script = format!("ping -c 3 -i 0.5 b; touch {mark} && echo written; date +%Y-%m-%d");
     bed.write("e.yaml", &command(&format!("[sh, -c, \"{script}\"]")));
-    bed.thingbed(&["run", "e.yaml", "--clock", "virtual"]).expect(0, &["VALID"]);
+    let mut run = bed.command(&["run", "e.yaml", "--clock", "virtual"]);
+    // An environment may have bytes that are no text.
+    run.env("OLDPWD", std::ffi::OsStr::from_bytes(b"/tmp/caf\xe9"));
+    Said::of(run.output().unwrap()).expect(0, &["VALID"]);
     let said = fs::read_to_string(bed.sweep("one").join("programs/a.0.out")).unwrap();
     for line in said.lines().filter(|line| line.contains("time=")) {
         // The first one waits for the neighbour's Ethernet address.
@@ -194,7 +198,18 @@ fn verify_names_the_first_figure_that_differs() {
     bed.thingbed(&["run", "e.yaml", "--clock", "virtual", "--seed", "9"]).expect(0, &["VALID"]);
     let folder = bed.sweep("meters");
     let words = ["verify", folder.to_str().unwrap()];
-    bed.thingbed(&words).expect(0, &["the same: all", "of 2 runs"]);
+    // What is no result of the sweep does not count, and `.` is a folder like others.
+    fs::create_dir(folder.join("cut-short")).unwrap();
+    fs::write(folder.join("cut-short/notes"), "").unwrap();
+    let here = folder.join(".").display().to_string();
+    bed.thingbed(&["verify", &here]).expect(0, &["the same: all", "of 2 runs"]);
+    // Runs by another clock or CPU do not stand in its table.
+    let resumed = |more: &[&str], words: &[&str]| {
+        let run = ["run", "e.yaml", "--seed", "9", "--resume", folder.to_str().unwrap()];
+        bed.thingbed(&[&run[..], more].concat()).expect(1, words);
+    };
+    resumed(&[], &["ran in virtual time", "add --clock virtual"]);
+    resumed(&["--cpu", "1"], &["ran with the CPU infinite", "add --cpu infinite"]);
     let host = common::json(&folder.join("host.json"));
     assert!(host["runs"][1]["host_s"].as_f64() > Some(0.0), "{host:#}");
     assert!(host["runs"][1]["virtual_s"].as_f64() > Some(2.0), "{host:#}");
@@ -315,6 +330,21 @@ fn a_file_that_a_guest_lacks_is_named_with_the_line_that_brings_it() {
     let path = path.display();
     let words = [format!("the guest does not have: {path}"), format!("files: [{path}]")];
     bed.thingbed(&["run", "e.yaml", "--cpu", "1"]).expect(0, &words.each_ref().map(String::as_str));
+    // One that is named comes, with a space in its name, too.
+    let named = "name=\"my data\"; read line <\"$name.txt\"; echo $line\n";
+    bed.write("read.sh", named);
+    bed.write("my data.txt", "found\n");
+    bed.write("e.yaml", &(command("[sh, read.sh]") + "files: [\"my data.txt\"]\n"));
+    bed.thingbed(&["run", "e.yaml", "--cpu", "1"]).expect(0, &["VALID"]);
+    let mut runs: Vec<_> = fs::read_dir(bed.path().join("runs/one")).unwrap().flatten().collect();
+    runs.sort_by_key(|run| run.file_name());
+    let output = runs.last().unwrap().path().join("programs/a.0.out");
+    assert_eq!(fs::read_to_string(output).unwrap(), "found\n");
+    for name in ["/", "/proc"] {
+        bed.write("e.yaml", &(command("[sh, read.sh]") + &format!("files: [{name}]\n")));
+        let words = ["which is no folder to copy"];
+        bed.thingbed(&["run", "e.yaml", "--cpu", "1"]).expect(2, &words);
+    }
     bed.write("e.yaml", &(command("[sh, read.sh]") + "files: [nowhere.txt]\n"));
     let words = ["`files` names nowhere.txt, which does not exist", "Thingbed looked for /"];
     bed.thingbed(&["run", "e.yaml", "--cpu", "1"]).expect(2, &words);
