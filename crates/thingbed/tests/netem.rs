@@ -84,7 +84,7 @@ networks:
     backend: netem
     offload: {offload}
     links:
-      near: {{down: {{delay: 20 ms, loss: 10 %}}}}
+      near: {{down: {{delay: 20 ms, loss: 5 %}}}}
 models:
   tcp-rd: {{down: tcp/router-dealer, up: tcp/request-reply, every: 1 s}}
 workloads:
@@ -107,8 +107,7 @@ fn netem_takes_a_super_frame_for_one_packet() {
     let bed = Bed::new();
     let [cut, whole] = [false, true].map(|offload| over_segments(&bed, offload));
     let median = |of: &serde_json::Value| of["messages"]["rtd_ms"]["p50"].as_f64().unwrap();
-    // Of 28 segments one in ten is lost: 95 % of answers wait for a retransmission. Of single
-    // packets, and acknowledgements that are cumulative, one in ten.
-    assert!(median(&whole) < 45.0, "{}", median(&whole));
+    // Of 28 segments something is lost in three of four answers (1 - 0.95^28), and TCP waits for it to
+    // be sent again; of one packet, in one of twenty.
     assert!(median(&cut) > 1.5 * median(&whole), "{} and {}", median(&cut), median(&whole));
 }

@@ -223,7 +223,7 @@ fn verify_names_the_first_figure_that_differs() {
     said.expect(4, &wanted);
     bed.write("e.yaml", &METERS.replace("loss: 10 %", "loss: 11 %"));
     bed.thingbed(&words).expect(1, &["e.yaml has changed since the sweep"]);
-    bed.thingbed(&["verify", "."]).expect(1, &["could not read ./host.json", "in real time"]);
+    bed.thingbed(&["verify", "."]).expect(1, &["/host.json: No such file", "in real time"]);
 }
 
 /// The guests of this process that are still there.
