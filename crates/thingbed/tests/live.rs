@@ -33,15 +33,18 @@ fn programs_are_run_killed_paused_and_started_from_another_terminal() {
         .expect(1, &["could not run no-such-program in meter-2", "PATH is"]);
     lab.ask(&["exec", "meter", "--", "hostname"]).expect(1, &["`meter` matches 3 nodes; name one"]);
     assert_eq!(lab.state("server"), "running");
+    lab.awaits_word("server", "begun", 1);
     lab.ask(&["kill", "server"]).expect(0, &[]);
     lab.awaits("server", "killed by signal 9");
     lab.ask(&["start", "server"]).expect(0, &[]);
     lab.awaits("server", "running");
+    lab.awaits_word("server", "begun", 2);
     lab.ask(&["pause", "server"]).expect(0, &[]);
     lab.awaits("server", "paused");
     lab.ask(&["resume", "server"]).expect(0, &[]);
     lab.ask(&["restart", "server"]).expect(0, &[]);
     lab.awaits("server", "running");
+    lab.awaits_word("server", "begun", 3);
     // Some have no program: then none is stopped.
     lab.ask(&["stop", "*"]).expect(1, &["has no program to stop"]);
     assert_eq!(lab.state("server"), "running");

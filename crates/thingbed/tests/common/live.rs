@@ -59,6 +59,13 @@ impl<'a> Live<'a> {
         until(|| self.state(node) == state, || format!("{node} is {}", self.state(node)));
     }
 
+    /// Waits until a node's programs have printed `word` so often: one that has been started may
+    /// not have run yet on a busy machine.
+    pub fn awaits_word(&self, node: &str, word: &str, times: usize) {
+        let logs = || self.ask(&["logs", node]).out;
+        until(|| logs().matches(word).count() == times, logs);
+    }
+
     pub fn tool(&self) -> u32 {
         let said = self.bed.thingbed(&["labs"]).expect(0, &[&self.name]);
         let line = said.out.lines().find(|line| line.contains(&self.name)).unwrap();
