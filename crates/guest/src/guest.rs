@@ -279,7 +279,7 @@ impl Home {
     }
 }
 
-/// The console's file, to be written at its end by whoever has it.
+/// The console's file, opened to append.
 fn console_log(folder: &Path) -> Result<File, Error> {
     let file = OpenOptions::new().create(true).append(true).open(console(folder));
     file.map_err(Error::io("make the file of the guest's console"))

@@ -83,7 +83,7 @@ fn forget_old(cache: &Path) {
     }
 }
 
-/// Copies a file that nobody sees before it is whole.
+/// Copies a file; it appears under its name once it is complete.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let folder = to.parent().unwrap_or(Path::new("."));
     let mut new = tempfile::NamedTempFile::new_in(folder)?;

@@ -66,7 +66,7 @@ pub(crate) fn emulator(cpus: &[Cpu]) -> Option<String> {
     cpus.iter().any(|cpu| !cpu.is_infinite()).then(guest::emulator).flatten()
 }
 
-/// A line that says that runs were had by another version of QEMU, if so.
+/// A line that names both versions of QEMU, if the runs used another one.
 pub(crate) fn other_emulator(then: Option<&str>) -> Option<String> {
     let (then, now) = (then?, guest::emulator()?);
     let text = format!("  they ran with {then}, and this is {now}, which may count otherwise");

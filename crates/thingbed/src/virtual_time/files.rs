@@ -115,6 +115,7 @@ fn loaded(program: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn programs_and_paths_in_a_command_line_are_found() {
@@ -139,7 +140,7 @@ mod tests {
         let text = "# 1 .. 10 nodes, see a.csv\nrun: [sh, -c, 'cd .. && ls ../.. . /etc /home']\n\
                     payload: data # or a.csv\n";
         assert_eq!(of_text(text, &home), [home.join("data")]);
-        for word in ["..", ".", "../..", "data/..", "data/../..", "/", "/etc", "/root/..", ""] {
+        for word in ["..", ".", "../..", "data/..", "data/../..", "/", "/etc", "/usr/..", ""] {
             assert_eq!(of_home(word, &home), None, "{word}");
         }
         // One that is named is meant.
@@ -152,10 +153,7 @@ mod tests {
         let script = dir.path().join("python3_bridge.sh");
         let mark = dir.path().join("mark");
         std::fs::write(&script, format!("#!/bin/sh\ntouch {}\n", mark.display())).unwrap();
-        std::os::unix::fs::PermissionsExt::set_mode(
-            &mut std::fs::metadata(&script).unwrap().permissions(),
-            0o755,
-        );
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
         assert!(loaded(&script).is_empty() && !mark.exists());
     }
 
