@@ -10,6 +10,8 @@ use crate::{Machine, Mount, initramfs, randomness};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::statvfs::statvfs;
+use nix::sys::sysinfo::sysinfo;
 use nix::sys::termios::{BaudRate, SetArg, cfmakeraw, cfsetspeed, tcgetattr, tcsetattr};
 use nix::sys::wait::{WaitStatus, wait};
 use nix::time::{ClockId, clock_gettime};
@@ -265,8 +267,20 @@ fn arrive() -> io::Result<PathBuf> {
     // SAFETY: an ioctl without an argument, on an owned descriptor.
     nix::errno::Errno::result(unsafe { libc::ioctl(shared.as_raw_fd(), FLUSH_BUFFERS, 0) })?;
     initramfs::unpack(BufReader::with_capacity(1 << 20, shared), &root)?;
+    limit(&root)?;
     umount2("/dev", MntFlags::empty())?;
     Ok(root)
+}
+
+/// Leaves half of the free memory to programs, whatever they write to files: a program that fills
+/// the root gets ENOSPC, and the guest goes on.
+fn limit(root: &Path) -> io::Result<()> {
+    let found = statvfs(root)?;
+    let used = (found.blocks() - found.blocks_free()) * found.fragment_size();
+    let free = sysinfo()?.ram_unused();
+    let size = format!("mode=0755,size={}", used + free / 2);
+    let flags = MsFlags::MS_REMOUNT;
+    Ok(mount(None::<&str>, root, None::<&str>, flags, Some(size.as_str()))?)
 }
 
 /// Stops the machine until the host has it go on, which may be in another process, and later.
@@ -320,7 +334,7 @@ fn make_root(job: &Job, root: &Path) -> io::Result<()> {
         ("sysfs", "sys", ""),
         ("devtmpfs", "dev", ""),
         ("devpts", "dev/pts", "mode=0620,ptmxmode=0666"),
-        ("tmpfs", "dev/shm", "mode=1777"),
+        ("tmpfs", "dev/shm", "mode=1777,size=20%"),
         ("cgroup2", "sys/fs/cgroup", ""),
         ("tmpfs", "run", "mode=0755"),
     ] {

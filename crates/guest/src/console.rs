@@ -18,6 +18,15 @@ pub(crate) fn last_words(log: &Path) -> String {
     shown.map(|line| format!("\n  | {}", printable(line))).collect()
 }
 
+/// Whether the kernel stopped because it had no memory left (`out_of_memory` of mm/oom_kill.c).
+pub(crate) fn is_out_of_memory(log: &Path) -> bool {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let panic = text.lines().find(|line| line.contains("Kernel panic"));
+    panic
+        .is_some_and(|line| line.contains("deadlocked on memory") || line.contains("Out of memory"))
+}
+
 /// What User Mode Linux says at each start, and the kernel at each end.
 fn is_usual(line: &str) -> bool {
     let usual = ["Core dump limits", "\tsoft -", "\thard -", "Checking ", "reboot: "];
@@ -43,5 +52,12 @@ mod tests {
         let words = last_words(file.path());
         assert!(words.starts_with("\n  | Kernel panic - not syncing:  [2Jno init"), "{words}");
         assert_eq!(words.lines().count(), LINES + 1);
+        assert!(!is_out_of_memory(file.path()));
+        fs::write(
+            file.path(),
+            "[ 1.0] Kernel panic - not syncing: System is deadlocked on memory\n",
+        )
+        .unwrap();
+        assert!(is_out_of_memory(file.path()));
     }
 }

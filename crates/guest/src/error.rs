@@ -61,6 +61,13 @@ pub enum Error {
         /// The host's answer.
         source: io::Error,
     },
+    /// Programs, and files that they wrote, filled the guest's memory.
+    #[error(
+        "the guest ran out of memory before the run ended\n  its programs and all files that they \
+         write share that memory: write less below /tmp, /run and /dev/shm, or set `limits: \
+         {{memory: ...}}` of the nodes that need more, which makes the guest larger"
+    )]
+    OutOfMemory,
     /// The guest stopped before its command ended.
     #[error("the guest stopped before the run ended ({how}){words}")]
     Died {

@@ -2,7 +2,7 @@
 
 use crate::asked;
 use crate::boot::{self, Exit};
-use crate::console::last_words;
+use crate::console::{is_out_of_memory, last_words};
 use crate::leftovers;
 use crate::machine::Engine;
 use crate::monitor::Monitor;
@@ -243,7 +243,11 @@ impl Guest {
     }
 
     fn died(&self, how: String) -> Error {
-        Error::Died { how, words: last_words(&console(self.folder.path())) }
+        let console = console(self.folder.path());
+        if is_out_of_memory(&console) {
+            return Error::OutOfMemory;
+        }
+        Error::Died { how, words: last_words(&console) }
     }
 }
 

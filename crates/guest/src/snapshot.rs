@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// How states are made; another one for each change here.
 const FORM: &str = "1";
@@ -28,6 +28,10 @@ const FORM: &str = "1";
 const KEPT: usize = 6;
 /// The state's file in the folder that it is made in.
 pub(crate) const STATE: &str = "state";
+/// The ending of a copy of it in the cache that is not complete.
+const UNFINISHED: &str = "unfinished";
+/// A copy takes seconds: one this old was left by a tool that was killed.
+const UNFINISHED_FOR: Duration = Duration::from_secs(3600);
 
 /// The state from which the guest of `image` goes on, with `packed` bytes of files: from `cache`,
 /// else made in `scratch` and put there. Where `cache` cannot be written, it stays in `scratch`.
@@ -51,7 +55,8 @@ pub(crate) fn state(
     }
     make(image, shape, scratch)?;
     let made = scratch.join(STATE);
-    if usable && copy(&made, &path).is_ok() {
+    let copied = usable && copy(&made, &cache.join(format!("{name}.{UNFINISHED}")), &path).is_ok();
+    if copied {
         let _ = fs::remove_file(&made);
         forget_old(cache);
         return File::open(&path).map_err(Error::io("open the state of a started guest"));
@@ -59,36 +64,47 @@ pub(crate) fn state(
     File::open(&made).map_err(Error::io("open the state of a started guest"))
 }
 
-/// Removes all states in `cache`; how many there were.
+/// Removes all states in `cache`; returns their number.
 pub fn remove_states(cache: &Path) -> usize {
-    let all = states(cache);
+    for path in with_ending(cache, UNFINISHED) {
+        let _ = fs::remove_file(path);
+    }
+    let all = with_ending(cache, STATE);
     all.iter().filter(|path| fs::remove_file(path).is_ok()).count()
 }
 
-/// The states in `cache`, the ones that were used last first.
-fn states(cache: &Path) -> Vec<PathBuf> {
+/// The files in `cache` with this ending, the most recently used first.
+fn with_ending(cache: &Path, ending: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(cache).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut all: Vec<_> = entries
-        .filter(|path| path.extension().is_some_and(|ending| ending == STATE))
+        .filter(|path| path.extension().is_some_and(|found| found == ending))
         .filter_map(|path| Some((fs::metadata(&path).ok()?.modified().ok()?, path)))
         .collect();
     all.sort();
     all.into_iter().rev().map(|(_, path)| path).collect()
 }
 
+/// Keeps the states that were used last, and removes copies that a killed tool left unfinished.
 fn forget_old(cache: &Path) {
-    for path in states(cache).iter().skip(KEPT) {
+    for path in with_ending(cache, STATE).iter().skip(KEPT) {
         let _ = fs::remove_file(path);
         let _ = fs::remove_file(path.with_extension("lock"));
     }
+    for path in with_ending(cache, UNFINISHED) {
+        let age = fs::metadata(&path).and_then(|found| found.modified()).map(|at| at.elapsed());
+        if age.is_ok_and(|age| age.is_ok_and(|age| age > UNFINISHED_FOR)) {
+            let _ = fs::remove_file(&path);
+        }
+    }
 }
 
-/// Copies a file; it appears under its name once it is complete.
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    let folder = to.parent().unwrap_or(Path::new("."));
-    let mut new = tempfile::NamedTempFile::new_in(folder)?;
-    io::copy(&mut File::open(from)?, &mut new)?;
-    new.persist(to).map(drop).map_err(|error| error.error)
+/// Copies a file by way of `unfinished`, so that `to` is complete once it exists.
+fn copy(from: &Path, unfinished: &Path, to: &Path) -> io::Result<()> {
+    let copied = fs::copy(from, unfinished).and_then(|_| fs::rename(unfinished, to));
+    if copied.is_err() {
+        let _ = fs::remove_file(unfinished);
+    }
+    copied
 }
 
 /// A digest of all that a state is made from.
@@ -223,7 +239,6 @@ pub(crate) fn boot_files(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn a_states_clock_goes_on_when_its_count_begins_at_zero() {
@@ -252,10 +267,30 @@ mod tests {
             File::create(path).unwrap().set_modified(at).unwrap();
         }
         fs::write(dir.path().join("0.lock"), "").unwrap();
+        let [left, growing] =
+            ["a", "b"].map(|name| dir.path().join(name).with_extension(UNFINISHED));
+        File::create(&left).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        fs::write(&growing, "").unwrap();
         forget_old(dir.path());
+        assert!(!left.exists() && growing.exists());
         let has = |n: usize| dir.path().join(format!("{n}.state")).exists();
         assert!(!has(0) && !has(1) && (2..KEPT + 2).all(has));
         assert!(!dir.path().join("0.lock").exists());
         assert_eq!(remove_states(dir.path()), KEPT);
+        assert!(!growing.exists());
+    }
+
+    #[test]
+    fn a_copy_that_fails_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let [from, unfinished, to] = ["from", "unfinished", "to"].map(|name| dir.path().join(name));
+        assert!(copy(&from, &unfinished, &to).is_err());
+        fs::write(&from, "state").unwrap();
+        fs::create_dir_all(to.join("in the way")).unwrap();
+        assert!(copy(&from, &unfinished, &to).is_err());
+        assert!(!unfinished.exists());
+        fs::remove_dir_all(&to).unwrap();
+        copy(&from, &unfinished, &to).unwrap();
+        assert_eq!(fs::read(&to).unwrap(), b"state");
     }
 }

@@ -41,7 +41,10 @@ impl std::fmt::Display for OutOfMemory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.limit {
             Some(limit) => write!(f, "out of memory, limit {}", Bytes::new(limit)),
-            None => write!(f, "out of memory: the whole machine had none left"),
+            None => f.write_str(
+                "out of memory: the machine had none left (in virtual time the guest, which is \
+                 larger if nodes have `limits: {memory: ...}`)",
+            ),
         }
     }
 }

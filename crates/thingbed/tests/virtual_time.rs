@@ -321,6 +321,21 @@ fn interrupt_group(leader: u32) -> bool {
 }
 
 #[test]
+fn a_program_that_fills_the_disk_of_a_guest_does_not_end_it() {
+    let bed = Bed::new();
+    let fill = "[sh, -c, \"dd if=/dev/zero of=/tmp/large bs=1M count=20000; echo after\"]";
+    bed.write("e.yaml", &command(fill));
+    for cpu in ["infinite", "1"] {
+        bed.thingbed(&["run", "e.yaml", "--cpu", cpu]).expect(0, &["VALID"]);
+        let folder = bed.sweep("one");
+        let said = |name: &str| fs::read_to_string(folder.join("programs").join(name)).unwrap();
+        assert!(said("a.0.err").contains("No space left on device"), "{}", said("a.0.err"));
+        assert_eq!(said("a.0.out"), "after\n");
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
+
+#[test]
 fn a_file_that_a_guest_lacks_is_named_with_the_line_that_brings_it() {
     let bed = Bed::new();
     bed.write("e.yaml", &command("[sh, read.sh]"));

@@ -38,6 +38,8 @@ const HIDDEN: [&str; 4] = ["/run", "/dev", "/proc", "/sys"];
 /// The memory of a guest without programs, and what a program may add to it.
 const BASE_BYTES: u64 = 1 << 30;
 const PROGRAM_BYTES: u64 = 8 << 20;
+/// A guest has no more memory than this, or it would start nowhere: limits are not what programs use.
+const MOST_BYTES: u64 = 16 << 30;
 /// How often the user's wish to end is looked at.
 const TICK: Duration = Duration::from_millis(200);
 /// How long the clock may stand still before the run is given up: some programs compute for long.
@@ -129,7 +131,6 @@ pub(crate) fn machine(
     let tool = crate::surroundings::current_exe();
     let json = serde_json::to_string(request).map_err(|error| unread(&error))?;
     let given = |name: &str| Some((name.to_owned(), std::env::var(name).ok()?));
-    let programs = plan.nodes.len() + plan.workloads.len();
     Ok(Machine {
         engine: engine(request.cpu, &tool)?,
         files: if request.cpu.is_infinite() { Vec::new() } else { files(plan, request) },
@@ -138,12 +139,21 @@ pub(crate) fn machine(
         environment: ENVIRONMENT.iter().filter_map(|name| given(name)).collect(),
         directory: request.home.clone(),
         writable,
-        memory_bytes: BASE_BYTES + PROGRAM_BYTES * programs as u64,
+        memory_bytes: memory(plan),
         // Repeats differ in what programs draw, as they do in what links do.
         seed: plan.seed.wrapping_mul(1_000_003).wrapping_add(plan.repeat.into()),
         cache: cache(),
         start_s: START_S,
     })
+}
+
+/// The memory in bytes of the guest of `plan`: room for its programs, and what the limits of nodes
+/// let these have.
+fn memory(plan: &Plan) -> u64 {
+    let programs = (plan.nodes.len() + plan.workloads.len()) as u64;
+    let limits = plan.nodes.iter().filter_map(|node| node.limits.memory);
+    let allowed = limits.fold(0_u64, |sum, limit| sum.saturating_add(limit.get()));
+    (BASE_BYTES + PROGRAM_BYTES * programs).saturating_add(allowed).min(MOST_BYTES)
 }
 
 /// Where states of started guests are kept.
@@ -257,7 +267,7 @@ fn at_home(error: Error, folder: &Path) -> Error {
 
 /// What a guest's error means for a sweep.
 pub(crate) fn failed(error: guest::Error) -> Error {
-    let ends_sweep = !matches!(error, guest::Error::Died { .. });
+    let ends_sweep = !matches!(error, guest::Error::Died { .. } | guest::Error::OutOfMemory);
     Error::Guest { text: error.to_string(), ends_sweep }
 }
 
