@@ -1,4 +1,4 @@
-//! An archive that has been opened, and the image in it that is meant.
+//! An open archive and the selected image in it.
 
 use crate::config::{self, Config};
 use crate::digest::{self, Hashing};
@@ -10,8 +10,8 @@ use crate::tree::Tree;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-/// One image of an archive, its manifest and configuration read and checked; its
-/// layers are read when it is unpacked.
+/// One image of an archive. Its manifest and configuration are read and checked; layers are
+/// read during unpacking.
 #[derive(Debug)]
 pub struct Archive {
     path: PathBuf,
@@ -23,18 +23,17 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Opens an archive that `docker save` wrote, or an OCI image layout, in a tar
-    /// file or a folder. `name` says which image is meant where there are several:
-    /// all of its name, or the tag alone.
+    /// Opens a `docker save` archive or an OCI image layout, as a tar file or a folder.
+    /// `name` selects an image where there are several: the full name, or the tag alone.
     ///
     /// # Errors
-    /// When there is no such image, it is for another machine, or its manifest or
+    /// When there is no such image, it is for another platform, or its manifest or
     /// configuration is damaged.
     pub fn open(path: &Path, name: Option<&str>) -> Result<Self, Error> {
         Self::read(path, name).map_err(|fault| fault.at(path))
     }
 
-    /// Whether `path` is the folder of an OCI image layout, and no root file system.
+    /// Whether `path` is the folder of an OCI image layout, and not a root file system.
     pub fn is_layout(path: &Path) -> bool {
         path.join("oci-layout").is_file() && path.join("index.json").is_file()
     }
@@ -59,22 +58,21 @@ impl Archive {
         Ok(Self { path: path.to_owned(), source, image, digest, layers, config })
     }
 
-    /// The image's id: the digest of its configuration, which names all its layers by
-    /// theirs. `sha256:` and 64 digits.
+    /// The image's ID: the digest of its configuration, which contains the digests of all
+    /// layers. `sha256:` and 64 hexadecimal digits.
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// How the image's own program is to be run.
+    /// How to run the image's program.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Unpacks all layers, one over the other, into the empty folder `root`.
+    /// Unpacks all layers in order, from the lowest up, into the empty folder `root`.
     ///
     /// # Errors
-    /// When a layer is damaged or holds what none should, or `root` cannot be
-    /// written.
+    /// When a layer is damaged or has a forbidden entry, or `root` cannot be written.
     pub fn unpack(&self, root: &Path) -> Result<(), Error> {
         self.unpack_layers(root).map_err(|fault| fault.at(&self.path))
     }
@@ -100,12 +98,12 @@ impl Archive {
     }
 }
 
-/// The image that is meant.
+/// Selects the image.
 fn choose(images: Vec<Described>, name: Option<&str>) -> Result<Described, Fault> {
     let names = || {
         let names = images.iter().map(|image| match image.names.first() {
             Some(name) => name.clone(),
-            None => "one without a name".to_owned(),
+            None => "(no name)".to_owned(),
         });
         names.collect::<Vec<_>>()
     };

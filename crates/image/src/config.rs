@@ -1,25 +1,24 @@
-//! What an image says of the program in it.
+//! The image configuration: how to run the image's program.
 
 use crate::digest;
 use crate::error::Fault;
 use serde::Deserialize;
 
-/// How the image's own program is to be run.
+/// How to run the image's program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Config {
-    /// The program and its arguments: the image's entry point, then its command.
-    /// Empty if the image has neither.
+    /// The program and its arguments: the image's entry point, then its command. Empty if
+    /// the image has neither.
     pub argv: Vec<String>,
-    /// Variables of its environment.
+    /// Environment variables.
     pub env: Vec<(String, String)>,
-    /// The folder that it starts in; absolute.
+    /// The working directory; absolute.
     pub cwd: String,
-    /// Who it runs as: empty for root, else `user` or `user:group`, by name or by
-    /// number.
+    /// The user: empty for root, else `user` or `user:group`, by name or by number.
     pub user: String,
 }
 
-/// An image's configuration, as the OCI image specification (v1.1) has it.
+/// An image's configuration as in the OCI image specification (v1.1).
 #[derive(Debug, Deserialize)]
 pub(crate) struct File {
     #[serde(default)]
@@ -52,7 +51,7 @@ struct RootFs {
 }
 
 impl File {
-    /// Reads and checks it.
+    /// Parses and checks the configuration.
     pub fn read(text: &[u8], name: &str) -> Result<Self, Fault> {
         let file: Self =
             serde_json::from_slice(text).map_err(|error| Fault::damaged(name, error))?;
@@ -70,7 +69,7 @@ impl File {
         Ok(file)
     }
 
-    /// The digest of each layer, not compressed, the lowest first.
+    /// The digest of each layer's uncompressed tar stream, the lowest layer first.
     pub fn layers(&self) -> &[String] {
         &self.rootfs.diff_ids
     }
@@ -94,7 +93,7 @@ impl File {
     }
 }
 
-/// This machine in the words of images, which are those of Go.
+/// This machine's platform (OS, architecture) in Go's terms, which images use.
 pub(crate) fn here() -> (&'static str, &'static str) {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",

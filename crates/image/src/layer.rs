@@ -1,4 +1,4 @@
-//! One layer: a tar stream whose entries go over what lower layers have made.
+//! Applies one layer: a tar stream whose entries go over the content of lower layers.
 
 use crate::error::Fault;
 use crate::tree::{Made, Tree};
@@ -9,14 +9,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tar::{Entry, EntryType};
 
-/// What stands before the name of something that a layer removes, and what a layer
-/// says of a folder of which it removes all (OCI image specification, "layer").
+/// The prefix of a whiteout, which removes an entry, and the name of an opaque whiteout,
+/// which removes all content of a folder (OCI image specification, "layer").
 const WHITEOUT: &[u8] = b".wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
-/// What else begins so is a note of some tools to themselves.
+/// Other names with this prefix are internal markers of tools; they are ignored.
 const NOTE: &[u8] = b".wh..wh.";
 
-/// The tar stream in `from`, which may be compressed by gzip or zstd.
+/// The decompressed tar stream. `from` is plain, gzip or zstd.
 pub(crate) fn decompress<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let begin = from.fill_buf()?;
     if begin.starts_with(&[0x1f, 0x8b]) {
@@ -28,7 +28,7 @@ pub(crate) fn decompress<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dyn 
     Ok(Box::new(from))
 }
 
-/// Reads all entries of the layer called `layer` into `tree`.
+/// Extracts all entries of the layer called `layer` into `tree`.
 pub(crate) fn apply(from: &mut dyn Read, tree: &mut Tree, layer: &str) -> Result<(), Fault> {
     let mut archive = tar::Archive::new(from);
     let damaged = |count: u64, error: io::Error| {
@@ -56,14 +56,14 @@ pub(crate) fn apply(from: &mut dyn Read, tree: &mut Tree, layer: &str) -> Result
     tree.finish().map_err(Fault::cache("set the times of folders"))
 }
 
-/// Why an entry could not be placed.
+/// Why an entry was not extracted.
 #[derive(Debug)]
 pub(crate) enum Why {
-    /// It should not be there.
+    /// The entry is forbidden.
     Refused(String),
-    /// It could not be read.
+    /// The entry cannot be read.
     Damaged(io::Error),
-    /// It could not be written.
+    /// The entry cannot be written.
     Disk(io::Error),
 }
 
@@ -86,7 +86,7 @@ fn place<R: Read>(entry: &mut Entry<'_, R>, name: &[u8], tree: &mut Tree) -> Res
     }
     let path = within(name, "its name")?;
     let Some(file) = path.file_name().map(OsStrExt::as_bytes) else {
-        // The root itself: what mode it has is the image's business.
+        // The root folder itself: its mode is kept as it is.
         return Ok(());
     };
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -120,8 +120,9 @@ fn place<R: Read>(entry: &mut Entry<'_, R>, name: &[u8], tree: &mut Tree) -> Res
         EntryType::Symlink => tree.symlink(&path, &text(&link()?), made),
         EntryType::Link => tree.hard_link(&path, &within(&link()?, "the target of the link")?),
         EntryType::Fifo => tree.fifo(&path, made),
-        // A device would open this machine's hardware, and nodes have a `/dev` of their
-        // own; yet most root file systems hold some, `/dev/console` at least.
+        // Most root file systems have device nodes, `/dev/console` at least. They are left
+        // out: they would give access to this machine's hardware, and each node has a
+        // separate `/dev`.
         EntryType::Char | EntryType::Block => tree.leave_out(&path),
         EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
             let capability = capability(entry).map_err(Why::Damaged)?;
@@ -131,7 +132,7 @@ fn place<R: Read>(entry: &mut Entry<'_, R>, name: &[u8], tree: &mut Tree) -> Res
     }
 }
 
-/// The file's capabilities (capabilities(7)), as PAX headers carry them.
+/// The file's capabilities (capabilities(7)), from the PAX headers.
 fn capability<R: Read>(entry: &mut Entry<'_, R>) -> io::Result<Option<Vec<u8>>> {
     let Some(extensions) = entry.pax_extensions()? else { return Ok(None) };
     for extension in extensions {
@@ -147,7 +148,7 @@ fn text(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
-/// The path that `name` says, from the root; `what` is it that says so.
+/// `name` as a path relative to the root. `what` says what the name is, for messages.
 fn within(name: &[u8], what: &str) -> Result<PathBuf, Why> {
     if name.first() == Some(&b'/') {
         return Err(Why::Refused(format!("and {what} is absolute: it would leave the root")));

@@ -1,4 +1,4 @@
-//! Which files of an archive make which image, in both forms that there are.
+//! Maps the files of an archive to images, for `docker save` archives and OCI layouts.
 
 use crate::config::here;
 use crate::digest;
@@ -9,15 +9,15 @@ use serde::Deserialize;
 /// One image of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Described {
-    /// What it is called, e.g. `busybox:1.35`; none or more.
+    /// Its names, e.g. `busybox:1.35`; may be empty.
     pub names: Vec<String>,
-    /// The file of its configuration, and its digest where the archive says it.
+    /// The file of its configuration, and its digest where the archive states it.
     pub config: (String, Option<String>),
     /// The files of its layers, the lowest first.
     pub layers: Vec<String>,
 }
 
-/// One of the images of `docker save`.
+/// An image of a `docker save` archive.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Saved {
@@ -27,7 +27,7 @@ struct Saved {
     layers: Vec<String>,
 }
 
-/// An index or a manifest of the OCI image specification.
+/// An index or a manifest (OCI image specification).
 #[derive(Debug, Deserialize)]
 struct Document {
     #[serde(default)]
@@ -53,11 +53,11 @@ struct Platform {
     os: String,
 }
 
-/// Indexes lie in indexes at most this deep.
+/// The maximum nesting of indexes.
 const DEEPEST: u32 = 4;
 
-/// The images of an archive. The OCI layout goes first: newer `docker save` writes
-/// both, and it alone says digests of all.
+/// The images of an archive. The OCI layout has priority: newer `docker save` versions
+/// write both forms, and only the OCI layout states all digests.
 pub(crate) fn images(source: &Source) -> Result<Vec<Described>, Fault> {
     if source.has("index.json") && source.has("oci-layout") {
         let mut found = Vec::new();
@@ -99,7 +99,7 @@ fn blob(descriptor: &Descriptor, named_in: &str) -> Result<String, Fault> {
     }
 }
 
-/// Goes through an index, or takes a manifest.
+/// Descends into an index, or adds the image of a manifest.
 fn walk(
     source: &Source,
     document: Document,
@@ -137,7 +137,7 @@ fn walk(
             return Err(Fault::damaged(file, "its digest does not match its name"));
         }
         let mut called = called.to_vec();
-        // The full name where a tool wrote it (containerd), else the OCI tag.
+        // The full name if the tool wrote it (containerd), else the OCI tag.
         let names = descriptor.annotations.unwrap_or_default();
         for key in ["io.containerd.image.name", "org.opencontainers.image.ref.name"] {
             called.extend(names.get(key).cloned());

@@ -1,4 +1,4 @@
-//! The files of an image by name: in a folder, or in a tar file that is read in place.
+//! Access to an image's files by name, in a folder or in a tar file that is read in place.
 
 use crate::error::Fault;
 use std::collections::HashMap;
@@ -6,9 +6,9 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Take};
 use std::path::{Component, Path, PathBuf};
 
-/// The largest manifest or configuration that is read.
+/// The largest manifest or configuration that is read, in bytes.
 const LARGEST_TEXT: u64 = 16 << 20;
-/// More entries than this no archive of an image has.
+/// The maximum number of entries of an archive; no real image has more.
 const MOST_ENTRIES: usize = 100_000;
 
 /// Where the files are.
@@ -18,7 +18,7 @@ pub(crate) enum Source {
     Tar { path: PathBuf, places: HashMap<String, Place> },
 }
 
-/// Where a file lies in a tar file.
+/// The location of a file in a tar file.
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
     Bytes {
@@ -55,8 +55,7 @@ impl Source {
         }
     }
 
-    /// The file called `name`, to be read from its beginning; nothing when there is
-    /// none.
+    /// Opens the file called `name` at its beginning. None when it does not exist.
     pub fn file(&self, name: &str) -> std::io::Result<Option<Take<File>>> {
         match self {
             Self::Folder(dir) => {
@@ -69,7 +68,7 @@ impl Source {
             }
             Self::Tar { path, places } => {
                 let mut name = name.to_owned();
-                // A link may lead to a link; two that lead to each other do not end.
+                // A link may lead to another link. The limit ends loops of links.
                 for _ in 0..8 {
                     match places.get(&name) {
                         None => return Ok(None),
@@ -86,7 +85,7 @@ impl Source {
         }
     }
 
-    /// All of a small file.
+    /// The content of a small file.
     pub fn text(&self, name: &str) -> Result<Vec<u8>, Fault> {
         let file = self.file(name).map_err(|error| Fault::damaged(name, error))?;
         let file = file.ok_or_else(|| Fault::damaged(name, "it is missing from the archive"))?;
@@ -100,13 +99,13 @@ impl Source {
     }
 }
 
-/// A name that stays within its folder.
+/// The name as a path, if it stays within its folder.
 fn plain(name: &str) -> Option<&Path> {
     let path = Path::new(name);
     path.components().all(|part| matches!(part, Component::Normal(_))).then_some(path)
 }
 
-/// Where each file of a tar file lies. Contents are skipped, not read.
+/// The location of each file in a tar file. Contents are skipped, not read.
 fn index(file: File) -> Result<HashMap<String, Place>, Fault> {
     let length = file.metadata().map_err(Fault::Unreadable)?.len();
     let mut places = HashMap::new();
@@ -135,7 +134,7 @@ fn index(file: File) -> Result<HashMap<String, Place>, Fault> {
         }
         let place = match entry.link_name_bytes() {
             Some(to) if kind.is_symlink() || kind.is_hard_link() => {
-                Place::Link(beside(&name, &String::from_utf8_lossy(&to), kind.is_symlink()))
+                Place::Link(link_target(&name, &String::from_utf8_lossy(&to), kind.is_symlink()))
             }
             _ if kind.is_file() => Place::Bytes { start, len },
             _ => continue,
@@ -148,9 +147,9 @@ fn index(file: File) -> Result<HashMap<String, Place>, Fault> {
     Ok(places)
 }
 
-/// The name that a link of `name` to `to` leads to: a symbolic one counts from the
-/// folder that it is in.
-fn beside(name: &str, to: &str, symbolic: bool) -> String {
+/// The name that a link of `name` to `to` leads to. A symbolic link is relative to its
+/// folder.
+fn link_target(name: &str, to: &str, symbolic: bool) -> String {
     let mut parts: Vec<&str> = match name.rsplit_once('/') {
         Some((folder, _)) if symbolic => folder.split('/').collect(),
         _ => Vec::new(),
@@ -171,9 +170,9 @@ mod tests {
 
     #[test]
     fn links_lead_to_names() {
-        assert_eq!(beside("a/layer.tar", "../b/layer.tar", true), "b/layer.tar");
-        assert_eq!(beside("a/layer.tar", "b/layer.tar", false), "b/layer.tar");
-        assert_eq!(beside("layer.tar", "../../etc/passwd", true), "etc/passwd");
+        assert_eq!(link_target("a/layer.tar", "../b/layer.tar", true), "b/layer.tar");
+        assert_eq!(link_target("a/layer.tar", "b/layer.tar", false), "b/layer.tar");
+        assert_eq!(link_target("layer.tar", "../../etc/passwd", true), "etc/passwd");
     }
 
     #[test]

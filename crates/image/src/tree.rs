@@ -1,8 +1,8 @@
-//! A folder that an image is unpacked into, and that nothing of it leaves.
+//! The folder that an image is unpacked into; no entry can leave it.
 //!
-//! Each path is opened by the kernel beneath the root (openat2(2),
-//! `RESOLVE_BENEATH`): a link that lower layers have made and that leads out stops
-//! it, whoever swaps what in the meantime.
+//! The kernel opens each path beneath the root (openat2(2), `RESOLVE_BENEATH`). It refuses
+//! a link of a lower layer that leads out of the root, even if another process swaps files
+//! in the meantime.
 
 use crate::layer::Why;
 use nix::errno::Errno;
@@ -17,25 +17,26 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// The folder, while one layer is put into it.
+/// The target folder, while one layer is extracted.
 #[derive(Debug)]
 pub(crate) struct Tree {
     root: OwnedFd,
-    /// Only root may give files away; others own all, and are root in their nodes.
+    /// Only root can change owners. As another user, that user owns all files and is root
+    /// in the nodes.
     gives_away: bool,
-    /// What this layer has made, with the folders above: its own whiteouts are
-    /// about lower layers.
+    /// The paths that this layer has created, with their parent folders. The layer's
+    /// whiteouts apply to lower layers only.
     made: HashSet<PathBuf>,
-    /// What this layer has that is left out: devices.
+    /// The paths that this layer leaves out: device nodes.
     left_out: HashSet<PathBuf>,
-    /// Folders' times, which putting files into them would change.
+    /// Folders' modification times, set at the end because adding files changes them.
     times: Vec<(PathBuf, i64)>,
 }
 
-/// What an entry says of what it makes.
+/// The metadata of an entry.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Made {
-    /// Permissions, with set-user-id and the like.
+    /// Permission bits, with set-user-ID, set-group-ID and sticky.
     pub mode: u32,
     pub uid: u32,
     pub gid: u32,
@@ -58,7 +59,7 @@ impl Tree {
         })
     }
 
-    /// Makes a folder, or gives one that is there what this layer says of it.
+    /// Creates a folder, or applies this layer's metadata to an existing one.
     pub fn folder(&mut self, path: &Path, made: Made) -> Step {
         let (parent, name) = self.parent(path)?;
         if self.kind(&parent, name) != Some(libc::S_IFDIR) {
@@ -67,7 +68,7 @@ impl Tree {
         }
         let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let folder = openat(&parent, name, flags, Mode::empty())?;
-        // Who is not root could not put anything into what he may not write to.
+        // A non-root user must keep write access to add files to the folder.
         let mode = if self.gives_away { made.mode } else { made.mode | 0o700 };
         self.give(&folder, made)?;
         fchmod(&folder, Mode::from_bits_truncate(mode))?;
@@ -76,7 +77,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes a file of what `content` holds.
+    /// Creates a file with the content of `content`.
     pub fn file(
         &mut self,
         path: &Path,
@@ -99,8 +100,7 @@ impl Tree {
         time(&parent, name, made.mtime)
     }
 
-    /// Makes a symbolic link. Where it leads is the node's business: nobody follows
-    /// it here.
+    /// Creates a symbolic link. Its target is not checked: unpacking never follows it.
     pub fn symlink(&mut self, path: &Path, to: &Path, made: Made) -> Step {
         let (parent, name) = self.parent(path)?;
         self.take_away(&parent, name)?;
@@ -141,14 +141,14 @@ impl Tree {
         Ok(())
     }
 
-    /// Leaves out what is at `path`: what lower layers have there goes, as it would go
-    /// under what is left out, and so do links to it.
+    /// Leaves out the entry at `path`. Removes what lower layers have there. Hard links to
+    /// it are left out too.
     pub fn leave_out(&mut self, path: &Path) -> Step {
         self.left_out.insert(path.to_owned());
         self.remove(path)
     }
 
-    /// Makes a named pipe.
+    /// Creates a named pipe.
     pub fn fifo(&mut self, path: &Path, made: Made) -> Step {
         let (parent, name) = self.parent(path)?;
         self.take_away(&parent, name)?;
@@ -173,7 +173,7 @@ impl Tree {
         self.take_away(&parent, name)
     }
 
-    /// Removes all that lower layers have in the folder at `path`.
+    /// Removes what lower layers have in the folder at `path`.
     pub fn clear(&mut self, path: &Path) -> Step {
         let folder = match self.beneath(path) {
             Err(Why::Disk(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -193,10 +193,10 @@ impl Tree {
         Ok(())
     }
 
-    /// To be called when all of a layer is there.
+    /// Call this after the last entry of a layer: it sets the folders' times.
     pub fn finish(&mut self) -> io::Result<()> {
         for (path, at) in std::mem::take(&mut self.times).into_iter().rev() {
-            // A later entry may have put something else in its place.
+            // A later entry may have replaced the folder.
             if let Ok((parent, name)) = self.existing(&path)
                 && self.kind(&parent, name) == Some(libc::S_IFDIR)
             {
@@ -206,7 +206,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The folder that `path` is in, made if need be, and its name there.
+    /// The parent folder of `path`, created if missing, and the last component of `path`.
     fn parent<'p>(&mut self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr), Why> {
         match self.existing(path) {
             Err(Why::Disk(error)) if error.kind() == io::ErrorKind::NotFound => {}
@@ -228,14 +228,14 @@ impl Tree {
         self.existing(path)
     }
 
-    /// The folder that `path` is in, if it is there, and its name there.
+    /// The parent folder of `path`, which must exist, and the last component of `path`.
     fn existing<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr), Why> {
         let none = || Why::Refused("which has no name".to_owned());
         let name = path.file_name().ok_or_else(none)?;
         Ok((self.beneath(path.parent().unwrap_or(Path::new("")))?, name))
     }
 
-    /// The folder at `path`.
+    /// Opens the folder at `path`.
     fn beneath(&self, path: &Path) -> Result<OwnedFd, Why> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let how = OpenHow::new()
@@ -258,18 +258,18 @@ impl Tree {
         }
     }
 
-    /// What is at `name`, itself and not what it leads to.
+    /// The file type of `name`, without following links.
     fn kind(&self, parent: &OwnedFd, name: &OsStr) -> Option<u32> {
         let stat = fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
         Some(stat.st_mode & libc::S_IFMT)
     }
 
-    /// Removes what is at `name`, if anything, with all in it.
+    /// Removes `name` with its content, if it exists.
     fn take_away(&mut self, parent: &OwnedFd, name: &OsStr) -> Step {
         match self.kind(parent, name) {
             None => Ok(()),
-            // The folder is open, so its number names it and nothing else; links
-            // within are removed and not followed.
+            // The parent is open, so its descriptor cannot mean another folder. Links
+            // inside are removed, not followed.
             Some(libc::S_IFDIR) => Ok(fs::remove_dir_all(by_number(parent).join(name))?),
             Some(_) => Ok(unlinkat(parent, name, UnlinkatFlags::NoRemoveDir)?),
         }
@@ -309,13 +309,13 @@ fn set_capability(file: &File, value: &[u8]) -> Step {
         libc::fsetxattr(file.as_raw_fd(), name.as_ptr(), value.as_ptr().cast(), value.len(), 0)
     };
     match Errno::result(set) {
-        // A file system without them, or one that is not the machine's own.
+        // The file system has no capabilities, or this process may not set them.
         Ok(_) | Err(Errno::EOPNOTSUPP | Errno::EPERM) => Ok(()),
         Err(errno) => Err(errno.into()),
     }
 }
 
-/// Copies, and tells what could not be read from what could not be written.
+/// Copies, and distinguishes read errors from write errors.
 fn copy(from: &mut dyn Read, to: &mut File) -> Step {
     let mut buffer = vec![0; 1 << 16];
     loop {

@@ -1,4 +1,4 @@
-//! Archives in both forms, good and bad, unpacked for real.
+//! Unpacks archives of both forms, intact and damaged.
 
 mod common;
 
@@ -93,7 +93,7 @@ fn all_forms_and_packings_give_the_same_files() {
     }
 }
 
-/// What is said of an image with one layer.
+/// The error for an image with this layer.
 fn said_of(layer: Layer) -> (Error, bool) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("bad.tar");
@@ -218,7 +218,7 @@ fn what_is_damaged_is_named_with_its_place() {
     says(&[("readme".to_owned(), b"hello".to_vec())], &["no image in it", "manifest.json"]);
     says(&[("manifest.json".to_owned(), b"[{]".to_vec())], &["manifest.json is damaged"]);
 
-    // The archive itself, cut short.
+    // A truncated archive.
     write_tar(&path, &two_layers(Pack::Plain).saved());
     let whole = fs::read(&path).unwrap();
     fs::write(&path, &whole[..whole.len() / 2]).unwrap();
@@ -238,7 +238,7 @@ fn what_is_damaged_is_named_with_its_place() {
 fn damage_anywhere_is_an_error_or_no_harm() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("damaged.tar");
-    // A fixed sequence (xorshift), so that what fails once fails again.
+    // A fixed xorshift sequence makes failures reproducible.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut draw = |below: usize| {
         state ^= state << 13;
@@ -311,7 +311,7 @@ fn the_cache_keeps_what_is_in_use_and_gives_up_the_rest() {
     let first = cache.unpack(&archive).unwrap();
     check(&first.root);
     let made = fs::metadata(&first.root).unwrap().ino();
-    // The archive's layers are not looked at again.
+    // The archive's layers are not read again.
     let second = cache.unpack(&archive).unwrap();
     assert_eq!(fs::metadata(&second.root).unwrap().ino(), made);
     assert_eq!(fs::metadata(cache.path()).unwrap().mode() & 0o777, 0o700);

@@ -1,7 +1,8 @@
-//! The book of operations: which are under way, and what became of the others.
+//! The table of outstanding requests: which operations are under way, and the outcome of
+//! the others.
 //!
-//! A sender uses it in one of two ways. Where requests never wait for the target, an operation
-//! is `sent` at once. Where they may have to wait for a connection or for NSTART, it is
+//! A sender uses it in one of two ways. If requests never wait for the target, an operation
+//! is `sent` at once. If they may wait for a connection or for NSTART, an operation is
 //! `queued` when it is due and `dequeued` when it is sent.
 
 use crate::clock::Nanos;
@@ -14,13 +15,14 @@ use crate::supply::Operation;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use units::Timeline;
 
-/// Operations in the order in which they were due. Their numbers begin at 0 and have no gaps.
+/// Operations in the order of their intended times. Their numbers start at 0 and have no
+/// gaps.
 #[derive(Debug)]
 pub(crate) struct Book {
-    /// Those that may still be asked about; the first has the number `base`.
+    /// Operations that can still get an answer; the first has the number `base`.
     slots: VecDeque<Slot>,
     base: u64,
-    /// Those before it have been looked at for their timeout.
+    /// All operations before this number have been checked for their timeout.
     looked: u64,
     waiting: usize,
     finished: usize,
@@ -29,7 +31,7 @@ pub(crate) struct Book {
     last_intended: Option<Nanos>,
     last_submitted: Option<Nanos>,
     last_sent: Nanos,
-    /// Waits for a connection of those operations that had one, by number.
+    /// Waits for a connection by operation number; operations that did not wait are absent.
     waits: HashMap<u64, Nanos>,
     queues: bool,
     log: Option<Log>,
@@ -44,16 +46,16 @@ pub(crate) struct Book {
     pub retransmitted: u64,
     pub observed: Observed,
     pub reasons: Reasons,
-    /// The greatest slip.
+    /// The largest slip, in ns.
     pub behind: Nanos,
-    /// The slip of the operation sent last, where operations are queued.
+    /// The slip of the operation sent last, in ns; only if operations are queued.
     pub lag: Nanos,
 }
 
 impl Book {
     pub fn new(timeout: Nanos, start: Nanos, log: Option<Log>) -> Self {
         Self {
-            // So many are under way before it has to grow.
+            // Room for this many operations before it has to grow.
             slots: VecDeque::with_capacity(1 << 16),
             base: 0,
             looked: 0,
@@ -83,39 +85,39 @@ impl Book {
         }
     }
 
-    /// The number that the next operation will have.
+    /// The number of the next operation.
     pub fn next(&self) -> u64 {
         self.base + self.slots.len() as u64
     }
 
-    /// How many wait for their answer.
+    /// Operations that wait for their answer.
     pub fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// How many were finished since it was last asked.
+    /// Operations finished since the last call.
     pub fn take_finished(&mut self) -> usize {
         std::mem::take(&mut self.finished)
     }
 
-    /// From the start to the last operation sent.
+    /// From the start to the last operation sent, in ns.
     pub fn span(&self) -> Nanos {
         self.last_sent.saturating_sub(self.start)
     }
 
-    /// From the start to the last operation that was due.
+    /// From the start to the last operation that was due, in ns.
     pub fn schedule(&self) -> Nanos {
         self.last_intended.map_or(0, |last| last.saturating_sub(self.start))
     }
 
-    /// An operation that waits for its answer: its template and series, and when it was sent.
+    /// The template, series and send time of an operation that waits for its answer.
     pub fn outstanding(&self, number: u64) -> Option<(u32, u32, Nanos)> {
         let at = usize::try_from(number.checked_sub(self.base)?).ok()?;
         let slot = self.slots.get(at).filter(|slot| slot.state == State::Waiting)?;
         Some((slot.template, u32::from(slot.series), slot.sent))
     }
 
-    /// An operation was sent as soon as this machine could.
+    /// Records an operation that is due and is sent at once.
     pub fn sent(
         &mut self,
         operation: Operation,
@@ -133,7 +135,7 @@ impl Book {
         number
     }
 
-    /// An operation is due and joins the queue of its target, at `now`.
+    /// Records an operation that is due and joins the queue of its target at `now`.
     pub fn queued(&mut self, operation: Operation, intended: Nanos, now: Nanos) -> u64 {
         let number = self.next();
         self.queues = true;
@@ -143,8 +145,8 @@ impl Book {
         number
     }
 
-    /// A queued operation was sent, after it had waited for a connection for `wait`. What is
-    /// left of its delay is slip.
+    /// Records that a queued operation was sent. `wait` is its wait for a connection; the
+    /// rest of its delay is slip.
     pub fn dequeued(&mut self, number: u64, sent: Nanos, wait: Nanos, answers: bool) {
         let Some(slot) = queued(&mut self.slots, self.base, number) else { return };
         slot.sent = sent;
@@ -162,8 +164,8 @@ impl Book {
         }
     }
 
-    /// A queued operation is not sent: no connection to its target became free in time, or
-    /// there can be none.
+    /// Records that a queued operation is not sent: no connection to its target became free
+    /// in time, or none can be made.
     pub fn no_connection(&mut self, number: u64) {
         let Some(slot) = queued(&mut self.slots, self.base, number) else { return };
         slot.state = State::NoConnection;
@@ -173,7 +175,7 @@ impl Book {
         self.finished += 1;
     }
 
-    /// A queued operation is not sent, since this machine was too late.
+    /// Records that a queued operation is not sent because this machine was too late.
     pub fn too_late(&mut self, number: u64) {
         let Some(slot) = queued(&mut self.slots, self.base, number) else { return };
         slot.state = State::Unsent;
@@ -181,7 +183,7 @@ impl Book {
         self.finished += 1;
     }
 
-    /// An operation was not sent, and will not be.
+    /// Records an operation that is not sent and will not be.
     pub fn unsent(&mut self, series: u32) {
         let counts = &mut self.series[series as usize].counts;
         counts.scheduled += 1;
@@ -189,7 +191,7 @@ impl Book {
         self.finished += 1;
     }
 
-    /// What is common to all operations that are sent; the state in which they are then.
+    /// Counts an operation as sent. Returns its new state.
     fn leave(&mut self, series: u32, slip: Nanos, answers: bool) -> State {
         self.behind = self.behind.max(slip);
         let of = &mut self.series[series as usize];
@@ -218,7 +220,7 @@ impl Book {
         });
     }
 
-    /// The next operation of the schedule was due.
+    /// Records the scheduled time of the next operation.
     fn expect(&mut self, intended: Nanos) {
         if let Some(before) = self.last_intended {
             self.submission.expected.record(intended.saturating_sub(before));
@@ -227,8 +229,9 @@ impl Book {
         self.timeline.offered(intended.saturating_sub(self.start));
     }
 
-    /// This machine was ready to send the next operation of the schedule. One that was ready
-    /// before another that is due sooner counts from then: the mean stays that of all.
+    /// Records when this machine was ready to send the next operation of the schedule. If a
+    /// later operation was ready earlier, it counts from this time on, so that the mean
+    /// stays that of all.
     fn submit(&mut self, at: Nanos) {
         let before = self.last_submitted.unwrap_or(at);
         if self.last_submitted.is_some() {
@@ -237,8 +240,8 @@ impl Book {
         self.last_submitted = Some(at.max(before));
     }
 
-    /// An answer has come: to which, when, and what it says; `bad` if that is that
-    /// something went wrong.
+    /// Records an answer to an operation, its arrival time and code; `bad` marks an error
+    /// code.
     pub fn answered(&mut self, number: u64, at: Nanos, code: u16, bad: bool) {
         let Some(slot) = slot(&mut self.slots, self.base, number) else {
             self.stray += 1;
@@ -266,7 +269,7 @@ impl Book {
                 self.finished += 1;
                 self.late += 1;
             }
-            // The first answer after its time is late, further ones are repeats.
+            // The first answer after the timeout is late; further ones are duplicates.
             State::TimedOut if slot.answered == 0 => {
                 slot.answered = at;
                 self.late += 1;
@@ -276,7 +279,7 @@ impl Book {
         }
     }
 
-    /// An operation waits for its answer no longer.
+    /// Records the timeout of an operation that waits for its answer.
     pub fn time_out(&mut self, number: u64) {
         let Some(slot) = slot(&mut self.slots, self.base, number) else { return };
         if slot.state == State::Waiting {
@@ -286,7 +289,7 @@ impl Book {
         }
     }
 
-    /// The target cannot be reached, or refuses the operation; says why.
+    /// Records that the target cannot be reached or refuses the operation, with the reason.
     pub fn unreachable(&mut self, number: u64, why: &str) {
         let Some(slot) = slot(&mut self.slots, self.base, number) else { return };
         slot.state = match slot.state {
@@ -300,20 +303,20 @@ impl Book {
         self.explain(why);
     }
 
-    /// A notification came so long after the one before, of the observation of this operation.
+    /// Records a notification of an observation and the time since the previous one.
     pub fn notified(&mut self, series: u32, since: Nanos) {
         self.series[series as usize].notified(since);
     }
 
-    /// Counts something that went wrong, in words.
+    /// Counts an error by its text.
     pub fn explain(&mut self, why: &str) {
         self.reasons.count(why);
     }
 
-    /// Looks for operations whose time is over, and forgets those that are long past.
+    /// Times out operations and forgets old ones.
     pub fn expire(&mut self, now: Nanos) {
         while let Some(slot) = slot(&mut self.slots, self.base, self.looked) {
-            // Their queue looks after those that still wait to be sent.
+            // The queue handles the timeout of queued operations.
             if slot.state == State::Queued || now.saturating_sub(slot.sent) <= self.timeout {
                 break;
             }
@@ -324,7 +327,7 @@ impl Book {
             }
             self.looked += 1;
         }
-        // Late and repeated answers are known as such for as long again.
+        // Operations stay for a second timeout, to recognise late and duplicate answers.
         while let Some(first) = self.slots.front() {
             if self.base >= self.looked || now.saturating_sub(first.sent) <= 2 * self.timeout {
                 break;
@@ -333,7 +336,7 @@ impl Book {
         }
     }
 
-    /// Those that still wait have had their time.
+    /// Times out all operations that still wait.
     pub fn close(&mut self) {
         for number in self.base..self.next() {
             self.no_connection(number);
@@ -342,7 +345,7 @@ impl Book {
         while !self.slots.is_empty() {
             self.forget();
         }
-        // The writer ends when the last log is gone.
+        // The writer ends when the last log is dropped.
         if let Some(mut log) = self.log.take() {
             log.flush();
         }
@@ -353,7 +356,7 @@ impl Book {
         let wait = if self.waits.is_empty() { None } else { self.waits.remove(&self.base) };
         let wait = wait.unwrap_or(0);
         self.base += 1;
-        // In the order of the schedule, and without what the target added.
+        // In schedule order, and without the wait that the target added.
         if self.queues {
             self.submit(slot.sent - wait);
         }
@@ -416,7 +419,7 @@ mod tests {
         assert_eq!((counts.answered, counts.timed_out, counts.unreachable), (1, 3, 0));
         assert_eq!((book.late, book.twice, book.stray), (1, 2, 1));
         assert_eq!(book.take_finished(), 4);
-        // Long past, they are known no more.
+        // After twice the timeout, the operations are unknown.
         book.expire(1_000);
         book.answered(3, 1_001, 0x45, false);
         assert_eq!((book.late, book.stray), (1, 2));
@@ -478,7 +481,8 @@ mod tests {
         assert_eq!((book.take_finished(), book.waiting()), (4, 0));
     }
 
-    /// Two targets: the first keeps its requests waiting, so that they are sent out of order.
+    /// Two targets: the first keeps its requests waiting, so that they are sent out of
+    /// order.
     #[test]
     fn time_between_operations_is_without_what_the_target_added() {
         let mut book = book();

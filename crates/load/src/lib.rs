@@ -1,9 +1,9 @@
-//! Sends requests at the moments that a trace asks for, and says how well it did;
-//! and devices that answer them after given service times.
+//! Load generator: sends requests at the times of a trace and reports how well it kept
+//! them. Also device servers that answer requests after given service times.
 //!
-//! The schedule is made before the run (`trace`). The loop that sends takes no memory
-//! for an operation and never waits for an answer before it sends the next one, unless
-//! a closed loop was asked for.
+//! The schedule is made before the run (`trace`). The sending loop allocates no memory per
+//! operation and never waits for an answer before it sends the next request, except in a
+//! closed loop.
 
 mod book;
 mod clock;

@@ -1,5 +1,6 @@
-//! Who is responsible when requests wait, in virtual time: a sender whose every step takes a
-//! given time sends over a few connections to a server whose requests take a given time.
+//! Tests of who is responsible when requests wait, in virtual time. A simulated sender,
+//! whose every step takes a given time, sends over a few connections to a server with a
+//! given service time.
 
 use crate::book::Book;
 use crate::clock::Nanos;
@@ -16,18 +17,18 @@ const US: Nanos = 1_000;
 const MS: Nanos = 1_000_000;
 const SECOND: Nanos = 1_000_000_000;
 
-/// What is simulated.
+/// The parameters of a simulation.
 struct Scene {
-    /// Time between two requests, and how many there are.
+    /// Time between two requests, and the number of requests.
     every: Nanos,
     count: u64,
     connections: usize,
-    /// Requests that the server serves at once, and how long each takes.
+    /// Requests that the server handles in parallel, and its service time.
     workers: usize,
     service: Nanos,
-    /// What sending a request costs the sender, and taking an answer.
+    /// The sender's CPU time to send a request or to receive an answer.
     step: Nanos,
-    /// The sender gets no CPU from then on for so long.
+    /// The sender gets no CPU: from when, and for how long.
     stall: (Nanos, Nanos),
     timeout: Nanos,
 }
@@ -46,11 +47,11 @@ const SLOW_SERVER: Scene = Scene {
 #[derive(Clone, Copy, Default)]
 struct Connection {
     slot: SlotTimes,
-    /// The request under way: its number, when it was sent, when its answer arrives.
+    /// The request under way: its number, send time and answer time.
     under_way: Option<(u64, Nanos, Nanos)>,
 }
 
-/// Lets the scene run, by the loop of the real sender.
+/// Runs the simulation with the loop of the real sender.
 fn run(scene: &Scene) -> Figures {
     let mut book = Book::new(scene.timeout, 0, None);
     book.series.push(Series::new(Method::Get, Some(0), 3));
@@ -117,8 +118,9 @@ fn a_slow_server_is_responsible_for_what_waits_for_it() {
     let all = figures.all();
     assert_eq!(figures.pace(), Pace::Kept);
     assert_eq!((all.counts.scheduled, all.counts.unsent), (1_000, 0));
-    // It serves 100 requests a second, for the 5 s in which 1,000 are due and the 2 s for which
-    // the last of them wait: 700. The others are lost to the server, not to this machine.
+    // The server handles 100 requests a second: 700 in the 5 s in which 1,000 are due and
+    // the 2 s timeout of the last of them. The others are lost to the server, not to this
+    // machine.
     assert!((290..=300).contains(&all.counts.no_connection), "{:?}", all.counts);
     assert_eq!(all.counts.timed_out, all.counts.no_connection);
     assert!(all.slip.quantile_ns(0.99) <= 50 * US, "{}", all.slip.quantile_ns(0.99));
@@ -134,13 +136,13 @@ fn a_single_stall_of_the_sender_does_not_make_it_responsible() {
     let all = figures.all();
     assert_eq!((figures.pace(), all.counts.unsent), (Pace::Kept, 0));
     assert!(all.wait.unwrap().quantile_ns(0.5) > SECOND);
-    // Those that it held up itself show it.
+    // Slip shows the requests that the stall delayed.
     assert!(all.slip.quantile_ns(1.0) > 50 * MS);
 }
 
 #[test]
 fn a_sender_that_cannot_make_the_rate_is_responsible() {
-    // 20,000 requests a second, of each of which it has 100 us of work, by a fast server.
+    // 20,000 requests a second, each with 100 us of work for the sender, to a fast server.
     let figures = run(&Scene {
         every: 50 * US,
         count: 100_000,

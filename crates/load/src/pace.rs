@@ -1,4 +1,4 @@
-//! Which operation is next, and when it is due.
+//! The pacer: which operation is next, and when it is due.
 
 use crate::book::Book;
 use crate::clock::Nanos;
@@ -12,20 +12,20 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use trace::Distribution;
 use units::{Draw, Purpose};
 
-/// When something is to be done next.
+/// The time of the next action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// An operation is due then.
+    /// An operation is due at this time.
     At(Nanos),
-    /// When an answer has come.
+    /// After the next answer.
     AfterAnswer,
-    /// The supply has not kept up.
+    /// The request feed has not kept up.
     Starved,
-    /// All operations are taken.
+    /// All operations are done.
     Over,
 }
 
-/// The operations of one sender in their order, and the requests that they name.
+/// The operations of one sender in order, and their request templates.
 #[derive(Debug)]
 pub(crate) struct Pace {
     from: Receiver<Chunk>,
@@ -37,7 +37,7 @@ pub(crate) struct Pace {
     pub templates: Vec<Template>,
 }
 
-/// Users who wait for their answers.
+/// The users of a closed loop.
 #[derive(Debug)]
 struct Users {
     ready: BinaryHeap<Reverse<Nanos>>,
@@ -47,8 +47,8 @@ struct Users {
 }
 
 impl Pace {
-    /// The operations that come from there, meant for times after `start`. In a closed
-    /// loop there are `users` of them here.
+    /// The operations from the channel `from`, with times relative to `start`. In a closed
+    /// loop this sender has `users` users.
     pub fn new(
         from: Receiver<Chunk>,
         start: Nanos,
@@ -65,7 +65,7 @@ impl Pace {
         Self { from, operations, at: 0, over: false, start, users, templates: Vec::new() }
     }
 
-    /// The next operation with the moment it is meant for, if that has come.
+    /// Takes the next operation if it is due, with its intended time.
     pub fn due(&mut self, now: Nanos, book: &mut Book) -> Option<(Nanos, Operation)> {
         match self.next(book) {
             Next::At(at) if at <= now => {
@@ -80,7 +80,7 @@ impl Pace {
         }
     }
 
-    /// When there is something to do.
+    /// The time of the next action.
     pub fn next(&mut self, book: &mut Book) -> Next {
         while self.at == self.operations.len() {
             if self.over {
@@ -102,14 +102,14 @@ impl Pace {
         self.operations = chunk.operations;
         self.at = 0;
         self.templates.extend(chunk.templates);
-        // Hundreds of series of three digits would fill the caches.
+        // Hundreds of series with three digits would fill the CPU caches.
         for (method, device) in chunk.series {
             let digits = if book.series.len() < 64 { 3 } else { 2 };
             book.series.push(Series::new(method, device, digits));
         }
     }
 
-    /// So many users have their answer, or wait for it no longer.
+    /// `count` users have their answer, or no longer wait for it.
     pub fn finished(&mut self, count: usize, now: Nanos) {
         let Some(users) = &mut self.users else { return };
         for _ in 0..count {
@@ -120,7 +120,7 @@ impl Pace {
         }
     }
 
-    /// Takes all that is left as unsent.
+    /// Counts all remaining operations as unsent.
     pub fn give_up(&mut self, book: &mut Book) {
         loop {
             for operation in self.operations.drain(..).skip(self.at) {

@@ -1,16 +1,16 @@
-//! What went wrong, in words, and how often.
+//! Error texts with their number.
 
 use std::collections::BTreeMap;
 
-/// How many different reasons are kept; others are counted together.
+/// The maximum number of different texts; further ones are counted together.
 const MOST: usize = 20;
 
-/// Reasons with how often each was met.
+/// Error texts with their number.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reasons(BTreeMap<String, u64>);
 
 impl Reasons {
-    /// Counts one reason.
+    /// Counts one error.
     pub fn count(&mut self, why: &str) {
         if let Some(count) = self.0.get_mut(why) {
             *count += 1;
@@ -21,24 +21,24 @@ impl Reasons {
         }
     }
 
-    /// Takes in those that another has counted; no reason is dropped.
+    /// Adds the counts of another; drops no text.
     pub fn add(&mut self, other: &Self) {
         for (reason, count) in &other.0 {
             *self.0.entry(reason.clone()).or_default() += count;
         }
     }
 
-    /// How many different reasons there are.
+    /// The number of different texts.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The first by the alphabet.
+    /// The first text in alphabetical order.
     pub fn first(&self) -> Option<&str> {
         self.0.keys().next().map(String::as_str)
     }
 
-    /// All of them by the alphabet.
+    /// All texts in alphabetical order.
     pub fn into_inner(self) -> BTreeMap<String, u64> {
         self.0
     }

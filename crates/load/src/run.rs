@@ -1,4 +1,4 @@
-//! A load from its first to its last operation: a thread that supplies, threads that send.
+//! Runs a load: one thread feeds requests, sender threads send them.
 
 use crate::book::Book;
 use crate::clock::{self, Nanos};
@@ -21,42 +21,42 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use trace::{CoapError, Scheme};
 use units::{Draw, Span};
 
-/// From when all is ready to the moment that 0 means.
+/// The time between the end of the preparation and time 0 of the schedule.
 const LEAD: Nanos = 100_000_000;
-/// How often it says how it goes.
+/// The interval of progress reports.
 const TOLD: Duration = Duration::from_millis(100);
 
-/// Why there is no load.
+/// Why a load cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nothing to send.
+    /// There is nothing to send.
     #[error("there is nothing to send: the trace has no requests{0}")]
     Nothing(String),
-    /// Settings that do not go together, or not with what is sent.
+    /// Settings that contradict each other or do not fit the protocol.
     #[error("invalid settings: {0}")]
     Settings(#[from] CoapError),
-    /// No socket.
+    /// A socket cannot be created.
     #[error("could not send from {from}: {source}")]
     Socket {
-        /// Where from.
+        /// The local address.
         from: SocketAddr,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The file of operations.
+    /// The file of operations cannot be written.
     #[error("could not write {path}: {source}")]
     Operations {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// A thread that does not start, or ends badly.
-    #[error("a sender's thread: {0}")]
+    /// A sender thread did not start, or panicked.
+    #[error("sender thread: {0}")]
     Thread(String),
 }
 
-/// What all senders share with whoever started them.
+/// State that the senders share with the thread that started them.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     pub stop: AtomicBool,
@@ -65,21 +65,21 @@ pub(crate) struct Shared {
     pub ipv4: AtomicBool,
 }
 
-/// How it goes.
+/// The progress of a load.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
-    /// Since the start, in ns.
+    /// Time since the start, in ns.
     pub elapsed: Nanos,
-    /// How far this machine was behind the schedule with the operation sent last, in ns; its
-    /// wait for a connection is no part of that.
+    /// How far this machine was behind the schedule at the operation sent last, in ns,
+    /// without its wait for a connection.
     pub behind: Nanos,
     /// Operations sent.
     pub sent: u64,
 }
 
-/// Sends what `origin` says, as `settings` say, until its end or until `stop`; `tell`
-/// hears how it goes, ten times a second. The figures, and why the trace ended early
-/// if it did.
+/// Sends the requests of `origin` until its end or until `stop`. Calls `tell` with the
+/// progress ten times a second. Returns the results, and why the trace ended early if it
+/// did.
 pub fn run(
     origin: Origin,
     settings: &Settings,
@@ -164,7 +164,7 @@ fn sender<'scope, 'env: 'scope>(
     start: Nanos,
 ) -> Result<ScopedJoinHandle<'scope, Book>, Error> {
     let closed = settings.closed.as_ref().map(|closed| {
-        // Users are dealt out one by one.
+        // Users are distributed over the senders round robin.
         let senders = settings.senders.max(1);
         (closed, closed.users / senders + usize::from(number < closed.users % senders))
     });
@@ -200,7 +200,7 @@ fn sender<'scope, 'env: 'scope>(
     spawned.map_err(|error| Error::Thread(error.to_string()))
 }
 
-/// All senders' books in one.
+/// Merges the results of all senders.
 pub(crate) fn figures(
     books: Vec<Book>,
     supplied: &Supplied,
@@ -248,7 +248,8 @@ pub(crate) fn figures(
         }
         reasons.add(&book.reasons);
         for series in book.series {
-            // A device is one sender's, but those beyond the first thousand are of all.
+            // A device belongs to one sender; only the series for devices beyond the first
+            // thousand are shared.
             let known = figures
                 .series
                 .iter_mut()

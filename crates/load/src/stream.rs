@@ -1,9 +1,9 @@
-//! The loop that sends over TCP: plain bytes, HTTP/1.1, MQTT.
+//! The sender over TCP: plain bytes, HTTP/1.1, MQTT.
 //!
-//! A connection carries one HTTP request at a time, since the next one's answer would
-//! wait for this one's; MQTT messages and plain bytes follow each other without waiting.
-//! A request that finds no connection free waits in the queue of its target, for as long as an
-//! answer may take. That wait is a part of its response, and no slip.
+//! A connection carries one HTTP request at a time, since a second answer would wait for
+//! the first. MQTT messages and plain bytes follow each other without waiting. If no
+//! connection is free, a request waits in the queue of its target, at most for the answer
+//! timeout. That wait is part of its response time, not slip.
 
 use crate::book::Book;
 use crate::clock::{self, Nanos};
@@ -22,19 +22,19 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use trace::Scheme;
 
-/// It looks for timeouts so often.
+/// The interval of timeout checks.
 const LOOK: Nanos = 1_000_000;
-/// Within this time of the next request it looks at the clock and does not sleep.
+/// Within this time before the next request the sender spins instead of sleeping.
 const AWAKE: Nanos = 100_000;
 
-/// One target's connections, and the requests that wait for one.
+/// The connections to one target, and the requests that wait for one.
 struct Pool {
     to: SocketAddr,
     connections: Vec<usize>,
-    /// Those that carry one request at a time and can take the next, the longest free first.
+    /// Connections that carry one request at a time and are free, the longest free first.
     free: VecDeque<usize>,
     queue: RequestQueue,
-    /// When connections ended that have no successor yet.
+    /// When closed connections ended that have no replacement yet.
     vacated: Vec<Nanos>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Sender<'a> {
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
     targets: Targets,
-    /// By the target's number.
+    /// By target number.
     pools: Vec<Pool>,
     made: u64,
     waiting: usize,
@@ -95,12 +95,12 @@ impl<'a> Sender<'a> {
         })
     }
 
-    /// The book, for what is to be said in it before the start.
+    /// The outstanding requests, to record errors before the start.
     pub fn book(&mut self) -> &mut Book {
         &mut self.book
     }
 
-    /// Sends until the schedule has ended and all answers are in, or their time is over.
+    /// Sends until the schedule has ended and all requests are answered or timed out.
     pub fn run(mut self) -> Book {
         loop {
             let now = clock::now();
@@ -139,7 +139,7 @@ impl<'a> Sender<'a> {
         self.book
     }
 
-    /// An operation whose moment has come: sent, or kept until a connection is free.
+    /// Handles an operation that is due: sends it, or queues it until a connection is free.
     fn take(&mut self, intended: Nanos, operation: Operation, now: Nanos) {
         let behind = now - intended;
         self.shared.behind.store(behind, Relaxed);
@@ -169,7 +169,7 @@ impl<'a> Sender<'a> {
         self.serve(target);
     }
 
-    /// Sends what waits for this target, as far as connections are free.
+    /// Sends queued requests to this target while connections are free.
     fn serve(&mut self, target: usize) {
         loop {
             let pool = &mut self.pools[target];
@@ -188,7 +188,7 @@ impl<'a> Sender<'a> {
                 self.send(place, target);
                 continue;
             }
-            // One is enough for what does not wait for answers.
+            // One connection is enough if requests do not wait for answers.
             let most = match self.scheme {
                 Scheme::Http => self.settings.connections,
                 _ => 1,
@@ -201,7 +201,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Sends the first that waits over a free connection.
+    /// Sends the first queued request over a free connection.
     fn send(&mut self, place: usize, target: usize) {
         let pool = &mut self.pools[target];
         let Some(connection) = &mut self.connections[place] else { return };
@@ -245,8 +245,8 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// A connection to this target could not be made. Unless there are others, nothing that
-    /// waits for one can be sent.
+    /// Handles a failed connection attempt. If the target has no other connection, all
+    /// queued requests fail.
     fn refuse(&mut self, target: usize, why: &str) {
         let pool = &mut self.pools[target];
         if !pool.connections.is_empty() {
@@ -259,8 +259,8 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// A connection has ended: what was under way on it is lost, and what waits for its
-    /// target gets another.
+    /// Closes a connection: requests under way on it are lost, queued ones get another
+    /// connection.
     fn close(&mut self, place: usize, why: &str) {
         let Some(connection) = self.connections[place].take() else { return };
         self.free.push(place);
@@ -269,7 +269,7 @@ impl<'a> Sender<'a> {
         pool.connections.retain(|other| *other != place);
         pool.free.retain(|other| *other != place);
         if !connection.is_opening() {
-            // One that carried its last answer was free from then on.
+            // A connection that delivered its last answer was free from then on.
             let spent = connection.is_spent();
             pool.vacated.push(if spent { connection.slot().ready } else { clock::now() });
         }
@@ -282,8 +282,8 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Waits for at most so long for something to happen on connections, and lets it;
-    /// whether anything did.
+    /// Waits at most `ns` for events on connections and handles them. Returns whether there
+    /// were any.
     fn events(&mut self, ns: Nanos) -> bool {
         let mut ready = std::mem::take(&mut self.ready);
         self.epoll.wait(ns, &mut ready);
@@ -301,7 +301,7 @@ impl<'a> Sender<'a> {
             let target = connection.target();
             match connection.go_on() {
                 Progress::Nothing => {
-                    // A peer that has read may have made room.
+                    // The peer may have read, which makes room to write.
                     self.serve(target);
                     break self.watch(place);
                 }
@@ -314,7 +314,7 @@ impl<'a> Sender<'a> {
                         return self.close(place, "");
                     }
                     self.freed(place, target);
-                    // The kernel tells of what comes after it.
+                    // epoll reports later data.
                     if drained && self.scheme == Scheme::Http {
                         break self.watch(place);
                     }
@@ -329,7 +329,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// A connection can take the next request.
+    /// Marks a connection as ready for the next request.
     fn freed(&mut self, place: usize, target: usize) {
         if self.scheme == Scheme::Http {
             self.pools[target].free.push_back(place);
@@ -337,9 +337,9 @@ impl<'a> Sender<'a> {
         self.serve(target);
     }
 
-    /// Connections whose oldest request is beyond its time are of no use any more: an answer
-    /// that comes now would be taken for the next one's. Requests that have waited for a
-    /// connection for as long as for an answer are given up.
+    /// Closes connections whose oldest request has timed out: a later answer would count as
+    /// the answer to the next request. Drops requests that have waited for a connection for
+    /// longer than the timeout.
     fn expire(&mut self, now: Nanos) {
         let timeout = self.settings.timeout;
         for place in 0..self.connections.len() {
@@ -377,7 +377,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// The end was asked for: what waits for a connection has waited in vain.
+    /// Handles a stop: drops the queued requests and the rest of the schedule.
     fn abandon(&mut self) {
         for pool in &mut self.pools {
             while let Some(waiting) = pool.queue.pop() {
@@ -388,7 +388,7 @@ impl<'a> Sender<'a> {
         self.pace.give_up(&mut self.book);
     }
 
-    /// Wants to hear of room to write only when there is something to be written.
+    /// Watches for writability only while there is data to write.
     fn watch(&mut self, place: usize) {
         let Some(connection) = &mut self.connections[place] else { return };
         let (fd, write) = (connection.as_raw_fd(), connection.wants_to_write());

@@ -1,5 +1,5 @@
-//! Operations on their way to the senders: read or made by a thread of its own, well
-//! ahead of their time, in memory that is bounded.
+//! The request feed: a separate thread reads or generates operations well ahead of time and
+//! passes them to the senders, in bounded memory.
 
 use crate::reasons::Reasons;
 use crate::settings::Settings;
@@ -11,35 +11,35 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use trace::{Method, Reader, Request, Requests, Scheme, Target};
 
-/// Operations of one chunk.
+/// Operations per chunk.
 const CHUNK: usize = 4_096;
 /// Chunks on their way to a sender: a million operations, 16 MB.
 const AHEAD: usize = 256;
-/// Different requests that are kept.
+/// The maximum number of different requests.
 const TEMPLATES: usize = 1_000_000;
-/// Classes and nodes that are told apart.
+/// The maximum number of separate series of class and node.
 const SERIES: usize = 1_024;
 
 /// Where requests come from.
 pub enum Origin {
-    /// They are made.
+    /// A generator.
     Made(Requests),
-    /// They are read from a trace.
+    /// A trace.
     Read(Reader<Box<dyn BufRead + Send>>),
 }
 
 /// One operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Operation {
-    /// When, in ns since the start.
+    /// The time, in ns since the start.
     pub at: u64,
-    /// Its request.
+    /// The index of its request template.
     pub template: u32,
-    /// Its class and node.
+    /// The index of its class and node.
     pub series: u32,
 }
 
-/// Operations, and what they name that the sender has not seen yet.
+/// Operations, with the templates and series that are new to the sender.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
     pub operations: Vec<Operation>,
@@ -47,12 +47,13 @@ pub(crate) struct Chunk {
     pub series: Vec<(Method, Option<u32>)>,
 }
 
-/// What came of reading: lines that are no requests, and the first of them in words.
+/// The result of reading: the number of lines that are not valid requests, and the first
+/// errors.
 #[derive(Debug, Default)]
 pub(crate) struct Supplied {
     pub faults: u64,
     pub reasons: Reasons,
-    /// What stopped it before the end.
+    /// Why reading ended early.
     pub error: Option<String>,
 }
 
@@ -67,7 +68,7 @@ struct Part {
     gone: bool,
 }
 
-/// Reads requests to their end and gives each sender its own.
+/// Reads all requests and distributes them to the senders.
 pub(crate) struct Supply {
     origin: Origin,
     settings: Settings,
@@ -77,7 +78,7 @@ pub(crate) struct Supply {
     supplied: Supplied,
 }
 
-/// What the first request says about all.
+/// What the first request determines for all.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct First {
     pub scheme: Scheme,
@@ -85,7 +86,7 @@ pub(crate) struct First {
 }
 
 impl Supply {
-    /// A supply for so many senders, each with its receiver.
+    /// A feed for the configured number of senders, with a receiver for each.
     pub fn new(origin: Origin, settings: &Settings) -> (Self, Vec<Receiver<Chunk>>) {
         let mut parts = Vec::new();
         let mut receivers = Vec::new();
@@ -113,8 +114,9 @@ impl Supply {
         (this, receivers)
     }
 
-    /// Supplies until the end, until nobody listens, or until `stop`. `first` hears of the
-    /// first request, `ready` is set when as much is on its way as may be, or all.
+    /// Feeds requests until the end, until all receivers are gone, or until `stop`. Sends
+    /// the first request's properties to `first`. Sets `ready` when the channels are full
+    /// or everything is sent.
     pub fn run(
         mut self,
         first: &SyncSender<First>,
@@ -133,7 +135,7 @@ impl Supply {
             }
             if self.parts.iter().any(|part| part.chunk.operations.len() >= CHUNK) {
                 flushed += 1;
-                // One before the channel is full and the thread stands still.
+                // One chunk before the channel is full and this thread blocks.
                 if flushed >= AHEAD - 1 {
                     ready.store(true, Relaxed);
                 }
@@ -148,7 +150,7 @@ impl Supply {
         self.supplied
     }
 
-    /// All parts together, so that none starves while another's is full.
+    /// Sends all parts at once, so that no sender starves while another's channel is full.
     fn flush(&mut self) {
         for part in &mut self.parts {
             let chunk = std::mem::take(&mut part.chunk);
@@ -157,7 +159,7 @@ impl Supply {
         }
     }
 
-    /// Takes one request on; whether there was one.
+    /// Processes one request. Returns whether there was one.
     fn next(&mut self, first: &SyncSender<First>) -> Result<bool, String> {
         let Self { origin, settings, parts, addresses, scheme, supplied } = self;
         let request = match origin {
@@ -208,7 +210,7 @@ impl Supply {
     }
 }
 
-/// Datagrams of both kinds go through one socket, streams do not mix.
+/// Whether one load can have requests of both schemes: a sender handles only one protocol.
 fn together(one: Scheme, other: Scheme) -> bool {
     one == other
 }
@@ -219,7 +221,7 @@ fn resolve(
 ) -> Result<SocketAddr, String> {
     let key = (target.host.to_owned(), target.port);
     let look = || match (target.host, target.port).to_socket_addrs() {
-        // The first of IPv4, since that is what most devices have.
+        // Prefers IPv4, which most devices have.
         Ok(found) => {
             let found: Vec<_> = found.collect();
             let best = found.iter().find(|address| address.is_ipv4()).or(found.first());
