@@ -1,4 +1,4 @@
-//! One TCP connection: its requests in order, and the answers to them.
+//! A TCP connection: its requests in order, and their answers.
 
 pub(crate) mod mqtt;
 
@@ -14,33 +14,33 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use trace::Scheme;
 
-/// As much may wait to be written before no more is taken.
+/// The maximum of unwritten bytes before the connection takes no further request.
 const FULL: usize = 1 << 20;
-/// Requests under way on a connection at most where they do not wait for each other: message
-/// identifiers of MQTT have 16 bits.
+/// The maximum number of requests under way on a connection that does not wait for answers:
+/// MQTT packet identifiers have 16 bits.
 const PIPELINED: usize = 60_000;
-/// Reads of 16 kB in a row before other connections have their turn.
+/// The maximum number of reads of 16 kB in a row before other connections are served.
 const READS: usize = 64;
 
-/// What has happened on a connection.
+/// An event on a connection.
 #[derive(Debug)]
 pub(crate) enum Progress {
     /// Nothing more for now.
     Nothing,
-    /// It can be used.
+    /// The connection is ready.
     Open,
     /// An operation was answered.
     Answer {
-        /// Which.
+        /// The operation number.
         number: u64,
-        /// What the answer says.
+        /// The code of the answer.
         code: u16,
     },
-    /// An answer to no request.
+    /// An answer without a request.
     Stray,
-    /// What came is no message of the protocol.
+    /// Received bytes that are no message of the protocol.
     Garbage(&'static str),
-    /// It has ended.
+    /// The connection has ended.
     Closed(String),
 }
 
@@ -55,7 +55,8 @@ enum State {
 struct UnderWay {
     number: u64,
     sent: Nanos,
-    /// Bytes of an echo that are still to come; the identifier of an MQTT message.
+    /// The bytes of an echo that are still to come; or the packet identifier of an MQTT
+    /// message.
     left: u64,
     head: bool,
 }
@@ -70,13 +71,14 @@ pub(crate) struct Connection {
     state: State,
     begun: Nanos,
     slot: SlotTimes,
-    /// Since when it takes no further request, though none waits for an answer.
+    /// Since when the connection takes no further request although requests do not wait for
+    /// answers.
     full_since: Option<Nanos>,
     greeting: Vec<u8>,
     out: Vec<u8>,
     into: Vec<u8>,
     at: usize,
-    /// When the bytes read last arrived.
+    /// When the last bytes read arrived.
     arrived: Nanos,
     under_way: VecDeque<UnderWay>,
     answers: Answers,
@@ -84,8 +86,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Begins to connect to a target with its number, in place of a connection that ended at
-    /// `vacant` (0 for none); `name` is an MQTT client's.
+    /// Begins to connect to a target with its number, as the replacement of a connection
+    /// that ended at `vacant` (0 for none). `name` is the MQTT client identifier.
     pub fn open(
         scheme: Scheme,
         (to, target): (SocketAddr, usize),
@@ -95,7 +97,7 @@ impl Connection {
     ) -> io::Result<Self> {
         let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
         let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: integer arguments; the descriptor is ours if it is one.
+        // SAFETY: integer arguments; a valid descriptor is ours.
         let fd = unsafe { libc::socket(family, kind, 0) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
@@ -106,7 +108,7 @@ impl Connection {
         stamp::enable(fd);
         if let Some(from) = from {
             Address::new(SocketAddr::new(from, 0)).with(|name, length| {
-                // SAFETY: the name lives over the call, and its length is its own.
+                // SAFETY: the address lives over the call, and its length is correct.
                 done(unsafe { libc::bind(fd, name, length) })
             })?;
         }
@@ -147,7 +149,7 @@ impl Connection {
         self.target
     }
 
-    /// Whether all that was read is dealt with.
+    /// Whether all bytes read have been processed.
     pub fn is_drained(&self) -> bool {
         self.at == self.into.len()
     }
@@ -156,7 +158,7 @@ impl Connection {
         self.state != State::Open
     }
 
-    /// Whether a request can be sent now.
+    /// Whether it can take a request now.
     pub fn is_free(&self) -> bool {
         let room = match self.scheme {
             Scheme::Http => self.under_way.is_empty() && !self.answers.is_last(),
@@ -165,17 +167,17 @@ impl Connection {
         self.state == State::Open && room && self.out.len() < FULL
     }
 
-    /// Whether the peer closes it and it has nothing more to say.
+    /// Whether the peer closes the connection and no answer is outstanding.
     pub fn is_spent(&self) -> bool {
         self.answers.is_last() && self.under_way.is_empty()
     }
 
-    /// When it became free, and who occupied it before.
+    /// When the connection became free, and who occupied it before.
     pub fn slot(&self) -> &SlotTimes {
         &self.slot
     }
 
-    /// Since when the oldest request waits, or the connection is being made.
+    /// Since when the oldest request, or the connection attempt, has been waiting.
     pub fn since(&self) -> Option<Nanos> {
         if self.is_opening() {
             return Some(self.begun);
@@ -183,7 +185,7 @@ impl Connection {
         self.under_way.front().map(|first| first.sent)
     }
 
-    /// The operations that have no answer yet.
+    /// The operations without an answer.
     pub fn under_way(&self) -> impl Iterator<Item = u64> {
         self.under_way.iter().map(|one| one.number)
     }
@@ -192,12 +194,12 @@ impl Connection {
         self.state == State::Connecting || !self.out.is_empty()
     }
 
-    /// Notes what it is watched for; whether that is new.
+    /// Stores whether it is watched for writing. Returns whether that has changed.
     pub fn watched(&mut self, write: bool) -> bool {
         std::mem::replace(&mut self.writing, write) != write
     }
 
-    /// Sends a request as the operation of this number, at `sent`.
+    /// Sends a request for operation `number` at `sent`.
     pub fn send(
         &mut self,
         template: &Template,
@@ -239,7 +241,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Goes on as far as one thing that has happened.
+    /// Continues until the next event.
     pub fn go_on(&mut self) -> Progress {
         if self.state == State::Connecting {
             match self.stream.take_error() {
@@ -292,7 +294,7 @@ impl Connection {
                 Err(error) => return Progress::Closed(format!("connection lost: {error}")),
             }
         }
-        // The kernel tells again of what is still to be read.
+        // epoll reports the remaining bytes again.
         Progress::Nothing
     }
 
@@ -310,7 +312,7 @@ impl Connection {
         Progress::Closed(format!("{what} closed the connection"))
     }
 
-    /// What the bytes that are there come to.
+    /// Parses the bytes that are buffered.
     fn parse(&mut self) -> Option<Progress> {
         match self.scheme {
             Scheme::Mqtt => self.mqtt(),
@@ -322,7 +324,7 @@ impl Connection {
     fn answer(&mut self, code: u16) -> Progress {
         let Some(first) = self.under_way.pop_front() else { return Progress::Stray };
         if self.scheme == Scheme::Http {
-            // The wall clock may have been set meanwhile.
+            // The wall clock may have been set in between.
             let arrived = self.arrived.max(first.sent);
             self.slot = SlotTimes::freed(arrived, arrived - first.sent);
         }
@@ -339,7 +341,7 @@ impl Connection {
         })
     }
 
-    /// An echo is as long as what was sent.
+    /// An echo has the length of its request.
     fn echo(&mut self) -> Option<Progress> {
         let there = (self.into.len() - self.at) as u64;
         if there == 0 {
@@ -390,7 +392,7 @@ mod tests {
         Template { to: Err(String::new()), bytes, number_at: 0, coap: None }
     }
 
-    /// The next thing that happens.
+    /// The next event.
     fn happens(connection: &mut Connection) -> Progress {
         loop {
             match connection.go_on() {
@@ -400,8 +402,8 @@ mod tests {
         }
     }
 
-    /// What an HTTP client makes of these answers to one request, until the connection has
-    /// ended or brings garbage.
+    /// The events of an HTTP client for this response to one request, until the connection
+    /// ends or receives invalid bytes.
     fn heard(text: &str) -> (Vec<String>, SlotTimes) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
@@ -410,7 +412,7 @@ mod tests {
         assert!(matches!(happens(&mut connection), Progress::Open));
         connection.send(&get(), 7, true, clock::now()).unwrap();
         assert!(!connection.is_free());
-        // Unread, it would turn the end of the connection into a reset.
+        // Unread bytes would turn the end of the connection into a reset.
         let mut request = [0; 18];
         peer.read_exact(&mut request).unwrap();
         peer.write_all(text.as_bytes()).unwrap();

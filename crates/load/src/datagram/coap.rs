@@ -1,5 +1,5 @@
-//! What CoAP messages come to at a sender, and what it sends beside requests: acknowledgements,
-//! further blocks, messages again, the end of observations.
+//! Handles received CoAP messages and sends what follows them: acknowledgements, further
+//! blocks, retransmissions, the cancellation of observations.
 
 use super::Sender;
 use super::handle::{Handle, Purpose};
@@ -11,7 +11,7 @@ use crate::request_queue::SlotTimes;
 use crate::socket::{Address, Batch};
 
 impl Sender<'_> {
-    /// Takes the message at `i` of a batch.
+    /// Handles the message at `i` of a batch.
     pub(super) fn coap(&mut self, into: &Batch, i: usize, now: Nanos) {
         let from = into.name(i);
         let message = match Message::parse(into.get(i)) {
@@ -28,7 +28,7 @@ impl Sender<'_> {
         let token = coap::token_number(message.token);
         let handle = token.and_then(|token| Handle::from_token(token, self.nonce));
         let accepted = match handle {
-            // The common case: nothing but an answer.
+            // The common case: a plain answer.
             Some(handle) if self.is_plain() && !message.has_options() => {
                 let code = message.code;
                 self.book.answered(handle.number(), now, u16::from(code), code >= 0x80);
@@ -50,7 +50,7 @@ impl Sender<'_> {
         }
     }
 
-    /// Whether nothing is under way but requests that one answer ends.
+    /// Whether all outstanding requests need only one answer.
     fn is_plain(&self) -> bool {
         self.interactions.is_empty() && self.observers.is_empty() && !self.observes()
     }
@@ -59,7 +59,7 @@ impl Sender<'_> {
         self.settings.coap.observe.is_some()
     }
 
-    /// Puts a message into the batch beside requests.
+    /// Adds a message to the batch of messages other than requests.
     fn push(&mut self, to: &Address, write: impl FnOnce(&mut [u8]) -> usize) {
         if self.extra.is_full() {
             self.flush();
@@ -74,7 +74,8 @@ impl Sender<'_> {
         }
     }
 
-    /// An empty message, or a request: nothing here serves any.
+    /// Handles an empty message, or a request; requests are rejected, since a sender is no
+    /// server.
     fn no_response(&mut self, message: &Message, from: &Address, arrived: Nanos) {
         let about = self.ids.find(message.id, self.book.next());
         match (message.kind, about) {
@@ -82,7 +83,8 @@ impl Sender<'_> {
                 self.lost(handle, "the target refused a message (CoAP reset)");
             }
             (Kind::Reset, None) => self.book.stray += 1,
-            // The answer comes by itself (section 5.2.2); NSTART counts it no longer.
+            // A separate response follows (section 5.2.2); the interaction no longer counts
+            // for NSTART.
             (Kind::Acknowledgement, Some(handle)) if message.code == 0 => {
                 let one = self.interactions.acknowledged(handle, Some(message.id));
                 let slot = one.and_then(|one| Some((one.target.take()?, one.sent)));
@@ -97,7 +99,7 @@ impl Sender<'_> {
         }
     }
 
-    /// A slot of NSTART is free again.
+    /// Frees a slot of NSTART.
     fn release(&mut self, slot: Option<(u32, Nanos)>, at: Nanos) {
         if let (Some((target, sent)), Some(nstart)) = (slot, &mut self.nstart) {
             let at = at.max(sent);
@@ -105,14 +107,14 @@ impl Sender<'_> {
         }
     }
 
-    /// Ends an interaction, if there is one.
+    /// Ends an interaction, if it exists.
     fn close(&mut self, handle: Handle, at: Nanos) {
         if let Some(one) = self.interactions.close(handle) {
             self.release(one.target.map(|target| (target, one.sent)), at);
         }
     }
 
-    /// The target cannot be reached, or refuses a message; says why.
+    /// Handles a target that cannot be reached or rejects a message, with the reason.
     pub(super) fn lost(&mut self, handle: Handle, why: &str) {
         let number = handle.number();
         self.book.unreachable(number, why);
@@ -123,7 +125,7 @@ impl Sender<'_> {
         }
     }
 
-    /// A response: whether it is one that was waited for.
+    /// Handles a response. Returns whether it is accepted.
     fn response(
         &mut self,
         handle: Handle,
@@ -148,12 +150,13 @@ impl Sender<'_> {
         let known = self.interactions.get_mut(handle).is_some();
         let wanted = known || self.book.outstanding(number).is_some();
         if handle.purpose() != Purpose::Operation && !known {
-            // A block of a transfer that is over.
+            // A block of a finished transfer.
             self.book.stray += 1;
             return true;
         }
         if options.observe.is_some() && !wanted {
-            // A notification after the end: its sender is told to stop (RFC 7641, section 3.6).
+            // A notification after the end of the observation: a reset tells the server to
+            // stop (RFC 7641, section 3.6).
             self.book.stray += 1;
             self.reset(from, Some(message.id).filter(|_| message.kind != Kind::Confirmable));
             return false;
@@ -187,8 +190,8 @@ impl Sender<'_> {
         true
     }
 
-    /// The first block of an answer to a request that was a single message: the transfer goes
-    /// on if the answer is still waited for.
+    /// Handles the first block of an answer to a request in a single message. The transfer
+    /// continues if the answer is still awaited.
     fn first_block(
         &mut self,
         handle: Handle,
@@ -208,7 +211,8 @@ impl Sender<'_> {
         step
     }
 
-    /// The first answer to a request that observes: the target has accepted that, or not.
+    /// Handles the first answer to an observe request: registers the observation if the
+    /// target accepted it.
     fn observe(&mut self, handle: Handle, code: u8, options: &AnswerOptions, now: Nanos) {
         let Some(span) = self.settings.coap.observe else { return };
         let Some((template, series, _)) = self.book.outstanding(handle.number()) else { return };
@@ -226,8 +230,8 @@ impl Sender<'_> {
         }
     }
 
-    /// Under which name the further blocks of an answer are asked for: those of an observation
-    /// have a token of their own (RFC 7959, section 2.6).
+    /// The handle for the further blocks of an answer. An observation's blocks need a
+    /// separate token (RFC 7959, section 2.6).
     fn observed_blocks(
         &mut self,
         handle: Handle,
@@ -247,7 +251,7 @@ impl Sender<'_> {
         blocks
     }
 
-    /// A further answer to a request that observes.
+    /// Handles a further answer to an observe request.
     fn notification(
         &mut self,
         number: u64,
@@ -257,7 +261,8 @@ impl Sender<'_> {
     ) -> bool {
         let sequence = options.observe.filter(|_| message.code >> 5 == 2);
         let Some(sequence) = sequence else {
-            // The end: as it was asked for, or by an error or the target's own will.
+            // The observation ends: cancelled by this sender, by an error, or by the
+            // target.
             if !self.observers.ended(number) {
                 self.book.explain("the target ended an observation");
             }
@@ -273,7 +278,7 @@ impl Sender<'_> {
         };
         self.book.notified(series, since);
         if options.block2.is_some_and(|block| block.more) {
-            // A newer one takes the place of one whose blocks are still under way.
+            // A newer notification replaces one whose blocks are still under way.
             let handle = Handle::new(Purpose::Blocks, number);
             let mut exchange = Exchange::of_answer();
             if let Step::Send(next) = exchange.answer(message.code, options, message.payload.len())
@@ -293,8 +298,8 @@ impl Sender<'_> {
         self.transmit(handle, handle, template, next, None, now);
     }
 
-    /// Sends a message of a template with the token of `token`, and has it sent again if it may
-    /// be.
+    /// Sends a message of a template with the token of `token`, and schedules
+    /// retransmissions if enabled.
     fn transmit(
         &mut self,
         handle: Handle,
@@ -317,8 +322,8 @@ impl Sender<'_> {
         }
     }
 
-    /// Does what is due: messages again, interactions that have had their time, the ends of
-    /// observations.
+    /// Handles all timers that are due: retransmissions, timeouts of interactions,
+    /// cancellations of observations.
     pub(super) fn expire(&mut self, now: Nanos) {
         while let Some(due) = self.interactions.due(now) {
             match due {
@@ -371,7 +376,7 @@ impl Sender<'_> {
         self.flush();
     }
 
-    /// An interaction ends without the answer that was waited for.
+    /// Ends an interaction that got no answer.
     fn give_up(&mut self, handle: Handle, now: Nanos) {
         self.close(handle, now);
         if handle.purpose() != Purpose::Deregistration {

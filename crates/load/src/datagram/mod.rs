@@ -1,4 +1,4 @@
-//! The loop that sends datagrams and takes their answers: CoAP and plain UDP.
+//! The sender over UDP: CoAP and plain datagrams.
 
 mod coap;
 mod handle;
@@ -27,23 +27,25 @@ use std::sync::atomic::Ordering::Relaxed;
 use trace::Scheme;
 use units::Draw;
 
-/// So many requests that are due go with one call: more would keep answers waiting.
+/// The maximum number of requests per system call; more would delay the processing of
+/// answers.
 const OUT: usize = 16;
-/// So many answers are taken with one call, for the same reason the other way round.
+/// The maximum number of answers per system call; more would delay requests.
 const IN: usize = 16;
-/// Within this time of the next request it looks at the clock and does not sleep.
+/// Within this time before the next request the sender spins instead of sleeping.
 const AWAKE: Nanos = 100_000;
-/// It looks for timeouts so often.
+/// The interval of timeout checks.
 const LOOK: Nanos = 1_000_000;
-/// Room for what is sent beside requests: a block, and the options of the longest URI.
+/// Buffer size for other messages than requests, in bytes: a block and the options of the
+/// longest URI.
 const EXTRA: usize = 8_192;
 
-/// What a request in the batch belongs to.
+/// The operation of a request in the batch.
 #[derive(Clone, Copy)]
 struct Meant {
     intended: Nanos,
     operation: Operation,
-    /// Where NSTART holds: its number in the book, its target and that target's slot.
+    /// Only with NSTART: its operation number, its target and that target's slot.
     slot: Option<(u64, u32, SlotTimes)>,
     id: u16,
 }
@@ -57,13 +59,13 @@ pub(crate) struct Sender<'a> {
     pace: Pace,
     book: Book,
     out: Batch,
-    /// It is elsewhere while answers are taken from it.
+    /// None while its answers are processed.
     into: Option<Batch>,
-    /// Acknowledgements, further blocks, messages that are sent again.
+    /// Acknowledgements, further blocks, retransmissions.
     extra: Batch,
     meant: Vec<Meant>,
     targets: Targets,
-    /// What makes our tokens ours.
+    /// Identifies this run's tokens.
     nonce: u16,
     ids: MessageIds,
     nstart: Option<Nstart>,
@@ -71,7 +73,7 @@ pub(crate) struct Sender<'a> {
     observers: Observers,
     margin: Nanos,
     looked: Nanos,
-    /// The least time that a request of a call has taken.
+    /// The minimum send time per request of a system call, in ns.
     each: Nanos,
 }
 
@@ -127,12 +129,12 @@ impl<'a> Sender<'a> {
         })
     }
 
-    /// The book, for what is to be said in it before the start.
+    /// The outstanding requests, to record errors before the start.
     pub fn book(&mut self) -> &mut Book {
         &mut self.book
     }
 
-    /// Sends until the schedule has ended and all answers are in, or their time is over.
+    /// Sends until the schedule has ended and all requests are answered or timed out.
     pub fn run(mut self) -> Book {
         loop {
             let now = clock::now();
@@ -174,7 +176,8 @@ impl<'a> Sender<'a> {
         self.book.waiting() == 0 && waiting == 0 && self.observers.is_empty()
     }
 
-    /// The end was asked for: what waits for NSTART has waited in vain.
+    /// Handles a stop: drops the requests that wait for NSTART and the rest of the
+    /// schedule.
     fn abandon(&mut self, now: Nanos) {
         if let Some(nstart) = &mut self.nstart {
             while let Some((waiting, _)) = nstart.expired(now, 0) {
@@ -185,7 +188,7 @@ impl<'a> Sender<'a> {
         self.pace.give_up(&mut self.book);
     }
 
-    /// Takes answers; whether there were any.
+    /// Receives answers. Returns whether there were any.
     fn receive(&mut self) -> bool {
         let Some(mut into) = self.into.take() else { return false };
         let result = into.receive(&self.socket, IN);
@@ -208,8 +211,8 @@ impl<'a> Sender<'a> {
         any
     }
 
-    /// Sends what is to be sent beside requests. What the kernel does not take is lost, as on
-    /// its way.
+    /// Sends the messages other than requests. Datagrams that the kernel rejects count as
+    /// lost.
     fn flush(&mut self) {
         if self.extra.len() > 0 {
             let _ = self.extra.send(&self.socket, 0);
@@ -226,7 +229,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Takes datagrams that came back, since nobody is there or the network took none.
+    /// Handles rejected datagrams: the target is unreachable, or the datagram is too large.
     fn returned(&mut self) -> usize {
         let mut room = [0; 64];
         let mut count = 0;
@@ -252,11 +255,11 @@ impl<'a> Sender<'a> {
         count
     }
 
-    /// Waits for an answer or for what is due.
+    /// Waits for an answer or for the next due action.
     fn idle(&mut self, until: Nanos, now: Nanos) {
         let left = until.saturating_sub(now);
         if left > self.margin {
-            // A look at the timeouts now and then is enough.
+            // Checking timeouts at intervals is enough.
             let next = self.interactions.next().map_or(10 * LOOK, |at| at.saturating_sub(now));
             let _ = self.socket.wait((left - self.margin).min(next.clamp(LOOK, 10 * LOOK)));
         } else {
@@ -264,7 +267,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Gives late and repeated answers a last chance to be counted.
+    /// Waits a little, to count late and duplicate answers.
     fn settle(&mut self) {
         let end = clock::now() + (self.settings.timeout / 10).min(20 * LOOK);
         while clock::now() < end {
@@ -276,6 +279,6 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// Requests a second that one CoAP endpoint may send another before message ids come
-/// again within their lifetime (RFC 7252, section 4.4): 65,536 in 247 s.
+/// The maximum rate of requests between two CoAP endpoints, per second, without reusing
+/// message IDs within their lifetime (RFC 7252, section 4.4): 65,536 in 247 s.
 pub const IDS_PER_SECOND: f64 = 65_536.0 / 247.0;

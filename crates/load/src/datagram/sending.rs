@@ -1,4 +1,4 @@
-//! Requests on their way out: those that are due, in batches.
+//! Sends requests that are due, in batches.
 
 use super::handle::Handle;
 use super::nstart::Nstart;
@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use trace::Scheme;
 
 impl Sender<'_> {
-    /// Puts requests that are due into the batch.
+    /// Adds requests that are due to the batch.
     pub(super) fn fill(&mut self, now: Nanos) {
         self.out.clear();
         self.meant.clear();
@@ -33,7 +33,7 @@ impl Sender<'_> {
             let target = self.targets.find(operation.template, &self.pace.templates, Some(ipv4));
             let Some(target) = target else {
                 let to = &self.pace.templates[operation.template as usize].to;
-                let why = to.as_ref().err().map_or("another kind of address", |why| why);
+                let why = to.as_ref().err().map_or("the target has another address family than the first target", |why| why);
                 self.book.unsent(operation.series);
                 self.book.explain(why);
                 continue;
@@ -58,7 +58,7 @@ impl Sender<'_> {
         }
     }
 
-    /// Puts one request into the batch.
+    /// Adds one request to the batch.
     fn put(
         &mut self,
         intended: Nanos,
@@ -90,9 +90,9 @@ impl Sender<'_> {
         self.meant.push(Meant { intended, operation, slot, id });
     }
 
-    /// Hands the batch to the kernel. A request's moment lies within the call by its place
-    /// in it, each as long after the one before as the quickest call took for one: if the
-    /// CPU was taken away within the call, nobody knows before which of them.
+    /// Sends the batch. The send time of a request is interpolated within the system call:
+    /// each request follows the one before by the minimum time per request so far. If the
+    /// CPU was taken away within the call, it is unknown at which request that happened.
     pub(super) fn send(&mut self) {
         let mut from = 0;
         while from < self.out.len() {
@@ -113,7 +113,8 @@ impl Sender<'_> {
         }
     }
 
-    /// The request at `i` of the batch was sent, or the kernel `refused` it: its number.
+    /// Records that the request at `i` of the batch was sent, or that the kernel `refused`
+    /// it. Returns its number.
     fn note_sent(&mut self, i: usize, sent: Nanos, refused: bool) -> u64 {
         let answers = refused || self.settings.answers || self.scheme == Scheme::Coap;
         let Meant { intended, operation, slot, id } = self.meant[i];
@@ -141,10 +142,11 @@ impl Sender<'_> {
         number
     }
 
-    /// The kernel did not take the request at `at`; how many of them that settles.
+    /// Handles a rejected send at index `at`. Returns the number of requests that it
+    /// settles.
     fn not_taken(&mut self, error: &io::Error, at: usize, now: Nanos) -> usize {
         match error.kind() {
-            // The buffer is full, or an error of an earlier one was waiting to be told.
+            // The buffer is full, or an earlier request's error was pending.
             io::ErrorKind::WouldBlock => {
                 self.receive();
                 return 0;
@@ -153,7 +155,7 @@ impl Sender<'_> {
             _ if self.returned() > 0 => return 0,
             _ => {}
         }
-        // ECONNREFUSED may have been taken with the answers just before.
+        // ECONNREFUSED may belong to the answers received just before.
         if error.raw_os_error() == Some(libc::ECONNREFUSED) {
             return 0;
         }

@@ -1,4 +1,4 @@
-//! How well this machine keeps service times, tried before it matters.
+//! Self-test: measures how well this machine keeps service times.
 
 use super::DeviceSettings;
 use super::station::spend;
@@ -6,37 +6,37 @@ use crate::clock::{self, Nanos};
 use serde::Serialize;
 use trace::{Mode, Spread};
 
-/// So many resources are tried.
+/// The maximum number of resources to test.
 const TRIED: usize = 16;
-/// So long each.
+/// The test time per resource, in ns.
 const EACH: Nanos = 60_000_000;
-/// What is allowed: a hundredth, or 20 us if that is more.
+/// The tolerance: 1 %, or 20 us if that is more.
 const SHARE: f64 = 0.01;
 const LEAST: f64 = 20_000.0;
 
 /// How well a service time was kept; in us.
 #[derive(Debug, Clone, Serialize)]
 pub struct Checked {
-    /// The resource.
+    /// The resource's path.
     pub path: String,
     /// How the time was spent.
     pub mode: &'static str,
-    /// What was asked for.
+    /// The configured service time.
     pub asked: f64,
-    /// The mean of what was had.
+    /// The mean of the measured times.
     pub mean: f64,
-    /// What nine tenths of the tries did not exceed.
+    /// The 90th percentile of the measured times.
     pub p90: f64,
-    /// How many tries there were.
+    /// The number of measurements.
     pub tries: u64,
-    /// Whether the median and nine tenths are within 1 % or 20 us: a machine that takes
-    /// the CPU away once spoils a mean of a few tries.
+    /// Whether the median and the 90th percentile are within 1 % or 20 us. The mean is not
+    /// used: a single preemption would spoil it over a few measurements.
     pub kept: bool,
 }
 
-/// Tries the mean service times of up to sixteen resources, for a second at most and as
-/// the device will: on its core, one after another. Resources without service time need
-/// no trying. An error says that the core cannot be had.
+/// Measures the mean service times of up to sixteen resources under the conditions of the
+/// device: on its core, one after another, in about a second. Skips resources without a
+/// service time. The error says why the core cannot be used.
 pub fn check(settings: &DeviceSettings) -> Result<Vec<Checked>, String> {
     let tried: Vec<_> =
         settings.resources.iter().filter(|resource| resource.time.mean_ns() > 0.0).collect();
@@ -65,7 +65,7 @@ pub fn check(settings: &DeviceSettings) -> Result<Vec<Checked>, String> {
             })
             .collect())
     };
-    // A thread of its own, since it takes itself to the device's core.
+    // A separate thread, since it pins itself to the device's core.
     std::thread::scope(|scope| {
         scope.spawn(try_all).join().unwrap_or_else(|_| Err("the self-test panicked".to_owned()))
     })
@@ -76,7 +76,7 @@ fn try_one(mode: Mode, asked: Nanos, margin: Nanos) -> Spread {
     let end = clock::now() + EACH;
     while spread.count() < 3 || clock::now() + asked < end && spread.count() < 1_000 {
         spread.record(spend(mode, asked, margin));
-        // Seconds are kept if milliseconds are.
+        // One measurement is enough for long times: they are kept if short ones are.
         if asked > 10 * EACH {
             break;
         }

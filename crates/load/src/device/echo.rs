@@ -1,4 +1,4 @@
-//! Plain UDP and TCP: what comes is returned.
+//! Echo servers for plain UDP and TCP.
 
 use super::http::read_on;
 use crate::clock::Nanos;
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-/// It looks for the end so often.
+/// The interval of checks of `stop`, in ns.
 const LOOK: Nanos = 20_000_000;
 
-/// Returns datagrams until `stop`.
+/// Echoes datagrams until `stop`.
 pub(crate) fn datagrams(socket: &Datagrams, spin: bool, stop: &AtomicBool) {
     let mut batch = Batch::new(65_536);
     while !stop.load(Relaxed) {
@@ -28,7 +28,7 @@ pub(crate) fn datagrams(socket: &Datagrams, spin: bool, stop: &AtomicBool) {
     }
 }
 
-/// Returns the bytes of connections until `stop`.
+/// Echoes the bytes of connections until `stop`.
 pub(crate) fn streams(listener: &TcpListener, stop: &AtomicBool) {
     thread::scope(|scope| {
         while !stop.load(Relaxed) {
@@ -54,7 +54,7 @@ pub(crate) fn streams(listener: &TcpListener, stop: &AtomicBool) {
     });
 }
 
-/// Waits until somebody connects, or a little.
+/// Waits for a connection, at most for `most`.
 pub(crate) fn wait(listener: &TcpListener, most: Duration) {
     let mut entry = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry, which lives over the call.

@@ -1,25 +1,25 @@
-//! What a device does wrong on purpose.
+//! Intentional misbehaviour of a device, for tests of clients.
 
 use crate::clock::Nanos;
 use units::{Draw, Purpose};
 
-/// Shares, 0 to 1, of requests whose answers are spoiled. Chance decides by the seed
-/// and the request's place.
+/// The shares of requests, 0 to 1, with each misbehaviour. Chosen at random from the seed
+/// and the request's index.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Mischief {
-    /// Answered by bytes that are no message.
+    /// Answered with bytes that are no valid message.
     pub garbage: f64,
     /// Answered twice.
     pub twice: f64,
-    /// Answered so much later.
+    /// Answered late, after an additional `late_by`.
     pub late: f64,
-    /// How much, in ns.
+    /// The additional delay of a late answer, in ns.
     pub late_by: Nanos,
     /// Not answered.
     pub silent: f64,
 }
 
-/// What is done to one answer.
+/// The misbehaviour of one answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deed {
     Fair,
@@ -30,12 +30,12 @@ pub(crate) enum Deed {
 }
 
 impl Mischief {
-    /// Whether it does anything wrong.
+    /// Whether any misbehaviour is configured.
     pub fn is_any(&self) -> bool {
         self.garbage + self.twice + self.late + self.silent > 0.0
     }
 
-    /// What is done to the answer to request `index`.
+    /// The misbehaviour of the answer to request `index`.
     pub(crate) fn deed(&self, draw: Draw, index: u64) -> Deed {
         if !self.is_any() {
             return Deed::Fair;

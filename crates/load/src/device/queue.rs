@@ -1,4 +1,4 @@
-//! Requests that wait for a server thread, and those threads.
+//! The queue of requests, and the server threads.
 
 use super::coap::{CoapServer, Question};
 use super::station::Station;
@@ -7,20 +7,20 @@ use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Condvar, Mutex};
 
-/// A request that takes time.
+/// A request with a service time.
 pub(crate) enum Job {
-    /// Of CoAP, answered by whoever serves it.
+    /// A CoAP request; the server thread answers it.
     Coap(Box<Question>),
-    /// Of HTTP, answered by the connection's own thread.
+    /// An HTTP request; the connection's thread answers it.
     Http {
-        /// Which resource.
+        /// The index of the resource.
         resource: usize,
-        /// Told when it has been served.
+        /// Signals the end of the service.
         done: SyncSender<()>,
     },
 }
 
-/// Requests in the order they came, a limited number.
+/// A bounded first-in first-out queue.
 pub(crate) struct Queue {
     jobs: Mutex<State>,
     come: Condvar,
@@ -34,13 +34,13 @@ struct State {
 }
 
 impl Queue {
-    /// A queue that holds so many, those that are served included.
+    /// A queue for `most` requests, including those in service.
     pub fn new(most: usize) -> Self {
         let state = State { waiting: VecDeque::new(), serving: 0, closed: false };
         Self { jobs: Mutex::new(state), come: Condvar::new(), most }
     }
 
-    /// Adds a request, if there is room; whether there was.
+    /// Adds a request if there is room. Returns whether there was.
     pub fn push(&self, job: Job) -> bool {
         let Ok(mut state) = self.jobs.lock() else { return false };
         if state.closed || state.waiting.len() + state.serving >= self.most {
@@ -52,7 +52,7 @@ impl Queue {
         true
     }
 
-    /// Waits for a request; nothing when the end has come.
+    /// Waits for a request; None when the queue is closed.
     fn pop(&self) -> Option<Job> {
         let mut state = self.jobs.lock().ok()?;
         loop {
@@ -73,7 +73,7 @@ impl Queue {
         }
     }
 
-    /// Lets all threads end.
+    /// Ends all server threads.
     pub fn close(&self) {
         if let Ok(mut state) = self.jobs.lock() {
             state.closed = true;

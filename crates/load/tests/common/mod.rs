@@ -29,8 +29,8 @@ pub fn device(resources: &[&str]) -> DeviceSettings {
     }
 }
 
-/// Lets a device serve while `f` has its addresses by protocol: what it has served, and what
-/// `f` says.
+/// Runs a device while `f` runs with its addresses by protocol. Returns what the device has
+/// served and the result of `f`.
 pub fn served<T>(
     device: &DeviceSettings,
     f: impl FnOnce(&dyn Fn(&str) -> SocketAddr) -> T,
@@ -45,7 +45,7 @@ pub fn served<T>(
         let addresses = told.recv().unwrap();
         let at = |scheme: &str| addresses.iter().find(|(name, _)| *name == scheme).unwrap().1;
         let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(&at)));
-        // A test that fails does not wait for ever.
+        // A failing test must not hang.
         stop.store(true, Relaxed);
         let served = serving.join().unwrap();
         match said {
@@ -55,7 +55,7 @@ pub fn served<T>(
     })
 }
 
-/// A load of `count` requests, one each 200 us, of the lines that `line` makes of a device's
+/// A load of `count` requests, one each 200 us. `line` builds a line from a device's
 /// addresses by protocol.
 pub fn sent(
     device: &DeviceSettings,
@@ -87,6 +87,6 @@ pub fn load(text: &str, settings: &Settings) -> (Figures, Option<String>) {
 }
 
 pub fn patient() -> Settings {
-    // A busy machine is no reason for a test to fail.
+    // A busy machine must not fail a test.
     Settings { timeout: 20_000_000_000, patience: u64::MAX, ..Settings::default() }
 }

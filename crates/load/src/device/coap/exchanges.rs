@@ -1,6 +1,6 @@
-//! Confirmable messages both ways: requests that are known from before are not served twice
-//! (RFC 7252, sections 4.2 and 4.5), and what the device sends itself is sent again until it is
-//! acknowledged. Pure: times come in.
+//! Confirmable messages in both directions. Received duplicates are not served twice (RFC
+//! 7252, sections 4.2 and 4.5); the device retransmits its messages until they are
+//! acknowledged. Without I/O: time is a parameter.
 
 use crate::clock::{Nanos, SECOND};
 use crate::socket::Address;
@@ -8,17 +8,18 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 
-/// EXCHANGE_LIFETIME (section 4.8.2): so long a message id stands for one message.
+/// EXCHANGE_LIFETIME (section 4.8.2): how long a message ID identifies a message.
 const LIFETIME: Nanos = 247 * SECOND;
-/// Requests that are known at most; their answers have 1.2 kB each at most, 20 MB in all.
+/// The maximum number of remembered requests. Their answers have 1.2 kB each at most, 20 MB
+/// in all.
 const MOST: usize = 16_384;
 /// MAX_RETRANSMIT (section 4.8).
 const MAX_RETRANSMIT: u32 = 4;
-/// Messages of the device's own that wait for an acknowledgement at most; further ones are sent
-/// once.
+/// The maximum number of the device's messages that wait for an acknowledgement; further
+/// ones are sent only once.
 const MOST_OWN: usize = 16_384;
 
-/// A message by its sender or receiver and its id: exactly for IPv4, by a hash of 64 bits for
+/// Identifies a message by its peer and message ID: exactly for IPv4, by a 64-bit hash for
 /// IPv6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
@@ -27,7 +28,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Nothing for a peer that is neither.
+    /// None for a peer of another address family.
     pub fn new(peer: &Address, id: u16) -> Option<Self> {
         let number = match peer.get()? {
             SocketAddr::V4(v4) => {
@@ -49,8 +50,7 @@ impl Hash for Key {
     }
 }
 
-/// Spreads a number over all bits: the standard hasher takes longer than all else that is done
-/// for a request that comes for the first time.
+/// A fast hasher: the standard one takes longer than all other work for a new request.
 #[derive(Default)]
 pub(crate) struct Spreading(u64);
 
@@ -68,13 +68,14 @@ impl Hasher for Spreading {
     }
 
     fn write_u64(&mut self, value: u64) {
-        // The golden ratio of 64 bits, as in `units::Draw`; high bits matter as low ones do.
+        // The 64-bit golden ratio, as in `units::Draw`; the shift makes high bits count
+        // like low ones.
         let product = (self.0.rotate_left(29) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = product ^ product >> 32;
     }
 }
 
-/// What tells one message from another with the same id.
+/// A hash that distinguishes messages with the same ID.
 pub(crate) fn digest(message: &[u8]) -> u64 {
     let mut hasher = Spreading::default();
     hasher.write(message);
@@ -83,14 +84,14 @@ pub(crate) fn digest(message: &[u8]) -> u64 {
 
 type Map<V> = HashMap<Key, V, BuildHasherDefault<Spreading>>;
 
-/// What is known of a request that has come.
+/// What is known of a received request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Seen<'a> {
-    /// Nothing: it is to be served.
+    /// It is new: serve it.
     New,
-    /// It is being served: it is to be acknowledged.
+    /// It is in service: acknowledge it.
     Serving,
-    /// It was answered: this was the answer.
+    /// It was answered with this answer.
     Answered(&'a [u8]),
 }
 
@@ -105,14 +106,14 @@ enum Progress {
 #[derive(Debug)]
 struct Known {
     key: Key,
-    /// An id may come again too soon, with another request.
+    /// A client may reuse an ID too early, for another request.
     digest: u64,
     at: Nanos,
     progress: Progress,
     answer: Vec<u8>,
 }
 
-/// A message of the device's own.
+/// A message that the device sent.
 #[derive(Debug)]
 struct Own {
     bytes: Vec<u8>,
@@ -122,13 +123,13 @@ struct Own {
     observer: Option<u64>,
 }
 
-/// Requests that are known, and own messages that wait for an acknowledgement.
+/// The remembered requests, and the device's messages that wait for an acknowledgement.
 #[derive(Debug, Default)]
 pub(crate) struct Exchanges {
-    /// In the order in which they came; the first has the number `base`.
+    /// In order of arrival; the first has the number `base`.
     known: VecDeque<Known>,
     base: u64,
-    /// The numbers of the last of each key.
+    /// The number of the latest request of each key.
     numbers: Map<u64>,
     own: Map<Own>,
 }
@@ -139,9 +140,9 @@ impl Exchanges {
         self.known.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
     }
 
-    /// A confirmable request has come.
+    /// Handles a received confirmable request.
     pub fn seen(&mut self, key: Key, digest: u64, now: Nanos) -> Seen<'_> {
-        // Looked up twice, since what is found is lent to the caller.
+        // Two lookups, since the borrow checker does not allow returning the first.
         let again = self.find(key).is_some_and(|known| {
             known.digest == digest
                 && now.saturating_sub(known.at) < LIFETIME
@@ -162,7 +163,7 @@ impl Exchanges {
     }
 
     fn add(&mut self, key: Key, digest: u64, at: Nanos) {
-        // The oldest gives its memory to the newest.
+        // Reuses the memory of the oldest.
         let oldest = if self.known.len() < MOST { None } else { self.known.pop_front() };
         let mut answer = Vec::new();
         if let Some(oldest) = oldest {
@@ -177,7 +178,7 @@ impl Exchanges {
         self.known.push_back(Known { key, digest, at, progress: Progress::Serving, answer });
     }
 
-    /// A request is to be acknowledged if it is still being served; whether it is.
+    /// Marks a request as acknowledged if it is still in service. Returns whether it is.
     pub fn acknowledge(&mut self, key: Key) -> bool {
         match self.find(key) {
             Some(known) if known.progress == Progress::Serving => {
@@ -188,12 +189,13 @@ impl Exchanges {
         }
     }
 
-    /// Whether a request was acknowledged before its answer, which then goes by itself.
+    /// Whether a request was acknowledged before its answer; the answer is then a separate
+    /// response.
     pub fn is_acknowledged(&mut self, key: Key) -> bool {
         self.find(key).is_some_and(|known| known.progress == Progress::Acknowledged)
     }
 
-    /// A request was answered by this.
+    /// Stores the answer to a request.
     pub fn answered(&mut self, key: Key, answer: &[u8]) {
         if let Some(known) = self.find(key) {
             known.progress = Progress::Answered;
@@ -202,15 +204,15 @@ impl Exchanges {
         }
     }
 
-    /// A request was as good as lost: the next copy of it is new.
+    /// Forgets a request: its next copy counts as new.
     pub fn forget(&mut self, key: Key) {
         if let Some(known) = self.find(key) {
             known.progress = Progress::Forgotten;
         }
     }
 
-    /// The device has sent a confirmable message, for which it waits that long; whether it is
-    /// kept to be sent again.
+    /// Stores a confirmable message that the device sent, with the time `wait` to its
+    /// retransmission. Returns whether there was room.
     pub fn sent(&mut self, key: Key, bytes: &[u8], wait: Nanos, observer: Option<u64>) -> bool {
         if self.own.len() >= MOST_OWN {
             return false;
@@ -220,13 +222,14 @@ impl Exchanges {
         true
     }
 
-    /// An own message was acknowledged or rejected: the observer that it was for.
+    /// Ends the retransmission of a message that was acknowledged or rejected. Returns its
+    /// observer.
     pub fn settled(&mut self, key: Key) -> Option<u64> {
         self.own.remove(&key).and_then(|own| own.observer)
     }
 
-    /// The time of an own message is over: its bytes, and how long the next wait is; nothing if
-    /// it was settled. An error if it was sent as often as may be, with its observer.
+    /// The next retransmission of a message: its bytes and the time to the following one;
+    /// None if it was settled. Err with its observer after the maximum of retransmissions.
     pub fn repeat(&mut self, key: Key) -> Result<Option<(Vec<u8>, Nanos)>, Option<u64>> {
         let Some(own) = self.own.get_mut(&key) else { return Ok(None) };
         if own.left == 0 {
@@ -273,7 +276,7 @@ mod tests {
         some.answered(key(1, 7), b"answer");
         assert_eq!(some.seen(key(1, 7), 5, 2), Seen::Answered(b"answer"));
         assert!(!some.acknowledge(key(1, 7)));
-        // The id stands for another request, sooner than it should or after its lifetime.
+        // The ID identifies another request, too early or after its lifetime.
         assert_eq!(some.seen(key(1, 7), 6, 3), Seen::New);
         assert_eq!(some.seen(key(1, 7), 6, 3 + LIFETIME), Seen::New);
         some.forget(key(2, 7));

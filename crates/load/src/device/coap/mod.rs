@@ -1,4 +1,4 @@
-//! The device's CoAP.
+//! The device's CoAP server.
 
 mod exchanges;
 mod observation;
@@ -26,17 +26,17 @@ use trace::Distribution;
 pub(crate) use transfers::Transfers;
 use units::{Draw, Purpose};
 
-/// A client sends a confirmable request again after 2 s (RFC 7252, section 4.8); what takes
-/// longer than this is acknowledged first.
+/// Requests with longer service are acknowledged first, since a client retransmits a
+/// confirmable request after 2 s (RFC 7252, section 4.8).
 const SLOW: Nanos = 1_000_000_000;
 /// ACK_TIMEOUT and ACK_RANDOM_FACTOR (section 4.8).
 const ACK_TIMEOUT: Nanos = 2_000_000_000;
 const ACK_RANDOM_FACTOR: f64 = 1.5;
-/// It looks for the end so often.
+/// The interval of checks of `stop`, in ns.
 const LOOK: Nanos = 20_000_000;
-/// Room for an answer: a block and its options.
+/// The buffer size for an answer, in bytes: a block and its options.
 const ROOM: usize = 2_048;
-/// A CoAP server with a device's resources.
+/// The CoAP server of a device's resources.
 pub(crate) struct CoapServer<'a> {
     pub socket: Datagrams,
     station: &'a Station,
@@ -44,7 +44,8 @@ pub(crate) struct CoapServer<'a> {
     timers: &'a Timers,
     exchanges: Mutex<Exchanges>,
     observation: Mutex<Observation>,
-    /// How values change, if resources can be observed; and the sequence number of the last.
+    /// The time between changes of values, if resources are observable; and the number of
+    /// the last change.
     notify: Option<Distribution>,
     changes: AtomicU64,
     ids: AtomicU16,
@@ -75,9 +76,9 @@ impl<'a> CoapServer<'a> {
         }
     }
 
-    /// Takes requests until `stop`; those that take no time are answered here.
+    /// Receives requests until `stop`. Answers those without a service time.
     pub fn receive(&self, spin: bool, stop: &AtomicBool) {
-        // Answers to one batch of requests fit, though each may be sent twice.
+        // The answers to one batch of requests fit, even if each is sent twice.
         const IN: usize = crate::socket::BATCH / 2;
         let (mut into, mut out) = (Batch::new(ROOM), Batch::new(ROOM));
         let mut transfers = Transfers::default();
@@ -97,13 +98,13 @@ impl<'a> CoapServer<'a> {
         }
     }
 
-    /// Sends what is in the batch, each at most once.
+    /// Sends the datagrams of the batch, each at most once.
     pub fn send(&self, out: &mut Batch) {
         let mut sent = 0;
         while sent < out.len() {
             match out.send(&self.socket, sent) {
                 Ok(count) => sent += count,
-                // An error that an earlier answer met: this one is still to go.
+                // The error of an earlier answer: this one is not sent yet.
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {}
                 Err(_) => sent += 1,
             }
@@ -131,7 +132,8 @@ impl<'a> CoapServer<'a> {
         if !message.is_request() {
             match message.kind {
                 Kind::Acknowledgement | Kind::Reset => self.settled(&message, from, out),
-                // An empty one asks for life (section 4.3), a response answers nothing.
+                // A confirmable empty message is a CoAP ping (section 4.3); a response
+                // matches no request.
                 _ => reset(Some(message.id).filter(|_| confirmable), from, out),
             }
             return;
@@ -168,7 +170,7 @@ impl<'a> CoapServer<'a> {
         self.timers.add(clock::now().saturating_add(time.max(1_000)), Task::Change(resource));
     }
 
-    /// Answers a request that has been served, in a way that is spoiled if it is its turn.
+    /// Answers a request that has been served, with misbehaviour if configured.
     pub fn reply(&self, question: &Question, out: &mut Batch) {
         let (code, station) = (question.good(), self.station);
         let content = Content::Whole(&station.payload, &station.etag);
@@ -200,15 +202,15 @@ impl<'a> CoapServer<'a> {
         }
     }
 
-    /// A copy of the request that comes later is as good as the first.
+    /// Treats the next copy of the request as new.
     fn forget(&self, question: &Question) {
         if let (Some(key), Ok(mut all)) = (key_of(question), self.exchanges.lock()) {
             all.forget(key);
         }
     }
 
-    /// Puts an answer into the batch: with the acknowledgement of a confirmable request, or by
-    /// itself where that went before (section 5.2).
+    /// Adds an answer to the batch: with the acknowledgement of a confirmable request, or
+    /// as a separate response if the acknowledgement was sent before (section 5.2).
     fn answer(&self, question: &Question, code: u8, content: Content, out: &mut Batch) {
         let at = out.len();
         let Some(key) = key_of(question) else {
@@ -228,14 +230,15 @@ impl<'a> CoapServer<'a> {
             return;
         }
         if separate {
-            // A copy of the request is acknowledged again, and its answer is under way.
+            // A duplicate of the request is acknowledged again; its answer is retransmitted
+            // separately.
             self.keep(&mut all, question.to, id, out.get(at), None);
         } else {
             all.answered(key, out.get(at));
         }
     }
 
-    /// Keeps a confirmable message, to send it again until it is settled.
+    /// Stores a confirmable message, to retransmit it until it is settled.
     fn keep(&self, all: &mut Exchanges, to: Address, id: u16, bytes: &[u8], observer: Option<u64>) {
         let index = self.drawn.fetch_add(1, Relaxed);
         let chance = self.draw.uniform(Purpose::Retransmission, index);
@@ -250,14 +253,14 @@ impl<'a> CoapServer<'a> {
         self.ids.fetch_add(1, Relaxed)
     }
 
-    /// A confirmable request that is not answered soon is acknowledged.
+    /// Schedules the acknowledgement of a confirmable request that is not answered soon.
     fn acknowledge_later(&self, question: &Question) {
         if let Some(key) = key_of(question) {
             self.timers.add(clock::now() + SLOW, Task::Acknowledge(key, question.to));
         }
     }
 
-    /// An own message was acknowledged or rejected.
+    /// Handles the acknowledgement or rejection of a message that the device sent.
     fn settled(&self, message: &Message, from: &Address, out: &mut Batch) {
         let Some(key) = Key::new(from, message.id) else { return };
         let observer = match self.exchanges.lock() {
@@ -275,7 +278,7 @@ impl<'a> CoapServer<'a> {
         }
     }
 
-    /// Tells an observer of the present value.
+    /// Notifies an observer of the current value.
     fn notify_one(&self, observer: u64, mut question: Question, confirm: bool, out: &mut Batch) {
         question.shape.observe = Some(self.sequence());
         self.station.counts.notifications.fetch_add(1, Relaxed);
@@ -291,7 +294,7 @@ impl<'a> CoapServer<'a> {
         }
     }
 
-    /// Does something whose time has come.
+    /// Runs a scheduled task.
     pub fn work(&self, task: Task, out: &mut Batch) {
         match task {
             Task::Send(to, bytes) => out.push(&to, |room| copy(room, &bytes)),
@@ -339,7 +342,7 @@ impl<'a> CoapServer<'a> {
     }
 }
 
-/// What a confirmable request is known by.
+/// The key of a confirmable request.
 fn key_of(question: &Question) -> Option<Key> {
     match question.kind {
         Kind::Confirmable => Key::new(&question.to, question.id),

@@ -1,26 +1,29 @@
-//! Observers of a device's resources, RFC 7641. Pure.
+//! Observers of a device's resources, RFC 7641. Without I/O.
 
 use super::question::Question;
 use crate::clock::{Nanos, SECOND};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-/// Observers of a device at most; further ones are answered once, without being told more.
+/// The maximum number of observers; further ones get only a plain answer.
 const MOST: usize = 1_024;
-/// An observer that is notified without confirmation is asked to confirm one this often. (RFC
-/// 7641, section 4.5, wants it once in 24 hours; one that has left is found out sooner so.)
+/// The interval of confirmable notifications to an observer that otherwise gets
+/// non-confirmable ones. RFC 7641, section 4.5, requires one every 24 hours; a shorter
+/// interval detects a lost observer sooner.
 const CONFIRMED: Nanos = 60 * SECOND;
 
 /// One observer of a resource.
 #[derive(Clone, Copy)]
 pub(crate) struct Observer {
-    /// Its request, from which notifications are made.
+    /// Its request, the base of notifications.
     pub question: Question,
     peer: SocketAddr,
-    /// Whether it asked by a confirmable request, and is notified so.
+    /// Whether it registered with a confirmable request; notifications are then confirmable
+    /// too.
     confirmable: bool,
     confirmed: Nanos,
-    /// A notification waits for its acknowledgement; and whether the value has changed since.
+    /// Whether a notification waits for its acknowledgement, and whether the value has
+    /// changed since.
     outstanding: bool,
     behind: bool,
 }
@@ -30,13 +33,13 @@ pub(crate) struct Observer {
 pub(crate) struct Observation {
     all: BTreeMap<u64, Observer>,
     next: u64,
-    /// Resources whose next change has its time.
+    /// Resources whose next change is scheduled.
     changing: BTreeSet<usize>,
 }
 
 impl Observation {
-    /// Registers the sender of a request, in place of what it had under the same token (section
-    /// 4.1); whether it was.
+    /// Registers an observer. Replaces its previous registration with the same token
+    /// (section 4.1). Returns whether there was room.
     pub fn register(
         &mut self,
         peer: SocketAddr,
@@ -61,25 +64,26 @@ impl Observation {
         true
     }
 
-    /// Ends what a peer has under a token.
+    /// Ends a peer's registration with this token.
     pub fn deregister(&mut self, peer: SocketAddr, token: &[u8]) {
         self.all.retain(|_, one| one.peer != peer || one.question.token() != token);
     }
 
-    /// Ends one: it is gone or wants no more.
+    /// Ends an observation: the observer is unreachable or rejected a notification.
     pub fn remove(&mut self, number: u64) {
         self.all.remove(&number);
     }
 
-    /// Whether the next change of a resource is to be given a time: somebody observes it, and
-    /// it has none.
+    /// Whether the next change of a resource needs scheduling: it has observers, and no
+    /// change is scheduled. Marks it as scheduled.
     pub fn is_to_change(&mut self, resource: usize) -> bool {
         let observed = self.all.values().any(|one| one.question.resource == resource);
         observed && self.changing.insert(resource)
     }
 
-    /// A resource has changed: who is to be notified, and whether that is to be confirmed. One
-    /// whose last notification is not acknowledged yet is notified afterwards (section 4.5.2).
+    /// Handles the change of a resource. Returns the observers to notify, and whether the
+    /// notification is confirmable. An observer whose last notification is not acknowledged
+    /// yet is notified afterwards (section 4.5.2).
     pub fn changed(&mut self, resource: usize, now: Nanos) -> Vec<(u64, Observer, bool)> {
         self.changing.remove(&resource);
         let own = self.all.iter_mut().filter(|(_, one)| one.question.resource == resource);
@@ -87,7 +91,8 @@ impl Observation {
             .collect()
     }
 
-    /// An observer has acknowledged its notification: it, if the value has changed since.
+    /// Handles the acknowledgement of a notification. Returns the observer if the value has
+    /// changed since.
     pub fn acknowledged(&mut self, number: u64, now: Nanos) -> Option<(Observer, bool)> {
         let one = self.all.get_mut(&number)?;
         (one.outstanding, one.confirmed) = (false, now);
@@ -98,7 +103,7 @@ impl Observation {
 }
 
 impl Observer {
-    /// Whether its next notification is to be confirmed; nothing if it has to wait.
+    /// Whether its next notification is confirmable; None if it has to wait.
     fn notify(&mut self, now: Nanos) -> Option<bool> {
         if self.outstanding {
             self.behind = true;
@@ -132,7 +137,7 @@ mod tests {
         assert_eq!(told(&mut some, 0, 1), [(0, false), (2, true)]);
         assert_eq!(told(&mut some, 1, 1), [(1, false)]);
         assert!(some.is_to_change(0) && !some.is_to_change(0) && !some.is_to_change(2));
-        // Again under the same token, for another resource.
+        // The same token again, for another resource.
         assert!(some.register(peer(1), of(2, b"b"), false, 0));
         assert!(some.is_to_change(2) && !some.is_to_change(1));
         some.deregister(peer(1), b"b");
@@ -150,7 +155,7 @@ mod tests {
         assert!(some.acknowledged(0, 4).is_none());
         assert_eq!(told(&mut some, 0, 5), [(0, true)]);
         assert!(some.acknowledged(9, 4).is_none());
-        // Without confirmation, but for once in a while.
+        // Non-confirmable, except one per interval.
         some.register(peer(2), Question::of(peer(2), 1, b"a"), false, 0);
         assert_eq!(told(&mut some, 1, CONFIRMED - 1), [(1, false)]);
         assert_eq!(told(&mut some, 1, CONFIRMED), [(1, true)]);

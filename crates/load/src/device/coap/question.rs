@@ -1,10 +1,10 @@
-//! Requests that are to be answered, and how answers are written.
+//! Requests to be answered, and the encoding of answers.
 
 use crate::coap::{self, Block, CHANGED, CONTENT, DELETED, Kind, Message, Writer, number};
 use crate::socket::Address;
 use trace::LARGEST_BLOCK;
 
-/// A request that is to be answered.
+/// A request to be answered.
 #[derive(Clone, Copy)]
 pub(crate) struct Question {
     pub resource: usize,
@@ -17,29 +17,29 @@ pub(crate) struct Question {
     pub shape: Shape,
 }
 
-/// What an answer is to have beside its code and its content.
+/// The options of an answer, in addition to its code and content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// The last block of the request.
     pub block1: Option<Block>,
-    /// The block of the answer that was asked for.
+    /// The block of the answer that the client requested.
     pub block2: Option<Block>,
     /// The sequence number of an observation.
     pub observe: Option<u32>,
-    /// The format that was asked for.
+    /// The content format that the client requested.
     pub format: Option<u32>,
-    /// Whether its size in all is to be said.
+    /// Whether to state the full size (Size2).
     pub size2: bool,
 }
 
-/// What an answer carries.
+/// The content of an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Content<'a> {
     /// A representation and its entity tag.
     Whole(&'a [u8], &'a [u8]),
-    /// A few words on an error.
+    /// A diagnostic text for an error.
     Words(&'static str),
-    /// Nothing.
+    /// No content.
     None,
 }
 
@@ -56,7 +56,7 @@ impl Question {
         &self.token[..self.length]
     }
 
-    /// The code of a good answer (RFC 7252, section 5.8; RFC 8132).
+    /// The code of a successful answer (RFC 7252, section 5.8; RFC 8132).
     pub fn good(&self) -> u8 {
         match self.code {
             1 | 5 => CONTENT,
@@ -65,7 +65,7 @@ impl Question {
         }
     }
 
-    /// Writes an answer as a message of this kind and id: how long it is.
+    /// Writes an answer as a message of this type and ID. Returns its length.
     pub fn write(&self, room: &mut [u8], kind: Kind, id: u16, code: u8, content: Content) -> usize {
         let (bytes, etag): (&[u8], &[u8]) = match content {
             Content::Whole(bytes, etag) => (bytes, etag),
@@ -108,7 +108,7 @@ impl Question {
         writer.end(part)
     }
 
-    /// The block that an answer of so many bytes is; nothing if it goes without.
+    /// The Block2 option of an answer with this many bytes; None if it needs none.
     fn block(&self, length: usize) -> Option<Block> {
         let asked = self.shape.block2;
         if asked.is_none() && length <= usize::from(LARGEST_BLOCK) {
@@ -119,12 +119,12 @@ impl Question {
         Some(Block { more: block.offset() + block.size() < length, ..block })
     }
 
-    /// Whether there is such a block of an answer of so many bytes.
+    /// Whether an answer with this many bytes has the requested block.
     pub fn is_within(&self, length: usize) -> bool {
         self.shape.block2.is_none_or(|block| block.number == 0 || block.offset() < length)
     }
 
-    /// A request by its parts, for tests.
+    /// A request from its parts, for tests.
     #[cfg(test)]
     pub fn of(peer: std::net::SocketAddr, resource: usize, token: &[u8]) -> Self {
         let mut room = [0; 32];
@@ -179,7 +179,7 @@ mod tests {
         let bytes = written(asked(64, 64), Content::Whole(&BODY[..128], b"tag"));
         let (options, carried) = read(&bytes);
         assert_eq!((options.block2, carried), (Block::at(64, 64, false), 64));
-        // One that fits says so.
+        // An answer that fits into one block states that.
         let bytes = written(asked(0, 64), Content::Whole(b"21.5", b"tag"));
         let (options, carried) = read(&bytes);
         assert_eq!((options.block2, options.etag, carried), (Block::at(0, 64, false), None, 4));
@@ -198,7 +198,7 @@ mod tests {
         let message = Message::parse(&bytes).unwrap();
         let numbers: Vec<u16> = message.options().map(|(number, _)| number).collect();
         assert_eq!(numbers, [6, 12, 27, 28]);
-        // An error has of these only what is said of the request.
+        // An error has only the options that refer to the request.
         let bytes = written(shape, Content::Words("no such resource"));
         let message = Message::parse(&bytes).unwrap();
         let numbers: Vec<u16> = message.options().map(|(number, _)| number).collect();

@@ -1,5 +1,4 @@
-//! What a device makes of a CoAP request: what is refused, what blocks it consists of, who is to
-//! serve it.
+//! Handles a CoAP request: rejects it, collects its blocks, or queues it for service.
 
 use super::CoapServer;
 use super::question::{Content, Question, Shape};
@@ -15,14 +14,14 @@ use crate::device::queue::Job;
 use crate::socket::{Address, Batch};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Formats of contents (RFC 7252, section 12.3): text, and lists of links.
+/// Content formats (RFC 7252, section 12.3): text, and link format.
 const TEXT: u32 = 0;
 const LINKS: u32 = 40;
-/// Methods with a code up to this are known: GET to iPATCH.
+/// The highest known method code: GET to iPATCH.
 const METHODS: u8 = 7;
 
 impl CoapServer<'_> {
-    /// A request that is not known from before.
+    /// Handles a request that is not a duplicate.
     pub(super) fn request(
         &self,
         message: &Message,
@@ -42,7 +41,7 @@ impl CoapServer<'_> {
                 counts.bad_options.fetch_add(1, Relaxed);
                 return refuse(&question, BAD_OPTION, "a critical option is not understood");
             }
-            // One that needs no confirmation is rejected (section 5.4.1).
+            // A non-confirmable one is rejected (section 5.4.1).
             Err(BadOption(_)) => {
                 counts.bad_options.fetch_add(1, Relaxed);
                 return reset(Some(message.id), from, out);
@@ -68,7 +67,7 @@ impl CoapServer<'_> {
         if options.accept.is_some_and(|accept| accept != format) {
             return refuse(&question, NOT_ACCEPTABLE, "not in that format");
         }
-        // Conditions are about changes (section 5.10.8).
+        // Conditions only apply to changes (section 5.10.8).
         let changes = !matches!(message.code, 1 | 5);
         if changes && (options.if_match == Some(false) || options.if_none_match) {
             return refuse(&question, PRECONDITION_FAILED, "the condition does not hold");
@@ -115,7 +114,7 @@ impl CoapServer<'_> {
         if list {
             return self.links(&question, out);
         }
-        // Further blocks of an answer are part of what was served.
+        // Further blocks of an answer take no service time.
         if further {
             if !question.is_within(station.payload.len()) {
                 return refuse(&question, BAD_REQUEST, "no such block");
@@ -143,7 +142,7 @@ impl CoapServer<'_> {
         }
     }
 
-    /// The list of resources (RFC 6690).
+    /// Answers with the list of resources (RFC 6690).
     fn links(&self, question: &Question, out: &mut Batch) {
         let obs = if self.notify.is_some() { ";obs" } else { "" };
         let links: Vec<_> = self.station.paths().map(|path| format!("</{path}>{obs}")).collect();
@@ -151,17 +150,17 @@ impl CoapServer<'_> {
         if !question.is_within(links.len()) {
             return self.answer(question, BAD_REQUEST, Content::Words("no such block"), out);
         }
-        // It never changes.
+        // The list never changes, so its entity tag is constant.
         self.answer(question, CONTENT, Content::Whole(&links, b"links"), out);
     }
 
-    /// Registers or ends an observation, as the request asks.
+    /// Registers or ends an observation, as the request says.
     fn observe(&self, question: &mut Question, asked: Option<u32>) {
         let (Some(asked), Some(notify)) = (asked, &self.notify) else { return };
         let (Some(peer), Ok(mut all)) = (question.to.get(), self.observation.lock()) else {
             return;
         };
-        // Only what is read can be observed, and only from its beginning.
+        // Only GET and FETCH can observe, and only from the first block.
         if !matches!(question.code, 1 | 5) {
             return;
         }
@@ -177,7 +176,7 @@ impl CoapServer<'_> {
         }
     }
 
-    /// Ends an observation that was registered by a request which is refused after all.
+    /// Ends the observation of a request that is refused after its registration.
     fn end_observation(&self, question: &Question) {
         if question.shape.observe.is_some()
             && let (Some(peer), Ok(mut all)) = (question.to.get(), self.observation.lock())

@@ -1,39 +1,39 @@
-//! Requests that come block by block, RFC 7959, section 2.5. What they carry is counted and not
-//! kept, so that memory is bounded whatever is sent. Pure.
+//! Block-wise requests, RFC 7959, section 2.5. Payload is counted, not stored, so that
+//! memory is bounded for any input. Without I/O.
 
 use crate::clock::{Nanos, SECOND};
 use crate::coap::Block;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// The largest body that is taken; 4.13 beyond.
+/// The maximum size of a body, in bytes; larger ones get 4.13.
 const LARGEST_BODY: usize = 1 << 20;
-/// Transfers of one peer at once, and peers: 24 B each, 25 MB in all. A load has one address for
-/// all its users.
+/// The maximum number of transfers per peer, and of peers: 24 B each, 25 MB in all. A load
+/// generator has one address for all its users.
 const OF_PEER: usize = 1_024;
 const PEERS: usize = 1_024;
-/// EXCHANGE_LIFETIME (RFC 7252, section 4.8.2): after that nothing is known of a message.
+/// EXCHANGE_LIFETIME (RFC 7252, section 4.8.2): after it, a transfer is forgotten.
 const LIFETIME: Nanos = 247 * SECOND;
 
-/// What a block comes to.
+/// The result of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// There is more to come: 2.31.
+    /// More blocks follow: 2.31.
     Continue,
-    /// The body is complete: how long it is.
+    /// The body is complete; its length in bytes.
     Complete(usize),
-    /// A block before it is missing: 4.08.
+    /// An earlier block is missing: 4.08.
     Incomplete,
     /// The body is too large: 4.13.
     TooLarge,
-    /// The block is not as large as it says: 4.00.
+    /// The payload does not match the block size: 4.00.
     Bad,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Transfer {
     key: u64,
-    /// Bytes that have come.
+    /// Bytes received.
     come: usize,
     at: Nanos,
 }
@@ -45,8 +45,8 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
-    /// Takes a block of `carried` bytes of the request that `key` stands for; `size` is what
-    /// the request says of its size.
+    /// Handles a block with a payload of `carried` bytes, of the request with this `key`.
+    /// `size` is the body's size as stated by the request (Size1).
     pub fn take(
         &mut self,
         peer: SocketAddr,
@@ -66,10 +66,10 @@ impl Transfers {
         }
         let before = self.forget(peer, key).filter(|come| now.saturating_sub(come.at) < LIFETIME);
         let come = match before {
-            // Block 0 begins anew, whatever came before.
+            // Block 0 restarts the transfer.
             _ if offset == 0 => end,
             Some(before) if before.come == offset => end,
-            // The last one again.
+            // A repetition of the last block.
             Some(before) if before.come == end => end,
             _ => return Taken::Incomplete,
         };
@@ -90,7 +90,7 @@ impl Transfers {
         Some(transfer)
     }
 
-    /// Keeps a transfer, in place of the oldest if there are too many.
+    /// Stores a transfer; replaces the oldest if there are too many.
     fn keep(&mut self, peer: SocketAddr, transfer: Transfer) {
         if self.peers.len() >= PEERS && !self.peers.contains_key(&peer) {
             let newest = |of: &Vec<Transfer>| of.iter().map(|transfer| transfer.at).max();
@@ -161,7 +161,7 @@ mod tests {
             some.take(peer(1), key, block(0, true), 64, None, key);
         }
         assert_eq!(some.peers[&peer(1)].len(), OF_PEER);
-        // The newest are known.
+        // The newest are stored.
         let next =
             |some: &mut Transfers, key| some.take(peer(1), key, block(1, false), 1, None, 3_000);
         assert_eq!(next(&mut some, 2 * OF_PEER as u64 - 1), Taken::Complete(65));

@@ -1,4 +1,4 @@
-//! The device's HTTP/1.1: a thread for each connection, which waits while a server
+//! The device's HTTP/1.1 server: one thread per connection, which waits while a server
 //! thread serves its request.
 
 mod request;
@@ -20,18 +20,18 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-/// So many connections at once; more are closed.
+/// The maximum number of connections; further ones are closed.
 const CONNECTIONS: usize = 1_024;
-/// It looks for the end so often.
+/// The interval of checks of `stop`.
 const LOOK: Duration = Duration::from_millis(20);
-/// So long a request may take to come after its first byte; 408 beyond.
+/// The maximum time from the first byte of a request to its end, in ns; 408 after that.
 const SLOWEST: Nanos = 30 * SECOND;
-/// So long and so much is read of what is not wanted, so that the answer before is not lost with
-/// the connection (RFC 9112, section 9.6).
+/// How long and how much to read after an error response, in ns and bytes, so that closing
+/// the connection does not discard the response (RFC 9112, section 9.6).
 const LINGER: Nanos = SECOND / 2;
 const UNWANTED: usize = 4 << 20;
 
-/// Takes connections until `stop`.
+/// Accepts connections until `stop`.
 pub(crate) fn accept(listener: &TcpListener, station: &Station, queue: &Queue, stop: &AtomicBool) {
     let open = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -52,7 +52,7 @@ pub(crate) fn accept(listener: &TcpListener, station: &Station, queue: &Queue, s
     });
 }
 
-/// Reads until there are bytes, for as long as `until`; whether there are.
+/// Reads until there are bytes, or until the time `until`. Returns whether there are.
 pub(crate) fn read_on(
     stream: &mut TcpStream,
     into: &mut Vec<u8>,
@@ -84,7 +84,7 @@ pub(crate) fn read_on(
 }
 
 fn talk(mut stream: TcpStream, station: &Station, queue: &Queue, stop: &AtomicBool) {
-    // An accepted connection may have the listener's way of not waiting.
+    // An accepted connection may inherit the listener's non-blocking mode.
     let set = stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true));
     if set.and_then(|()| stream.set_read_timeout(Some(LOOK))).is_err() {
         return;
@@ -108,8 +108,8 @@ fn talk(mut stream: TcpStream, station: &Station, queue: &Queue, stop: &AtomicBo
     }
 }
 
-/// Takes the next request with its body off the bytes; nothing at the end of the connection, an
-/// error with the status by which it is refused.
+/// Reads the next request with its body. None at the end of the connection; Err with the
+/// status of the refusal.
 fn request(
     stream: &mut TcpStream,
     bytes: &mut Vec<u8>,
@@ -149,7 +149,7 @@ fn request(
             Part::Bad(_) => return Err("400 Bad Request"),
             Part::More => {}
         }
-        // Not needed by one that sends its body at once (RFC 9110, section 10.1.1).
+        // Not for a client that sends its body at once (RFC 9110, section 10.1.1).
         if std::mem::take(&mut request.waits)
             && bytes.is_empty()
             && stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").is_err()
@@ -162,7 +162,7 @@ fn request(
     }
 }
 
-/// Refuses a request, and ends the connection.
+/// Refuses a request and closes the connection.
 fn refuse(stream: &mut TcpStream, status: &str, stop: &AtomicBool) {
     let allow = match status.starts_with("405") {
         true => format!("Allow: {ALLOWED}\r\n"),
@@ -183,7 +183,7 @@ fn refuse(stream: &mut TcpStream, status: &str, stop: &AtomicBool) {
     }
 }
 
-/// Lets a request be served; with what status it ends.
+/// Serves a request. Returns its status.
 fn served(resource: Option<usize>, station: &Station, queue: &Queue) -> &'static str {
     let Some(resource) = resource else {
         station.counts.unknown.fetch_add(1, Relaxed);
