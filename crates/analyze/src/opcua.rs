@@ -3,7 +3,7 @@
 use crate::messages::Messages;
 use crate::parser::{Grammar, Want};
 
-/// What is counted: chunks by type, and the messages that they make.
+/// The counted items: chunks by type, and complete and aborted messages.
 pub(crate) const NAMES: [&str; 9] =
     ["HEL", "ACK", "ERR", "RHE", "OPN", "CLO", "MSG", "message", "aborted message"];
 const OPN: usize = 4;
@@ -12,16 +12,17 @@ const MESSAGE: usize = 7;
 const ABORTED: usize = 8;
 
 const HEADER: usize = 8;
-/// What a chunk of a message has before its body: channel, token, number, request.
+/// The length of a chunk's fields before its body: channel, token, sequence number,
+/// request.
 const SECURITY: u64 = 16;
-/// No chunk is longer: implementations have 64 KiB.
+/// The maximum chunk length; implementations use 64 KiB.
 const LONGEST_CHUNK: u32 = 1 << 24;
 
 #[derive(Debug)]
 pub(crate) struct OpcUa {
-    /// The chunk that is being passed over: its type and whether it is the last.
+    /// The current chunk: its type and its final flag.
     chunk: Option<(usize, u8)>,
-    /// What of it is the application's.
+    /// The application's part of it, in bytes.
     body: u64,
 }
 
@@ -32,13 +33,13 @@ impl OpcUa {
         Self { chunk: None, body: 0 }
     }
 
-    /// Whether a connection begins like this: with one greeting or the other.
+    /// Whether a connection begins like this: with a Hello or a reverse hello.
     pub(crate) fn begins(bytes: &[u8]) -> bool {
         matches!(read(bytes), Some((0 | 1 | 3, b'F', _)))
     }
 }
 
-/// A chunk's type, whether it is the last, and its length.
+/// A chunk's type, its final flag, and its length.
 fn read(header: &[u8]) -> Option<(usize, u8, u32)> {
     let kind = NAMES[..MESSAGE].iter().position(|name| header.starts_with(name.as_bytes()))?;
     let last = *header.get(3)?;

@@ -1,42 +1,41 @@
-//! What all parsers of streams have in common: headers are gathered, bodies are
-//! passed over, so that a stream of any length takes a few bytes of memory and a
-//! hole in a body does no harm.
+//! The common part of all stream parsers. It collects headers and skips bodies, so that a
+//! stream of any length takes a few bytes of memory and a gap in a body does no harm.
 
 use crate::messages::Messages;
 use crate::stream::Piece;
 
-/// What the bytes of a piece were.
+/// The bytes of a piece by layer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Shares {
-    /// The messaging protocol's own.
+    /// Overhead of the messaging protocol.
     pub messaging: u64,
-    /// The application's.
+    /// Application payload.
     pub payload: u64,
 }
 
-/// What a parser wants next.
+/// What a parser needs next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Want {
-    /// So many bytes of a header, all of them together.
+    /// A header of this many bytes.
     Header(usize),
     /// One more byte of the same header.
     More,
-    /// Skip this many bytes of the protocol's.
+    /// Skip this many bytes of protocol overhead.
     Pass(u64),
-    /// Skip this many bytes of the application's.
+    /// Skip this many bytes of application payload.
     Payload(u64),
-    /// It makes no sense: to look for a place to begin again.
+    /// The bytes are invalid: search for the start of a message.
     Lost,
 }
 
 /// A protocol's grammar.
 pub(crate) trait Grammar {
-    /// The longest header that it ever wants.
+    /// The maximum header length, in bytes.
     const LONGEST: usize;
-    /// What it wants, given the header or the end of what was to be passed over
-    /// (with nothing in `header`), and counts what is complete.
+    /// Takes a header, or the end of skipped bytes (with an empty `header`). Counts
+    /// complete messages. Returns what it needs next.
     fn next(&mut self, header: &[u8], messages: &mut Messages) -> Want;
-    /// Begins anew at a message's beginning.
+    /// Restarts at the beginning of a message.
     fn restart(&mut self) -> Want;
     /// Whether these bytes, the first of a segment, may begin a message.
     fn plausible(&self, bytes: &[u8]) -> bool;
@@ -47,7 +46,7 @@ pub(crate) trait Grammar {
 pub(crate) struct Parser<G> {
     pub grammar: G,
     want: Want,
-    /// What of a header is there.
+    /// The part of a header received so far.
     header: Vec<u8>,
 }
 
@@ -56,7 +55,7 @@ impl<G: Grammar> Parser<G> {
         Self { grammar, want: first, header: Vec::new() }
     }
 
-    /// Takes the next piece of the stream.
+    /// Parses the next piece of the stream.
     pub(crate) fn take(&mut self, piece: Piece<'_>, messages: &mut Messages) -> Shares {
         let mut shares = Shares::default();
         match piece {
@@ -105,7 +104,7 @@ impl<G: Grammar> Parser<G> {
                     count -= self.pass(left, count, shares);
                     self.go_on(messages);
                 }
-                // A hole where a header is: nothing tells how long the message was.
+                // A gap in a header: the length of the message is unknown.
                 Want::Header(_) | Want::More | Want::Lost => {
                     self.want = Want::Lost;
                     self.header.clear();
@@ -129,7 +128,7 @@ impl<G: Grammar> Parser<G> {
         taken
     }
 
-    /// Has the grammar say what it wants for as long as it has what it wanted.
+    /// Runs the grammar while its needs are met.
     fn go_on(&mut self, messages: &mut Messages) {
         loop {
             self.want = match self.want {

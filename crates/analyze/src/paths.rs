@@ -1,5 +1,4 @@
-//! Packets that were seen at one capture point and again at another: what was
-//! lost between, and how long it took.
+//! Matches packets between capture points: loss and latency.
 
 use crate::figures::PathFigures;
 use crate::kinds::percent;
@@ -8,21 +7,22 @@ use crate::times::Times;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// A packet as it was seen.
+/// A packet at a capture point.
 pub(crate) struct Seen<'a> {
     pub point: usize,
     pub at: u64,
     pub direction: Direction,
     pub data: &'a [u8],
-    /// Where its IP packet begins, if it has one.
+    /// The offset of its IP packet, if any.
     pub start: usize,
-    /// Source and destination, by link address.
+    /// Source and destination link address.
     pub macs: Option<[[u8; 6]; 2]>,
-    /// Source and destination, by IP address.
+    /// Source and destination IP address.
     pub addresses: Option<[u128; 2]>,
 }
 
-/// Who a packet is for: everybody, an interface, or a pair of addresses.
+/// The destination of a packet: broadcast or multicast, a link address, or a pair of IP
+/// addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Target {
     All,
@@ -44,38 +44,38 @@ struct Path {
     under_way: u64,
 }
 
-/// What is under way, and what came of the rest.
+/// Packets under way, and the results of the others.
 #[derive(Debug)]
 pub(crate) struct Paths {
-    /// The two points that were asked for; else the packets' directions say it.
+    /// The two requested points; otherwise the packets' directions decide.
     asked: Option<(usize, usize)>,
-    /// Whether two points were asked for that the capture has not named yet.
+    /// Whether two points are requested that the capture has not named yet.
     waits: bool,
     within: u64,
     hasher: RandomState,
     pending: HashMap<u64, VecDeque<Sent>>,
-    /// Packets of the other way, by their contents.
+    /// Packets of the opposite direction, by content hash.
     opposite: HashMap<u64, u64>,
     queue: VecDeque<(u64, u64)>,
     paths: HashMap<(usize, usize), Path>,
-    /// What did not arrive, by sender and target.
+    /// Packets that did not arrive, by sender and target.
     missing: HashMap<(usize, Target), [u64; 2]>,
     /// The points that send from a link address.
     owners: HashMap<[u8; 6], usize>,
     arrived: HashSet<Target>,
-    /// Packets of which no sending was seen.
+    /// Received packets without a recorded sender.
     pub strangers: u64,
     now: u64,
 }
 
-/// Packets that may be under way at once.
+/// The maximum number of packets under way.
 const UNDER_WAY: usize = 1 << 19;
-/// Targets that are told apart.
+/// The maximum number of separate targets.
 const TARGETS: usize = 1 << 18;
 
 impl Paths {
-    /// Paths on which a packet takes no longer than `within` ns: between two points
-    /// that are named later, if `asked`.
+    /// Paths with a timeout of `within` ns; with `asked`, only between two points that are
+    /// named later.
     pub(crate) fn new(within: u64, asked: bool) -> Self {
         Self {
             asked: None,
@@ -94,14 +94,14 @@ impl Paths {
         }
     }
 
-    /// Has the way from point `from` to point `to` looked at, and no other.
+    /// Restricts the measurement to the path from point `from` to point `to`.
     pub(crate) fn ask(&mut self, from: usize, to: usize) {
         self.asked = Some((from, to));
         self.waits = false;
     }
 
-    /// Whether this is the first sight of a packet: not one that arrives from a
-    /// point of this capture.
+    /// Whether this is the first capture of a packet: it does not come from another point
+    /// of this capture.
     pub(crate) fn is_first_sight(&mut self, seen: &Seen<'_>) -> bool {
         let Some([from, _]) = seen.macs else { return true };
         match seen.direction {
@@ -179,7 +179,7 @@ impl Paths {
         true
     }
 
-    /// Gives up what has been under way for too long.
+    /// Counts packets that exceed the timeout as lost.
     fn expire(&mut self) {
         while let Some(&(at, key)) = self.queue.front() {
             if self.now - at.min(self.now) <= self.within && self.queue.len() <= UNDER_WAY {
@@ -205,7 +205,7 @@ impl Paths {
         }
     }
 
-    /// What came of all packets; `recent` ns before the end they may be under way still.
+    /// The results. Packets sent within `recent` ns before the end count as under way.
     pub(crate) fn finish(mut self, names: &[String], recent: u64) -> (Vec<PathFigures>, u64) {
         let pending: Vec<Sent> = self.pending.drain().flat_map(|(_, sent)| sent).collect();
         for sent in pending {
@@ -241,8 +241,8 @@ impl Paths {
         (rows.collect(), elsewhere)
     }
 
-    /// A number for what a packet holds. From one network to another the time to
-    /// live and the checksum of IPv4's header change, so `routed` leaves them out.
+    /// A hash of a packet's content. Routing changes the TTL and the IPv4 header checksum,
+    /// so `routed` leaves them out.
     fn contents(&self, data: &[u8], start: usize, routed: bool) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         let ip = data.get(start..).unwrap_or_default();
@@ -281,7 +281,7 @@ mod tests {
             assert!(paths.is_first_sight(&out));
             paths.see(&out);
         }
-        // An answer, from which it is known where those packets were to go.
+        // A reply, which shows the destination of those packets.
         assert!(paths.is_first_sight(&seen(1, 4, Direction::Out, &[0, 0])));
         let arrival = seen(1, 2_000_000, Direction::In, &a);
         assert!(!paths.is_first_sight(&arrival));
@@ -299,7 +299,7 @@ mod tests {
         paths.ask(0, 1);
         paths.see(&seen(0, 1, Direction::Unknown, &[1, 1]));
         paths.see(&seen(1, 3, Direction::Unknown, &[1, 1]));
-        // The other way, which was not asked for.
+        // The opposite direction, which was not requested.
         paths.see(&seen(1, 4, Direction::Unknown, &[1, 2]));
         paths.see(&seen(0, 5, Direction::Unknown, &[1, 2]));
         paths.see(&seen(0, 6, Direction::Unknown, &[1, 3]));

@@ -1,4 +1,4 @@
-//! The way through a capture, packet by packet.
+//! The pass through a capture, packet by packet.
 
 mod outcome;
 
@@ -19,25 +19,27 @@ use crate::unread::Tally;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
-/// Reads a capture to its end, or to where it is damaged, and says what is in it.
+/// Analyses a capture to its end, or to the first damage.
 ///
-/// Memory is bounded by `options`, whatever the capture holds.
+/// `options` bound the memory for any capture.
 ///
 /// # Errors
-/// When it is not a capture or cannot be read, or lacks a capture point that `options` names.
+/// When the source is not a capture or cannot be read, or lacks a capture point of
+/// `options`.
 pub fn analyze(source: impl Read + Send, options: &Options) -> Result<Analysis, Error> {
     let mut survey = Survey::new(options);
     let ended = read(source, &mut survey)?;
     survey.finish(ended)
 }
 
-/// Segments of all flows that are remembered until they are acknowledged.
+/// The maximum number of segments, over all flows, that are stored until they are
+/// acknowledged.
 const REMEMBERED: usize = 1 << 20;
 
-/// Who sends and receives: a node of a lab, or an address.
+/// A sender or receiver: a node of a lab, or an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Who {
-    /// By the first of its points.
+    /// A node, by its first point.
     Node(usize),
     Address(Address),
 }
@@ -47,7 +49,7 @@ struct Survey<'a> {
     points: Vec<PointFigures>,
     names: Vec<String>,
     links: Vec<u16>,
-    /// Whether the figures include a point.
+    /// Whether the point is included in the results.
     chosen: Vec<bool>,
     /// Each point's node: the first point of the same node.
     node_of: Vec<Option<usize>>,
@@ -59,7 +61,7 @@ struct Survey<'a> {
     nodes: HashMap<Who, NodeFigures>,
     others: NodeFigures,
     kinds: Kinds,
-    /// Packets and bytes by the protocol that a fragment's header names, and by name.
+    /// Packets and bytes by the protocol in a fragment's header, and by protocol name.
     later_fragments: BTreeMap<u8, [u64; 2]>,
     other_protocols: BTreeMap<&'static str, [u64; 2]>,
     unread: Tally,
@@ -210,7 +212,8 @@ impl<'a> Survey<'a> {
         self.kinds.carrying += u64::from(parts.carried > 0);
     }
 
-    /// Counts a packet that is of no flow by its protocol, or by what stopped it from being read.
+    /// Counts a packet without a flow by its protocol, or by the reason why it could not be
+    /// read.
     fn protocol(&mut self, point: usize, what: What, length: u32) {
         let row = match what {
             What::LaterFragment(protocol) => self.later_fragments.entry(protocol).or_default(),
@@ -222,8 +225,8 @@ impl<'a> Survey<'a> {
         row[1] += u64::from(length);
     }
 
-    /// The flow of a packet; a new one where there is none, or where `another`
-    /// says that it has begun anew.
+    /// The flow of a packet. Creates one if there is none, or if `another` starts a new
+    /// connection.
     fn flow(&mut self, key: Key, from: usize, at: u64, another: Option<&Tcp>) -> usize {
         let mut reused = false;
         if let Some(&place) = self.current.get(&key) {
@@ -247,7 +250,7 @@ impl<'a> Survey<'a> {
         self.flows.len() - 1
     }
 
-    /// Adds up the half of all flows that has been silent for longer.
+    /// Adds up the half of all flows that was idle for longer.
     fn fold(&mut self) {
         let mut lasts: Vec<u64> = self.flows.iter().map(|flow| flow.last).collect();
         let middle = lasts.len() / 2;
@@ -262,7 +265,7 @@ impl<'a> Survey<'a> {
             Sums { kinds: &mut self.kinds, messages: &mut self.messages, aside: &mut self.aside };
         let flows = std::mem::take(&mut self.flows);
         for mut flow in flows {
-            // Of many that ended at the same time, some stay.
+            // Of flows with the same end time, some stay.
             if flow.last >= middle && room > 0 {
                 room -= 1;
                 self.flows.push(flow);
@@ -313,7 +316,8 @@ impl<'a> Survey<'a> {
             self.tcp.packets += 1;
             self.marks.note(verdict.marks);
         }
-        // Where a node sends its acknowledgements, nothing of the network is in them.
+        // At the node that sends the acknowledgement, the time does not include the
+        // network.
         if let Some(rtt) = verdict.rtt.filter(|_| packet.direction != Direction::Out) {
             self.rtt.note(rtt);
         }

@@ -1,4 +1,4 @@
-//! The analysis, once the whole capture has been read.
+//! Builds the analysis at the end of the capture.
 
 use super::{Survey, Who};
 use crate::error::Error;
@@ -13,14 +13,14 @@ use crate::names;
 use std::collections::HashMap;
 use std::net::Ipv6Addr;
 
-/// A packet that was sent so shortly before the capture's end may not have arrived yet, in ns.
+/// A packet sent within this time before the capture's end may not have arrived yet, in ns.
 const RECENT: u64 = 1_000_000_000;
 
 impl Survey<'_> {
-    /// The analysis; `ended` says why the file could not be read to its end, if so.
+    /// Builds the analysis. `ended` says why the file could not be read to its end, if so.
     ///
     /// # Errors
-    /// When the capture lacks a capture point that the options name.
+    /// When the capture lacks a capture point of the options.
     pub(super) fn finish(mut self, ended: Option<String>) -> Result<Analysis, Error> {
         let ends = self.options.between.iter().flat_map(|(from, to)| [from, to]);
         let mut points = self.options.points.iter().chain(ends);
@@ -112,7 +112,7 @@ impl Survey<'_> {
         })
     }
 
-    /// Adds notes on what was too much to keep, or missing from packets.
+    /// Adds notes on limits of memory and on truncated packets.
     fn note_limits(&self, notes: &mut Vec<String>) {
         if self.cut > 0 {
             notes.push(format!(
