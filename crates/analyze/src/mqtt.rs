@@ -3,7 +3,7 @@
 use crate::messages::Messages;
 use crate::parser::{Grammar, Want};
 
-/// The types by their number.
+/// The packet types by number.
 pub(crate) const NAMES: [&str; 16] = [
     "reserved",
     "CONNECT",
@@ -25,14 +25,14 @@ pub(crate) const NAMES: [&str; 16] = [
 
 const CONNECT: u8 = 1;
 const PUBLISH: u8 = 3;
-/// From version 5 a PUBLISH has properties.
+/// From version 5 on, a PUBLISH has properties.
 const WITH_PROPERTIES: u8 = 5;
-/// What of a CONNECT is looked at: the protocol's name and its version.
+/// The length of the parsed part of a CONNECT: the protocol name and version.
 const CONNECT_HEAD: usize = 9;
-/// Beyond this a message in the middle of a stream is not believed.
+/// The maximum length of a message to accept when searching in the middle of a stream.
 const BELIEVED: u64 = 1 << 20;
 
-/// Where in a control packet the stream is.
+/// The parser's position in a control packet.
 #[derive(Debug, Clone, Copy)]
 enum At {
     Fixed,
@@ -50,7 +50,7 @@ enum At {
     Properties {
         left: u64,
     },
-    /// To the end of the packet of this type.
+    /// Up to the end of the packet of this type.
     Rest {
         kind: u8,
     },
@@ -67,7 +67,7 @@ enum At {
 #[derive(Debug)]
 pub(crate) struct Mqtt {
     at: At,
-    /// The version, once a CONNECT has said it.
+    /// The version from the CONNECT.
     pub version: Option<u8>,
 }
 
@@ -78,7 +78,7 @@ impl Mqtt {
         Self { at: At::Fixed, version: None }
     }
 
-    /// Whether a connection begins like this: with a CONNECT of some version.
+    /// Whether a connection begins like this: with a CONNECT of any version.
     pub(crate) fn begins(bytes: &[u8]) -> bool {
         let Some((length, size)) = bytes.get(1..).and_then(variable) else { return false };
         let body = &bytes[1 + size..];
@@ -130,7 +130,7 @@ impl Grammar for Mqtt {
         match self.at {
             At::Fixed => self.fixed(header),
             At::ConnectHead { kind, left } => {
-                // `MQTT`, or `MQIsdp` of 3.1, and the number after it.
+                // `MQTT`, or `MQIsdp` in 3.1, followed by the version.
                 let version = if header[1] == 4 { header[6] } else { header[8] };
                 self.version = Some(version);
                 self.rest(kind, left)
@@ -179,13 +179,13 @@ impl Grammar for Mqtt {
             && left <= BELIEVED
             && match bytes[0] >> 4 {
                 PUBLISH => topic.is_some_and(|topic| u64::from(topic) + 2 <= left),
-                // All others are small, and a segment mostly ends with one.
+                // All others are short, and a segment usually ends with one.
                 _ => bytes.len() as u64 >= 1 + size as u64 + left,
             }
     }
 }
 
-/// Whether a first byte has a type and the flags that go with it.
+/// Whether a first byte has a valid type with valid flags.
 fn known(first: u8) -> bool {
     match first >> 4 {
         0 => false,
@@ -195,7 +195,7 @@ fn known(first: u8) -> bool {
     }
 }
 
-/// A number of one to four bytes, and how many (section 1.5.5 of version 5).
+/// A variable byte integer and its length (version 5, section 1.5.5).
 fn variable(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0;
     for (place, byte) in bytes.iter().take(4).enumerate() {

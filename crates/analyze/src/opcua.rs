@@ -33,7 +33,7 @@ impl OpcUa {
         Self { chunk: None, body: 0 }
     }
 
-    /// Whether a connection begins like this: with a Hello or a reverse hello.
+    /// Whether a connection begins like this: with a HEL, ACK or RHE chunk.
     pub(crate) fn begins(bytes: &[u8]) -> bool {
         matches!(read(bytes), Some((0 | 1 | 3, b'F', _)))
     }

@@ -1,19 +1,19 @@
-//! One direction of a TCP connection put back into order, in bounded memory.
+//! Reassembles one direction of a TCP connection, in bounded memory.
 
 use std::collections::VecDeque;
 
 /// A part of the stream, in order.
 pub(crate) enum Piece<'a> {
     Bytes(&'a [u8]),
-    /// So many bytes that the capture has not.
+    /// This many bytes are missing from the capture.
     Missing(u64),
 }
 
-/// Who takes the stream.
+/// Receives the reassembled stream.
 pub(crate) trait Taker {
-    /// A part of what the packet `packet` carried, or of what none did.
+    /// A piece of the data of packet `packet`; None for a gap between packets.
     fn take(&mut self, packet: Option<u32>, piece: Piece<'_>);
-    /// No more will come of this packet, of this length on the wire.
+    /// All data of this packet has been delivered; `packet` is its length on the wire.
     fn done(&mut self, packet: u32);
 }
 
@@ -26,19 +26,19 @@ struct Waiting {
     data: Box<[u8]>,
 }
 
-/// What waits for a segment before it.
+/// Segments that wait for an earlier one.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    /// The number of the byte that comes next.
+    /// The next expected sequence number.
     next: Option<u32>,
     waiting: VecDeque<Waiting>,
-    /// Bytes that wait.
+    /// Bytes in waiting segments.
     held: usize,
 }
 
-/// Bytes of one direction that may wait for a missing segment: more than windows are.
+/// The maximum of waiting bytes per direction; larger than receive windows.
 const LONGEST: usize = 4 << 20;
-/// Segments that may, and what each costs besides its bytes.
+/// The maximum number of waiting segments, and the overhead of each, in bytes.
 const MOST: usize = 8_192;
 const COST: usize = 64;
 
@@ -47,18 +47,18 @@ fn ahead(a: u32, b: u32) -> i32 {
 }
 
 impl Stream {
-    /// Bytes of memory that it takes beyond itself.
+    /// The memory that it uses in addition to its own size, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.held + self.waiting.len() * COST
     }
 
-    /// The first number after a SYN.
+    /// Sets the first sequence number, after a SYN.
     pub(crate) fn begin(&mut self, syn: u32) {
         self.next.get_or_insert(syn.wrapping_add(1));
     }
 
-    /// Takes a segment of `length` bytes from number `from`, of which the capture
-    /// has `data`. With `spare` it may wait. Gaps that were given up: 0 or 1.
+    /// Takes a segment of `length` bytes from number `from`; `data` is its captured part.
+    /// With `spare` it may wait. Returns the number of gaps that were given up: 0 or 1.
     pub(crate) fn take(
         &mut self,
         (from, length): (u32, u32),
@@ -77,7 +77,7 @@ impl Stream {
             self.wait(from, length, data, packet);
             return 0;
         }
-        // What is missing will not come any more, or there is no room to wait for it.
+        // The missing data will not arrive any more, or there is no room to wait for it.
         let gaps = self.skip_to(from, taker);
         self.deliver(from, length, data, packet, taker);
         self.go_on(taker);
@@ -90,7 +90,7 @@ impl Stream {
         self.waiting.insert(place, Waiting { from, length, packet, data: data.into() });
     }
 
-    /// The receiver has all up to `ack`: what is missing before it will not come.
+    /// Handles an acknowledgement: missing data before `ack` will not arrive.
     pub(crate) fn acknowledged(&mut self, ack: u32, taker: &mut impl Taker) -> u64 {
         let Some(first) = self.waiting.front() else { return 0 };
         if ahead(ack, first.from) < 0 {
@@ -102,7 +102,7 @@ impl Stream {
         gaps
     }
 
-    /// Gives out all that waits.
+    /// Delivers everything that waits.
     pub(crate) fn end(&mut self, taker: &mut impl Taker) -> u64 {
         let mut gaps = 0;
         while let Some(from) = self.waiting.front().map(|first| first.from) {
@@ -112,7 +112,7 @@ impl Stream {
         gaps
     }
 
-    /// Gives out what waits before `from`, with its gaps, and the gap up to it.
+    /// Delivers what waits before `from` with its gaps, and the gap up to `from`.
     fn skip_to(&mut self, from: u32, taker: &mut impl Taker) -> u64 {
         let mut gaps = 0;
         while let Some(next) = self.next {
@@ -146,7 +146,7 @@ impl Stream {
         }
     }
 
-    /// Gives out what of a segment is new.
+    /// Delivers the new part of a segment.
     fn deliver(
         &mut self,
         from: u32,

@@ -134,8 +134,8 @@ impl Tally {
         let more: u64 = rows.iter().skip(NOTES).map(|(_, [packets, _])| packets).sum();
         if more + self.more[0] > 0 {
             notes.push(format!(
-                "{} more packets could not be read for other reasons: `unread` in the JSON form \
-                 has them all",
+                "{} more packets could not be read for other reasons: see \
+                 `unread` in the JSON form",
                 more + self.more[0]
             ));
         }

@@ -3,7 +3,7 @@
 use crate::messages::Messages;
 use crate::parser::{Grammar, Want};
 
-/// What is counted. A message is all frames up to the one that says it is the last.
+/// The counted items. A message consists of all frames up to the one without the MORE flag.
 pub(crate) const NAMES: [&str; 14] = [
     "greeting",
     "message",
@@ -25,16 +25,17 @@ const MESSAGE: usize = 1;
 const FRAME: usize = 2;
 const FIRST_COMMAND: usize = 3;
 
-/// The part of the greeting that all versions from 2 on have, up to the version.
+/// The length of the greeting's part that all versions from 2 on share, up to the version.
 const SIGNATURE: usize = 11;
-/// What follows it: in versions below 3 the socket's type, from 3 on the rest of 64 bytes.
+/// The length of the rest: before version 3 the socket type, from version 3 on the rest of
+/// 64 bytes.
 const REST_2: u64 = 1;
 const REST_3: u64 = 53;
 /// Flags of a frame.
 const MORE: u8 = 1;
 const LONG: u8 = 2;
 const COMMAND: u8 = 4;
-/// The longest name of a command that is looked at, with its length before it.
+/// The maximum length of the parsed part of a command name, including its length byte.
 const NAME: u64 = 10;
 const BELIEVED: u64 = 1 << 24;
 

@@ -1,10 +1,10 @@
-//! Segments at random, around the numbers at which the rules change, and what
-//! captures suffer: packets that are missing, swapped, doubled, or stamped wrongly.
+//! Random segments around the limits of the rules, and damage to captures: missing,
+//! swapped, duplicated or wrongly timestamped packets.
 
 use super::talk::{ACK, FIN, RST, SYN, Segment};
 use super::{Made, Random};
 
-/// Segments of one pair of ports with numbers near those of the segments before.
+/// Segments of one pair of ports with numbers near those of the previous segments.
 pub(super) fn segments(port: u16, count: usize, start: u64, random: &mut Random) -> Vec<Made> {
     let first = if random.chance(50) {
         0u32.wrapping_sub(random.below(3_000) as u32).max(1)
@@ -102,14 +102,15 @@ pub(super) fn segments(port: u16, count: usize, start: u64, random: &mut Random)
     made
 }
 
-/// What else happens to a capture.
+/// The damage to a capture.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Harm {
-    /// Of 100 packets, how many the capture lacks, has behind the next, has twice.
+    /// The shares of packets, in percent, that are missing, swapped with the next, or
+    /// duplicated.
     pub missing: u64,
     pub swapped: u64,
     pub doubled: u64,
-    /// How much of its beginning it lacks, of 100.
+    /// The missing part of its beginning, in percent.
     pub start: usize,
 }
 
@@ -128,7 +129,7 @@ impl Harm {
         for place in 1..left.len() {
             if random.chance(self.swapped) {
                 left.swap(place - 1, place);
-                // Some captures stamp what they have in the wrong order as it came.
+                // Some captures timestamp packets in the wrong order.
                 if random.chance(50) {
                     let (a, b) = (left[place - 1].at, left[place].at);
                     (left[place - 1].at, left[place].at) = (b, a);

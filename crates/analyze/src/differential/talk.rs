@@ -1,5 +1,5 @@
-//! A small TCP in virtual time, for captures of connections that lose packets,
-//! close their windows, probe them, keep alive, and use their ports again.
+//! A small TCP simulation in virtual time: captures of connections that lose packets, close
+//! and probe windows, send keep-alives, and reuse ports.
 
 use super::{Made, Random};
 use std::collections::VecDeque;
@@ -9,10 +9,10 @@ pub(super) const SYN: u8 = 2;
 pub(super) const RST: u8 = 4;
 pub(super) const ACK: u8 = 16;
 
-/// A segment as it is on the wire.
+/// A segment on the wire.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Segment {
-    /// Port of the end that began.
+    /// The port of the initiator.
     pub port: u16,
     pub from: usize,
     pub sequence: u32,
@@ -25,7 +25,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// The frame, without the bytes of its payload.
+    /// The frame, without its payload bytes.
     pub(super) fn made(&self, at: u64) -> Made {
         let mut frame =
             vec![2, 0, 0, 0, 0, 1 - self.from as u8, 2, 0, 0, 0, 0, self.from as u8, 8, 0];
@@ -54,36 +54,36 @@ impl Segment {
     }
 }
 
-/// What a connection is like.
+/// The parameters of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Talk {
     pub port: u16,
     pub start: u64,
     /// Bytes that each end sends.
     pub sends: [u64; 2],
-    /// One way, in us.
+    /// One-way delay, in us.
     pub delay: u64,
-    /// In percent, on the way; before the capture point or behind it.
+    /// Loss on the path, in percent; before the capture point or after it.
     pub loss: u64,
-    /// Bytes that an end can hold, and reads in a ms.
+    /// Receive buffer of an end in bytes, and bytes that it reads per ms.
     pub room: u64,
     pub reads: u64,
     /// Whether it ends with RST.
     pub aborts: bool,
-    /// Whether an idle end sends keep-alives, and of which length.
+    /// Whether an idle end sends keep-alives, and their length.
     pub keeps_alive: Option<u16>,
 }
 
 const MSS: u64 = 1000;
 const STEP: u64 = 500_000;
 
-/// One end. Numbers are offsets: 0 for the SYN, 1 for the first byte.
+/// One end. Sequence numbers are offsets: 0 for the SYN, 1 for the first byte.
 #[derive(Debug)]
 struct End {
     base: u32,
     una: u64,
     next: u64,
-    /// Behind the last byte; the FIN is there.
+    /// The offset after the last byte; that of the FIN.
     top: u64,
     expected: u64,
     early: Vec<(u64, u64)>,
@@ -98,12 +98,12 @@ struct End {
 }
 
 impl Talk {
-    /// Everything that a capture point in the middle sees of it.
+    /// All packets at a capture point in the middle of the path.
     pub(super) fn captured(&self, random: &mut Random) -> Vec<Made> {
         let scales =
             random.pick(&[[Some(3), Some(5)], [None, None], [Some(2), None], [Some(0), Some(9)]]);
         let mut ends = [0, 1].map(|end| End {
-            // Near the wrap, often.
+            // Often near the wrap of sequence numbers.
             base: if random.chance(40) {
                 0u32.wrapping_sub(random.below(9_000) as u32)
             } else {
@@ -237,7 +237,7 @@ impl End {
         }
         let special = segment.flags & (SYN | FIN) != 0;
         let length = u64::from(segment.length) + u64::from(special);
-        // A sequence number just before what is expected is a keep-alive's.
+        // A sequence number just before the expected one is a keep-alive's.
         if length == 0 {
             if offset.wrapping_add(1) == self.expected || offset > u64::from(u32::MAX / 2) {
                 out.push((self.next, 0, ACK));
@@ -266,7 +266,7 @@ impl End {
         }
     }
 
-    /// What of the stream lies at `offset`, at most a segment.
+    /// The segment at `offset`, at most one MSS.
     fn piece(&self, offset: u64) -> (u64, u16, u8) {
         match offset {
             0 => (0, 0, SYN),
@@ -297,7 +297,7 @@ impl End {
         while self.una > 0 && self.next <= self.top {
             let (offset, length, flags) = self.piece(self.next);
             if flags & FIN != 0 {
-                // The other has more to say for a while, at times.
+                // Sometimes the other end still sends for a while.
                 if self.una < self.top || (talk.keeps_alive.is_some() && idle < 1_500_000_000) {
                     break;
                 }
@@ -325,7 +325,7 @@ impl End {
             && self.peer_window == 0
             && idle > 150_000_000
         {
-            // A window probe: a byte of what comes next, or one that was acknowledged.
+            // A window probe: the next byte, or an acknowledged one.
             let one = if random.chance(60) { (self.next, 1, ACK) } else { (self.next - 1, 0, ACK) };
             out.push(one);
             self.progress = now;

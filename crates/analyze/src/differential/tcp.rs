@@ -1,4 +1,4 @@
-//! Judgements of TCP segments, packet by packet, against tshark's.
+//! Compares the TCP analysis with tshark's, packet by packet.
 
 use super::noise::{self, Harm};
 use super::talk::Talk;
@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// When the captures made here begin, in ns since 1970.
+/// The start time of generated captures, in ns since 1970.
 const START: u64 = 1_700_000_000_000_000_000;
 
-/// The judgement of one packet: names, and the round trip in ns, 0 for none.
+/// The result for one packet: names, and the round-trip time in ns, 0 for none.
 type Judged = (Vec<&'static str>, i64);
 
 fn ours(packets: &[Made]) -> Vec<Judged> {
@@ -48,21 +48,21 @@ fn theirs(packets: &[Made]) -> Vec<Judged> {
     tshark(&pcap(1, packets), &[], &fields).into_iter().map(read).collect()
 }
 
-/// Whether the rules of the tshark here are those that are followed.
+/// Whether the installed tshark has the rules that this crate implements.
 fn same_rules() -> bool {
     let Some(version) = tshark_version() else { return false };
     let same = version.starts_with("4.0.");
     if !same {
-        eprintln!("NOT RUN: TCP is judged as by tshark 4.0, and here is {version}");
+        eprintln!("NOT RUN: needs tshark 4.0, and found {version}");
     }
     same
 }
 
-/// Connections of a small TCP over links that lose, delay and reorder.
+/// Connections of a small TCP simulation over links with loss, delay and reordering.
 fn conversations(count: u16, random: &mut Random) -> Vec<Made> {
     let talk = |number: u16| {
         let talk = Talk {
-            // Some use the ports of others again.
+            // Some reuse the ports of others.
             port: 40_000 + number % 7,
             start: START + u64::from(number) * 8_000_000_000,
             sends: [random.pick(&[200, 30_000, 90_000]), random.pick(&[0, 500, 40_000])],
@@ -86,7 +86,7 @@ fn noise(count: u16, random: &mut Random) -> Vec<Made> {
     (0..count).flat_map(pair).collect()
 }
 
-/// A capture that lost packets, of a kind and with losses that depend on `seed`.
+/// A capture with lost packets; its kind and losses depend on `seed`.
 fn harmed(seed: u64) -> Vec<Made> {
     let mut random = Random(seed * 7 + 1);
     let clean = match seed % 3 {
@@ -122,7 +122,7 @@ fn segments_of_captures_that_lost_packets_are_judged_as_by_tshark() {
     }
 }
 
-/// The judgements of tshark 4.0 on one capture, kept for machines without it.
+/// The results of tshark 4.0 for one capture, stored for machines without it.
 #[test]
 fn segments_are_judged_as_tshark_judged_them() {
     let mut random = Random(4);
@@ -146,7 +146,7 @@ fn segments_are_judged_as_tshark_judged_them() {
     assert_eq!(kept.lines().count(), packets.len());
 }
 
-/// Packets of which the capture has not even TCP's whole header.
+/// Packets whose TCP header is truncated.
 #[test]
 fn segments_cut_in_their_headers_are_judged_all_the_same() {
     let mut random = Random(9);
@@ -158,7 +158,7 @@ fn segments_cut_in_their_headers_are_judged_all_the_same() {
     }
     assert_eq!(ours(&cut), whole);
     if same_rules() {
-        // tshark judges them, too, and shows it only where it has the whole header.
+        // tshark analyses them too, but prints results only for whole headers.
         for ((cut, theirs), ours) in cut.iter().zip(theirs(&cut)).zip(whole) {
             let shown = if cut.data.len() < 54 { (Vec::new(), 0) } else { ours };
             assert_eq!(theirs, shown);

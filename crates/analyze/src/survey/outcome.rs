@@ -46,8 +46,8 @@ impl Survey<'_> {
         notes.extend(unread_notes);
         if let Some((count, row)) = self.folded.take() {
             notes.push(format!(
-                "{count} flows are added up in one row, `others`: at most {} flows are kept \
-                 apart, and these had been silent for longest",
+                "{count} flows are merged into one row, `others`: at most {} flows are listed \
+                 separately, and these were idle for longest",
                 self.options.flows
             ));
             rows.push(row);
@@ -57,7 +57,7 @@ impl Survey<'_> {
         let (paths, elsewhere) = self.paths.finish(&self.names, RECENT);
         if strangers > 0 {
             notes.push(format!(
-                "{strangers} packets arrived that no capture point sent in that form: they were \
+                "{strangers} packets arrived that no capture point sent in this form: they were \
                  changed on the way, or sent before the capture started"
             ));
         }
@@ -116,7 +116,7 @@ impl Survey<'_> {
     fn note_limits(&self, notes: &mut Vec<String>) {
         if self.cut > 0 {
             notes.push(format!(
-                "{} packets were cut short when they were captured: messages whose headers were \
+                "{} packets were truncated when captured: messages whose headers were \
                  cut off are not counted",
                 self.cut
             ));
