@@ -10,7 +10,7 @@ use crate::opcua::OpcUa;
 use crate::options::Protocol;
 use crate::parser::{Grammar, Parser, Shares};
 use crate::sequence::{Connection, Verdict};
-use crate::stream::{Piece, Stream, Taker};
+use crate::stream::{Consumer, Piece, Stream};
 use crate::times::Times;
 use crate::zmtp::Zmtp;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -64,7 +64,7 @@ pub(crate) struct Side {
     pub gaps: u64,
     pub rtt: Times,
     /// Whether its SYN was captured.
-    begun: bool,
+    syn_seen: bool,
     stream: Stream,
     reader: Reader,
 }
@@ -88,7 +88,7 @@ pub(crate) struct Sums<'a> {
     pub kinds: &'a mut Kinds,
     pub messages: &'a mut Messages,
     /// Totals of packets that are counted elsewhere, or not at all.
-    pub aside: &'a mut Messages,
+    pub uncounted: &'a mut Messages,
 }
 
 /// A flag bit in the packet's length: whether the packet counts.
@@ -142,22 +142,22 @@ impl Flow {
         let verdict = self.connection.take(from, tcp, length, at, remember);
         self.sides[from].note(&verdict);
         if tcp.syn {
-            self.sides[from].begun = true;
+            self.sides[from].syn_seen = true;
             self.sides[from].stream.begin(tcp.sequence);
             if !tcp.ack {
                 self.starter = from;
             }
         }
         if tcp.ack {
-            self.give(1 - from, sums, |stream, taker| {
-                stream.acknowledged(tcp.acknowledgement, taker)
+            self.give(1 - from, sums, |stream, consumer| {
+                stream.acknowledged(tcp.acknowledgement, consumer)
             });
         }
         if length > 0 {
             let first = tcp.sequence.wrapping_add(u32::from(tcp.syn));
             let token = packet.min(COUNTS - 1) | if counts { COUNTS } else { 0 };
-            self.give(from, sums, |stream, taker| {
-                stream.take((first, length), data, token, wait, taker)
+            self.give(from, sums, |stream, consumer| {
+                stream.take((first, length), data, token, wait, consumer)
             });
         } else if counts {
             sums.kinds.kind(Kind::TcpControl, packet);
@@ -168,7 +168,7 @@ impl Flow {
     /// Processes the data that still waits.
     pub(crate) fn end(&mut self, sums: &mut Sums<'_>) {
         for from in 0..2 {
-            self.give(from, sums, |stream, taker| stream.end(taker));
+            self.give(from, sums, |stream, consumer| stream.end(consumer));
         }
     }
 
@@ -181,7 +181,7 @@ impl Flow {
         let side = &mut self.sides[from];
         let mut stream = std::mem::take(&mut side.stream);
         let mut reader = MessageReader {
-            begun: side.begun,
+            syn_seen: side.syn_seen,
             reader: &mut side.reader,
             protocol: &mut self.protocol,
             version: &mut self.mqtt_version,
@@ -221,7 +221,7 @@ impl Side {
             marks: MarkCounts::default(),
             gaps: 0,
             rtt: Times::default(),
-            begun: false,
+            syn_seen: false,
             stream: Stream::default(),
             reader: Reader::Silent,
         }
@@ -269,7 +269,7 @@ impl Side {
 
 /// Parses the messages of a direction from its pieces, in order.
 struct MessageReader<'a, 'b> {
-    begun: bool,
+    syn_seen: bool,
     reader: &'a mut Reader,
     protocol: &'a mut Option<Protocol>,
     version: &'a mut Option<u8>,
@@ -279,13 +279,13 @@ struct MessageReader<'a, 'b> {
     sums: &'a mut Sums<'b>,
 }
 
-impl Taker for MessageReader<'_, '_> {
+impl Consumer for MessageReader<'_, '_> {
     fn take(&mut self, packet: Option<u32>, piece: Piece<'_>) {
         if let (Reader::Silent, Piece::Bytes(bytes)) = (&self.reader, &piece) {
             *self.reader = self.begin(bytes);
         }
         let counts = packet.is_none_or(|packet| packet & COUNTS != 0);
-        let messages = if counts { &mut *self.sums.messages } else { &mut *self.sums.aside };
+        let messages = if counts { &mut *self.sums.messages } else { &mut *self.sums.uncounted };
         let before = messages.all;
         let length = match &piece {
             Piece::Bytes(bytes) => bytes.len() as u64,
@@ -330,7 +330,7 @@ impl Taker for MessageReader<'_, '_> {
 impl MessageReader<'_, '_> {
     /// Selects the parser for a direction that begins with these bytes.
     fn begin(&mut self, bytes: &[u8]) -> Reader {
-        if self.begun && self.protocol.is_none() {
+        if self.syn_seen && self.protocol.is_none() {
             *self.protocol = match bytes {
                 bytes if Mqtt::begins(bytes) => Some(Protocol::Mqtt),
                 bytes if Zmtp::begins(bytes) => Some(Protocol::Zmtp),
@@ -346,9 +346,9 @@ impl MessageReader<'_, '_> {
         }
     }
 
-    fn parser<G: Grammar>(&self, grammar: G, first: crate::parser::Want) -> Parser<G> {
+    fn parser<G: Grammar>(&self, grammar: G, first: crate::parser::Need) -> Parser<G> {
         // In the middle of a stream, the start of a message has to be found first.
-        Parser::new(grammar, if self.begun { first } else { crate::parser::Want::Lost })
+        Parser::new(grammar, if self.syn_seen { first } else { crate::parser::Need::Invalid })
     }
 }
 

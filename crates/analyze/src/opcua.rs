@@ -1,7 +1,7 @@
 //! OPC UA's binary protocol over TCP: chunks with a type (OPC 10000-6, section 7.1.2).
 
 use crate::messages::Messages;
-use crate::parser::{Grammar, Want};
+use crate::parser::{Grammar, Need};
 
 /// The counted items: chunks by type, and complete and aborted messages.
 pub(crate) const NAMES: [&str; 9] =
@@ -27,7 +27,7 @@ pub(crate) struct OpcUa {
 }
 
 impl OpcUa {
-    pub(crate) const FIRST: Want = Want::Header(HEADER);
+    pub(crate) const FIRST: Need = Need::Header(HEADER);
 
     pub(crate) fn new() -> Self {
         Self { chunk: None, body: 0 }
@@ -51,10 +51,10 @@ fn read(header: &[u8]) -> Option<(usize, u8, u32)> {
 impl Grammar for OpcUa {
     const LONGEST: usize = HEADER;
 
-    fn next(&mut self, header: &[u8], messages: &mut Messages) -> Want {
+    fn next(&mut self, header: &[u8], messages: &mut Messages) -> Need {
         if header.is_empty() {
             if self.body > 0 {
-                return Want::Payload(std::mem::take(&mut self.body));
+                return Need::Payload(std::mem::take(&mut self.body));
             }
             if let Some((kind, last)) = self.chunk {
                 messages.opcua[kind] += 1;
@@ -66,14 +66,14 @@ impl Grammar for OpcUa {
             }
             return self.restart();
         }
-        let Some((kind, last, length)) = read(header) else { return Want::Lost };
+        let Some((kind, last, length)) = read(header) else { return Need::Invalid };
         let left = u64::from(length) - HEADER as u64;
         self.chunk = Some((kind, last));
         self.body = if kind == MSG { left.saturating_sub(SECURITY) } else { 0 };
-        Want::Pass(left - self.body)
+        Need::Pass(left - self.body)
     }
 
-    fn restart(&mut self) -> Want {
+    fn restart(&mut self) -> Need {
         self.chunk = None;
         self.body = 0;
         Self::FIRST

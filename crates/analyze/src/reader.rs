@@ -34,12 +34,12 @@ pub(crate) trait Listener {
 }
 
 /// The initial buffer size for a block, in bytes; about a quarter of a second of reading.
-const ROOM: usize = 1 << 20;
+const INITIAL_ROOM: usize = 1 << 20;
 /// The maximum block size, in bytes: a packet has 64 KiB, and a list of names a few times
 /// that.
-const LONGEST: usize = 16 << 20;
+const MAX_BLOCK: usize = 16 << 20;
 /// The maximum number of capture points; a capture with more counts as damaged.
-const POINTS: usize = 65_536;
+const MAX_POINTS: usize = 65_536;
 
 /// A capture point while reading.
 struct Point {
@@ -59,11 +59,11 @@ pub(crate) fn read(
     listener: &mut impl Listener,
 ) -> Result<Option<String>, Error> {
     let mut failure = None;
-    let source = Whole { source, failure: &mut failure };
+    let source = FillingReader { source, failure: &mut failure };
     let ended = read_all(source, listener);
     match (failure, ended) {
         (Some(error), Err(_)) => Err(Error::Read(error)),
-        (Some(error), Ok(_)) => Ok(Some(format!("the file could not be read to its end: {error}"))),
+        (Some(error), Ok(_)) => Ok(Some(error.to_string())),
         (None, ended) => ended,
     }
 }
@@ -72,12 +72,12 @@ fn read_all(
     source: impl Read + Send,
     listener: &mut impl Listener,
 ) -> Result<Option<String>, Error> {
-    let mut reader = create_reader(ROOM, source).map_err(|error| match error {
+    let mut reader = create_reader(INITIAL_ROOM, source).map_err(|error| match error {
         PcapError::Eof => Error::Empty,
         _ => Error::Unknown,
     })?;
     let mut points: Vec<Point> = Vec::new();
-    let (mut room, mut all) = (ROOM, 0);
+    let (mut room, mut all) = (INITIAL_ROOM, 0);
     loop {
         let consumed = match reader.next() {
             Ok((length, block)) => {
@@ -94,7 +94,7 @@ fn read_all(
                 }
                 if reader.data().len() == before && !reader.reader_exhausted() {
                     room *= 2;
-                    if room > LONGEST || !reader.grow(room) {
+                    if room > MAX_BLOCK || !reader.grow(room) {
                         return Ok(Some(at("a block is too long", reader.consumed())));
                     }
                 }
@@ -102,7 +102,7 @@ fn read_all(
             }
             Err(PcapError::BufferTooSmall) => {
                 room *= 2;
-                if room > LONGEST || !reader.grow(room) {
+                if room > MAX_BLOCK || !reader.grow(room) {
                     return Ok(Some(at("a block is too long", reader.consumed())));
                 }
                 continue;
@@ -153,7 +153,7 @@ fn take(
         PcapBlockOwned::NG(Block::SectionHeader(_)) => points.clear(),
         PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
             *all += 1;
-            if *all > POINTS {
+            if *all > MAX_POINTS {
                 return Err("it names too many interfaces");
             }
             let name = interface.if_name().and_then(Result::ok);
@@ -230,12 +230,12 @@ impl Point {
 
 /// A source that fills the whole buffer, as files do and pipes do not. It stores the error
 /// that the parser would drop.
-struct Whole<'a, R> {
+struct FillingReader<'a, R> {
     source: R,
     failure: &'a mut Option<io::Error>,
 }
 
-impl<R: Read> Read for Whole<'_, R> {
+impl<R: Read> Read for FillingReader<'_, R> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < room.len() {

@@ -58,7 +58,7 @@ struct Unacked {
 }
 
 /// The maximum number of stored unacknowledged segments per direction, as in Wireshark.
-const UNACKED: usize = 10_000;
+const MAX_UNACKED: usize = 10_000;
 /// The maximum time between a duplicate acknowledgement and a fast retransmission, in ns;
 /// Wireshark's limit.
 const FAST_NS: u64 = 20_000_000;
@@ -118,7 +118,7 @@ impl Connection {
             other.base.get_or_insert(tcp.acknowledgement.wrapping_sub(1));
         }
         let segment = Segment { tcp, length, at, flags: tcp.syn || tcp.fin };
-        segment.judge(own, other, reordered, &mut marks);
+        segment.classify(own, other, reordered, &mut marks);
         segment.remember(own, marks, spare);
         let rtt = segment.acknowledge(other);
         if tcp.syn {
@@ -198,7 +198,7 @@ struct Segment<'a> {
 }
 
 impl Segment<'_> {
-    fn judge(&self, own: &mut Side, other: &mut Side, reordered: u64, marks: &mut Marks) {
+    fn classify(&self, own: &mut Side, other: &mut Side, reordered: u64, marks: &mut Marks) {
         let tcp = self.tcp;
         if self.length == 1 && tcp.sequence == own.next && other.window == Some(0) {
             marks.add(Mark::ZeroWindowProbe);
@@ -301,7 +301,7 @@ impl Segment<'_> {
     fn remember(&self, own: &mut Side, marks: Marks, spare: bool) {
         let &Tcp { sequence, acknowledgement, window, syn, ack, .. } = self.tcp;
         let mut next = sequence.wrapping_add(self.length);
-        if (self.length > 0 || self.flags) && own.unacked.len() < UNACKED {
+        if (self.length > 0 || self.flags) && own.unacked.len() < MAX_UNACKED {
             next = next.wrapping_add(u32::from(self.flags));
             if spare {
                 own.unacked.push(Unacked { next, at: self.at });

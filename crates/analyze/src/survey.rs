@@ -11,7 +11,7 @@ use crate::kinds::{Kind, Kinds};
 use crate::marks::{Mark, MarkCounts};
 use crate::messages::Messages;
 use crate::options::{Options, Protocol};
-use crate::paths::{Paths, Seen};
+use crate::paths::{Paths, Sighting};
 use crate::reader::{Direction, Listener, Packet, read};
 use crate::sequence::Connection;
 use crate::times::Distribution;
@@ -34,11 +34,11 @@ pub fn analyze(source: impl Read + Send, options: &Options) -> Result<Analysis, 
 
 /// The maximum number of segments, over all flows, that are stored until they are
 /// acknowledged.
-const REMEMBERED: usize = 1 << 20;
+const MAX_REMEMBERED: usize = 1 << 20;
 
 /// A sender or receiver: a node of a lab, or an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Who {
+enum Endpoint {
     /// A node, by its first point.
     Node(usize),
     Address(Address),
@@ -58,7 +58,7 @@ struct Survey<'a> {
     flows: Vec<Flow>,
     current: HashMap<Key, usize>,
     folded: Option<(u64, FlowFigures)>,
-    nodes: HashMap<Who, NodeFigures>,
+    nodes: HashMap<Endpoint, NodeFigures>,
     others: NodeFigures,
     kinds: Kinds,
     /// Packets and bytes by the protocol in a fragment's header, and by protocol name.
@@ -66,7 +66,7 @@ struct Survey<'a> {
     other_protocols: BTreeMap<&'static str, [u64; 2]>,
     unread: Tally,
     messages: Messages,
-    aside: Messages,
+    uncounted: Messages,
     tcp: TcpFigures,
     marks: MarkCounts,
     rtt: Distribution,
@@ -100,7 +100,7 @@ impl Listener for Survey<'_> {
         if let Some((from, to)) = between {
             let found = |name| self.by_name.get(name).copied();
             if let (Some(from), Some(to)) = (found(from), found(to)) {
-                self.paths.ask(from, to);
+                self.paths.restrict_to(from, to);
             }
         }
         number
@@ -117,7 +117,7 @@ impl Listener for Survey<'_> {
         self.points[packet.point].bytes += u64::from(length);
         self.cut += u64::from((packet.data.len() as u32) < length);
         let parts = dissect(self.links[packet.point], packet.data, length);
-        let seen = Seen {
+        let sighting = Sighting {
             point: packet.point,
             at: packet.at,
             direction: packet.direction,
@@ -126,9 +126,9 @@ impl Listener for Survey<'_> {
             macs: parts.macs,
             addresses: parts.addresses,
         };
-        let counts = self.paths.is_first_sight(&seen);
+        let counts = self.paths.is_first_capture(&sighting);
         if self.points.len() > 1 {
-            self.paths.see(&seen);
+            self.paths.record(&sighting);
         }
         if counts {
             self.layers(&parts, length);
@@ -188,7 +188,7 @@ impl<'a> Survey<'a> {
             other_protocols: BTreeMap::new(),
             unread: Tally::default(),
             messages: Messages::default(),
-            aside: Messages::default(),
+            uncounted: Messages::default(),
             tcp: TcpFigures::default(),
             marks: MarkCounts::default(),
             rtt: Distribution::new(),
@@ -261,8 +261,11 @@ impl<'a> Survey<'a> {
             let row = FlowFigures { a: "others".to_owned(), ..FlowFigures::default() };
             (0, row)
         });
-        let mut sums =
-            Sums { kinds: &mut self.kinds, messages: &mut self.messages, aside: &mut self.aside };
+        let mut sums = Sums {
+            kinds: &mut self.kinds,
+            messages: &mut self.messages,
+            uncounted: &mut self.uncounted,
+        };
         let flows = std::mem::take(&mut self.flows);
         for mut flow in flows {
             // Of flows with the same end time, some stay.
@@ -297,18 +300,21 @@ impl<'a> Survey<'a> {
         let flow = &mut self.flows[place];
         flow.count(from, packet.at, packet.length, parts.carried);
         let before = (flow.memory(), flow.connection.remembered(), flow.sides[from].messages);
-        let mut sums =
-            Sums { kinds: &mut self.kinds, messages: &mut self.messages, aside: &mut self.aside };
+        let mut sums = Sums {
+            kinds: &mut self.kinds,
+            messages: &mut self.messages,
+            uncounted: &mut self.uncounted,
+        };
         let verdict = flow.segment(
             from,
             tcp,
             (parts.carried, parts.data),
             packet.at,
             (packet.length, counts),
-            (self.remembered < REMEMBERED, self.waiting < self.options.waiting),
+            (self.remembered < MAX_REMEMBERED, self.waiting < self.options.waiting),
             &mut sums,
         );
-        self.refused += u64::from(self.remembered >= REMEMBERED);
+        self.refused += u64::from(self.remembered >= MAX_REMEMBERED);
         self.waiting = (self.waiting + flow.memory()).saturating_sub(before.0);
         self.remembered = (self.remembered + flow.connection.remembered()).saturating_sub(before.1);
         let messages = flow.sides[from].messages - before.2;
@@ -336,7 +342,7 @@ impl<'a> Survey<'a> {
         let place = self.flow(key, from, packet.at, None);
         let flow = &mut self.flows[place];
         flow.count(from, packet.at, packet.length, parts.carried);
-        let messages = if counts { &mut self.messages } else { &mut self.aside };
+        let messages = if counts { &mut self.messages } else { &mut self.uncounted };
         let taken = (flow.protocol() == Some(Protocol::Coap))
             .then(|| coap::take(parts.data, parts.carried, messages))
             .flatten();
@@ -352,33 +358,33 @@ impl<'a> Survey<'a> {
     }
 
     fn node(&mut self, packet: &Packet<'_>, parts: &Parts<'_>, messages: u64, again: bool) {
-        let sent = |who: Who, room: &mut Self| {
-            let row = room.row(who);
+        let sent = |endpoint: Endpoint, room: &mut Self| {
+            let row = room.row(endpoint);
             row.tx_packets += 1;
             row.tx_bytes += u64::from(packet.length);
             row.messages += messages;
             row.retransmissions += u64::from(again);
         };
-        let received = |who: Who, room: &mut Self| {
-            let row = room.row(who);
+        let received = |endpoint: Endpoint, room: &mut Self| {
+            let row = room.row(endpoint);
             row.rx_packets += 1;
             row.rx_bytes += u64::from(packet.length);
         };
         match (self.node_of[packet.point], packet.direction, parts.addresses) {
-            (Some(node), Direction::Out, _) => sent(Who::Node(node), self),
-            (Some(node), Direction::In, _) => received(Who::Node(node), self),
+            (Some(node), Direction::Out, _) => sent(Endpoint::Node(node), self),
+            (Some(node), Direction::In, _) => received(Endpoint::Node(node), self),
             (_, _, Some([from, to])) => {
-                sent(Who::Address(from), self);
-                received(Who::Address(to), self);
+                sent(Endpoint::Address(from), self);
+                received(Endpoint::Address(to), self);
             }
             _ => {}
         }
     }
 
-    fn row(&mut self, who: Who) -> &mut NodeFigures {
-        if self.nodes.len() >= self.options.flows && !self.nodes.contains_key(&who) {
+    fn row(&mut self, endpoint: Endpoint) -> &mut NodeFigures {
+        if self.nodes.len() >= self.options.flows && !self.nodes.contains_key(&endpoint) {
             return &mut self.others;
         }
-        self.nodes.entry(who).or_default()
+        self.nodes.entry(endpoint).or_default()
     }
 }

@@ -99,9 +99,9 @@ impl Unread {
 }
 
 /// The maximum number of separate rows; further ones are combined.
-const ROWS: usize = 1_024;
+const MAX_ROWS: usize = 1_024;
 /// The number of rows with a note each.
-const NOTES: usize = 8;
+const MAX_NOTES: usize = 8;
 
 /// Packets that cannot be dissected, by capture point and reason.
 #[derive(Debug, Default)]
@@ -113,7 +113,7 @@ pub(crate) struct Tally {
 impl Tally {
     /// Counts a packet of `length` bytes at capture point `point`.
     pub(crate) fn note(&mut self, point: usize, unread: Unread, length: u32) {
-        let full = self.rows.len() >= ROWS && !self.rows.contains_key(&(point, unread));
+        let full = self.rows.len() >= MAX_ROWS && !self.rows.contains_key(&(point, unread));
         let row = match full {
             true => &mut self.more,
             false => self.rows.entry((point, unread)).or_default(),
@@ -130,8 +130,8 @@ impl Tally {
             let noun = if *packets == 1 { "packet" } else { "packets" };
             format!("{packets} {noun} on `{}` {}", names[*point], unread.sentence(*packets))
         };
-        let mut notes: Vec<String> = rows.iter().take(NOTES).map(note).collect();
-        let more: u64 = rows.iter().skip(NOTES).map(|(_, [packets, _])| packets).sum();
+        let mut notes: Vec<String> = rows.iter().take(MAX_NOTES).map(note).collect();
+        let more: u64 = rows.iter().skip(MAX_NOTES).map(|(_, [packets, _])| packets).sum();
         if more + self.more[0] > 0 {
             notes.push(format!(
                 "{} more packets could not be read for other reasons: see \
@@ -196,8 +196,8 @@ mod tests {
             tally.note(0, Unread::EtherType(number), 100);
         }
         let (rows, notes) = tally.finish(&["a".to_owned()]);
-        assert_eq!((rows.len(), notes.len()), (ROWS + 1, NOTES + 1));
+        assert_eq!((rows.len(), notes.len()), (MAX_ROWS + 1, MAX_NOTES + 1));
         assert_eq!(rows.iter().map(|row| row.packets).sum::<u64>(), 3_000);
-        assert!(notes[NOTES].starts_with("2992 more packets"), "{}", notes[NOTES]);
+        assert!(notes[MAX_NOTES].starts_with("2992 more packets"), "{}", notes[MAX_NOTES]);
     }
 }

@@ -4,7 +4,7 @@ use crate::config::{self, Config};
 use crate::digest::{self, Hashing};
 use crate::error::{Error, Fault};
 use crate::layer;
-use crate::manifest::{self, Described};
+use crate::manifest::{self, ImageEntry};
 use crate::source::Source;
 use crate::tree::Tree;
 use std::io::BufReader;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub struct Archive {
     path: PathBuf,
     source: Source,
-    image: Described,
+    image: ImageEntry,
     digest: String,
     layers: Vec<String>,
     config: Config,
@@ -41,17 +41,18 @@ impl Archive {
     fn read(path: &Path, name: Option<&str>) -> Result<Self, Fault> {
         let source = Source::open(path)?;
         let image = choose(manifest::images(&source)?, name)?;
-        let (file, promised) = &image.config;
+        let (file, expected_digest) = &image.config;
         let text = source.text(file)?;
         let digest = digest::of(&text);
-        if promised.as_ref().is_some_and(|promised| *promised != digest) {
+        if expected_digest.as_ref().is_some_and(|expected_digest| *expected_digest != digest) {
             return Err(Fault::damaged(file, "its digest does not match its name"));
         }
         let config = config::File::read(&text, file)?;
         let layers = config.layers().to_vec();
         if layers.len() != image.layers.len() {
-            let (has, says) = (image.layers.len(), layers.len());
-            let why = format!("the configuration lists {says} layers, the manifest {has}");
+            let (in_manifest, in_config) = (image.layers.len(), layers.len());
+            let why =
+                format!("the configuration lists {in_config} layers, the manifest {in_manifest}");
             return Err(Fault::damaged(file, why));
         }
         let config = config.program();
@@ -99,7 +100,7 @@ impl Archive {
 }
 
 /// Selects the image.
-fn choose(images: Vec<Described>, name: Option<&str>) -> Result<Described, Fault> {
+fn choose(images: Vec<ImageEntry>, name: Option<&str>) -> Result<ImageEntry, Fault> {
     let names = || {
         let names = images.iter().map(|image| match image.names.first() {
             Some(name) => name.clone(),
@@ -107,24 +108,26 @@ fn choose(images: Vec<Described>, name: Option<&str>) -> Result<Described, Fault
         });
         names.collect::<Vec<_>>()
     };
-    let fits = |image: &&Described| match name {
+    let fits = |image: &&ImageEntry| match name {
         None => true,
-        Some(wanted) => image.names.iter().any(|name| {
-            name == wanted || name.rsplit_once(':').is_some_and(|(_, tag)| tag == wanted)
+        Some(selected) => image.names.iter().any(|name| {
+            name == selected || name.rsplit_once(':').is_some_and(|(_, tag)| tag == selected)
         }),
     };
-    let fitting: Vec<&Described> = images.iter().filter(fits).collect();
+    let fitting: Vec<&ImageEntry> = images.iter().filter(fits).collect();
     match (&fitting[..], name) {
         ([one], _) => Ok((*one).clone()),
         ([], _) if images.is_empty() => Err(Fault::NoImage("its manifest has no image")),
         ([], name) => {
-            let wanted = format!("has no image with the name `{}`", name.unwrap_or_default());
-            Err(Fault::Which { wanted, names: names() })
+            let problem = format!("has no image with the name `{}`", name.unwrap_or_default());
+            Err(Fault::NoMatch { problem, names: names() })
         }
         (_, Some(name)) => {
-            let wanted = format!("has several images with the name `{name}`");
-            Err(Fault::Which { wanted, names: names() })
+            let problem = format!("has several images with the name `{name}`");
+            Err(Fault::NoMatch { problem, names: names() })
         }
-        (_, None) => Err(Fault::Which { wanted: "has several images".to_owned(), names: names() }),
+        (_, None) => {
+            Err(Fault::NoMatch { problem: "has several images".to_owned(), names: names() })
+        }
     }
 }

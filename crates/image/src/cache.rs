@@ -73,7 +73,7 @@ impl Cache {
     }
 
     fn make(&self, archive: &Archive) -> Result<Unpacked, Result<Fault, Error>> {
-        let failed = |tried: String| move |error| Ok(Fault::cache(tried)(error));
+        let failed = |action: String| move |error| Ok(Fault::cache(action)(error));
         self.prepare().map_err(failed(format!("create the folder {}", self.0.display())))?;
         let Some(name) = digest::hex(archive.digest()) else {
             return Err(Ok(Fault::damaged("its configuration", "it has no digest")));

@@ -58,12 +58,12 @@ impl File {
         if let Some(wrong) = file.rootfs.diff_ids.iter().find(|id| digest::hex(id).is_none()) {
             return Err(Fault::damaged(name, format!("`{wrong}` is not a SHA-256 digest")));
         }
-        let (os, architecture) = here();
-        let other = |found: &str, wanted: &str| !found.is_empty() && found != wanted;
+        let (os, architecture) = this_platform();
+        let other = |found: &str, expected: &str| !found.is_empty() && found != expected;
         if other(&file.os, os) || other(&file.architecture, architecture) {
             return Err(Fault::Platform {
                 found: format!("{}/{}", file.os, file.architecture),
-                wanted: format!("{os}/{architecture}"),
+                expected: format!("{os}/{architecture}"),
             });
         }
         Ok(file)
@@ -94,7 +94,7 @@ impl File {
 }
 
 /// This machine's platform (OS, architecture) in Go's terms, which images use.
-pub(crate) fn here() -> (&'static str, &'static str) {
+pub(crate) fn this_platform() -> (&'static str, &'static str) {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "x86" => "386",

@@ -27,20 +27,20 @@ pub enum Fault {
     NoImage(&'static str),
     /// No image matches the given name, or several match, or the archive has several images
     /// and no name was given.
-    #[error("{wanted}; the images in it are: {}\n  select one: `image: NAME`", .names.join(", "))]
-    Which {
+    #[error("{problem}; the images in it are: {}\n  select one: `image: NAME`", .names.join(", "))]
+    NoMatch {
         /// The problem with the selection, as part of the message.
-        wanted: String,
+        problem: String,
         /// The names of the images in the archive.
         names: Vec<String>,
     },
     /// The image is for another platform.
-    #[error("is for {found}, and this machine is {wanted}\n  save the image for this platform")]
+    #[error("is for {found}, and this machine is {expected}\n  save the image for this platform")]
     Platform {
         /// The image's platform, as `os/architecture`.
         found: String,
         /// This machine's platform.
-        wanted: String,
+        expected: String,
     },
     /// A part of the image is missing, truncated or does not match its digest.
     #[error(
@@ -67,10 +67,10 @@ pub enum Fault {
         why: String,
     },
     /// The cache cannot be written.
-    #[error("could not {tried}: {source}{}", disk_hint(.source))]
+    #[error("could not {action}: {source}{}", disk_hint(.source))]
     Cache {
         /// The action that failed, and its path.
-        tried: String,
+        action: String,
         /// The operating system's error.
         source: io::Error,
     },
@@ -85,9 +85,9 @@ impl Fault {
         Self::Damaged { part: part.into(), why: why.to_string() }
     }
 
-    pub(crate) fn cache(tried: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        let tried = tried.into();
-        move |source| Self::Cache { tried, source }
+    pub(crate) fn cache(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let action = action.into();
+        move |source| Self::Cache { action, source }
     }
 }
 

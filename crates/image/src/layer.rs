@@ -1,7 +1,7 @@
 //! Applies one layer: a tar stream whose entries go over the content of lower layers.
 
 use crate::error::Fault;
-use crate::tree::{Made, Tree};
+use crate::tree::{Metadata, Tree};
 use flate2::bufread::MultiGzDecoder;
 use std::ffi::OsStr;
 use std::io::{self, BufRead, Read};
@@ -14,7 +14,7 @@ use tar::{Entry, EntryType};
 const WHITEOUT: &[u8] = b".wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
 /// Other names with this prefix are internal markers of tools; they are ignored.
-const NOTE: &[u8] = b".wh..wh.";
+const MARKER: &[u8] = b".wh..wh.";
 
 /// The decompressed tar stream. `from` is plain, gzip or zstd.
 pub(crate) fn decompress<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
@@ -42,14 +42,14 @@ pub(crate) fn apply(from: &mut dyn Read, tree: &mut Tree, layer: &str) -> Result
         let shown = String::from_utf8_lossy(&name).into_owned();
         match place(&mut entry, &name, tree) {
             Ok(()) => {}
-            Err(Why::Refused(why)) => {
+            Err(EntryError::Refused(why)) => {
                 return Err(Fault::Refused { layer: layer.to_owned(), entry: shown, why });
             }
-            Err(Why::Damaged(error)) => {
+            Err(EntryError::Damaged(error)) => {
                 return Err(Fault::damaged(layer, format!("entry {count} (`{shown}`): {error}")));
             }
-            Err(Why::Disk(source)) => {
-                return Err(Fault::Cache { tried: format!("unpack `{shown}`"), source });
+            Err(EntryError::Disk(source)) => {
+                return Err(Fault::Cache { action: format!("unpack `{shown}`"), source });
             }
         }
     }
@@ -58,7 +58,7 @@ pub(crate) fn apply(from: &mut dyn Read, tree: &mut Tree, layer: &str) -> Result
 
 /// Why an entry was not extracted.
 #[derive(Debug)]
-pub(crate) enum Why {
+pub(crate) enum EntryError {
     /// The entry is forbidden.
     Refused(String),
     /// The entry cannot be read.
@@ -67,19 +67,23 @@ pub(crate) enum Why {
     Disk(io::Error),
 }
 
-impl From<io::Error> for Why {
+impl From<io::Error> for EntryError {
     fn from(error: io::Error) -> Self {
         Self::Disk(error)
     }
 }
 
-impl From<nix::errno::Errno> for Why {
+impl From<nix::errno::Errno> for EntryError {
     fn from(errno: nix::errno::Errno) -> Self {
         Self::Disk(errno.into())
     }
 }
 
-fn place<R: Read>(entry: &mut Entry<'_, R>, name: &[u8], tree: &mut Tree) -> Result<(), Why> {
+fn place<R: Read>(
+    entry: &mut Entry<'_, R>,
+    name: &[u8],
+    tree: &mut Tree,
+) -> Result<(), EntryError> {
     let kind = entry.header().entry_type();
     if matches!(kind, EntryType::XGlobalHeader) {
         return Ok(());
@@ -93,42 +97,42 @@ fn place<R: Read>(entry: &mut Entry<'_, R>, name: &[u8], tree: &mut Tree) -> Res
     if file == OPAQUE {
         return tree.clear(folder);
     }
-    if file.starts_with(NOTE) {
+    if file.starts_with(MARKER) {
         return Ok(());
     }
     if let Some(gone) = file.strip_prefix(WHITEOUT) {
         if matches!(gone, b"" | b"." | b"..") {
-            return Err(Why::Refused("a whiteout without a name".to_owned()));
+            return Err(EntryError::Refused("a whiteout without a name".to_owned()));
         }
         return tree.remove(&folder.join(text(gone)));
     }
     let link = entry.link_name_bytes().map(|link| link.into_owned());
     let link = || {
-        let none = || Why::Refused("a link without a target".to_owned());
+        let none = || EntryError::Refused("a link without a target".to_owned());
         link.clone().filter(|link| !link.is_empty() && !link.contains(&0)).ok_or_else(none)
     };
-    let bad = |error| Why::Damaged(error);
+    let bad = |error| EntryError::Damaged(error);
     let header = entry.header();
-    let made = Made {
+    let metadata = Metadata {
         mode: header.mode().map_err(bad)? & 0o7777,
         uid: header.uid().map_err(bad)?.min(u64::from(u32::MAX - 1)) as u32,
         gid: header.gid().map_err(bad)?.min(u64::from(u32::MAX - 1)) as u32,
         mtime: header.mtime().map_err(bad)?.min(i64::MAX as u64) as i64,
     };
     match kind {
-        EntryType::Directory => tree.folder(&path, made),
-        EntryType::Symlink => tree.symlink(&path, &text(&link()?), made),
+        EntryType::Directory => tree.folder(&path, metadata),
+        EntryType::Symlink => tree.symlink(&path, &text(&link()?), metadata),
         EntryType::Link => tree.hard_link(&path, &within(&link()?, "the target of the link")?),
-        EntryType::Fifo => tree.fifo(&path, made),
+        EntryType::Fifo => tree.fifo(&path, metadata),
         // Most root file systems have device nodes, `/dev/console` at least. They are left
         // out: they would give access to this machine's hardware, and each node has a
         // separate `/dev`.
-        EntryType::Char | EntryType::Block => tree.leave_out(&path),
+        EntryType::Char | EntryType::Block => tree.skip(&path),
         EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
-            let capability = capability(entry).map_err(Why::Damaged)?;
-            tree.file(&path, made, entry, capability.as_deref())
+            let capability = capability(entry).map_err(EntryError::Damaged)?;
+            tree.file(&path, metadata, entry, capability.as_deref())
         }
-        _ => Err(Why::Refused("of a kind that images do not support".to_owned())),
+        _ => Err(EntryError::Refused("of a kind that images do not support".to_owned())),
     }
 }
 
@@ -149,9 +153,11 @@ fn text(bytes: &[u8]) -> PathBuf {
 }
 
 /// `name` as a path relative to the root. `what` says what the name is, for messages.
-fn within(name: &[u8], what: &str) -> Result<PathBuf, Why> {
+fn within(name: &[u8], what: &str) -> Result<PathBuf, EntryError> {
     if name.first() == Some(&b'/') {
-        return Err(Why::Refused(format!("and {what} is absolute: it would leave the root")));
+        return Err(EntryError::Refused(format!(
+            "and {what} is absolute: it would leave the root"
+        )));
     }
     let mut path = PathBuf::new();
     for part in name.split(|byte| *byte == b'/') {
@@ -159,10 +165,10 @@ fn within(name: &[u8], what: &str) -> Result<PathBuf, Why> {
             b"" | b"." => {}
             b".." => {
                 let why = format!("and {what} has `..` in it: it would leave the root");
-                return Err(Why::Refused(why));
+                return Err(EntryError::Refused(why));
             }
             part if part.contains(&0) => {
-                return Err(Why::Refused(format!("and {what} has a zero byte in it")));
+                return Err(EntryError::Refused(format!("and {what} has a zero byte in it")));
             }
             part => path.push(text(part)),
         }
@@ -179,7 +185,7 @@ mod tests {
         assert_eq!(within(b"./etc//passwd", "").unwrap(), Path::new("etc/passwd"));
         assert_eq!(within(b"./", "").unwrap(), Path::new(""));
         for bad in [&b"/etc/passwd"[..], b"a/../../b", b"..", b"a\0b"] {
-            assert!(matches!(within(bad, "its name"), Err(Why::Refused(_))), "{bad:?}");
+            assert!(matches!(within(bad, "its name"), Err(EntryError::Refused(_))), "{bad:?}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Maps the files of an archive to images, for `docker save` archives and OCI layouts.
 
-use crate::config::here;
+use crate::config::this_platform;
 use crate::digest;
 use crate::error::Fault;
 use crate::source::Source;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 /// One image of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Described {
+pub(crate) struct ImageEntry {
     /// Its names, e.g. `busybox:1.35`; may be empty.
     pub names: Vec<String>,
     /// The file of its configuration, and its digest where the archive states it.
@@ -54,20 +54,20 @@ struct Platform {
 }
 
 /// The maximum nesting of indexes.
-const DEEPEST: u32 = 4;
+const MAX_DEPTH: u32 = 4;
 
 /// The images of an archive. The OCI layout has priority: newer `docker save` versions
 /// write both forms, and only the OCI layout states all digests.
-pub(crate) fn images(source: &Source) -> Result<Vec<Described>, Fault> {
+pub(crate) fn images(source: &Source) -> Result<Vec<ImageEntry>, Fault> {
     if source.has("index.json") && source.has("oci-layout") {
         let mut found = Vec::new();
         let mut others = Vec::new();
         let index: Document = parse(&source.text("index.json")?, "index.json")?;
-        walk(source, index, "index.json", &[], DEEPEST, &mut found, &mut others)?;
+        walk(source, index, "index.json", &[], MAX_DEPTH, &mut found, &mut others)?;
         return match (found.is_empty(), others.pop()) {
             (true, Some(found)) => {
-                let (os, architecture) = here();
-                Err(Fault::Platform { found, wanted: format!("{os}/{architecture}") })
+                let (os, architecture) = this_platform();
+                Err(Fault::Platform { found, expected: format!("{os}/{architecture}") })
             }
             _ => Ok(found),
         };
@@ -76,7 +76,7 @@ pub(crate) fn images(source: &Source) -> Result<Vec<Described>, Fault> {
         return Err(Fault::NoImage("to use a plain file system, unpack it and name its folder"));
     }
     let saved: Vec<Saved> = parse(&source.text("manifest.json")?, "manifest.json")?;
-    let images = saved.into_iter().map(|image| Described {
+    let images = saved.into_iter().map(|image| ImageEntry {
         names: image.repo_tags.unwrap_or_default(),
         config: (image.config, None),
         layers: image.layers,
@@ -106,12 +106,12 @@ fn walk(
     name: &str,
     called: &[String],
     deeper: u32,
-    found: &mut Vec<Described>,
+    found: &mut Vec<ImageEntry>,
     others: &mut Vec<String>,
 ) -> Result<(), Fault> {
     if let (Some(config), Some(layers)) = (&document.config, &document.layers) {
         let layers: Result<_, _> = layers.iter().map(|layer| blob(layer, name)).collect();
-        found.push(Described {
+        found.push(ImageEntry {
             names: called.to_vec(),
             config: (blob(config, name)?, Some(config.digest.clone())),
             layers: layers?,
@@ -123,13 +123,13 @@ fn walk(
     };
     for descriptor in manifests {
         if let Some(platform) = &descriptor.platform
-            && (platform.os.as_str(), platform.architecture.as_str()) != here()
+            && (platform.os.as_str(), platform.architecture.as_str()) != this_platform()
         {
             others.push(format!("{}/{}", platform.os, platform.architecture));
             continue;
         }
         if deeper == 0 {
-            return Err(Fault::damaged(name, "indexes are nested without end"));
+            return Err(Fault::damaged(name, "indexes are nested too deeply"));
         }
         let file = blob(&descriptor, name)?;
         let text = source.text(&file)?;

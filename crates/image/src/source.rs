@@ -7,20 +7,20 @@ use std::io::{Read, Seek, SeekFrom, Take};
 use std::path::{Component, Path, PathBuf};
 
 /// The largest manifest or configuration that is read, in bytes.
-const LARGEST_TEXT: u64 = 16 << 20;
+const MAX_TEXT: u64 = 16 << 20;
 /// The maximum number of entries of an archive; no real image has more.
-const MOST_ENTRIES: usize = 100_000;
+const MAX_ENTRIES: usize = 100_000;
 
 /// Where the files are.
 #[derive(Debug)]
 pub(crate) enum Source {
     Folder(PathBuf),
-    Tar { path: PathBuf, places: HashMap<String, Place> },
+    Tar { path: PathBuf, locations: HashMap<String, Location> },
 }
 
 /// The location of a file in a tar file.
 #[derive(Debug, Clone)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     Bytes {
         start: u64,
         len: u64,
@@ -44,14 +44,14 @@ impl Source {
             ));
         }
         file.seek(SeekFrom::Start(0)).map_err(Fault::Unreadable)?;
-        let places = index(file)?;
-        Ok(Self::Tar { path: path.to_owned(), places })
+        let locations = index(file)?;
+        Ok(Self::Tar { path: path.to_owned(), locations })
     }
 
     pub fn has(&self, name: &str) -> bool {
         match self {
             Self::Folder(dir) => plain(name).is_some_and(|name| dir.join(name).is_file()),
-            Self::Tar { places, .. } => places.contains_key(name),
+            Self::Tar { locations, .. } => locations.contains_key(name),
         }
     }
 
@@ -66,14 +66,14 @@ impl Source {
                     Err(error) => Err(error),
                 }
             }
-            Self::Tar { path, places } => {
+            Self::Tar { path, locations } => {
                 let mut name = name.to_owned();
                 // A link may lead to another link. The limit ends loops of links.
                 for _ in 0..8 {
-                    match places.get(&name) {
+                    match locations.get(&name) {
                         None => return Ok(None),
-                        Some(Place::Link(to)) => name = to.clone(),
-                        Some(Place::Bytes { start, len }) => {
+                        Some(Location::Link(to)) => name = to.clone(),
+                        Some(Location::Bytes { start, len }) => {
                             let mut file = File::open(path)?;
                             file.seek(SeekFrom::Start(*start))?;
                             return Ok(Some(file.take(*len)));
@@ -90,9 +90,9 @@ impl Source {
         let file = self.file(name).map_err(|error| Fault::damaged(name, error))?;
         let file = file.ok_or_else(|| Fault::damaged(name, "it is missing from the archive"))?;
         let mut text = Vec::new();
-        let mut file = file.take(LARGEST_TEXT + 1);
+        let mut file = file.take(MAX_TEXT + 1);
         file.read_to_end(&mut text).map_err(|error| Fault::damaged(name, error))?;
-        if text.len() as u64 > LARGEST_TEXT {
+        if text.len() as u64 > MAX_TEXT {
             return Err(Fault::damaged(name, "it is over 16 MiB"));
         }
         Ok(text)
@@ -106,18 +106,18 @@ fn plain(name: &str) -> Option<&Path> {
 }
 
 /// The location of each file in a tar file. Contents are skipped, not read.
-fn index(file: File) -> Result<HashMap<String, Place>, Fault> {
+fn index(file: File) -> Result<HashMap<String, Location>, Fault> {
     let length = file.metadata().map_err(Fault::Unreadable)?.len();
-    let mut places = HashMap::new();
+    let mut locations = HashMap::new();
     let mut archive = tar::Archive::new(file);
-    let damaged = |places: &HashMap<_, _>, why: String| match places.len() {
+    let damaged = |locations: &HashMap<_, _>, why: String| match locations.len() {
         0 => Fault::NoImage("it is not a tar file, or it is damaged at the start"),
         count => Fault::damaged(format!("the archive, after {count} entries,"), why),
     };
     let entries = archive.entries_with_seek();
-    let entries = entries.map_err(|error| damaged(&places, error.to_string()))?;
+    let entries = entries.map_err(|error| damaged(&locations, error.to_string()))?;
     for entry in entries {
-        let entry = entry.map_err(|error| damaged(&places, error.to_string()))?;
+        let entry = entry.map_err(|error| damaged(&locations, error.to_string()))?;
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         let name = name.trim_start_matches("./").to_owned();
         let kind = entry.header().entry_type();
@@ -127,24 +127,24 @@ fn index(file: File) -> Result<HashMap<String, Place>, Fault> {
                 "`{name}` should end at byte {}, and the file ends at {length}",
                 start.saturating_add(len)
             );
-            return Err(damaged(&places, why));
+            return Err(damaged(&locations, why));
         }
-        if places.len() >= MOST_ENTRIES {
-            return Err(damaged(&places, "more entries than an image has".to_owned()));
+        if locations.len() >= MAX_ENTRIES {
+            return Err(damaged(&locations, "more entries than an image has".to_owned()));
         }
         let place = match entry.link_name_bytes() {
             Some(to) if kind.is_symlink() || kind.is_hard_link() => {
-                Place::Link(link_target(&name, &String::from_utf8_lossy(&to), kind.is_symlink()))
+                Location::Link(link_target(&name, &String::from_utf8_lossy(&to), kind.is_symlink()))
             }
-            _ if kind.is_file() => Place::Bytes { start, len },
+            _ if kind.is_file() => Location::Bytes { start, len },
             _ => continue,
         };
-        places.insert(name, place);
+        locations.insert(name, place);
     }
-    if places.is_empty() {
+    if locations.is_empty() {
         return Err(Fault::NoImage("the archive is empty"));
     }
-    Ok(places)
+    Ok(locations)
 }
 
 /// The name that a link of `name` to `to` leads to. A symbolic link is relative to its

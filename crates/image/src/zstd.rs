@@ -5,7 +5,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use std::io::{self, BufRead, Read};
 
 /// The largest window, in bytes, that a frame may declare: the default of `zstd --long`.
-const WINDOW: u64 = 128 << 20;
+const MAX_WINDOW: u64 = 128 << 20;
 
 /// Reads frame after frame and skips skippable frames.
 pub(crate) struct Frames<R> {
@@ -17,7 +17,7 @@ pub(crate) struct Frames<R> {
 impl<R: BufRead> Frames<R> {
     pub fn new(from: R) -> Self {
         let mut decoder = FrameDecoder::new();
-        decoder.set_max_window_size(WINDOW);
+        decoder.set_max_window_size(MAX_WINDOW);
         Self { from, decoder, within: false }
     }
 

@@ -65,24 +65,24 @@ pub(crate) fn wait_until(at: Nanos, margin: Nanos) {
 }
 
 /// Sets this thread's timer slack to 1 ns; the default of 50 us delays the end of sleeps.
-pub(crate) fn sharpen_sleep() {
+pub(crate) fn reduce_timer_slack() {
     // SAFETY: an option with integer arguments, of this thread alone.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }
 
 /// Pins this thread to a core and raises its priority if permitted. The error says why it
 /// cannot be pinned.
-pub(crate) fn place(core: Option<usize>) -> Result<(), String> {
+pub(crate) fn pin_with_priority(core: Option<usize>) -> Result<(), String> {
     // SAFETY: integer arguments; 0 is this thread. Without permission the priority does not
     // change.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
-    stay_on(core)
+    pin(core)
 }
 
 /// Pins this thread to a core at its current priority. The error says why it cannot be
 /// pinned.
-pub(crate) fn stay_on(core: Option<usize>) -> Result<(), String> {
-    sharpen_sleep();
+pub(crate) fn pin(core: Option<usize>) -> Result<(), String> {
+    reduce_timer_slack();
     let Some(core) = core else { return Ok(()) };
     if core >= libc::CPU_SETSIZE as usize {
         return Err(format!("core {core} does not exist"));

@@ -5,7 +5,6 @@
 //! operation and never waits for an answer before it sends the next request, except in a
 //! closed loop.
 
-mod book;
 mod clock;
 mod coap;
 mod connection;
@@ -19,12 +18,14 @@ pub mod fuzzing;
 mod histories;
 mod http;
 mod log;
+mod outstanding;
 #[cfg(test)]
 mod overload;
-mod pace;
+mod pacer;
 mod percentiles;
 mod probe;
 mod reasons;
+mod request_feed;
 mod request_queue;
 mod run;
 mod settings;
@@ -32,7 +33,6 @@ mod slots;
 mod socket;
 mod stamp;
 mod stream;
-mod supply;
 mod targets;
 mod template;
 
@@ -46,6 +46,6 @@ pub use figures::{Figures, Pace as PaceFigures, Series, Submission, write_log};
 pub use histories::{History, Latency, read_log};
 pub use percentiles::Percentiles;
 pub use probe::{ProbeSettings, Probed, probe};
+pub use request_feed::Origin;
 pub use run::{Error, Progress, run};
 pub use settings::{Closed, Settings};
-pub use supply::Origin;

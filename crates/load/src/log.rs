@@ -12,11 +12,11 @@ use trace::Method;
 /// Operations per chunk.
 const CHUNK: usize = 4_096;
 /// Chunks that may wait for the disk before senders block.
-const WAITING: usize = 64;
+const MAX_CHUNKS: usize = 64;
 
 /// A finished operation; times in ns since the start, 0 for none.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Done {
+pub(crate) struct FinishedOperation {
     pub method: Method,
     pub device: Option<u32>,
     pub intended: Nanos,
@@ -31,19 +31,19 @@ pub(crate) struct Done {
 /// A sender's end of the log.
 #[derive(Debug)]
 pub(crate) struct Log {
-    chunk: Vec<Done>,
-    to: SyncSender<Vec<Done>>,
+    chunk: Vec<FinishedOperation>,
+    to: SyncSender<Vec<FinishedOperation>>,
 }
 
 /// The writer thread.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    to: SyncSender<Vec<Done>>,
+    to: SyncSender<Vec<FinishedOperation>>,
     thread: JoinHandle<io::Result<()>>,
 }
 
 impl Log {
-    pub fn add(&mut self, done: Done) {
+    pub fn add(&mut self, done: FinishedOperation) {
         self.chunk.push(done);
         if self.chunk.len() == CHUNK {
             self.flush();
@@ -62,7 +62,7 @@ impl Writer {
     pub fn new(path: &Path) -> io::Result<Self> {
         let mut file = BufWriter::with_capacity(1 << 18, File::create(path)?);
         writeln!(file, "device,method,intended_ns,sent_ns,answered_ns,code,outcome,wait_ns")?;
-        let (to, from) = sync_channel(WAITING);
+        let (to, from) = sync_channel(MAX_CHUNKS);
         let thread = std::thread::Builder::new()
             .name("operations".to_owned())
             .spawn(move || write(&from, &mut file))?;
@@ -81,7 +81,7 @@ impl Writer {
     }
 }
 
-fn write(from: &Receiver<Vec<Done>>, file: &mut impl Write) -> io::Result<()> {
+fn write(from: &Receiver<Vec<FinishedOperation>>, file: &mut impl Write) -> io::Result<()> {
     while let Ok(chunk) = from.recv() {
         for done in chunk {
             match done.device {

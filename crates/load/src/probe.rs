@@ -48,29 +48,29 @@ impl Probed {
     /// The normalised deviation (R - S) / S of the response time R from the service time S.
     /// An unanswered request counts with the timeout as R.
     pub fn deviation(&self, service: Nanos) -> f64 {
-        let took = self.answered.map_or(PATIENCE, |answered| answered - self.sent);
+        let took = self.answered.map_or(TIMEOUT, |answered| answered - self.sent);
         (took as f64 - service as f64) / service.max(1) as f64
     }
 }
 
 /// The timeout of a request.
-const PATIENCE: Nanos = 5 * SECOND;
+const TIMEOUT: Nanos = 5 * SECOND;
 
-/// Runs the probes until `stop`. Calls `tell` with the result of each request.
+/// Runs the probes until `stop`. Calls `on_result` with the result of each request.
 ///
 /// # Errors
 /// A core cannot be used, or sockets cannot be created.
 pub fn probe(
     settings: &ProbeSettings,
     stop: &AtomicBool,
-    mut tell: impl FnMut(Probed),
+    mut on_result: impl FnMut(Probed),
 ) -> Result<(), String> {
     let all = thread::available_parallelism().map_or(1, usize::from);
     let cores = if settings.cores.is_empty() { (0..all).collect() } else { settings.cores.clone() };
     let pairs: Vec<(usize, Mode)> =
         cores.iter().flat_map(|core| settings.modes.iter().map(|mode| (*core, *mode))).collect();
     thread::scope(|scope| {
-        let (told, heard) = channel();
+        let (results, received) = channel();
         let mut threads = Vec::new();
         for (place, (core, mode)) in pairs.iter().copied().enumerate() {
             let wrong = |error: io::Error| format!("a socket for the probe: {error}");
@@ -78,12 +78,13 @@ pub fn probe(
             // Probes take turns, so that they do not disturb each other.
             let offset = settings.every * place as Nanos / pairs.len().max(1) as Nanos;
             threads.push(scope.spawn(move || serve(&far, core, mode, settings, stop)));
-            let told = told.clone();
-            threads
-                .push(scope.spawn(move || ask(&near, (core, mode), offset, settings, stop, &told)));
+            let results = results.clone();
+            threads.push(
+                scope.spawn(move || ask(&near, (core, mode), offset, settings, stop, &results)),
+            );
         }
-        drop(told);
-        heard.iter().for_each(&mut tell);
+        drop(results);
+        received.iter().for_each(&mut on_result);
         threads.into_iter().try_for_each(|thread| {
             thread.join().unwrap_or_else(|_| Err("a probe's thread panicked".to_owned()))
         })
@@ -103,8 +104,8 @@ fn sockets() -> io::Result<(UdpSocket, UdpSocket)> {
 
 /// Pins the thread to a core, with raised or normal priority: a probe must be delayed as
 /// much as the devices that it stands in for.
-fn settle(core: usize, settings: &ProbeSettings) -> Result<(), String> {
-    if settings.before { clock::place(Some(core)) } else { clock::stay_on(Some(core)) }
+fn set_affinity(core: usize, settings: &ProbeSettings) -> Result<(), String> {
+    if settings.before { clock::pin_with_priority(Some(core)) } else { clock::pin(Some(core)) }
 }
 
 /// Answers after the service time, as devices do.
@@ -115,7 +116,7 @@ fn serve(
     settings: &ProbeSettings,
     stop: &AtomicBool,
 ) -> Result<(), String> {
-    settle(core, settings).inspect_err(|_| stop.store(true, Relaxed))?;
+    set_affinity(core, settings).inspect_err(|_| stop.store(true, Relaxed))?;
     let margin = clock::margin();
     let mut request = [0; 16];
     while !stop.load(Relaxed) {
@@ -134,9 +135,9 @@ fn ask(
     offset: Nanos,
     settings: &ProbeSettings,
     stop: &AtomicBool,
-    told: &Sender<Probed>,
+    results: &Sender<Probed>,
 ) -> Result<(), String> {
-    settle(core, settings).inspect_err(|_| stop.store(true, Relaxed))?;
+    set_affinity(core, settings).inspect_err(|_| stop.store(true, Relaxed))?;
     let margin = clock::margin();
     let (start, every) = (settings.start, settings.every.max(1));
     for number in 0_u64.. {
@@ -158,7 +159,7 @@ fn ask(
         if answered.is_none() && stop.load(Relaxed) {
             break;
         }
-        if told.send(Probed { core, mode, intended, sent, answered }).is_err() {
+        if results.send(Probed { core, mode, intended, sent, answered }).is_err() {
             break;
         }
     }
@@ -167,7 +168,7 @@ fn ask(
 
 /// When the answer to this number arrived.
 fn answer(socket: &UdpSocket, number: u64, stop: &AtomicBool) -> Option<Nanos> {
-    let until = clock::now() + PATIENCE;
+    let until = clock::now() + TIMEOUT;
     let _ = socket.set_read_timeout(Some(Duration::from_millis(100)));
     let mut answer = [0; 16];
     while clock::now() < until && !stop.load(Relaxed) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// The maximum number of different texts; further ones are counted together.
-const MOST: usize = 20;
+const MAX_REASONS: usize = 20;
 
 /// Error texts with their number.
 #[derive(Debug, Clone, Default)]
@@ -14,7 +14,7 @@ impl Reasons {
     pub fn count(&mut self, why: &str) {
         if let Some(count) = self.0.get_mut(why) {
             *count += 1;
-        } else if self.0.len() < MOST {
+        } else if self.0.len() < MAX_REASONS {
             self.0.insert(why.to_owned(), 1);
         } else {
             *self.0.entry("other reasons".to_owned()).or_default() += 1;
@@ -56,7 +56,7 @@ mod tests {
         let mut both = Reasons::default();
         both.add(&reasons);
         both.add(&reasons);
-        assert_eq!((both.len(), both.first()), (MOST + 1, Some("00")));
+        assert_eq!((both.len(), both.first()), (MAX_REASONS + 1, Some("00")));
         let all = both.into_inner();
         assert_eq!((all["00"], all["other reasons"]), (4, 160));
     }

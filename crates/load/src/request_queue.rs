@@ -6,17 +6,17 @@
 //! delay until the send time is slip: the sending machine was late.
 
 use crate::clock::Nanos;
-use crate::supply::Operation;
+use crate::request_feed::Operation;
 use std::collections::VecDeque;
 
 /// The maximum number of waiting requests of one sender, over all targets. Bounds the
 /// memory for targets that never answer (64 B each, 64 MB in all).
-pub(crate) const MOST_WAITING: usize = 1 << 20;
+pub(crate) const MAX_WAITING: usize = 1 << 20;
 /// Requests that are queued in a row before answers are processed.
-pub(crate) const DUE_AT_ONCE: usize = 1_024;
+pub(crate) const MAX_DUE_PER_TURN: usize = 1_024;
 /// The sums of [`Occupancy`] are halved after this many uses of a slot, so that they follow
 /// a change within some hundred requests and a single stall does not decide.
-const MEMORY: u32 = 256;
+const DECAY_USES: u32 = 256;
 
 /// When a slot became free, in ns of CLOCK_MONOTONIC; `vacant <= begun <= ready`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Occupancy {
         self.target = self.target.saturating_add(target);
         self.machine = self.machine.saturating_add(machine);
         self.uses += 1;
-        if self.uses == MEMORY {
+        if self.uses == DECAY_USES {
             (self.target, self.machine, self.uses) = (self.target / 2, self.machine / 2, 0);
         }
     }
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(queue.wait(&SlotTimes::freed(2_000, 100), 0, 4_000), 2_000);
         assert!(!queue.is_machine_bound());
         // From here on this machine is slow.
-        for i in 0..MEMORY {
+        for i in 0..DECAY_USES {
             queue.wait(&SlotTimes::freed(5_000, 100), 0, 5_400 + u64::from(i));
         }
         assert!(queue.is_machine_bound());

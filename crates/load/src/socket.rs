@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 /// The maximum number of datagrams per call.
 pub(crate) const BATCH: usize = 32;
 /// The largest datagram, in bytes.
-const LARGEST: usize = 65_536;
+const MAX_DATAGRAM: usize = 65_536;
 /// The socket buffer size, in bytes; without root the kernel may grant less.
 const BUFFER: libc::c_int = 32 << 20;
 
@@ -170,7 +170,7 @@ impl Datagrams {
 
     /// Takes one rejected datagram from the error queue into `buffer`: its length and the
     /// errno.
-    pub fn returned(&self, buffer: &mut [u8]) -> Option<(usize, i32)> {
+    pub fn take_rejected(&self, buffer: &mut [u8]) -> Option<(usize, i32)> {
         let mut control = [0u64; 32];
         let mut name = Address::empty();
         let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
@@ -227,7 +227,7 @@ unsafe impl Send for Batch {}
 impl Batch {
     /// Buffers for datagrams of up to `room` bytes.
     pub fn new(room: usize) -> Self {
-        let room = room.clamp(64, LARGEST);
+        let room = room.clamp(64, MAX_DATAGRAM);
         let mut this = Self {
             bytes: vec![0; room * BATCH],
             room,
@@ -286,7 +286,7 @@ impl Batch {
     }
 
     /// Removes the last datagram.
-    pub fn take_back(&mut self) {
+    pub fn pop_last(&mut self) {
         self.filled = self.filled.saturating_sub(1);
     }
 
@@ -414,9 +414,9 @@ mod tests {
         out.send(&one, 0).unwrap();
         let mut buffer = [0; 64];
         assert!(one.wait(5_000_000_000));
-        assert_eq!(one.returned(&mut buffer), Some((3, libc::ECONNREFUSED)));
+        assert_eq!(one.take_rejected(&mut buffer), Some((3, libc::ECONNREFUSED)));
         assert_eq!(&buffer[..3], b"abc");
-        assert_eq!(one.returned(&mut buffer), None);
+        assert_eq!(one.take_rejected(&mut buffer), None);
     }
 
     #[test]

@@ -5,15 +5,15 @@
 //! connection is free, a request waits in the queue of its target, at most for the answer
 //! timeout. That wait is part of its response time, not slip.
 
-use crate::book::Book;
 use crate::clock::{self, Nanos};
 use crate::connection::{Connection, Progress};
 use crate::epoll::Epoll;
-use crate::pace::{Next, Pace};
-use crate::request_queue::{DUE_AT_ONCE, MOST_WAITING, RequestQueue, Waiting};
+use crate::outstanding::Outstanding;
+use crate::pacer::{Next, Pacer};
+use crate::request_feed::Operation;
+use crate::request_queue::{MAX_DUE_PER_TURN, MAX_WAITING, RequestQueue, Waiting};
 use crate::run::Shared;
 use crate::settings::Settings;
-use crate::supply::Operation;
 use crate::targets::Targets;
 use crate::template::HTTP;
 use std::collections::VecDeque;
@@ -23,9 +23,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use trace::Scheme;
 
 /// The interval of timeout checks.
-const LOOK: Nanos = 1_000_000;
+const CHECK_INTERVAL: Nanos = 1_000_000;
 /// Within this time before the next request the sender spins instead of sleeping.
-const AWAKE: Nanos = 100_000;
+const SPIN_WINDOW: Nanos = 100_000;
 
 /// The connections to one target, and the requests that wait for one.
 struct Pool {
@@ -51,8 +51,8 @@ pub(crate) struct Sender<'a> {
     number: usize,
     settings: &'a Settings,
     shared: &'a Shared,
-    pace: Pace,
-    book: Book,
+    pacer: Pacer,
+    outstanding: Outstanding,
     epoll: Epoll,
     ready: Vec<usize>,
     connections: Vec<Option<Connection>>,
@@ -62,7 +62,7 @@ pub(crate) struct Sender<'a> {
     pools: Vec<Pool>,
     made: u64,
     waiting: usize,
-    looked: Nanos,
+    last_check: Nanos,
     margin: Nanos,
 }
 
@@ -72,16 +72,16 @@ impl<'a> Sender<'a> {
         number: usize,
         settings: &'a Settings,
         shared: &'a Shared,
-        pace: Pace,
-        book: Book,
+        pacer: Pacer,
+        outstanding: Outstanding,
     ) -> io::Result<Self> {
         Ok(Self {
             scheme,
             number,
             settings,
             shared,
-            pace,
-            book,
+            pacer,
+            outstanding,
             epoll: Epoll::new()?,
             ready: Vec::new(),
             connections: Vec::new(),
@@ -90,53 +90,55 @@ impl<'a> Sender<'a> {
             pools: Vec::new(),
             made: 0,
             waiting: 0,
-            looked: 0,
-            margin: if settings.spin { Nanos::MAX } else { clock::margin().max(AWAKE) },
+            last_check: 0,
+            margin: if settings.spin { Nanos::MAX } else { clock::margin().max(SPIN_WINDOW) },
         })
     }
 
     /// The outstanding requests, to record errors before the start.
-    pub fn book(&mut self) -> &mut Book {
-        &mut self.book
+    pub fn outstanding(&mut self) -> &mut Outstanding {
+        &mut self.outstanding
     }
 
     /// Sends until the schedule has ended and all requests are answered or timed out.
-    pub fn run(mut self) -> Book {
+    pub fn run(mut self) -> Outstanding {
         loop {
             let now = clock::now();
             if self.shared.stop.load(Relaxed) {
                 self.abandon();
             }
-            for _ in 0..DUE_AT_ONCE {
-                let Some((intended, operation)) = self.pace.due(now, &mut self.book) else { break };
+            for _ in 0..MAX_DUE_PER_TURN {
+                let Some((intended, operation)) = self.pacer.due(now, &mut self.outstanding) else {
+                    break;
+                };
                 self.take(intended, operation, now);
             }
-            let came = self.events(0);
+            let busy = self.events(0);
             let now = clock::now();
-            if now - self.looked > LOOK {
-                self.looked = now;
-                self.book.expire(now);
+            if now - self.last_check > CHECK_INTERVAL {
+                self.last_check = now;
+                self.outstanding.expire(now);
                 self.expire(now);
             }
-            let finished = self.book.take_finished();
+            let finished = self.outstanding.take_finished();
             if finished > 0 {
-                self.pace.finished(finished, now);
+                self.pacer.finished(finished, now);
             }
-            if came {
+            if busy {
                 continue;
             }
-            let until = match self.pace.next(&mut self.book) {
+            let until = match self.pacer.next(&mut self.outstanding) {
                 Next::At(at) => at,
-                Next::Over if self.book.waiting() == 0 && self.waiting == 0 => break,
-                _ => now + LOOK,
+                Next::Over if self.outstanding.waiting() == 0 && self.waiting == 0 => break,
+                _ => now + CHECK_INTERVAL,
             };
             let left = until.saturating_sub(now);
             if left > self.margin {
-                self.events((left - self.margin).min(10 * LOOK));
+                self.events((left - self.margin).min(10 * CHECK_INTERVAL));
             }
         }
-        self.book.close();
-        self.book
+        self.outstanding.close();
+        self.outstanding
     }
 
     /// Handles an operation that is due: sends it, or queues it until a connection is free.
@@ -144,23 +146,23 @@ impl<'a> Sender<'a> {
         let behind = now - intended;
         self.shared.behind.store(behind, Relaxed);
         if behind > self.settings.patience {
-            self.book.unsent(operation.series);
-            self.book.explain("too far behind the schedule: the rest was not sent");
-            self.pace.give_up(&mut self.book);
+            self.outstanding.unsent(operation.series);
+            self.outstanding.explain("too far behind the schedule: the rest was not sent");
+            self.pacer.give_up(&mut self.outstanding);
             return;
         }
-        let target = self.targets.find(operation.template, &self.pace.templates, None);
+        let target = self.targets.find(operation.template, &self.pacer.templates, None);
         let Some(target) = target.map(|target| target as usize) else {
-            let to = &self.pace.templates[operation.template as usize].to;
+            let to = &self.pacer.templates[operation.template as usize].to;
             let why = to.as_ref().err().map_or("no address", |why| why);
-            self.book.unsent(operation.series);
-            self.book.explain(why);
+            self.outstanding.unsent(operation.series);
+            self.outstanding.explain(why);
             return;
         };
-        let number = self.book.queued(operation, intended, clock::now());
-        if self.waiting == MOST_WAITING {
-            self.book.no_connection(number);
-            self.book.explain("too many requests wait for a connection (1,048,576)");
+        let number = self.outstanding.queued(operation, intended, clock::now());
+        if self.waiting == MAX_WAITING {
+            self.outstanding.no_connection(number);
+            self.outstanding.explain("too many requests wait for a connection (1,048,576)");
             return;
         }
         self.pools.extend(self.targets.addresses().skip(self.pools.len()).map(Pool::new));
@@ -212,11 +214,11 @@ impl<'a> Sender<'a> {
             Scheme::Mqtt => self.settings.qos > 0,
             _ => self.settings.answers,
         };
-        let template = &self.pace.templates[operation.template as usize];
+        let template = &self.pacer.templates[operation.template as usize];
         let sent = clock::now();
         let wait = pool.queue.wait(connection.slot(), intended, sent);
         let result = connection.send(template, number, answers, sent);
-        self.book.dequeued(number, sent, wait, answers);
+        self.outstanding.dequeued(number, sent, wait, answers);
         self.shared.behind.store(sent.saturating_sub(intended + wait), Relaxed);
         self.shared.sent.fetch_add(1, Relaxed);
         match result {
@@ -250,12 +252,12 @@ impl<'a> Sender<'a> {
     fn refuse(&mut self, target: usize, why: &str) {
         let pool = &mut self.pools[target];
         if !pool.connections.is_empty() {
-            self.book.explain(why);
+            self.outstanding.explain(why);
             return;
         }
         while let Some(waiting) = pool.queue.pop() {
             self.waiting -= 1;
-            self.book.unreachable(waiting.number, why);
+            self.outstanding.unreachable(waiting.number, why);
         }
     }
 
@@ -273,8 +275,8 @@ impl<'a> Sender<'a> {
             let spent = connection.is_spent();
             pool.vacated.push(if spent { connection.slot().ready } else { clock::now() });
         }
-        for number in connection.under_way() {
-            self.book.unreachable(number, why);
+        for number in connection.in_flight() {
+            self.outstanding.unreachable(number, why);
         }
         match connection.is_opening() {
             true => self.refuse(target, why),
@@ -288,18 +290,18 @@ impl<'a> Sender<'a> {
         let mut ready = std::mem::take(&mut self.ready);
         self.epoll.wait(ns, &mut ready);
         for place in &ready {
-            self.happened(*place);
+            self.handle_events(*place);
         }
         let any = !ready.is_empty();
         self.ready = ready;
         any
     }
 
-    fn happened(&mut self, place: usize) {
+    fn handle_events(&mut self, place: usize) {
         loop {
             let Some(Some(connection)) = self.connections.get_mut(place) else { return };
             let target = connection.target();
-            match connection.go_on() {
+            match connection.advance() {
                 Progress::Nothing => {
                     // The peer may have read, which makes room to write.
                     self.serve(target);
@@ -309,7 +311,7 @@ impl<'a> Sender<'a> {
                 Progress::Answer { number, code } => {
                     let (spent, drained) = (connection.is_spent(), connection.is_drained());
                     let bad = code >= HTTP + 400;
-                    self.book.answered(number, clock::now(), code, bad);
+                    self.outstanding.answered(number, clock::now(), code, bad);
                     if spent {
                         return self.close(place, "");
                     }
@@ -319,9 +321,9 @@ impl<'a> Sender<'a> {
                         break self.watch(place);
                     }
                 }
-                Progress::Stray => self.book.stray += 1,
+                Progress::Stray => self.outstanding.stray += 1,
                 Progress::Garbage(why) => {
-                    self.book.garbage += 1;
+                    self.outstanding.garbage += 1;
                     return self.close(place, why);
                 }
                 Progress::Closed(why) => return self.close(place, &why),
@@ -350,8 +352,8 @@ impl<'a> Sender<'a> {
                 } else {
                     "closed because an answer timed out".to_owned()
                 };
-                if let Some(number) = connection.under_way().next() {
-                    self.book.time_out(number);
+                if let Some(number) = connection.in_flight().next() {
+                    self.outstanding.time_out(number);
                 }
                 self.close(place, &why);
             }
@@ -364,13 +366,15 @@ impl<'a> Sender<'a> {
                 self.waiting -= 1;
                 match pool.queue.is_machine_bound() {
                     true => {
-                        self.book.too_late(waiting.number);
-                        self.book.explain("this machine sent it too late, after the timeout");
+                        self.outstanding.too_late(waiting.number);
+                        self.outstanding
+                            .explain("this machine sent it too late, after the timeout");
                     }
                     false => {
-                        self.book.no_connection(waiting.number);
+                        self.outstanding.no_connection(waiting.number);
                         let to = pool.to;
-                        self.book.explain(&format!("no connection to {to} was free in time"));
+                        self.outstanding
+                            .explain(&format!("no connection to {to} was free in time"));
                     }
                 }
             }
@@ -381,18 +385,18 @@ impl<'a> Sender<'a> {
     fn abandon(&mut self) {
         for pool in &mut self.pools {
             while let Some(waiting) = pool.queue.pop() {
-                self.book.no_connection(waiting.number);
+                self.outstanding.no_connection(waiting.number);
             }
         }
         self.waiting = 0;
-        self.pace.give_up(&mut self.book);
+        self.pacer.give_up(&mut self.outstanding);
     }
 
     /// Watches for writability only while there is data to write.
     fn watch(&mut self, place: usize) {
         let Some(connection) = &mut self.connections[place] else { return };
         let (fd, write) = (connection.as_raw_fd(), connection.wants_to_write());
-        if connection.watched(write) {
+        if connection.set_watched(write) {
             self.epoll.change(place, fd, write);
         }
     }

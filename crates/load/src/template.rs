@@ -19,7 +19,7 @@ pub(crate) struct Template {
 }
 
 /// The minimum size of a plain UDP datagram, which must carry its number.
-pub(crate) const NUMBERED: u32 = 8;
+pub(crate) const MIN_DATAGRAM: u32 = 8;
 
 impl Template {
     pub fn new(
@@ -48,7 +48,7 @@ impl Template {
                     + target.path.len();
                 mqtt(target, size, settings)
             }
-            Scheme::Udp => vec![b'x'; size.max(NUMBERED) as usize],
+            Scheme::Udp => vec![b'x'; size.max(MIN_DATAGRAM) as usize],
             Scheme::Tcp => vec![b'x'; size.max(1) as usize],
         };
         Self { to, bytes, number_at, coap }
@@ -121,7 +121,7 @@ pub(crate) fn code_name(code: u16) -> String {
 }
 
 /// The code of answers without a status: an echo, a PUBACK.
-pub(crate) const CAME: u16 = 999;
+pub(crate) const NO_STATUS: u16 = 999;
 /// The offset of HTTP codes, which distinguishes HTTP 200 from CoAP 6.08.
 pub(crate) const HTTP: u16 = 1_000;
 
@@ -164,6 +164,6 @@ mod tests {
         assert_eq!(code_name(0xa3), "5.03");
         assert_eq!(code_name(HTTP + 404), "404");
         assert_eq!(code_name(HTTP + 200), "200");
-        assert_eq!(code_name(CAME), "ok");
+        assert_eq!(code_name(NO_STATUS), "ok");
     }
 }

@@ -1,6 +1,6 @@
 //! Link types, encapsulations and fragments: the flows are exactly those that tshark finds.
 
-use super::{Made, Random, pcap, tshark, tshark_version};
+use super::{Random, TestPacket, pcap, tshark, tshark_version};
 use crate::figures::{Analysis, DirectionFigures};
 use crate::{Options, analyze};
 use etherparse::PacketBuilder;
@@ -54,8 +54,8 @@ fn fragment(next: u8, offset: u16, more: bool) -> [u8; 8] {
 }
 
 /// Packets with link headers, at intervals of a millisecond.
-fn captured(packets: impl IntoIterator<Item = Vec<u8>>) -> Vec<Made> {
-    let made = packets.into_iter().enumerate().map(|(n, data)| Made {
+fn captured(packets: impl IntoIterator<Item = Vec<u8>>) -> Vec<TestPacket> {
+    let made = packets.into_iter().enumerate().map(|(n, data)| TestPacket {
         at: 1_700_000_000_000_000_000 + n as u64 * 1_000_000,
         length: data.len() as u32,
         data,
@@ -65,7 +65,7 @@ fn captured(packets: impl IntoIterator<Item = Vec<u8>>) -> Vec<Made> {
 
 type Flows = BTreeMap<(String, [SocketAddr; 2]), [u64; 2]>;
 
-fn ours(link: u32, packets: &[Made]) -> (Analysis, Flows) {
+fn ours(link: u32, packets: &[TestPacket]) -> (Analysis, Flows) {
     let analysis = analyze(&pcap(link, packets)[..], &Options::default()).unwrap();
     let mut flows = Flows::new();
     for flow in &analysis.flows {
@@ -97,7 +97,7 @@ fn sums_add_up(analysis: &Analysis) {
     assert!(analysis.unread.is_empty() || words > 0, "{:?}", analysis.notes);
 }
 
-fn theirs(link: u32, packets: &[Made]) -> Flows {
+fn theirs(link: u32, packets: &[TestPacket]) -> Flows {
     let fields = [
         "frame.len",
         "ip.src",
@@ -290,7 +290,7 @@ fn a_jumbogram_is_as_long_as_its_option_says() {
     let datagram = &udp6(5_030, 64)[40..];
     let mut packet = ip6(0, &[&[17, 0, 0xc2, 4, 0, 1, 0x11, 0x78], datagram]);
     packet[4..6].copy_from_slice(&[0, 0]);
-    let packets = [Made { at: 1, data: packet, length: 40 + 70_008 }];
+    let packets = [TestPacket { at: 1, data: packet, length: 40 + 70_008 }];
     let (analysis, flows) = ours(101, &packets);
     assert_eq!((analysis.packets, flows.len()), (1, 1));
     assert_eq!((analysis.layers["network"], analysis.layers["transport"]), (48, 8));
@@ -366,7 +366,7 @@ fn no_bytes_in_headers_break_an_analysis() {
             let length = packet.len() as u32 + random.pick(&[0, 0, 0, 1, 70_000]);
             let cut = random.below(90) as usize;
             packet.truncate(random.pick(&[usize::MAX, usize::MAX, cut]));
-            packets.push(Made { at: random.below(1 << 40), data: packet, length });
+            packets.push(TestPacket { at: random.below(1 << 40), data: packet, length });
         }
         let (analysis, _) = ours(link, &packets);
         assert_eq!(analysis.packets, 40);

@@ -1,8 +1,8 @@
 //! Tests that compare this crate with tshark on generated captures.
 
+mod conversation;
 mod links;
 mod noise;
-mod talk;
 mod tcp;
 
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::process::Command;
 
 /// A packet of a capture made for a test.
 #[derive(Debug, Clone)]
-pub(crate) struct Made {
+pub(crate) struct TestPacket {
     /// Capture time, in ns since 1970.
     pub at: u64,
     /// The captured bytes.
@@ -20,7 +20,7 @@ pub(crate) struct Made {
 }
 
 /// A pcap file with times in ns (magic 0xa1b23c4d), of this link type.
-pub(crate) fn pcap(link: u32, packets: &[Made]) -> Vec<u8> {
+pub(crate) fn pcap(link: u32, packets: &[TestPacket]) -> Vec<u8> {
     let mut file = Vec::new();
     for word in [0xa1b2_3c4d, 0x0004_0002, 0, 0, 262_144, link] {
         file.extend(u32::to_le_bytes(word));

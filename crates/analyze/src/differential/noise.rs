@@ -1,11 +1,16 @@
 //! Random segments around the limits of the rules, and damage to captures: missing,
 //! swapped, duplicated or wrongly timestamped packets.
 
-use super::talk::{ACK, FIN, RST, SYN, Segment};
-use super::{Made, Random};
+use super::conversation::{ACK, FIN, RST, SYN, Segment};
+use super::{Random, TestPacket};
 
 /// Segments of one pair of ports with numbers near those of the previous segments.
-pub(super) fn segments(port: u16, count: usize, start: u64, random: &mut Random) -> Vec<Made> {
+pub(super) fn segments(
+    port: u16,
+    count: usize,
+    start: u64,
+    random: &mut Random,
+) -> Vec<TestPacket> {
     let first = if random.chance(50) {
         0u32.wrapping_sub(random.below(3_000) as u32).max(1)
     } else {
@@ -104,7 +109,7 @@ pub(super) fn segments(port: u16, count: usize, start: u64, random: &mut Random)
 
 /// The damage to a capture.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Harm {
+pub(super) struct Damage {
     /// The shares of packets, in percent, that are missing, swapped with the next, or
     /// duplicated.
     pub missing: u64,
@@ -114,8 +119,8 @@ pub(super) struct Harm {
     pub start: usize,
 }
 
-impl Harm {
-    pub(super) fn done(self, packets: &[Made], random: &mut Random) -> Vec<Made> {
+impl Damage {
+    pub(super) fn apply(self, packets: &[TestPacket], random: &mut Random) -> Vec<TestPacket> {
         let mut left = Vec::new();
         for packet in &packets[packets.len() * self.start / 100..] {
             if random.chance(self.missing) {

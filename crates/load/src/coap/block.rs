@@ -3,7 +3,7 @@
 use trace::LARGEST_BLOCK;
 
 /// The number of blocks: block numbers have 20 bits.
-const MOST: u32 = 1 << 20;
+const BLOCK_NUMBERS: u32 = 1 << 20;
 
 /// A Block option: block number, size, and whether more blocks follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ impl Block {
     /// The block of this size at `offset`, which is a multiple of the size; None beyond the
     /// largest block number.
     pub fn at(offset: usize, size: usize, more: bool) -> Option<Self> {
-        let number = u32::try_from(offset / size).ok().filter(|number| *number < MOST)?;
+        let number = u32::try_from(offset / size).ok().filter(|number| *number < BLOCK_NUMBERS)?;
         Some(Self { number, more, exponent: exponent(size) })
     }
 
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn every_block_reads_back() {
-        for number in [0, 1, 15, 16, 4_095, 4_096, MOST - 1] {
+        for number in [0, 1, 15, 16, 4_095, 4_096, BLOCK_NUMBERS - 1] {
             for exponent in 0..7 {
                 for more in [false, true] {
                     let block = Block { number, more, exponent };

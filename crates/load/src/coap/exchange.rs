@@ -46,7 +46,7 @@ pub(crate) struct Exchange {
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     /// Bytes received.
-    come: usize,
+    received: usize,
     etag: Option<([u8; 8], usize)>,
 }
 
@@ -103,7 +103,7 @@ impl Exchange {
             None => Step::Done,
             Some(block) if block.number > 0 => Step::Failed("the answer began with a later block"),
             Some(_) => {
-                self.reading = Some(Reading { come: 0, etag: etag(options) });
+                self.reading = Some(Reading { received: 0, etag: etag(options) });
                 self.read(options, carried)
             }
         }
@@ -138,8 +138,8 @@ impl Exchange {
         let Some(block) = options.block2 else {
             return Step::Failed("the answer continued without a Block2 option");
         };
-        if block.offset() != reading.come {
-            return match block.offset() < reading.come {
+        if block.offset() != reading.received {
+            return match block.offset() < reading.received {
                 true => Step::Repeat,
                 false => Step::Failed("the blocks of the answer came out of order"),
             };
@@ -150,7 +150,7 @@ impl Exchange {
                 return Step::Failed("the answer changed twice while it was read (ETag)");
             }
             self.restarted = true;
-            *reading = Reading { come: 0, etag: None };
+            *reading = Reading { received: 0, etag: None };
             let first = Block { number: 0, more: false, exponent: block.exponent };
             self.reading = None;
             return Step::Send(Next { block1: None, block2: Some(first), length: 0 });
@@ -164,8 +164,8 @@ impl Exchange {
         if carried != block.size() {
             return Step::Failed("a block was smaller than its size");
         }
-        reading.come += carried;
-        match Block::at(reading.come, block.size(), false) {
+        reading.received += carried;
+        match Block::at(reading.received, block.size(), false) {
             block2 @ Some(_) => Step::Send(Next { block1: None, block2, length: 0 }),
             None => Step::Failed("more blocks than can be numbered"),
         }

@@ -7,7 +7,7 @@ use crate::http::{Answers, Found};
 use crate::request_queue::SlotTimes;
 use crate::socket::Address;
 use crate::stamp;
-use crate::template::{CAME, HTTP, Template};
+use crate::template::{HTTP, NO_STATUS, Template};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -52,7 +52,7 @@ enum State {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct UnderWay {
+struct InFlight {
     number: u64,
     sent: Nanos,
     /// The bytes of an echo that are still to come; or the packet identifier of an MQTT
@@ -80,7 +80,7 @@ pub(crate) struct Connection {
     at: usize,
     /// When the last bytes read arrived.
     arrived: Nanos,
-    under_way: VecDeque<UnderWay>,
+    in_flight: VecDeque<InFlight>,
     answers: Answers,
     writing: bool,
 }
@@ -134,7 +134,7 @@ impl Connection {
             into: Vec::with_capacity(16_384),
             at: 0,
             arrived: 0,
-            under_way: VecDeque::new(),
+            in_flight: VecDeque::new(),
             answers: Answers::new(),
             writing: true,
         })
@@ -161,15 +161,15 @@ impl Connection {
     /// Whether it can take a request now.
     pub fn is_free(&self) -> bool {
         let room = match self.scheme {
-            Scheme::Http => self.under_way.is_empty() && !self.answers.is_last(),
-            _ => self.under_way.len() < PIPELINED,
+            Scheme::Http => self.in_flight.is_empty() && !self.answers.is_last(),
+            _ => self.in_flight.len() < PIPELINED,
         };
         self.state == State::Open && room && self.out.len() < FULL
     }
 
     /// Whether the peer closes the connection and no answer is outstanding.
     pub fn is_spent(&self) -> bool {
-        self.answers.is_last() && self.under_way.is_empty()
+        self.answers.is_last() && self.in_flight.is_empty()
     }
 
     /// When the connection became free, and who occupied it before.
@@ -182,12 +182,12 @@ impl Connection {
         if self.is_opening() {
             return Some(self.begun);
         }
-        self.under_way.front().map(|first| first.sent)
+        self.in_flight.front().map(|first| first.sent)
     }
 
     /// The operations without an answer.
-    pub fn under_way(&self) -> impl Iterator<Item = u64> {
-        self.under_way.iter().map(|one| one.number)
+    pub fn in_flight(&self) -> impl Iterator<Item = u64> {
+        self.in_flight.iter().map(|one| one.number)
     }
 
     pub fn wants_to_write(&self) -> bool {
@@ -195,7 +195,7 @@ impl Connection {
     }
 
     /// Stores whether it is watched for writing. Returns whether that has changed.
-    pub fn watched(&mut self, write: bool) -> bool {
+    pub fn set_watched(&mut self, write: bool) -> bool {
         std::mem::replace(&mut self.writing, write) != write
     }
 
@@ -218,7 +218,7 @@ impl Connection {
         if answers {
             let left = if numbered { u64::from(id) } else { template.bytes.len() as u64 };
             let head = template.bytes.starts_with(b"HEAD ");
-            self.under_way.push_back(UnderWay { number, sent, left, head });
+            self.in_flight.push_back(InFlight { number, sent, left, head });
         }
         let result = self.flush();
         if self.scheme != Scheme::Http && !self.is_free() {
@@ -242,7 +242,7 @@ impl Connection {
     }
 
     /// Continues until the next event.
-    pub fn go_on(&mut self) -> Progress {
+    pub fn advance(&mut self) -> Progress {
         if self.state == State::Connecting {
             match self.stream.take_error() {
                 Ok(None) => {}
@@ -322,7 +322,7 @@ impl Connection {
     }
 
     fn answer(&mut self, code: u16) -> Progress {
-        let Some(first) = self.under_way.pop_front() else { return Progress::Stray };
+        let Some(first) = self.in_flight.pop_front() else { return Progress::Stray };
         if self.scheme == Scheme::Http {
             // The wall clock may have been set in between.
             let arrived = self.arrived.max(first.sent);
@@ -332,7 +332,7 @@ impl Connection {
     }
 
     fn http(&mut self) -> Option<Progress> {
-        let head = self.under_way.front().is_some_and(|request| request.head);
+        let head = self.in_flight.front().is_some_and(|request| request.head);
         let (used, found) = self.answers.parse(&self.into[self.at..], head);
         self.at += used;
         Some(match found? {
@@ -347,14 +347,14 @@ impl Connection {
         if there == 0 {
             return None;
         }
-        let Some(first) = self.under_way.front_mut() else {
+        let Some(first) = self.in_flight.front_mut() else {
             self.at = self.into.len();
             return Some(Progress::Stray);
         };
         let taken = there.min(first.left);
         first.left -= taken;
         self.at += taken as usize;
-        (first.left == 0).then(|| self.answer(CAME))
+        (first.left == 0).then(|| self.answer(NO_STATUS))
     }
 
     fn mqtt(&mut self) -> Option<Progress> {
@@ -366,9 +366,9 @@ impl Connection {
                 Progress::Closed(format!("the broker refused the connection (code {code})"))
             }
             (mqtt::Found::Acknowledged(id), State::Open) => {
-                let at = self.under_way.iter().position(|one| one.left == u64::from(id));
-                match at.and_then(|at| self.under_way.remove(at)) {
-                    Some(one) => Progress::Answer { number: one.number, code: CAME },
+                let at = self.in_flight.iter().position(|one| one.left == u64::from(id));
+                match at.and_then(|at| self.in_flight.remove(at)) {
+                    Some(one) => Progress::Answer { number: one.number, code: NO_STATUS },
                     None => Progress::Stray,
                 }
             }
@@ -395,7 +395,7 @@ mod tests {
     /// The next event.
     fn happens(connection: &mut Connection) -> Progress {
         loop {
-            match connection.go_on() {
+            match connection.advance() {
                 Progress::Nothing => std::thread::yield_now(),
                 progress => return progress,
             }
@@ -455,7 +455,7 @@ mod tests {
             while peer.write_all(&[b'x'; 65_536]).is_ok() {}
         });
         for _ in 0..20 {
-            assert!(matches!(connection.go_on(), Progress::Nothing));
+            assert!(matches!(connection.advance(), Progress::Nothing));
             assert!(connection.into.capacity() < 1 << 20, "an answer's body is not kept");
         }
         drop(connection);

@@ -4,7 +4,7 @@
 use super::Sender;
 use super::handle::{Handle, Purpose};
 use super::interactions::Due;
-use super::observers::{self, Notified};
+use super::observers::{self, NotificationOutcome};
 use crate::clock::Nanos;
 use crate::coap::{self, AnswerOptions, BadOption, Exchange, Kind, Message, Next, Step};
 use crate::request_queue::SlotTimes;
@@ -17,7 +17,7 @@ impl Sender<'_> {
         let message = match Message::parse(into.get(i)) {
             Ok(message) => message,
             Err(malformed) => {
-                self.book.garbage += 1;
+                self.outstanding.garbage += 1;
                 return self.reset(from, malformed.reset);
             }
         };
@@ -31,12 +31,12 @@ impl Sender<'_> {
             // The common case: a plain answer.
             Some(handle) if self.is_plain() && !message.has_options() => {
                 let code = message.code;
-                self.book.answered(handle.number(), now, u16::from(code), code >= 0x80);
+                self.outstanding.answered(handle.number(), now, u16::from(code), code >= 0x80);
                 true
             }
             Some(handle) => self.response(handle, &message, from, now, arrived),
             None => {
-                self.book.stray += 1;
+                self.outstanding.stray += 1;
                 false
             }
         };
@@ -77,12 +77,12 @@ impl Sender<'_> {
     /// Handles an empty message, or a request; requests are rejected, since a sender is no
     /// server.
     fn no_response(&mut self, message: &Message, from: &Address, arrived: Nanos) {
-        let about = self.ids.find(message.id, self.book.next());
-        match (message.kind, about) {
+        let origin = self.ids.find(message.id, self.outstanding.next());
+        match (message.kind, origin) {
             (Kind::Reset, Some(handle)) => {
                 self.lost(handle, "the target refused a message (CoAP reset)");
             }
-            (Kind::Reset, None) => self.book.stray += 1,
+            (Kind::Reset, None) => self.outstanding.stray += 1,
             // A separate response follows (section 5.2.2); the interaction no longer counts
             // for NSTART.
             (Kind::Acknowledgement, Some(handle)) if message.code == 0 => {
@@ -91,7 +91,7 @@ impl Sender<'_> {
                 self.release(slot, arrived);
             }
             _ => {
-                self.book.stray += u64::from(message.code != 0);
+                self.outstanding.stray += u64::from(message.code != 0);
                 if message.kind == Kind::Confirmable {
                     self.reset(from, Some(message.id));
                 }
@@ -117,11 +117,11 @@ impl Sender<'_> {
     /// Handles a target that cannot be reached or rejects a message, with the reason.
     pub(super) fn lost(&mut self, handle: Handle, why: &str) {
         let number = handle.number();
-        self.book.unreachable(number, why);
+        self.outstanding.unreachable(number, why);
         self.close(handle, crate::clock::now());
         if handle.purpose() != Purpose::Blocks && self.observers.has(number) {
             self.observers.lost(number);
-            self.book.explain(why);
+            self.outstanding.explain(why);
         }
     }
 
@@ -137,8 +137,9 @@ impl Sender<'_> {
         let options = match AnswerOptions::read(message) {
             Ok(options) => options,
             Err(BadOption(number)) => {
-                self.book.garbage += 1;
-                self.book.explain(&format!("an answer with the unknown critical option {number}"));
+                self.outstanding.garbage += 1;
+                self.outstanding
+                    .explain(&format!("an answer with the unknown critical option {number}"));
                 return false;
             }
         };
@@ -148,16 +149,16 @@ impl Sender<'_> {
         }
         let (code, carried) = (message.code, message.payload.len());
         let known = self.interactions.get_mut(handle).is_some();
-        let wanted = known || self.book.outstanding(number).is_some();
+        let wanted = known || self.outstanding.find_waiting(number).is_some();
         if handle.purpose() != Purpose::Operation && !known {
             // A block of a finished transfer.
-            self.book.stray += 1;
+            self.outstanding.stray += 1;
             return true;
         }
         if options.observe.is_some() && !wanted {
             // A notification after the end of the observation: a reset tells the server to
             // stop (RFC 7641, section 3.6).
-            self.book.stray += 1;
+            self.outstanding.stray += 1;
             self.reset(from, Some(message.id).filter(|_| message.kind != Kind::Confirmable));
             return false;
         }
@@ -169,7 +170,7 @@ impl Sender<'_> {
             None => Step::Done,
         };
         match step {
-            Step::Repeat => self.book.twice += 1,
+            Step::Repeat => self.outstanding.twice += 1,
             Step::Send(next) => {
                 let handle = self.observed_blocks(handle, code, &options, now);
                 self.continue_with(handle, &next, now);
@@ -177,13 +178,13 @@ impl Sender<'_> {
             Step::Done | Step::Failed(_) => {
                 let failed = matches!(step, Step::Failed(_));
                 if let Step::Failed(why) = step {
-                    self.book.explain(&format!("block-wise transfer: {why}"));
+                    self.outstanding.explain(&format!("block-wise transfer: {why}"));
                 }
                 self.close(handle, arrived);
                 self.observe(handle, code, &options, now);
-                let waits = self.book.outstanding(number).is_some();
+                let waits = self.outstanding.find_waiting(number).is_some();
                 if handle.purpose() == Purpose::Operation || waits {
-                    self.book.answered(number, now, u16::from(code), failed || code >= 0x80);
+                    self.outstanding.answered(number, now, u16::from(code), failed || code >= 0x80);
                 }
             }
         }
@@ -199,7 +200,7 @@ impl Sender<'_> {
         options: &AnswerOptions,
         carried: usize,
     ) -> Step {
-        let Some((template, _, sent)) = self.book.outstanding(handle.number()) else {
+        let Some((template, _, sent)) = self.outstanding.find_waiting(handle.number()) else {
             return Step::Done;
         };
         let mut exchange = Exchange::of_answer();
@@ -215,16 +216,18 @@ impl Sender<'_> {
     /// target accepted it.
     fn observe(&mut self, handle: Handle, code: u8, options: &AnswerOptions, now: Nanos) {
         let Some(span) = self.settings.coap.observe else { return };
-        let Some((template, series, _)) = self.book.outstanding(handle.number()) else { return };
-        let request = self.pace.templates[template as usize].coap.as_deref();
+        let Some((template, series, _)) = self.outstanding.find_waiting(handle.number()) else {
+            return;
+        };
+        let request = self.pacer.templates[template as usize].coap.as_deref();
         if handle.purpose() != Purpose::Operation || !request.is_some_and(coap::Request::observes) {
             return;
         }
         match options.observe.filter(|_| code >> 5 == 2) {
             Some(sequence) => {
                 let end = now.saturating_add(span.as_ns());
-                let said = (sequence, options.max_age);
-                self.observers.register(handle.number(), (template, series), now, end, said);
+                let freshness = (sequence, options.max_age);
+                self.observers.register(handle.number(), (template, series), now, end, freshness);
             }
             None => self.observers.counts.refused += 1,
         }
@@ -264,19 +267,19 @@ impl Sender<'_> {
             // The observation ends: cancelled by this sender, by an error, or by the
             // target.
             if !self.observers.ended(number) {
-                self.book.explain("the target ended an observation");
+                self.outstanding.explain("the target ended an observation");
             }
             self.interactions.close(Handle::new(Purpose::Deregistration, number));
             return true;
         };
-        let said = (sequence, options.max_age);
-        let about = self.observers.about(number);
-        let (Some((template, series)), Some(Notified::Fresh(since))) =
-            (about, self.observers.notified(number, now, said))
+        let freshness = (sequence, options.max_age);
+        let origin = self.observers.origin(number);
+        let (Some((template, series)), Some(NotificationOutcome::Fresh(since))) =
+            (origin, self.observers.notified(number, now, freshness))
         else {
             return true;
         };
-        self.book.notified(series, since);
+        self.outstanding.notified(series, since);
         if options.block2.is_some_and(|block| block.more) {
             // A newer notification replaces one whose blocks are still under way.
             let handle = Handle::new(Purpose::Blocks, number);
@@ -312,7 +315,7 @@ impl Sender<'_> {
         if self.extra.is_full() {
             self.flush();
         }
-        let request = self.pace.templates[template as usize].coap.as_deref();
+        let request = self.pacer.templates[template as usize].coap.as_deref();
         let (Some(request), Some(name)) = (request, self.targets.name(template)) else { return };
         let (id, token) = (self.ids.assign(handle), token.token(self.nonce));
         self.extra.push(name, |room| request.write(room, id, token, next, observe));
@@ -344,7 +347,8 @@ impl Sender<'_> {
                 }
                 Due::Unacknowledged(handle) => {
                     self.give_up(handle, now);
-                    self.book.explain("not acknowledged after the maximum of retransmissions");
+                    self.outstanding
+                        .explain("not acknowledged after the maximum of retransmissions");
                 }
                 Due::Deadline(handle) => self.give_up(handle, now),
             }
@@ -366,10 +370,10 @@ impl Sender<'_> {
             self.nstart.as_mut().and_then(|nstart| nstart.expired(now, timeout.max(1)))
         {
             match ours {
-                true => self.book.too_late(waiting.number),
+                true => self.outstanding.too_late(waiting.number),
                 false => {
-                    self.book.no_connection(waiting.number);
-                    self.book.explain("waited for NSTART longer than the timeout");
+                    self.outstanding.no_connection(waiting.number);
+                    self.outstanding.explain("waited for NSTART longer than the timeout");
                 }
             }
         }
@@ -380,7 +384,7 @@ impl Sender<'_> {
     fn give_up(&mut self, handle: Handle, now: Nanos) {
         self.close(handle, now);
         if handle.purpose() != Purpose::Deregistration {
-            self.book.time_out(handle.number());
+            self.outstanding.time_out(handle.number());
         }
     }
 }

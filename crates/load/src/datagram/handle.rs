@@ -84,20 +84,20 @@ impl fmt::Debug for Handle {
 #[derive(Debug)]
 pub(crate) struct MessageIds {
     next: u16,
-    about: Vec<u32>,
+    handles: Vec<u32>,
 }
 
 impl MessageIds {
     /// IDs that start at `first`.
     pub fn new(first: u16) -> Self {
-        Self { next: first, about: vec![u32::MAX; 1 << 16] }
+        Self { next: first, handles: vec![u32::MAX; 1 << 16] }
     }
 
     /// Assigns the ID of the next message.
     #[inline]
     pub fn assign(&mut self, handle: Handle) -> u16 {
         let id = self.next;
-        self.about[usize::from(id)] = handle.short();
+        self.handles[usize::from(id)] = handle.short();
         self.next = id.wrapping_add(1);
         id
     }
@@ -105,7 +105,7 @@ impl MessageIds {
     /// The handle of the last message with this ID; `next` is the number of the next
     /// operation.
     pub fn find(&self, id: u16, next: u64) -> Option<Handle> {
-        let short = self.about[usize::from(id)];
+        let short = self.handles[usize::from(id)];
         (short != u32::MAX).then(|| Handle::from_short(short, next))
     }
 }

@@ -106,7 +106,7 @@ impl Nstart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::supply::Operation;
+    use crate::request_feed::Operation;
 
     fn waiting(number: u64) -> Waiting {
         let operation = Operation { at: 0, template: 0, series: 0 };

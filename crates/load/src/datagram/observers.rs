@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 /// After this time any notification is newer than the last (RFC 7641, section 3.4).
-const LONG: Nanos = 128 * SECOND;
+const ALWAYS_NEWER: Nanos = 128 * SECOND;
 /// Half of the 24-bit range of sequence numbers.
 const HALF: u32 = 1 << 23;
 
@@ -19,7 +19,7 @@ struct Observation {
     series: u32,
     sequence: u32,
     /// When the newest representation arrived, and how long it is fresh.
-    came: Nanos,
+    arrived_at: Nanos,
     fresh: Nanos,
     /// Whether its cancellation was sent.
     ending: bool,
@@ -27,7 +27,7 @@ struct Observation {
 
 /// The result of a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Notified {
+pub(crate) enum NotificationOutcome {
     /// A newer representation, and the time since the previous one.
     Fresh(Nanos),
     /// A newer notification arrived earlier.
@@ -63,25 +63,25 @@ impl Observers {
     }
 
     /// The template and series of an observation.
-    pub fn about(&self, number: u64) -> Option<(u32, u32)> {
+    pub fn origin(&self, number: u64) -> Option<(u32, u32)> {
         self.open.get(&number).map(|one| (one.template, one.series))
     }
 
     /// Registers an observation that the target accepted. It ends at `end`.
     ///
-    /// `about` are template and series of its request, `said` are sequence number and
+    /// `origin` are template and series of its request, `freshness` are sequence number and
     /// Max-Age.
     pub fn register(
         &mut self,
         number: u64,
-        about: (u32, u32),
+        origin: (u32, u32),
         now: Nanos,
         end: Nanos,
-        said: (u32, u32),
+        freshness: (u32, u32),
     ) {
-        let ((template, series), (sequence, max_age)) = (about, said);
+        let ((template, series), (sequence, max_age)) = (origin, freshness);
         let fresh = Nanos::from(max_age) * SECOND;
-        let one = Observation { template, series, sequence, came: now, fresh, ending: false };
+        let one = Observation { template, series, sequence, arrived_at: now, fresh, ending: false };
         self.open.insert(number, one);
         let end = if self.over { now } else { end };
         self.ends.push(Reverse((end, number, false)));
@@ -90,21 +90,26 @@ impl Observers {
 
     /// Handles a notification with its sequence number and its Max-Age in s. None if the
     /// observation does not exist.
-    pub fn notified(&mut self, number: u64, now: Nanos, said: (u32, u32)) -> Option<Notified> {
-        let (sequence, max_age) = said;
+    pub fn notified(
+        &mut self,
+        number: u64,
+        now: Nanos,
+        freshness: (u32, u32),
+    ) -> Option<NotificationOutcome> {
+        let (sequence, max_age) = freshness;
         let one = self.open.get_mut(&number)?;
-        let (before, since) = (one.sequence, now.saturating_sub(one.came));
+        let (before, since) = (one.sequence, now.saturating_sub(one.arrived_at));
         let newer = before < sequence && sequence - before < HALF
             || before > sequence && before - sequence > HALF
-            || since > LONG;
+            || since > ALWAYS_NEWER;
         if !newer {
             self.counts.outdated += 1;
-            return Some(Notified::Outdated);
+            return Some(NotificationOutcome::Outdated);
         }
         self.counts.notifications += 1;
         self.counts.stale += u64::from(since > one.fresh);
-        (one.sequence, one.came, one.fresh) = (sequence, now, Nanos::from(max_age) * SECOND);
-        Some(Notified::Fresh(since))
+        (one.sequence, one.arrived_at, one.fresh) = (sequence, now, Nanos::from(max_age) * SECOND);
+        Some(NotificationOutcome::Fresh(since))
     }
 
     /// Handles an answer without the Observe option: the target has ended the observation.
@@ -170,16 +175,19 @@ mod tests {
     #[test]
     fn newer_is_what_the_standard_says() {
         let mut some = one();
-        assert_eq!(some.notified(5, SECOND, (11, 2)), Some(Notified::Fresh(SECOND)));
-        assert_eq!(some.notified(5, 2 * SECOND, (11, 2)), Some(Notified::Outdated));
-        assert_eq!(some.notified(5, 2 * SECOND, (10, 2)), Some(Notified::Outdated));
+        assert_eq!(some.notified(5, SECOND, (11, 2)), Some(NotificationOutcome::Fresh(SECOND)));
+        assert_eq!(some.notified(5, 2 * SECOND, (11, 2)), Some(NotificationOutcome::Outdated));
+        assert_eq!(some.notified(5, 2 * SECOND, (10, 2)), Some(NotificationOutcome::Outdated));
         // Around the wrap of the sequence numbers.
         let mut some = Observers::default();
         some.register(5, (9, 0), 0, 100 * SECOND, ((1 << 24) - 1, 60));
-        assert_eq!(some.notified(5, SECOND, (3, 60)), Some(Notified::Fresh(SECOND)));
-        assert_eq!(some.notified(5, SECOND, ((1 << 24) - 2, 60)), Some(Notified::Outdated));
+        assert_eq!(some.notified(5, SECOND, (3, 60)), Some(NotificationOutcome::Fresh(SECOND)));
+        assert_eq!(
+            some.notified(5, SECOND, ((1 << 24) - 2, 60)),
+            Some(NotificationOutcome::Outdated)
+        );
         // After a long time any notification is newer.
-        let late = Some(Notified::Fresh(129 * SECOND));
+        let late = Some(NotificationOutcome::Fresh(129 * SECOND));
         assert_eq!(some.notified(5, 130 * SECOND, (1, 60)), late);
         assert_eq!(some.notified(6, 0, (1, 60)), None);
         assert_eq!((some.counts.notifications, some.counts.outdated), (2, 1));

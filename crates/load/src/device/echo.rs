@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 /// The interval of checks of `stop`, in ns.
-const LOOK: Nanos = 20_000_000;
+const CHECK_INTERVAL: Nanos = 20_000_000;
 
 /// Echoes datagrams until `stop`.
 pub(crate) fn datagrams(socket: &Datagrams, spin: bool, stop: &AtomicBool) {
@@ -23,7 +23,7 @@ pub(crate) fn datagrams(socket: &Datagrams, spin: bool, stop: &AtomicBool) {
             sent += batch.send(socket, sent).unwrap_or(1);
         }
         if count == 0 && !spin {
-            socket.wait(LOOK);
+            socket.wait(CHECK_INTERVAL);
         }
     }
 }
@@ -33,13 +33,13 @@ pub(crate) fn streams(listener: &TcpListener, stop: &AtomicBool) {
     thread::scope(|scope| {
         while !stop.load(Relaxed) {
             let Ok((mut stream, _)) = listener.accept() else {
-                wait(listener, Duration::from_nanos(LOOK));
+                wait(listener, Duration::from_nanos(CHECK_INTERVAL));
                 continue;
             };
             scope.spawn(move || {
                 let set = stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true));
-                let look = Some(Duration::from_nanos(LOOK));
-                if set.and_then(|()| stream.set_read_timeout(look)).is_err() {
+                let check_interval = Some(Duration::from_nanos(CHECK_INTERVAL));
+                if set.and_then(|()| stream.set_read_timeout(check_interval)).is_err() {
                     return;
                 }
                 let mut bytes = Vec::new();

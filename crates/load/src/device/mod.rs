@@ -5,9 +5,9 @@ mod check;
 mod coap;
 mod echo;
 mod http;
-mod mischief;
+mod misbehaviour;
 mod queue;
-mod station;
+mod resource_server;
 mod timers;
 
 pub use check::{Checked, check};
@@ -15,15 +15,15 @@ pub use check::{Checked, check};
 pub(crate) use coap::Transfers;
 #[cfg(feature = "fuzzing")]
 pub(crate) use http::{Head, parse as head};
-pub use mischief::Mischief;
-pub(crate) use station::spend;
-pub use station::{Served, ServedResource};
+pub use misbehaviour::Mischief;
+pub(crate) use resource_server::spend;
+pub use resource_server::{Served, ServedResource};
 
 use crate::clock;
 use crate::socket::{Batch, Datagrams};
 use coap::CoapServer;
 use queue::Queue;
-use station::Station;
+use resource_server::ResourceServer;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -109,16 +109,17 @@ pub fn serve(
     if addresses.is_empty() {
         return Err(DeviceError::Nowhere);
     }
-    let station = Station::new(settings);
+    let resource_server = ResourceServer::new(settings);
     let queue = Queue::new(settings.queue + settings.threads);
     let timers = Timers::default();
-    let coap = coap.map(|socket| CoapServer::new(socket, settings, &station, &queue, &timers));
+    let coap =
+        coap.map(|socket| CoapServer::new(socket, settings, &resource_server, &queue, &timers));
     thread::scope(|scope| {
         let core = settings.core;
-        let (station, queue, timers) = (&station, &queue, &timers);
+        let (resource_server, queue, timers) = (&resource_server, &queue, &timers);
         let (coap, udp) = (coap.as_ref(), udp.as_ref());
         for i in 0..settings.threads.max(1) {
-            let work = move || queue::work(queue, station, coap);
+            let work = move || queue::work(queue, resource_server, coap);
             start(scope, core, &format!("server-{i}"), work)?;
         }
         if let Some(server) = coap {
@@ -132,7 +133,9 @@ pub fn serve(
             start(scope, core, "udp", move || echo::datagrams(socket, settings.spin, stop))?;
         }
         if let Some(listener) = http {
-            start(scope, core, "http", move || http::accept(&listener, station, queue, stop))?;
+            start(scope, core, "http", move || {
+                http::accept(&listener, resource_server, queue, stop)
+            })?;
         }
         if let Some(listener) = tcp {
             start(scope, core, "tcp", move || echo::streams(&listener, stop))?;
@@ -144,7 +147,7 @@ pub fn serve(
         queue.close();
         Ok(())
     })?;
-    Ok(station.served())
+    Ok(resource_server.served())
 }
 
 /// Starts a thread, pinned to the device's core if set.
@@ -156,7 +159,7 @@ fn start<'scope>(
 ) -> Result<(), DeviceError> {
     let placed = move || {
         // The self-test at the start has reported errors of pinning.
-        let _ = clock::place(core);
+        let _ = clock::pin_with_priority(core);
         run();
     };
     let builder = thread::Builder::new().name(name.to_owned());

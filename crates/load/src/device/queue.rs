@@ -1,7 +1,7 @@
 //! The queue of requests, and the server threads.
 
-use super::coap::{CoapServer, Question};
-use super::station::Station;
+use super::coap::{CoapServer, PendingRequest};
+use super::resource_server::ResourceServer;
 use crate::socket::Batch;
 use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
@@ -10,7 +10,7 @@ use std::sync::{Condvar, Mutex};
 /// A request with a service time.
 pub(crate) enum Job {
     /// A CoAP request; the server thread answers it.
-    Coap(Box<Question>),
+    Coap(Box<PendingRequest>),
     /// An HTTP request; the connection's thread answers it.
     Http {
         /// The index of the resource.
@@ -23,7 +23,7 @@ pub(crate) enum Job {
 /// A bounded first-in first-out queue.
 pub(crate) struct Queue {
     jobs: Mutex<State>,
-    come: Condvar,
+    wakeup: Condvar,
     most: usize,
 }
 
@@ -37,7 +37,7 @@ impl Queue {
     /// A queue for `most` requests, including those in service.
     pub fn new(most: usize) -> Self {
         let state = State { waiting: VecDeque::new(), serving: 0, closed: false };
-        Self { jobs: Mutex::new(state), come: Condvar::new(), most }
+        Self { jobs: Mutex::new(state), wakeup: Condvar::new(), most }
     }
 
     /// Adds a request if there is room. Returns whether there was.
@@ -48,7 +48,7 @@ impl Queue {
         }
         state.waiting.push_back(job);
         drop(state);
-        self.come.notify_one();
+        self.wakeup.notify_one();
         true
     }
 
@@ -63,7 +63,7 @@ impl Queue {
                 state.serving += 1;
                 return Some(job);
             }
-            state = self.come.wait(state).ok()?;
+            state = self.wakeup.wait(state).ok()?;
         }
     }
 
@@ -79,26 +79,26 @@ impl Queue {
             state.closed = true;
             state.waiting.clear();
         }
-        self.come.notify_all();
+        self.wakeup.notify_all();
     }
 }
 
 /// A server thread: one request after another.
-pub(crate) fn work(queue: &Queue, station: &Station, coap: Option<&CoapServer>) {
+pub(crate) fn work(queue: &Queue, resource_server: &ResourceServer, coap: Option<&CoapServer>) {
     let mut out = Batch::new(2_048);
     while let Some(job) = queue.pop() {
         match job {
             Job::Http { resource, done } => {
-                station.spend(resource, station.time(resource));
+                resource_server.spend(resource, resource_server.time(resource));
                 queue.served();
                 let _ = done.send(());
             }
-            Job::Coap(question) => {
+            Job::Coap(pending) => {
                 let Some(server) = coap else { return };
-                station.spend(question.resource, station.time(question.resource));
-                // Before the answer: whoever asks again at once finds room.
+                resource_server.spend(pending.resource, resource_server.time(pending.resource));
+                // Before the answer: a client that sends its next request at once finds room.
                 queue.served();
-                server.reply(&question, &mut out);
+                server.reply(&pending, &mut out);
                 server.send(&mut out);
             }
         }

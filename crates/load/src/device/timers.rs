@@ -11,9 +11,9 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 /// The maximum number of scheduled tasks; further ones are dropped.
-const MOST: usize = 100_000;
+const MAX_TASKS: usize = 100_000;
 /// The interval of checks of `stop`, in ns.
-const LOOK: Nanos = 50_000_000;
+const CHECK_INTERVAL: Nanos = 50_000_000;
 
 /// A scheduled task.
 pub(crate) enum Task {
@@ -30,27 +30,27 @@ pub(crate) enum Task {
 /// The scheduled tasks.
 #[derive(Default)]
 pub(crate) struct Timers {
-    kept: Mutex<BinaryHeap<Kept>>,
-    come: Condvar,
+    tasks: Mutex<BinaryHeap<ScheduledTask>>,
+    wakeup: Condvar,
 }
 
-struct Kept {
+struct ScheduledTask {
     at: Nanos,
     task: Task,
 }
 
-impl PartialEq for Kept {
+impl PartialEq for ScheduledTask {
     fn eq(&self, other: &Self) -> bool {
         self.at == other.at
     }
 }
-impl Eq for Kept {}
-impl PartialOrd for Kept {
+impl Eq for ScheduledTask {}
+impl PartialOrd for ScheduledTask {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Kept {
+impl Ord for ScheduledTask {
     /// Reversed: the heap has its maximum first, the queue its earliest task.
     fn cmp(&self, other: &Self) -> Ordering {
         other.at.cmp(&self.at)
@@ -60,27 +60,27 @@ impl Ord for Kept {
 impl Timers {
     /// Schedules a task for `at`.
     pub fn add(&self, at: Nanos, task: Task) {
-        let Ok(mut kept) = self.kept.lock() else { return };
-        if kept.len() < MOST {
-            kept.push(Kept { at, task });
-            self.come.notify_one();
+        let Ok(mut tasks) = self.tasks.lock() else { return };
+        if tasks.len() < MAX_TASKS {
+            tasks.push(ScheduledTask { at, task });
+            self.wakeup.notify_one();
         }
     }
 
     /// Passes tasks to `work` when they are due, until `stop`.
     pub fn run(&self, stop: &AtomicBool, mut work: impl FnMut(Task)) {
         while !stop.load(Relaxed) {
-            let Ok(mut kept) = self.kept.lock() else { return };
+            let Ok(mut tasks) = self.tasks.lock() else { return };
             let now = clock::now();
-            if kept.peek().is_some_and(|first| first.at <= now)
-                && let Some(first) = kept.pop()
+            if tasks.peek().is_some_and(|first| first.at <= now)
+                && let Some(first) = tasks.pop()
             {
-                drop(kept);
+                drop(tasks);
                 work(first.task);
                 continue;
             }
-            let left = kept.peek().map_or(LOOK, |first| first.at - now);
-            let _ = self.come.wait_timeout(kept, Duration::from_nanos(left.min(LOOK)));
+            let left = tasks.peek().map_or(CHECK_INTERVAL, |first| first.at - now);
+            let _ = self.wakeup.wait_timeout(tasks, Duration::from_nanos(left.min(CHECK_INTERVAL)));
         }
     }
 }

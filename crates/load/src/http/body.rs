@@ -31,23 +31,23 @@ pub(crate) enum Part {
 #[derive(Debug)]
 pub(crate) struct Body {
     rest: Rest,
-    come: u64,
+    received: u64,
 }
 
 impl Body {
     /// A body of `length` bytes.
     pub fn of(length: u64) -> Self {
-        Self { rest: Rest::Bytes(length), come: 0 }
+        Self { rest: Rest::Bytes(length), received: 0 }
     }
 
     /// A chunked body.
     pub fn chunked() -> Self {
-        Self { rest: Rest::ChunkSize, come: 0 }
+        Self { rest: Rest::ChunkSize, received: 0 }
     }
 
     /// The number of content bytes received.
-    pub fn come(&self) -> u64 {
-        self.come
+    pub fn received(&self) -> u64 {
+        self.received
     }
 
     /// Parses bytes. Returns the number of bytes consumed and the result.
@@ -63,7 +63,7 @@ impl Body {
                         return (used, Part::More);
                     }
                     used += taken as usize;
-                    self.come += taken;
+                    self.received += taken;
                     self.rest = match self.rest {
                         Rest::Bytes(_) => Rest::Bytes(left - taken),
                         _ if left > taken => Rest::ChunkBytes(left - taken),
@@ -117,10 +117,10 @@ mod tests {
             let (used, part) = body.parse(&kept);
             kept.drain(..used);
             if part != Part::More {
-                return (part, body.come());
+                return (part, body.received());
             }
         }
-        (body.parse(&kept).1, body.come())
+        (body.parse(&kept).1, body.received())
     }
 
     #[test]

@@ -2,24 +2,24 @@
 
 mod exchanges;
 mod observation;
-mod question;
+mod pending;
 mod request;
 mod transfers;
 
 pub(crate) use exchanges::Key;
-pub(crate) use question::Question;
+pub(crate) use pending::PendingRequest;
 
 use super::DeviceSettings;
-use super::mischief::Deed;
+use super::misbehaviour::Misbehaviour;
 use super::queue::Queue;
-use super::station::Station;
+use super::resource_server::ResourceServer;
 use super::timers::{Task, Timers};
 use crate::clock::{self, Nanos};
 use crate::coap::{self, CONTENT, Kind, Message};
 use crate::socket::{Address, Batch, Datagrams};
-use exchanges::{Exchanges, Seen, digest};
+use exchanges::{Exchanges, RequestStatus, digest};
 use observation::Observation;
-use question::Content;
+use pending::Content;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use trace::Distribution;
@@ -33,13 +33,13 @@ const SLOW: Nanos = 1_000_000_000;
 const ACK_TIMEOUT: Nanos = 2_000_000_000;
 const ACK_RANDOM_FACTOR: f64 = 1.5;
 /// The interval of checks of `stop`, in ns.
-const LOOK: Nanos = 20_000_000;
+const CHECK_INTERVAL: Nanos = 20_000_000;
 /// The buffer size for an answer, in bytes: a block and its options.
 const ROOM: usize = 2_048;
 /// The CoAP server of a device's resources.
 pub(crate) struct CoapServer<'a> {
     pub socket: Datagrams,
-    station: &'a Station,
+    resource_server: &'a ResourceServer,
     queue: &'a Queue,
     timers: &'a Timers,
     exchanges: Mutex<Exchanges>,
@@ -57,13 +57,13 @@ impl<'a> CoapServer<'a> {
     pub fn new(
         socket: Datagrams,
         settings: &DeviceSettings,
-        station: &'a Station,
+        resource_server: &'a ResourceServer,
         queue: &'a Queue,
         timers: &'a Timers,
     ) -> Self {
         Self {
             socket,
-            station,
+            resource_server,
             queue,
             timers,
             exchanges: Mutex::default(),
@@ -87,7 +87,7 @@ impl<'a> CoapServer<'a> {
             let count = into.receive(&self.socket, IN).unwrap_or(0);
             if count == 0 {
                 if !spin {
-                    self.socket.wait(LOOK);
+                    self.socket.wait(CHECK_INTERVAL);
                 }
                 continue;
             }
@@ -120,7 +120,7 @@ impl<'a> CoapServer<'a> {
         path: &mut Vec<u8>,
         out: &mut Batch,
     ) {
-        let counts = &self.station.counts;
+        let counts = &self.resource_server.counts;
         let message = match Message::parse(bytes) {
             Ok(message) => message,
             Err(malformed) => {
@@ -131,7 +131,7 @@ impl<'a> CoapServer<'a> {
         let confirmable = message.kind == Kind::Confirmable;
         if !message.is_request() {
             match message.kind {
-                Kind::Acknowledgement | Kind::Reset => self.settled(&message, from, out),
+                Kind::Acknowledgement | Kind::Reset => self.settle(&message, from, out),
                 // A confirmable empty message is a CoAP ping (section 4.3); a response
                 // matches no request.
                 _ => reset(Some(message.id).filter(|_| confirmable), from, out),
@@ -146,15 +146,15 @@ impl<'a> CoapServer<'a> {
         }
         let Some(key) = Key::new(from, message.id) else { return };
         let Ok(mut all) = self.exchanges.lock() else { return };
-        match all.seen(key, digest(bytes), clock::now()) {
-            Seen::New => {
+        match all.register(key, digest(bytes), clock::now()) {
+            RequestStatus::New => {
                 drop(all);
                 return self.request(&message, from, transfers, path, out);
             }
-            Seen::Serving => {
+            RequestStatus::Serving => {
                 out.push(from, |room| coap::empty(room, Kind::Acknowledgement, message.id));
             }
-            Seen::Answered(answer) => out.push(from, |room| copy(room, answer)),
+            RequestStatus::Answered(answer) => out.push(from, |room| copy(room, answer)),
         }
         counts.duplicates.fetch_add(1, Relaxed);
     }
@@ -171,68 +171,68 @@ impl<'a> CoapServer<'a> {
     }
 
     /// Answers a request that has been served, with misbehaviour if configured.
-    pub fn reply(&self, question: &Question, out: &mut Batch) {
-        let (code, station) = (question.good(), self.station);
-        let content = Content::Whole(&station.payload, &station.etag);
-        match station.deed() {
-            Deed::Fair => self.answer(question, code, content, out),
-            Deed::Twice => {
+    pub fn reply(&self, pending: &PendingRequest, out: &mut Batch) {
+        let (code, resource_server) = (pending.success_code(), self.resource_server);
+        let content = Content::Representation(&resource_server.payload, &resource_server.etag);
+        match resource_server.misbehaviour() {
+            Misbehaviour::None => self.answer(pending, code, content, out),
+            Misbehaviour::Twice => {
                 let at = out.len();
-                self.answer(question, code, content, out);
+                self.answer(pending, code, content, out);
                 if out.len() > at {
                     let again = out.get(at).to_vec();
-                    out.push(&question.to, |room| copy(room, &again));
+                    out.push(&pending.to, |room| copy(room, &again));
                 }
             }
-            Deed::Silent => self.forget(question),
-            Deed::Garbage => {
-                self.forget(question);
+            Misbehaviour::Silent => self.forget(pending),
+            Misbehaviour::Garbage => {
+                self.forget(pending);
                 let garbage = b"\xff\x00 what a strange thing to answer";
-                out.push(&question.to, |room| copy(room, garbage));
+                out.push(&pending.to, |room| copy(room, garbage));
             }
-            Deed::Late => {
+            Misbehaviour::Late => {
                 let at = out.len();
-                self.answer(question, code, content, out);
+                self.answer(pending, code, content, out);
                 if out.len() > at {
-                    let task = Task::Send(question.to, out.get(at).to_vec());
-                    self.timers.add(clock::now() + station.late_by(), task);
-                    out.take_back();
+                    let task = Task::Send(pending.to, out.get(at).to_vec());
+                    self.timers.add(clock::now() + resource_server.late_by(), task);
+                    out.pop_last();
                 }
             }
         }
     }
 
     /// Treats the next copy of the request as new.
-    fn forget(&self, question: &Question) {
-        if let (Some(key), Ok(mut all)) = (key_of(question), self.exchanges.lock()) {
+    fn forget(&self, pending: &PendingRequest) {
+        if let (Some(key), Ok(mut all)) = (key_of(pending), self.exchanges.lock()) {
             all.forget(key);
         }
     }
 
     /// Adds an answer to the batch: with the acknowledgement of a confirmable request, or
     /// as a separate response if the acknowledgement was sent before (section 5.2).
-    fn answer(&self, question: &Question, code: u8, content: Content, out: &mut Batch) {
+    fn answer(&self, pending: &PendingRequest, code: u8, content: Content, out: &mut Batch) {
         let at = out.len();
-        let Some(key) = key_of(question) else {
+        let Some(key) = key_of(pending) else {
             let id = self.id();
-            return out.push(&question.to, |room| {
-                question.write(room, Kind::NonConfirmable, id, code, content)
+            return out.push(&pending.to, |room| {
+                pending.write(room, Kind::NonConfirmable, id, code, content)
             });
         };
         let Ok(mut all) = self.exchanges.lock() else { return };
         let separate = all.is_acknowledged(key);
         let (kind, id) = match separate {
             true => (Kind::Confirmable, self.id()),
-            false => (Kind::Acknowledgement, question.id),
+            false => (Kind::Acknowledgement, pending.id),
         };
-        out.push(&question.to, |room| question.write(room, kind, id, code, content));
+        out.push(&pending.to, |room| pending.write(room, kind, id, code, content));
         if out.len() == at {
             return;
         }
         if separate {
             // A duplicate of the request is acknowledged again; its answer is retransmitted
             // separately.
-            self.keep(&mut all, question.to, id, out.get(at), None);
+            self.keep(&mut all, pending.to, id, out.get(at), None);
         } else {
             all.answered(key, out.get(at));
         }
@@ -254,17 +254,17 @@ impl<'a> CoapServer<'a> {
     }
 
     /// Schedules the acknowledgement of a confirmable request that is not answered soon.
-    fn acknowledge_later(&self, question: &Question) {
-        if let Some(key) = key_of(question) {
-            self.timers.add(clock::now() + SLOW, Task::Acknowledge(key, question.to));
+    fn acknowledge_later(&self, pending: &PendingRequest) {
+        if let Some(key) = key_of(pending) {
+            self.timers.add(clock::now() + SLOW, Task::Acknowledge(key, pending.to));
         }
     }
 
     /// Handles the acknowledgement or rejection of a message that the device sent.
-    fn settled(&self, message: &Message, from: &Address, out: &mut Batch) {
+    fn settle(&self, message: &Message, from: &Address, out: &mut Batch) {
         let Some(key) = Key::new(from, message.id) else { return };
         let observer = match self.exchanges.lock() {
-            Ok(mut all) => all.settled(key),
+            Ok(mut all) => all.settle(key),
             Err(_) => None,
         };
         let (Some(observer), Ok(mut all)) = (observer, self.observation.lock()) else { return };
@@ -274,23 +274,30 @@ impl<'a> CoapServer<'a> {
         let next = all.acknowledged(observer, clock::now());
         drop(all);
         if let Some((next, confirm)) = next {
-            self.notify_one(observer, next.question, confirm, out);
+            self.notify_one(observer, next.pending, confirm, out);
         }
     }
 
     /// Notifies an observer of the current value.
-    fn notify_one(&self, observer: u64, mut question: Question, confirm: bool, out: &mut Batch) {
-        question.shape.observe = Some(self.sequence());
-        self.station.counts.notifications.fetch_add(1, Relaxed);
+    fn notify_one(
+        &self,
+        observer: u64,
+        mut pending: PendingRequest,
+        confirm: bool,
+        out: &mut Batch,
+    ) {
+        pending.shape.observe = Some(self.sequence());
+        self.resource_server.counts.notifications.fetch_add(1, Relaxed);
         let kind = if confirm { Kind::Confirmable } else { Kind::NonConfirmable };
         let (at, id) = (out.len(), self.id());
-        let content = Content::Whole(&self.station.payload, &self.station.etag);
-        out.push(&question.to, |room| question.write(room, kind, id, CONTENT, content));
+        let content =
+            Content::Representation(&self.resource_server.payload, &self.resource_server.etag);
+        out.push(&pending.to, |room| pending.write(room, kind, id, CONTENT, content));
         if confirm
             && out.len() > at
             && let Ok(mut all) = self.exchanges.lock()
         {
-            self.keep(&mut all, question.to, id, out.get(at), Some(observer));
+            self.keep(&mut all, pending.to, id, out.get(at), Some(observer));
         }
     }
 
@@ -330,7 +337,7 @@ impl<'a> CoapServer<'a> {
                     if out.is_full() {
                         self.send(out);
                     }
-                    self.notify_one(observer, one.question, confirm, out);
+                    self.notify_one(observer, one.pending, confirm, out);
                 }
                 let again = self.observation.lock().is_ok_and(|mut all| all.is_to_change(resource));
                 if let Some(notify) = self.notify.as_ref().filter(|_| again) {
@@ -343,9 +350,9 @@ impl<'a> CoapServer<'a> {
 }
 
 /// The key of a confirmable request.
-fn key_of(question: &Question) -> Option<Key> {
-    match question.kind {
-        Kind::Confirmable => Key::new(&question.to, question.id),
+fn key_of(pending: &PendingRequest) -> Option<Key> {
+    match pending.kind {
+        Kind::Confirmable => Key::new(&pending.to, pending.id),
         _ => None,
     }
 }

@@ -17,7 +17,7 @@ const LIFETIME: Nanos = 247 * SECOND;
 
 /// The result of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum BlockResult {
     /// More blocks follow: 2.31.
     Continue,
     /// The body is complete; its length in bytes.
@@ -34,7 +34,7 @@ pub(crate) enum Taken {
 struct Transfer {
     key: u64,
     /// Bytes received.
-    come: usize,
+    received: usize,
     at: Nanos,
 }
 
@@ -55,29 +55,30 @@ impl Transfers {
         carried: usize,
         size: Option<u32>,
         now: Nanos,
-    ) -> Taken {
+    ) -> BlockResult {
         if carried > block.size() || block.more && carried != block.size() {
-            return Taken::Bad;
+            return BlockResult::Bad;
         }
         let (offset, end) = (block.offset(), block.offset() + carried);
         if end > LARGEST_BODY || size.is_some_and(|size| size as usize > LARGEST_BODY) {
             self.forget(peer, key);
-            return Taken::TooLarge;
+            return BlockResult::TooLarge;
         }
-        let before = self.forget(peer, key).filter(|come| now.saturating_sub(come.at) < LIFETIME);
-        let come = match before {
+        let before =
+            self.forget(peer, key).filter(|received| now.saturating_sub(received.at) < LIFETIME);
+        let received = match before {
             // Block 0 restarts the transfer.
             _ if offset == 0 => end,
-            Some(before) if before.come == offset => end,
+            Some(before) if before.received == offset => end,
             // A repetition of the last block.
-            Some(before) if before.come == end => end,
-            _ => return Taken::Incomplete,
+            Some(before) if before.received == end => end,
+            _ => return BlockResult::Incomplete,
         };
         if !block.more {
-            return Taken::Complete(come);
+            return BlockResult::Complete(received);
         }
-        self.keep(peer, Transfer { key, come, at: now });
-        Taken::Continue
+        self.keep(peer, Transfer { key, received, at: now });
+        BlockResult::Continue
     }
 
     fn forget(&mut self, peer: SocketAddr, key: u64) -> Option<Transfer> {
@@ -125,17 +126,17 @@ mod tests {
         let mut some = Transfers::default();
         let mut take =
             |number, more, carried| some.take(peer(1), 7, block(number, more), carried, None, 0);
-        assert_eq!(take(0, true, 64), Taken::Continue);
-        assert_eq!(take(1, true, 64), Taken::Continue);
-        assert_eq!(take(1, true, 64), Taken::Continue, "again, by another message id");
-        assert_eq!(take(2, false, 10), Taken::Complete(138));
-        assert_eq!(take(3, false, 10), Taken::Incomplete, "it is over");
-        assert_eq!(take(0, true, 64), Taken::Continue);
-        assert_eq!(take(2, true, 64), Taken::Incomplete, "one is missing");
-        assert_eq!(take(1, true, 64), Taken::Incomplete, "and the rest is of no use");
-        assert_eq!(take(0, true, 63), Taken::Bad);
-        assert_eq!(take(0, false, 65), Taken::Bad);
-        assert_eq!(take(0, false, 5), Taken::Complete(5));
+        assert_eq!(take(0, true, 64), BlockResult::Continue);
+        assert_eq!(take(1, true, 64), BlockResult::Continue);
+        assert_eq!(take(1, true, 64), BlockResult::Continue, "again, by another message id");
+        assert_eq!(take(2, false, 10), BlockResult::Complete(138));
+        assert_eq!(take(3, false, 10), BlockResult::Incomplete, "it is over");
+        assert_eq!(take(0, true, 64), BlockResult::Continue);
+        assert_eq!(take(2, true, 64), BlockResult::Incomplete, "one is missing");
+        assert_eq!(take(1, true, 64), BlockResult::Incomplete, "and the rest is of no use");
+        assert_eq!(take(0, true, 63), BlockResult::Bad);
+        assert_eq!(take(0, false, 65), BlockResult::Bad);
+        assert_eq!(take(0, false, 5), BlockResult::Complete(5));
     }
 
     #[test]
@@ -144,10 +145,10 @@ mod tests {
         let largest = u32::try_from(LARGEST_BODY).unwrap();
         let first =
             |some: &mut Transfers, size| some.take(peer(1), 7, block(0, true), 64, Some(size), 0);
-        assert_eq!(first(&mut some, largest + 1), Taken::TooLarge);
-        assert_eq!(first(&mut some, largest), Taken::Continue);
+        assert_eq!(first(&mut some, largest + 1), BlockResult::TooLarge);
+        assert_eq!(first(&mut some, largest), BlockResult::Continue);
         let far = Block { number: largest / 1_024, more: true, exponent: 6 };
-        assert_eq!(some.take(peer(1), 7, far, 1_024, None, 0), Taken::TooLarge);
+        assert_eq!(some.take(peer(1), 7, far, 1_024, None, 0), BlockResult::TooLarge);
         assert!(some.peers.is_empty());
     }
 
@@ -156,7 +157,7 @@ mod tests {
         let mut some = Transfers::default();
         some.take(peer(1), 7, block(0, true), 64, None, 0);
         let late = some.take(peer(1), 7, block(1, false), 1, None, LIFETIME);
-        assert_eq!(late, Taken::Incomplete);
+        assert_eq!(late, BlockResult::Incomplete);
         for key in 0..2 * OF_PEER as u64 {
             some.take(peer(1), key, block(0, true), 64, None, key);
         }
@@ -164,8 +165,8 @@ mod tests {
         // The newest are stored.
         let next =
             |some: &mut Transfers, key| some.take(peer(1), key, block(1, false), 1, None, 3_000);
-        assert_eq!(next(&mut some, 2 * OF_PEER as u64 - 1), Taken::Complete(65));
-        assert_eq!(next(&mut some, 5), Taken::Incomplete);
+        assert_eq!(next(&mut some, 2 * OF_PEER as u64 - 1), BlockResult::Complete(65));
+        assert_eq!(next(&mut some, 5), BlockResult::Incomplete);
         for number in 0..3_000 {
             some.take(peer(number), 1, block(0, true), 64, None, 3_000 + u64::from(number));
         }
@@ -186,8 +187,8 @@ mod tests {
                 sent += carried;
                 let number = if number % 3 > 0 { number % 4 } else { number };
                 let block = Block { number, more, exponent };
-                let taken = some.take(peer(from), key, block, carried, None, 0);
-                if let Taken::Complete(body) = taken {
+                let result = some.take(peer(from), key, block, carried, None, 0);
+                if let BlockResult::Complete(body) = result {
                     prop_assert!(body <= sent && body <= LARGEST_BODY);
                 }
                 prop_assert!(some.peers.len() <= 3);

@@ -24,10 +24,10 @@ pub(crate) struct Request {
     pub is_head: bool,
     pub body: Body,
     /// Whether the connection stays open afterwards.
-    pub keeps: bool,
+    pub keep_alive: bool,
     pub is_1_0: bool,
     /// Whether the client waits for 100 (Continue) before it sends the body.
-    pub waits: bool,
+    pub expects_continue: bool,
 }
 
 /// The result of parsing.
@@ -105,16 +105,16 @@ fn read(request: &httparse::Request, length: usize) -> Result<Request, &'static 
         (1, None) if only(headers, "transfer-encoding", "chunked") => Body::chunked(),
         _ => return Err("501 Not Implemented"),
     };
-    let waits = match is("expect") {
+    let expects_continue = match is("expect") {
         0 => false,
         1 if only(headers, "expect", "100-continue") => !is_1_0,
         _ => return Err("417 Expectation Failed"),
     };
-    let keeps = match is_1_0 {
+    let keep_alive = match is_1_0 {
         true => has_token(headers, "connection", "keep-alive"),
         false => !has_token(headers, "connection", "close"),
     };
-    Ok(Request { length, path, is_head, body, keeps, is_1_0, waits })
+    Ok(Request { length, path, is_head, body, keep_alive, is_1_0, expects_continue })
 }
 
 /// Whether the header of this name has only this value.
@@ -146,17 +146,20 @@ mod tests {
     #[test]
     fn requests_say_what_they_want() {
         let get = request("GET /a%20b/c?d HTTP/1.1\r\nHost: x\r\n\r\n");
-        assert_eq!((get.path.as_slice(), get.keeps, get.is_head), (&b"a b/c"[..], true, false));
+        assert_eq!(
+            (get.path.as_slice(), get.keep_alive, get.is_head),
+            (&b"a b/c"[..], true, false)
+        );
         assert!(request("HEAD / HTTP/1.1\r\nHost: x\r\n\r\n").is_head);
         let whole =
             request("GET http://x:80/a HTTP/1.1\r\nHost: x\r\nConnection: foo, Close\r\n\r\n");
-        assert_eq!((whole.path.as_slice(), whole.keeps), (&b"a"[..], false));
+        assert_eq!((whole.path.as_slice(), whole.keep_alive), (&b"a"[..], false));
         let old = request("GET /a HTTP/1.0\r\n\r\n");
-        assert!(old.is_1_0 && !old.keeps);
-        assert!(request("GET /a HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n").keeps);
-        let waits =
+        assert!(old.is_1_0 && !old.keep_alive);
+        assert!(request("GET /a HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n").keep_alive);
+        let expects_continue =
             "PUT /a HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n";
-        assert!(request(waits).waits);
+        assert!(request(expects_continue).expects_continue);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Applies service times and counts what the device has served.
 
 use super::DeviceSettings;
-use super::mischief::{Deed, Mischief};
+use super::misbehaviour::{Misbehaviour, Mischief};
 use crate::clock::{self, Nanos};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use trace::{Distribution, Mode, Resource, Spread, SpreadSummary};
 use units::{Draw, Purpose};
 
 /// A device's resources and counts.
-pub(crate) struct Station {
+pub(crate) struct ResourceServer {
     by_path: HashMap<Vec<u8>, usize>,
     points: Vec<Point>,
     draw: Draw,
@@ -88,7 +88,7 @@ pub struct ServedResource {
     pub took: SpreadSummary,
 }
 
-impl Station {
+impl ResourceServer {
     pub fn new(settings: &DeviceSettings) -> Self {
         let mut by_path = HashMap::new();
         let mut points = Vec::new();
@@ -103,7 +103,7 @@ impl Station {
                 took: Mutex::new((Spread::new(), Spread::new())),
             });
         }
-        clock::sharpen_sleep();
+        clock::reduce_timer_slack();
         Self {
             by_path,
             points,
@@ -156,15 +156,15 @@ impl Station {
     }
 
     /// The misbehaviour of the next answer.
-    pub fn deed(&self) -> Deed {
+    pub fn misbehaviour(&self) -> Misbehaviour {
         if !self.mischief.is_any() {
-            return Deed::Fair;
+            return Misbehaviour::None;
         }
-        let deed = self.mischief.deed(self.draw, self.asked.fetch_add(1, Relaxed));
-        if deed != Deed::Fair {
+        let misbehaviour = self.mischief.misbehaviour(self.draw, self.asked.fetch_add(1, Relaxed));
+        if misbehaviour != Misbehaviour::None {
             self.counts.mischief.fetch_add(1, Relaxed);
         }
-        deed
+        misbehaviour
     }
 
     /// The additional delay of a late answer, in ns.

@@ -21,8 +21,8 @@ pub struct Mischief {
 
 /// The misbehaviour of one answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Deed {
-    Fair,
+pub(crate) enum Misbehaviour {
+    None,
     Garbage,
     Twice,
     Late,
@@ -36,23 +36,23 @@ impl Mischief {
     }
 
     /// The misbehaviour of the answer to request `index`.
-    pub(crate) fn deed(&self, draw: Draw, index: u64) -> Deed {
+    pub(crate) fn misbehaviour(&self, draw: Draw, index: u64) -> Misbehaviour {
         if !self.is_any() {
-            return Deed::Fair;
+            return Misbehaviour::None;
         }
         let mut chance = draw.uniform(Purpose::Mischief, index);
-        for (share, deed) in [
-            (self.garbage, Deed::Garbage),
-            (self.twice, Deed::Twice),
-            (self.late, Deed::Late),
-            (self.silent, Deed::Silent),
+        for (share, misbehaviour) in [
+            (self.garbage, Misbehaviour::Garbage),
+            (self.twice, Misbehaviour::Twice),
+            (self.late, Misbehaviour::Late),
+            (self.silent, Misbehaviour::Silent),
         ] {
             if chance < share {
-                return deed;
+                return misbehaviour;
             }
             chance -= share;
         }
-        Deed::Fair
+        Misbehaviour::None
     }
 }
 
@@ -64,13 +64,18 @@ mod tests {
     fn deeds_come_by_their_shares() {
         let mischief = Mischief { garbage: 0.1, twice: 0.2, silent: 0.3, ..Mischief::default() };
         let draw = Draw::new(1, 2, 3);
-        let of = |deed| (0..10_000).filter(|i| mischief.deed(draw, *i) == deed).count() as f64;
-        for (deed, expected) in
-            [(Deed::Garbage, 1e3), (Deed::Twice, 2e3), (Deed::Silent, 3e3), (Deed::Fair, 4e3)]
-        {
-            assert!((of(deed) - expected).abs() < 5.0 * 50.0, "{deed:?}");
+        let of = |misbehaviour| {
+            (0..10_000).filter(|i| mischief.misbehaviour(draw, *i) == misbehaviour).count() as f64
+        };
+        for (misbehaviour, expected) in [
+            (Misbehaviour::Garbage, 1e3),
+            (Misbehaviour::Twice, 2e3),
+            (Misbehaviour::Silent, 3e3),
+            (Misbehaviour::None, 4e3),
+        ] {
+            assert!((of(misbehaviour) - expected).abs() < 5.0 * 50.0, "{misbehaviour:?}");
         }
-        assert_eq!(of(Deed::Late), 0.0);
-        assert_eq!(Mischief::default().deed(draw, 0), Deed::Fair);
+        assert_eq!(of(Misbehaviour::Late), 0.0);
+        assert_eq!(Mischief::default().misbehaviour(draw, 0), Misbehaviour::None);
     }
 }

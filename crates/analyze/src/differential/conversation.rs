@@ -1,7 +1,7 @@
 //! A small TCP simulation in virtual time: captures of connections that lose packets, close
 //! and probe windows, send keep-alives, and reuse ports.
 
-use super::{Made, Random};
+use super::{Random, TestPacket};
 use std::collections::VecDeque;
 
 pub(super) const FIN: u8 = 1;
@@ -26,7 +26,7 @@ pub(super) struct Segment {
 
 impl Segment {
     /// The frame, without its payload bytes.
-    pub(super) fn made(&self, at: u64) -> Made {
+    pub(super) fn made(&self, at: u64) -> TestPacket {
         let mut frame =
             vec![2, 0, 0, 0, 0, 1 - self.from as u8, 2, 0, 0, 0, 0, self.from as u8, 8, 0];
         let options: &[u8] = match (self.flags & SYN != 0, self.scale) {
@@ -50,13 +50,13 @@ impl Segment {
         frame.extend(self.window.to_be_bytes());
         frame.extend([0; 4]);
         frame.extend(options);
-        Made { at, data: frame, length: 14 + u32::from(total) }
+        TestPacket { at, data: frame, length: 14 + u32::from(total) }
     }
 }
 
 /// The parameters of a connection.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Talk {
+pub(super) struct Conversation {
     pub port: u16,
     pub start: u64,
     /// Bytes that each end sends.
@@ -94,12 +94,12 @@ struct End {
     waits: u32,
     progress: u64,
     timeout: u64,
-    said_window: u64,
+    announced_window: u64,
 }
 
-impl Talk {
+impl Conversation {
     /// All packets at a capture point in the middle of the path.
-    pub(super) fn captured(&self, random: &mut Random) -> Vec<Made> {
+    pub(super) fn captured(&self, random: &mut Random) -> Vec<TestPacket> {
         let scales =
             random.pick(&[[Some(3), Some(5)], [None, None], [Some(2), None], [Some(0), Some(9)]]);
         let mut ends = [0, 1].map(|end| End {
@@ -121,9 +121,9 @@ impl Talk {
             waits: 0,
             progress: self.start,
             timeout: 200_000_000,
-            said_window: self.room,
+            announced_window: self.room,
         });
-        let mut seen = Vec::new();
+        let mut sighting = Vec::new();
         let mut wires: [VecDeque<(u64, Segment)>; 2] = Default::default();
         let mut now = self.start;
         let last = self.start + 6_000_000_000;
@@ -135,7 +135,7 @@ impl Talk {
             let jitter = random.below(200_000);
             let lost = random.chance(self.loss);
             if !(lost && random.chance(50)) {
-                seen.push(segment.made(now + half + jitter));
+                sighting.push(segment.made(now + half + jitter));
             }
             if !lost {
                 let late = if random.chance(2) { random.below(4_000_000) } else { 0 };
@@ -150,10 +150,10 @@ impl Talk {
                     let (_, segment) = wires[from].remove(place).expect("it is there");
                     let bases = [ends[from].base, ends[1 - from].base];
                     if segment.flags & RST != 0 {
-                        seen.sort_by_key(|made| made.at);
-                        return seen;
+                        sighting.sort_by_key(|made| made.at);
+                        return sighting;
                     }
-                    ends[from].hear(self, &segment, bases, now, &mut out);
+                    ends[from].receive(self, &segment, bases, now, &mut out);
                 }
                 ends[from].act(self, from, now, random, &mut out);
                 done &= ends[from].una > ends[from].top && ends[from].next > ends[from].top;
@@ -168,30 +168,30 @@ impl Talk {
             }
             now += STEP;
         }
-        seen.sort_by_key(|made| made.at);
-        seen
+        sighting.sort_by_key(|made| made.at);
+        sighting
     }
 }
 
 impl End {
-    fn free(&self, talk: &Talk) -> u64 {
-        let free = talk.room.saturating_sub(self.unread);
+    fn free(&self, conversation: &Conversation) -> u64 {
+        let free = conversation.room.saturating_sub(self.unread);
         if free < MSS / 2 { 0 } else { free }
     }
 
     fn segment(
         &mut self,
-        talk: &Talk,
+        conversation: &Conversation,
         from: usize,
         what: (u64, u16, u8),
         [own, other]: [u32; 2],
     ) -> Segment {
         let (offset, length, flags) = what;
-        self.said_window = self.free(talk);
+        self.announced_window = self.free(conversation);
         let shift = if flags & SYN != 0 { 0 } else { self.shift.unwrap_or(0) };
         let flags = if self.expected > 0 { flags | ACK } else { flags };
         Segment {
-            port: talk.port,
+            port: conversation.port,
             from,
             sequence: own.wrapping_add(offset as u32),
             acknowledgement: if flags & ACK != 0 {
@@ -200,15 +200,15 @@ impl End {
                 0
             },
             flags,
-            window: (self.said_window >> shift).min(65_535) as u16,
+            window: (self.announced_window >> shift).min(65_535) as u16,
             length,
             scale: self.shift,
         }
     }
 
-    fn hear(
+    fn receive(
         &mut self,
-        talk: &Talk,
+        conversation: &Conversation,
         segment: &Segment,
         [own, other]: [u32; 2],
         now: u64,
@@ -244,7 +244,9 @@ impl End {
             }
             return;
         }
-        if offset == self.expected && (u64::from(segment.length) <= self.free(talk) || special) {
+        if offset == self.expected
+            && (u64::from(segment.length) <= self.free(conversation) || special)
+        {
             self.expected += length;
             self.unread += u64::from(segment.length);
             self.waits += 1;
@@ -277,13 +279,13 @@ impl End {
 
     fn act(
         &mut self,
-        talk: &Talk,
+        conversation: &Conversation,
         from: usize,
         now: u64,
         random: &mut Random,
         out: &mut Vec<(u64, u16, u8)>,
     ) {
-        self.unread -= self.unread.min(talk.reads / 2);
+        self.unread -= self.unread.min(conversation.reads / 2);
         let idle = now - self.progress;
         if self.next == 0 && (from == 0 || self.expected > 0) {
             out.clear();
@@ -298,10 +300,12 @@ impl End {
             let (offset, length, flags) = self.piece(self.next);
             if flags & FIN != 0 {
                 // Sometimes the other end still sends for a while.
-                if self.una < self.top || (talk.keeps_alive.is_some() && idle < 1_500_000_000) {
+                if self.una < self.top
+                    || (conversation.keeps_alive.is_some() && idle < 1_500_000_000)
+                {
                     break;
                 }
-                if talk.aborts && from == 0 {
+                if conversation.aborts && from == 0 {
                     out.push((offset, 0, RST | ACK));
                     self.next = self.top + 1;
                     self.una = self.top + 1;
@@ -329,7 +333,7 @@ impl End {
             let one = if random.chance(60) { (self.next, 1, ACK) } else { (self.next - 1, 0, ACK) };
             out.push(one);
             self.progress = now;
-        } else if let Some(length) = talk.keeps_alive
+        } else if let Some(length) = conversation.keeps_alive
             && self.una > 1
             && self.next == self.una
             && idle > 300_000_000
@@ -341,7 +345,10 @@ impl End {
             self.waits = 0;
             out.push((self.next, 0, ACK));
         }
-        if self.expected > 0 && self.said_window < MSS && self.free(talk) >= talk.room / 2 {
+        if self.expected > 0
+            && self.announced_window < MSS
+            && self.free(conversation) >= conversation.room / 2
+        {
             out.push((self.next, 0, ACK));
         }
     }

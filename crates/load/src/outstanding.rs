@@ -8,22 +8,22 @@
 use crate::clock::Nanos;
 use crate::counts::Observed;
 use crate::figures::{Series, Submission};
-use crate::log::{Done, Log};
+use crate::log::{FinishedOperation, Log};
 use crate::reasons::Reasons;
+use crate::request_feed::Operation;
 use crate::slots::{Slot, State, queued, slot, time_out};
-use crate::supply::Operation;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use units::Timeline;
 
 /// Operations in the order of their intended times. Their numbers start at 0 and have no
 /// gaps.
 #[derive(Debug)]
-pub(crate) struct Book {
+pub(crate) struct Outstanding {
     /// Operations that can still get an answer; the first has the number `base`.
     slots: VecDeque<Slot>,
     base: u64,
     /// All operations before this number have been checked for their timeout.
-    looked: u64,
+    checked: u64,
     waiting: usize,
     finished: usize,
     timeout: Nanos,
@@ -52,13 +52,13 @@ pub(crate) struct Book {
     pub lag: Nanos,
 }
 
-impl Book {
+impl Outstanding {
     pub fn new(timeout: Nanos, start: Nanos, log: Option<Log>) -> Self {
         Self {
             // Room for this many operations before it has to grow.
             slots: VecDeque::with_capacity(1 << 16),
             base: 0,
-            looked: 0,
+            checked: 0,
             waiting: 0,
             finished: 0,
             timeout,
@@ -111,7 +111,7 @@ impl Book {
     }
 
     /// The template, series and send time of an operation that waits for its answer.
-    pub fn outstanding(&self, number: u64) -> Option<(u32, u32, Nanos)> {
+    pub fn find_waiting(&self, number: u64) -> Option<(u32, u32, Nanos)> {
         let at = usize::try_from(number.checked_sub(self.base)?).ok()?;
         let slot = self.slots.get(at).filter(|slot| slot.state == State::Waiting)?;
         Some((slot.template, u32::from(slot.series), slot.sent))
@@ -315,7 +315,7 @@ impl Book {
 
     /// Times out operations and forgets old ones.
     pub fn expire(&mut self, now: Nanos) {
-        while let Some(slot) = slot(&mut self.slots, self.base, self.looked) {
+        while let Some(slot) = slot(&mut self.slots, self.base, self.checked) {
             // The queue handles the timeout of queued operations.
             if slot.state == State::Queued || now.saturating_sub(slot.sent) <= self.timeout {
                 break;
@@ -325,11 +325,11 @@ impl Book {
                 self.waiting -= 1;
                 self.finished += 1;
             }
-            self.looked += 1;
+            self.checked += 1;
         }
         // Operations stay for a second timeout, to recognise late and duplicate answers.
         while let Some(first) = self.slots.front() {
-            if self.base >= self.looked || now.saturating_sub(first.sent) <= 2 * self.timeout {
+            if self.base >= self.checked || now.saturating_sub(first.sent) <= 2 * self.timeout {
                 break;
             }
             self.forget();
@@ -363,7 +363,7 @@ impl Book {
         if let Some(log) = &mut self.log {
             let of = &self.series[usize::from(slot.series)];
             let never = matches!(slot.state, State::NoConnection | State::Unsent | State::Refused);
-            log.add(Done {
+            log.add(FinishedOperation {
                 method: of.method,
                 device: of.device,
                 intended: slot.intended.saturating_sub(self.start),
@@ -384,130 +384,130 @@ mod tests {
 
     const FIRST: Operation = Operation { at: 0, template: 7, series: 0 };
 
-    fn book() -> Book {
-        let mut book = Book::new(100, 0, None);
-        book.series.push(Series::new(Method::Get, Some(0), 3));
-        book
+    fn outstanding() -> Outstanding {
+        let mut outstanding = Outstanding::new(100, 0, None);
+        outstanding.series.push(Series::new(Method::Get, Some(0), 3));
+        outstanding
     }
 
     #[test]
     fn three_latencies_from_three_times() {
-        let mut book = book();
-        let number = book.sent(FIRST, 1_000, 1_030, true);
-        book.answered(number, 1_100, 0x45, false);
-        let of = &book.series[0];
+        let mut outstanding = outstanding();
+        let number = outstanding.sent(FIRST, 1_000, 1_030, true);
+        outstanding.answered(number, 1_100, 0x45, false);
+        let of = &outstanding.series[0];
         assert_eq!(of.response.quantile_ns(1.0), 100);
         assert_eq!(of.service.quantile_ns(1.0), 70);
         assert_eq!(of.slip.quantile_ns(1.0), 30);
-        assert_eq!((of.counts.answered, book.waiting(), book.behind), (1, 0, 30));
+        assert_eq!((of.counts.answered, outstanding.waiting(), outstanding.behind), (1, 0, 30));
     }
 
     #[test]
     fn what_is_late_or_twice_or_never_is_counted_as_such() {
-        let mut book = book();
+        let mut outstanding = outstanding();
         for i in 0..4 {
-            book.sent(FIRST, i, i, true);
+            outstanding.sent(FIRST, i, i, true);
         }
-        book.answered(0, 50, 0x45, false);
-        book.answered(0, 51, 0x45, false);
-        book.expire(150);
-        book.answered(1, 160, 0x45, false);
-        book.answered(1, 161, 0x45, false);
-        book.answered(99, 60, 0x45, false);
-        book.unreachable(2, "refused");
-        let counts = book.series[0].counts;
+        outstanding.answered(0, 50, 0x45, false);
+        outstanding.answered(0, 51, 0x45, false);
+        outstanding.expire(150);
+        outstanding.answered(1, 160, 0x45, false);
+        outstanding.answered(1, 161, 0x45, false);
+        outstanding.answered(99, 60, 0x45, false);
+        outstanding.unreachable(2, "refused");
+        let counts = outstanding.series[0].counts;
         assert_eq!((counts.answered, counts.timed_out, counts.unreachable), (1, 3, 0));
-        assert_eq!((book.late, book.twice, book.stray), (1, 2, 1));
-        assert_eq!(book.take_finished(), 4);
+        assert_eq!((outstanding.late, outstanding.twice, outstanding.stray), (1, 2, 1));
+        assert_eq!(outstanding.take_finished(), 4);
         // After twice the timeout, the operations are unknown.
-        book.expire(1_000);
-        book.answered(3, 1_001, 0x45, false);
-        assert_eq!((book.late, book.stray), (1, 2));
+        outstanding.expire(1_000);
+        outstanding.answered(3, 1_001, 0x45, false);
+        assert_eq!((outstanding.late, outstanding.stray), (1, 2));
     }
 
     #[test]
     fn an_answer_in_the_very_moment_of_the_timeout_counts_once() {
-        let mut book = book();
-        book.sent(FIRST, 0, 0, true);
-        book.answered(0, 101, 0x45, false);
-        book.expire(500);
-        book.close();
-        let counts = book.series[0].counts;
-        assert_eq!((counts.timed_out, counts.answered, book.late), (1, 0, 1));
+        let mut outstanding = outstanding();
+        outstanding.sent(FIRST, 0, 0, true);
+        outstanding.answered(0, 101, 0x45, false);
+        outstanding.expire(500);
+        outstanding.close();
+        let counts = outstanding.series[0].counts;
+        assert_eq!((counts.timed_out, counts.answered, outstanding.late), (1, 0, 1));
         assert_eq!(counts.scheduled, counts.timed_out);
     }
 
     #[test]
     fn what_waits_at_the_end_has_timed_out() {
-        let mut book = book();
-        book.sent(FIRST, 0, 0, true);
-        book.sent(FIRST, 0, 0, false);
-        book.unsent(0);
-        book.close();
-        let counts = book.series[0].counts;
+        let mut outstanding = outstanding();
+        outstanding.sent(FIRST, 0, 0, true);
+        outstanding.sent(FIRST, 0, 0, false);
+        outstanding.unsent(0);
+        outstanding.close();
+        let counts = outstanding.series[0].counts;
         assert_eq!((counts.timed_out, counts.without_answer, counts.unsent), (1, 1, 1));
         assert_eq!((counts.scheduled, counts.sent), (3, 2));
     }
 
     #[test]
     fn a_wait_for_a_connection_is_no_slip() {
-        let mut book = book();
-        let number = book.queued(FIRST, 1_000, 1_001);
-        assert_eq!((book.series[0].counts.sent, book.waiting()), (0, 0));
-        assert_eq!(book.outstanding(number), None);
-        book.dequeued(number, 1_050, 45, true);
-        assert_eq!(book.outstanding(number), Some((7, 0, 1_050)));
-        book.answered(number, 1_100, 0x45, false);
-        let of = &book.series[0];
+        let mut outstanding = outstanding();
+        let number = outstanding.queued(FIRST, 1_000, 1_001);
+        assert_eq!((outstanding.series[0].counts.sent, outstanding.waiting()), (0, 0));
+        assert_eq!(outstanding.find_waiting(number), None);
+        outstanding.dequeued(number, 1_050, 45, true);
+        assert_eq!(outstanding.find_waiting(number), Some((7, 0, 1_050)));
+        outstanding.answered(number, 1_100, 0x45, false);
+        let of = &outstanding.series[0];
         assert_eq!(of.response.quantile_ns(1.0), 100, "a user sees both");
         assert_eq!(of.service.quantile_ns(1.0), 50);
         assert_eq!(of.wait.as_ref().unwrap().quantile_ns(1.0), 45);
-        assert_eq!((of.slip.quantile_ns(1.0), book.behind, book.lag), (5, 5, 5));
+        assert_eq!((of.slip.quantile_ns(1.0), outstanding.behind, outstanding.lag), (5, 5, 5));
     }
 
     #[test]
     fn what_never_gets_a_connection_has_timed_out_and_what_this_machine_missed_is_unsent() {
-        let mut book = book();
-        let numbers: Vec<u64> = (0..4).map(|i| book.queued(FIRST, i, i)).collect();
-        book.no_connection(numbers[0]);
-        book.too_late(numbers[1]);
-        book.unreachable(numbers[2], "refused");
-        book.no_connection(numbers[2]);
-        book.dequeued(numbers[0], 9, 0, true);
-        book.close();
-        let counts = book.series[0].counts;
+        let mut outstanding = outstanding();
+        let numbers: Vec<u64> = (0..4).map(|i| outstanding.queued(FIRST, i, i)).collect();
+        outstanding.no_connection(numbers[0]);
+        outstanding.too_late(numbers[1]);
+        outstanding.unreachable(numbers[2], "refused");
+        outstanding.no_connection(numbers[2]);
+        outstanding.dequeued(numbers[0], 9, 0, true);
+        outstanding.close();
+        let counts = outstanding.series[0].counts;
         assert_eq!((counts.scheduled, counts.sent, counts.unsent), (4, 0, 1));
         assert_eq!((counts.timed_out, counts.no_connection, counts.unreachable), (2, 2, 1));
-        assert_eq!((book.take_finished(), book.waiting()), (4, 0));
+        assert_eq!((outstanding.take_finished(), outstanding.waiting()), (4, 0));
     }
 
     /// Two targets: the first keeps its requests waiting, so that they are sent out of
     /// order.
     #[test]
     fn time_between_operations_is_without_what_the_target_added() {
-        let mut book = book();
-        let numbers: Vec<u64> = (0..4).map(|i| book.queued(FIRST, i * 10, i * 10)).collect();
-        book.dequeued(numbers[1], 11, 0, false);
-        book.dequeued(numbers[3], 32, 0, false);
-        book.dequeued(numbers[0], 90, 89, false);
-        book.dequeued(numbers[2], 95, 73, false);
-        book.close();
-        assert_eq!(book.submission.expected.mean_ns(), 10.0);
+        let mut outstanding = outstanding();
+        let numbers: Vec<u64> = (0..4).map(|i| outstanding.queued(FIRST, i * 10, i * 10)).collect();
+        outstanding.dequeued(numbers[1], 11, 0, false);
+        outstanding.dequeued(numbers[3], 32, 0, false);
+        outstanding.dequeued(numbers[0], 90, 89, false);
+        outstanding.dequeued(numbers[2], 95, 73, false);
+        outstanding.close();
+        assert_eq!(outstanding.submission.expected.mean_ns(), 10.0);
         // 1, 11, 22, 32.
-        let submitted = &book.submission.submitted;
+        let submitted = &outstanding.submission.submitted;
         assert_eq!((submitted.count(), submitted.summary().min), (3, 0.01));
         assert!((submitted.mean_ns() - 31.0 / 3.0).abs() < 1e-9);
-        assert_eq!(book.span(), 95);
+        assert_eq!(outstanding.span(), 95);
     }
 
     #[test]
     fn time_between_operations_is_kept_as_asked_and_as_had() {
-        let mut book = book();
+        let mut outstanding = outstanding();
         for (intended, sent) in [(0, 5), (10, 12), (20, 40)] {
-            book.sent(FIRST, intended, sent, false);
+            outstanding.sent(FIRST, intended, sent, false);
         }
-        assert_eq!(book.submission.expected.mean_ns(), 10.0);
-        assert_eq!(book.submission.submitted.mean_ns(), 17.5);
-        assert_eq!(book.span(), 40);
+        assert_eq!(outstanding.submission.expected.mean_ns(), 10.0);
+        assert_eq!(outstanding.submission.submitted.mean_ns(), 17.5);
+        assert_eq!(outstanding.span(), 40);
     }
 }
