@@ -37,8 +37,8 @@ impl Epoll {
     }
 
     fn control(&self, what: libc::c_int, number: usize, fd: RawFd, write: bool) {
-        let wanted = libc::EPOLLIN | libc::EPOLLRDHUP | if write { libc::EPOLLOUT } else { 0 };
-        let mut event = libc::epoll_event { events: wanted as u32, u64: number as u64 };
+        let events = libc::EPOLLIN | libc::EPOLLRDHUP | if write { libc::EPOLLOUT } else { 0 };
+        let mut event = libc::epoll_event { events: events as u32, u64: number as u64 };
         // SAFETY: both descriptors are open, the event lives over the call.
         unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), what, fd, &raw mut event) };
     }

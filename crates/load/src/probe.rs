@@ -73,7 +73,8 @@ pub fn probe(
         let (results, received) = channel();
         let mut threads = Vec::new();
         for (place, (core, mode)) in pairs.iter().copied().enumerate() {
-            let wrong = |error: io::Error| format!("a socket for the probe: {error}");
+            let wrong =
+                |error: io::Error| format!("could not create a socket for a probe: {error}");
             let (near, far) = sockets().map_err(wrong)?;
             // Probes take turns, so that they do not disturb each other.
             let offset = settings.every * place as Nanos / pairs.len().max(1) as Nanos;
@@ -86,7 +87,7 @@ pub fn probe(
         drop(results);
         received.iter().for_each(&mut on_result);
         threads.into_iter().try_for_each(|thread| {
-            thread.join().unwrap_or_else(|_| Err("a probe's thread panicked".to_owned()))
+            thread.join().unwrap_or_else(|_| Err("a probe thread panicked".to_owned()))
         })
     })
 }

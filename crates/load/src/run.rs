@@ -36,7 +36,7 @@ pub enum Error {
     #[error("invalid settings: {0}")]
     Settings(#[from] CoapError),
     /// A socket cannot be created.
-    #[error("could not send from {from}: {source}")]
+    #[error("could not bind a UDP socket to {from}: {source}")]
     Socket {
         /// The local address.
         from: SocketAddr,

@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_takes_comes_back_with_its_reason() {
+    fn a_rejected_datagram_has_its_reason() {
         let (one, two) = (local(), local());
         one.report_errors(true).unwrap();
         let to = Address::new(two.local().unwrap());

@@ -348,9 +348,12 @@ impl<'a> Sender<'a> {
             let Some(connection) = &self.connections[place] else { continue };
             if connection.since().is_some_and(|since| now.saturating_sub(since) > timeout) {
                 let why = if connection.is_opening() {
-                    format!("no connection to {} in time", self.pools[connection.target()].to)
+                    format!(
+                        "no connection to {} within the timeout",
+                        self.pools[connection.target()].to
+                    )
                 } else {
-                    "closed because an answer timed out".to_owned()
+                    "connection closed after an answer timed out".to_owned()
                 };
                 if let Some(number) = connection.in_flight().next() {
                     self.outstanding.time_out(number);
@@ -368,13 +371,14 @@ impl<'a> Sender<'a> {
                     true => {
                         self.outstanding.too_late(waiting.number);
                         self.outstanding
-                            .explain("this machine sent it too late, after the timeout");
+                            .explain("not sent: this machine was later than the timeout");
                     }
                     false => {
                         self.outstanding.no_connection(waiting.number);
                         let to = pool.to;
-                        self.outstanding
-                            .explain(&format!("no connection to {to} was free in time"));
+                        self.outstanding.explain(&format!(
+                            "no connection to {to} became free within the timeout"
+                        ));
                     }
                 }
             }

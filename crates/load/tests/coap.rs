@@ -21,7 +21,7 @@ fn settings(coap: CoapSettings) -> Settings {
 }
 
 /// Confirmable and not, each with blocks of 64 B and of the default size.
-fn ways() -> impl Iterator<Item = Settings> {
+fn variants() -> impl Iterator<Item = Settings> {
     [(false, None), (true, None), (false, Some(64)), (true, Some(64))].into_iter().map(
         |(confirmable, block)| {
             let coap = CoapSettings { block, ..CoapSettings::default() };
@@ -32,7 +32,7 @@ fn ways() -> impl Iterator<Item = Settings> {
 
 #[test]
 fn an_answer_counts_when_its_last_block_is_there() {
-    for settings in ways() {
+    for settings in variants() {
         let device = DeviceSettings { payload: 5_000, ..fast() };
         let (figures, served) =
             sent(&device, &settings, 50, |_, at| format!("GET, coap://{}/r", at("coap")));
@@ -45,7 +45,7 @@ fn an_answer_counts_when_its_last_block_is_there() {
 
 #[test]
 fn a_large_request_is_served_once_and_whole() {
-    for settings in ways() {
+    for settings in variants() {
         let (figures, served) =
             sent(&fast(), &settings, 50, |_, at| format!("PUT, coap://{}/r, 5000", at("coap")));
         assert_eq!(figures.all().counts.answered, 50, "{:?}", figures.reasons);

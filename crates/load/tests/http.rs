@@ -13,7 +13,7 @@ fn fast() -> DeviceSettings {
 }
 
 /// The full response of a device to these bytes, until it closes the connection.
-fn said(to: SocketAddr, pieces: &[&[u8]]) -> String {
+fn response_to(to: SocketAddr, pieces: &[&[u8]]) -> String {
     let mut stream = TcpStream::connect(to).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     for piece in pieces {
@@ -24,33 +24,33 @@ fn said(to: SocketAddr, pieces: &[&[u8]]) -> String {
     String::from_utf8(all).unwrap()
 }
 
-fn statuses(said: &str) -> Vec<&str> {
-    said.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect()
+fn statuses(response: &str) -> Vec<&str> {
+    response.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect()
 }
 
 #[test]
 fn a_device_keeps_to_what_the_standard_wants() {
     let (_, served) = served(&fast(), |at| {
         let to = at("http");
-        let one = |text: &str| said(to, &[text.as_bytes()]);
+        let one = |text: &str| response_to(to, &[text.as_bytes()]);
         // Three pipelined requests, answered in order; the last closes the connection.
         let pipelined = "GET /r HTTP/1.1\r\nHost: x\r\n\r\nGET /no HTTP/1.1\r\nHost: x\r\n\r\n\
                          HEAD /r HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-        let heard = one(pipelined);
-        assert_eq!(statuses(&heard), ["200", "404", "200"], "{heard}");
-        assert!(heard.ends_with("Content-Length: 4\r\nConnection: close\r\n\r\n"), "{heard}");
+        let response = one(pipelined);
+        assert_eq!(statuses(&response), ["200", "404", "200"], "{response}");
+        assert!(response.ends_with("Content-Length: 4\r\nConnection: close\r\n\r\n"), "{response}");
         // HTTP/1.0 closes the connection unless the client asks for keep-alive.
         assert_eq!(statuses(&one("GET /r HTTP/1.0\r\n\r\n")), ["200"]);
         let kept = "GET /r HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /r HTTP/1.0\r\n\r\n";
-        let heard = one(kept);
-        assert_eq!(statuses(&heard), ["200", "200"]);
-        assert!(heard.contains("Connection: keep-alive"), "{heard}");
+        let response = one(kept);
+        assert_eq!(statuses(&response), ["200", "200"]);
+        assert!(response.contains("Connection: keep-alive"), "{response}");
         // Chunked bodies, cut anywhere, followed by another request.
         let put = b"PUT /r HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
         let chunks = b"5\r\nhello\r\n3;x\r\nabc\r\n0\r\nA: b\r\n\r\n";
         let get = b"GET /r HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-        let heard = said(to, &[put, &chunks[..7], &chunks[7..], get]);
-        assert_eq!(statuses(&heard), ["200", "200"], "{heard}");
+        let response = response_to(to, &[put, &chunks[..7], &chunks[7..], get]);
+        assert_eq!(statuses(&response), ["200", "200"], "{response}");
         // A refused request closes the connection.
         for (text, status) in [
             ("GET /r HTTP/1.1\r\n\r\n", "400"),
@@ -59,9 +59,9 @@ fn a_device_keeps_to_what_the_standard_wants() {
             ("OPTIONS /r HTTP/1.1\r\nHost: x\r\n\r\n", "405"),
             ("PUT /r HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nfive\r\n", "400"),
         ] {
-            let heard = one(text);
-            assert_eq!(statuses(&heard), [status], "{text}");
-            assert!(heard.contains("Connection: close"), "{heard}");
+            let response = one(text);
+            assert_eq!(statuses(&response), [status], "{text}");
+            assert!(response.contains("Connection: close"), "{response}");
         }
         let long = format!("GET / HTTP/1.1\r\n{}", "X: yyyyyyyyyyyyyyyyyyyyyy\r\n".repeat(1_000));
         assert_eq!(statuses(&one(&long)), ["431"]);
@@ -101,7 +101,7 @@ fn any_bytes_end_a_connection_and_no_more() {
             let _ = stream.write_all(&noise);
         }
         let get = b"GET /r HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-        assert_eq!(statuses(&said(at("http"), &[get])), ["200"]);
+        assert_eq!(statuses(&response_to(at("http"), &[get])), ["200"]);
     });
 }
 

@@ -57,7 +57,7 @@ fn what_a_bad_device_does_is_counted_and_told_apart() {
 }
 
 #[test]
-fn a_resource_that_is_none_and_a_port_where_nobody_is_are_told_apart() {
+fn an_unknown_resource_and_a_closed_port_have_separate_outcomes() {
     let (figures, served) =
         sent(&device(&["*, r, sleep, constant:0ns"]), &patient(), 50, |_, at| {
             format!("GET, coap://{}/other", at("coap"))

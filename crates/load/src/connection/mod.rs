@@ -393,7 +393,7 @@ mod tests {
     }
 
     /// The next event.
-    fn happens(connection: &mut Connection) -> Progress {
+    fn next_event(connection: &mut Connection) -> Progress {
         loop {
             match connection.advance() {
                 Progress::Nothing => std::thread::yield_now(),
@@ -404,12 +404,12 @@ mod tests {
 
     /// The events of an HTTP client for this response to one request, until the connection
     /// ends or receives invalid bytes.
-    fn heard(text: &str) -> (Vec<String>, SlotTimes) {
+    fn client_events(text: &str) -> (Vec<String>, SlotTimes) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
         let mut connection = Connection::open(Scheme::Http, (to, 0), None, "", 0).unwrap();
         let (mut peer, _) = listener.accept().unwrap();
-        assert!(matches!(happens(&mut connection), Progress::Open));
+        assert!(matches!(next_event(&mut connection), Progress::Open));
         connection.send(&get(), 7, true, clock::now()).unwrap();
         assert!(!connection.is_free());
         // Unread bytes would turn the end of the connection into a reset.
@@ -419,7 +419,7 @@ mod tests {
         drop(peer);
         let mut all = Vec::new();
         loop {
-            let progress = happens(&mut connection);
+            let progress = next_event(&mut connection);
             all.push(format!("{progress:?}"));
             if matches!(progress, Progress::Closed(_) | Progress::Garbage(_)) {
                 return (all, connection.slot);
@@ -433,13 +433,13 @@ mod tests {
     #[test]
     fn answers_belong_to_requests() {
         let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-        let (all, slot) = heard(answer);
+        let (all, slot) = client_events(answer);
         assert_eq!(all, [ANSWERED, CLOSED]);
         assert!(slot.ready > 0 && slot.vacant == slot.ready);
-        assert_eq!(heard(&answer.repeat(2)).0, [ANSWERED, "Stray", CLOSED]);
-        assert_eq!(heard("HTTP/1.0 200 OK\r\n\r\nto the end").0, [ANSWERED, CLOSED]);
-        assert_eq!(heard("HTTP/1.1 200 OK\r\nContent-Le").0, [CLOSED]);
-        assert!(heard("what?\r\n\r\n").0[0].starts_with("Garbage"));
+        assert_eq!(client_events(&answer.repeat(2)).0, [ANSWERED, "Stray", CLOSED]);
+        assert_eq!(client_events("HTTP/1.0 200 OK\r\n\r\nto the end").0, [ANSWERED, CLOSED]);
+        assert_eq!(client_events("HTTP/1.1 200 OK\r\nContent-Le").0, [CLOSED]);
+        assert!(client_events("what?\r\n\r\n").0[0].starts_with("Garbage"));
     }
 
     #[test]
@@ -448,7 +448,7 @@ mod tests {
         let to = listener.local_addr().unwrap();
         let mut connection = Connection::open(Scheme::Http, (to, 0), None, "", 0).unwrap();
         let (mut peer, _) = listener.accept().unwrap();
-        assert!(matches!(happens(&mut connection), Progress::Open));
+        assert!(matches!(next_event(&mut connection), Progress::Open));
         connection.send(&get(), 7, true, clock::now()).unwrap();
         let endless = std::thread::spawn(move || {
             let _ = peer.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
@@ -463,13 +463,13 @@ mod tests {
     }
 
     #[test]
-    fn nobody_there_is_said_with_the_address() {
+    fn a_refused_connection_names_the_address() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
         drop(listener);
         let why = match Connection::open(Scheme::Tcp, (to, 0), None, "", 0) {
             Err(error) => error.to_string(),
-            Ok(mut connection) => match happens(&mut connection) {
+            Ok(mut connection) => match next_event(&mut connection) {
                 Progress::Closed(why) => why,
                 other => panic!("{other:?}"),
             },

@@ -149,13 +149,13 @@ impl Sender<'_> {
         }
         let (code, carried) = (message.code, message.payload.len());
         let known = self.interactions.get_mut(handle).is_some();
-        let wanted = known || self.outstanding.find_waiting(number).is_some();
+        let expected = known || self.outstanding.find_waiting(number).is_some();
         if handle.purpose() != Purpose::Operation && !known {
             // A block of a finished transfer.
             self.outstanding.stray += 1;
             return true;
         }
-        if options.observe.is_some() && !wanted {
+        if options.observe.is_some() && !expected {
             // A notification after the end of the observation: a reset tells the server to
             // stop (RFC 7641, section 3.6).
             self.outstanding.stray += 1;
@@ -366,10 +366,10 @@ impl Sender<'_> {
             }
         }
         let timeout = self.settings.timeout;
-        while let Some((waiting, ours)) =
+        while let Some((waiting, machine_bound)) =
             self.nstart.as_mut().and_then(|nstart| nstart.expired(now, timeout.max(1)))
         {
-            match ours {
+            match machine_bound {
                 true => self.outstanding.too_late(waiting.number),
                 false => {
                     self.outstanding.no_connection(waiting.number);

@@ -245,8 +245,8 @@ impl<'a> Sender<'a> {
                 libc::ECONNREFUSED => "nothing listens at the target (connection refused)",
                 libc::EHOSTUNREACH => "no such host (host unreachable)",
                 libc::ENETUNREACH => "no route to the target (network unreachable)",
-                libc::EMSGSIZE => "larger than the MTU allows (EMSGSIZE)",
-                _ => "looped back from the network",
+                libc::EMSGSIZE => "the datagram is larger than the MTU (EMSGSIZE)",
+                _ => "rejected by the kernel or the network",
             };
             if let Some(handle) = token.and_then(|token| Handle::from_token(token, self.nonce)) {
                 self.lost(handle, why);

@@ -89,14 +89,14 @@ impl Nstart {
             return None;
         }
         for own in &mut self.targets {
-            let ours = own.queue.is_machine_bound();
+            let machine_bound = own.queue.is_machine_bound();
             let expired = match timeout {
                 0 => own.queue.pop(),
                 _ => own.queue.expired(now, timeout),
             };
             if let Some(waiting) = expired {
                 self.waiting -= 1;
-                return Some((waiting, ours));
+                return Some((waiting, machine_bound));
             }
         }
         None
@@ -139,8 +139,8 @@ mod tests {
         assert_eq!(nstart.pop().unwrap().1.number, 3);
         // A request that waits too long is removed.
         assert!(nstart.expired(1_000, 961).is_none());
-        let (late, ours) = nstart.expired(1_000, 959).unwrap();
-        assert_eq!((late.number, ours, nstart.waiting()), (4, false, 0));
+        let (late, machine_bound) = nstart.expired(1_000, 959).unwrap();
+        assert_eq!((late.number, machine_bound, nstart.waiting()), (4, false, 0));
         nstart.push(7, waiting(5));
         assert_eq!(nstart.expired(0, 0).unwrap().0.number, 5);
         nstart.release(99, SlotTimes::default());

@@ -35,8 +35,9 @@ pub struct Checked {
 }
 
 /// Measures the mean service times of up to sixteen resources under the conditions of the
-/// device: on its core, one after another, in about a second. Skips resources without a
-/// service time. The error says why the core cannot be used.
+/// device: on its core, one after another. Takes about a second, or longer for service
+/// times over 20 ms. Skips resources without a service time. The error says why the core
+/// cannot be used.
 pub fn check(settings: &DeviceSettings) -> Result<Vec<Checked>, String> {
     let tested: Vec<_> =
         settings.resources.iter().filter(|resource| resource.time.mean_ns() > 0.0).collect();

@@ -81,7 +81,7 @@ pub enum DeviceError {
         source: io::Error,
     },
     /// A thread that cannot start.
-    #[error("could not start a thread of the device: {0}")]
+    #[error("could not start a device thread: {0}")]
     Thread(io::Error),
 }
 

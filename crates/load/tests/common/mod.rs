@@ -44,12 +44,12 @@ pub fn served<T>(
         });
         let addresses = told.recv().unwrap();
         let at = |scheme: &str| addresses.iter().find(|(name, _)| *name == scheme).unwrap().1;
-        let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(&at)));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(&at)));
         // A failing test must not hang.
         stop.store(true, Relaxed);
         let served = serving.join().unwrap();
-        match said {
-            Ok(said) => (said, served),
+        match result {
+            Ok(result) => (result, served),
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })
@@ -82,7 +82,7 @@ pub fn load(text: &str, settings: &Settings) -> (Figures, Option<String>) {
         + counts.unreachable
         + counts.unsent
         + counts.without_answer;
-    assert_eq!(counts.scheduled, ends, "an operation is lost from the books: {counts:?}");
+    assert_eq!(counts.scheduled, ends, "an operation has no outcome: {counts:?}");
     (figures, error)
 }
 
