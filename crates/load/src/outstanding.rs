@@ -229,9 +229,9 @@ impl Outstanding {
         self.timeline.offered(intended.saturating_sub(self.start));
     }
 
-    /// Records when this machine was ready to send the next operation of the schedule. If a
-    /// later operation was ready earlier, it counts from this time on, so that the mean
-    /// stays that of all.
+    /// Records when this machine was ready to send the next operation of the schedule. An
+    /// operation that was ready before its predecessor counts as ready at the predecessor's
+    /// time; the mean interval does not change.
     fn submit(&mut self, at: Nanos) {
         let before = self.last_submitted.unwrap_or(at);
         if self.last_submitted.is_some() {
