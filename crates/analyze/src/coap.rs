@@ -3,10 +3,10 @@
 use crate::messages::Messages;
 use crate::parser::Shares;
 
-/// The types by their number.
+/// Message types by number.
 pub(crate) const TYPES: [&str; 4] = ["CON", "NON", "ACK", "RST"];
 
-/// A code as the standard writes it, with the names of the requests.
+/// A code in the RFC's notation, with the name of a request method.
 pub(crate) fn code(code: u8) -> String {
     let number = format!("{}.{:02}", code >> 5, code & 31);
     let name = match code {
@@ -23,8 +23,8 @@ pub(crate) fn code(code: u8) -> String {
     format!("{number} {name}")
 }
 
-/// Counts the message that a datagram of `length` bytes is; what its bytes are,
-/// or nothing if it is none.
+/// Counts the message in a datagram of `length` bytes. Returns its shares of header and
+/// payload, or None if it is no CoAP message.
 pub(crate) fn take(data: &[u8], length: u32, messages: &mut Messages) -> Option<Shares> {
     let [first, code, _, _, rest @ ..] = data else { return None };
     let token = usize::from(first & 15);
@@ -35,13 +35,13 @@ pub(crate) fn take(data: &[u8], length: u32, messages: &mut Messages) -> Option<
     messages.coap_codes[usize::from(*code)] += 1;
     messages.all += 1;
     let payload = rest.get(token..).and_then(payload).map_or(0, |at| {
-        // What the capture has cut off is of the payload too.
+        // Bytes that the capture has cut off belong to the payload.
         u64::from(length).saturating_sub((4 + token + at) as u64)
     });
     Some(Shares { messaging: u64::from(length) - payload, payload })
 }
 
-/// Where after the options the payload begins, if there is any (section 3.1).
+/// The offset of the payload after the options; None without payload (section 3.1).
 fn payload(options: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -62,7 +62,7 @@ fn payload(options: &[u8]) -> Option<usize> {
     }
 }
 
-/// Bytes that extend a number of four bits.
+/// The number of extension bytes of a four-bit value.
 fn extra(nibble: u8) -> usize {
     match nibble {
         13 => 1,
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn a_message_and_what_is_none() {
         let mut messages = Messages::default();
-        // A confirmable GET with a token of two bytes, one option, and a payload.
+        // A confirmable GET with a two-byte token, one option, and a payload.
         let message = b"\x42\x01\x12\x34ab\xb3abc\xffpay";
         let shares = take(message, message.len() as u32, &mut messages);
         assert_eq!(shares, Some(Shares { messaging: 11, payload: 3 }));

@@ -1,4 +1,4 @@
-//! A packet's layers and the fields of them that matter here.
+//! Dissects a packet into its layers and the header fields needed here.
 
 pub(crate) use crate::ip::Address;
 use crate::ip::{Ip, headers};
@@ -6,20 +6,20 @@ use crate::link::{ETHERNET, Network, network};
 use crate::names;
 use crate::unread::Unread;
 
-/// A packet taken apart. Lengths are those of the wire, which the capture may
-/// have cut: `link + network + transport + carried` is the packet's length.
+/// A dissected packet. Lengths are those on the wire, even if the capture is truncated:
+/// `link + network + transport + carried` is the packet's length.
 #[derive(Debug)]
 pub(crate) struct Parts<'a> {
-    /// Ethernet's header or the like, and what follows the IP packet.
+    /// The link header (e.g. Ethernet's), and bytes after the IP packet.
     pub link: u32,
     pub network: u32,
     pub transport: u32,
     pub carried: u32,
-    /// As much as the capture has of what the transport carries.
+    /// The captured part of the transport payload.
     pub data: &'a [u8],
     pub macs: Option<[[u8; 6]; 2]>,
     pub addresses: Option<[Address; 2]>,
-    /// Where the IP packet begins in the captured bytes.
+    /// The offset of the IP packet in the captured bytes.
     pub start: usize,
     pub what: What,
 }
@@ -33,14 +33,14 @@ pub(crate) enum What {
     Igmp,
     Pgm,
     Arp,
-    /// A fragment without a transport header, of a datagram of this protocol.
+    /// A fragment without a transport header; the protocol of its datagram.
     LaterFragment(u8),
-    /// A protocol by name that has nothing inside which is looked at here.
+    /// The name of a protocol whose content is not analysed.
     Other(&'static str),
     Unread(Unread),
 }
 
-/// A segment's header.
+/// A TCP segment's header.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tcp {
     pub ports: [u16; 2],
@@ -51,20 +51,20 @@ pub(crate) struct Tcp {
     pub ack: bool,
     pub fin: bool,
     pub rst: bool,
-    /// Of a SYN.
+    /// Only for a SYN.
     pub scale: WindowScale,
 }
 
 /// The window scale option of a SYN (RFC 7323, section 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WindowScale {
-    /// The capture has cut the options.
+    /// The capture has cut off the options.
     Cut,
     Absent,
     Shift(u8),
 }
 
-/// Numbers of IANA's list.
+/// IANA's protocol numbers.
 const ICMP: u8 = 1;
 const IGMP: u8 = 2;
 const TCP: u8 = 6;
@@ -74,8 +74,8 @@ const PGM: u8 = 113;
 /// Length of PGM's common header (RFC 3208, section 8).
 const PGM_HEADER: usize = 16;
 
-/// Takes a packet of link type `link` apart, of which the capture has `data` of
-/// `length` bytes on the wire.
+/// Dissects a packet of link type `link`. `data` is its captured part, `length` its length
+/// on the wire, in bytes.
 pub(crate) fn dissect(link: u16, data: &[u8], length: u32) -> Parts<'_> {
     let mut parts = Parts {
         link: length,
@@ -106,7 +106,7 @@ pub(crate) fn dissect(link: u16, data: &[u8], length: u32) -> Parts<'_> {
 }
 
 impl<'a> Parts<'a> {
-    /// Takes an IP packet apart that begins at `start`.
+    /// Dissects an IP packet that begins at `start`.
     fn ip(&mut self, data: &'a [u8], start: usize) -> What {
         let rest = data.get(start..).unwrap_or_default();
         let length = self.link;
@@ -135,8 +135,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The length of the transport header, and what it is, of a packet with `above` bytes
-/// above IP, of which `rest` was captured.
+/// The length and content of the transport header of a packet with `above` bytes above IP,
+/// of which `rest` was captured.
 fn transport(protocol: u8, rest: &[u8], above: usize) -> (usize, What) {
     match protocol {
         TCP => match tcp(rest, above) {
@@ -160,8 +160,8 @@ fn transport(protocol: u8, rest: &[u8], above: usize) -> (usize, What) {
     }
 }
 
-/// A segment's header (RFC 9293, section 3.1) and its length. As in Wireshark, 16 captured
-/// bytes will do.
+/// A TCP segment's header (RFC 9293, section 3.1) and its length. As in Wireshark, 16
+/// captured bytes are enough.
 fn tcp(rest: &[u8], above: usize) -> Result<(usize, Tcp), Unread> {
     if above < 20 {
         return Err(Unread::Damaged);
@@ -189,14 +189,14 @@ fn tcp(rest: &[u8], above: usize) -> Result<(usize, Tcp), Unread> {
     Ok((header, tcp))
 }
 
-/// The window scale option among those between the 20th byte and `header`.
+/// The window scale option, from the options between the 20th byte and `header`.
 fn window_scale(rest: &[u8], header: usize) -> WindowScale {
     let Some(mut options) = rest.get(20..header) else { return WindowScale::Cut };
     loop {
         options = match *options {
             [] | [0, ..] => return WindowScale::Absent,
             [1, ..] => &options[1..],
-            // More than 14 means 14 (RFC 7323, section 2.3).
+            // Values over 14 mean 14 (RFC 7323, section 2.3).
             [3, 3, shift, ..] => return WindowScale::Shift(shift.min(14)),
             [_, length, ..] if length >= 2 => {
                 options.get(usize::from(length)..).unwrap_or_default()
@@ -230,7 +230,7 @@ mod tests {
             let parts = dissect(ETHERNET, &whole[..cut], whole.len() as u32);
             let sum = parts.link + parts.network + parts.transport + parts.carried;
             assert_eq!(sum as usize, whole.len(), "cut at {cut}");
-            // As far as the window, which is at 14 of TCP's header.
+            // Up to the window, at offset 14 of the TCP header.
             assert_eq!(matches!(parts.what, What::Tcp(_)), cut >= 50, "cut at {cut}");
             assert_eq!(matches!(parts.what, What::Unread(Unread::Cut)), cut < 50, "cut at {cut}");
             if cut >= 50 {

@@ -1,12 +1,12 @@
-//! Why a capture gives no analysis at all.
+//! Errors of an analysis.
 
 use std::io;
 
-/// Why there is no analysis. A capture that is damaged further on is not an error:
-/// its [`crate::Analysis`] covers what comes before the damage, and says so.
+/// Why there is no analysis. A capture that is damaged further on is not an error: its
+/// [`crate::Analysis`] covers the part before the damage and says so.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The source could not be read.
+    /// The source cannot be read.
     #[error("could not read the capture: {0}")]
     Read(#[from] io::Error),
     /// The source is neither pcap nor pcapng.
@@ -21,9 +21,9 @@ pub enum Error {
     /// The capture lacks a capture point.
     #[error("the capture has no capture point `{missing}`; it has {}", list(.known))]
     NoPoint {
-        /// The name that was asked for.
+        /// The requested name.
         missing: String,
-        /// The names of those that it has.
+        /// The names of the capture points that it has.
         known: Vec<String>,
     },
 }

@@ -1,27 +1,27 @@
-//! What an analysis says, as it is printed and kept. Keys may be added to this
-//! form; what is there is not renamed and keeps its meaning.
+//! The results of an analysis. Later versions may add keys to this format; existing keys
+//! keep their names and meanings.
 
 use crate::messages::Counts;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What is in a capture.
+/// The results of an analysis.
 #[derive(Debug, Clone, Serialize)]
 pub struct Analysis {
-    /// The number of this form: 1.
+    /// The version of this format: 1.
     pub form: u32,
-    /// Whether the file was read to its end and each packet as far as its transport header,
-    /// or to where it has none: `unread` is empty then.
+    /// Whether the file was read to its end and each packet up to its transport header, or
+    /// to the point where it has none. `unread` is empty then.
     pub complete: bool,
     /// Whether the file was read to its end.
     pub read_to_end: bool,
-    /// What keeps the figures from being whole. First, where the file ended too early, if so.
+    /// Limitations of the results. If the file ended early, the first note says where.
     pub notes: Vec<String>,
     /// Packets, each counted once even if several points saw it.
     pub packets: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
-    /// Packets that the capture has cut short.
+    /// Packets that were truncated when captured.
     pub cut: u64,
     /// From the first packet to the last, in s.
     pub duration_s: f64,
@@ -41,103 +41,104 @@ pub struct Analysis {
     pub other_protocols: Vec<ProtocolFigures>,
     /// Packets of kind `unread`, by capture point and reason; most first.
     pub unread: Vec<UnreadFigures>,
-    /// What arrived of use.
+    /// Transport payload without repetitions.
     pub goodput: Goodput,
-    /// All of TCP.
+    /// All TCP segments.
     pub tcp: TcpFigures,
     /// Messages by protocol and type.
     pub messages: Counts,
-    /// How whole the streams are that messages were read from.
+    /// Completeness of the streams with messages.
     pub streams: StreamFigures,
-    /// Loss and latency from point to point.
+    /// Loss and latency between points.
     pub paths: Vec<PathFigures>,
-    /// What each node or address sent and received.
+    /// Packets and bytes of each node or address.
     pub nodes: Vec<NodeFigures>,
-    /// Connections of TCP and pairs of UDP ports, at each point; most bytes first.
+    /// TCP connections and pairs of UDP ports, at each point; most bytes first.
     pub flows: Vec<FlowFigures>,
 }
 
 /// A capture point.
 #[derive(Debug, Clone, Serialize)]
 pub struct PointFigures {
-    /// Its name, `node:interface` in captures of Thingbed's.
+    /// Its name; `node:interface` in Thingbed's captures.
     pub name: String,
-    /// Packets that it saw.
+    /// The number of packets.
     pub packets: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
 }
 
-/// Packets of some sizes.
+/// Packets in a range of sizes.
 #[derive(Debug, Clone, Serialize)]
 pub struct SizeFigures {
-    /// The least, in B.
+    /// The smallest size, in B.
     pub from: u32,
-    /// The greatest, in B; none for the last bin.
+    /// The largest size, in B; None for the last bin.
     pub to: Option<u32>,
-    /// How many.
+    /// The number of packets.
     pub packets: u64,
-    /// Their share of all packets.
+    /// Their share of all packets, in percent.
     pub share_pct: f64,
 }
 
 /// Packets of a kind.
 #[derive(Debug, Clone, Serialize)]
 pub struct KindFigures {
-    /// What they are for.
+    /// The kind.
     pub kind: String,
-    /// How many.
+    /// The number of packets.
     pub packets: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
-    /// Their share of all packets.
+    /// Their share of all packets, in percent.
     pub packets_pct: f64,
-    /// Their share of all bytes.
+    /// Their share of all bytes, in percent.
     pub bytes_pct: f64,
 }
 
 /// Packets of a protocol.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProtocolFigures {
-    /// Its name, as in `LLDP`.
+    /// Its name, e.g. `LLDP`.
     pub protocol: String,
-    /// How many.
+    /// The number of packets.
     pub packets: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
 }
 
-/// Packets that could not be read as far as their transport header.
+/// Packets that could not be read up to their transport header.
 #[derive(Debug, Clone, Serialize)]
 pub struct UnreadFigures {
-    /// The capture point; `others` for a row that adds up many.
+    /// The capture point; `others` for a combined row.
     pub point: String,
-    /// What could not be read: `link type`, `EtherType`, `PPP protocol`, `LLC service access
-    /// point`, `address family`, `hardware type`, `MPLS payload`, `IP protocol`; `cut` and
-    /// `damaged` if it was the packet; `other reasons` for a row that adds up many.
+    /// What could not be read: `link type`, `EtherType`, `PPP protocol`,
+    /// `LLC service access point`, `address family`, `hardware type`, `MPLS payload`,
+    /// `IP protocol`; `cut` and `damaged` for the packet itself; `other reasons` for a
+    /// combined row.
     pub reason: &'static str,
     /// Its number in its registry.
     pub number: Option<u32>,
-    /// Its name, where it is known.
+    /// Its name, if known.
     pub name: Option<&'static str>,
-    /// How many.
+    /// The number of packets.
     pub packets: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
 }
 
-/// What transports carried for the first time.
+/// Transport payload without repetitions.
 #[derive(Debug, Clone, Serialize)]
 pub struct Goodput {
-    /// What messaging protocols and applications sent, without what was repeated, in B.
+    /// Bytes of messaging protocols and applications, without repetitions, in B.
     pub carried_bytes: u64,
-    /// Of it, the applications' own, in B.
+    /// Of these, the applications' bytes, in B.
     pub payload_bytes: u64,
-    /// `carried_bytes` as a share of all bytes.
+    /// `carried_bytes` as a share of all bytes, in percent.
     pub carried_pct: f64,
-    /// `payload_bytes` as a share of all bytes.
+    /// `payload_bytes` as a share of all bytes, in percent.
     pub payload_pct: f64,
-    /// Packets that carried anything, as a share of all.
+    /// Packets with transport payload, as a share of all packets, in percent.
     pub carrying_packets_pct: f64,
     /// `carried_bytes` over the duration, in bit/s.
     pub carried_bit_s: f64,
@@ -145,24 +146,24 @@ pub struct Goodput {
     pub payload_bit_s: f64,
 }
 
-/// TCP, as Wireshark judges it (`tcp.analysis.*`).
+/// TCP statistics, as Wireshark's `tcp.analysis.*`.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct TcpFigures {
-    /// Connections; one that two points saw counts at each.
+    /// Connections; a connection seen at two points counts at each.
     pub connections: u64,
     /// Segments.
     pub packets: u64,
-    /// Segments that were sent again, for any reason.
+    /// Retransmitted segments, for any reason.
     pub retransmissions: u64,
-    /// Of them, those sent soon after duplicate acknowledgements.
+    /// Of these, fast retransmissions, soon after duplicate acknowledgements.
     pub fast_retransmissions: u64,
-    /// Of them, those that had been acknowledged.
+    /// Of these, retransmissions of acknowledged segments.
     pub spurious_retransmissions: u64,
-    /// Segments that later ones overtook.
+    /// Out-of-order segments.
     pub out_of_order: u64,
-    /// Acknowledgements that repeat the one before.
+    /// Duplicate acknowledgements.
     pub duplicate_acks: u64,
-    /// Segments before which one is missing from the capture.
+    /// Segments whose predecessor is missing from the capture.
     pub lost_segments: u64,
     /// Acknowledgements of bytes that are not in the capture.
     pub ack_lost_segments: u64,
@@ -172,83 +173,83 @@ pub struct TcpFigures {
     pub keep_alive_acks: u64,
     /// Segments that announce a receive window of 0.
     pub zero_windows: u64,
-    /// Segments of one byte against a window of 0.
+    /// Probes of a zero window: segments of one byte.
     pub zero_window_probes: u64,
-    /// Answers to them.
+    /// Answers to zero-window probes.
     pub zero_window_probe_acks: u64,
     /// Segments that change the receive window and nothing else.
     pub window_updates: u64,
     /// Segments that fill the receive window to its end.
     pub window_fulls: u64,
-    /// SYNs that open a new connection on the addresses and ports of another.
+    /// SYNs that open a new connection on addresses and ports in use before.
     pub reused_ports: u64,
-    /// From a segment to its acknowledgement, in ms.
+    /// Time from a segment to its acknowledgement, in ms.
     pub rtt_ms: Option<RttFigures>,
 }
 
 /// A distribution of times, in ms.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct RttFigures {
-    /// How many.
+    /// The number of samples.
     pub count: u64,
-    /// Their mean.
+    /// The mean.
     pub mean: f64,
-    /// The shortest.
+    /// The minimum.
     pub min: f64,
     /// The median.
     pub p50: f64,
-    /// What 95 % are below.
+    /// The 95th percentile.
     pub p95: f64,
-    /// What 99 % are below.
+    /// The 99th percentile.
     pub p99: f64,
-    /// The longest.
+    /// The maximum.
     pub max: f64,
 }
 
 /// Times, in ms.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct TimeFigures {
-    /// How many.
+    /// The number of samples.
     pub count: u64,
-    /// Their mean.
+    /// The mean.
     pub mean: f64,
-    /// The shortest.
+    /// The minimum.
     pub min: f64,
-    /// The longest.
+    /// The maximum.
     pub max: f64,
 }
 
-/// Streams as they were put together.
+/// Reassembled streams.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct StreamFigures {
-    /// Holes: bytes that were acknowledged or passed by, and never captured.
+    /// Gaps: bytes that were acknowledged or skipped, but never captured.
     pub gaps: u64,
-    /// Times that messages were taken up again after bytes that made no sense.
+    /// How often parsing resumed at a later message after invalid bytes.
     pub resyncs: u64,
-    /// Bytes that were passed over for that.
+    /// Bytes skipped before parsing resumed.
     pub skipped_bytes: u64,
 }
 
 /// Packets from one point to another.
 #[derive(Debug, Clone, Serialize)]
 pub struct PathFigures {
-    /// Where they were sent.
+    /// The sending point.
     pub from: String,
-    /// Where they were to arrive.
+    /// The receiving point.
     pub to: String,
-    /// Those that did.
+    /// Packets that arrived.
     pub delivered: u64,
-    /// Those that did not.
+    /// Packets that did not arrive.
     pub lost: u64,
-    /// Those that may still have when the capture ended.
+    /// Packets that could still have arrived when the capture ended.
     pub under_way: u64,
-    /// `lost` as a share of `lost` and `delivered`.
+    /// `lost` as a share of `lost` and `delivered`, in percent.
     pub loss_pct: f64,
-    /// How long they took, in ms.
+    /// The latency, in ms.
     pub latency_ms: Option<TimeFigures>,
 }
 
-/// A node, or an address where the capture does not name nodes.
+/// A node, or an address if the capture has no node names.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct NodeFigures {
     /// Its name or address.
@@ -263,24 +264,24 @@ pub struct NodeFigures {
     pub rx_bytes: u64,
     /// Messages sent, of all protocols.
     pub messages: u64,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmissions: u64,
 }
 
-/// A connection of TCP or a pair of UDP ports, as one point saw it.
+/// A TCP connection or a pair of UDP ports, as seen at one point.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct FlowFigures {
     /// The capture point.
     pub point: String,
     /// `tcp` or `udp`.
     pub transport: &'static str,
-    /// The protocol of its messages, where it is known.
+    /// The protocol of its messages, if known.
     pub protocol: Option<&'static str>,
-    /// Who began: address and port.
+    /// The initiator: address and port.
     pub a: String,
     /// The other end.
     pub b: String,
-    /// When its first packet came, in s from the capture's first.
+    /// The time of its first packet, in s since the capture's first packet.
     pub start_s: f64,
     /// From its first packet to its last, in s.
     pub duration_s: f64,
@@ -297,24 +298,25 @@ pub struct DirectionFigures {
     pub packets: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
-    /// Bytes that the transport carried, what was repeated included.
+    /// Bytes that the transport carried, including repetitions.
     pub carried_bytes: u64,
     /// Messages.
     pub messages: u64,
-    /// Sent again, whatever the reason.
+    /// Retransmitted segments, for any reason.
     pub retransmissions: u64,
-    /// Of them, at once after repeated acknowledgements.
+    /// Of these, fast retransmissions, soon after duplicate acknowledgements.
     pub fast_retransmissions: u64,
-    /// Of them, those that had been acknowledged.
+    /// Of these, retransmissions of acknowledged segments.
     pub spurious_retransmissions: u64,
-    /// Overtaken by later ones.
+    /// Out-of-order segments.
     pub out_of_order: u64,
-    /// Acknowledgements that repeat the one before.
+    /// Duplicate acknowledgements.
     pub duplicate_acks: u64,
-    /// Segments before which something is missing.
+    /// Segments whose predecessor is missing from the capture.
     pub lost_segments: u64,
-    /// Holes in the stream.
+    /// Gaps in the stream.
     pub gaps: u64,
-    /// How long after what they acknowledge this direction's segments came, in ms.
+    /// Time from a segment of the other direction to its acknowledgement in this direction,
+    /// in ms.
     pub rtt_ms: Option<TimeFigures>,
 }

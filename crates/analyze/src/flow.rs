@@ -1,4 +1,4 @@
-//! A connection of TCP, or a pair of UDP ports, as one capture point sees it.
+//! A TCP connection, or a pair of UDP ports, as seen at one capture point.
 
 use crate::dissect::{Address, Tcp};
 use crate::figures::{DirectionFigures, FlowFigures};
@@ -10,12 +10,12 @@ use crate::opcua::OpcUa;
 use crate::options::Protocol;
 use crate::parser::{Grammar, Parser, Shares};
 use crate::sequence::{Connection, Verdict};
-use crate::stream::{Piece, Stream, Taker};
+use crate::stream::{Consumer, Piece, Stream};
 use crate::times::Times;
 use crate::zmtp::Zmtp;
 use std::net::{Ipv6Addr, SocketAddr};
 
-/// Which flow a packet is of, whichever way it goes.
+/// Identifies a flow, independent of the direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub point: u32,
@@ -25,7 +25,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// The flow of a packet, and which of its ends sent it.
+    /// The flow of a packet, and the index of the sending end.
     pub(crate) fn of(
         point: usize,
         udp: bool,
@@ -41,15 +41,15 @@ impl Key {
     }
 }
 
-/// What reads a direction's messages.
+/// The message parser of a direction.
 #[derive(Debug)]
 enum Reader {
-    /// Nothing has come yet.
+    /// No data has arrived yet.
     Silent,
     Mqtt(Parser<Mqtt>),
     Zmtp(Parser<Zmtp>),
     OpcUa(Parser<OpcUa>),
-    /// Of an unknown protocol.
+    /// An unknown protocol.
     Unknown,
 }
 
@@ -63,8 +63,8 @@ pub(crate) struct Side {
     marks: MarkCounts,
     pub gaps: u64,
     pub rtt: Times,
-    /// Whether its beginning was seen.
-    begun: bool,
+    /// Whether its SYN was captured.
+    syn_seen: bool,
     stream: Stream,
     reader: Reader,
 }
@@ -74,7 +74,7 @@ pub(crate) struct Flow {
     pub key: Key,
     pub first: u64,
     pub last: u64,
-    /// The end that began.
+    /// The index of the initiator.
     starter: usize,
     protocol: Option<Protocol>,
     /// The protocol version in MQTT's CONNECT.
@@ -83,15 +83,15 @@ pub(crate) struct Flow {
     pub sides: [Side; 2],
 }
 
-/// What all flows' packets are added up in.
+/// The totals over all flows.
 pub(crate) struct Sums<'a> {
     pub kinds: &'a mut Kinds,
     pub messages: &'a mut Messages,
-    /// Of packets that are counted elsewhere, or not at all.
-    pub aside: &'a mut Messages,
+    /// Totals of packets that are counted elsewhere, or not at all.
+    pub uncounted: &'a mut Messages,
 }
 
-/// A packet's length and whether it counts, in one number.
+/// A flag bit in the packet's length: whether the packet counts.
 const COUNTS: u32 = 1 << 31;
 
 impl Flow {
@@ -113,7 +113,7 @@ impl Flow {
         self.protocol
     }
 
-    /// Bytes of memory that depend on what the capture holds.
+    /// The bytes of memory that depend on the capture's content.
     pub(crate) fn memory(&self) -> usize {
         self.sides.iter().map(|side| side.stream.memory()).sum()
     }
@@ -127,7 +127,7 @@ impl Flow {
         side.carried += u64::from(carried);
     }
 
-    /// Takes a segment from `from` and what the capture has of its `length` bytes.
+    /// Handles a segment from `from`; `data` is the captured part of its `length` bytes.
     #[expect(clippy::too_many_arguments, reason = "a segment, its packet, and where it counts")]
     pub(crate) fn segment(
         &mut self,
@@ -142,22 +142,22 @@ impl Flow {
         let verdict = self.connection.take(from, tcp, length, at, remember);
         self.sides[from].note(&verdict);
         if tcp.syn {
-            self.sides[from].begun = true;
+            self.sides[from].syn_seen = true;
             self.sides[from].stream.begin(tcp.sequence);
             if !tcp.ack {
                 self.starter = from;
             }
         }
         if tcp.ack {
-            self.give(1 - from, sums, |stream, taker| {
-                stream.acknowledged(tcp.acknowledgement, taker)
+            self.give(1 - from, sums, |stream, consumer| {
+                stream.acknowledged(tcp.acknowledgement, consumer)
             });
         }
         if length > 0 {
             let first = tcp.sequence.wrapping_add(u32::from(tcp.syn));
             let token = packet.min(COUNTS - 1) | if counts { COUNTS } else { 0 };
-            self.give(from, sums, |stream, taker| {
-                stream.take((first, length), data, token, wait, taker)
+            self.give(from, sums, |stream, consumer| {
+                stream.take((first, length), data, token, wait, consumer)
             });
         } else if counts {
             sums.kinds.kind(Kind::TcpControl, packet);
@@ -165,10 +165,10 @@ impl Flow {
         verdict
     }
 
-    /// Has what still waits taken as it is.
+    /// Processes the data that still waits.
     pub(crate) fn end(&mut self, sums: &mut Sums<'_>) {
         for from in 0..2 {
-            self.give(from, sums, |stream, taker| stream.end(taker));
+            self.give(from, sums, |stream, consumer| stream.end(consumer));
         }
     }
 
@@ -181,7 +181,7 @@ impl Flow {
         let side = &mut self.sides[from];
         let mut stream = std::mem::take(&mut side.stream);
         let mut reader = MessageReader {
-            begun: side.begun,
+            syn_seen: side.syn_seen,
             reader: &mut side.reader,
             protocol: &mut self.protocol,
             version: &mut self.mqtt_version,
@@ -221,7 +221,7 @@ impl Side {
             marks: MarkCounts::default(),
             gaps: 0,
             rtt: Times::default(),
-            begun: false,
+            syn_seen: false,
             stream: Stream::default(),
             reader: Reader::Silent,
         }
@@ -251,7 +251,7 @@ impl Side {
         }
     }
 
-    /// Adds another's counts, for a row that adds up many.
+    /// Adds another's counts, for a combined row.
     pub(crate) fn add(sum: &mut DirectionFigures, other: &Self) {
         sum.packets += other.packets;
         sum.bytes += other.bytes;
@@ -267,25 +267,25 @@ impl Side {
     }
 }
 
-/// Reads messages out of a direction, as its pieces come in order.
+/// Parses the messages of a direction from its pieces, in order.
 struct MessageReader<'a, 'b> {
-    begun: bool,
+    syn_seen: bool,
     reader: &'a mut Reader,
     protocol: &'a mut Option<Protocol>,
     version: &'a mut Option<u8>,
     messages: u64,
-    /// Of the packet that is being taken.
+    /// Those of the current packet.
     shares: Shares,
     sums: &'a mut Sums<'b>,
 }
 
-impl Taker for MessageReader<'_, '_> {
+impl Consumer for MessageReader<'_, '_> {
     fn take(&mut self, packet: Option<u32>, piece: Piece<'_>) {
         if let (Reader::Silent, Piece::Bytes(bytes)) = (&self.reader, &piece) {
             *self.reader = self.begin(bytes);
         }
         let counts = packet.is_none_or(|packet| packet & COUNTS != 0);
-        let messages = if counts { &mut *self.sums.messages } else { &mut *self.sums.aside };
+        let messages = if counts { &mut *self.sums.messages } else { &mut *self.sums.uncounted };
         let before = messages.all;
         let length = match &piece {
             Piece::Bytes(bytes) => bytes.len() as u64,
@@ -293,7 +293,7 @@ impl Taker for MessageReader<'_, '_> {
         };
         let shares = match self.reader {
             Reader::Mqtt(parser) => {
-                // The broker's side learns the version from the client's.
+                // The broker's side takes the version from the client's.
                 parser.grammar.version = parser.grammar.version.or(*self.version);
                 let shares = parser.take(piece, messages);
                 *self.version = parser.grammar.version;
@@ -328,9 +328,9 @@ impl Taker for MessageReader<'_, '_> {
 }
 
 impl MessageReader<'_, '_> {
-    /// Who is to read a direction that begins with these bytes.
+    /// Selects the parser for a direction that begins with these bytes.
     fn begin(&mut self, bytes: &[u8]) -> Reader {
-        if self.begun && self.protocol.is_none() {
+        if self.syn_seen && self.protocol.is_none() {
             *self.protocol = match bytes {
                 bytes if Mqtt::begins(bytes) => Some(Protocol::Mqtt),
                 bytes if Zmtp::begins(bytes) => Some(Protocol::Zmtp),
@@ -346,13 +346,13 @@ impl MessageReader<'_, '_> {
         }
     }
 
-    fn parser<G: Grammar>(&self, grammar: G, first: crate::parser::Want) -> Parser<G> {
-        // In the middle of a stream a message's beginning has to be found first.
-        Parser::new(grammar, if self.begun { first } else { crate::parser::Want::Lost })
+    fn parser<G: Grammar>(&self, grammar: G, first: crate::parser::Need) -> Parser<G> {
+        // In the middle of a stream, the start of a message has to be found first.
+        Parser::new(grammar, if self.syn_seen { first } else { crate::parser::Need::Invalid })
     }
 }
 
-/// An end of a flow as people write it.
+/// An end of a flow as `address:port`.
 fn end((address, port): (Address, u16)) -> String {
     SocketAddr::new(Ipv6Addr::from(address).to_canonical(), port).to_string()
 }

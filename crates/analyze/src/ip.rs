@@ -1,9 +1,9 @@
-//! Headers of IPv4 and IPv6, with those that extend them.
+//! Headers of IPv4 and IPv6, including extension headers.
 
 use crate::unread::Unread;
 use std::net::Ipv4Addr;
 
-/// An address of IPv4 (mapped, RFC 4291, section 2.5.5.2) or of IPv6.
+/// An IPv6 address, or an IPv4 address in mapped form (RFC 4291, section 2.5.5.2).
 pub(crate) type Address = u128;
 
 /// An IP packet's headers.
@@ -11,17 +11,17 @@ pub(crate) type Address = u128;
 pub(crate) struct Ip {
     /// Source and destination.
     pub addresses: [Address; 2],
-    /// Length of all its headers, in B, as far as they were captured.
+    /// The length of all its headers, in B, as far as captured.
     pub headers: usize,
     /// Length of the packet on the wire, in B.
     pub total: usize,
-    /// What follows: a protocol of IANA's list.
+    /// The protocol after the headers (IANA's list).
     pub protocol: Result<u8, Unread>,
     /// Whether this is a fragment other than the first, which has no transport header.
     pub later_fragment: bool,
 }
 
-/// Numbers of IANA's list that are headers of IPv6 (RFC 8200, section 4).
+/// IANA's protocol numbers of IPv6 extension headers (RFC 8200, section 4).
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
@@ -32,8 +32,8 @@ const MOBILITY: u8 = 135;
 const HOST_IDENTITY: u8 = 139;
 const SHIM6: u8 = 140;
 
-/// Reads the headers at the beginning of `data`. On the wire there are `wire` bytes from
-/// there on, of which the capture may have fewer.
+/// Parses the headers at the start of `data`. The packet has `wire` bytes on the wire; the
+/// capture may have fewer.
 pub(crate) fn headers(data: &[u8], wire: usize) -> Result<Ip, Unread> {
     match data.first().ok_or(Unread::Cut)? >> 4 {
         4 => version4(data, wire),
@@ -51,7 +51,7 @@ fn version4(data: &[u8], wire: usize) -> Result<Ip, Unread> {
     let header = data.get(..20).ok_or(Unread::Cut)?;
     let length = usize::from(header[0] & 15) * 4;
     let total = match number(header, 2).unwrap_or(0) {
-        // That of a packet which the kernel had not yet cut into segments.
+        // A packet captured before segmentation offload has length 0.
         0 => wire,
         total => total.min(wire),
     };
@@ -84,7 +84,7 @@ fn version6(data: &[u8], wire: usize) -> Result<Ip, Unread> {
         0 => match jumbo(data) {
             Some(length) => length.saturating_add(40).min(wire),
             None if header[6] == NO_NEXT => 40,
-            // That of a packet which the kernel had not yet cut into segments.
+            // A packet captured before segmentation offload has length 0.
             None => wire,
         },
         payload => (payload + 40).min(wire),
@@ -102,8 +102,8 @@ fn version6(data: &[u8], wire: usize) -> Result<Ip, Unread> {
     Ok(ip)
 }
 
-/// The length of a jumbogram's payload (RFC 2675, section 2), in B: an option of its first
-/// extension header.
+/// The payload length of a jumbogram, in B: an option of its first extension header (RFC
+/// 2675, section 2).
 fn jumbo(data: &[u8]) -> Option<usize> {
     if data.get(6) != Some(&HOP_BY_HOP) {
         return None;
@@ -125,8 +125,8 @@ fn jumbo(data: &[u8]) -> Option<usize> {
 }
 
 impl Ip {
-    /// Follows the headers behind the first, of which `next` is the kind, to the transport
-    /// header or to where there is none.
+    /// Follows the extension headers, the first of type `next`, to the transport header or
+    /// to the point where there is none.
     fn extend(&mut self, data: &[u8], mut next: u8) {
         loop {
             let eights = match next {
@@ -141,9 +141,9 @@ impl Ip {
             let length = match next {
                 // RFC 8200, section 4.5.
                 FRAGMENT => 8,
-                // In units of 4 B, less 2 (RFC 4302, section 2.2).
+                // In units of 4 B, minus 2 (RFC 4302, section 2.2).
                 AUTHENTICATION => (usize::from(length) + 2) * 4,
-                // In units of 8 B, less the first (RFC 8200, section 4.2).
+                // In units of 8 B, not counting the first 8 B (RFC 8200, section 4.2).
                 _ => (usize::from(length) + eights) * 8,
             };
             if self.headers + length > self.total {
@@ -159,7 +159,7 @@ impl Ip {
             }
             self.headers += length;
             next = following;
-            // What its Fragment header names is not here but in the first fragment.
+            // The header named by the Fragment header is in the first fragment only.
             if self.later_fragment {
                 break;
             }
@@ -172,7 +172,7 @@ impl Ip {
 mod tests {
     use super::*;
 
-    /// An IPv6 packet with these headers of the kinds, and `payload` bytes behind them.
+    /// An IPv6 packet with these extension headers, and `payload` bytes after them.
     fn packet(first: u8, extensions: &[&[u8]], payload: usize) -> Vec<u8> {
         let rest: Vec<u8> = extensions.concat();
         let mut packet = vec![0x60, 0, 0, 0];
@@ -208,11 +208,11 @@ mod tests {
             let [a, b] = field.to_be_bytes();
             read(&packet(44, &[&[17, 0, a, b, 0, 0, 0, 9]], 16))
         };
-        // First, middle, last, and one that is all of its packet (RFC 6946).
+        // First, middle, last, and an atomic fragment (RFC 6946).
         let found = [1, 0x5a9, 0xb50, 0].map(fragment);
         assert_eq!(found.map(|ip| ip.later_fragment), [false, true, true, false]);
         assert!(found.iter().all(|ip| (ip.headers, ip.protocol) == (48, Ok(17))));
-        // Behind a later fragment's header come any bytes, not headers.
+        // The bytes after a later fragment's header are not headers.
         let hidden = read(&packet(44, &[&[60, 0, 0, 8, 0, 0, 0, 9]], 16));
         assert_eq!((hidden.headers, hidden.protocol, hidden.later_fragment), (48, Ok(60), true));
     }

@@ -66,7 +66,7 @@ impl Kind {
     }
 }
 
-/// The least size of each bin: Wireshark's bins, of which the paper's are five.
+/// The lower bound of each bin: Wireshark's bins, of which the paper's are five.
 pub(crate) const BINS: [u32; 10] = [0, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120];
 
 /// Packets by size and kind, bytes by layer.
@@ -79,12 +79,12 @@ pub(crate) struct Kinds {
     pub link: u64,
     pub network: u64,
     pub transport: u64,
-    /// All that transports carried.
+    /// All bytes that transports carried.
     pub carried: u64,
-    /// Of it: the messaging protocol's own, and the application's.
+    /// Of these, protocol overhead of messaging, and application payload.
     pub messaging: u64,
     pub payload: u64,
-    /// Packets that carried anything.
+    /// Packets with transport payload.
     pub carrying: u64,
 }
 
@@ -142,7 +142,7 @@ impl Kinds {
     }
 }
 
-/// A share in percent; of nothing, 0.
+/// A share in percent; 0 if `whole` is 0.
 pub(crate) fn percent(part: u64, whole: u64) -> f64 {
     part as f64 * 100.0 / whole.max(1) as f64
 }

@@ -1,9 +1,9 @@
-//! What is in a capture of packets: sizes, layers, flows of TCP, messages of
-//! MQTT, CoAP, ZMTP and OPC UA, and what happened between two capture points.
+//! Analysis of packet captures: sizes, layers, TCP flows, messages of MQTT, CoAP, ZMTP and
+//! OPC UA, and loss and latency between two capture points.
 //!
-//! [`analyze`] reads pcap and pcapng from any source, once, in bounded memory,
-//! and gives an [`Analysis`], which serialises to the form that
-//! `docs/analyze.md` describes. TCP is judged as tshark 4.0 judges it.
+//! [`analyze`] reads pcap and pcapng from any source, in one pass and in bounded memory. It
+//! returns an [`Analysis`], which serialises to the format in `docs/analyze.md`. TCP
+//! analysis follows tshark 4.0.
 
 mod coap;
 #[cfg(test)]

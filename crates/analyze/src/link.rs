@@ -1,15 +1,15 @@
-//! From a packet's first byte to its IP header: link types and what lies between.
+//! Follows the link headers of a packet to its IP header.
 
 use crate::names;
 use crate::unread::Unread;
 
-/// What a packet's link headers lead to.
+/// The content behind a packet's link headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Network {
-    /// An IP packet that begins here, as an offset into the captured bytes.
+    /// An IP packet; its offset in the captured bytes.
     Ip(usize),
     Arp,
-    /// A protocol by name that has no IP packet inside.
+    /// The name of a protocol without an IP packet inside.
     Other(&'static str),
     Unread(Unread),
 }
@@ -30,7 +30,7 @@ const CISCO_HDLC_WITH_DIRECTION: u16 = 205;
 const MPLS: u16 = 219;
 const LINUX_SLL2: u16 = 276;
 
-/// Headers in front of an IP packet, of which a hostile packet may have any number.
+/// The maximum number of headers before an IP packet; bounds the work for a hostile packet.
 const HEADERS: usize = 32;
 
 /// Follows the headers of a packet of link type `link`.
@@ -45,7 +45,7 @@ pub(crate) fn network(link: u16, data: &[u8]) -> Network {
         CISCO_HDLC => walk.typed(2, 4),
         LINUX_SLL => walk.cooked(2, 14, 16),
         LINUX_SLL2 => walk.cooked(8, 0, 20),
-        // In place of the address there is the direction, 0 or 1.
+        // The direction, 0 or 1, replaces the address field.
         PPP_PPPD => walk.ppp(if data.get(1) == Some(&3) { 2 } else { 1 }),
         PPP_WITH_DIRECTION => walk.ppp(1),
         CISCO_HDLC_WITH_DIRECTION => walk.typed(3, 5),
@@ -56,10 +56,10 @@ pub(crate) fn network(link: u16, data: &[u8]) -> Network {
     found.unwrap_or(Network::Unread(Unread::Cut))
 }
 
-/// Each step gives nothing where the captured bytes end too early.
+/// Each step returns None if the captured bytes end too early.
 struct Walk<'a> {
     data: &'a [u8],
-    /// Headers that may still come.
+    /// The number of headers that may still follow.
     left: usize,
 }
 
@@ -72,7 +72,7 @@ impl Walk<'_> {
         Some(u16::from_be_bytes(self.data.get(at..at.checked_add(2)?)?.try_into().ok()?))
     }
 
-    /// An EtherType at `at`, and what it is the type of at `next`.
+    /// Reads an EtherType at `at`; its content is at `next`.
     fn typed(self, at: usize, next: usize) -> Option<Network> {
         let kind = self.number(at)?;
         self.ether_type(kind, next)
@@ -86,7 +86,7 @@ impl Walk<'_> {
         match kind {
             0x0800 | 0x86dd => Some(Network::Ip(at)),
             0x0806 => Some(Network::Arp),
-            // Tags of virtual networks (IEEE 802.1Q), also stacked, with the types in use.
+            // VLAN tags (IEEE 802.1Q), also stacked, with all EtherTypes in use.
             0x8100 | 0x88a8 | 0x9100 | 0x9200 => self.typed(at + 2, at + 4),
             0x8847 | 0x8848 => self.mpls(at),
             0x8864 => self.pppoe(at),
@@ -100,8 +100,8 @@ impl Walk<'_> {
         }
     }
 
-    /// A stack of labels (RFC 3032, section 2.1). What follows says by its first bits
-    /// whether it is IP (RFC 4928, section 3).
+    /// An MPLS label stack (RFC 3032, section 2.1). The first bits after it identify IP
+    /// (RFC 4928, section 3).
     fn mpls(self, mut at: usize) -> Option<Network> {
         for _ in 0..self.left {
             let last = self.byte(at + 2)? & 1 == 1;
@@ -116,12 +116,12 @@ impl Walk<'_> {
         Some(Network::Unread(Unread::Damaged))
     }
 
-    /// Behind the header of a session (RFC 2516, section 4).
+    /// The content of a PPPoE session header (RFC 2516, section 4).
     fn pppoe(self, at: usize) -> Option<Network> {
         self.ppp(at + 6)
     }
 
-    /// PPP in HDLC framing (RFC 1662) or Cisco's, by the first byte.
+    /// PPP in HDLC framing (RFC 1662) or Cisco HDLC, by the first byte.
     fn hdlc(self, at: usize) -> Option<Network> {
         match self.byte(at)? {
             0x0f | 0x8f => self.typed(at + 2, at + 4),
@@ -129,8 +129,8 @@ impl Walk<'_> {
         }
     }
 
-    /// PPP with or without address and control (RFC 1662, section 3.1), with a protocol
-    /// of one byte or two (RFC 1661, sections 2 and 6.5).
+    /// PPP with or without address and control fields (RFC 1662, section 3.1), with a
+    /// protocol field of one or two bytes (RFC 1661, sections 2 and 6.5).
     fn ppp(self, mut at: usize) -> Option<Network> {
         if self.number(at) == Some(0xff03) {
             at += 2;
@@ -150,7 +150,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A header of IEEE 802.2, with SNAP (RFC 1042) or without.
+    /// An IEEE 802.2 header, with or without SNAP (RFC 1042).
     fn llc(self, at: usize) -> Option<Network> {
         let service = self.byte(at)?;
         Some(match service {
@@ -162,7 +162,8 @@ impl Walk<'_> {
             0xaa => {
                 let organisation = self.data.get(at + 3..at + 6)?;
                 match organisation {
-                    // Bridged Ethernet, and what IEEE 802.1H has bridges write.
+                    // Bridged Ethernet, and the encapsulation that IEEE 802.1H prescribes
+                    // for bridges.
                     [0, 0, 0] | [0, 0, 0xf8] => return self.typed(at + 6, at + 8),
                     [0, 0, 0x0c] => Network::Other("Cisco SNAP"),
                     _ => Network::Unread(Unread::Llc(service)),
@@ -172,7 +173,7 @@ impl Walk<'_> {
         })
     }
 
-    /// A security tag (IEEE 802.1AE, section 9.3): what is not encrypted is read.
+    /// A MACsec tag (IEEE 802.1AE, section 9.3): unencrypted content is read.
     fn macsec(self, at: usize) -> Option<Network> {
         let control = self.byte(at)?;
         let (identifier, encrypted) = (control & 0x20 != 0, control & 0x0c != 0);
@@ -183,8 +184,8 @@ impl Walk<'_> {
         }
     }
 
-    /// The address family in front of a packet of a loopback interface, in either byte
-    /// order. That of IPv6 is another number on each system.
+    /// The address family before a packet of a loopback interface, in either byte order.
+    /// The number for IPv6 depends on the system.
     fn family(self) -> Option<Network> {
         let bytes = self.data.get(..4)?.try_into().ok()?;
         let family = u32::from_le_bytes(bytes).min(u32::from_be_bytes(bytes));
@@ -195,15 +196,17 @@ impl Walk<'_> {
         })
     }
 
-    /// A packet of a cooked capture of Linux: its hardware type, its protocol, its header's end.
+    /// A packet of a Linux cooked capture: the offsets of its hardware type and protocol,
+    /// and the end of its header.
     fn cooked(self, hardware: usize, protocol: usize, header: usize) -> Option<Network> {
         let hardware = self.number(hardware)?;
-        // Netlink, Frame Relay and WLAN have other contents than the protocol says.
+        // For Netlink, Frame Relay and WLAN, the protocol field does not describe the
+        // content.
         if matches!(hardware, 770 | 801..=805 | 824) {
             return Some(Network::Unread(Unread::Hardware(hardware)));
         }
         match self.number(protocol)? {
-            // Numbers of Linux below those of Ethernet (if_ether.h).
+            // Linux protocol numbers below those of Ethernet (if_ether.h).
             0x0004 => self.llc(header),
             0x0001 => Some(Network::Other("IPX")),
             0x000c..=0x000e => Some(Network::Other("CAN")),

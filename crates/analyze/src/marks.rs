@@ -1,18 +1,18 @@
-//! The judgements of TCP segments that Wireshark shows as `tcp.analysis.*`.
+//! The results of TCP analysis per segment, as Wireshark's `tcp.analysis.*`.
 
-/// One judgement.
+/// A result for a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// Sent again, for any reason.
+    /// Retransmitted, for any reason.
     Retransmission,
-    /// Sent again soon after duplicate acknowledgements.
+    /// Retransmitted soon after duplicate acknowledgements.
     FastRetransmission,
-    /// Sent again although it was acknowledged.
+    /// Retransmitted after its acknowledgement.
     SpuriousRetransmission,
-    /// Overtaken by later segments.
+    /// It arrived after later segments.
     OutOfOrder,
     DuplicateAck,
-    /// A segment before it is not in the capture.
+    /// The segment before it is not in the capture.
     LostSegment,
     /// It acknowledges bytes that are not in the capture.
     AckLostSegment,
@@ -20,18 +20,18 @@ pub(crate) enum Mark {
     KeepAliveAck,
     /// It announces a receive window of 0.
     ZeroWindow,
-    /// One byte sent against a window of 0.
+    /// A probe of a zero window, with one byte.
     ZeroWindowProbe,
     ZeroWindowProbeAck,
     /// It changes the window and nothing else.
     WindowUpdate,
     /// It fills the window of the other side to its end.
     WindowFull,
-    /// Its SYN opens a new connection on ports that had one.
+    /// Its SYN opens a new connection on ports in use before.
     ReusedPorts,
 }
 
-/// How many judgements there are.
+/// The number of results.
 const COUNT: usize = 15;
 
 impl Mark {
@@ -55,7 +55,7 @@ impl Mark {
     ];
 }
 
-/// The judgements of one segment.
+/// The results for one segment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Marks(u16);
 
@@ -74,7 +74,7 @@ impl Marks {
     }
 }
 
-/// How many segments have each judgement.
+/// The number of segments with each result.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MarkCounts([u64; COUNT]);
 

@@ -1,27 +1,27 @@
-//! Messages by protocol and type.
+//! Counts of messages by protocol and type.
 
 use std::collections::BTreeMap;
 
-/// How many messages of which type, by protocol.
+/// The number of messages of each type, by protocol.
 pub(crate) type Counts = BTreeMap<&'static str, BTreeMap<String, u64>>;
 
-/// Counts as they are made: cheap, with room for every type there can be.
+/// The counters: fixed arrays with room for every type.
 #[derive(Debug)]
 pub(crate) struct Messages {
-    /// By the type's number.
+    /// By packet type.
     pub mqtt: [u64; 16],
-    /// By type, then by code.
+    /// By type, and by code.
     pub coap_types: [u64; 4],
     pub coap_codes: [u64; 256],
     /// By [`crate::zmtp::NAMES`].
     pub zmtp: [u64; crate::zmtp::NAMES.len()],
     /// By [`crate::opcua::NAMES`].
     pub opcua: [u64; crate::opcua::NAMES.len()],
-    /// Of all protocols.
+    /// All protocols together.
     pub all: u64,
-    /// Times that a stream made no sense and was taken up again further on.
+    /// How often parsing resumed at a later message after invalid bytes.
     pub resyncs: u64,
-    /// Bytes that were passed over for that.
+    /// Bytes skipped before parsing resumed.
     pub skipped: u64,
 }
 
@@ -41,7 +41,7 @@ impl Default for Messages {
 }
 
 impl Messages {
-    /// What was counted, without what never came.
+    /// The counts that are not zero.
     pub(crate) fn counts(&self) -> Counts {
         let mut counts = Counts::new();
         let mut put = |protocol, name: String, count: u64| {

@@ -1,9 +1,9 @@
 //! MQTT's control packets (OASIS, MQTT 3.1.1 and 5.0, section 2).
 
 use crate::messages::Messages;
-use crate::parser::{Grammar, Want};
+use crate::parser::{Grammar, Need};
 
-/// The types by their number.
+/// The packet types by number.
 pub(crate) const NAMES: [&str; 16] = [
     "reserved",
     "CONNECT",
@@ -25,14 +25,14 @@ pub(crate) const NAMES: [&str; 16] = [
 
 const CONNECT: u8 = 1;
 const PUBLISH: u8 = 3;
-/// From version 5 a PUBLISH has properties.
+/// From version 5 on, a PUBLISH has properties.
 const WITH_PROPERTIES: u8 = 5;
-/// What of a CONNECT is looked at: the protocol's name and its version.
+/// The length of the parsed part of a CONNECT: the protocol name and version.
 const CONNECT_HEAD: usize = 9;
-/// Beyond this a message in the middle of a stream is not believed.
-const BELIEVED: u64 = 1 << 20;
+/// The maximum length of a message to accept when searching in the middle of a stream.
+const MAX_PLAUSIBLE: u64 = 1 << 20;
 
-/// Where in a control packet the stream is.
+/// The parser's position in a control packet.
 #[derive(Debug, Clone, Copy)]
 enum At {
     Fixed,
@@ -50,7 +50,7 @@ enum At {
     Properties {
         left: u64,
     },
-    /// To the end of the packet of this type.
+    /// Up to the end of the packet of this type.
     Rest {
         kind: u8,
     },
@@ -67,18 +67,18 @@ enum At {
 #[derive(Debug)]
 pub(crate) struct Mqtt {
     at: At,
-    /// The version, once a CONNECT has said it.
+    /// The version from the CONNECT.
     pub version: Option<u8>,
 }
 
 impl Mqtt {
-    pub(crate) const FIRST: Want = Want::Header(2);
+    pub(crate) const FIRST: Need = Need::Header(2);
 
     pub(crate) fn new() -> Self {
         Self { at: At::Fixed, version: None }
     }
 
-    /// Whether a connection begins like this: with a CONNECT of some version.
+    /// Whether a connection begins like this: with a CONNECT of any version.
     pub(crate) fn begins(bytes: &[u8]) -> bool {
         let Some((length, size)) = bytes.get(1..).and_then(variable) else { return false };
         let body = &bytes[1 + size..];
@@ -87,37 +87,37 @@ impl Mqtt {
             && (body.starts_with(b"\0\x04MQTT") || body.starts_with(b"\0\x06MQIsdp"))
     }
 
-    fn rest(&mut self, kind: u8, left: u64) -> Want {
+    fn rest(&mut self, kind: u8, left: u64) -> Need {
         self.at = At::Rest { kind };
-        if kind == PUBLISH { Want::Payload(left) } else { Want::Pass(left) }
+        if kind == PUBLISH { Need::Payload(left) } else { Need::Pass(left) }
     }
 
-    fn publish_tail(&mut self, left: u64) -> Want {
+    fn publish_tail(&mut self, left: u64) -> Need {
         if self.version >= Some(WITH_PROPERTIES) && left > 0 {
             self.at = At::Properties { left };
-            return Want::Header(1);
+            return Need::Header(1);
         }
         self.rest(PUBLISH, left)
     }
 
-    fn fixed(&mut self, header: &[u8]) -> Want {
+    fn fixed(&mut self, header: &[u8]) -> Need {
         if !known(header[0]) {
-            return Want::Lost;
+            return Need::Invalid;
         }
         let Some((left, _)) = variable(&header[1..]) else {
-            return if header.len() < 5 { Want::More } else { Want::Lost };
+            return if header.len() < 5 { Need::More } else { Need::Invalid };
         };
         let kind = header[0] >> 4;
         if kind == PUBLISH {
             if left < 2 {
-                return Want::Lost;
+                return Need::Invalid;
             }
             self.at = At::Topic { first: header[0], left: left - 2 };
-            return Want::Header(2);
+            return Need::Header(2);
         }
         if kind == CONNECT && left >= CONNECT_HEAD as u64 {
             self.at = At::ConnectHead { kind, left: left - CONNECT_HEAD as u64 };
-            return Want::Header(CONNECT_HEAD);
+            return Need::Header(CONNECT_HEAD);
         }
         self.rest(kind, left)
     }
@@ -126,11 +126,11 @@ impl Mqtt {
 impl Grammar for Mqtt {
     const LONGEST: usize = CONNECT_HEAD;
 
-    fn next(&mut self, header: &[u8], messages: &mut Messages) -> Want {
+    fn next(&mut self, header: &[u8], messages: &mut Messages) -> Need {
         match self.at {
             At::Fixed => self.fixed(header),
             At::ConnectHead { kind, left } => {
-                // `MQTT`, or `MQIsdp` of 3.1, and the number after it.
+                // `MQTT`, or `MQIsdp` in 3.1, followed by the version.
                 let version = if header[1] == 4 { header[6] } else { header[8] };
                 self.version = Some(version);
                 self.rest(kind, left)
@@ -138,25 +138,25 @@ impl Grammar for Mqtt {
             At::Topic { first, left } => {
                 let topic = u64::from(u16::from_be_bytes([header[0], header[1]]));
                 if topic > left {
-                    return Want::Lost;
+                    return Need::Invalid;
                 }
                 self.at = At::TopicBody { first, left: left - topic };
-                Want::Pass(topic)
+                Need::Pass(topic)
             }
             At::TopicBody { first, left } if first & 6 == 0 => self.publish_tail(left),
             At::TopicBody { left, .. } if left >= 2 => {
                 self.at = At::Identifier { left: left - 2 };
-                Want::Header(2)
+                Need::Header(2)
             }
-            At::TopicBody { .. } => Want::Lost,
+            At::TopicBody { .. } => Need::Invalid,
             At::Identifier { left } => self.publish_tail(left),
             At::Properties { left } => match variable(header) {
                 Some((length, size)) if length + size as u64 <= left => {
                     self.at = At::PropertiesBody { left: left - length - size as u64 };
-                    Want::Pass(length)
+                    Need::Pass(length)
                 }
-                None if header.len() < 4 => Want::More,
-                _ => Want::Lost,
+                None if header.len() < 4 => Need::More,
+                _ => Need::Invalid,
             },
             At::PropertiesBody { left } => self.rest(PUBLISH, left),
             At::Rest { kind } => {
@@ -167,7 +167,7 @@ impl Grammar for Mqtt {
         }
     }
 
-    fn restart(&mut self) -> Want {
+    fn restart(&mut self) -> Need {
         self.at = At::Fixed;
         Self::FIRST
     }
@@ -176,16 +176,16 @@ impl Grammar for Mqtt {
         let Some((left, size)) = bytes.get(1..).and_then(variable) else { return false };
         let topic = bytes.get(1 + size..3 + size).map(|t| u16::from_be_bytes([t[0], t[1]]));
         known(bytes[0])
-            && left <= BELIEVED
+            && left <= MAX_PLAUSIBLE
             && match bytes[0] >> 4 {
                 PUBLISH => topic.is_some_and(|topic| u64::from(topic) + 2 <= left),
-                // All others are small, and a segment mostly ends with one.
+                // All others are short, and a segment usually ends with one.
                 _ => bytes.len() as u64 >= 1 + size as u64 + left,
             }
     }
 }
 
-/// Whether a first byte has a type and the flags that go with it.
+/// Whether a first byte has a valid type with valid flags.
 fn known(first: u8) -> bool {
     match first >> 4 {
         0 => false,
@@ -195,7 +195,7 @@ fn known(first: u8) -> bool {
     }
 }
 
-/// A number of one to four bytes, and how many (section 1.5.5 of version 5).
+/// A variable byte integer and its length (version 5, section 1.5.5).
 fn variable(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut value = 0;
     for (place, byte) in bytes.iter().take(4).enumerate() {

@@ -1,14 +1,14 @@
-//! Names of numbers in headers, from the registries of IEEE, IANA and tcpdump.org:
-//! of protocols that this crate does not read but wants to name.
+//! Names of protocol numbers, from the registries of IEEE, IANA and tcpdump.org, for
+//! protocols that this crate names but does not dissect.
 //!
-//! A protocol is *plain* if it has no IP packet inside, so that nothing is missed by
-//! counting it under its name; it is *hiding* if it may have one.
+//! A protocol is *plain* if it contains no IP packet, so that counting it by name misses
+//! nothing. It is *hiding* if it may contain one.
 
 fn find<N: PartialEq + Copy>(table: &[(N, &'static str)], number: N) -> Option<&'static str> {
     table.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
 }
 
-/// The name of a link type that is not read (tcpdump.org's list).
+/// The name of an unsupported link type (tcpdump.org's list).
 pub(crate) fn link_type(number: u16) -> Option<&'static str> {
     find(LINK_TYPES, number)
 }
@@ -23,7 +23,7 @@ pub(crate) fn hiding_ether_type(number: u16) -> Option<&'static str> {
     find(HIDING_ETHER_TYPES, number)
 }
 
-/// The name of a PPP protocol without IP inside. All from 0x8000 on are for control
+/// The name of a PPP protocol without IP inside. All from 0x8000 on are control protocols
 /// (RFC 1661, section 2).
 pub(crate) fn plain_ppp(number: u16) -> Option<&'static str> {
     let control = (number >= 0x8000).then_some("PPP control");

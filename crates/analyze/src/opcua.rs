@@ -1,9 +1,9 @@
 //! OPC UA's binary protocol over TCP: chunks with a type (OPC 10000-6, section 7.1.2).
 
 use crate::messages::Messages;
-use crate::parser::{Grammar, Want};
+use crate::parser::{Grammar, Need};
 
-/// What is counted: chunks by type, and the messages that they make.
+/// The counted items: chunks by type, and complete and aborted messages.
 pub(crate) const NAMES: [&str; 9] =
     ["HEL", "ACK", "ERR", "RHE", "OPN", "CLO", "MSG", "message", "aborted message"];
 const OPN: usize = 4;
@@ -12,33 +12,34 @@ const MESSAGE: usize = 7;
 const ABORTED: usize = 8;
 
 const HEADER: usize = 8;
-/// What a chunk of a message has before its body: channel, token, number, request.
+/// The length of a chunk's fields before its body: channel, token, sequence number,
+/// request.
 const SECURITY: u64 = 16;
-/// No chunk is longer: implementations have 64 KiB.
+/// The maximum chunk length; implementations use 64 KiB.
 const LONGEST_CHUNK: u32 = 1 << 24;
 
 #[derive(Debug)]
 pub(crate) struct OpcUa {
-    /// The chunk that is being passed over: its type and whether it is the last.
+    /// The current chunk: its type and its final flag.
     chunk: Option<(usize, u8)>,
-    /// What of it is the application's.
+    /// The application's part of it, in bytes.
     body: u64,
 }
 
 impl OpcUa {
-    pub(crate) const FIRST: Want = Want::Header(HEADER);
+    pub(crate) const FIRST: Need = Need::Header(HEADER);
 
     pub(crate) fn new() -> Self {
         Self { chunk: None, body: 0 }
     }
 
-    /// Whether a connection begins like this: with one greeting or the other.
+    /// Whether a connection begins like this: with a HEL, ACK or RHE chunk.
     pub(crate) fn begins(bytes: &[u8]) -> bool {
         matches!(read(bytes), Some((0 | 1 | 3, b'F', _)))
     }
 }
 
-/// A chunk's type, whether it is the last, and its length.
+/// A chunk's type, its final flag, and its length.
 fn read(header: &[u8]) -> Option<(usize, u8, u32)> {
     let kind = NAMES[..MESSAGE].iter().position(|name| header.starts_with(name.as_bytes()))?;
     let last = *header.get(3)?;
@@ -50,10 +51,10 @@ fn read(header: &[u8]) -> Option<(usize, u8, u32)> {
 impl Grammar for OpcUa {
     const LONGEST: usize = HEADER;
 
-    fn next(&mut self, header: &[u8], messages: &mut Messages) -> Want {
+    fn next(&mut self, header: &[u8], messages: &mut Messages) -> Need {
         if header.is_empty() {
             if self.body > 0 {
-                return Want::Payload(std::mem::take(&mut self.body));
+                return Need::Payload(std::mem::take(&mut self.body));
             }
             if let Some((kind, last)) = self.chunk {
                 messages.opcua[kind] += 1;
@@ -65,14 +66,14 @@ impl Grammar for OpcUa {
             }
             return self.restart();
         }
-        let Some((kind, last, length)) = read(header) else { return Want::Lost };
+        let Some((kind, last, length)) = read(header) else { return Need::Invalid };
         let left = u64::from(length) - HEADER as u64;
         self.chunk = Some((kind, last));
         self.body = if kind == MSG { left.saturating_sub(SECURITY) } else { 0 };
-        Want::Pass(left - self.body)
+        Need::Pass(left - self.body)
     }
 
-    fn restart(&mut self) -> Want {
+    fn restart(&mut self) -> Need {
         self.chunk = None;
         self.body = 0;
         Self::FIRST

@@ -43,24 +43,24 @@ impl FromStr for Protocol {
     }
 }
 
-/// What to analyze, and how much memory it may take.
+/// What to analyse, and memory limits.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Only these capture points, by name; empty for all.
+    /// The capture points to include, by name; empty for all.
     pub points: Vec<String>,
-    /// The points between which to measure loss and latency, from and to, for captures
-    /// whose packets do not say which way they went.
+    /// The two points, from and to, between which to measure loss and latency. Needed for
+    /// captures without packet directions.
     pub between: Option<(String, String)>,
-    /// How long a packet may take between two points; one that takes longer is lost.
-    /// Default: 10 s.
+    /// The timeout between two points; a packet that takes longer is lost. Default: 10 s.
     pub within: Duration,
-    /// Ports that carry a protocol, besides those that IANA gave it. A stream
-    /// whose first bytes show what it is needs none.
+    /// Ports of a protocol, in addition to those of IANA. A stream whose first bytes
+    /// identify its protocol needs none.
     pub ports: Vec<(Protocol, u16)>,
-    /// Flows and addresses that are kept apart; of more, those that have been
-    /// silent for longest are added up in one row. Default: 65,536.
+    /// The maximum number of separate flows and addresses. Beyond it, those that were idle
+    /// for longest are added up in one row. Default: 65,536.
     pub flows: usize,
-    /// Bytes in all that wait for a missing segment. Default: 64 MiB.
+    /// The maximum of bytes that wait for a missing segment, over all streams. Default: 64
+    /// MiB.
     pub waiting: usize,
 }
 
@@ -78,7 +78,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The protocol that one of these ports is for.
+    /// The protocol that uses one of these ports.
     pub(crate) fn protocol(&self, ports: [u16; 2], udp: bool) -> Option<Protocol> {
         let known = |(protocol, port): &(Protocol, u16)| {
             (ports.contains(port) && (*protocol == Protocol::Coap) == udp).then_some(*protocol)
@@ -88,6 +88,6 @@ impl Options {
     }
 }
 
-/// IANA's register of service names and ports.
+/// IANA's Service Name and Transport Protocol Port Number Registry.
 const ASSIGNED: [(Protocol, u16); 3] =
     [(Protocol::Mqtt, 1883), (Protocol::Coap, 5683), (Protocol::OpcUa, 4840)];

@@ -1,43 +1,42 @@
-//! What all parsers of streams have in common: headers are gathered, bodies are
-//! passed over, so that a stream of any length takes a few bytes of memory and a
-//! hole in a body does no harm.
+//! The common part of all stream parsers. It collects headers and skips bodies, so that a
+//! stream of any length takes a few bytes of memory and a gap in a body does no harm.
 
 use crate::messages::Messages;
 use crate::stream::Piece;
 
-/// What the bytes of a piece were.
+/// The bytes of a piece by layer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Shares {
-    /// The messaging protocol's own.
+    /// Overhead of the messaging protocol.
     pub messaging: u64,
-    /// The application's.
+    /// Application payload.
     pub payload: u64,
 }
 
-/// What a parser wants next.
+/// What a parser needs next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Want {
-    /// So many bytes of a header, all of them together.
+pub(crate) enum Need {
+    /// A header of this many bytes.
     Header(usize),
     /// One more byte of the same header.
     More,
-    /// Skip this many bytes of the protocol's.
+    /// Skip this many bytes of protocol overhead.
     Pass(u64),
-    /// Skip this many bytes of the application's.
+    /// Skip this many bytes of application payload.
     Payload(u64),
-    /// It makes no sense: to look for a place to begin again.
-    Lost,
+    /// The bytes are invalid: search for the start of a message.
+    Invalid,
 }
 
 /// A protocol's grammar.
 pub(crate) trait Grammar {
-    /// The longest header that it ever wants.
+    /// The maximum header length, in bytes.
     const LONGEST: usize;
-    /// What it wants, given the header or the end of what was to be passed over
-    /// (with nothing in `header`), and counts what is complete.
-    fn next(&mut self, header: &[u8], messages: &mut Messages) -> Want;
-    /// Begins anew at a message's beginning.
-    fn restart(&mut self) -> Want;
+    /// Takes a header, or the end of skipped bytes (with an empty `header`). Counts
+    /// complete messages. Returns what it needs next.
+    fn next(&mut self, header: &[u8], messages: &mut Messages) -> Need;
+    /// Restarts at the beginning of a message.
+    fn restart(&mut self) -> Need;
     /// Whether these bytes, the first of a segment, may begin a message.
     fn plausible(&self, bytes: &[u8]) -> bool;
 }
@@ -46,17 +45,17 @@ pub(crate) trait Grammar {
 #[derive(Debug)]
 pub(crate) struct Parser<G> {
     pub grammar: G,
-    want: Want,
-    /// What of a header is there.
+    need: Need,
+    /// The part of a header received so far.
     header: Vec<u8>,
 }
 
 impl<G: Grammar> Parser<G> {
-    pub(crate) fn new(grammar: G, first: Want) -> Self {
-        Self { grammar, want: first, header: Vec::new() }
+    pub(crate) fn new(grammar: G, first: Need) -> Self {
+        Self { grammar, need: first, header: Vec::new() }
     }
 
-    /// Takes the next piece of the stream.
+    /// Parses the next piece of the stream.
     pub(crate) fn take(&mut self, piece: Piece<'_>, messages: &mut Messages) -> Shares {
         let mut shares = Shares::default();
         match piece {
@@ -67,27 +66,27 @@ impl<G: Grammar> Parser<G> {
     }
 
     fn bytes(&mut self, mut bytes: &[u8], messages: &mut Messages, shares: &mut Shares) {
-        if self.want == Want::Lost {
+        if self.need == Need::Invalid {
             if !self.grammar.plausible(bytes) {
                 messages.skipped += bytes.len() as u64;
                 shares.payload += bytes.len() as u64;
                 return;
             }
             messages.resyncs += 1;
-            self.want = self.grammar.restart();
+            self.need = self.grammar.restart();
         }
         while !bytes.is_empty() {
-            let taken = match self.want {
-                Want::Header(length) => {
+            let taken = match self.need {
+                Need::Header(length) => {
                     let taken = length.saturating_sub(self.header.len()).min(bytes.len());
                     self.header.extend_from_slice(&bytes[..taken]);
                     shares.messaging += taken as u64;
                     taken
                 }
-                Want::Pass(left) | Want::Payload(left) => {
+                Need::Pass(left) | Need::Payload(left) => {
                     self.pass(left, bytes.len() as u64, shares) as usize
                 }
-                Want::More | Want::Lost => {
+                Need::More | Need::Invalid => {
                     messages.skipped += bytes.len() as u64;
                     shares.payload += bytes.len() as u64;
                     return;
@@ -100,14 +99,14 @@ impl<G: Grammar> Parser<G> {
 
     fn missing(&mut self, mut count: u64, messages: &mut Messages, shares: &mut Shares) {
         while count > 0 {
-            match self.want {
-                Want::Pass(left) | Want::Payload(left) => {
+            match self.need {
+                Need::Pass(left) | Need::Payload(left) => {
                     count -= self.pass(left, count, shares);
                     self.go_on(messages);
                 }
-                // A hole where a header is: nothing tells how long the message was.
-                Want::Header(_) | Want::More | Want::Lost => {
-                    self.want = Want::Lost;
+                // A gap in a header: the length of the message is unknown.
+                Need::Header(_) | Need::More | Need::Invalid => {
+                    self.need = Need::Invalid;
                     self.header.clear();
                     messages.skipped += count;
                     shares.payload += count;
@@ -119,36 +118,36 @@ impl<G: Grammar> Parser<G> {
 
     fn pass(&mut self, left: u64, there: u64, shares: &mut Shares) -> u64 {
         let taken = left.min(there);
-        if matches!(self.want, Want::Payload(_)) {
+        if matches!(self.need, Need::Payload(_)) {
             shares.payload += taken;
-            self.want = Want::Payload(left - taken);
+            self.need = Need::Payload(left - taken);
         } else {
             shares.messaging += taken;
-            self.want = Want::Pass(left - taken);
+            self.need = Need::Pass(left - taken);
         }
         taken
     }
 
-    /// Has the grammar say what it wants for as long as it has what it wanted.
+    /// Runs the grammar while its needs are met.
     fn go_on(&mut self, messages: &mut Messages) {
         loop {
-            self.want = match self.want {
-                Want::Header(length) if self.header.len() >= length => {
+            self.need = match self.need {
+                Need::Header(length) if self.header.len() >= length => {
                     match self.grammar.next(&self.header, messages) {
-                        Want::More => Want::Header(self.header.len() + 1),
-                        want => {
+                        Need::More => Need::Header(self.header.len() + 1),
+                        need => {
                             self.header.clear();
-                            want
+                            need
                         }
                     }
                 }
-                Want::Pass(0) | Want::Payload(0) => self.grammar.next(&[], messages),
+                Need::Pass(0) | Need::Payload(0) => self.grammar.next(&[], messages),
                 _ => return,
             };
-            if let Want::Header(length) = self.want
+            if let Need::Header(length) = self.need
                 && (length == 0 || length > G::LONGEST)
             {
-                self.want = Want::Lost;
+                self.need = Need::Invalid;
             }
         }
     }

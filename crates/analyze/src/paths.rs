@@ -1,5 +1,4 @@
-//! Packets that were seen at one capture point and again at another: what was
-//! lost between, and how long it took.
+//! Matches packets between capture points: loss and latency.
 
 use crate::figures::PathFigures;
 use crate::kinds::percent;
@@ -8,21 +7,22 @@ use crate::times::Times;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// A packet as it was seen.
-pub(crate) struct Seen<'a> {
+/// A packet at a capture point.
+pub(crate) struct Sighting<'a> {
     pub point: usize,
     pub at: u64,
     pub direction: Direction,
     pub data: &'a [u8],
-    /// Where its IP packet begins, if it has one.
+    /// The offset of its IP packet, if any.
     pub start: usize,
-    /// Source and destination, by link address.
+    /// Source and destination link address.
     pub macs: Option<[[u8; 6]; 2]>,
-    /// Source and destination, by IP address.
+    /// Source and destination IP address.
     pub addresses: Option<[u128; 2]>,
 }
 
-/// Who a packet is for: everybody, an interface, or a pair of addresses.
+/// The destination of a packet: broadcast or multicast, a link address, or a pair of IP
+/// addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Target {
     All,
@@ -44,42 +44,42 @@ struct Path {
     under_way: u64,
 }
 
-/// What is under way, and what came of the rest.
+/// Packets under way, and the results of the others.
 #[derive(Debug)]
 pub(crate) struct Paths {
-    /// The two points that were asked for; else the packets' directions say it.
-    asked: Option<(usize, usize)>,
-    /// Whether two points were asked for that the capture has not named yet.
+    /// The two requested points; otherwise the packets' directions decide.
+    requested: Option<(usize, usize)>,
+    /// Whether two points are requested that the capture has not named yet.
     waits: bool,
     within: u64,
     hasher: RandomState,
     pending: HashMap<u64, VecDeque<Sent>>,
-    /// Packets of the other way, by their contents.
+    /// Packets of the opposite direction, by content hash.
     opposite: HashMap<u64, u64>,
     queue: VecDeque<(u64, u64)>,
     paths: HashMap<(usize, usize), Path>,
-    /// What did not arrive, by sender and target.
+    /// Packets that did not arrive, by sender and target.
     missing: HashMap<(usize, Target), [u64; 2]>,
     /// The points that send from a link address.
     owners: HashMap<[u8; 6], usize>,
     arrived: HashSet<Target>,
-    /// Packets of which no sending was seen.
-    pub strangers: u64,
+    /// Received packets without a recorded sender.
+    pub unmatched: u64,
     now: u64,
 }
 
-/// Packets that may be under way at once.
-const UNDER_WAY: usize = 1 << 19;
-/// Targets that are told apart.
-const TARGETS: usize = 1 << 18;
+/// The maximum number of packets under way.
+const MAX_UNDER_WAY: usize = 1 << 19;
+/// The maximum number of separate targets.
+const MAX_TARGETS: usize = 1 << 18;
 
 impl Paths {
-    /// Paths on which a packet takes no longer than `within` ns: between two points
-    /// that are named later, if `asked`.
-    pub(crate) fn new(within: u64, asked: bool) -> Self {
+    /// Paths with a timeout of `within` ns; with `requested`, only between two points that are
+    /// named later.
+    pub(crate) fn new(within: u64, requested: bool) -> Self {
         Self {
-            asked: None,
-            waits: asked,
+            requested: None,
+            waits: requested,
             within,
             hasher: RandomState::new(),
             pending: HashMap::new(),
@@ -89,79 +89,81 @@ impl Paths {
             missing: HashMap::new(),
             owners: HashMap::new(),
             arrived: HashSet::new(),
-            strangers: 0,
+            unmatched: 0,
             now: 0,
         }
     }
 
-    /// Has the way from point `from` to point `to` looked at, and no other.
-    pub(crate) fn ask(&mut self, from: usize, to: usize) {
-        self.asked = Some((from, to));
+    /// Restricts the measurement to the path from point `from` to point `to`.
+    pub(crate) fn restrict_to(&mut self, from: usize, to: usize) {
+        self.requested = Some((from, to));
         self.waits = false;
     }
 
-    /// Whether this is the first sight of a packet: not one that arrives from a
-    /// point of this capture.
-    pub(crate) fn is_first_sight(&mut self, seen: &Seen<'_>) -> bool {
-        let Some([from, _]) = seen.macs else { return true };
-        match seen.direction {
+    /// Whether this is the first capture of a packet: it does not come from another point
+    /// of this capture.
+    pub(crate) fn is_first_capture(&mut self, sighting: &Sighting<'_>) -> bool {
+        let Some([from, _]) = sighting.macs else { return true };
+        match sighting.direction {
             Direction::Unknown => true,
             Direction::Out => {
-                if self.owners.len() < TARGETS && self.owners.get(&from) != Some(&seen.point) {
-                    self.owners.insert(from, seen.point);
+                if self.owners.len() < MAX_TARGETS
+                    && self.owners.get(&from) != Some(&sighting.point)
+                {
+                    self.owners.insert(from, sighting.point);
                 }
                 true
             }
-            Direction::In => self.owners.get(&from).is_none_or(|owner| *owner == seen.point),
+            Direction::In => self.owners.get(&from).is_none_or(|owner| *owner == sighting.point),
         }
     }
 
-    pub(crate) fn see(&mut self, seen: &Seen<'_>) {
+    pub(crate) fn record(&mut self, sighting: &Sighting<'_>) {
         if self.waits {
             return;
         }
-        self.now = self.now.max(seen.at);
+        self.now = self.now.max(sighting.at);
         self.expire();
-        match (self.asked, seen.direction) {
+        match (self.requested, sighting.direction) {
             (Some((from, to)), _) => {
-                let Some(pair) = seen.addresses else { return };
+                let Some(pair) = sighting.addresses else { return };
                 let target = Target::Pair(pair);
-                let key = self.contents(seen.data, seen.start, true);
-                if seen.point == from && self.opposite.remove(&key).is_none() {
-                    self.send(key, seen, target);
-                } else if seen.point == to && !self.arrive(key, seen) {
-                    self.opposite.insert(key, seen.at);
-                    self.queue.push_back((seen.at, key));
+                let key = self.contents(sighting.data, sighting.start, true);
+                if sighting.point == from && self.opposite.remove(&key).is_none() {
+                    self.send(key, sighting, target);
+                } else if sighting.point == to && !self.arrive(key, sighting) {
+                    self.opposite.insert(key, sighting.at);
+                    self.queue.push_back((sighting.at, key));
                 }
             }
             (None, Direction::Out) => {
-                let target = match seen.macs {
+                let target = match sighting.macs {
                     Some([_, to]) if to[0] & 1 == 0 => Target::Mac(to),
                     _ => Target::All,
                 };
-                let key = self.contents(seen.data, 0, false);
-                self.send(key, seen, target);
+                let key = self.contents(sighting.data, 0, false);
+                self.send(key, sighting, target);
             }
             (None, Direction::In) => {
-                let key = self.contents(seen.data, 0, false);
-                let known = seen.macs.is_some_and(|[from, _]| self.owners.contains_key(&from));
-                if !self.arrive(key, seen) && known {
-                    self.strangers += 1;
+                let key = self.contents(sighting.data, 0, false);
+                let known = sighting.macs.is_some_and(|[from, _]| self.owners.contains_key(&from));
+                if !self.arrive(key, sighting) && known {
+                    self.unmatched += 1;
                 }
             }
             (None, Direction::Unknown) => {}
         }
     }
 
-    fn send(&mut self, key: u64, seen: &Seen<'_>, target: Target) {
-        let sent = Sent { at: seen.at, from: seen.point, target };
+    fn send(&mut self, key: u64, sighting: &Sighting<'_>, target: Target) {
+        let sent = Sent { at: sighting.at, from: sighting.point, target };
         self.pending.entry(key).or_default().push_back(sent);
-        self.queue.push_back((seen.at, key));
+        self.queue.push_back((sighting.at, key));
     }
 
-    fn arrive(&mut self, key: u64, seen: &Seen<'_>) -> bool {
+    fn arrive(&mut self, key: u64, sighting: &Sighting<'_>) -> bool {
         let Some(sent) = self.pending.get_mut(&key) else { return false };
-        let Some(place) = sent.iter().position(|sent| sent.from != seen.point) else {
+        let Some(place) = sent.iter().position(|sent| sent.from != sighting.point) else {
             return false;
         };
         let Sent { at, from, target } = sent[place];
@@ -170,19 +172,19 @@ impl Paths {
             if sent.is_empty() {
                 self.pending.remove(&key);
             }
-            if self.arrived.len() < TARGETS {
+            if self.arrived.len() < MAX_TARGETS {
                 self.arrived.insert(target);
             }
         }
-        let path = self.paths.entry((from, seen.point)).or_default();
-        path.delivered.note(seen.at.wrapping_sub(at) as i64);
+        let path = self.paths.entry((from, sighting.point)).or_default();
+        path.delivered.note(sighting.at.wrapping_sub(at) as i64);
         true
     }
 
-    /// Gives up what has been under way for too long.
+    /// Counts packets that exceed the timeout as lost.
     fn expire(&mut self) {
         while let Some(&(at, key)) = self.queue.front() {
-            if self.now - at.min(self.now) <= self.within && self.queue.len() <= UNDER_WAY {
+            if self.now - at.min(self.now) <= self.within && self.queue.len() <= MAX_UNDER_WAY {
                 return;
             }
             self.queue.pop_front();
@@ -194,29 +196,31 @@ impl Paths {
                 self.pending.remove(&key);
             }
             if let Some(lost) = lost {
-                self.miss(&lost, 0);
+                self.record_loss(&lost, 0);
             }
         }
     }
 
-    fn miss(&mut self, sent: &Sent, what: usize) {
-        if sent.target != Target::All && self.missing.len() < TARGETS {
+    fn record_loss(&mut self, sent: &Sent, what: usize) {
+        if sent.target != Target::All && self.missing.len() < MAX_TARGETS {
             self.missing.entry((sent.from, sent.target)).or_default()[what] += 1;
         }
     }
 
-    /// What came of all packets; `recent` ns before the end they may be under way still.
+    /// The results. Packets sent within `recent` ns before the end count as under way.
     pub(crate) fn finish(mut self, names: &[String], recent: u64) -> (Vec<PathFigures>, u64) {
         let pending: Vec<Sent> = self.pending.drain().flat_map(|(_, sent)| sent).collect();
         for sent in pending {
             let young = self.now.saturating_sub(sent.at) < recent;
-            self.miss(&sent, usize::from(young));
+            self.record_loss(&sent, usize::from(young));
         }
         let mut elsewhere = 0;
         for ((from, target), [lost, under_way]) in std::mem::take(&mut self.missing) {
             let to = match target {
                 Target::Mac(mac) => self.owners.get(&mac).copied(),
-                Target::Pair(_) if self.arrived.contains(&target) => self.asked.map(|(_, to)| to),
+                Target::Pair(_) if self.arrived.contains(&target) => {
+                    self.requested.map(|(_, to)| to)
+                }
                 _ => None,
             };
             let Some(to) = to else {
@@ -241,8 +245,8 @@ impl Paths {
         (rows.collect(), elsewhere)
     }
 
-    /// A number for what a packet holds. From one network to another the time to
-    /// live and the checksum of IPv4's header change, so `routed` leaves them out.
+    /// A hash of a packet's content. Routing changes the TTL and the IPv4 header checksum,
+    /// so `routed` leaves them out.
     fn contents(&self, data: &[u8], start: usize, routed: bool) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         let ip = data.get(start..).unwrap_or_default();
@@ -267,9 +271,9 @@ impl Paths {
 mod tests {
     use super::*;
 
-    fn seen(point: usize, at: u64, direction: Direction, data: &[u8]) -> Seen<'_> {
+    fn sighting(point: usize, at: u64, direction: Direction, data: &[u8]) -> Sighting<'_> {
         let macs = if data[0] == 1 { [[2; 6], [4; 6]] } else { [[4; 6], [2; 6]] };
-        Seen { point, at, direction, data, start: 0, macs: Some(macs), addresses: Some([1, 2]) }
+        Sighting { point, at, direction, data, start: 0, macs: Some(macs), addresses: Some([1, 2]) }
     }
 
     #[test]
@@ -277,17 +281,17 @@ mod tests {
         let mut paths = Paths::new(1_000_000_000, false);
         let (a, b) = ([1, 2, 3], [1, 2, 4]);
         for (n, data) in [&a, &b, &a].into_iter().enumerate() {
-            let out = seen(0, n as u64, Direction::Out, data);
-            assert!(paths.is_first_sight(&out));
-            paths.see(&out);
+            let out = sighting(0, n as u64, Direction::Out, data);
+            assert!(paths.is_first_capture(&out));
+            paths.record(&out);
         }
-        // An answer, from which it is known where those packets were to go.
-        assert!(paths.is_first_sight(&seen(1, 4, Direction::Out, &[0, 0])));
-        let arrival = seen(1, 2_000_000, Direction::In, &a);
-        assert!(!paths.is_first_sight(&arrival));
-        paths.see(&arrival);
-        paths.see(&seen(1, 9_000_000, Direction::In, &[1, 9]));
-        assert_eq!(paths.strangers, 1, "damaged on its way");
+        // A reply, which shows the destination of those packets.
+        assert!(paths.is_first_capture(&sighting(1, 4, Direction::Out, &[0, 0])));
+        let arrival = sighting(1, 2_000_000, Direction::In, &a);
+        assert!(!paths.is_first_capture(&arrival));
+        paths.record(&arrival);
+        paths.record(&sighting(1, 9_000_000, Direction::In, &[1, 9]));
+        assert_eq!(paths.unmatched, 1, "damaged on its way");
         let (rows, elsewhere) = paths.finish(&["a".to_owned(), "b".to_owned()], 0);
         assert_eq!((rows.len(), rows[0].delivered, rows[0].lost, elsewhere), (1, 1, 2, 0));
         assert_eq!(rows[0].latency_ms.unwrap().mean, 2.0);
@@ -296,13 +300,13 @@ mod tests {
     #[test]
     fn between_two_points_of_which_nothing_is_known() {
         let mut paths = Paths::new(1_000, true);
-        paths.ask(0, 1);
-        paths.see(&seen(0, 1, Direction::Unknown, &[1, 1]));
-        paths.see(&seen(1, 3, Direction::Unknown, &[1, 1]));
-        // The other way, which was not asked for.
-        paths.see(&seen(1, 4, Direction::Unknown, &[1, 2]));
-        paths.see(&seen(0, 5, Direction::Unknown, &[1, 2]));
-        paths.see(&seen(0, 6, Direction::Unknown, &[1, 3]));
+        paths.restrict_to(0, 1);
+        paths.record(&sighting(0, 1, Direction::Unknown, &[1, 1]));
+        paths.record(&sighting(1, 3, Direction::Unknown, &[1, 1]));
+        // The opposite direction, which was not requested.
+        paths.record(&sighting(1, 4, Direction::Unknown, &[1, 2]));
+        paths.record(&sighting(0, 5, Direction::Unknown, &[1, 2]));
+        paths.record(&sighting(0, 6, Direction::Unknown, &[1, 3]));
         let (rows, _) = paths.finish(&["a".to_owned(), "b".to_owned()], 0);
         assert_eq!((rows[0].delivered, rows[0].lost), (1, 1));
         assert_eq!(rows[0].latency_ms.unwrap().count, 1);

@@ -1,15 +1,15 @@
-//! Packets out of pcap and pcapng, one at a time.
+//! Reads packets from pcap and pcapng, one at a time.
 
 use crate::error::Error;
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{Block, OptionCode, PcapBlockOwned, PcapError, PcapNGOption, create_reader};
 use std::io::{self, Read};
 
-/// A packet as the capture has it.
+/// A captured packet.
 pub(crate) struct Packet<'a> {
-    /// The capture point, in the order in which the capture names them.
+    /// The index of the capture point, in the order of the capture.
     pub point: usize,
-    /// When, in ns since 1970.
+    /// The time, in ns since 1970.
     pub at: u64,
     /// Length on the wire; `data` may be shorter.
     pub length: u32,
@@ -25,32 +25,32 @@ pub(crate) enum Direction {
     Out,
 }
 
-/// Receives what is read.
+/// Receives the capture points and packets.
 pub(crate) trait Listener {
-    /// A capture point, and what its packets begin with (a number of tcpdump.org's
-    /// list of link types).
+    /// A capture point and its link type (tcpdump.org's list). Returns the point's index.
     fn point(&mut self, name: Option<&str>, link: u16) -> usize;
     /// A packet.
     fn packet(&mut self, packet: Packet<'_>);
 }
 
-/// The room for one block, at first; a quarter of a second of reading.
-const ROOM: usize = 1 << 20;
-/// No block may be longer: a packet has 64 KiB, and a list of names a few times that.
-const LONGEST: usize = 16 << 20;
-/// Capture points in one capture, beyond which it is taken for damaged.
-const POINTS: usize = 65_536;
+/// The initial buffer size for a block, in bytes; about a quarter of a second of reading.
+const INITIAL_ROOM: usize = 1 << 20;
+/// The maximum block size, in bytes: a packet has 64 KiB, and a list of names a few times
+/// that.
+const MAX_BLOCK: usize = 16 << 20;
+/// The maximum number of capture points; a capture with more counts as damaged.
+const MAX_POINTS: usize = 65_536;
 
-/// A capture point as packets are read.
+/// A capture point while reading.
 struct Point {
     number: usize,
-    /// Units of time in a second.
+    /// Time units per second.
     resolution: u64,
-    /// Seconds to add.
+    /// Offset of timestamps, in s.
     offset: i64,
 }
 
-/// Reads all of `source`; why it ended early, if it did.
+/// Reads all of `source`. Returns why reading ended early, if it did.
 ///
 /// # Errors
 /// When the source is not a capture, is empty, or cannot be read.
@@ -59,11 +59,11 @@ pub(crate) fn read(
     listener: &mut impl Listener,
 ) -> Result<Option<String>, Error> {
     let mut failure = None;
-    let source = Whole { source, failure: &mut failure };
+    let source = FillingReader { source, failure: &mut failure };
     let ended = read_all(source, listener);
     match (failure, ended) {
         (Some(error), Err(_)) => Err(Error::Read(error)),
-        (Some(error), Ok(_)) => Ok(Some(format!("the file could not be read to its end: {error}"))),
+        (Some(error), Ok(_)) => Ok(Some(error.to_string())),
         (None, ended) => ended,
     }
 }
@@ -72,12 +72,12 @@ fn read_all(
     source: impl Read + Send,
     listener: &mut impl Listener,
 ) -> Result<Option<String>, Error> {
-    let mut reader = create_reader(ROOM, source).map_err(|error| match error {
+    let mut reader = create_reader(INITIAL_ROOM, source).map_err(|error| match error {
         PcapError::Eof => Error::Empty,
         _ => Error::Unknown,
     })?;
     let mut points: Vec<Point> = Vec::new();
-    let (mut room, mut all) = (ROOM, 0);
+    let (mut room, mut all) = (INITIAL_ROOM, 0);
     loop {
         let consumed = match reader.next() {
             Ok((length, block)) => {
@@ -94,7 +94,7 @@ fn read_all(
                 }
                 if reader.data().len() == before && !reader.reader_exhausted() {
                     room *= 2;
-                    if room > LONGEST || !reader.grow(room) {
+                    if room > MAX_BLOCK || !reader.grow(room) {
                         return Ok(Some(at("a block is too long", reader.consumed())));
                     }
                 }
@@ -102,7 +102,7 @@ fn read_all(
             }
             Err(PcapError::BufferTooSmall) => {
                 room *= 2;
-                if room > LONGEST || !reader.grow(room) {
+                if room > MAX_BLOCK || !reader.grow(room) {
                     return Ok(Some(at("a block is too long", reader.consumed())));
                 }
                 continue;
@@ -122,7 +122,7 @@ fn at(why: &str, offset: usize) -> String {
     format!("{why}, at byte {offset}")
 }
 
-/// Takes one block; why nothing after it can be understood, if so.
+/// Handles one block. The error says why the rest cannot be read.
 fn take(
     block: PcapBlockOwned<'_>,
     points: &mut Vec<Point>,
@@ -153,7 +153,7 @@ fn take(
         PcapBlockOwned::NG(Block::SectionHeader(_)) => points.clear(),
         PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
             *all += 1;
-            if *all > POINTS {
+            if *all > MAX_POINTS {
                 return Err("it names too many interfaces");
             }
             let name = interface.if_name().and_then(Result::ok);
@@ -191,14 +191,14 @@ fn take(
                 direction: Direction::Unknown,
             });
         }
-        // Statistics, names, secrets and what others have invented.
+        // Statistics, names, secrets and vendor-specific blocks.
         PcapBlockOwned::NG(_) => {}
     }
     Ok(())
 }
 
-/// A link type without what pcap keeps in the bits above it: whether frames end with a
-/// checksum, which counts as padding here (draft-ietf-opsawg-pcap, section 4).
+/// The link type without the upper bits of the field, in which pcap stores the length of a
+/// frame check sequence. That counts as padding here (draft-ietf-opsawg-pcap, section 4).
 fn link_type(field: i32) -> u16 {
     field as u16
 }
@@ -228,14 +228,14 @@ impl Point {
     }
 }
 
-/// A source that fills what it is given, as files do and pipes do not, and keeps
-/// the error that the parser would not pass on.
-struct Whole<'a, R> {
+/// A source that fills the whole buffer, as files do and pipes do not. It stores the error
+/// that the parser would drop.
+struct FillingReader<'a, R> {
     source: R,
     failure: &'a mut Option<io::Error>,
 }
 
-impl<R: Read> Read for Whole<'_, R> {
+impl<R: Read> Read for FillingReader<'_, R> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < room.len() {

@@ -1,52 +1,52 @@
-//! What a TCP segment is in its connection: new, sent again, out of order, a
-//! duplicate acknowledgement; and the round trip that its acknowledgement ends.
+//! TCP sequence analysis: whether a segment is new, a retransmission, out of order or a
+//! duplicate acknowledgement, and the round-trip time that its acknowledgement ends.
 //!
-//! The rules are those of Wireshark's analysis of sequence numbers (its user's
-//! guide, section 7.5) as version 4.0 applies them, so that both judge
-//! each segment alike. `docs/decisions/0022` says why, `docs/analyze.md` where they differ.
-//! As there, the number 0 means "not seen yet".
+//! The rules are those of Wireshark's TCP analysis (User's Guide, section 7.5), version
+//! 4.0; results are the same per segment. `docs/decisions/0022` says why, `docs/analyze.md`
+//! lists differences. As in Wireshark, a number of 0 means "not seen yet".
 
 use crate::dissect::{Tcp, WindowScale};
 use crate::marks::{Mark, Marks};
 
-/// The judgement of one segment.
+/// The results for one segment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub marks: Marks,
-    /// From the segment that it acknowledges to it, in ns. Below 0 where the
-    /// capture has stamped the two in the wrong order.
+    /// From the acknowledged segment to this one, in ns. Negative if the capture's
+    /// timestamps of the two are in the wrong order.
     pub rtt: Option<i64>,
 }
 
 /// One direction of a connection.
 #[derive(Debug, Default)]
 struct Side {
-    /// The number before the first byte: that of the SYN, or a guess without one.
+    /// The number before the first byte: that of the SYN, or an estimate without one.
     base: Option<u32>,
-    /// The number after the highest byte seen, and when that was.
+    /// The number after the highest byte seen, and the time of that byte.
     next: u32,
     next_at: u64,
-    /// The end of what was seen without a hole: more than this cannot be acknowledged
-    /// unless a segment is missing from the capture.
+    /// The end of the data seen without a gap. An acknowledgement beyond it means that a
+    /// segment is missing from the capture.
     whole: u32,
-    /// Of its last segment: acknowledgement number, time, window, judgements.
+    /// From its last segment: acknowledgement number, time, window, results.
     last_ack: u32,
     last_ack_at: u64,
     window: Option<u16>,
     last_marks: Marks,
     scale: Scale,
-    /// Whether its last window came with a SYN, where it is never scaled (RFC 7323, section 2.2).
+    /// Whether its last window was in a SYN, where it is never scaled (RFC 7323, section
+    /// 2.2).
     window_of_syn: bool,
     duplicate_acks: u32,
     unacked: Vec<Unacked>,
 }
 
-/// What is known of a side's window scale.
+/// The known window scale of a side.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Scale {
     #[default]
     Unknown,
-    /// One of the two SYNs did without.
+    /// One of the two SYNs has no window scale option.
     Unused,
     Shift(u8),
 }
@@ -57,24 +57,24 @@ struct Unacked {
     at: u64,
 }
 
-/// Segments of one direction that may wait to be acknowledged, as in Wireshark; more are not kept.
-const UNACKED: usize = 10_000;
-/// A segment that is sent again so soon after a duplicate acknowledgement is a fast
-/// retransmission, in ns; Wireshark's limit.
+/// The maximum number of stored unacknowledged segments per direction, as in Wireshark.
+const MAX_UNACKED: usize = 10_000;
+/// The maximum time between a duplicate acknowledgement and a fast retransmission, in ns;
+/// Wireshark's limit.
 const FAST_NS: u64 = 20_000_000;
-/// How close a segment follows those that overtook it, in ns, where the round trip is
-/// not known; Wireshark's limit.
+/// The maximum time between an out-of-order segment and those that overtook it, in ns, if
+/// the round-trip time is unknown; Wireshark's limit.
 const REORDERED_NS: u64 = 3_000_000;
-/// In place of a number of duplicate acknowledgements, after an acknowledgement of bytes
-/// that are not in the capture: Wireshark sets -1 and compares it without a sign, so
-/// that it counts as many.
+/// Replaces the number of duplicate acknowledgements after an acknowledgement of bytes that
+/// are not in the capture. Wireshark sets -1 and compares it as unsigned, so that it counts
+/// as many.
 const AFTER_LOST_ACK: u32 = u32::MAX;
 
 /// Both directions of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Connection {
     sides: [Side; 2],
-    /// Whether its ports had another connection, which the first SYN shows.
+    /// Whether its ports had another connection; the first SYN gets this mark.
     reused: bool,
     syn_at: Option<u64>,
     /// From the last SYN to the first acknowledgement without SYN, in ns; 0 if unknown.
@@ -98,8 +98,8 @@ impl Connection {
         tcp.syn && !tcp.ack && base.is_some_and(|base| base != tcp.sequence)
     }
 
-    /// Takes a segment with `length` bytes from side `from` (0 or 1) at `at`, in ns.
-    /// With `spare` it is remembered until it is acknowledged.
+    /// Analyses a segment with `length` bytes from side `from` (0 or 1) at `at`, in ns.
+    /// With `spare`, it is stored until it is acknowledged.
     pub(crate) fn take(
         &mut self,
         from: usize,
@@ -118,7 +118,7 @@ impl Connection {
             other.base.get_or_insert(tcp.acknowledgement.wrapping_sub(1));
         }
         let segment = Segment { tcp, length, at, flags: tcp.syn || tcp.fin };
-        segment.judge(own, other, reordered, &mut marks);
+        segment.classify(own, other, reordered, &mut marks);
         segment.remember(own, marks, spare);
         let rtt = segment.acknowledge(other);
         if tcp.syn {
@@ -128,7 +128,8 @@ impl Connection {
         Verdict { marks, rtt }
     }
 
-    /// Any first acknowledgement counts as the handshake's third segment, as in Wireshark.
+    /// Any first acknowledgement counts as the third segment of the handshake, as in
+    /// Wireshark.
     fn time_handshake(&mut self, tcp: &Tcp, at: u64) {
         match (tcp.syn, tcp.ack, self.syn_at) {
             (true, false, _) => self.syn_at = Some(at),
@@ -139,17 +140,18 @@ impl Connection {
         }
     }
 
-    /// Segments that are remembered.
+    /// The number of stored segments.
     pub(crate) fn remembered(&self) -> usize {
         self.sides.iter().map(|side| side.unacked.len()).sum()
     }
 }
 
 impl Side {
-    /// Notes where the numbers begin.
+    /// Records the initial sequence number.
     fn begin(&mut self, tcp: &Tcp, marks: &mut Marks) {
         match (tcp.syn, tcp.ack, self.base) {
-            // A SYN that comes again. An RST may have moved `next` (RFC 9293, section 3.10.7.1).
+            // A retransmitted SYN. An RST may have moved `next` (RFC 9293, section
+            // 3.10.7.1).
             (true, false, Some(base)) if base == tcp.sequence => self.next = self.whole,
             (true, true, Some(base)) if base != tcp.sequence => {
                 self.base = Some(tcp.sequence);
@@ -160,8 +162,8 @@ impl Side {
         }
     }
 
-    /// Notes the window scale of a SYN, which is used only if both SYNs have one
-    /// (RFC 7323, section 2.2).
+    /// Records the window scale of a SYN. It is used only if both SYNs have one (RFC 7323,
+    /// section 2.2).
     fn learn_scale(&mut self, tcp: &Tcp, other: &mut Self) {
         self.window_of_syn = true;
         match tcp.scale {
@@ -176,7 +178,7 @@ impl Side {
         }
     }
 
-    /// The number behind the last byte that the other side may send, if it is known.
+    /// The number after the last byte that the other side may send, if known.
     fn window_end(&self) -> Option<u32> {
         let shift = match self.scale {
             Scale::Unknown => return None,
@@ -191,12 +193,12 @@ struct Segment<'a> {
     tcp: &'a Tcp,
     length: u32,
     at: u64,
-    /// Whether SYN or FIN is set: each takes a number.
+    /// Whether SYN or FIN is set; each takes one sequence number.
     flags: bool,
 }
 
 impl Segment<'_> {
-    fn judge(&self, own: &mut Side, other: &mut Side, reordered: u64, marks: &mut Marks) {
+    fn classify(&self, own: &mut Side, other: &mut Side, reordered: u64, marks: &mut Marks) {
         let tcp = self.tcp;
         if self.length == 1 && tcp.sequence == own.next && other.window == Some(0) {
             marks.add(Mark::ZeroWindowProbe);
@@ -218,7 +220,7 @@ impl Segment<'_> {
         !(self.flags || self.tcp.rst)
     }
 
-    /// Whether a segment is missing before it, and what it says of windows.
+    /// Checks for a missing segment before it, and for window events.
     fn windows(&self, own: &Side, other: &Side, marks: &mut Marks) {
         let &Tcp { sequence, acknowledgement, window, rst, .. } = self.tcp;
         let plain = self.is_plain();
@@ -233,7 +235,7 @@ impl Segment<'_> {
         marks.add_if(plain && self.length > 0 && other.window_end() == end, Mark::WindowFull);
     }
 
-    /// Whether it repeats the last segment of its side.
+    /// Checks whether it repeats the last segment of its side.
     fn acknowledgements(&self, own: &mut Side, other: &Side, marks: &mut Marks) {
         let &Tcp { sequence, acknowledgement, window, .. } = self.tcp;
         let same = self.length == 0 && sequence == own.next && acknowledgement == own.last_ack;
@@ -254,8 +256,8 @@ impl Segment<'_> {
         }
     }
 
-    /// Whether it acknowledges bytes that are not in the capture. Of the same missing
-    /// bytes this is noted once, unless the other side's acknowledgements go on.
+    /// Checks whether it acknowledges bytes that are not in the capture. The same missing
+    /// bytes are marked once, unless the other side's acknowledgements advance.
     fn lost_acknowledged(&self, other: &mut Side, marks: &mut Marks) {
         if !self.tcp.ack || other.whole == 0 || !after(self.tcp.acknowledgement, other.whole) {
             return;
@@ -269,7 +271,7 @@ impl Segment<'_> {
         }
     }
 
-    /// Whether what it carries was sent before, and why it comes again.
+    /// Checks whether its data was sent before, and classifies the repetition.
     fn repeated(&self, own: &Side, other: &Side, reordered: u64, marks: &mut Marks) {
         let sequence = self.tcp.sequence;
         let end = sequence.wrapping_add(self.length);
@@ -277,12 +279,13 @@ impl Segment<'_> {
             marks.add(Mark::Retransmission);
             return marks.add(Mark::SpuriousRetransmission);
         }
-        // What follows a probe of one byte repeats that byte and is new all the same.
+        // A segment after a one-byte probe repeats that byte and still counts as new.
         let probed = self.length > 1 && own.next.wrapping_sub(1) == sequence;
         if own.next == 0 || !after(own.next, sequence) || probed {
             return;
         }
-        // By a capture's wrong stamps it may come before the acknowledgement: not soon after it.
+        // With wrong timestamps in the capture it may precede the acknowledgement: then it
+        // is not soon after it.
         let since_ack = self.at.wrapping_sub(other.last_ack_at);
         let asked_for = other.duplicate_acks >= 2 && other.last_ack == sequence;
         if asked_for && since_ack < FAST_NS {
@@ -298,7 +301,7 @@ impl Segment<'_> {
     fn remember(&self, own: &mut Side, marks: Marks, spare: bool) {
         let &Tcp { sequence, acknowledgement, window, syn, ack, .. } = self.tcp;
         let mut next = sequence.wrapping_add(self.length);
-        if (self.length > 0 || self.flags) && own.unacked.len() < UNACKED {
+        if (self.length > 0 || self.flags) && own.unacked.len() < MAX_UNACKED {
             next = next.wrapping_add(u32::from(self.flags));
             if spare {
                 own.unacked.push(Unacked { next, at: self.at });
@@ -317,9 +320,9 @@ impl Segment<'_> {
         own.window_of_syn &= syn || !ack;
     }
 
-    /// Forgets what this acknowledges; how long ago the segment that it ends with
-    /// was sent, the first time if it was sent more than once. The field counts without
-    /// its flag, too: Wireshark takes a repeated SYN for an acknowledgement.
+    /// Drops the segments that this one acknowledges. Returns the time since the segment
+    /// that ends at the acknowledged number was first sent. The field is used even without
+    /// the ACK flag: Wireshark treats a repeated SYN as an acknowledgement.
     fn acknowledge(&self, other: &mut Side) -> Option<i64> {
         let ack = self.tcp.acknowledgement;
         let mut rtt = None;
@@ -353,7 +356,7 @@ mod tests {
         }
     }
 
-    /// Names of the judgements.
+    /// Names of the results.
     fn names(verdict: Verdict) -> Vec<&'static str> {
         Mark::ALL
             .into_iter()
@@ -362,7 +365,7 @@ mod tests {
             .collect()
     }
 
-    /// A connection of which the handshake took 10 ms, and 100 bytes were sent at 20 ms.
+    /// A connection with a handshake of 10 ms, and 100 bytes sent at 20 ms.
     fn open() -> Connection {
         let mut connection = Connection::default();
         connection.take(0, &segment(99, 0, "S"), 0, 0, true);
@@ -416,10 +419,11 @@ mod tests {
         let mut connection = open();
         let unseen = connection.take(1, &segment(500, 400, "A"), 0, 30 * MS, true);
         assert_eq!(names(unseen), ["ack_lost_segment"]);
-        // More of the same, while the side whose bytes are missing says nothing.
+        // More of the same, while the side with the missing bytes sends nothing.
         let more = connection.take(1, &segment(500, 600, "A"), 0, 31 * MS, true);
         assert_eq!(names(more), [""; 0]);
-        // A segment that fills a gap then counts as a fast retransmission, as in Wireshark 4.0.
+        // A segment that then fills a gap counts as a fast retransmission, as in Wireshark
+        // 4.0.
         connection.take(1, &segment(500, 600, "A"), 100, 40 * MS, true);
         connection.take(0, &segment(200, 500, "A"), 0, 45 * MS, true);
         let fast = connection.take(1, &segment(500, 600, "A"), 50, 46 * MS, true);

@@ -1,19 +1,19 @@
-//! One direction of a TCP connection put back into order, in bounded memory.
+//! Reassembles one direction of a TCP connection, in bounded memory.
 
 use std::collections::VecDeque;
 
 /// A part of the stream, in order.
 pub(crate) enum Piece<'a> {
     Bytes(&'a [u8]),
-    /// So many bytes that the capture has not.
+    /// This many bytes are missing from the capture.
     Missing(u64),
 }
 
-/// Who takes the stream.
-pub(crate) trait Taker {
-    /// A part of what the packet `packet` carried, or of what none did.
+/// Receives the reassembled stream.
+pub(crate) trait Consumer {
+    /// A piece of the data of packet `packet`; None for a gap between packets.
     fn take(&mut self, packet: Option<u32>, piece: Piece<'_>);
-    /// No more will come of this packet, of this length on the wire.
+    /// All data of this packet has been delivered; `packet` is its length on the wire.
     fn done(&mut self, packet: u32);
 }
 
@@ -26,61 +26,64 @@ struct Waiting {
     data: Box<[u8]>,
 }
 
-/// What waits for a segment before it.
+/// Segments that wait for an earlier one.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    /// The number of the byte that comes next.
+    /// The next expected sequence number.
     next: Option<u32>,
     waiting: VecDeque<Waiting>,
-    /// Bytes that wait.
+    /// Bytes in waiting segments.
     held: usize,
 }
 
-/// Bytes of one direction that may wait for a missing segment: more than windows are.
-const LONGEST: usize = 4 << 20;
-/// Segments that may, and what each costs besides its bytes.
-const MOST: usize = 8_192;
-const COST: usize = 64;
+/// The maximum of waiting bytes per direction; larger than receive windows.
+const MAX_WAITING_BYTES: usize = 4 << 20;
+/// The maximum number of waiting segments, and the overhead of each, in bytes.
+const MAX_WAITING_SEGMENTS: usize = 8_192;
+const SEGMENT_OVERHEAD: usize = 64;
 
 fn ahead(a: u32, b: u32) -> i32 {
     a.wrapping_sub(b) as i32
 }
 
 impl Stream {
-    /// Bytes of memory that it takes beyond itself.
+    /// The memory that it uses in addition to its own size, in bytes.
     pub(crate) fn memory(&self) -> usize {
-        self.held + self.waiting.len() * COST
+        self.held + self.waiting.len() * SEGMENT_OVERHEAD
     }
 
-    /// The first number after a SYN.
+    /// Sets the first sequence number, after a SYN.
     pub(crate) fn begin(&mut self, syn: u32) {
         self.next.get_or_insert(syn.wrapping_add(1));
     }
 
-    /// Takes a segment of `length` bytes from number `from`, of which the capture
-    /// has `data`. With `spare` it may wait. Gaps that were given up: 0 or 1.
+    /// Takes a segment of `length` bytes from number `from`; `data` is its captured part.
+    /// With `spare` it may wait. Returns the number of gaps that were given up: 0 or 1.
     pub(crate) fn take(
         &mut self,
         (from, length): (u32, u32),
         data: &[u8],
         packet: u32,
         spare: bool,
-        taker: &mut impl Taker,
+        consumer: &mut impl Consumer,
     ) -> u64 {
         let next = *self.next.get_or_insert(from);
         if ahead(from, next) <= 0 {
-            self.deliver(from, length, data, packet, taker);
-            self.go_on(taker);
+            self.deliver(from, length, data, packet, consumer);
+            self.go_on(consumer);
             return 0;
         }
-        if spare && self.held + data.len() <= LONGEST && self.waiting.len() < MOST {
+        if spare
+            && self.held + data.len() <= MAX_WAITING_BYTES
+            && self.waiting.len() < MAX_WAITING_SEGMENTS
+        {
             self.wait(from, length, data, packet);
             return 0;
         }
-        // What is missing will not come any more, or there is no room to wait for it.
-        let gaps = self.skip_to(from, taker);
-        self.deliver(from, length, data, packet, taker);
-        self.go_on(taker);
+        // The missing data will not arrive any more, or there is no room to wait for it.
+        let gaps = self.skip_to(from, consumer);
+        self.deliver(from, length, data, packet, consumer);
+        self.go_on(consumer);
         gaps
     }
 
@@ -90,49 +93,49 @@ impl Stream {
         self.waiting.insert(place, Waiting { from, length, packet, data: data.into() });
     }
 
-    /// The receiver has all up to `ack`: what is missing before it will not come.
-    pub(crate) fn acknowledged(&mut self, ack: u32, taker: &mut impl Taker) -> u64 {
+    /// Handles an acknowledgement: missing data before `ack` will not arrive.
+    pub(crate) fn acknowledged(&mut self, ack: u32, consumer: &mut impl Consumer) -> u64 {
         let Some(first) = self.waiting.front() else { return 0 };
         if ahead(ack, first.from) < 0 {
             return 0;
         }
         let from = first.from;
-        let gaps = self.skip_to(from, taker);
-        self.go_on(taker);
+        let gaps = self.skip_to(from, consumer);
+        self.go_on(consumer);
         gaps
     }
 
-    /// Gives out all that waits.
-    pub(crate) fn end(&mut self, taker: &mut impl Taker) -> u64 {
+    /// Delivers everything that waits.
+    pub(crate) fn end(&mut self, consumer: &mut impl Consumer) -> u64 {
         let mut gaps = 0;
         while let Some(from) = self.waiting.front().map(|first| first.from) {
-            gaps += self.skip_to(from, taker);
-            self.go_on(taker);
+            gaps += self.skip_to(from, consumer);
+            self.go_on(consumer);
         }
         gaps
     }
 
-    /// Gives out what waits before `from`, with its gaps, and the gap up to it.
-    fn skip_to(&mut self, from: u32, taker: &mut impl Taker) -> u64 {
+    /// Delivers what waits before `from` with its gaps, and the gap up to `from`.
+    fn skip_to(&mut self, from: u32, consumer: &mut impl Consumer) -> u64 {
         let mut gaps = 0;
         while let Some(next) = self.next {
             let first = self.waiting.front().map(|first| first.from);
             let target = first.filter(|first| ahead(*first, from) < 0).unwrap_or(from);
             let missing = ahead(target, next);
             if missing > 0 {
-                taker.take(None, Piece::Missing(missing as u64));
+                consumer.take(None, Piece::Missing(missing as u64));
                 self.next = Some(target);
                 gaps += 1;
             }
             if target == from {
                 break;
             }
-            self.go_on(taker);
+            self.go_on(consumer);
         }
         gaps
     }
 
-    fn go_on(&mut self, taker: &mut impl Taker) {
+    fn go_on(&mut self, consumer: &mut impl Consumer) {
         while let Some(next) = self.next {
             match self.waiting.front() {
                 Some(first) if ahead(first.from, next) <= 0 => {}
@@ -142,33 +145,33 @@ impl Stream {
                 return;
             };
             self.held -= data.len();
-            self.deliver(from, length, &data, packet, taker);
+            self.deliver(from, length, &data, packet, consumer);
         }
     }
 
-    /// Gives out what of a segment is new.
+    /// Delivers the new part of a segment.
     fn deliver(
         &mut self,
         from: u32,
         length: u32,
         data: &[u8],
         packet: u32,
-        taker: &mut impl Taker,
+        consumer: &mut impl Consumer,
     ) {
         let next = self.next.unwrap_or(from);
         let old = (ahead(next, from).max(0) as u32).min(length);
         if old < length {
             let new = data.get(old as usize..).unwrap_or_default();
             if !new.is_empty() {
-                taker.take(Some(packet), Piece::Bytes(new));
+                consumer.take(Some(packet), Piece::Bytes(new));
             }
             let cut = u64::from(length - old) - new.len() as u64;
             if cut > 0 {
-                taker.take(Some(packet), Piece::Missing(cut));
+                consumer.take(Some(packet), Piece::Missing(cut));
             }
             self.next = Some(from.wrapping_add(length));
         }
-        taker.done(packet);
+        consumer.done(packet);
     }
 }
 
@@ -179,7 +182,7 @@ mod tests {
     #[derive(Default)]
     struct Heard(Vec<u8>, u64, usize);
 
-    impl Taker for Heard {
+    impl Consumer for Heard {
         fn take(&mut self, _: Option<u32>, piece: Piece<'_>) {
             match piece {
                 Piece::Bytes(bytes) => self.0.extend(bytes),
@@ -226,7 +229,7 @@ mod tests {
         let mut gaps = 0;
         for n in 0..20_000_u32 {
             gaps += stream.take((10 + n * 20, 10), &[7; 10], 60, true, &mut heard);
-            assert!(stream.memory() <= LONGEST + MOST * COST);
+            assert!(stream.memory() <= MAX_WAITING_BYTES + MAX_WAITING_SEGMENTS * SEGMENT_OVERHEAD);
         }
         gaps += stream.end(&mut heard);
         assert_eq!((heard.0.len(), gaps, heard.2), (200_000, 20_000, 20_000));

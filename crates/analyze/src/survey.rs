@@ -1,4 +1,4 @@
-//! The way through a capture, packet by packet.
+//! The pass through a capture, packet by packet.
 
 mod outcome;
 
@@ -11,7 +11,7 @@ use crate::kinds::{Kind, Kinds};
 use crate::marks::{Mark, MarkCounts};
 use crate::messages::Messages;
 use crate::options::{Options, Protocol};
-use crate::paths::{Paths, Seen};
+use crate::paths::{Paths, Sighting};
 use crate::reader::{Direction, Listener, Packet, read};
 use crate::sequence::Connection;
 use crate::times::Distribution;
@@ -19,25 +19,27 @@ use crate::unread::Tally;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
-/// Reads a capture to its end, or to where it is damaged, and says what is in it.
+/// Analyses a capture to its end, or to the first damage.
 ///
-/// Memory is bounded by `options`, whatever the capture holds.
+/// `options` bound the memory for any capture.
 ///
 /// # Errors
-/// When it is not a capture or cannot be read, or lacks a capture point that `options` names.
+/// When the source is not a capture or cannot be read, or lacks a capture point of
+/// `options`.
 pub fn analyze(source: impl Read + Send, options: &Options) -> Result<Analysis, Error> {
     let mut survey = Survey::new(options);
     let ended = read(source, &mut survey)?;
     survey.finish(ended)
 }
 
-/// Segments of all flows that are remembered until they are acknowledged.
-const REMEMBERED: usize = 1 << 20;
+/// The maximum number of segments, over all flows, that are stored until they are
+/// acknowledged.
+const MAX_REMEMBERED: usize = 1 << 20;
 
-/// Who sends and receives: a node of a lab, or an address.
+/// A sender or receiver: a node of a lab, or an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Who {
-    /// By the first of its points.
+enum Endpoint {
+    /// A node, by its first point.
     Node(usize),
     Address(Address),
 }
@@ -47,7 +49,7 @@ struct Survey<'a> {
     points: Vec<PointFigures>,
     names: Vec<String>,
     links: Vec<u16>,
-    /// Whether the figures include a point.
+    /// Whether the point is included in the results.
     chosen: Vec<bool>,
     /// Each point's node: the first point of the same node.
     node_of: Vec<Option<usize>>,
@@ -56,15 +58,15 @@ struct Survey<'a> {
     flows: Vec<Flow>,
     current: HashMap<Key, usize>,
     folded: Option<(u64, FlowFigures)>,
-    nodes: HashMap<Who, NodeFigures>,
+    nodes: HashMap<Endpoint, NodeFigures>,
     others: NodeFigures,
     kinds: Kinds,
-    /// Packets and bytes by the protocol that a fragment's header names, and by name.
+    /// Packets and bytes by the protocol in a fragment's header, and by protocol name.
     later_fragments: BTreeMap<u8, [u64; 2]>,
     other_protocols: BTreeMap<&'static str, [u64; 2]>,
     unread: Tally,
     messages: Messages,
-    aside: Messages,
+    uncounted: Messages,
     tcp: TcpFigures,
     marks: MarkCounts,
     rtt: Distribution,
@@ -98,7 +100,7 @@ impl Listener for Survey<'_> {
         if let Some((from, to)) = between {
             let found = |name| self.by_name.get(name).copied();
             if let (Some(from), Some(to)) = (found(from), found(to)) {
-                self.paths.ask(from, to);
+                self.paths.restrict_to(from, to);
             }
         }
         number
@@ -115,7 +117,7 @@ impl Listener for Survey<'_> {
         self.points[packet.point].bytes += u64::from(length);
         self.cut += u64::from((packet.data.len() as u32) < length);
         let parts = dissect(self.links[packet.point], packet.data, length);
-        let seen = Seen {
+        let sighting = Sighting {
             point: packet.point,
             at: packet.at,
             direction: packet.direction,
@@ -124,9 +126,9 @@ impl Listener for Survey<'_> {
             macs: parts.macs,
             addresses: parts.addresses,
         };
-        let counts = self.paths.is_first_sight(&seen);
+        let counts = self.paths.is_first_capture(&sighting);
         if self.points.len() > 1 {
-            self.paths.see(&seen);
+            self.paths.record(&sighting);
         }
         if counts {
             self.layers(&parts, length);
@@ -186,7 +188,7 @@ impl<'a> Survey<'a> {
             other_protocols: BTreeMap::new(),
             unread: Tally::default(),
             messages: Messages::default(),
-            aside: Messages::default(),
+            uncounted: Messages::default(),
             tcp: TcpFigures::default(),
             marks: MarkCounts::default(),
             rtt: Distribution::new(),
@@ -210,7 +212,8 @@ impl<'a> Survey<'a> {
         self.kinds.carrying += u64::from(parts.carried > 0);
     }
 
-    /// Counts a packet that is of no flow by its protocol, or by what stopped it from being read.
+    /// Counts a packet without a flow by its protocol, or by the reason why it could not be
+    /// read.
     fn protocol(&mut self, point: usize, what: What, length: u32) {
         let row = match what {
             What::LaterFragment(protocol) => self.later_fragments.entry(protocol).or_default(),
@@ -222,8 +225,8 @@ impl<'a> Survey<'a> {
         row[1] += u64::from(length);
     }
 
-    /// The flow of a packet; a new one where there is none, or where `another`
-    /// says that it has begun anew.
+    /// The flow of a packet. Creates one if there is none, or if `another` starts a new
+    /// connection.
     fn flow(&mut self, key: Key, from: usize, at: u64, another: Option<&Tcp>) -> usize {
         let mut reused = false;
         if let Some(&place) = self.current.get(&key) {
@@ -247,7 +250,7 @@ impl<'a> Survey<'a> {
         self.flows.len() - 1
     }
 
-    /// Adds up the half of all flows that has been silent for longer.
+    /// Adds up the half of all flows that was idle for longer.
     fn fold(&mut self) {
         let mut lasts: Vec<u64> = self.flows.iter().map(|flow| flow.last).collect();
         let middle = lasts.len() / 2;
@@ -258,11 +261,14 @@ impl<'a> Survey<'a> {
             let row = FlowFigures { a: "others".to_owned(), ..FlowFigures::default() };
             (0, row)
         });
-        let mut sums =
-            Sums { kinds: &mut self.kinds, messages: &mut self.messages, aside: &mut self.aside };
+        let mut sums = Sums {
+            kinds: &mut self.kinds,
+            messages: &mut self.messages,
+            uncounted: &mut self.uncounted,
+        };
         let flows = std::mem::take(&mut self.flows);
         for mut flow in flows {
-            // Of many that ended at the same time, some stay.
+            // Of flows with the same end time, some stay.
             if flow.last >= middle && room > 0 {
                 room -= 1;
                 self.flows.push(flow);
@@ -294,18 +300,21 @@ impl<'a> Survey<'a> {
         let flow = &mut self.flows[place];
         flow.count(from, packet.at, packet.length, parts.carried);
         let before = (flow.memory(), flow.connection.remembered(), flow.sides[from].messages);
-        let mut sums =
-            Sums { kinds: &mut self.kinds, messages: &mut self.messages, aside: &mut self.aside };
+        let mut sums = Sums {
+            kinds: &mut self.kinds,
+            messages: &mut self.messages,
+            uncounted: &mut self.uncounted,
+        };
         let verdict = flow.segment(
             from,
             tcp,
             (parts.carried, parts.data),
             packet.at,
             (packet.length, counts),
-            (self.remembered < REMEMBERED, self.waiting < self.options.waiting),
+            (self.remembered < MAX_REMEMBERED, self.waiting < self.options.waiting),
             &mut sums,
         );
-        self.refused += u64::from(self.remembered >= REMEMBERED);
+        self.refused += u64::from(self.remembered >= MAX_REMEMBERED);
         self.waiting = (self.waiting + flow.memory()).saturating_sub(before.0);
         self.remembered = (self.remembered + flow.connection.remembered()).saturating_sub(before.1);
         let messages = flow.sides[from].messages - before.2;
@@ -313,7 +322,8 @@ impl<'a> Survey<'a> {
             self.tcp.packets += 1;
             self.marks.note(verdict.marks);
         }
-        // Where a node sends its acknowledgements, nothing of the network is in them.
+        // At the node that sends the acknowledgement, the time does not include the
+        // network.
         if let Some(rtt) = verdict.rtt.filter(|_| packet.direction != Direction::Out) {
             self.rtt.note(rtt);
         }
@@ -332,7 +342,7 @@ impl<'a> Survey<'a> {
         let place = self.flow(key, from, packet.at, None);
         let flow = &mut self.flows[place];
         flow.count(from, packet.at, packet.length, parts.carried);
-        let messages = if counts { &mut self.messages } else { &mut self.aside };
+        let messages = if counts { &mut self.messages } else { &mut self.uncounted };
         let taken = (flow.protocol() == Some(Protocol::Coap))
             .then(|| coap::take(parts.data, parts.carried, messages))
             .flatten();
@@ -348,33 +358,33 @@ impl<'a> Survey<'a> {
     }
 
     fn node(&mut self, packet: &Packet<'_>, parts: &Parts<'_>, messages: u64, again: bool) {
-        let sent = |who: Who, room: &mut Self| {
-            let row = room.row(who);
+        let sent = |endpoint: Endpoint, room: &mut Self| {
+            let row = room.row(endpoint);
             row.tx_packets += 1;
             row.tx_bytes += u64::from(packet.length);
             row.messages += messages;
             row.retransmissions += u64::from(again);
         };
-        let received = |who: Who, room: &mut Self| {
-            let row = room.row(who);
+        let received = |endpoint: Endpoint, room: &mut Self| {
+            let row = room.row(endpoint);
             row.rx_packets += 1;
             row.rx_bytes += u64::from(packet.length);
         };
         match (self.node_of[packet.point], packet.direction, parts.addresses) {
-            (Some(node), Direction::Out, _) => sent(Who::Node(node), self),
-            (Some(node), Direction::In, _) => received(Who::Node(node), self),
+            (Some(node), Direction::Out, _) => sent(Endpoint::Node(node), self),
+            (Some(node), Direction::In, _) => received(Endpoint::Node(node), self),
             (_, _, Some([from, to])) => {
-                sent(Who::Address(from), self);
-                received(Who::Address(to), self);
+                sent(Endpoint::Address(from), self);
+                received(Endpoint::Address(to), self);
             }
             _ => {}
         }
     }
 
-    fn row(&mut self, who: Who) -> &mut NodeFigures {
-        if self.nodes.len() >= self.options.flows && !self.nodes.contains_key(&who) {
+    fn row(&mut self, endpoint: Endpoint) -> &mut NodeFigures {
+        if self.nodes.len() >= self.options.flows && !self.nodes.contains_key(&endpoint) {
             return &mut self.others;
         }
-        self.nodes.entry(who).or_default()
+        self.nodes.entry(endpoint).or_default()
     }
 }

@@ -1,9 +1,9 @@
-//! Times that were measured: few bytes for each flow, a distribution for all.
+//! Statistics of measured times: few bytes per flow, and a histogram for all flows.
 
 use crate::figures::{RttFigures, TimeFigures};
 use hdrhistogram::Histogram;
 
-/// The least that says something of a time.
+/// Count, sum, minimum and maximum of times.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Times {
     pub count: u64,
@@ -13,7 +13,7 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// Notes a time in ns.
+    /// Records a time in ns.
     pub(crate) fn note(&mut self, ns: i64) {
         self.min = if self.count == 0 { ns } else { self.min.min(ns) };
         self.max = self.max.max(ns);
@@ -31,14 +31,14 @@ impl Times {
     }
 }
 
-/// Times of which the distribution is wanted, too.
+/// Times with a histogram.
 #[derive(Debug)]
 pub(crate) struct Distribution {
     times: Times,
     histogram: Histogram<u64>,
 }
 
-/// An hour: what takes longer is noted as this long, in the distribution.
+/// An hour; the histogram counts longer times as this long.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
 impl Distribution {

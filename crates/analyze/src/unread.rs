@@ -1,27 +1,27 @@
-//! Packets that cannot be taken apart, by what stopped it.
+//! Packets that cannot be dissected, by reason.
 
 use crate::figures::UnreadFigures;
 use crate::names;
 use std::collections::HashMap;
 
-/// What stopped a packet from being taken apart as far as its transport header.
+/// Why a packet cannot be dissected up to its transport header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Unread {
-    /// A link type (tcpdump.org's list) that this crate does not read.
+    /// A link type (tcpdump.org's list) that this crate does not support.
     LinkType(u16),
-    /// An EtherType (IEEE's list), which may hide IP.
+    /// An EtherType (IEEE's list) that may contain IP.
     EtherType(u16),
-    /// A PPP protocol (RFC 1661, section 2), which may hide IP.
+    /// A PPP protocol (RFC 1661, section 2) that may contain IP.
     Ppp(u16),
-    /// A destination service access point (IEEE 802.2), which may hide IP.
+    /// A destination service access point (IEEE 802.2) that may contain IP.
     Llc(u8),
-    /// An address family in front of a packet of a loopback interface.
+    /// An address family in a packet of a loopback interface.
     Family(u32),
-    /// A hardware type of Linux (`ARPHRD_*`) in a cooked capture.
+    /// A Linux hardware type (`ARPHRD_*`) in a cooked capture.
     Hardware(u16),
-    /// What MPLS labels lead to, if not to IP.
+    /// The content behind MPLS labels is not IP.
     MplsPayload,
-    /// A protocol over IP (IANA's list) that has a transport or packets of its own inside.
+    /// A protocol over IP (IANA's list) that contains a transport or packets.
     IpProtocol(u8),
     /// The capture has cut off the headers.
     Cut,
@@ -30,7 +30,7 @@ pub(crate) enum Unread {
 }
 
 impl Unread {
-    /// What it is a number of, as in `link type`.
+    /// The kind of its number, e.g. `link type`.
     fn reason(self) -> &'static str {
         match self {
             Self::LinkType(_) => "link type",
@@ -68,7 +68,8 @@ impl Unread {
         }
     }
 
-    /// What a note says of `packets` such packets: `has link type IEEE 802.15.4 (230), ...`.
+    /// The text of a note on `packets` such packets:
+    /// `has link type IEEE 802.15.4 (230), ...`.
     fn sentence(self, packets: u64) -> String {
         let number = match (self, self.number()) {
             (Self::EtherType(number), _) | (Self::Ppp(number), _) => format!("0x{number:04x}"),
@@ -97,12 +98,12 @@ impl Unread {
     }
 }
 
-/// Rows that are kept apart; more are one row.
-const ROWS: usize = 1_024;
-/// Rows that get a note each.
-const NOTES: usize = 8;
+/// The maximum number of separate rows; further ones are combined.
+const MAX_ROWS: usize = 1_024;
+/// The number of rows with a note each.
+const MAX_NOTES: usize = 8;
 
-/// Packets that could not be taken apart, by capture point and reason.
+/// Packets that cannot be dissected, by capture point and reason.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     rows: HashMap<(usize, Unread), [u64; 2]>,
@@ -112,7 +113,7 @@ pub(crate) struct Tally {
 impl Tally {
     /// Counts a packet of `length` bytes at capture point `point`.
     pub(crate) fn note(&mut self, point: usize, unread: Unread, length: u32) {
-        let full = self.rows.len() >= ROWS && !self.rows.contains_key(&(point, unread));
+        let full = self.rows.len() >= MAX_ROWS && !self.rows.contains_key(&(point, unread));
         let row = match full {
             true => &mut self.more,
             false => self.rows.entry((point, unread)).or_default(),
@@ -121,7 +122,7 @@ impl Tally {
         row[1] += u64::from(length);
     }
 
-    /// The rows, most packets first, and the notes that say the same in words.
+    /// The rows, most packets first, and notes with the same content as text.
     pub(crate) fn finish(self, names: &[String]) -> (Vec<UnreadFigures>, Vec<String>) {
         let mut rows: Vec<_> = self.rows.into_iter().collect();
         rows.sort_by_key(|(key, [packets, _])| (std::cmp::Reverse(*packets), *key));
@@ -129,12 +130,12 @@ impl Tally {
             let noun = if *packets == 1 { "packet" } else { "packets" };
             format!("{packets} {noun} on `{}` {}", names[*point], unread.sentence(*packets))
         };
-        let mut notes: Vec<String> = rows.iter().take(NOTES).map(note).collect();
-        let more: u64 = rows.iter().skip(NOTES).map(|(_, [packets, _])| packets).sum();
+        let mut notes: Vec<String> = rows.iter().take(MAX_NOTES).map(note).collect();
+        let more: u64 = rows.iter().skip(MAX_NOTES).map(|(_, [packets, _])| packets).sum();
         if more + self.more[0] > 0 {
             notes.push(format!(
-                "{} more packets could not be read for other reasons: `unread` in the JSON form \
-                 has them all",
+                "{} more packets could not be read for other reasons: see \
+                 `unread` in the JSON form",
                 more + self.more[0]
             ));
         }
@@ -195,8 +196,8 @@ mod tests {
             tally.note(0, Unread::EtherType(number), 100);
         }
         let (rows, notes) = tally.finish(&["a".to_owned()]);
-        assert_eq!((rows.len(), notes.len()), (ROWS + 1, NOTES + 1));
+        assert_eq!((rows.len(), notes.len()), (MAX_ROWS + 1, MAX_NOTES + 1));
         assert_eq!(rows.iter().map(|row| row.packets).sum::<u64>(), 3_000);
-        assert!(notes[NOTES].starts_with("2992 more packets"), "{}", notes[NOTES]);
+        assert!(notes[MAX_NOTES].starts_with("2992 more packets"), "{}", notes[MAX_NOTES]);
     }
 }

@@ -1,9 +1,9 @@
 //! ZMTP, ZeroMQ's protocol (RFC 15, 23 and 37 of the ZeroMQ project).
 
 use crate::messages::Messages;
-use crate::parser::{Grammar, Want};
+use crate::parser::{Grammar, Need};
 
-/// What is counted. A message is all frames up to the one that says it is the last.
+/// The counted items. A message consists of all frames up to the one without the MORE flag.
 pub(crate) const NAMES: [&str; 14] = [
     "greeting",
     "message",
@@ -25,18 +25,19 @@ const MESSAGE: usize = 1;
 const FRAME: usize = 2;
 const FIRST_COMMAND: usize = 3;
 
-/// The part of the greeting that all versions from 2 on have, up to the version.
+/// The length of the greeting's part that all versions from 2 on share, up to the version.
 const SIGNATURE: usize = 11;
-/// What follows it: in versions below 3 the socket's type, from 3 on the rest of 64 bytes.
+/// The length of the rest: before version 3 the socket type, from version 3 on the rest of
+/// 64 bytes.
 const REST_2: u64 = 1;
 const REST_3: u64 = 53;
 /// Flags of a frame.
 const MORE: u8 = 1;
 const LONG: u8 = 2;
 const COMMAND: u8 = 4;
-/// The longest name of a command that is looked at, with its length before it.
+/// The maximum length of the parsed part of a command name, including its length byte.
 const NAME: u64 = 10;
-const BELIEVED: u64 = 1 << 24;
+const MAX_PLAUSIBLE: u64 = 1 << 24;
 
 #[derive(Debug, Clone, Copy)]
 enum At {
@@ -54,7 +55,7 @@ pub(crate) struct Zmtp {
 }
 
 impl Zmtp {
-    pub(crate) const FIRST: Want = Want::Header(SIGNATURE);
+    pub(crate) const FIRST: Need = Need::Header(SIGNATURE);
 
     pub(crate) fn new() -> Self {
         Self { at: At::Signature }
@@ -65,28 +66,28 @@ impl Zmtp {
         bytes.len() >= 10 && bytes[0] == 0xff && bytes[9] & 1 == 1 && bytes[1..8] == [0; 7]
     }
 
-    fn body(&mut self, flags: u8, length: u64) -> Want {
+    fn body(&mut self, flags: u8, length: u64) -> Need {
         if flags & COMMAND == 0 {
             self.at = At::Body { flags };
-            return Want::Payload(length);
+            return Need::Payload(length);
         }
         let head = length.min(NAME);
         self.at = At::CommandName { left: length - head };
-        if head == 0 { Want::Lost } else { Want::Header(head as usize) }
+        if head == 0 { Need::Invalid } else { Need::Header(head as usize) }
     }
 }
 
 impl Grammar for Zmtp {
     const LONGEST: usize = SIGNATURE;
 
-    fn next(&mut self, header: &[u8], messages: &mut Messages) -> Want {
+    fn next(&mut self, header: &[u8], messages: &mut Messages) -> Need {
         match self.at {
             At::Signature => {
                 if !Self::begins(header) {
-                    return Want::Lost;
+                    return Need::Invalid;
                 }
                 self.at = At::Greeting;
-                Want::Pass(if header[10] >= 3 { REST_3 } else { REST_2 })
+                Need::Pass(if header[10] >= 3 { REST_3 } else { REST_2 })
             }
             At::Greeting => {
                 messages.zmtp[GREETING] += 1;
@@ -96,14 +97,14 @@ impl Grammar for Zmtp {
             At::Flags => {
                 let flags = header[0];
                 if !known(flags) {
-                    return Want::Lost;
+                    return Need::Invalid;
                 }
                 self.at = At::Length { flags };
-                Want::Header(if flags & LONG == 0 { 1 } else { 8 })
+                Need::Header(if flags & LONG == 0 { 1 } else { 8 })
             }
             At::Length { flags } => {
                 let length = header.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-                if length >> 63 == 1 { Want::Lost } else { self.body(flags, length) }
+                if length >> 63 == 1 { Need::Invalid } else { self.body(flags, length) }
             }
             At::CommandName { left } => {
                 let length = usize::from(header[0]);
@@ -112,7 +113,7 @@ impl Grammar for Zmtp {
                 messages.zmtp[known.map_or(NAMES.len() - 1, |place| FIRST_COMMAND + place)] += 1;
                 messages.all += 1;
                 self.at = At::Body { flags: COMMAND };
-                Want::Pass(left)
+                Need::Pass(left)
             }
             At::Body { flags } => {
                 if flags & COMMAND == 0 {
@@ -127,9 +128,9 @@ impl Grammar for Zmtp {
         }
     }
 
-    fn restart(&mut self) -> Want {
+    fn restart(&mut self) -> Need {
         self.at = At::Flags;
-        Want::Header(1)
+        Need::Header(1)
     }
 
     fn plausible(&self, bytes: &[u8]) -> bool {
@@ -139,7 +140,7 @@ impl Grammar for Zmtp {
             (_, Some(long)) => Some(long.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte))),
             _ => None,
         };
-        known(flags) && length.is_some_and(|length| (1..BELIEVED).contains(&length))
+        known(flags) && length.is_some_and(|length| (1..MAX_PLAUSIBLE).contains(&length))
     }
 }
 

@@ -1,40 +1,39 @@
-//! An archive that has been opened, and the image in it that is meant.
+//! An open archive and the selected image in it.
 
 use crate::config::{self, Config};
 use crate::digest::{self, Hashing};
 use crate::error::{Error, Fault};
 use crate::layer;
-use crate::manifest::{self, Described};
+use crate::manifest::{self, ImageEntry};
 use crate::source::Source;
 use crate::tree::Tree;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-/// One image of an archive, its manifest and configuration read and checked; its
-/// layers are read when it is unpacked.
+/// One image of an archive. Its manifest and configuration are read and checked; layers are
+/// read during unpacking.
 #[derive(Debug)]
 pub struct Archive {
     path: PathBuf,
     source: Source,
-    image: Described,
+    image: ImageEntry,
     digest: String,
     layers: Vec<String>,
     config: Config,
 }
 
 impl Archive {
-    /// Opens an archive that `docker save` wrote, or an OCI image layout, in a tar
-    /// file or a folder. `name` says which image is meant where there are several:
-    /// all of its name, or the tag alone.
+    /// Opens a `docker save` archive or an OCI image layout, as a tar file or a folder.
+    /// `name` selects an image where there are several: the full name, or the tag alone.
     ///
     /// # Errors
-    /// When there is no such image, it is for another machine, or its manifest or
+    /// When there is no such image, it is for another platform, or its manifest or
     /// configuration is damaged.
     pub fn open(path: &Path, name: Option<&str>) -> Result<Self, Error> {
         Self::read(path, name).map_err(|fault| fault.at(path))
     }
 
-    /// Whether `path` is the folder of an OCI image layout, and no root file system.
+    /// Whether `path` is the folder of an OCI image layout, and not a root file system.
     pub fn is_layout(path: &Path) -> bool {
         path.join("oci-layout").is_file() && path.join("index.json").is_file()
     }
@@ -42,39 +41,39 @@ impl Archive {
     fn read(path: &Path, name: Option<&str>) -> Result<Self, Fault> {
         let source = Source::open(path)?;
         let image = choose(manifest::images(&source)?, name)?;
-        let (file, promised) = &image.config;
+        let (file, expected_digest) = &image.config;
         let text = source.text(file)?;
         let digest = digest::of(&text);
-        if promised.as_ref().is_some_and(|promised| *promised != digest) {
+        if expected_digest.as_ref().is_some_and(|expected_digest| *expected_digest != digest) {
             return Err(Fault::damaged(file, "its digest does not match its name"));
         }
         let config = config::File::read(&text, file)?;
         let layers = config.layers().to_vec();
         if layers.len() != image.layers.len() {
-            let (has, says) = (image.layers.len(), layers.len());
-            let why = format!("the configuration lists {says} layers, the manifest {has}");
+            let (in_manifest, in_config) = (image.layers.len(), layers.len());
+            let why =
+                format!("the configuration lists {in_config} layers, the manifest {in_manifest}");
             return Err(Fault::damaged(file, why));
         }
         let config = config.program();
         Ok(Self { path: path.to_owned(), source, image, digest, layers, config })
     }
 
-    /// The image's id: the digest of its configuration, which names all its layers by
-    /// theirs. `sha256:` and 64 digits.
+    /// The image's ID: the digest of its configuration, which contains the digests of all
+    /// layers. `sha256:` and 64 hexadecimal digits.
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// How the image's own program is to be run.
+    /// How to run the image's program.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Unpacks all layers, one over the other, into the empty folder `root`.
+    /// Unpacks all layers in order, from the lowest up, into the empty folder `root`.
     ///
     /// # Errors
-    /// When a layer is damaged or holds what none should, or `root` cannot be
-    /// written.
+    /// When a layer is damaged or has a forbidden entry, or `root` cannot be written.
     pub fn unpack(&self, root: &Path) -> Result<(), Error> {
         self.unpack_layers(root).map_err(|fault| fault.at(&self.path))
     }
@@ -100,33 +99,35 @@ impl Archive {
     }
 }
 
-/// The image that is meant.
-fn choose(images: Vec<Described>, name: Option<&str>) -> Result<Described, Fault> {
+/// Selects the image.
+fn choose(images: Vec<ImageEntry>, name: Option<&str>) -> Result<ImageEntry, Fault> {
     let names = || {
         let names = images.iter().map(|image| match image.names.first() {
             Some(name) => name.clone(),
-            None => "one without a name".to_owned(),
+            None => "(no name)".to_owned(),
         });
         names.collect::<Vec<_>>()
     };
-    let fits = |image: &&Described| match name {
+    let fits = |image: &&ImageEntry| match name {
         None => true,
-        Some(wanted) => image.names.iter().any(|name| {
-            name == wanted || name.rsplit_once(':').is_some_and(|(_, tag)| tag == wanted)
+        Some(selected) => image.names.iter().any(|name| {
+            name == selected || name.rsplit_once(':').is_some_and(|(_, tag)| tag == selected)
         }),
     };
-    let fitting: Vec<&Described> = images.iter().filter(fits).collect();
+    let fitting: Vec<&ImageEntry> = images.iter().filter(fits).collect();
     match (&fitting[..], name) {
         ([one], _) => Ok((*one).clone()),
         ([], _) if images.is_empty() => Err(Fault::NoImage("its manifest has no image")),
         ([], name) => {
-            let wanted = format!("has no image with the name `{}`", name.unwrap_or_default());
-            Err(Fault::Which { wanted, names: names() })
+            let problem = format!("has no image with the name `{}`", name.unwrap_or_default());
+            Err(Fault::NoMatch { problem, names: names() })
         }
         (_, Some(name)) => {
-            let wanted = format!("has several images with the name `{name}`");
-            Err(Fault::Which { wanted, names: names() })
+            let problem = format!("has several images with the name `{name}`");
+            Err(Fault::NoMatch { problem, names: names() })
         }
-        (_, None) => Err(Fault::Which { wanted: "has several images".to_owned(), names: names() }),
+        (_, None) => {
+            Err(Fault::NoMatch { problem: "has several images".to_owned(), names: names() })
+        }
     }
 }

@@ -1,8 +1,9 @@
-//! Images that have been unpacked, each in a folder called by its digest.
+//! The cache of unpacked images, each in a folder named by its digest.
 //!
-//! What is in a folder never changes, so it may be kept as long as there is room,
-//! and any number of labs may use it at once. A lock file beside it is held by each
-//! of them, and by whoever unpacks or removes it.
+//! The content of a folder never changes, so any number of labs can use it at once and it
+//! can be kept as long as there is room. Each image has a lock file next to its folder.
+//! Each lab that uses the image holds this lock (shared), and so does the process that
+//! unpacks or removes it (exclusive).
 
 use crate::archive::Archive;
 use crate::digest;
@@ -13,14 +14,14 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The folder of the cache.
+/// The cache, by its folder.
 #[derive(Debug, Clone)]
 pub struct Cache(PathBuf);
 
-/// An unpacked image. It is not removed while this is held.
+/// An unpacked image. It is not removed while this value lives.
 #[derive(Debug)]
 pub struct Unpacked {
-    /// The root file system; it must not be written to.
+    /// The root file system; read-only by contract.
     pub root: PathBuf,
     _lock: Flock<File>,
 }
@@ -35,9 +36,9 @@ pub struct Cached {
 }
 
 impl Cache {
-    /// This user's: `$XDG_CACHE_HOME/thingbed/images`, else
-    /// `/var/cache/thingbed/images` as root and `~/.cache/thingbed/images` as
-    /// others.
+    /// The current user's cache: `$XDG_CACHE_HOME/thingbed/images` if set, else
+    /// `/var/cache/thingbed/images` for root and `~/.cache/thingbed/images` for other
+    /// users.
     pub fn of_user() -> Self {
         let set = |name: &str| std::env::var_os(name).filter(|dir| !dir.is_empty());
         let base = match (set("XDG_CACHE_HOME"), set("HOME")) {
@@ -49,21 +50,21 @@ impl Cache {
         Self(base.join("thingbed/images"))
     }
 
-    /// One in the folder `dir`.
+    /// The cache in the folder `dir`.
     pub fn at(dir: &Path) -> Self {
         Self(dir.to_owned())
     }
 
-    /// Its folder.
+    /// The cache's folder.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// The root file system of `archive`, unpacked unless it has been before.
+    /// The root file system of `archive`. Unpacks the image unless the cache has it.
     ///
     /// # Errors
-    /// When the archive's layers are damaged or hold what none should, or the cache
-    /// cannot be written. Nothing of the image is kept then.
+    /// When the archive's layers are damaged or have a forbidden entry, or the cache cannot
+    /// be written. The cache then keeps nothing of the image.
     pub fn unpack(&self, archive: &Archive) -> Result<Unpacked, Error> {
         self.make(archive).map_err(|fault| match fault {
             Ok(fault) => fault.at(&self.0),
@@ -72,7 +73,7 @@ impl Cache {
     }
 
     fn make(&self, archive: &Archive) -> Result<Unpacked, Result<Fault, Error>> {
-        let failed = |tried: String| move |error| Ok(Fault::cache(tried)(error));
+        let failed = |action: String| move |error| Ok(Fault::cache(action)(error));
         self.prepare().map_err(failed(format!("create the folder {}", self.0.display())))?;
         let Some(name) = digest::hex(archive.digest()) else {
             return Err(Ok(Fault::damaged("its configuration", "it has no digest")));
@@ -87,7 +88,7 @@ impl Cache {
         let lock = self.lock(name, FlockArg::LockExclusive);
         let lock = lock.map_err(failed(format!("lock the image {name}")))?;
         if !root.is_dir() {
-            // Under the lock, a draft can only be that of somebody who was killed.
+            // Under the lock, an existing draft is what a killed process left behind.
             let draft = self.0.join(format!("{name}.draft"));
             remove(&draft).map_err(failed(format!("remove {}", draft.display())))?;
             let inner = draft.join("root");
@@ -100,7 +101,7 @@ impl Cache {
             let done = fs::rename(&draft, self.0.join(name));
             done.map_err(failed(format!("rename {}", draft.display())))?;
         }
-        // Between the two locks it may be removed by another; then all begins anew.
+        // Another process can remove the image between the two locks; then start again.
         let shared = lock.relock(FlockArg::LockShared).map_err(io::Error::from);
         shared.map_err(failed(format!("lock the image {name}")))?;
         match root.is_dir() {
@@ -112,10 +113,10 @@ impl Cache {
         }
     }
 
-    /// What is in it. A cache that is not there is empty.
+    /// The images in the cache. A missing cache folder counts as empty.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the folder cannot be read.
     pub fn list(&self) -> io::Result<Vec<Cached>> {
         let entries = match fs::read_dir(&self.0) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -135,7 +136,7 @@ impl Cache {
         Ok(cached)
     }
 
-    /// Removes an image, unless a lab uses it; whether it did.
+    /// Removes an image unless a lab uses it. Returns whether it did.
     ///
     /// # Errors
     /// When it cannot be removed.
@@ -145,7 +146,7 @@ impl Cache {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             lock => lock?,
         };
-        // First out of the way: half an image is never found under its name.
+        // Rename first: no reader may find half an image under its name.
         let draft = self.0.join(format!("{name}.draft"));
         remove(&draft)?;
         fs::rename(self.0.join(name), &draft)?;
@@ -154,7 +155,7 @@ impl Cache {
         Ok(true)
     }
 
-    /// Makes the folder, for this user alone: what is in it may run as root.
+    /// Creates the folder for this user only: programs in it may run as root.
     fn prepare(&self) -> io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
         let meta = fs::symlink_metadata(&self.0)?;
@@ -165,7 +166,7 @@ impl Cache {
         Ok(())
     }
 
-    /// The lock file is never removed: somebody may be about to lock it.
+    /// The lock file is never removed: another process may be about to lock it.
     fn lock(&self, name: &str, how: FlockArg) -> io::Result<Flock<File>> {
         let mut options = File::options();
         options.create(true).truncate(false).write(true).mode(0o600);
@@ -174,8 +175,8 @@ impl Cache {
     }
 }
 
-/// Removes a folder with all in it, if it is there, also where its own folders may
-/// not be written to.
+/// Removes a folder with its content, if it exists, even where its subfolders are not
+/// writable.
 fn remove(dir: &Path) -> io::Result<()> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -1,25 +1,24 @@
-//! What an image says of the program in it.
+//! The image configuration: how to run the image's program.
 
 use crate::digest;
 use crate::error::Fault;
 use serde::Deserialize;
 
-/// How the image's own program is to be run.
+/// How to run the image's program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Config {
-    /// The program and its arguments: the image's entry point, then its command.
-    /// Empty if the image has neither.
+    /// The program and its arguments: the image's entry point, then its command. Empty if
+    /// the image has neither.
     pub argv: Vec<String>,
-    /// Variables of its environment.
+    /// Environment variables.
     pub env: Vec<(String, String)>,
-    /// The folder that it starts in; absolute.
+    /// The working directory; absolute.
     pub cwd: String,
-    /// Who it runs as: empty for root, else `user` or `user:group`, by name or by
-    /// number.
+    /// The user: empty for root, else `user` or `user:group`, by name or by number.
     pub user: String,
 }
 
-/// An image's configuration, as the OCI image specification (v1.1) has it.
+/// An image's configuration as in the OCI image specification (v1.1).
 #[derive(Debug, Deserialize)]
 pub(crate) struct File {
     #[serde(default)]
@@ -52,25 +51,25 @@ struct RootFs {
 }
 
 impl File {
-    /// Reads and checks it.
+    /// Parses and checks the configuration.
     pub fn read(text: &[u8], name: &str) -> Result<Self, Fault> {
         let file: Self =
             serde_json::from_slice(text).map_err(|error| Fault::damaged(name, error))?;
         if let Some(wrong) = file.rootfs.diff_ids.iter().find(|id| digest::hex(id).is_none()) {
             return Err(Fault::damaged(name, format!("`{wrong}` is not a SHA-256 digest")));
         }
-        let (os, architecture) = here();
-        let other = |found: &str, wanted: &str| !found.is_empty() && found != wanted;
+        let (os, architecture) = this_platform();
+        let other = |found: &str, expected: &str| !found.is_empty() && found != expected;
         if other(&file.os, os) || other(&file.architecture, architecture) {
             return Err(Fault::Platform {
                 found: format!("{}/{}", file.os, file.architecture),
-                wanted: format!("{os}/{architecture}"),
+                expected: format!("{os}/{architecture}"),
             });
         }
         Ok(file)
     }
 
-    /// The digest of each layer, not compressed, the lowest first.
+    /// The digest of each layer's uncompressed tar stream, the lowest layer first.
     pub fn layers(&self) -> &[String] {
         &self.rootfs.diff_ids
     }
@@ -94,8 +93,8 @@ impl File {
     }
 }
 
-/// This machine in the words of images, which are those of Go.
-pub(crate) fn here() -> (&'static str, &'static str) {
+/// This machine's platform (OS, architecture) in Go's terms, which images use.
+pub(crate) fn this_platform() -> (&'static str, &'static str) {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "x86" => "386",

@@ -1,4 +1,4 @@
-//! SHA-256, by which all parts of an image are named.
+//! SHA-256 digests, which name all parts of an image.
 
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -16,14 +16,14 @@ fn text(bytes: &[u8]) -> String {
     })
 }
 
-/// The hexadecimal part of a digest, if it is one of SHA-256.
+/// The hexadecimal part of a digest, if it is a SHA-256 digest.
 pub(crate) fn hex(digest: &str) -> Option<&str> {
     let hex = digest.strip_prefix("sha256:")?;
     let fits = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     (hex.len() == 64 && hex.bytes().all(fits)).then_some(hex)
 }
 
-/// Reads on, and takes the digest of all that was read.
+/// A reader that computes the digest of everything read through it.
 pub(crate) struct Hashing<R> {
     from: R,
     sum: Sha256,
@@ -34,7 +34,7 @@ impl<R: Read> Hashing<R> {
         Self { from, sum: Sha256::new() }
     }
 
-    /// Reads what is left, and gives the digest of all.
+    /// Reads the rest and returns the digest of everything.
     pub fn finish(mut self) -> io::Result<String> {
         io::copy(&mut self, &mut io::sink())?;
         Ok(text(self.sum.finalize().as_slice()))

@@ -1,47 +1,48 @@
-//! What can be wrong with an image, and where.
+//! Errors of reading, unpacking and caching images.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why an image could not be had.
+/// Why an image cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("the image {archive}: {fault}")]
 pub struct Error {
     /// The archive, or the cache's folder.
     pub archive: PathBuf,
-    /// What is wrong.
+    /// The cause.
     pub fault: Fault,
 }
 
-/// What is wrong with an image.
+/// Why an image cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// It cannot be read at all.
+    /// The archive cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(io::Error),
-    /// It is neither of the two forms.
+    /// The archive is neither a `docker save` archive nor an OCI image layout.
     #[error(
         "no image in it: neither manifest.json (docker save) nor oci-layout with index.json \
          (OCI layout)\n  {0}"
     )]
     NoImage(&'static str),
-    /// There is more than one image and none was chosen, or not one of these.
-    #[error("{wanted}; the images in it are: {}\n  select one: `image: NAME`", .names.join(", "))]
-    Which {
-        /// What was asked for.
-        wanted: String,
-        /// The names of those that there are.
+    /// No image matches the given name, or several match, or the archive has several images
+    /// and no name was given.
+    #[error("{problem}; the images in it are: {}\n  select one: `image: NAME`", .names.join(", "))]
+    NoMatch {
+        /// The problem with the selection, as part of the message.
+        problem: String,
+        /// The names of the images in the archive.
         names: Vec<String>,
     },
-    /// It is for other machines.
-    #[error("is for {found}, and this machine is {wanted}\n  save the image for this platform")]
+    /// The image is for another platform.
+    #[error("is for {found}, and this machine is {expected}\n  save the image for this platform")]
     Platform {
-        /// What it is for.
+        /// The image's platform, as `os/architecture`.
         found: String,
-        /// What it should be for.
-        wanted: String,
+        /// This machine's platform.
+        expected: String,
     },
-    /// A part of it is missing, cut short or not what it says that it is.
+    /// A part of the image is missing, truncated or does not match its digest.
     #[error(
         "{part} is damaged: {why}\n  fetch or save the archive again; Thingbed used nothing \
              of it"
@@ -52,7 +53,7 @@ pub enum Fault {
         /// What is wrong with it, and where.
         why: String,
     },
-    /// A layer holds something that no layer should.
+    /// A layer has an entry that no layer may have.
     #[error(
         "{layer} has the entry `{entry}`, {why}\n  refused for safety: Thingbed used nothing \
              of this image"
@@ -65,12 +66,12 @@ pub enum Fault {
         /// Why it is refused.
         why: String,
     },
-    /// The cache could not be written.
-    #[error("could not {tried}: {source}{}", disk_hint(.source))]
+    /// The cache cannot be written.
+    #[error("could not {action}: {source}{}", disk_hint(.source))]
     Cache {
-        /// What was tried, and where.
-        tried: String,
-        /// The kernel's word on it.
+        /// The action that failed, and its path.
+        action: String,
+        /// The operating system's error.
         source: io::Error,
     },
 }
@@ -84,9 +85,9 @@ impl Fault {
         Self::Damaged { part: part.into(), why: why.to_string() }
     }
 
-    pub(crate) fn cache(tried: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        let tried = tried.into();
-        move |source| Self::Cache { tried, source }
+    pub(crate) fn cache(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let action = action.into();
+        move |source| Self::Cache { action, source }
     }
 }
 

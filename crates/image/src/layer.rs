@@ -1,7 +1,7 @@
-//! One layer: a tar stream whose entries go over what lower layers have made.
+//! Applies one layer: a tar stream whose entries go over the content of lower layers.
 
 use crate::error::Fault;
-use crate::tree::{Made, Tree};
+use crate::tree::{Metadata, Tree};
 use flate2::bufread::MultiGzDecoder;
 use std::ffi::OsStr;
 use std::io::{self, BufRead, Read};
@@ -9,14 +9,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tar::{Entry, EntryType};
 
-/// What stands before the name of something that a layer removes, and what a layer
-/// says of a folder of which it removes all (OCI image specification, "layer").
+/// The prefix of a whiteout, which removes an entry, and the name of an opaque whiteout,
+/// which removes all content of a folder (OCI image specification, "layer").
 const WHITEOUT: &[u8] = b".wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
-/// What else begins so is a note of some tools to themselves.
-const NOTE: &[u8] = b".wh..wh.";
+/// Other names with this prefix are internal markers of tools; they are ignored.
+const MARKER: &[u8] = b".wh..wh.";
 
-/// The tar stream in `from`, which may be compressed by gzip or zstd.
+/// The decompressed tar stream. `from` is plain, gzip or zstd.
 pub(crate) fn decompress<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let begin = from.fill_buf()?;
     if begin.starts_with(&[0x1f, 0x8b]) {
@@ -28,7 +28,7 @@ pub(crate) fn decompress<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dyn 
     Ok(Box::new(from))
 }
 
-/// Reads all entries of the layer called `layer` into `tree`.
+/// Extracts all entries of the layer called `layer` into `tree`.
 pub(crate) fn apply(from: &mut dyn Read, tree: &mut Tree, layer: &str) -> Result<(), Fault> {
     let mut archive = tar::Archive::new(from);
     let damaged = |count: u64, error: io::Error| {
@@ -42,96 +42,101 @@ pub(crate) fn apply(from: &mut dyn Read, tree: &mut Tree, layer: &str) -> Result
         let shown = String::from_utf8_lossy(&name).into_owned();
         match place(&mut entry, &name, tree) {
             Ok(()) => {}
-            Err(Why::Refused(why)) => {
+            Err(EntryError::Refused(why)) => {
                 return Err(Fault::Refused { layer: layer.to_owned(), entry: shown, why });
             }
-            Err(Why::Damaged(error)) => {
+            Err(EntryError::Damaged(error)) => {
                 return Err(Fault::damaged(layer, format!("entry {count} (`{shown}`): {error}")));
             }
-            Err(Why::Disk(source)) => {
-                return Err(Fault::Cache { tried: format!("unpack `{shown}`"), source });
+            Err(EntryError::Disk(source)) => {
+                return Err(Fault::Cache { action: format!("unpack `{shown}`"), source });
             }
         }
     }
     tree.finish().map_err(Fault::cache("set the times of folders"))
 }
 
-/// Why an entry could not be placed.
+/// Why an entry was not extracted.
 #[derive(Debug)]
-pub(crate) enum Why {
-    /// It should not be there.
+pub(crate) enum EntryError {
+    /// The entry is forbidden.
     Refused(String),
-    /// It could not be read.
+    /// The entry cannot be read.
     Damaged(io::Error),
-    /// It could not be written.
+    /// The entry cannot be written.
     Disk(io::Error),
 }
 
-impl From<io::Error> for Why {
+impl From<io::Error> for EntryError {
     fn from(error: io::Error) -> Self {
         Self::Disk(error)
     }
 }
 
-impl From<nix::errno::Errno> for Why {
+impl From<nix::errno::Errno> for EntryError {
     fn from(errno: nix::errno::Errno) -> Self {
         Self::Disk(errno.into())
     }
 }
 
-fn place<R: Read>(entry: &mut Entry<'_, R>, name: &[u8], tree: &mut Tree) -> Result<(), Why> {
+fn place<R: Read>(
+    entry: &mut Entry<'_, R>,
+    name: &[u8],
+    tree: &mut Tree,
+) -> Result<(), EntryError> {
     let kind = entry.header().entry_type();
     if matches!(kind, EntryType::XGlobalHeader) {
         return Ok(());
     }
     let path = within(name, "its name")?;
     let Some(file) = path.file_name().map(OsStrExt::as_bytes) else {
-        // The root itself: what mode it has is the image's business.
+        // The root folder itself: its mode is kept as it is.
         return Ok(());
     };
     let folder = path.parent().unwrap_or(Path::new(""));
     if file == OPAQUE {
         return tree.clear(folder);
     }
-    if file.starts_with(NOTE) {
+    if file.starts_with(MARKER) {
         return Ok(());
     }
     if let Some(gone) = file.strip_prefix(WHITEOUT) {
         if matches!(gone, b"" | b"." | b"..") {
-            return Err(Why::Refused("a whiteout without a name".to_owned()));
+            return Err(EntryError::Refused("a whiteout without a name".to_owned()));
         }
         return tree.remove(&folder.join(text(gone)));
     }
     let link = entry.link_name_bytes().map(|link| link.into_owned());
     let link = || {
-        let none = || Why::Refused("a link without a target".to_owned());
+        let none = || EntryError::Refused("a link without a target".to_owned());
         link.clone().filter(|link| !link.is_empty() && !link.contains(&0)).ok_or_else(none)
     };
-    let bad = |error| Why::Damaged(error);
+    let bad = |error| EntryError::Damaged(error);
     let header = entry.header();
-    let made = Made {
+    let metadata = Metadata {
         mode: header.mode().map_err(bad)? & 0o7777,
         uid: header.uid().map_err(bad)?.min(u64::from(u32::MAX - 1)) as u32,
         gid: header.gid().map_err(bad)?.min(u64::from(u32::MAX - 1)) as u32,
         mtime: header.mtime().map_err(bad)?.min(i64::MAX as u64) as i64,
     };
     match kind {
-        EntryType::Directory => tree.folder(&path, made),
-        EntryType::Symlink => tree.symlink(&path, &text(&link()?), made),
+        EntryType::Directory => tree.folder(&path, metadata),
+        EntryType::Symlink => tree.symlink(&path, &text(&link()?), metadata),
         EntryType::Link => tree.hard_link(&path, &within(&link()?, "the target of the link")?),
-        EntryType::Fifo => tree.fifo(&path, made),
-        // A device would open this machine's hardware, and nodes have a `/dev` of their
-        // own; yet most root file systems hold some, `/dev/console` at least.
-        EntryType::Char | EntryType::Block => tree.leave_out(&path),
+        EntryType::Fifo => tree.fifo(&path, metadata),
+        // Most root file systems have device nodes, `/dev/console` at least. They are left
+        // out: they would give access to this machine's hardware, and each node has a
+        // separate `/dev`.
+        EntryType::Char | EntryType::Block => tree.skip(&path),
         EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
-            let capability = capability(entry).map_err(Why::Damaged)?;
-            tree.file(&path, made, entry, capability.as_deref())
+            let capability = capability(entry).map_err(EntryError::Damaged)?;
+            tree.file(&path, metadata, entry, capability.as_deref())
         }
-        _ => Err(Why::Refused("of a kind that images do not support".to_owned())),
+        _ => Err(EntryError::Refused("of a kind that images do not support".to_owned())),
     }
 }
 
-/// The file's capabilities (capabilities(7)), as PAX headers carry them.
+/// The file's capabilities (capabilities(7)), from the PAX headers.
 fn capability<R: Read>(entry: &mut Entry<'_, R>) -> io::Result<Option<Vec<u8>>> {
     let Some(extensions) = entry.pax_extensions()? else { return Ok(None) };
     for extension in extensions {
@@ -147,10 +152,12 @@ fn text(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
-/// The path that `name` says, from the root; `what` is it that says so.
-fn within(name: &[u8], what: &str) -> Result<PathBuf, Why> {
+/// `name` as a path relative to the root. `what` says what the name is, for messages.
+fn within(name: &[u8], what: &str) -> Result<PathBuf, EntryError> {
     if name.first() == Some(&b'/') {
-        return Err(Why::Refused(format!("and {what} is absolute: it would leave the root")));
+        return Err(EntryError::Refused(format!(
+            "and {what} is absolute: it would leave the root"
+        )));
     }
     let mut path = PathBuf::new();
     for part in name.split(|byte| *byte == b'/') {
@@ -158,10 +165,10 @@ fn within(name: &[u8], what: &str) -> Result<PathBuf, Why> {
             b"" | b"." => {}
             b".." => {
                 let why = format!("and {what} has `..` in it: it would leave the root");
-                return Err(Why::Refused(why));
+                return Err(EntryError::Refused(why));
             }
             part if part.contains(&0) => {
-                return Err(Why::Refused(format!("and {what} has a zero byte in it")));
+                return Err(EntryError::Refused(format!("and {what} has a zero byte in it")));
             }
             part => path.push(text(part)),
         }
@@ -178,7 +185,7 @@ mod tests {
         assert_eq!(within(b"./etc//passwd", "").unwrap(), Path::new("etc/passwd"));
         assert_eq!(within(b"./", "").unwrap(), Path::new(""));
         for bad in [&b"/etc/passwd"[..], b"a/../../b", b"..", b"a\0b"] {
-            assert!(matches!(within(bad, "its name"), Err(Why::Refused(_))), "{bad:?}");
+            assert!(matches!(within(bad, "its name"), Err(EntryError::Refused(_))), "{bad:?}");
         }
     }
 }

@@ -1,9 +1,8 @@
-//! Images of programs with all that they need: an archive as `docker save` writes
-//! it, or an OCI image layout, read without Docker and unpacked into a cache.
+//! Container images: reads a `docker save` archive or an OCI image layout without Docker
+//! and unpacks it into a cache.
 //!
-//! An archive comes from somewhere else and may hold anything. Whatever it holds,
-//! nothing is written outside the folder that it is unpacked into: each entry is
-//! placed by calls that cannot leave it.
+//! Archives are untrusted input. Unpacking never writes outside the target folder: every
+//! entry is created with system calls that cannot leave that folder.
 
 mod archive;
 mod cache;

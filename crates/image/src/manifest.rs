@@ -1,6 +1,6 @@
-//! Which files of an archive make which image, in both forms that there are.
+//! Maps the files of an archive to images, for `docker save` archives and OCI layouts.
 
-use crate::config::here;
+use crate::config::this_platform;
 use crate::digest;
 use crate::error::Fault;
 use crate::source::Source;
@@ -8,16 +8,16 @@ use serde::Deserialize;
 
 /// One image of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Described {
-    /// What it is called, e.g. `busybox:1.35`; none or more.
+pub(crate) struct ImageEntry {
+    /// Its names, e.g. `busybox:1.35`; may be empty.
     pub names: Vec<String>,
-    /// The file of its configuration, and its digest where the archive says it.
+    /// The file of its configuration, and its digest where the archive states it.
     pub config: (String, Option<String>),
     /// The files of its layers, the lowest first.
     pub layers: Vec<String>,
 }
 
-/// One of the images of `docker save`.
+/// An image of a `docker save` archive.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Saved {
@@ -27,7 +27,7 @@ struct Saved {
     layers: Vec<String>,
 }
 
-/// An index or a manifest of the OCI image specification.
+/// An index or a manifest (OCI image specification).
 #[derive(Debug, Deserialize)]
 struct Document {
     #[serde(default)]
@@ -53,21 +53,21 @@ struct Platform {
     os: String,
 }
 
-/// Indexes lie in indexes at most this deep.
-const DEEPEST: u32 = 4;
+/// The maximum nesting of indexes.
+const MAX_DEPTH: u32 = 4;
 
-/// The images of an archive. The OCI layout goes first: newer `docker save` writes
-/// both, and it alone says digests of all.
-pub(crate) fn images(source: &Source) -> Result<Vec<Described>, Fault> {
+/// The images of an archive. The OCI layout has priority: newer `docker save` versions
+/// write both forms, and only the OCI layout states all digests.
+pub(crate) fn images(source: &Source) -> Result<Vec<ImageEntry>, Fault> {
     if source.has("index.json") && source.has("oci-layout") {
         let mut found = Vec::new();
         let mut others = Vec::new();
         let index: Document = parse(&source.text("index.json")?, "index.json")?;
-        walk(source, index, "index.json", &[], DEEPEST, &mut found, &mut others)?;
+        walk(source, index, "index.json", &[], MAX_DEPTH, &mut found, &mut others)?;
         return match (found.is_empty(), others.pop()) {
             (true, Some(found)) => {
-                let (os, architecture) = here();
-                Err(Fault::Platform { found, wanted: format!("{os}/{architecture}") })
+                let (os, architecture) = this_platform();
+                Err(Fault::Platform { found, expected: format!("{os}/{architecture}") })
             }
             _ => Ok(found),
         };
@@ -76,7 +76,7 @@ pub(crate) fn images(source: &Source) -> Result<Vec<Described>, Fault> {
         return Err(Fault::NoImage("to use a plain file system, unpack it and name its folder"));
     }
     let saved: Vec<Saved> = parse(&source.text("manifest.json")?, "manifest.json")?;
-    let images = saved.into_iter().map(|image| Described {
+    let images = saved.into_iter().map(|image| ImageEntry {
         names: image.repo_tags.unwrap_or_default(),
         config: (image.config, None),
         layers: image.layers,
@@ -99,19 +99,19 @@ fn blob(descriptor: &Descriptor, named_in: &str) -> Result<String, Fault> {
     }
 }
 
-/// Goes through an index, or takes a manifest.
+/// Descends into an index, or adds the image of a manifest.
 fn walk(
     source: &Source,
     document: Document,
     name: &str,
     called: &[String],
     deeper: u32,
-    found: &mut Vec<Described>,
+    found: &mut Vec<ImageEntry>,
     others: &mut Vec<String>,
 ) -> Result<(), Fault> {
     if let (Some(config), Some(layers)) = (&document.config, &document.layers) {
         let layers: Result<_, _> = layers.iter().map(|layer| blob(layer, name)).collect();
-        found.push(Described {
+        found.push(ImageEntry {
             names: called.to_vec(),
             config: (blob(config, name)?, Some(config.digest.clone())),
             layers: layers?,
@@ -123,13 +123,13 @@ fn walk(
     };
     for descriptor in manifests {
         if let Some(platform) = &descriptor.platform
-            && (platform.os.as_str(), platform.architecture.as_str()) != here()
+            && (platform.os.as_str(), platform.architecture.as_str()) != this_platform()
         {
             others.push(format!("{}/{}", platform.os, platform.architecture));
             continue;
         }
         if deeper == 0 {
-            return Err(Fault::damaged(name, "indexes are nested without end"));
+            return Err(Fault::damaged(name, "indexes are nested too deeply"));
         }
         let file = blob(&descriptor, name)?;
         let text = source.text(&file)?;
@@ -137,7 +137,7 @@ fn walk(
             return Err(Fault::damaged(file, "its digest does not match its name"));
         }
         let mut called = called.to_vec();
-        // The full name where a tool wrote it (containerd), else the OCI tag.
+        // The full name if the tool wrote it (containerd), else the OCI tag.
         let names = descriptor.annotations.unwrap_or_default();
         for key in ["io.containerd.image.name", "org.opencontainers.image.ref.name"] {
             called.extend(names.get(key).cloned());

@@ -1,4 +1,4 @@
-//! The files of an image by name: in a folder, or in a tar file that is read in place.
+//! Access to an image's files by name, in a folder or in a tar file that is read in place.
 
 use crate::error::Fault;
 use std::collections::HashMap;
@@ -6,21 +6,21 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Take};
 use std::path::{Component, Path, PathBuf};
 
-/// The largest manifest or configuration that is read.
-const LARGEST_TEXT: u64 = 16 << 20;
-/// More entries than this no archive of an image has.
-const MOST_ENTRIES: usize = 100_000;
+/// The largest manifest or configuration that is read, in bytes.
+const MAX_TEXT: u64 = 16 << 20;
+/// The maximum number of entries of an archive; no real image has more.
+const MAX_ENTRIES: usize = 100_000;
 
 /// Where the files are.
 #[derive(Debug)]
 pub(crate) enum Source {
     Folder(PathBuf),
-    Tar { path: PathBuf, places: HashMap<String, Place> },
+    Tar { path: PathBuf, locations: HashMap<String, Location> },
 }
 
-/// Where a file lies in a tar file.
+/// The location of a file in a tar file.
 #[derive(Debug, Clone)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     Bytes {
         start: u64,
         len: u64,
@@ -44,19 +44,18 @@ impl Source {
             ));
         }
         file.seek(SeekFrom::Start(0)).map_err(Fault::Unreadable)?;
-        let places = index(file)?;
-        Ok(Self::Tar { path: path.to_owned(), places })
+        let locations = index(file)?;
+        Ok(Self::Tar { path: path.to_owned(), locations })
     }
 
     pub fn has(&self, name: &str) -> bool {
         match self {
             Self::Folder(dir) => plain(name).is_some_and(|name| dir.join(name).is_file()),
-            Self::Tar { places, .. } => places.contains_key(name),
+            Self::Tar { locations, .. } => locations.contains_key(name),
         }
     }
 
-    /// The file called `name`, to be read from its beginning; nothing when there is
-    /// none.
+    /// Opens the file called `name` at its beginning. None when it does not exist.
     pub fn file(&self, name: &str) -> std::io::Result<Option<Take<File>>> {
         match self {
             Self::Folder(dir) => {
@@ -67,14 +66,14 @@ impl Source {
                     Err(error) => Err(error),
                 }
             }
-            Self::Tar { path, places } => {
+            Self::Tar { path, locations } => {
                 let mut name = name.to_owned();
-                // A link may lead to a link; two that lead to each other do not end.
+                // A link may lead to another link. The limit ends loops of links.
                 for _ in 0..8 {
-                    match places.get(&name) {
+                    match locations.get(&name) {
                         None => return Ok(None),
-                        Some(Place::Link(to)) => name = to.clone(),
-                        Some(Place::Bytes { start, len }) => {
+                        Some(Location::Link(to)) => name = to.clone(),
+                        Some(Location::Bytes { start, len }) => {
                             let mut file = File::open(path)?;
                             file.seek(SeekFrom::Start(*start))?;
                             return Ok(Some(file.take(*len)));
@@ -86,39 +85,39 @@ impl Source {
         }
     }
 
-    /// All of a small file.
+    /// The content of a small file.
     pub fn text(&self, name: &str) -> Result<Vec<u8>, Fault> {
         let file = self.file(name).map_err(|error| Fault::damaged(name, error))?;
         let file = file.ok_or_else(|| Fault::damaged(name, "it is missing from the archive"))?;
         let mut text = Vec::new();
-        let mut file = file.take(LARGEST_TEXT + 1);
+        let mut file = file.take(MAX_TEXT + 1);
         file.read_to_end(&mut text).map_err(|error| Fault::damaged(name, error))?;
-        if text.len() as u64 > LARGEST_TEXT {
+        if text.len() as u64 > MAX_TEXT {
             return Err(Fault::damaged(name, "it is over 16 MiB"));
         }
         Ok(text)
     }
 }
 
-/// A name that stays within its folder.
+/// The name as a path, if it stays within its folder.
 fn plain(name: &str) -> Option<&Path> {
     let path = Path::new(name);
     path.components().all(|part| matches!(part, Component::Normal(_))).then_some(path)
 }
 
-/// Where each file of a tar file lies. Contents are skipped, not read.
-fn index(file: File) -> Result<HashMap<String, Place>, Fault> {
+/// The location of each file in a tar file. Contents are skipped, not read.
+fn index(file: File) -> Result<HashMap<String, Location>, Fault> {
     let length = file.metadata().map_err(Fault::Unreadable)?.len();
-    let mut places = HashMap::new();
+    let mut locations = HashMap::new();
     let mut archive = tar::Archive::new(file);
-    let damaged = |places: &HashMap<_, _>, why: String| match places.len() {
+    let damaged = |locations: &HashMap<_, _>, why: String| match locations.len() {
         0 => Fault::NoImage("it is not a tar file, or it is damaged at the start"),
         count => Fault::damaged(format!("the archive, after {count} entries,"), why),
     };
     let entries = archive.entries_with_seek();
-    let entries = entries.map_err(|error| damaged(&places, error.to_string()))?;
+    let entries = entries.map_err(|error| damaged(&locations, error.to_string()))?;
     for entry in entries {
-        let entry = entry.map_err(|error| damaged(&places, error.to_string()))?;
+        let entry = entry.map_err(|error| damaged(&locations, error.to_string()))?;
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         let name = name.trim_start_matches("./").to_owned();
         let kind = entry.header().entry_type();
@@ -128,29 +127,29 @@ fn index(file: File) -> Result<HashMap<String, Place>, Fault> {
                 "`{name}` should end at byte {}, and the file ends at {length}",
                 start.saturating_add(len)
             );
-            return Err(damaged(&places, why));
+            return Err(damaged(&locations, why));
         }
-        if places.len() >= MOST_ENTRIES {
-            return Err(damaged(&places, "more entries than an image has".to_owned()));
+        if locations.len() >= MAX_ENTRIES {
+            return Err(damaged(&locations, "more entries than an image has".to_owned()));
         }
         let place = match entry.link_name_bytes() {
             Some(to) if kind.is_symlink() || kind.is_hard_link() => {
-                Place::Link(beside(&name, &String::from_utf8_lossy(&to), kind.is_symlink()))
+                Location::Link(link_target(&name, &String::from_utf8_lossy(&to), kind.is_symlink()))
             }
-            _ if kind.is_file() => Place::Bytes { start, len },
+            _ if kind.is_file() => Location::Bytes { start, len },
             _ => continue,
         };
-        places.insert(name, place);
+        locations.insert(name, place);
     }
-    if places.is_empty() {
+    if locations.is_empty() {
         return Err(Fault::NoImage("the archive is empty"));
     }
-    Ok(places)
+    Ok(locations)
 }
 
-/// The name that a link of `name` to `to` leads to: a symbolic one counts from the
-/// folder that it is in.
-fn beside(name: &str, to: &str, symbolic: bool) -> String {
+/// The name that a link of `name` to `to` leads to. A symbolic link is relative to its
+/// folder.
+fn link_target(name: &str, to: &str, symbolic: bool) -> String {
     let mut parts: Vec<&str> = match name.rsplit_once('/') {
         Some((folder, _)) if symbolic => folder.split('/').collect(),
         _ => Vec::new(),
@@ -171,9 +170,9 @@ mod tests {
 
     #[test]
     fn links_lead_to_names() {
-        assert_eq!(beside("a/layer.tar", "../b/layer.tar", true), "b/layer.tar");
-        assert_eq!(beside("a/layer.tar", "b/layer.tar", false), "b/layer.tar");
-        assert_eq!(beside("layer.tar", "../../etc/passwd", true), "etc/passwd");
+        assert_eq!(link_target("a/layer.tar", "../b/layer.tar", true), "b/layer.tar");
+        assert_eq!(link_target("a/layer.tar", "b/layer.tar", false), "b/layer.tar");
+        assert_eq!(link_target("layer.tar", "../../etc/passwd", true), "etc/passwd");
     }
 
     #[test]

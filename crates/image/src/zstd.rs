@@ -1,13 +1,13 @@
-//! A zstd stream of any number of frames, of which the decoder takes one.
+//! Decodes a zstd stream of any number of frames; the decoder itself handles one frame.
 
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use std::io::{self, BufRead, Read};
 
-/// The most memory that a frame may ask for: what `zstd --long` uses unless told.
-const WINDOW: u64 = 128 << 20;
+/// The largest window, in bytes, that a frame may declare: the default of `zstd --long`.
+const MAX_WINDOW: u64 = 128 << 20;
 
-/// Reads frame after frame, past those that are to be skipped.
+/// Reads frame after frame and skips skippable frames.
 pub(crate) struct Frames<R> {
     from: R,
     decoder: FrameDecoder,
@@ -17,11 +17,11 @@ pub(crate) struct Frames<R> {
 impl<R: BufRead> Frames<R> {
     pub fn new(from: R) -> Self {
         let mut decoder = FrameDecoder::new();
-        decoder.set_max_window_size(WINDOW);
+        decoder.set_max_window_size(MAX_WINDOW);
         Self { from, decoder, within: false }
     }
 
-    /// Goes to the next frame; false when there is none.
+    /// Goes to the next frame. Returns false at the end of the stream.
     fn next(&mut self) -> io::Result<bool> {
         loop {
             if self.from.fill_buf()?.is_empty() {

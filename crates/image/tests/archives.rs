@@ -1,4 +1,4 @@
-//! Archives in both forms, good and bad, unpacked for real.
+//! Unpacks archives of both forms, intact and damaged.
 
 mod common;
 
@@ -55,7 +55,7 @@ fn check(root: &Path) {
     assert_eq!(read("etc/changed"), "two");
     assert!(!root.join("etc/gone").exists());
     assert!(!root.join("data/deep/old").exists(), "what is opaque hides what is below");
-    assert_eq!(read("data/deep/new"), "new", "and nothing of its own layer");
+    assert_eq!(read("data/deep/new"), "new", "but nothing in the same layer");
     assert!(root.join("run").is_dir(), "a folder in place of a file");
     assert_eq!(read("also-run"), "#!/bin/sh\n", "whose other name stays");
     assert_eq!(fs::read_link(root.join("absolute")).unwrap(), Path::new("/etc/kept"));
@@ -93,8 +93,8 @@ fn all_forms_and_packings_give_the_same_files() {
     }
 }
 
-/// What is said of an image with one layer.
-fn said_of(layer: Layer) -> (Error, bool) {
+/// The error for an image with this layer.
+fn error_of(layer: Layer) -> (Error, bool) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("bad.tar");
     write_tar(&path, &Image::new(vec![(layer, Pack::Plain)], json!({})).saved());
@@ -137,7 +137,7 @@ fn what_would_leave_the_root_is_refused_and_named() {
         (Layer::new().file("a/.wh...", b""), "a/.wh...", "no"),
     ];
     for (layer, entry, why) in cases {
-        let (error, escaped) = said_of(layer);
+        let (error, escaped) = error_of(layer);
         let text = error.to_string();
         assert!(matches!(error.fault, Fault::Refused { .. }), "{entry}: {text}");
         assert!(text.contains("layer 1 of 1 (0/layer.tar)"), "{text}");
@@ -192,7 +192,7 @@ fn a_link_is_replaced_and_not_written_through() {
 fn what_is_damaged_is_named_with_its_place() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("bad.tar");
-    let says = |files: &[(String, Vec<u8>)], words: &[&str]| {
+    let assert_error = |files: &[(String, Vec<u8>)], words: &[&str]| {
         write_tar(&path, files);
         let text = unpack(&dir, &path).unwrap_err().to_string();
         for word in words {
@@ -203,22 +203,25 @@ fn what_is_damaged_is_named_with_its_place() {
         let mut files = two_layers(pack).saved();
         let layer = &mut files[2].1;
         layer.truncate(layer.len() / 2);
-        says(&files, &["layer 2 of 2 (1/layer.tar) is damaged", "used nothing of it"]);
+        assert_error(&files, &["layer 2 of 2 (1/layer.tar) is damaged", "used nothing of it"]);
     }
     let mut files = two_layers(Pack::Plain).saved();
     let at = files[2].1.windows(3).position(|three| three == b"two").unwrap();
     files[2].1[at] = b'T';
-    says(&files, &["layer 2 of 2", "its digest is sha256:"]);
+    assert_error(&files, &["layer 2 of 2", "its digest is sha256:"]);
     let mut files = two_layers(Pack::Plain).saved();
     files.remove(1);
-    says(&files, &["layer 1 of 2 (0/layer.tar) is damaged: it is missing from the archive"]);
+    assert_error(
+        &files,
+        &["layer 1 of 2 (0/layer.tar) is damaged: it is missing from the archive"],
+    );
     let mut files = two_layers(Pack::Plain).layout();
     files[0].1.push(b' ');
-    says(&files, &["blobs/sha256/", "its digest does not match"]);
-    says(&[("readme".to_owned(), b"hello".to_vec())], &["no image in it", "manifest.json"]);
-    says(&[("manifest.json".to_owned(), b"[{]".to_vec())], &["manifest.json is damaged"]);
+    assert_error(&files, &["blobs/sha256/", "its digest does not match"]);
+    assert_error(&[("readme".to_owned(), b"hello".to_vec())], &["no image in it", "manifest.json"]);
+    assert_error(&[("manifest.json".to_owned(), b"[{]".to_vec())], &["manifest.json is damaged"]);
 
-    // The archive itself, cut short.
+    // A truncated archive.
     write_tar(&path, &two_layers(Pack::Plain).saved());
     let whole = fs::read(&path).unwrap();
     fs::write(&path, &whole[..whole.len() / 2]).unwrap();
@@ -238,7 +241,7 @@ fn what_is_damaged_is_named_with_its_place() {
 fn damage_anywhere_is_an_error_or_no_harm() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("damaged.tar");
-    // A fixed sequence (xorshift), so that what fails once fails again.
+    // A fixed xorshift sequence makes failures reproducible.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut draw = |below: usize| {
         state ^= state << 13;
@@ -265,7 +268,11 @@ fn damage_anywhere_is_an_error_or_no_harm() {
         fs::create_dir(&root).unwrap();
         let unpacked = Archive::open(&path, None).and_then(|archive| archive.unpack(&root));
         errors += usize::from(unpacked.is_err());
-        assert_eq!(fs::read_dir(around.path()).unwrap().count(), 1, "something is beside the root");
+        assert_eq!(
+            fs::read_dir(around.path()).unwrap().count(),
+            1,
+            "there is something next to the root"
+        );
     }
     assert!((100..600).contains(&errors), "{errors} of 600 were errors");
 }
@@ -311,7 +318,7 @@ fn the_cache_keeps_what_is_in_use_and_gives_up_the_rest() {
     let first = cache.unpack(&archive).unwrap();
     check(&first.root);
     let made = fs::metadata(&first.root).unwrap().ino();
-    // The archive's layers are not looked at again.
+    // The archive's layers are not read again.
     let second = cache.unpack(&archive).unwrap();
     assert_eq!(fs::metadata(&second.root).unwrap().ino(), made);
     assert_eq!(fs::metadata(cache.path()).unwrap().mode() & 0o777, 0o700);

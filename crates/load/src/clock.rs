@@ -1,23 +1,23 @@
-//! The clock, and waiting until it shows a time.
+//! The monotonic clock, sleeping, and the scheduling of threads.
 
-/// A moment or a span on CLOCK_MONOTONIC, in ns.
+/// A time or a duration on CLOCK_MONOTONIC, in ns.
 pub type Nanos = u64;
 
 /// One second.
 pub(crate) const SECOND: Nanos = 1_000_000_000;
 
-/// The present moment.
+/// The current time.
 pub fn now() -> Nanos {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// The CPU time that this thread has had.
+/// The CPU time that this thread has used.
 pub fn thread_time() -> Nanos {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// A time of the wall clock, in ns since 1970, on CLOCK_MONOTONIC, by the present distance of
-/// the two; never later than `now`, since what is asked about has happened.
+/// Converts a wall clock time, in ns since 1970, to CLOCK_MONOTONIC by the current offset
+/// of the two clocks. The result is never later than `now`, since the event is in the past.
 pub(crate) fn from_wall(wall: Nanos, now: Nanos) -> Nanos {
     let ago = read(libc::CLOCK_REALTIME).saturating_sub(wall);
     now.saturating_sub(ago)
@@ -30,16 +30,16 @@ fn read(clock: libc::clockid_t) -> Nanos {
     time.tv_sec as Nanos * SECOND + time.tv_nsec as Nanos
 }
 
-/// A span as the kernel takes it.
+/// A duration as a timespec.
 pub(crate) fn timespec(ns: Nanos) -> libc::timespec {
     libc::timespec { tv_sec: (ns / SECOND) as libc::time_t, tv_nsec: (ns % SECOND) as libc::c_long }
 }
 
-/// Sleeps until `at`, or a little longer.
+/// Sleeps until `at`. Can return slightly late.
 pub(crate) fn sleep_until(at: Nanos) {
     let until = timespec(at);
     loop {
-        // SAFETY: the time is ours; no remainder is asked for, since it is absolute.
+        // SAFETY: `until` lives over the call; an absolute sleep needs no remainder.
         let result = unsafe {
             libc::clock_nanosleep(
                 libc::CLOCK_MONOTONIC,
@@ -54,7 +54,7 @@ pub(crate) fn sleep_until(at: Nanos) {
     }
 }
 
-/// Sleeps until `margin` before `at` and then looks at the clock until it is there.
+/// Sleeps until `margin` before `at`, then spins until `at`.
 pub(crate) fn wait_until(at: Nanos, margin: Nanos) {
     if at.saturating_sub(margin) > now() {
         sleep_until(at - margin);
@@ -64,27 +64,30 @@ pub(crate) fn wait_until(at: Nanos, margin: Nanos) {
     }
 }
 
-/// Lets this thread's sleeps end when they were asked to, and not up to 50 us later.
-pub(crate) fn sharpen_sleep() {
+/// Sets this thread's timer slack to 1 ns; the default of 50 us delays the end of sleeps.
+pub(crate) fn reduce_timer_slack() {
     // SAFETY: an option with integer arguments, of this thread alone.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }
 
-/// Takes this thread to a core and before others, as far as it may; says what it may not.
-pub(crate) fn place(core: Option<usize>) -> Result<(), String> {
-    // SAFETY: integer arguments; 0 is this thread. Without rights it stays as it was.
+/// Pins this thread to a core and raises its priority if permitted. The error says why it
+/// cannot be pinned.
+pub(crate) fn pin_with_priority(core: Option<usize>) -> Result<(), String> {
+    // SAFETY: integer arguments; 0 is this thread. Without permission the priority does not
+    // change.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
-    stay_on(core)
+    pin(core)
 }
 
-/// Takes this thread to a core, among others as they are; says if it may not.
-pub(crate) fn stay_on(core: Option<usize>) -> Result<(), String> {
-    sharpen_sleep();
+/// Pins this thread to a core at its current priority. The error says why it cannot be
+/// pinned.
+pub(crate) fn pin(core: Option<usize>) -> Result<(), String> {
+    reduce_timer_slack();
     let Some(core) = core else { return Ok(()) };
     if core >= libc::CPU_SETSIZE as usize {
         return Err(format!("core {core} does not exist"));
     }
-    // SAFETY: an all-zero set is empty; the core was checked to lie within it.
+    // SAFETY: an all-zero set is empty; the core was checked to be within it.
     let result = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(core, &mut set);
@@ -96,8 +99,8 @@ pub(crate) fn stay_on(core: Option<usize>) -> Result<(), String> {
     Err(format!("could not pin to core {core}: {}", std::io::Error::last_os_error()))
 }
 
-/// How much later than asked this machine ends a sleep, by a few short ones: what to
-/// leave for looking at the clock. 10 to 200 us.
+/// How late this machine ends a sleep, measured over a few short sleeps: the part of a wait
+/// to spend spinning. 10 to 200 us.
 pub(crate) fn margin() -> Nanos {
     let mut late: Vec<Nanos> = (0..20)
         .map(|_| {

@@ -1,34 +1,34 @@
-//! How many operations came to what, and what came of observations.
+//! Counts of operations by outcome, and of observations.
 
 use serde::Serialize;
 
-/// How many operations came to what. `scheduled` is the sum of `unsent`, `answered`,
-/// `timed_out`, `unreachable` and `without_answer`.
+/// Operations by outcome. `scheduled` is the sum of `unsent`, `answered`, `timed_out`,
+/// `unreachable` and `without_answer`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// All that the schedule asked for.
+    /// All operations of the schedule.
     pub scheduled: u64,
     /// Handed to the kernel.
     pub sent: u64,
-    /// Not sent: the run ended before, or this machine fell too far behind the schedule.
+    /// Not sent: the run ended first, or this machine fell too far behind the schedule.
     pub unsent: u64,
-    /// Answered in time, whatever the answer says.
+    /// Answered in time, with any code.
     pub answered: u64,
-    /// Of these, answers that say that something went wrong (4.xx, 5.xx).
+    /// Of these, error responses (4.xx, 5.xx).
     pub errors: u64,
-    /// Without an answer in time.
+    /// Without an answer within the timeout.
     pub timed_out: u64,
     /// Of these, requests that were never sent: no connection to their target became free
     /// within the timeout.
     pub no_connection: u64,
-    /// The kernel, the network or the target said that nobody takes them.
+    /// The kernel, the network or the target reported that the target is unreachable.
     pub unreachable: u64,
-    /// Sent where no answer is waited for.
+    /// Sent without waiting for an answer.
     pub without_answer: u64,
 }
 
 impl Counts {
-    /// Takes others in.
+    /// Adds the counts of another.
     pub fn add(&mut self, other: &Self) {
         self.scheduled += other.scheduled;
         self.sent += other.sent;
@@ -42,29 +42,31 @@ impl Counts {
     }
 }
 
-/// What came of observations (RFC 7641).
+/// Counts of observations (RFC 7641).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Observed {
-    /// Accepted by the target.
+    /// Registrations that the target accepted.
     pub registered: u64,
-    /// Asked for, and answered without: the target does not let the resource be observed.
+    /// Registrations that the target answered without observing: the resource is not
+    /// observable.
     pub refused: u64,
     /// Notifications with a newer representation.
     pub notifications: u64,
-    /// Notifications that a newer one had overtaken (section 3.4).
+    /// Notifications that arrived after a newer one (section 3.4).
     pub outdated: u64,
-    /// Notifications that came when the representation before was no longer fresh (Max-Age).
+    /// Notifications that arrived when the previous representation was no longer fresh
+    /// (Max-Age).
     pub stale: u64,
-    /// Ended by the load, and confirmed by the target.
+    /// Cancelled by the load generator and confirmed by the target.
     pub deregistered: u64,
-    /// Ended by the load; the target did not answer in time.
+    /// Cancelled by the load generator; the target did not answer in time.
     pub unanswered: u64,
     /// Ended by the target.
     pub ended: u64,
 }
 
 impl Observed {
-    /// Takes others in.
+    /// Adds the counts of another.
     pub fn add(&mut self, other: &Self) {
         self.registered += other.registered;
         self.refused += other.refused;

@@ -1,13 +1,13 @@
-//! Descriptors that are watched together.
+//! epoll: waits for events on several descriptors.
 
 use crate::clock::{Nanos, timespec};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// So many events are taken at once.
+/// Events per call.
 const EVENTS: usize = 64;
 
-/// An epoll instance. Each descriptor is known by a number of the caller's.
+/// An epoll instance. The caller identifies each descriptor by a number.
 #[derive(Debug)]
 pub(crate) struct Epoll {
     fd: OwnedFd,
@@ -15,9 +15,9 @@ pub(crate) struct Epoll {
 
 impl Epoll {
     /// # Errors
-    /// When the kernel has no descriptor or memory for it.
+    /// When the kernel is out of descriptors or memory.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: an integer argument; the descriptor is ours if it is one.
+        // SAFETY: an integer argument; a valid descriptor is ours.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
@@ -26,7 +26,7 @@ impl Epoll {
         Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
-    /// Watches a descriptor for reading, and for writing too if asked to.
+    /// Adds a descriptor for reading, and for writing if `write`.
     pub fn add(&self, number: usize, fd: RawFd, write: bool) {
         self.control(libc::EPOLL_CTL_ADD, number, fd, write);
     }
@@ -37,19 +37,19 @@ impl Epoll {
     }
 
     fn control(&self, what: libc::c_int, number: usize, fd: RawFd, write: bool) {
-        let wanted = libc::EPOLLIN | libc::EPOLLRDHUP | if write { libc::EPOLLOUT } else { 0 };
-        let mut event = libc::epoll_event { events: wanted as u32, u64: number as u64 };
+        let events = libc::EPOLLIN | libc::EPOLLRDHUP | if write { libc::EPOLLOUT } else { 0 };
+        let mut event = libc::epoll_event { events: events as u32, u64: number as u64 };
         // SAFETY: both descriptors are open, the event lives over the call.
         unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), what, fd, &raw mut event) };
     }
 
-    /// Waits for at most `ns`, and puts the numbers of the descriptors that are ready in place
-    /// of what `ready` held.
+    /// Waits for at most `ns`. Replaces the content of `ready` with the numbers of the
+    /// ready descriptors.
     pub fn wait(&self, ns: Nanos, ready: &mut Vec<usize>) {
         // SAFETY: all zero are valid events; they are only read as far as was written.
         let mut events: [libc::epoll_event; EVENTS] = unsafe { std::mem::zeroed() };
         let span = timespec(ns);
-        // SAFETY: room for as many as is said, which lives over the call; no signal mask.
+        // SAFETY: the array has room for EVENTS and lives over the call; no signal mask.
         let count = unsafe {
             libc::epoll_pwait2(
                 self.fd.as_raw_fd(),

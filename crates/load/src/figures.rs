@@ -1,4 +1,4 @@
-//! What came of a load.
+//! The results of a load.
 
 use crate::clock::Nanos;
 use crate::counts::{Counts, Observed};
@@ -17,27 +17,27 @@ use units::{Quarter, Timeline};
 pub struct Series {
     /// The class.
     pub method: Method,
-    /// The node; none are those beyond the first thousand series.
+    /// The node; None for operations beyond the first thousand series.
     pub device: Option<u32>,
-    /// What they came to.
+    /// Operations by outcome.
     pub counts: Counts,
-    /// From the intended moment to the answer.
+    /// Response time: from the intended time to the answer.
     pub response: Spread,
-    /// From the moment sent to the answer.
+    /// Service time: from the send time to the answer.
     pub service: Spread,
-    /// How late this machine sent them: from the intended moment to the moment sent, without
+    /// Slip: how late this machine sent, from the intended time to the send time, without
     /// the wait.
     pub slip: Spread,
-    /// How long requests waited for a free connection to their target, or for NSTART; none
-    /// where requests never wait.
+    /// The wait for a free connection to the target, or for NSTART; None if requests never
+    /// wait.
     pub wait: Option<Spread>,
-    /// Time between two notifications of an observation; none where nothing is observed.
+    /// Time between two notifications of an observation; None if nothing is observed.
     pub notification: Option<Spread>,
     digits: u8,
 }
 
 impl Series {
-    /// Without operations; with times to so many significant digits.
+    /// An empty series; histograms have `digits` significant digits.
     pub fn new(method: Method, device: Option<u32>, digits: u8) -> Self {
         let spread = || Spread::with_digits(digits);
         Self {
@@ -53,18 +53,18 @@ impl Series {
         }
     }
 
-    /// An operation waited that long before it was sent.
+    /// Records the wait of an operation before it was sent.
     pub(crate) fn waited(&mut self, wait: Nanos) {
         self.wait.get_or_insert_with(|| Spread::with_digits(self.digits)).record(wait);
     }
 
-    /// A notification came that long after the one before.
+    /// Records the time between a notification and the previous one.
     pub(crate) fn notified(&mut self, since: Nanos) {
         let digits = self.digits;
         self.notification.get_or_insert_with(|| Spread::with_digits(digits)).record(since);
     }
 
-    /// Takes another in: counts are added, nothing is averaged.
+    /// Adds another series: counts and histograms are added, nothing is averaged.
     pub fn add(&mut self, other: &Self) {
         self.counts.add(&other.counts);
         self.response.add(&other.response);
@@ -81,67 +81,68 @@ impl Series {
     }
 }
 
-/// The schedule's time between operations, and the one that was had.
+/// Time between operations: of the schedule and as measured.
 #[derive(Debug, Clone, Default)]
 pub struct Submission {
-    /// As asked for.
+    /// As scheduled.
     pub expected: Spread,
     /// As sent.
     pub submitted: Spread,
 }
 
-/// What came of a load.
+/// The results of a load.
 #[derive(Debug, Clone)]
 pub struct Figures {
-    /// Whether requests waited for answers: how many users there were.
+    /// In a closed loop, the number of users; None in an open loop.
     pub closed: Option<usize>,
     /// By class and node.
     pub series: Vec<Series>,
-    /// Time between operations, of each sender, together.
+    /// Time between operations of each sender, all senders together.
     pub submission: Submission,
-    /// How requests and answers were spread over time.
+    /// Requests and answers over time.
     pub timeline: Timeline,
     /// From the start to the last operation that was due, in ns.
     pub schedule: Nanos,
-    /// Threads that sent.
+    /// The number of sender threads.
     pub senders: usize,
     /// From the start to the last operation sent, in ns.
     pub span: Nanos,
-    /// Answers by what they say, e.g. 2.05.
+    /// Answers by code, e.g. 2.05.
     pub codes: BTreeMap<String, u64>,
-    /// Answers that came after their time.
+    /// Answers that arrived after the timeout.
     pub late: u64,
-    /// Answers that came again.
+    /// Duplicate answers.
     pub twice: u64,
-    /// What came and is no message of the protocol.
+    /// Received data that is no message of the protocol.
     pub garbage: u64,
-    /// Answers to nothing that was asked, or from elsewhere.
+    /// Answers that match no request, or from another address.
     pub stray: u64,
-    /// CoAP messages that were sent again, since they were not acknowledged.
+    /// CoAP retransmissions.
     pub retransmitted: u64,
-    /// What came of observations.
+    /// Counts of observations.
     pub observed: Observed,
-    /// Lines of the trace that are no requests.
+    /// Lines of the trace that are not valid requests.
     pub faults: u64,
-    /// What went wrong, in words, and how often.
+    /// Errors by text, with their number.
     pub reasons: BTreeMap<String, u64>,
-    /// The greatest slip, in ns.
+    /// The largest slip, in ns.
     pub behind: Nanos,
-    /// The slip of the operation sent last, in ns, where operations may wait for a connection.
+    /// The slip of the operation sent last, in ns; only if operations may wait for a
+    /// connection.
     pub lag: Nanos,
-    /// When it started on the wall clock, since 1970.
+    /// The start on the wall clock, since 1970.
     pub began: Duration,
 }
 
-/// Whether the schedule was kept.
+/// Whether the sender kept the schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pace {
-    /// It was.
+    /// It did.
     Kept,
-    /// The rate was kept, single operations were late.
+    /// The rate was kept, but single operations were late.
     Blurred,
-    /// The machine could not.
+    /// This machine was too slow.
     NotKept,
 }
 
@@ -153,7 +154,7 @@ impl Figures {
         all
     }
 
-    /// All series of each method in one.
+    /// The series of each method, added up.
     pub fn classes(&self) -> Vec<Series> {
         let mut classes: BTreeMap<Method, Series> = BTreeMap::new();
         for series in &self.series {
@@ -165,10 +166,10 @@ impl Figures {
         classes.into_values().collect()
     }
 
-    /// Whether this machine kept the schedule: nothing left unsent, the mean time between
-    /// operations right to 1 %, and 99 % of operations late by no more than 100 us or a tenth
-    /// of that mean. What requests waited for a connection to their target is no part of it. A
-    /// closed loop has no schedule to keep.
+    /// Whether this machine kept the schedule: nothing unsent, the mean time between
+    /// operations within 1 %, and 99 % of operations late by at most 100 us or a tenth of
+    /// that mean. The wait for a connection to the target does not count. A closed loop has
+    /// no schedule to keep.
     pub fn pace(&self) -> Pace {
         let all = self.all();
         if self.closed.is_some() {
@@ -176,7 +177,7 @@ impl Figures {
         }
         let (expected, submitted) =
             (self.submission.expected.mean_ns(), self.submission.submitted.mean_ns());
-        // Of a short burst the mean is the slip of its last one.
+        // In a short burst the mean is the slip of its last operation.
         let off = (submitted - expected).abs() * self.submission.expected.count() as f64;
         let off = off.max(self.lag as f64);
         let wrong = off > 0.01 * self.span.max(1) as f64 && off > 1e6;
@@ -187,7 +188,7 @@ impl Figures {
         if all.slip.quantile_ns(0.99) as f64 > allowed { Pace::Blurred } else { Pace::Kept }
     }
 
-    /// As JSON for the summary; times in us.
+    /// The JSON for the summary; times in us.
     pub fn json(&self) -> impl Serialize + use<> {
         let all = self.all();
         let seconds = self.span as f64 / 1e9;
@@ -285,8 +286,8 @@ impl JsonSeries {
     }
 }
 
-/// Writes a log of histograms as HdrHistogram's tools read it: for each class and node
-/// three to five, told apart by their tags, e.g. `GET;3;response`; in ns.
+/// Writes a log of histograms in HdrHistogram's format. Each class and node has three to
+/// five histograms, distinguished by tags, e.g. `GET;3;response`; in ns.
 pub fn write_log(figures: &Figures, mut out: impl io::Write) -> io::Result<()> {
     let mut serializer = V2DeflateSerializer::new();
     let wrong = |error: String| io::Error::other(error);
@@ -369,7 +370,7 @@ mod tests {
     fn series_are_merged_and_not_averaged() {
         let all = figures().all();
         assert_eq!((all.counts.scheduled, all.response.count()), (190, 180));
-        // Of both together; the average of the medians would be 275.
+        // The median of both together; the average of the two medians would be 275.
         let median = all.response.quantile_ns(0.5);
         assert!((80_000..=90_100).contains(&median), "{median}");
         assert_eq!(figures().classes().len(), 1);

@@ -1,4 +1,4 @@
-//! What reads foreign bytes, for the fuzzer alone (feature `fuzzing`).
+//! Entry points of the parsers for the fuzzer (feature `fuzzing`).
 
 use crate::coap::{AnswerOptions, Block, Exchange, Message, RequestOptions, Step, transfer_key};
 use crate::connection::mqtt;
@@ -6,7 +6,8 @@ use crate::device::{Head, Transfers, head};
 use crate::http::{Answers, Found};
 use std::net::SocketAddr;
 
-/// Messages as the answers to one request of `body` bytes: what is sent lies within the request.
+/// Feeds messages as answers to one request of `body` bytes. Asserts that what is sent lies
+/// within the request.
 pub fn answers(messages: &[Vec<u8>], body: usize) {
     let mut exchange = Exchange::new(body, 64);
     for bytes in messages {
@@ -18,7 +19,7 @@ pub fn answers(messages: &[Vec<u8>], body: usize) {
     }
 }
 
-/// Messages as requests of one peer to a device.
+/// Feeds messages as requests of one peer to a device.
 pub fn requests(messages: &[Vec<u8>]) {
     let peer = SocketAddr::from(([127, 0, 0, 1], 1));
     let (mut transfers, mut path) = (Transfers::default(), Vec::new());
@@ -33,7 +34,8 @@ pub fn requests(messages: &[Vec<u8>]) {
     }
 }
 
-/// Bytes as HTTP both ways and as MQTT; the same is found of pieces as of all.
+/// Feeds bytes to the HTTP and MQTT parsers. Asserts that pieces give the same result as
+/// the whole.
 pub fn stream(bytes: &[u8], piece: usize) {
     let found = |piece: usize| {
         let (mut answers, mut kept, mut all) = (Answers::new(), Vec::new(), Vec::new());

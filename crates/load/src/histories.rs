@@ -1,4 +1,4 @@
-//! Logs of histograms read back, to merge what several senders have seen.
+//! Reads logs of histograms, to merge the results of several senders.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,14 +6,14 @@ use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use trace::{Method, Spread};
 
-/// Which of an operation's latencies.
+/// A latency of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Latency {
-    /// From intended to answered.
+    /// From the intended time to the answer.
     Response,
-    /// From sent to answered.
+    /// From the send time to the answer.
     Service,
-    /// From intended to sent, without the wait for a connection.
+    /// From the intended time to the send time, without the wait for a connection.
     Slip,
     /// The wait for a free connection, or for NSTART.
     Wait,
@@ -21,23 +21,23 @@ pub enum Latency {
     Notification,
 }
 
-/// The times of a class of operations at a device.
+/// A latency histogram of a class of operations at a device.
 #[derive(Debug, Clone)]
 pub struct History {
     /// The class.
     pub method: Method,
-    /// The device; none is all those that were not kept apart.
+    /// The device; None for all devices that have no separate series.
     pub device: Option<u32>,
     /// Which latency.
     pub latency: Latency,
-    /// The times.
+    /// The histogram.
     pub times: Spread,
 }
 
-/// What a log holds that [`write_log`](crate::write_log) has written.
+/// Reads a log that [`write_log`](crate::write_log) wrote.
 ///
 /// # Errors
-/// What is no such log, and where.
+/// The first entry that is not valid, and why.
 pub fn read_log(log: &[u8]) -> Result<Vec<History>, String> {
     let mut histories = Vec::new();
     let mut deserializer = Deserializer::new();

@@ -1,11 +1,10 @@
-//! Sends requests at the moments that a trace asks for, and says how well it did;
-//! and devices that answer them after given service times.
+//! Load generator: sends requests at the times of a trace and reports how well it kept
+//! them. Also device servers that answer requests after given service times.
 //!
-//! The schedule is made before the run (`trace`). The loop that sends takes no memory
-//! for an operation and never waits for an answer before it sends the next one, unless
-//! a closed loop was asked for.
+//! The schedule is made before the run (`trace`). The sending loop allocates no memory per
+//! operation and never waits for an answer before it sends the next request, except in a
+//! closed loop.
 
-mod book;
 mod clock;
 mod coap;
 mod connection;
@@ -19,12 +18,14 @@ pub mod fuzzing;
 mod histories;
 mod http;
 mod log;
+mod outstanding;
 #[cfg(test)]
 mod overload;
-mod pace;
+mod pacer;
 mod percentiles;
 mod probe;
 mod reasons;
+mod request_feed;
 mod request_queue;
 mod run;
 mod settings;
@@ -32,7 +33,6 @@ mod slots;
 mod socket;
 mod stamp;
 mod stream;
-mod supply;
 mod targets;
 mod template;
 
@@ -46,6 +46,6 @@ pub use figures::{Figures, Pace as PaceFigures, Series, Submission, write_log};
 pub use histories::{History, Latency, read_log};
 pub use percentiles::Percentiles;
 pub use probe::{ProbeSettings, Probed, probe};
+pub use request_feed::Origin;
 pub use run::{Error, Progress, run};
 pub use settings::{Closed, Settings};
-pub use supply::Origin;

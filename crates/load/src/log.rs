@@ -1,4 +1,4 @@
-//! Each operation's times, written by a thread of their own.
+//! The log of operations, written by a separate thread.
 
 use crate::clock::Nanos;
 use crate::slots::State;
@@ -9,14 +9,14 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use trace::Method;
 
-/// So many go to the writer at once.
+/// Operations per chunk.
 const CHUNK: usize = 4_096;
-/// So many chunks may wait for the disk before senders do.
-const WAITING: usize = 64;
+/// Chunks that may wait for the disk before senders block.
+const MAX_CHUNKS: usize = 64;
 
-/// An operation that is over; times in ns since the start, 0 for none.
+/// A finished operation; times in ns since the start, 0 for none.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Done {
+pub(crate) struct FinishedOperation {
     pub method: Method,
     pub device: Option<u32>,
     pub intended: Nanos,
@@ -28,22 +28,22 @@ pub(crate) struct Done {
     pub wait: Nanos,
 }
 
-/// Where a sender puts its operations.
+/// A sender's end of the log.
 #[derive(Debug)]
 pub(crate) struct Log {
-    chunk: Vec<Done>,
-    to: SyncSender<Vec<Done>>,
+    chunk: Vec<FinishedOperation>,
+    to: SyncSender<Vec<FinishedOperation>>,
 }
 
-/// The thread that writes them.
+/// The writer thread.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    to: SyncSender<Vec<Done>>,
+    to: SyncSender<Vec<FinishedOperation>>,
     thread: JoinHandle<io::Result<()>>,
 }
 
 impl Log {
-    pub fn add(&mut self, done: Done) {
+    pub fn add(&mut self, done: FinishedOperation) {
         self.chunk.push(done);
         if self.chunk.len() == CHUNK {
             self.flush();
@@ -52,17 +52,17 @@ impl Log {
 
     pub fn flush(&mut self) {
         let full = std::mem::replace(&mut self.chunk, Vec::with_capacity(CHUNK));
-        // A writer that has failed says so itself.
+        // A writer that has failed reports its error itself.
         let _ = self.to.send(full);
     }
 }
 
 impl Writer {
-    /// Opens the file and writes its head.
+    /// Opens the file and writes the CSV header.
     pub fn new(path: &Path) -> io::Result<Self> {
         let mut file = BufWriter::with_capacity(1 << 18, File::create(path)?);
         writeln!(file, "device,method,intended_ns,sent_ns,answered_ns,code,outcome,wait_ns")?;
-        let (to, from) = sync_channel(WAITING);
+        let (to, from) = sync_channel(MAX_CHUNKS);
         let thread = std::thread::Builder::new()
             .name("operations".to_owned())
             .spawn(move || write(&from, &mut file))?;
@@ -74,14 +74,14 @@ impl Writer {
         Log { chunk: Vec::with_capacity(CHUNK), to: self.to.clone() }
     }
 
-    /// Waits until all is written.
+    /// Waits until everything is written.
     pub fn finish(self) -> io::Result<()> {
         drop(self.to);
-        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the writer has ended badly")))
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the writer thread panicked")))
     }
 }
 
-fn write(from: &Receiver<Vec<Done>>, file: &mut impl Write) -> io::Result<()> {
+fn write(from: &Receiver<Vec<FinishedOperation>>, file: &mut impl Write) -> io::Result<()> {
     while let Ok(chunk) = from.recv() {
         for done in chunk {
             match done.device {

@@ -1,13 +1,14 @@
-//! Who is responsible when requests wait, in virtual time: a sender whose every step takes a
-//! given time sends over a few connections to a server whose requests take a given time.
+//! Tests of who is responsible when requests wait, in virtual time. A simulated sender,
+//! whose every step takes a given time, sends over a few connections to a server with a
+//! given service time.
 
-use crate::book::Book;
 use crate::clock::Nanos;
 use crate::figures::{Figures, Pace, Series};
+use crate::outstanding::Outstanding;
+use crate::request_feed::{FeedSummary, Operation};
 use crate::request_queue::{RequestQueue, SlotTimes, Waiting};
 use crate::run::figures;
 use crate::settings::Settings;
-use crate::supply::{Operation, Supplied};
 use std::collections::VecDeque;
 use std::time::Duration;
 use trace::Method;
@@ -16,23 +17,23 @@ const US: Nanos = 1_000;
 const MS: Nanos = 1_000_000;
 const SECOND: Nanos = 1_000_000_000;
 
-/// What is simulated.
-struct Scene {
-    /// Time between two requests, and how many there are.
+/// The parameters of a simulation.
+struct Scenario {
+    /// Time between two requests, and the number of requests.
     every: Nanos,
     count: u64,
     connections: usize,
-    /// Requests that the server serves at once, and how long each takes.
+    /// Requests that the server handles in parallel, and its service time.
     workers: usize,
     service: Nanos,
-    /// What sending a request costs the sender, and taking an answer.
+    /// The sender's CPU time to send a request or to receive an answer.
     step: Nanos,
-    /// The sender gets no CPU from then on for so long.
+    /// The sender gets no CPU: from when, and for how long.
     stall: (Nanos, Nanos),
     timeout: Nanos,
 }
 
-const SLOW_SERVER: Scene = Scene {
+const SLOW_SERVER: Scenario = Scenario {
     every: 5 * MS,
     count: 1_000,
     connections: 4,
@@ -46,69 +47,69 @@ const SLOW_SERVER: Scene = Scene {
 #[derive(Clone, Copy, Default)]
 struct Connection {
     slot: SlotTimes,
-    /// The request under way: its number, when it was sent, when its answer arrives.
-    under_way: Option<(u64, Nanos, Nanos)>,
+    /// The request under way: its number, send time and answer time.
+    in_flight: Option<(u64, Nanos, Nanos)>,
 }
 
-/// Lets the scene run, by the loop of the real sender.
-fn run(scene: &Scene) -> Figures {
-    let mut book = Book::new(scene.timeout, 0, None);
-    book.series.push(Series::new(Method::Get, Some(0), 3));
+/// Runs the simulation with the loop of the real sender.
+fn run(scenario: &Scenario) -> Figures {
+    let mut outstanding = Outstanding::new(scenario.timeout, 0, None);
+    outstanding.series.push(Series::new(Method::Get, Some(0), 3));
     let mut queue = RequestQueue::default();
-    let mut connections = vec![Connection::default(); scene.connections];
-    let mut free: VecDeque<usize> = (0..scene.connections).collect();
-    let mut workers = vec![0; scene.workers];
+    let mut connections = vec![Connection::default(); scenario.connections];
+    let mut free: VecDeque<usize> = (0..scenario.connections).collect();
+    let mut workers = vec![0; scenario.workers];
     let (mut now, mut next, mut stalled) = (0, 0, false);
     loop {
-        if !stalled && scene.stall.1 > 0 && now >= scene.stall.0 {
-            (now, stalled) = (now + scene.stall.1, true);
+        if !stalled && scenario.stall.1 > 0 && now >= scenario.stall.0 {
+            (now, stalled) = (now + scenario.stall.1, true);
         }
         let mut idle = true;
-        while next < scene.count && next * scene.every <= now {
+        while next < scenario.count && next * scenario.every <= now {
             let operation = Operation { at: 0, template: 0, series: 0 };
-            let intended = next * scene.every;
-            let number = book.queued(operation, intended, now);
+            let intended = next * scenario.every;
+            let number = outstanding.queued(operation, intended, now);
             queue.push(Waiting { number, intended, operation });
             (next, idle) = (next + 1, false);
         }
         for (place, connection) in connections.iter_mut().enumerate() {
-            let Some((number, sent, arrives)) = connection.under_way else { continue };
+            let Some((number, sent, arrives)) = connection.in_flight else { continue };
             if arrives <= now {
-                now += scene.step;
-                book.answered(number, now, 0x45, false);
+                now += scenario.step;
+                outstanding.answered(number, now, 0x45, false);
                 let slot = SlotTimes::freed(arrives, arrives - sent);
-                *connection = Connection { slot, under_way: None };
+                *connection = Connection { slot, in_flight: None };
                 free.push_back(place);
                 idle = false;
             }
         }
-        while let Some(waiting) = queue.expired(now, scene.timeout) {
+        while let Some(waiting) = queue.expired(now, scenario.timeout) {
             match queue.is_machine_bound() {
-                true => book.too_late(waiting.number),
-                false => book.no_connection(waiting.number),
+                true => outstanding.too_late(waiting.number),
+                false => outstanding.no_connection(waiting.number),
             }
         }
         while let Some(place) = (!queue.is_empty()).then(|| free.pop_front()).flatten() {
             let Some(Waiting { number, intended, .. }) = queue.pop() else { break };
             let wait = queue.wait(&connections[place].slot, intended, now);
-            book.dequeued(number, now, wait, true);
+            outstanding.dequeued(number, now, wait, true);
             let worker = workers.iter_mut().min().unwrap();
-            *worker = (*worker).max(now) + scene.service;
-            connections[place].under_way = Some((number, now, *worker));
-            (now, idle) = (now + scene.step, false);
+            *worker = (*worker).max(now) + scenario.service;
+            connections[place].in_flight = Some((number, now, *worker));
+            (now, idle) = (now + scenario.step, false);
         }
-        book.expire(now);
-        let arrivals = connections.iter().filter_map(|c| Some(c.under_way?.2));
-        let due = (next < scene.count).then_some(next * scene.every);
+        outstanding.expire(now);
+        let arrivals = connections.iter().filter_map(|c| Some(c.in_flight?.2));
+        let due = (next < scenario.count).then_some(next * scenario.every);
         match arrivals.chain(due).min() {
             None if queue.is_empty() => break,
             Some(at) if idle => now = now.max(at),
             _ => {}
         }
     }
-    book.close();
-    let supplied = Supplied::default();
-    figures(vec![book], &supplied, &Settings::default(), Duration::ZERO)
+    outstanding.close();
+    let feed_summary = FeedSummary::default();
+    figures(vec![outstanding], &feed_summary, &Settings::default(), Duration::ZERO)
 }
 
 #[test]
@@ -117,8 +118,9 @@ fn a_slow_server_is_responsible_for_what_waits_for_it() {
     let all = figures.all();
     assert_eq!(figures.pace(), Pace::Kept);
     assert_eq!((all.counts.scheduled, all.counts.unsent), (1_000, 0));
-    // It serves 100 requests a second, for the 5 s in which 1,000 are due and the 2 s for which
-    // the last of them wait: 700. The others are lost to the server, not to this machine.
+    // The server handles 100 requests a second: 700 in the 5 s in which 1,000 are due and
+    // the 2 s timeout of the last of them. The others are lost to the server, not to this
+    // machine.
     assert!((290..=300).contains(&all.counts.no_connection), "{:?}", all.counts);
     assert_eq!(all.counts.timed_out, all.counts.no_connection);
     assert!(all.slip.quantile_ns(0.99) <= 50 * US, "{}", all.slip.quantile_ns(0.99));
@@ -130,18 +132,18 @@ fn a_slow_server_is_responsible_for_what_waits_for_it() {
 
 #[test]
 fn a_single_stall_of_the_sender_does_not_make_it_responsible() {
-    let figures = run(&Scene { stall: (2 * SECOND, 100 * MS), ..SLOW_SERVER });
+    let figures = run(&Scenario { stall: (2 * SECOND, 100 * MS), ..SLOW_SERVER });
     let all = figures.all();
     assert_eq!((figures.pace(), all.counts.unsent), (Pace::Kept, 0));
     assert!(all.wait.unwrap().quantile_ns(0.5) > SECOND);
-    // Those that it held up itself show it.
+    // Slip shows the requests that the stall delayed.
     assert!(all.slip.quantile_ns(1.0) > 50 * MS);
 }
 
 #[test]
 fn a_sender_that_cannot_make_the_rate_is_responsible() {
-    // 20,000 requests a second, of each of which it has 100 us of work, by a fast server.
-    let figures = run(&Scene {
+    // 20,000 requests a second, each with 100 us of work for the sender, to a fast server.
+    let figures = run(&Scenario {
         every: 50 * US,
         count: 100_000,
         connections: 16,
@@ -159,7 +161,7 @@ fn a_sender_that_cannot_make_the_rate_is_responsible() {
 
 #[test]
 fn a_schedule_that_both_keep_waits_for_nothing() {
-    let figures = run(&Scene { every: 25 * MS, ..SLOW_SERVER });
+    let figures = run(&Scenario { every: 25 * MS, ..SLOW_SERVER });
     let all = figures.all();
     assert_eq!((figures.pace(), all.counts.answered), (Pace::Kept, 1_000));
     assert_eq!(all.wait.unwrap().quantile_ns(1.0), 0);

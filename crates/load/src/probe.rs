@@ -1,5 +1,5 @@
-//! Contention probes: a sender of its own asks a device of known service time, one
-//! request after the other. What an answer takes beyond that time is the machine's.
+//! Contention probes: a separate sender sends one request after the other to a device of
+//! known service time. Time beyond the service time is due to the machine.
 
 use crate::clock::{self, Nanos, SECOND};
 use crate::device::spend;
@@ -11,100 +11,102 @@ use std::thread;
 use std::time::Duration;
 use trace::Mode;
 
-/// Which probes there are: one for each core and mode.
+/// The probes: one for each core and mode.
 #[derive(Debug, Clone)]
 pub struct ProbeSettings {
-    /// The cores, each with probes of its own; none are all.
+    /// The cores, each with separate probes; empty for all cores.
     pub cores: Vec<usize>,
     /// How service times are spent.
     pub modes: Vec<Mode>,
     /// The service time, in ns.
     pub service: Nanos,
-    /// From one request of a probe to its next, in ns.
+    /// The interval between two requests of a probe, in ns.
     pub every: Nanos,
-    /// Whether probes run before others, as devices do whose place they take; otherwise
-    /// among them, as nodes' own programs.
+    /// Whether probes run at a raised priority, as the devices that they stand in for;
+    /// otherwise at normal priority, as nodes' programs.
     pub before: bool,
-    /// The moment that 0 means, on CLOCK_MONOTONIC.
+    /// Time 0 of the results, on CLOCK_MONOTONIC.
     pub start: Nanos,
 }
 
 /// One request of a probe; times in ns since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probed {
-    /// The core that it looked at.
+    /// The core under test.
     pub core: usize,
     /// How the service time was spent.
     pub mode: Mode,
-    /// When it was meant to be sent.
+    /// The intended send time.
     pub intended: Nanos,
-    /// When it was sent.
+    /// The send time.
     pub sent: Nanos,
-    /// When the answer was there; none that came too late to go on.
+    /// When the answer arrived; None after the timeout.
     pub answered: Option<Nanos>,
 }
 
 impl Probed {
-    /// The normalised deviation (R - S) / S of the response time R from the service time
-    /// S; without an answer that of the longest wait.
+    /// The normalised deviation (R - S) / S of the response time R from the service time S.
+    /// An unanswered request counts with the timeout as R.
     pub fn deviation(&self, service: Nanos) -> f64 {
-        let took = self.answered.map_or(PATIENCE, |answered| answered - self.sent);
+        let took = self.answered.map_or(TIMEOUT, |answered| answered - self.sent);
         (took as f64 - service as f64) / service.max(1) as f64
     }
 }
 
-/// So long an answer is waited for.
-const PATIENCE: Nanos = 5 * SECOND;
+/// The timeout of a request.
+const TIMEOUT: Nanos = 5 * SECOND;
 
-/// Probes until `stop`; `tell` hears of each request when it is over.
+/// Runs the probes until `stop`. Calls `on_result` with the result of each request.
 ///
 /// # Errors
-/// A core that cannot be had, or no sockets.
+/// A core cannot be used, or sockets cannot be created.
 pub fn probe(
     settings: &ProbeSettings,
     stop: &AtomicBool,
-    mut tell: impl FnMut(Probed),
+    mut on_result: impl FnMut(Probed),
 ) -> Result<(), String> {
     let all = thread::available_parallelism().map_or(1, usize::from);
     let cores = if settings.cores.is_empty() { (0..all).collect() } else { settings.cores.clone() };
     let pairs: Vec<(usize, Mode)> =
         cores.iter().flat_map(|core| settings.modes.iter().map(|mode| (*core, *mode))).collect();
     thread::scope(|scope| {
-        let (told, heard) = channel();
+        let (results, received) = channel();
         let mut threads = Vec::new();
         for (place, (core, mode)) in pairs.iter().copied().enumerate() {
-            let wrong = |error: io::Error| format!("a socket for the probe: {error}");
+            let wrong =
+                |error: io::Error| format!("could not create a socket for a probe: {error}");
             let (near, far) = sockets().map_err(wrong)?;
-            // Probes take turns, so that they do not meet each other.
+            // Probes take turns, so that they do not disturb each other.
             let offset = settings.every * place as Nanos / pairs.len().max(1) as Nanos;
             threads.push(scope.spawn(move || serve(&far, core, mode, settings, stop)));
-            let told = told.clone();
-            threads
-                .push(scope.spawn(move || ask(&near, (core, mode), offset, settings, stop, &told)));
+            let results = results.clone();
+            threads.push(
+                scope.spawn(move || ask(&near, (core, mode), offset, settings, stop, &results)),
+            );
         }
-        drop(told);
-        heard.iter().for_each(&mut tell);
+        drop(results);
+        received.iter().for_each(&mut on_result);
         threads.into_iter().try_for_each(|thread| {
-            thread.join().unwrap_or_else(|_| Err("a probe's thread panicked".to_owned()))
+            thread.join().unwrap_or_else(|_| Err("a probe thread panicked".to_owned()))
         })
     })
 }
 
-/// Two that know each other.
+/// Two sockets, connected to each other.
 fn sockets() -> io::Result<(UdpSocket, UdpSocket)> {
     let near = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let far = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     near.connect(far.local_addr()?)?;
     far.connect(near.local_addr()?)?;
-    // Both look now and then whether it is over.
+    // Both ends check regularly whether the run is over.
     far.set_read_timeout(Some(Duration::from_millis(100)))?;
     Ok((near, far))
 }
 
-/// Goes to a core, before others or among them: a probe is to suffer neither more nor less
-/// than those whose place it takes.
-fn settle(core: usize, settings: &ProbeSettings) -> Result<(), String> {
-    if settings.before { clock::place(Some(core)) } else { clock::stay_on(Some(core)) }
+/// Pins the thread to a core, with raised or normal priority: a probe must be delayed as
+/// much as the devices that it stands in for.
+fn set_affinity(core: usize, settings: &ProbeSettings) -> Result<(), String> {
+    if settings.before { clock::pin_with_priority(Some(core)) } else { clock::pin(Some(core)) }
 }
 
 /// Answers after the service time, as devices do.
@@ -115,7 +117,7 @@ fn serve(
     settings: &ProbeSettings,
     stop: &AtomicBool,
 ) -> Result<(), String> {
-    settle(core, settings).inspect_err(|_| stop.store(true, Relaxed))?;
+    set_affinity(core, settings).inspect_err(|_| stop.store(true, Relaxed))?;
     let margin = clock::margin();
     let mut request = [0; 16];
     while !stop.load(Relaxed) {
@@ -127,16 +129,16 @@ fn serve(
     Ok(())
 }
 
-/// Asks at each of its moments that comes after the last answer.
+/// Sends a request at each intended time; skips times that pass before the last answer.
 fn ask(
     socket: &UdpSocket,
     (core, mode): (usize, Mode),
     offset: Nanos,
     settings: &ProbeSettings,
     stop: &AtomicBool,
-    told: &Sender<Probed>,
+    results: &Sender<Probed>,
 ) -> Result<(), String> {
-    settle(core, settings).inspect_err(|_| stop.store(true, Relaxed))?;
+    set_affinity(core, settings).inspect_err(|_| stop.store(true, Relaxed))?;
     let margin = clock::margin();
     let (start, every) = (settings.start, settings.every.max(1));
     for number in 0_u64.. {
@@ -144,7 +146,7 @@ fn ask(
         if start + intended < clock::now() {
             continue;
         }
-        // In short sleeps, to hear of the end.
+        // Short sleeps, to notice the end of the run.
         while start + intended > clock::now() + SECOND / 5 && !stop.load(Relaxed) {
             clock::sleep_until(clock::now() + SECOND / 10);
         }
@@ -158,16 +160,16 @@ fn ask(
         if answered.is_none() && stop.load(Relaxed) {
             break;
         }
-        if told.send(Probed { core, mode, intended, sent, answered }).is_err() {
+        if results.send(Probed { core, mode, intended, sent, answered }).is_err() {
             break;
         }
     }
     Ok(())
 }
 
-/// When the answer to this number was there.
+/// When the answer to this number arrived.
 fn answer(socket: &UdpSocket, number: u64, stop: &AtomicBool) -> Option<Nanos> {
-    let until = clock::now() + PATIENCE;
+    let until = clock::now() + TIMEOUT;
     let _ = socket.set_read_timeout(Some(Duration::from_millis(100)));
     let mut answer = [0; 16];
     while clock::now() < until && !stop.load(Relaxed) {

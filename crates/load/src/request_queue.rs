@@ -2,34 +2,35 @@
 //! outstanding CoAP interactions), and who is responsible for that wait.
 //!
 //! A request is due at its intended time. If all slots to its target are occupied then, it
-//! waits for the target, and that wait is a separate part of the response. What remains
-//! between the intended time and the time sent is slip: the sending machine was late.
+//! waits for the target; this wait is a separate part of the response time. The rest of the
+//! delay until the send time is slip: the sending machine was late.
 
 use crate::clock::Nanos;
-use crate::supply::Operation;
+use crate::request_feed::Operation;
 use std::collections::VecDeque;
 
-/// Requests that one sender keeps waiting at most, over all targets: the memory of a target
-/// that never answers is bounded (64 B each, 64 MB in all).
-pub(crate) const MOST_WAITING: usize = 1 << 20;
-/// Requests that are queued in a row before answers have their turn.
-pub(crate) const DUE_AT_ONCE: usize = 1_024;
+/// The maximum number of waiting requests of one sender, over all targets. Bounds the
+/// memory for targets that never answer (64 B each, 64 MB in all).
+pub(crate) const MAX_WAITING: usize = 1 << 20;
+/// Requests that are queued in a row before answers are processed.
+pub(crate) const MAX_DUE_PER_TURN: usize = 1_024;
 /// The sums of [`Occupancy`] are halved after this many uses of a slot, so that they follow
 /// a change within some hundred requests and a single stall does not decide.
-const MEMORY: u32 = 256;
+const DECAY_USES: u32 = 256;
 
 /// When a slot became free, in ns of CLOCK_MONOTONIC; `vacant <= begun <= ready`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SlotTimes {
-    /// Its last answer arrived at this machine, or its last connection closed; 0 for a slot
-    /// that was never used.
+    /// When the slot's last answer arrived at this machine, or its last connection closed;
+    /// 0 for a slot that was never used.
     pub vacant: Nanos,
-    /// This machine began to connect again; the same as `vacant` if it need not.
+    /// When this machine began to connect again; equal to `vacant` if no new connection is
+    /// needed.
     pub begun: Nanos,
-    /// It could carry the next request.
+    /// When the slot could carry the next request.
     pub ready: Nanos,
-    /// How long the target occupied it before: connecting, and from the last request sent to
-    /// its answer.
+    /// How long the target occupied the slot before: the time to connect, or from the last
+    /// request sent to its answer.
     pub occupied: Nanos,
 }
 
@@ -46,17 +47,17 @@ impl SlotTimes {
         Self { vacant, begun, ready, occupied: ready - begun }
     }
 
-    /// How long a request intended for that time waited until the target gave the slot free
-    /// or had accepted the connection. What this machine took to begin connecting is no part
-    /// of it.
+    /// How long a request with this intended time waited until the target freed the slot or
+    /// accepted the connection. The time until this machine began to connect does not
+    /// count.
     pub fn wait(&self, intended: Nanos) -> Nanos {
         self.vacant.saturating_sub(intended)
             + (self.ready.max(intended) - self.begun.max(intended).min(self.ready.max(intended)))
     }
 }
 
-/// Who occupied a target's slots while requests waited for one: the target until its answers
-/// arrived, or this machine until it used the slots again. Decaying sums, in ns.
+/// Who occupied a target's slots while requests waited for one: the target until its
+/// answers arrived, or this machine until it used the slots again. Decaying sums, in ns.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Occupancy {
     target: Nanos,
@@ -69,13 +70,13 @@ impl Occupancy {
         self.target = self.target.saturating_add(target);
         self.machine = self.machine.saturating_add(machine);
         self.uses += 1;
-        if self.uses == MEMORY {
+        if self.uses == DECAY_USES {
             (self.target, self.machine, self.uses) = (self.target / 2, self.machine / 2, 0);
         }
     }
 
-    /// Whether this machine occupied the slots for longer than the target did: then requests
-    /// wait because this machine does not keep up.
+    /// Whether this machine occupied the slots for longer than the target did. Then
+    /// requests wait because this machine is too slow.
     pub fn is_machine_bound(&self) -> bool {
         self.machine > self.target
     }
@@ -84,15 +85,15 @@ impl Occupancy {
 /// A request that waits for a slot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiting {
-    /// Its number in the book.
+    /// Its operation number.
     pub number: u64,
-    /// When it is meant to be sent.
+    /// Its intended send time.
     pub intended: Nanos,
-    /// What it is.
+    /// The operation.
     pub operation: Operation,
 }
 
-/// The requests that wait for a slot to one target, the first first.
+/// The requests that wait for a slot to one target, in order.
 #[derive(Debug, Default)]
 pub(crate) struct RequestQueue {
     waiting: VecDeque<Waiting>,
@@ -122,18 +123,18 @@ impl RequestQueue {
         (now.saturating_sub(first.intended) > timeout).then(|| self.waiting.pop_front()).flatten()
     }
 
-    /// Whether requests wait because this machine does not keep up.
+    /// Whether requests wait because this machine is too slow.
     pub fn is_machine_bound(&self) -> bool {
         self.occupancy.is_machine_bound()
     }
 
-    /// How much of the delay of a request that is sent at `sent` over `slot` was a wait for
-    /// the target; what is left of `sent - intended` is slip. Nothing was, if this machine
-    /// occupies the slots for longer than the target does.
+    /// The part of a request's delay that is a wait for the target, for a request sent at
+    /// `sent` over `slot`. The rest of `sent - intended` is slip. The wait is 0 if this
+    /// machine occupies the slots for longer than the target does.
     pub fn wait(&mut self, slot: &SlotTimes, intended: Nanos, sent: Nanos) -> Nanos {
         let delay = sent.saturating_sub(intended);
         let wait = slot.wait(intended).min(delay);
-        // A slot that was free when the request was due kept nobody waiting.
+        // A slot that was free when the request was due did not delay it.
         if slot.ready > intended {
             self.occupancy.add(slot.occupied, delay - wait);
         }
@@ -152,7 +153,7 @@ mod tests {
         assert_eq!(slot.wait(20), 30);
         assert_eq!(slot.wait(50), 0);
         assert_eq!(slot.wait(70), 0, "it was free when the request was due");
-        // The first connection, begun 5 late, accepted after 10 more.
+        // The first connection: begun 5 late, accepted 10 later.
         let first = SlotTimes::connected(0, 25, 35);
         assert_eq!(first.wait(20), 10);
         assert_eq!(first.wait(30), 5, "another request had it opened");
@@ -183,16 +184,16 @@ mod tests {
     #[test]
     fn the_longer_occupant_is_responsible() {
         let mut queue = RequestQueue::default();
-        // The target took 100, this machine 3.
+        // The target takes 100, this machine 3.
         assert_eq!(queue.wait(&SlotTimes::freed(1_000, 100), 0, 1_003), 1_000);
-        // One stall of this machine does not turn it.
+        // One stall of this machine does not change the result.
         for i in 0..50 {
             queue.wait(&SlotTimes::freed(1_000 + i, 100), 0, 1_003 + i);
         }
         assert_eq!(queue.wait(&SlotTimes::freed(2_000, 100), 0, 4_000), 2_000);
         assert!(!queue.is_machine_bound());
-        // From now on it is this machine that takes long.
-        for i in 0..MEMORY {
+        // From here on this machine is slow.
+        for i in 0..DECAY_USES {
             queue.wait(&SlotTimes::freed(5_000, 100), 0, 5_400 + u64::from(i));
         }
         assert!(queue.is_machine_bound());

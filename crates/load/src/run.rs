@@ -1,14 +1,14 @@
-//! A load from its first to its last operation: a thread that supplies, threads that send.
+//! Runs a load: one thread feeds requests, sender threads send them.
 
-use crate::book::Book;
 use crate::clock::{self, Nanos};
 use crate::datagram;
 use crate::figures::Figures;
 use crate::log::Writer;
-use crate::pace::Pace;
+use crate::outstanding::Outstanding;
+use crate::pacer::Pacer;
+use crate::request_feed::{FeedSummary, First, Origin, RequestFeed};
 use crate::settings::Settings;
 use crate::stream;
-use crate::supply::{First, Origin, Supplied, Supply};
 use crate::template::code_name;
 use std::collections::BTreeMap;
 use std::io;
@@ -21,42 +21,42 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use trace::{CoapError, Scheme};
 use units::{Draw, Span};
 
-/// From when all is ready to the moment that 0 means.
+/// The time between the end of the preparation and time 0 of the schedule.
 const LEAD: Nanos = 100_000_000;
-/// How often it says how it goes.
-const TOLD: Duration = Duration::from_millis(100);
+/// The interval of progress reports.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Why there is no load.
+/// Why a load cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nothing to send.
+    /// There is nothing to send.
     #[error("there is nothing to send: the trace has no requests{0}")]
     Nothing(String),
-    /// Settings that do not go together, or not with what is sent.
+    /// Settings that contradict each other or do not fit the protocol.
     #[error("invalid settings: {0}")]
     Settings(#[from] CoapError),
-    /// No socket.
-    #[error("could not send from {from}: {source}")]
+    /// A socket cannot be created.
+    #[error("could not bind a UDP socket to {from}: {source}")]
     Socket {
-        /// Where from.
+        /// The local address.
         from: SocketAddr,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The file of operations.
+    /// The file of operations cannot be written.
     #[error("could not write {path}: {source}")]
     Operations {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// A thread that does not start, or ends badly.
-    #[error("a sender's thread: {0}")]
+    /// A sender thread did not start, or panicked.
+    #[error("sender thread: {0}")]
     Thread(String),
 }
 
-/// What all senders share with whoever started them.
+/// State that the senders share with the thread that started them.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     pub stop: AtomicBool,
@@ -65,46 +65,46 @@ pub(crate) struct Shared {
     pub ipv4: AtomicBool,
 }
 
-/// How it goes.
+/// The progress of a load.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
-    /// Since the start, in ns.
+    /// Time since the start, in ns.
     pub elapsed: Nanos,
-    /// How far this machine was behind the schedule with the operation sent last, in ns; its
-    /// wait for a connection is no part of that.
+    /// How far this machine was behind the schedule at the operation sent last, in ns,
+    /// without its wait for a connection.
     pub behind: Nanos,
     /// Operations sent.
     pub sent: u64,
 }
 
-/// Sends what `origin` says, as `settings` say, until its end or until `stop`; `tell`
-/// hears how it goes, ten times a second. The figures, and why the trace ended early
-/// if it did.
+/// Sends the requests of `origin` until its end or until `stop`. Calls `on_progress` with the
+/// progress ten times a second. Returns the results, and why the trace ended early if it
+/// did.
 pub fn run(
     origin: Origin,
     settings: &Settings,
     stop: &AtomicBool,
-    mut tell: impl FnMut(&Progress),
+    mut on_progress: impl FnMut(&Progress),
 ) -> Result<(Figures, Option<String>), Error> {
     let writer = match &settings.operations {
         None => None,
         Some(path) => Some(Writer::new(path).map_err(|source| operations(path, source))?),
     };
-    let (supply, receivers) = Supply::new(origin, settings);
+    let (request_feed, receivers) = RequestFeed::new(origin, settings);
     let shared = Shared::default();
     let ready = AtomicBool::new(false);
-    let (books, supplied, began) = thread::scope(|scope| {
-        let (first, heard) = sync_channel(1);
-        let supplier = thread::Builder::new()
+    let (all_outstanding, feed_summary, began) = thread::scope(|scope| {
+        let (first, first_receiver) = sync_channel(1);
+        let feeder = thread::Builder::new()
             .name("supply".to_owned())
             .spawn_scoped(scope, || {
                 let first = first;
-                supply.run(&first, &ready, stop)
+                request_feed.run(&first, &ready, stop)
             })
             .map_err(|error| Error::Thread(error.to_string()))?;
-        let Ok(first) = heard.recv() else {
-            let supplied = supplier.join().unwrap_or_default();
-            let why = supplied.error.or(supplied.reasons.first().map(str::to_owned));
+        let Ok(first) = first_receiver.recv() else {
+            let feed_summary = feeder.join().unwrap_or_default();
+            let why = feed_summary.error.or(feed_summary.reasons.first().map(str::to_owned));
             return Err(Error::Nothing(why.map(|why| format!("; {why}")).unwrap_or_default()));
         };
         let timeout = Span::from_ns(settings.timeout);
@@ -120,31 +120,40 @@ pub fn run(
         let mut senders = Vec::new();
         for (number, from) in receivers.into_iter().enumerate() {
             let log = writer.as_ref().map(Writer::log);
-            let book = Book::new(settings.timeout, start, log);
-            senders.push(sender(scope, number, first, settings, &shared, from, book, start)?);
+            let outstanding = Outstanding::new(settings.timeout, start, log);
+            senders.push(sender(
+                scope,
+                number,
+                first,
+                settings,
+                &shared,
+                from,
+                outstanding,
+                start,
+            )?);
         }
         while senders.iter().any(|sender| !sender.is_finished()) {
-            thread::sleep(TOLD);
+            thread::sleep(PROGRESS_INTERVAL);
             if stop.load(Relaxed) {
                 shared.stop.store(true, Relaxed);
             }
-            tell(&Progress {
+            on_progress(&Progress {
                 elapsed: clock::now().saturating_sub(start),
                 behind: shared.behind.load(Relaxed),
                 sent: shared.sent.load(Relaxed),
             });
         }
-        let mut books = Vec::new();
+        let mut all_outstanding = Vec::new();
         for sender in senders {
-            books.push(sender.join().map_err(|_| Error::Thread("panicked".to_owned()))?);
+            all_outstanding.push(sender.join().map_err(|_| Error::Thread("panicked".to_owned()))?);
         }
-        Ok((books, supplier.join().unwrap_or_default(), began))
+        Ok((all_outstanding, feeder.join().unwrap_or_default(), began))
     })?;
     if let (Some(writer), Some(path)) = (writer, &settings.operations) {
         writer.finish().map_err(|source| operations(path, source))?;
     }
-    let error = supplied.error.clone();
-    Ok((figures(books, &supplied, settings, began), error))
+    let error = feed_summary.error.clone();
+    Ok((figures(all_outstanding, &feed_summary, settings, began), error))
 }
 
 fn operations(path: &std::path::Path, source: io::Error) -> Error {
@@ -159,40 +168,42 @@ fn sender<'scope, 'env: 'scope>(
     first: First,
     settings: &'env Settings,
     shared: &'scope Shared,
-    from: Receiver<crate::supply::Chunk>,
-    book: Book,
+    from: Receiver<crate::request_feed::Chunk>,
+    outstanding: Outstanding,
     start: Nanos,
-) -> Result<ScopedJoinHandle<'scope, Book>, Error> {
+) -> Result<ScopedJoinHandle<'scope, Outstanding>, Error> {
     let closed = settings.closed.as_ref().map(|closed| {
-        // Users are dealt out one by one.
+        // Users are distributed over the senders round robin.
         let senders = settings.senders.max(1);
         (closed, closed.users / senders + usize::from(number < closed.users % senders))
     });
     let draw = Draw::new(settings.seed, number as u64, 1);
-    let pace = Pace::new(from, start, closed, draw);
+    let pacer = Pacer::new(from, start, closed, draw);
     let core = (!settings.cores.is_empty()).then(|| settings.cores[number % settings.cores.len()]);
-    let place = move |book: &mut Book| {
-        if let Err(why) = clock::place(core) {
-            book.explain(&why);
+    let place = move |outstanding: &mut Outstanding| {
+        if let Err(why) = clock::pin_with_priority(core) {
+            outstanding.explain(&why);
         }
     };
     let builder = thread::Builder::new().name(format!("sender-{number}"));
     let spawned = match first.scheme {
         Scheme::Coap | Scheme::Udp => {
             let (scheme, ipv4) = (first.scheme, first.ipv4);
-            let sender = datagram::Sender::new(scheme, ipv4, settings, shared, pace, book, draw)?;
+            let sender =
+                datagram::Sender::new(scheme, ipv4, settings, shared, pacer, outstanding, draw)?;
             builder.spawn_scoped(scope, move || {
                 let mut sender = sender;
-                place(sender.book());
+                place(sender.outstanding());
                 sender.run()
             })
         }
         Scheme::Http | Scheme::Mqtt | Scheme::Tcp => {
-            let sender = stream::Sender::new(first.scheme, number, settings, shared, pace, book)
-                .map_err(|error| Error::Thread(error.to_string()))?;
+            let sender =
+                stream::Sender::new(first.scheme, number, settings, shared, pacer, outstanding)
+                    .map_err(|error| Error::Thread(error.to_string()))?;
             builder.spawn_scoped(scope, move || {
                 let mut sender = sender;
-                place(sender.book());
+                place(sender.outstanding());
                 sender.run()
             })
         }
@@ -200,10 +211,10 @@ fn sender<'scope, 'env: 'scope>(
     spawned.map_err(|error| Error::Thread(error.to_string()))
 }
 
-/// All senders' books in one.
+/// Merges the results of all senders.
 pub(crate) fn figures(
-    books: Vec<Book>,
-    supplied: &Supplied,
+    all_outstanding: Vec<Outstanding>,
+    feed_summary: &FeedSummary,
     settings: &Settings,
     began: Duration,
 ) -> Figures {
@@ -213,7 +224,7 @@ pub(crate) fn figures(
         submission: Default::default(),
         timeline: Default::default(),
         schedule: 0,
-        senders: books.len(),
+        senders: all_outstanding.len(),
         span: 0,
         codes: BTreeMap::new(),
         late: 0,
@@ -222,33 +233,34 @@ pub(crate) fn figures(
         stray: 0,
         retransmitted: 0,
         observed: Default::default(),
-        faults: supplied.faults,
+        faults: feed_summary.faults,
         reasons: BTreeMap::new(),
         behind: 0,
         lag: 0,
         began,
     };
-    let mut reasons = supplied.reasons.clone();
-    for book in books {
-        figures.span = figures.span.max(book.span());
-        figures.submission.expected.add(&book.submission.expected);
-        figures.submission.submitted.add(&book.submission.submitted);
-        figures.timeline.add(&book.timeline);
-        figures.schedule = figures.schedule.max(book.schedule());
-        figures.late += book.late;
-        figures.twice += book.twice;
-        figures.garbage += book.garbage;
-        figures.stray += book.stray;
-        figures.retransmitted += book.retransmitted;
-        figures.observed.add(&book.observed);
-        figures.behind = figures.behind.max(book.behind);
-        figures.lag = figures.lag.max(book.lag);
-        for (code, count) in &book.codes {
+    let mut reasons = feed_summary.reasons.clone();
+    for outstanding in all_outstanding {
+        figures.span = figures.span.max(outstanding.span());
+        figures.submission.expected.add(&outstanding.submission.expected);
+        figures.submission.submitted.add(&outstanding.submission.submitted);
+        figures.timeline.add(&outstanding.timeline);
+        figures.schedule = figures.schedule.max(outstanding.schedule());
+        figures.late += outstanding.late;
+        figures.twice += outstanding.twice;
+        figures.garbage += outstanding.garbage;
+        figures.stray += outstanding.stray;
+        figures.retransmitted += outstanding.retransmitted;
+        figures.observed.add(&outstanding.observed);
+        figures.behind = figures.behind.max(outstanding.behind);
+        figures.lag = figures.lag.max(outstanding.lag);
+        for (code, count) in &outstanding.codes {
             *figures.codes.entry(code_name(*code)).or_default() += count;
         }
-        reasons.add(&book.reasons);
-        for series in book.series {
-            // A device is one sender's, but those beyond the first thousand are of all.
+        reasons.add(&outstanding.reasons);
+        for series in outstanding.series {
+            // A device belongs to one sender; only the series for devices beyond the first
+            // thousand are shared.
             let known = figures
                 .series
                 .iter_mut()

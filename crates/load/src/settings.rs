@@ -1,51 +1,52 @@
-//! How a load is sent.
+//! The settings of a load.
 
 use crate::clock::{Nanos, SECOND};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use trace::{CoapSettings, Distribution};
 
-/// How a load is sent.
+/// The settings of a load.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How long an answer may take, from when the request was sent, in ns.
+    /// The timeout for an answer, from the send time, in ns.
     pub timeout: Nanos,
-    /// CoAP requests are confirmable.
+    /// Whether CoAP requests are confirmable.
     pub confirmable: bool,
-    /// Blocks, retransmission, NSTART and observation of CoAP.
+    /// CoAP blocks, retransmission, NSTART and observation.
     pub coap: CoapSettings,
-    /// Whether answers are waited for; plain UDP and TCP can go without.
+    /// Whether to wait for answers; optional for plain UDP and TCP.
     pub answers: bool,
-    /// Threads that send, each a part of the devices.
+    /// The number of sender threads; each has a part of the devices.
     pub senders: usize,
-    /// The cores that they stay on, in turn; none lets the kernel choose.
+    /// The cores that sender threads are pinned to, in turn; empty: no pinning.
     pub cores: Vec<usize>,
-    /// Look at the clock all the time, and never sleep.
+    /// Whether senders spin instead of sleeping.
     pub spin: bool,
-    /// Users who wait for their answers; none is an open loop.
+    /// The users of a closed loop; None for an open loop.
     pub closed: Option<Closed>,
-    /// TCP connections to one target at most, of each sender.
+    /// The maximum number of TCP connections of each sender to one target.
     pub connections: usize,
-    /// The quality of service of MQTT messages: 0 or 1.
+    /// MQTT quality of service: 0 or 1.
     pub qos: u8,
-    /// How far behind the schedule it goes on, in ns; what is left then stays unsent.
+    /// How far a sender may fall behind the schedule, in ns, before it leaves the rest
+    /// unsent.
     pub patience: Nanos,
-    /// The address to send from.
+    /// The local address.
     pub from: Option<IpAddr>,
-    /// The moment that 0 means, on CLOCK_MONOTONIC; as soon as all is ready if none.
+    /// Time 0 of the schedule, on CLOCK_MONOTONIC; None: as soon as all is ready.
     pub start: Option<Nanos>,
-    /// Keep each operation's times in this file.
+    /// The file for the times of each operation.
     pub operations: Option<PathBuf>,
-    /// The seed of what is drawn while it runs: think times.
+    /// The seed of random values drawn during the run: think times.
     pub seed: u64,
 }
 
-/// Users who send when they have their answer.
+/// Users that each send the next request after their answer.
 #[derive(Debug, Clone)]
 pub struct Closed {
-    /// How many.
+    /// The number of users.
     pub users: usize,
-    /// How long each waits after an answer.
+    /// The think time after an answer.
     pub think: Option<Distribution>,
 }
 

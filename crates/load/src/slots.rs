@@ -1,10 +1,10 @@
-//! What the book knows of each operation.
+//! The state of each operation.
 
 use crate::clock::Nanos;
 use crate::figures::Series;
 use std::collections::VecDeque;
 
-/// What an operation has come to.
+/// The state or outcome of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     /// It waits for a free connection.
@@ -12,20 +12,21 @@ pub(crate) enum State {
     Waiting,
     Answered,
     TimedOut,
-    /// It was never sent: no connection became free in time.
+    /// Never sent: no connection became free in time.
     NoConnection,
     Unreachable,
-    /// It was never sent: there can be no connection to its target.
+    /// Never sent: no connection to its target can be made.
     Refused,
     WithoutAnswer,
-    /// It was never sent: this machine was too late.
+    /// Never sent: this machine was too late.
     Unsent,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot {
     pub intended: Nanos,
-    /// While it is queued and if it is never sent: when this machine was ready to send it.
+    /// The send time. For an operation that is queued or never sent: when this machine was
+    /// ready to send it.
     pub sent: Nanos,
     pub answered: Nanos,
     pub template: u32,
@@ -34,18 +35,19 @@ pub(crate) struct Slot {
     pub state: State,
 }
 
-/// The operation of this number, if it is still known; the first has the number `base`.
+/// The operation of this number, if it is still stored; the first slot has the number
+/// `base`.
 pub(crate) fn slot(slots: &mut VecDeque<Slot>, base: u64, number: u64) -> Option<&mut Slot> {
     let at = usize::try_from(number.checked_sub(base)?).ok()?;
     slots.get_mut(at)
 }
 
-/// The same, if it is queued.
+/// The operation of this number, if it is queued.
 pub(crate) fn queued(slots: &mut VecDeque<Slot>, base: u64, number: u64) -> Option<&mut Slot> {
     slot(slots, base, number).filter(|slot| slot.state == State::Queued)
 }
 
-/// An operation has no answer in time.
+/// Marks an operation as timed out.
 pub(crate) fn time_out(slot: &mut Slot, series: &mut [Series]) {
     slot.state = State::TimedOut;
     series[usize::from(slot.series)].counts.timed_out += 1;

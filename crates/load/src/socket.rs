@@ -1,4 +1,4 @@
-//! Datagrams in batches: many with one system call, without memory taken or given back.
+//! UDP datagrams in batches: many with one system call, without allocation.
 
 use crate::clock::{self, Nanos, timespec};
 use crate::stamp;
@@ -7,14 +7,14 @@ use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// The most datagrams of one call.
+/// The maximum number of datagrams per call.
 pub(crate) const BATCH: usize = 32;
-/// No datagram is longer.
-const LARGEST: usize = 65_536;
-/// What sockets may hold; the kernel may grant less without root.
+/// The largest datagram, in bytes.
+const MAX_DATAGRAM: usize = 65_536;
+/// The socket buffer size, in bytes; without root the kernel may grant less.
 const BUFFER: libc::c_int = 32 << 20;
 
-/// An address as the kernel takes it.
+/// A socket address in the kernel's format.
 #[derive(Clone, Copy)]
 pub(crate) struct Address {
     storage: libc::sockaddr_storage,
@@ -22,7 +22,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// None yet.
+    /// An unset address.
     pub fn empty() -> Self {
         // SAFETY: all zero is a valid address of no family.
         let storage = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -60,7 +60,7 @@ impl Address {
         this
     }
 
-    /// As the standard library writes it; nothing of a family that is neither.
+    /// As a standard library address; None for other families.
     pub fn get(&self) -> Option<SocketAddr> {
         let at: *const libc::sockaddr_storage = &raw const self.storage;
         match libc::c_int::from(self.storage.ss_family) {
@@ -80,23 +80,23 @@ impl Address {
         }
     }
 
-    /// Calls `f` with the name and its length as system calls take them.
+    /// Calls `f` with the address and its length as system calls take them.
     pub fn with<T>(&self, f: impl FnOnce(*const libc::sockaddr, libc::socklen_t) -> T) -> T {
         f((&raw const self.storage).cast(), self.length)
     }
 }
 
-/// A socket for datagrams that never waits by itself.
+/// A non-blocking UDP socket.
 pub(crate) struct Datagrams {
     fd: OwnedFd,
 }
 
 impl Datagrams {
-    /// A socket at this address.
+    /// Creates a socket bound to this address.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
         let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: integer arguments; the descriptor is ours if it is one.
+        // SAFETY: integer arguments; a valid descriptor is ours.
         let fd = unsafe { libc::socket(family, kind, 0) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
@@ -111,12 +111,12 @@ impl Datagrams {
             }
         }
         let name = Address::new(address);
-        // SAFETY: the name lives over the call, and its length is its own.
+        // SAFETY: the address lives over the call, and its length is correct.
         let bound = unsafe { libc::bind(fd, (&raw const name.storage).cast(), name.length) };
         if bound < 0 { Err(io::Error::last_os_error()) } else { Ok(this) }
     }
 
-    /// Asks to be told of datagrams that came back: nobody there, too large.
+    /// Enables reports of datagrams that were rejected: unreachable, too large.
     pub fn report_errors(&self, ipv4: bool) -> io::Result<()> {
         if ipv4 {
             self.set(libc::IPPROTO_IP, libc::IP_RECVERR, 1)
@@ -125,9 +125,9 @@ impl Datagrams {
         }
     }
 
-    /// Takes no multicast of groups that other sockets of this machine have joined.
+    /// Disables multicast of groups that other sockets of this machine have joined.
     pub fn ignore_groups(&self, ipv4: bool) {
-        // IPV6_MULTICAST_ALL, since Linux 4.20. Kernels without it go on as before.
+        // IPV6_MULTICAST_ALL, since Linux 4.20. Older kernels ignore it.
         const IPV6_ALL: libc::c_int = 29;
         let _ = match ipv4 {
             true => self.set(libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, 0),
@@ -138,29 +138,29 @@ impl Datagrams {
     fn set(&self, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
         let size = size_of::<libc::c_int>() as libc::socklen_t;
         let at = (&raw const value).cast();
-        // SAFETY: the value is an int that lives over the call, the size is its own.
+        // SAFETY: the value is an int that lives over the call; the size is correct.
         let result = unsafe { libc::setsockopt(self.raw(), level, option, at, size) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Where it is.
+    /// The local address.
     pub fn local(&self) -> io::Result<SocketAddr> {
         let mut name = Address::empty();
-        // SAFETY: name and length are ours and writable.
+        // SAFETY: address and length are ours and writable.
         let result = unsafe {
             libc::getsockname(self.raw(), (&raw mut name.storage).cast(), &raw mut name.length)
         };
         if result < 0 {
             return Err(io::Error::last_os_error());
         }
-        name.get().ok_or_else(|| io::Error::other("a socket without an address"))
+        name.get().ok_or_else(|| io::Error::other("the socket has no address"))
     }
 
     pub fn raw(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
 
-    /// Waits until something has come or `ns` have passed. Returns whether there is something.
+    /// Waits until a datagram arrives or `ns` have passed. Returns whether one is there.
     pub fn wait(&self, ns: Nanos) -> bool {
         let mut entry = libc::pollfd { fd: self.raw(), events: libc::POLLIN, revents: 0 };
         let span = timespec(ns);
@@ -168,8 +168,9 @@ impl Datagrams {
         unsafe { libc::ppoll(&raw mut entry, 1, &raw const span, std::ptr::null()) > 0 }
     }
 
-    /// Takes one datagram that came back, to `buffer`: how much of it there is, and why.
-    pub fn returned(&self, buffer: &mut [u8]) -> Option<(usize, i32)> {
+    /// Takes one rejected datagram from the error queue into `buffer`: its length and the
+    /// errno.
+    pub fn take_rejected(&self, buffer: &mut [u8]) -> Option<(usize, i32)> {
         let mut control = [0u64; 32];
         let mut name = Address::empty();
         let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
@@ -181,14 +182,14 @@ impl Datagrams {
         header.msg_namelen = name.length;
         header.msg_control = control.as_mut_ptr().cast();
         header.msg_controllen = size_of_val(&control) as _;
-        // SAFETY: what the header points to lives over the call.
+        // SAFETY: everything that the header points to lives over the call.
         let got = unsafe { libc::recvmsg(self.raw(), &raw mut header, libc::MSG_ERRQUEUE) };
         if got < 0 {
             return None;
         }
         let mut why = 0;
-        // SAFETY: the kernel has written the control messages that the macros walk
-        // along; an extended error is plain integers, read wherever it stands.
+        // SAFETY: the kernel has written the control messages that the macros traverse; an
+        // extended error is plain integers, read unaligned.
         unsafe {
             let mut at = libc::CMSG_FIRSTHDR(&raw const header);
             while !at.is_null() {
@@ -206,7 +207,7 @@ impl Datagrams {
     }
 }
 
-/// Room for the datagrams of one call, taken once.
+/// Buffers for the datagrams of one call, allocated once.
 pub(crate) struct Batch {
     bytes: Vec<u8>,
     room: usize,
@@ -214,19 +215,19 @@ pub(crate) struct Batch {
     lengths: Vec<usize>,
     parts: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
-    /// Room for the kernel's times of arrival, if they are wanted.
+    /// Buffers for the kernel's arrival times, if enabled.
     controls: Vec<[u64; 8]>,
     filled: usize,
 }
 
-// SAFETY: the pointers lead into vectors of the same structure, which never move
-// once they are made; whoever has it has them.
+// SAFETY: the pointers lead into vectors of the same structure, which never move after they
+// are created; the owner of the structure owns them.
 unsafe impl Send for Batch {}
 
 impl Batch {
-    /// Room for datagrams of up to `room` bytes.
+    /// Buffers for datagrams of up to `room` bytes.
     pub fn new(room: usize) -> Self {
-        let room = room.clamp(64, LARGEST);
+        let room = room.clamp(64, MAX_DATAGRAM);
         let mut this = Self {
             bytes: vec![0; room * BATCH],
             room,
@@ -239,7 +240,7 @@ impl Batch {
         };
         let base = this.bytes.as_mut_ptr();
         for i in 0..BATCH {
-            // SAFETY: there are BATCH rooms.
+            // SAFETY: there are BATCH buffers.
             let iov_base = unsafe { base.add(i * room) }.cast();
             this.parts.push(libc::iovec { iov_base, iov_len: room });
         }
@@ -254,23 +255,24 @@ impl Batch {
         this
     }
 
-    /// The same, with the times at which datagrams arrived: see [`stamp::enable`].
+    /// The same, with arrival times of datagrams: see [`stamp::enable`].
     pub fn with_stamps(room: usize) -> Self {
         Self { controls: vec![[0; 8]; BATCH], ..Self::new(room) }
     }
 
-    /// When the datagram at `i` arrived, on CLOCK_MONOTONIC; `now` if the kernel does not say.
+    /// When the datagram at `i` arrived, on CLOCK_MONOTONIC; `now` if the kernel does not
+    /// report it.
     pub fn arrived(&self, i: usize, now: Nanos) -> Nanos {
         if self.controls.is_empty() {
             return now;
         }
-        // SAFETY: the kernel has filled in the header when it received, and its control room
+        // SAFETY: the kernel has filled in the header on reception, and the control buffer
         // is ours.
         let stamp = unsafe { stamp::stamp(&self.headers[i].msg_hdr) };
         stamp.map_or(now, |stamp| clock::from_wall(stamp, now))
     }
 
-    /// How many are in it.
+    /// The number of datagrams.
     pub fn len(&self) -> usize {
         self.filled
     }
@@ -283,8 +285,8 @@ impl Batch {
         self.filled = 0;
     }
 
-    /// Takes the last one out again.
-    pub fn take_back(&mut self) {
+    /// Removes the last datagram.
+    pub fn pop_last(&mut self) {
         self.filled = self.filled.saturating_sub(1);
     }
 
@@ -293,13 +295,13 @@ impl Batch {
         &self.bytes[i * self.room..i * self.room + self.lengths[i]]
     }
 
-    /// Who sent it, or where it goes.
+    /// The sender's or the destination's address.
     pub fn name(&self, i: usize) -> &Address {
         &self.names[i]
     }
 
-    /// Adds a datagram for `to`, which `write` puts in its place and says the length of.
-    /// Nothing is added when it is full.
+    /// Adds a datagram for `to`; `write` fills it in and returns its length. Does nothing
+    /// if the batch is full.
     pub fn push(&mut self, to: &Address, write: impl FnOnce(&mut [u8]) -> usize) {
         if self.is_full() {
             return;
@@ -311,7 +313,7 @@ impl Batch {
         self.filled += 1;
     }
 
-    /// Hands what is in it from `from` on to the kernel: how many it took.
+    /// Sends the datagrams from index `from` on. Returns how many the kernel took.
     pub fn send(&mut self, socket: &Datagrams, from: usize) -> io::Result<usize> {
         for i in from..self.filled {
             self.parts[i].iov_len = self.lengths[i];
@@ -324,7 +326,7 @@ impl Batch {
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
     }
 
-    /// Takes up to `most` datagrams that have come; none is no error.
+    /// Receives up to `most` datagrams; none is not an error.
     pub fn receive(&mut self, socket: &Datagrams, most: usize) -> io::Result<usize> {
         let most = most.clamp(1, BATCH);
         for i in 0..most {
@@ -338,7 +340,7 @@ impl Batch {
         }
         let at = self.headers.as_mut_ptr();
         self.filled = 0;
-        // SAFETY: as above; the flag keeps it from waiting, so no time is given.
+        // SAFETY: as above; with MSG_DONTWAIT it takes no timeout.
         let got = unsafe {
             libc::recvmmsg(
                 socket.raw(),
@@ -399,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_takes_comes_back_with_its_reason() {
+    fn a_rejected_datagram_has_its_reason() {
         let (one, two) = (local(), local());
         one.report_errors(true).unwrap();
         let to = Address::new(two.local().unwrap());
@@ -412,9 +414,9 @@ mod tests {
         out.send(&one, 0).unwrap();
         let mut buffer = [0; 64];
         assert!(one.wait(5_000_000_000));
-        assert_eq!(one.returned(&mut buffer), Some((3, libc::ECONNREFUSED)));
+        assert_eq!(one.take_rejected(&mut buffer), Some((3, libc::ECONNREFUSED)));
         assert_eq!(&buffer[..3], b"abc");
-        assert_eq!(one.returned(&mut buffer), None);
+        assert_eq!(one.take_rejected(&mut buffer), None);
     }
 
     #[test]

@@ -1,22 +1,22 @@
-//! When bytes arrived at this machine, by the kernel: a sender that is held up does not take
-//! its own delay for the target's.
+//! Kernel arrival times of received bytes, so that a delay of the sender does not count as
+//! a delay of the target.
 
 use crate::clock::{self, Nanos};
 use std::io;
 use std::os::fd::RawFd;
 
-/// Asks the kernel for the arrival times of what a socket receives (SO_TIMESTAMPNS; for TCP
-/// since Linux 4.16). Without them the time of reading has to do.
+/// Enables the kernel's arrival times for a socket (SO_TIMESTAMPNS; for TCP since Linux
+/// 4.16). Without them the time of reading is used.
 pub(crate) fn enable(fd: RawFd) {
     let on: libc::c_int = 1;
     let size = size_of::<libc::c_int>() as libc::socklen_t;
     let (level, option) = (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS);
-    // SAFETY: the value is an int that lives over the call, the size is its own.
+    // SAFETY: the value is an int that lives over the call; the size is correct.
     unsafe { libc::setsockopt(fd, level, option, (&raw const on).cast(), size) };
 }
 
-/// Reads from a stream: how many bytes, and when the last of them arrived, on CLOCK_MONOTONIC;
-/// now if the kernel does not say.
+/// Reads from a stream: the number of bytes, and the arrival time of the last of them on
+/// CLOCK_MONOTONIC; the current time if the kernel does not report one.
 pub(crate) fn receive(fd: RawFd, room: &mut [u8]) -> io::Result<(usize, Nanos)> {
     let mut control = [0u64; 8];
     let mut part = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
@@ -26,13 +26,13 @@ pub(crate) fn receive(fd: RawFd, room: &mut [u8]) -> io::Result<(usize, Nanos)> 
     header.msg_iovlen = 1;
     header.msg_control = control.as_mut_ptr().cast();
     header.msg_controllen = size_of_val(&control) as _;
-    // SAFETY: what the header points to lives over the call and is writable.
+    // SAFETY: everything that the header points to lives over the call and is writable.
     let got = unsafe { libc::recvmsg(fd, &raw mut header, libc::MSG_DONTWAIT) };
     if got < 0 {
         return Err(io::Error::last_os_error());
     }
     let now = clock::now();
-    // SAFETY: the kernel has filled in the header, whose control room still lives.
+    // SAFETY: the kernel has filled in the header, and the control buffer still lives.
     let stamp = unsafe { stamp(&header) };
     Ok((got as usize, stamp.map_or(now, |stamp| clock::from_wall(stamp, now))))
 }
@@ -40,9 +40,9 @@ pub(crate) fn receive(fd: RawFd, room: &mut [u8]) -> io::Result<(usize, Nanos)> 
 /// The arrival time in a header's control messages, in ns since 1970.
 ///
 /// # Safety
-/// The header must be one that the kernel has filled in, its control room alive.
+/// The kernel must have filled in the header, and its control buffer must be alive.
 pub(crate) unsafe fn stamp(header: &libc::msghdr) -> Option<Nanos> {
-    // SAFETY: as the caller promises; a time is plain integers, read wherever it lies.
+    // SAFETY: as the caller promises; a time is plain integers, read unaligned.
     unsafe {
         let mut at = libc::CMSG_FIRSTHDR(header);
         while !at.is_null() {
@@ -64,8 +64,8 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsRawFd;
 
-    /// The kernel switches its clock reading on a moment after it is asked to, and then
-    /// arrival is not later than reading, however long that is put off.
+    /// The kernel enables timestamps a moment after the request. After that, the arrival
+    /// time is before the time of reading, even if the read is late.
     #[test]
     fn bytes_arrive_before_they_are_read() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -81,10 +81,10 @@ mod tests {
             let (count, arrived) = receive(far.as_raw_fd(), &mut room).unwrap();
             let read = clock::now();
             assert!(count == 1 && arrived <= read);
-            // By the clock of reading it would be 20 ms after it was sent.
+            // By the time of reading, this would be 20 ms after it was sent.
             early += u32::from(arrived < sent + 10_000_000);
         }
-        assert!(early > 0, "the kernel has told no arrival time");
+        assert!(early > 0, "the kernel reported no arrival time");
         drop(near);
         assert_eq!(receive(far.as_raw_fd(), &mut room).unwrap().0, 0);
     }

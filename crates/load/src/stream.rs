@@ -1,19 +1,19 @@
-//! The loop that sends over TCP: plain bytes, HTTP/1.1, MQTT.
+//! The sender over TCP: plain bytes, HTTP/1.1, MQTT.
 //!
-//! A connection carries one HTTP request at a time, since the next one's answer would
-//! wait for this one's; MQTT messages and plain bytes follow each other without waiting.
-//! A request that finds no connection free waits in the queue of its target, for as long as an
-//! answer may take. That wait is a part of its response, and no slip.
+//! A connection carries one HTTP request at a time, since a second answer would wait for
+//! the first. MQTT messages and plain bytes follow each other without waiting. If no
+//! connection is free, a request waits in the queue of its target, at most for the answer
+//! timeout. That wait is part of its response time, not slip.
 
-use crate::book::Book;
 use crate::clock::{self, Nanos};
 use crate::connection::{Connection, Progress};
 use crate::epoll::Epoll;
-use crate::pace::{Next, Pace};
-use crate::request_queue::{DUE_AT_ONCE, MOST_WAITING, RequestQueue, Waiting};
+use crate::outstanding::Outstanding;
+use crate::pacer::{Next, Pacer};
+use crate::request_feed::Operation;
+use crate::request_queue::{MAX_DUE_PER_TURN, MAX_WAITING, RequestQueue, Waiting};
 use crate::run::Shared;
 use crate::settings::Settings;
-use crate::supply::Operation;
 use crate::targets::Targets;
 use crate::template::HTTP;
 use std::collections::VecDeque;
@@ -22,19 +22,19 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use trace::Scheme;
 
-/// It looks for timeouts so often.
-const LOOK: Nanos = 1_000_000;
-/// Within this time of the next request it looks at the clock and does not sleep.
-const AWAKE: Nanos = 100_000;
+/// The interval of timeout checks.
+const CHECK_INTERVAL: Nanos = 1_000_000;
+/// Within this time before the next request the sender spins instead of sleeping.
+const SPIN_WINDOW: Nanos = 100_000;
 
-/// One target's connections, and the requests that wait for one.
+/// The connections to one target, and the requests that wait for one.
 struct Pool {
     to: SocketAddr,
     connections: Vec<usize>,
-    /// Those that carry one request at a time and can take the next, the longest free first.
+    /// Connections that carry one request at a time and are free, the longest free first.
     free: VecDeque<usize>,
     queue: RequestQueue,
-    /// When connections ended that have no successor yet.
+    /// When closed connections ended that have no replacement yet.
     vacated: Vec<Nanos>,
 }
 
@@ -51,18 +51,18 @@ pub(crate) struct Sender<'a> {
     number: usize,
     settings: &'a Settings,
     shared: &'a Shared,
-    pace: Pace,
-    book: Book,
+    pacer: Pacer,
+    outstanding: Outstanding,
     epoll: Epoll,
     ready: Vec<usize>,
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
     targets: Targets,
-    /// By the target's number.
+    /// By target number.
     pools: Vec<Pool>,
     made: u64,
     waiting: usize,
-    looked: Nanos,
+    last_check: Nanos,
     margin: Nanos,
 }
 
@@ -72,16 +72,16 @@ impl<'a> Sender<'a> {
         number: usize,
         settings: &'a Settings,
         shared: &'a Shared,
-        pace: Pace,
-        book: Book,
+        pacer: Pacer,
+        outstanding: Outstanding,
     ) -> io::Result<Self> {
         Ok(Self {
             scheme,
             number,
             settings,
             shared,
-            pace,
-            book,
+            pacer,
+            outstanding,
             epoll: Epoll::new()?,
             ready: Vec::new(),
             connections: Vec::new(),
@@ -90,77 +90,79 @@ impl<'a> Sender<'a> {
             pools: Vec::new(),
             made: 0,
             waiting: 0,
-            looked: 0,
-            margin: if settings.spin { Nanos::MAX } else { clock::margin().max(AWAKE) },
+            last_check: 0,
+            margin: if settings.spin { Nanos::MAX } else { clock::margin().max(SPIN_WINDOW) },
         })
     }
 
-    /// The book, for what is to be said in it before the start.
-    pub fn book(&mut self) -> &mut Book {
-        &mut self.book
+    /// The outstanding requests, to record errors before the start.
+    pub fn outstanding(&mut self) -> &mut Outstanding {
+        &mut self.outstanding
     }
 
-    /// Sends until the schedule has ended and all answers are in, or their time is over.
-    pub fn run(mut self) -> Book {
+    /// Sends until the schedule has ended and all requests are answered or timed out.
+    pub fn run(mut self) -> Outstanding {
         loop {
             let now = clock::now();
             if self.shared.stop.load(Relaxed) {
                 self.abandon();
             }
-            for _ in 0..DUE_AT_ONCE {
-                let Some((intended, operation)) = self.pace.due(now, &mut self.book) else { break };
+            for _ in 0..MAX_DUE_PER_TURN {
+                let Some((intended, operation)) = self.pacer.due(now, &mut self.outstanding) else {
+                    break;
+                };
                 self.take(intended, operation, now);
             }
-            let came = self.events(0);
+            let busy = self.events(0);
             let now = clock::now();
-            if now - self.looked > LOOK {
-                self.looked = now;
-                self.book.expire(now);
+            if now - self.last_check > CHECK_INTERVAL {
+                self.last_check = now;
+                self.outstanding.expire(now);
                 self.expire(now);
             }
-            let finished = self.book.take_finished();
+            let finished = self.outstanding.take_finished();
             if finished > 0 {
-                self.pace.finished(finished, now);
+                self.pacer.finished(finished, now);
             }
-            if came {
+            if busy {
                 continue;
             }
-            let until = match self.pace.next(&mut self.book) {
+            let until = match self.pacer.next(&mut self.outstanding) {
                 Next::At(at) => at,
-                Next::Over if self.book.waiting() == 0 && self.waiting == 0 => break,
-                _ => now + LOOK,
+                Next::Over if self.outstanding.waiting() == 0 && self.waiting == 0 => break,
+                _ => now + CHECK_INTERVAL,
             };
             let left = until.saturating_sub(now);
             if left > self.margin {
-                self.events((left - self.margin).min(10 * LOOK));
+                self.events((left - self.margin).min(10 * CHECK_INTERVAL));
             }
         }
-        self.book.close();
-        self.book
+        self.outstanding.close();
+        self.outstanding
     }
 
-    /// An operation whose moment has come: sent, or kept until a connection is free.
+    /// Handles an operation that is due: sends it, or queues it until a connection is free.
     fn take(&mut self, intended: Nanos, operation: Operation, now: Nanos) {
         let behind = now - intended;
         self.shared.behind.store(behind, Relaxed);
         if behind > self.settings.patience {
-            self.book.unsent(operation.series);
-            self.book.explain("too far behind the schedule: the rest was not sent");
-            self.pace.give_up(&mut self.book);
+            self.outstanding.unsent(operation.series);
+            self.outstanding.explain("too far behind the schedule: the rest was not sent");
+            self.pacer.give_up(&mut self.outstanding);
             return;
         }
-        let target = self.targets.find(operation.template, &self.pace.templates, None);
+        let target = self.targets.find(operation.template, &self.pacer.templates, None);
         let Some(target) = target.map(|target| target as usize) else {
-            let to = &self.pace.templates[operation.template as usize].to;
+            let to = &self.pacer.templates[operation.template as usize].to;
             let why = to.as_ref().err().map_or("no address", |why| why);
-            self.book.unsent(operation.series);
-            self.book.explain(why);
+            self.outstanding.unsent(operation.series);
+            self.outstanding.explain(why);
             return;
         };
-        let number = self.book.queued(operation, intended, clock::now());
-        if self.waiting == MOST_WAITING {
-            self.book.no_connection(number);
-            self.book.explain("too many requests wait for a connection (1,048,576)");
+        let number = self.outstanding.queued(operation, intended, clock::now());
+        if self.waiting == MAX_WAITING {
+            self.outstanding.no_connection(number);
+            self.outstanding.explain("too many requests wait for a connection (1,048,576)");
             return;
         }
         self.pools.extend(self.targets.addresses().skip(self.pools.len()).map(Pool::new));
@@ -169,7 +171,7 @@ impl<'a> Sender<'a> {
         self.serve(target);
     }
 
-    /// Sends what waits for this target, as far as connections are free.
+    /// Sends queued requests to this target while connections are free.
     fn serve(&mut self, target: usize) {
         loop {
             let pool = &mut self.pools[target];
@@ -188,7 +190,7 @@ impl<'a> Sender<'a> {
                 self.send(place, target);
                 continue;
             }
-            // One is enough for what does not wait for answers.
+            // One connection is enough if requests do not wait for answers.
             let most = match self.scheme {
                 Scheme::Http => self.settings.connections,
                 _ => 1,
@@ -201,7 +203,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Sends the first that waits over a free connection.
+    /// Sends the first queued request over a free connection.
     fn send(&mut self, place: usize, target: usize) {
         let pool = &mut self.pools[target];
         let Some(connection) = &mut self.connections[place] else { return };
@@ -212,11 +214,11 @@ impl<'a> Sender<'a> {
             Scheme::Mqtt => self.settings.qos > 0,
             _ => self.settings.answers,
         };
-        let template = &self.pace.templates[operation.template as usize];
+        let template = &self.pacer.templates[operation.template as usize];
         let sent = clock::now();
         let wait = pool.queue.wait(connection.slot(), intended, sent);
         let result = connection.send(template, number, answers, sent);
-        self.book.dequeued(number, sent, wait, answers);
+        self.outstanding.dequeued(number, sent, wait, answers);
         self.shared.behind.store(sent.saturating_sub(intended + wait), Relaxed);
         self.shared.sent.fetch_add(1, Relaxed);
         match result {
@@ -245,22 +247,22 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// A connection to this target could not be made. Unless there are others, nothing that
-    /// waits for one can be sent.
+    /// Handles a failed connection attempt. If the target has no other connection, all
+    /// queued requests fail.
     fn refuse(&mut self, target: usize, why: &str) {
         let pool = &mut self.pools[target];
         if !pool.connections.is_empty() {
-            self.book.explain(why);
+            self.outstanding.explain(why);
             return;
         }
         while let Some(waiting) = pool.queue.pop() {
             self.waiting -= 1;
-            self.book.unreachable(waiting.number, why);
+            self.outstanding.unreachable(waiting.number, why);
         }
     }
 
-    /// A connection has ended: what was under way on it is lost, and what waits for its
-    /// target gets another.
+    /// Closes a connection: requests under way on it are lost, queued ones get another
+    /// connection.
     fn close(&mut self, place: usize, why: &str) {
         let Some(connection) = self.connections[place].take() else { return };
         self.free.push(place);
@@ -269,12 +271,12 @@ impl<'a> Sender<'a> {
         pool.connections.retain(|other| *other != place);
         pool.free.retain(|other| *other != place);
         if !connection.is_opening() {
-            // One that carried its last answer was free from then on.
+            // A connection that delivered its last answer was free from then on.
             let spent = connection.is_spent();
             pool.vacated.push(if spent { connection.slot().ready } else { clock::now() });
         }
-        for number in connection.under_way() {
-            self.book.unreachable(number, why);
+        for number in connection.in_flight() {
+            self.outstanding.unreachable(number, why);
         }
         match connection.is_opening() {
             true => self.refuse(target, why),
@@ -282,26 +284,26 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Waits for at most so long for something to happen on connections, and lets it;
-    /// whether anything did.
+    /// Waits at most `ns` for events on connections and handles them. Returns whether there
+    /// were any.
     fn events(&mut self, ns: Nanos) -> bool {
         let mut ready = std::mem::take(&mut self.ready);
         self.epoll.wait(ns, &mut ready);
         for place in &ready {
-            self.happened(*place);
+            self.handle_events(*place);
         }
         let any = !ready.is_empty();
         self.ready = ready;
         any
     }
 
-    fn happened(&mut self, place: usize) {
+    fn handle_events(&mut self, place: usize) {
         loop {
             let Some(Some(connection)) = self.connections.get_mut(place) else { return };
             let target = connection.target();
-            match connection.go_on() {
+            match connection.advance() {
                 Progress::Nothing => {
-                    // A peer that has read may have made room.
+                    // The peer may have read, which makes room to write.
                     self.serve(target);
                     break self.watch(place);
                 }
@@ -309,19 +311,19 @@ impl<'a> Sender<'a> {
                 Progress::Answer { number, code } => {
                     let (spent, drained) = (connection.is_spent(), connection.is_drained());
                     let bad = code >= HTTP + 400;
-                    self.book.answered(number, clock::now(), code, bad);
+                    self.outstanding.answered(number, clock::now(), code, bad);
                     if spent {
                         return self.close(place, "");
                     }
                     self.freed(place, target);
-                    // The kernel tells of what comes after it.
+                    // epoll reports later data.
                     if drained && self.scheme == Scheme::Http {
                         break self.watch(place);
                     }
                 }
-                Progress::Stray => self.book.stray += 1,
+                Progress::Stray => self.outstanding.stray += 1,
                 Progress::Garbage(why) => {
-                    self.book.garbage += 1;
+                    self.outstanding.garbage += 1;
                     return self.close(place, why);
                 }
                 Progress::Closed(why) => return self.close(place, &why),
@@ -329,7 +331,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// A connection can take the next request.
+    /// Marks a connection as ready for the next request.
     fn freed(&mut self, place: usize, target: usize) {
         if self.scheme == Scheme::Http {
             self.pools[target].free.push_back(place);
@@ -337,21 +339,24 @@ impl<'a> Sender<'a> {
         self.serve(target);
     }
 
-    /// Connections whose oldest request is beyond its time are of no use any more: an answer
-    /// that comes now would be taken for the next one's. Requests that have waited for a
-    /// connection for as long as for an answer are given up.
+    /// Closes connections whose oldest request has timed out: a later answer would count as
+    /// the answer to the next request. Drops requests that have waited for a connection for
+    /// longer than the timeout.
     fn expire(&mut self, now: Nanos) {
         let timeout = self.settings.timeout;
         for place in 0..self.connections.len() {
             let Some(connection) = &self.connections[place] else { continue };
             if connection.since().is_some_and(|since| now.saturating_sub(since) > timeout) {
                 let why = if connection.is_opening() {
-                    format!("no connection to {} in time", self.pools[connection.target()].to)
+                    format!(
+                        "no connection to {} within the timeout",
+                        self.pools[connection.target()].to
+                    )
                 } else {
-                    "closed because an answer timed out".to_owned()
+                    "connection closed after an answer timed out".to_owned()
                 };
-                if let Some(number) = connection.under_way().next() {
-                    self.book.time_out(number);
+                if let Some(number) = connection.in_flight().next() {
+                    self.outstanding.time_out(number);
                 }
                 self.close(place, &why);
             }
@@ -364,35 +369,38 @@ impl<'a> Sender<'a> {
                 self.waiting -= 1;
                 match pool.queue.is_machine_bound() {
                     true => {
-                        self.book.too_late(waiting.number);
-                        self.book.explain("this machine sent it too late, after the timeout");
+                        self.outstanding.too_late(waiting.number);
+                        self.outstanding
+                            .explain("not sent: this machine was later than the timeout");
                     }
                     false => {
-                        self.book.no_connection(waiting.number);
+                        self.outstanding.no_connection(waiting.number);
                         let to = pool.to;
-                        self.book.explain(&format!("no connection to {to} was free in time"));
+                        self.outstanding.explain(&format!(
+                            "no connection to {to} became free within the timeout"
+                        ));
                     }
                 }
             }
         }
     }
 
-    /// The end was asked for: what waits for a connection has waited in vain.
+    /// Handles a stop: drops the queued requests and the rest of the schedule.
     fn abandon(&mut self) {
         for pool in &mut self.pools {
             while let Some(waiting) = pool.queue.pop() {
-                self.book.no_connection(waiting.number);
+                self.outstanding.no_connection(waiting.number);
             }
         }
         self.waiting = 0;
-        self.pace.give_up(&mut self.book);
+        self.pacer.give_up(&mut self.outstanding);
     }
 
-    /// Wants to hear of room to write only when there is something to be written.
+    /// Watches for writability only while there is data to write.
     fn watch(&mut self, place: usize) {
         let Some(connection) = &mut self.connections[place] else { return };
         let (fd, write) = (connection.as_raw_fd(), connection.wants_to_write());
-        if connection.watched(write) {
+        if connection.set_watched(write) {
             self.epoll.change(place, fd, write);
         }
     }

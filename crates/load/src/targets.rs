@@ -1,14 +1,14 @@
-//! Where templates go, as the kernel takes it.
+//! The targets of templates as socket addresses.
 
 use crate::socket::Address;
 use crate::template::Template;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// The addresses of templates, looked up once each.
+/// The addresses of templates, each converted once.
 #[derive(Default)]
 pub(crate) struct Targets {
-    /// By template: its target's number and name; none of those that cannot be sent to.
+    /// By template: its target's number and address; None if it cannot be sent to.
     known: Vec<Option<(u32, Address)>>,
     numbers: HashMap<SocketAddr, u32>,
     /// By number.
@@ -16,8 +16,9 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    /// The number of a template's target, those of one address being one; nothing if it has
-    /// none, or none of the kind that a socket reaches which is `ipv4` or not.
+    /// The number of a template's target. Templates with the same address share a target.
+    /// None if it has no address, or the address family does not fit a socket with this
+    /// `ipv4`.
     #[inline]
     pub fn find(
         &mut self,
@@ -53,7 +54,7 @@ impl Targets {
         self.addresses.iter().copied()
     }
 
-    /// The name of the target of a template that was found before.
+    /// The address of the target of a template that `find` has returned before.
     #[inline]
     pub fn name(&self, template: u32) -> Option<&Address> {
         self.known.get(template as usize)?.as_ref().map(|(_, name)| name)

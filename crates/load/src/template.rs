@@ -1,25 +1,25 @@
-//! Requests made once, before they are sent often.
+//! Request templates, built once and sent many times.
 
 use crate::coap::Request;
 use crate::settings::Settings;
 use std::net::SocketAddr;
 use trace::{Method, Scheme, Target};
 
-/// The bytes of a request and where they go.
+/// The bytes of a request and its destination.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
-    /// Where to, or why there is no such place.
+    /// The destination, or why there is none.
     pub to: Result<SocketAddr, String>,
     pub bytes: Vec<u8>,
-    /// Where the number of an MQTT message lies, and the tag of a block-wise CoAP request; 0 if
-    /// there is none.
+    /// The offset of the packet identifier of an MQTT message, or of the tag of a
+    /// block-wise CoAP request; 0 if there is none.
     pub number_at: usize,
-    /// What further messages of a CoAP request are made of.
+    /// The data for further messages of a CoAP request.
     pub coap: Option<Box<Request>>,
 }
 
-/// The least of a datagram that is to be known again: its number.
-pub(crate) const NUMBERED: u32 = 8;
+/// The minimum size of a plain UDP datagram, which must carry its number.
+pub(crate) const MIN_DATAGRAM: u32 = 8;
 
 impl Template {
     pub fn new(
@@ -48,7 +48,7 @@ impl Template {
                     + target.path.len();
                 mqtt(target, size, settings)
             }
-            Scheme::Udp => vec![b'x'; size.max(NUMBERED) as usize],
+            Scheme::Udp => vec![b'x'; size.max(MIN_DATAGRAM) as usize],
             Scheme::Tcp => vec![b'x'; size.max(1) as usize],
         };
         Self { to, bytes, number_at, coap }
@@ -78,7 +78,7 @@ fn mqtt_length(target: &Target, size: u32, settings: &Settings) -> usize {
     2 + target.path.len() + usize::from(settings.qos > 0) * 2 + size as usize
 }
 
-/// How many bytes a remaining length takes (MQTT 3.1.1, section 2.2.3).
+/// The length of an MQTT remaining length, in bytes (MQTT 3.1.1, section 2.2.3).
 fn remaining_length(length: usize) -> usize {
     match length {
         0..128 => 1,
@@ -111,7 +111,7 @@ pub(crate) fn push_length(bytes: &mut Vec<u8>, mut length: usize) {
     }
 }
 
-/// A code as its protocol writes it: up to 255 it is CoAP's, from [`HTTP`] on HTTP's.
+/// The name of a code in its protocol: CoAP's up to 255, HTTP's from [`HTTP`] on.
 pub(crate) fn code_name(code: u16) -> String {
     match u8::try_from(code) {
         Ok(code) => format!("{}.{:02}", code >> 5, code & 0x1f),
@@ -120,9 +120,9 @@ pub(crate) fn code_name(code: u16) -> String {
     }
 }
 
-/// The code of answers that say nothing but that they came: an echo, a PUBACK.
-pub(crate) const CAME: u16 = 999;
-/// Where the codes of HTTP begin, so that its 200 is not taken for CoAP's 6.08.
+/// The code of answers without a status: an echo, a PUBACK.
+pub(crate) const NO_STATUS: u16 = 999;
+/// The offset of HTTP codes, which distinguishes HTTP 200 from CoAP 6.08.
 pub(crate) const HTTP: u16 = 1_000;
 
 #[cfg(test)]
@@ -164,6 +164,6 @@ mod tests {
         assert_eq!(code_name(0xa3), "5.03");
         assert_eq!(code_name(HTTP + 404), "404");
         assert_eq!(code_name(HTTP + 200), "200");
-        assert_eq!(code_name(CAME), "ok");
+        assert_eq!(code_name(NO_STATUS), "ok");
     }
 }

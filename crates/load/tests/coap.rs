@@ -1,5 +1,5 @@
-//! CoAP between load and device over loopback: blocks, retransmission, NSTART, observation; and
-//! what a device says to messages that load never sends.
+//! CoAP between load and device over loopback: blocks, retransmission, NSTART, observation;
+//! and a device's answers to messages that load never sends.
 
 mod common;
 
@@ -20,8 +20,8 @@ fn settings(coap: CoapSettings) -> Settings {
     Settings { coap, ..patient() }
 }
 
-/// Confirmable and not, each with blocks of 64 B and of the usual size.
-fn ways() -> impl Iterator<Item = Settings> {
+/// Confirmable and not, each with blocks of 64 B and of the default size.
+fn variants() -> impl Iterator<Item = Settings> {
     [(false, None), (true, None), (false, Some(64)), (true, Some(64))].into_iter().map(
         |(confirmable, block)| {
             let coap = CoapSettings { block, ..CoapSettings::default() };
@@ -32,7 +32,7 @@ fn ways() -> impl Iterator<Item = Settings> {
 
 #[test]
 fn an_answer_counts_when_its_last_block_is_there() {
-    for settings in ways() {
+    for settings in variants() {
         let device = DeviceSettings { payload: 5_000, ..fast() };
         let (figures, served) =
             sent(&device, &settings, 50, |_, at| format!("GET, coap://{}/r", at("coap")));
@@ -45,14 +45,14 @@ fn an_answer_counts_when_its_last_block_is_there() {
 
 #[test]
 fn a_large_request_is_served_once_and_whole() {
-    for settings in ways() {
+    for settings in variants() {
         let (figures, served) =
             sent(&fast(), &settings, 50, |_, at| format!("PUT, coap://{}/r, 5000", at("coap")));
         assert_eq!(figures.all().counts.answered, 50, "{:?}", figures.reasons);
         assert_eq!((figures.codes["2.04"], figures.all().counts.errors), (50, 0));
         assert_eq!((served.resources[0].requests, served.body_bytes), (50, 250_000));
     }
-    // Both ways, with a service time between them.
+    // Both directions, with a service time.
     let device = DeviceSettings { payload: 3_000, ..device(&["*, r, sleep, constant:1ms"]) };
     let (figures, served) =
         sent(&device, &patient(), 20, |_, at| format!("POST, coap://{}/r, 3000", at("coap")));
@@ -60,7 +60,7 @@ fn a_large_request_is_served_once_and_whole() {
     assert_eq!((served.body_bytes, served.blocks), (60_000, 20 * (3 + 2)));
 }
 
-/// Answers that a device loses are as good as lost on the way.
+/// A device that does not answer is like a lost packet.
 #[test]
 fn confirmable_requests_are_sent_again_if_that_is_asked_for() {
     let lossy = || Mischief { silent: 0.2, ..Mischief::default() };
@@ -75,7 +75,7 @@ fn confirmable_requests_are_sent_again_if_that_is_asked_for() {
     let (figures, _) = sent(&device, &settings, 100, |_, at| get(at("coap")));
     assert_eq!(figures.all().counts.answered, 100, "{:?}", figures.reasons);
     assert!(figures.retransmitted > 5, "{}", figures.retransmitted);
-    // Without, and given up after as often as allowed.
+    // Without retransmission, and after the maximum of retransmissions.
     let once = Settings { coap: CoapSettings::default(), timeout: 500 * MS, ..settings.clone() };
     let (figures, _) = sent(&device, &once, 100, |_, at| get(at("coap")));
     assert!(figures.all().counts.timed_out > 5 && figures.retransmitted == 0);
@@ -145,7 +145,7 @@ fn a_slow_answer_comes_by_itself_and_is_acknowledged() {
     assert_eq!((figures.twice, served.duplicates), (0, 0));
 }
 
-/// A socket that says and hears single messages of a device.
+/// A socket that exchanges single messages with a device.
 struct Peer(UdpSocket, SocketAddr);
 
 impl Peer {
@@ -166,7 +166,7 @@ impl Peer {
         self.hear()
     }
 
-    /// Type and code of what is said to a message.
+    /// Type and code of the answer to a message.
     fn code(&self, message: &[u8]) -> (u8, u8) {
         let answer = self.ask(message);
         (answer[0] >> 4 & 3, answer[1])
@@ -180,7 +180,7 @@ const RESET: u8 = 3;
 fn what_a_device_says_to_odd_messages() {
     let (_, served) = served(&fast(), |at| {
         let peer = Peer::new(at("coap"));
-        // GET /r, confirmable, with an option between.
+        // GET /r, confirmable, with an option in between.
         let with = |id: u8, option: &[u8]| [&b"\x40\x01\0"[..], &[id, 0xb1, b'r'], option].concat();
         assert_eq!(peer.code(&with(1, b"")), (ACK, 0x45));
         assert_eq!(peer.code(&with(2, b"\x11x")), (ACK, 0x45), "elective 12");
@@ -203,10 +203,10 @@ fn what_a_device_says_to_odd_messages() {
         // PUT /r with block 1 before block 0; a block of another size than it says.
         assert_eq!(peer.code(b"\x40\x03\0\x11\xb1r\xd1\x03\x10\xffx"), (ACK, 0x88));
         assert_eq!(peer.code(b"\x40\x03\0\x12\xb1r\xd1\x03\x08\xffx"), (ACK, 0x80));
-        // 1 MiB and more is too large: Size1 says so at once.
+        // More than 1 MiB is too large, already by Size1.
         let large = b"\x40\x03\0\x13\xb1r\xd1\x03\x08\xd3\x14\x10\0\x01\xff0123456789abcdef";
         assert_eq!(peer.code(large), (ACK, 0x8d));
-        // None of these is answered; what comes next is the answer to the last.
+        // None of these gets an answer; the next answer is to the last message.
         for silent in [&b"\x80\x01\0\x01"[..], b"", b"x", b"\x50\x01\0\x10\xff", b"\x60\0\0\x14"] {
             peer.0.send_to(silent, peer.1).unwrap();
         }
@@ -225,16 +225,16 @@ fn a_request_that_comes_again_is_not_served_again() {
         let first = peer.ask(fast);
         assert_eq!(first[..4], [0x61, 0x45, 0, 1]);
         assert_eq!(peer.ask(fast), first);
-        // While it is served, a copy is acknowledged, and the answer comes by itself.
+        // During service, a duplicate is acknowledged; the answer is a separate response.
         let slow = b"\x41\x01\0\x02t\xb4slow";
         peer.0.send_to(slow, peer.1).unwrap();
         assert_eq!(peer.ask(slow), [0x60, 0, 0, 2]);
         let answer = peer.hear();
         assert_eq!((answer[0], answer[1]), (0x41, 0x45), "confirmable");
-        // Not acknowledged, it comes again after 2 to 3 s.
+        // Without an acknowledgement it is retransmitted after 2 to 3 s.
         assert_eq!(peer.hear(), answer);
         peer.0.send_to(&[0x60, 0, answer[2], answer[3]], peer.1).unwrap();
-        // The same id, another request: sooner than it should, and no copy.
+        // The same ID for another request, too early: not a duplicate.
         assert_eq!(peer.ask(b"\x41\x01\0\x01u\xb4fast")[4], b'u');
     });
     assert_eq!((served.duplicates, served.resources[0].requests), (2, 2));
@@ -250,7 +250,7 @@ fn who_observes_can_be_ended_by_a_reset() {
         assert_eq!(answer[5] >> 4, 6, "it has the option: {answer:02x?}");
         let one = peer.hear();
         assert_eq!((one[0], one[1], one[4]), (0x41, 0x45, b't'), "confirmable, as it was asked");
-        // The next comes only when this one was acknowledged.
+        // The next one arrives only after this acknowledgement.
         peer.0.send_to(&[0x60, 0, one[2], one[3]], peer.1).unwrap();
         let next = peer.hear();
         assert_ne!(next[2..4], one[2..4]);
@@ -276,12 +276,12 @@ fn links_are_listed_block_by_block() {
     assert_eq!((served.unknown, served.blocks), (0, 5 * (length.div_ceil(1_024) - 1)));
 }
 
-/// Bytes of a generator, the same each time.
+/// Deterministic pseudo-random bytes.
 fn noise(seed: u64, count: usize) -> Vec<u8> {
     units::words(seed).flat_map(u64::to_le_bytes).take(count).collect()
 }
 
-/// Whatever a device is sent, it goes on serving.
+/// A device serves on after any input.
 #[test]
 fn a_device_bears_any_bytes() {
     let notify = Some("constant:10ms".parse().unwrap());
@@ -290,7 +290,7 @@ fn a_device_bears_any_bytes() {
         let peer = Peer::new(at("coap"));
         for seed in 0..20_000_u64 {
             let mut bytes = noise(seed, 4 + seed as usize % 60);
-            // Most have a sound header and a path that there is.
+            // Most have a valid header and an existing path.
             if seed % 4 > 0 {
                 bytes[0] = 0x40 | bytes[0] & 0x30;
                 bytes[1] &= 0x07;
@@ -298,13 +298,13 @@ fn a_device_bears_any_bytes() {
             }
             peer.0.send_to(&bytes, peer.1).unwrap();
         }
-        // Answers of these fill the socket; a new one hears its own.
+        // Answers to these fill the socket; a new one gets only its answer.
         let peer = Peer::new(at("coap"));
         assert_eq!(peer.ask(b"\x40\x01\xff\xfe\xb1r")[1], 0x45);
     });
 }
 
-/// Whatever answers are, each request comes to one end, and the load to its own.
+/// For any answers, each request has exactly one outcome, and the load ends.
 #[test]
 fn a_load_bears_any_answers() {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -315,7 +315,7 @@ fn a_load_bears_any_answers() {
             let Ok((count, from)) = server.recv_from(&mut room) else { return };
             let (request, noise) = (&room[..count], noise(seed, 40));
             let token = request.get(4..12).unwrap_or(&[0; 8]);
-            // Answers to the request with options and payload of chance, or chance alone.
+            // Answers to the request with random options and payload, or only random bytes.
             let answer = match seed % 8 {
                 0 => noise,
                 1 => [&[0x70, 0][..], &request[2..4]].concat(),
@@ -323,7 +323,7 @@ fn a_load_bears_any_answers() {
                 kind => {
                     let code = [0x45, 0x5f, 0x44, 0x84, 0x88, 0x8d][noise[0] as usize % 6];
                     let first = if kind > 5 { 0x48 } else { 0x68 };
-                    // Observe, Block2 and Block1 with values of chance.
+                    // Observe, Block2 and Block1 with random values.
                     let (a, b, c) = (noise[1], noise[2] & 0xfe, noise[3] & 0xfe);
                     let options = match noise[4] % 4 {
                         0 => vec![],

@@ -1,4 +1,4 @@
-//! HTTP between load, device and what neither sends by itself, over loopback.
+//! HTTP between load and device over loopback, and with peers that send what neither does.
 
 mod common;
 
@@ -12,8 +12,8 @@ fn fast() -> DeviceSettings {
     device(&["*, r, sleep, constant:0ns"])
 }
 
-/// All that a device says to these bytes, until it closes the connection.
-fn said(to: SocketAddr, pieces: &[&[u8]]) -> String {
+/// The full response of a device to these bytes, until it closes the connection.
+fn response_to(to: SocketAddr, pieces: &[&[u8]]) -> String {
     let mut stream = TcpStream::connect(to).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     for piece in pieces {
@@ -24,34 +24,34 @@ fn said(to: SocketAddr, pieces: &[&[u8]]) -> String {
     String::from_utf8(all).unwrap()
 }
 
-fn statuses(said: &str) -> Vec<&str> {
-    said.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect()
+fn statuses(response: &str) -> Vec<&str> {
+    response.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect()
 }
 
 #[test]
 fn a_device_keeps_to_what_the_standard_wants() {
     let (_, served) = served(&fast(), |at| {
         let to = at("http");
-        let one = |text: &str| said(to, &[text.as_bytes()]);
-        // Three at once, in their order; the last ends the connection.
+        let one = |text: &str| response_to(to, &[text.as_bytes()]);
+        // Three pipelined requests, answered in order; the last closes the connection.
         let pipelined = "GET /r HTTP/1.1\r\nHost: x\r\n\r\nGET /no HTTP/1.1\r\nHost: x\r\n\r\n\
                          HEAD /r HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-        let heard = one(pipelined);
-        assert_eq!(statuses(&heard), ["200", "404", "200"], "{heard}");
-        assert!(heard.ends_with("Content-Length: 4\r\nConnection: close\r\n\r\n"), "{heard}");
-        // HTTP/1.0 ends it by itself, unless it is asked not to.
+        let response = one(pipelined);
+        assert_eq!(statuses(&response), ["200", "404", "200"], "{response}");
+        assert!(response.ends_with("Content-Length: 4\r\nConnection: close\r\n\r\n"), "{response}");
+        // HTTP/1.0 closes the connection unless the client asks for keep-alive.
         assert_eq!(statuses(&one("GET /r HTTP/1.0\r\n\r\n")), ["200"]);
         let kept = "GET /r HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /r HTTP/1.0\r\n\r\n";
-        let heard = one(kept);
-        assert_eq!(statuses(&heard), ["200", "200"]);
-        assert!(heard.contains("Connection: keep-alive"), "{heard}");
-        // Bodies in chunks, cut anywhere, and another request behind them.
+        let response = one(kept);
+        assert_eq!(statuses(&response), ["200", "200"]);
+        assert!(response.contains("Connection: keep-alive"), "{response}");
+        // Chunked bodies, cut anywhere, followed by another request.
         let put = b"PUT /r HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
         let chunks = b"5\r\nhello\r\n3;x\r\nabc\r\n0\r\nA: b\r\n\r\n";
         let get = b"GET /r HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-        let heard = said(to, &[put, &chunks[..7], &chunks[7..], get]);
-        assert_eq!(statuses(&heard), ["200", "200"], "{heard}");
-        // What is refused ends the connection.
+        let response = response_to(to, &[put, &chunks[..7], &chunks[7..], get]);
+        assert_eq!(statuses(&response), ["200", "200"], "{response}");
+        // A refused request closes the connection.
         for (text, status) in [
             ("GET /r HTTP/1.1\r\n\r\n", "400"),
             ("what?\r\n\r\n", "400"),
@@ -59,9 +59,9 @@ fn a_device_keeps_to_what_the_standard_wants() {
             ("OPTIONS /r HTTP/1.1\r\nHost: x\r\n\r\n", "405"),
             ("PUT /r HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nfive\r\n", "400"),
         ] {
-            let heard = one(text);
-            assert_eq!(statuses(&heard), [status], "{text}");
-            assert!(heard.contains("Connection: close"), "{heard}");
+            let response = one(text);
+            assert_eq!(statuses(&response), [status], "{text}");
+            assert!(response.contains("Connection: close"), "{response}");
         }
         let long = format!("GET / HTTP/1.1\r\n{}", "X: yyyyyyyyyyyyyyyyyyyyyy\r\n".repeat(1_000));
         assert_eq!(statuses(&one(&long)), ["431"]);
@@ -101,12 +101,12 @@ fn any_bytes_end_a_connection_and_no_more() {
             let _ = stream.write_all(&noise);
         }
         let get = b"GET /r HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-        assert_eq!(statuses(&said(at("http"), &[get])), ["200"]);
+        assert_eq!(statuses(&response_to(at("http"), &[get])), ["200"]);
     });
 }
 
-/// A server that closes each connection after its answer: requests wait for connections, and
-/// none is lost.
+/// A server that closes each connection after its answer: requests wait for connections,
+/// and none is lost.
 #[test]
 fn a_server_that_closes_after_each_answer_is_connected_to_again() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -117,7 +117,8 @@ fn a_server_that_closes_after_each_answer_is_connected_to_again() {
             std::thread::spawn(move || {
                 let mut room = [0; 1_024];
                 let Ok(_) = stream.read(&mut room) else { return };
-                // By the end of the connection, by a length, or in chunks and said so.
+                // Body by the end of the connection, by length, or chunked with
+                // `Connection: close`.
                 let answer: &[u8] = match number % 3 {
                     0 => b"HTTP/1.0 200 OK\r\n\r\nto the end",
                     1 => b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
@@ -125,7 +126,7 @@ fn a_server_that_closes_after_each_answer_is_connected_to_again() {
                 };
                 let _ = stream.write_all(answer);
                 if number % 3 == 2 {
-                    // It leaves closing to the client.
+                    // The client closes the connection.
                     let _ = stream.read_to_end(&mut Vec::new());
                 }
             });
@@ -137,7 +138,7 @@ fn a_server_that_closes_after_each_answer_is_connected_to_again() {
     assert_eq!((figures.all().counts.answered, error), (200, None), "{:?}", figures.reasons);
 }
 
-/// Whatever answers are, each request comes to one end, and the load to its own.
+/// For any answers, each request has exactly one outcome, and the load ends.
 #[test]
 fn a_load_bears_any_answers() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,5 +1,4 @@
-//! Loads sent to devices over loopback, in earnest. Nothing here says how fast: only what
-//! is counted, and that nothing is lost from the books.
+//! Loads against devices over loopback. The tests check counts and completeness, not speed.
 
 mod common;
 
@@ -43,7 +42,7 @@ fn what_a_bad_device_does_is_counted_and_told_apart() {
     let mischief =
         Mischief { garbage: 0.1, twice: 0.1, late: 0.1, silent: 0.1, late_by: 400_000_000 };
     let device = DeviceSettings { mischief, ..device(&["*, r, sleep, constant:0ns"]) };
-    // Late answers come while later requests are under way, and are still known.
+    // Late answers arrive while later requests are under way, and are still recognised.
     let settings = Settings { timeout: 300_000_000, ..patient() };
     let (figures, served) =
         sent(&device, &settings, 4_000, |_, at| format!("GET, coap://{}/r", at("coap")));
@@ -52,13 +51,13 @@ fn what_a_bad_device_does_is_counted_and_told_apart() {
     assert!((300..500).contains(&figures.garbage), "{}", figures.garbage);
     assert!((300..500).contains(&figures.twice), "{}", figures.twice);
     assert!((200..500).contains(&figures.late), "{}", figures.late);
-    // Without a good answer in time: garbage, late and silent.
+    // Without a valid answer in time: garbage, late and silent.
     let lost = served.mischief - figures.twice;
     assert!(counts.timed_out >= lost, "{counts:?} for {lost}");
 }
 
 #[test]
-fn a_resource_that_is_none_and_a_port_where_nobody_is_are_told_apart() {
+fn an_unknown_resource_and_a_closed_port_have_separate_outcomes() {
     let (figures, served) =
         sent(&device(&["*, r, sleep, constant:0ns"]), &patient(), 50, |_, at| {
             format!("GET, coap://{}/other", at("coap"))
@@ -66,7 +65,7 @@ fn a_resource_that_is_none_and_a_port_where_nobody_is_are_told_apart() {
     assert_eq!((figures.codes["4.04"], served.unknown), (50, 50));
     assert_eq!(figures.all().counts.errors, 50);
     for scheme in ["coap", "udp", "tcp", "http", "mqtt"] {
-        // Bound and given back: nobody is there.
+        // Bound and released: nothing listens there.
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let method = match scheme {
             "coap" | "http" => "GET",
@@ -116,9 +115,9 @@ fn http_udp_and_tcp_are_answered_too() {
     }
 }
 
-/// Over four connections to a server that serves one request at a time. Times are only held
-/// against what they cannot be below, and slip against the wait a hundred times that of a
-/// machine with nothing else to do.
+/// Four connections to a server that serves one request at a time. The test checks lower
+/// bounds of times, and that slip is far below the wait, with a margin of a hundred over an
+/// idle machine.
 #[test]
 fn a_wait_for_a_slow_server_is_no_slip() {
     let device = DeviceSettings { threads: 1, ..device(&["*, r, sleep, constant:20ms"]) };
@@ -129,11 +128,12 @@ fn a_wait_for_a_slow_server_is_no_slip() {
         sent(&device, &settings, 200, |_, at| format!("GET, http://{}/r", at("http")));
     let all = figures.all();
     assert_eq!((all.counts.answered, all.counts.unsent), (200, 0), "{:?}", figures.reasons);
-    // The last of 200 is due after 40 ms and answered after 4 s; at most four are on their way.
+    // The last of 200 is due after 40 ms and answered after 4 s; at most four are under
+    // way.
     let (wait, most) = (all.wait.unwrap(), |of: &trace::Spread| of.quantile_ns(1.0));
     assert!(most(&all.response) > 3_900_000_000 && most(&wait) > 3_800_000_000);
     assert!(all.slip.mean_ns() < wait.mean_ns() / 4.0, "{}", all.slip.mean_ns());
-    // Each operation's parts add up.
+    // The parts of each operation add up.
     let lines = std::fs::read_to_string(&file).unwrap();
     let mut waited = 0;
     for line in lines.lines().skip(1) {
@@ -146,7 +146,8 @@ fn a_wait_for_a_slow_server_is_no_slip() {
     assert!(waited > 100, "{waited}");
 }
 
-/// Until a broker has accepted the connection, messages wait for it, and not for this machine.
+/// Until the broker accepts the connection, messages wait for the broker and not for this
+/// machine.
 #[test]
 fn messages_wait_until_the_broker_accepts() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -159,7 +160,8 @@ fn messages_wait_until_the_broker_accepts() {
         stream.read_exact(&mut room[..rest]).unwrap();
         std::thread::sleep(Duration::from_millis(500));
         stream.write_all(b"\x20\x02\0\0").unwrap();
-        // Each message of QoS 1 has 2 + 2 + 1 + 2 + 4 bytes: its number is in the last two but 4.
+        // A message with QoS 1 has 2 + 2 + 1 + 2 + 4 bytes: the packet identifier is before
+        // the last 4.
         let mut message = [0; 11];
         while stream.read_exact(&mut message).is_ok() {
             stream.write_all(&[0x40, 2, message[5], message[6]]).unwrap();
@@ -207,7 +209,7 @@ fn a_closed_loop_has_no_more_under_way_than_users() {
     let (figures, served) =
         sent(&device, &settings, 90, |_, at| format!("GET, coap://{}/r", at("coap")));
     assert_eq!(figures.closed, Some(3));
-    // Two are served and one waits: an open loop at this rate would be refused.
+    // Two are in service and one waits; an open loop at this rate would be refused.
     assert_eq!((figures.all().counts.answered, served.refused), (90, 0));
     let (open, refused) =
         sent(&device, &patient(), 90, |_, at| format!("GET, coap://{}/r", at("coap")));
@@ -228,7 +230,7 @@ fn several_senders_share_the_devices_and_their_books_are_added() {
 
 #[test]
 fn who_falls_too_far_behind_gives_up_and_counts_the_rest() {
-    // All at once, and no patience: what is not sent within it stays unsent.
+    // All at once, with minimal patience: what is not sent within it stays unsent.
     let text: String = (0..200_000).map(|_| "0, 0, SEND, udp://127.0.0.1:9\n".to_owned()).collect();
     let settings = Settings { patience: 1_000_000, answers: false, ..Settings::default() };
     let (figures, _) = load(&text, &settings);

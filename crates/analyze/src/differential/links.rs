@@ -1,6 +1,6 @@
-//! Link types, encapsulations and fragments: the flows that tshark finds are found, and no others.
+//! Link types, encapsulations and fragments: the flows are exactly those that tshark finds.
 
-use super::{Made, Random, pcap, tshark, tshark_version};
+use super::{Random, TestPacket, pcap, tshark, tshark_version};
 use crate::figures::{Analysis, DirectionFigures};
 use crate::{Options, analyze};
 use etherparse::PacketBuilder;
@@ -34,7 +34,7 @@ fn tcp4(port: u16, length: usize) -> Vec<u8> {
     packet
 }
 
-/// An IPv6 packet with `rest` behind its header, of which the first is of kind `next`.
+/// An IPv6 packet with `rest` after its header; the first part is of type `next`.
 fn ip6(next: u8, rest: &[&[u8]]) -> Vec<u8> {
     let rest = rest.concat();
     let mut packet = vec![0x60, 0, 0, 0];
@@ -46,16 +46,16 @@ fn ip6(next: u8, rest: &[&[u8]]) -> Vec<u8> {
     packet
 }
 
-/// The Fragment header of a piece at `offset` B, of a packet with header `next` (RFC 8200,
-/// section 4.5).
+/// The Fragment header of a fragment at `offset` B, of a packet with header `next` (RFC
+/// 8200, section 4.5).
 fn fragment(next: u8, offset: u16, more: bool) -> [u8; 8] {
     let [a, b] = (offset | u16::from(more)).to_be_bytes();
     [next, 0, a, b, 0, 0, 0, 9]
 }
 
-/// Packets behind link headers, a millisecond after each other.
-fn captured(packets: impl IntoIterator<Item = Vec<u8>>) -> Vec<Made> {
-    let made = packets.into_iter().enumerate().map(|(n, data)| Made {
+/// Packets with link headers, at intervals of a millisecond.
+fn captured(packets: impl IntoIterator<Item = Vec<u8>>) -> Vec<TestPacket> {
+    let made = packets.into_iter().enumerate().map(|(n, data)| TestPacket {
         at: 1_700_000_000_000_000_000 + n as u64 * 1_000_000,
         length: data.len() as u32,
         data,
@@ -65,7 +65,7 @@ fn captured(packets: impl IntoIterator<Item = Vec<u8>>) -> Vec<Made> {
 
 type Flows = BTreeMap<(String, [SocketAddr; 2]), [u64; 2]>;
 
-fn ours(link: u32, packets: &[Made]) -> (Analysis, Flows) {
+fn ours(link: u32, packets: &[TestPacket]) -> (Analysis, Flows) {
     let analysis = analyze(&pcap(link, packets)[..], &Options::default()).unwrap();
     let mut flows = Flows::new();
     for flow in &analysis.flows {
@@ -82,7 +82,7 @@ fn ours(link: u32, packets: &[Made]) -> (Analysis, Flows) {
     (analysis, flows)
 }
 
-/// What holds of each analysis.
+/// Invariants of every analysis.
 fn sums_add_up(analysis: &Analysis) {
     let kind = |name: &str| {
         analysis.kinds.iter().find(|kind| kind.kind == name).map_or(0, |kind| kind.packets)
@@ -97,7 +97,7 @@ fn sums_add_up(analysis: &Analysis) {
     assert!(analysis.unread.is_empty() || words > 0, "{:?}", analysis.notes);
 }
 
-fn theirs(link: u32, packets: &[Made]) -> Flows {
+fn theirs(link: u32, packets: &[TestPacket]) -> Flows {
     let fields = [
         "frame.len",
         "ip.src",
@@ -132,7 +132,7 @@ fn theirs(link: u32, packets: &[Made]) -> Flows {
     flows
 }
 
-/// The link headers in front of an IP packet, by its version.
+/// The link headers before an IP packet, by its version.
 type Encapsulation = fn(bool) -> Vec<u8>;
 
 fn ether(kind: &[u8]) -> Vec<u8> {
@@ -180,7 +180,7 @@ const ENCAPSULATIONS: &[(u32, &str, Encapsulation)] = &[
 /// Link types that tshark does not read from a file.
 const UNKNOWN_TO_TSHARK: &[u32] = &[166, 205, 219];
 
-/// Packets in an encapsulation; PPPoE, whose header has a length, in one of its own.
+/// Packets in an encapsulation. PPPoE has a separate test, since its header has a length.
 fn encapsulated(link: u32, make: Encapsulation) -> Vec<Vec<u8>> {
     let mut packets = vec![udp4(5_000, 60), tcp4(5_001, 60), udp4(5_000, 20)];
     if link != 228 {
@@ -200,7 +200,7 @@ fn flows_behind_each_link_header_are_those_of_tshark() {
         if shark.is_some() && !UNKNOWN_TO_TSHARK.contains(link) {
             let mut theirs = theirs(*link, &packets);
             if *link == 204 {
-                // To tshark the byte for the direction is not part of the packet.
+                // tshark does not count the direction byte as part of the packet.
                 theirs.values_mut().for_each(|[packets, bytes]| *bytes += *packets);
             }
             assert_eq!(flows, theirs, "{name}");
@@ -220,13 +220,13 @@ fn flows_behind_each_link_header_are_those_of_tshark() {
     }
 }
 
-/// Packets in fragments, and whole ones with headers that extend IP.
+/// Fragments, and whole packets with extension headers.
 fn fragments() -> Vec<Vec<u8>> {
     let datagram = &udp6(5_683, 80)[40..];
     let segment = &tcp4(5_001, 60)[20..];
     let hop = [44, 0, 1, 4, 0, 0, 0, 0];
     let authentication = |next: u8| [next, 1, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1];
-    // What a later fragment holds looks like a header of UDP to port 5683.
+    // The data of a later fragment looks like a UDP header for port 5683.
     let later = [0x30, 0x39, 0x16, 0x33, 0, 48, 0, 0, 0x40, 1, 0, 1];
     let four = |field: u16, protocol: u8, rest: &[u8]| {
         let mut packet = vec![0x45, 0];
@@ -244,20 +244,20 @@ fn fragments() -> Vec<Vec<u8>> {
         ip6(44, &[&fragment(17, 0, true), &datagram[..40]]),
         ip6(44, &[&fragment(17, 40, true), &later, &[0; 28]]),
         ip6(44, &[&fragment(17, 80, false), &later]),
-        // Behind another header, and with one in the fragmented part.
+        // After another header, and with one in the fragmented part.
         ip6(0, &[&hop, &fragment(17, 48, false), &later]),
         ip6(44, &[&fragment(60, 48, false), &later]),
-        // A fragment that is all of its packet (RFC 6946).
+        // An atomic fragment (RFC 6946).
         ip6(44, &[&fragment(17, 0, false), &udp6(5_010, 30)[40..]]),
         // TCP and ICMPv6.
         ip6(44, &[&fragment(6, 64, true), &later, &[0; 28]]),
         ip6(44, &[&fragment(58, 64, false), &later]),
-        // IPv4: first and later of UDP, later of TCP, one that may not be cut.
+        // IPv4: first and later of UDP, later of TCP, one with Don't Fragment.
         four(0x2000, 17, &udp4(5_020, 80)[20..60]),
         four(0x0005, 17, &later),
         four(0x2005, 6, &[later, later].concat()),
         four(0x4000, 6, segment),
-        // Headers to a transport: destination options, routing, authentication.
+        // Headers before a transport: destination options, routing, authentication.
         ip6(60, &[&[17, 0, 1, 4, 0, 0, 0, 0], &udp6(5_011, 30)[40..]]),
         ip6(43, &[&[17, 2, 2, 0, 0, 0, 0, 0], &B6, &udp6(5_012, 30)[40..]]),
         ip6(51, &[&authentication(6), segment]),
@@ -286,11 +286,11 @@ fn later_fragments_make_no_flows() {
 
 #[test]
 fn a_jumbogram_is_as_long_as_its_option_says() {
-    // 70,008 B behind the first header, of which the capture has the first 80.
+    // 70,008 B after the first header; the capture has the first 80.
     let datagram = &udp6(5_030, 64)[40..];
     let mut packet = ip6(0, &[&[17, 0, 0xc2, 4, 0, 1, 0x11, 0x78], datagram]);
     packet[4..6].copy_from_slice(&[0, 0]);
-    let packets = [Made { at: 1, data: packet, length: 40 + 70_008 }];
+    let packets = [TestPacket { at: 1, data: packet, length: 40 + 70_008 }];
     let (analysis, flows) = ours(101, &packets);
     assert_eq!((analysis.packets, flows.len()), (1, 1));
     assert_eq!((analysis.layers["network"], analysis.layers["transport"]), (48, 8));
@@ -355,7 +355,7 @@ fn no_bytes_in_headers_break_an_analysis() {
         let mut packets = Vec::new();
         for _ in 0..40 {
             let (from, mut packet) = good[random.below(good.len() as u64) as usize].clone();
-            // Headers of another link type are one more way to be wrong.
+            // Headers of another link type are one more kind of damage.
             let changes = if from == link { random.below(4) } else { random.below(2) };
             for _ in 0..changes {
                 let head = packet.len().min(60) as u64;
@@ -366,7 +366,7 @@ fn no_bytes_in_headers_break_an_analysis() {
             let length = packet.len() as u32 + random.pick(&[0, 0, 0, 1, 70_000]);
             let cut = random.below(90) as usize;
             packet.truncate(random.pick(&[usize::MAX, usize::MAX, cut]));
-            packets.push(Made { at: random.below(1 << 40), data: packet, length });
+            packets.push(TestPacket { at: random.below(1 << 40), data: packet, length });
         }
         let (analysis, _) = ours(link, &packets);
         assert_eq!(analysis.packets, 40);

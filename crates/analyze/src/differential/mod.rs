@@ -1,8 +1,8 @@
-//! Tests that compare this crate with tshark on captures made here.
+//! Tests that compare this crate with tshark on generated captures.
 
+mod conversation;
 mod links;
 mod noise;
-mod talk;
 mod tcp;
 
 use std::path::Path;
@@ -10,17 +10,17 @@ use std::process::Command;
 
 /// A packet of a capture made for a test.
 #[derive(Debug, Clone)]
-pub(crate) struct Made {
-    /// In ns since 1970.
+pub(crate) struct TestPacket {
+    /// Capture time, in ns since 1970.
     pub at: u64,
-    /// What was captured.
+    /// The captured bytes.
     pub data: Vec<u8>,
     /// Its length on the wire.
     pub length: u32,
 }
 
 /// A pcap file with times in ns (magic 0xa1b23c4d), of this link type.
-pub(crate) fn pcap(link: u32, packets: &[Made]) -> Vec<u8> {
+pub(crate) fn pcap(link: u32, packets: &[TestPacket]) -> Vec<u8> {
     let mut file = Vec::new();
     for word in [0xa1b2_3c4d, 0x0004_0002, 0, 0, 262_144, link] {
         file.extend(u32::to_le_bytes(word));
@@ -35,7 +35,7 @@ pub(crate) fn pcap(link: u32, packets: &[Made]) -> Vec<u8> {
     file
 }
 
-/// The version of tshark here, as in `4.0.17`; prints a line if there is none.
+/// The version of the installed tshark, e.g. `4.0.17`. Prints a line if there is none.
 pub(crate) fn tshark_version() -> Option<String> {
     let out = Command::new("tshark").arg("--version").output().ok();
     let text = out.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default();
@@ -66,7 +66,7 @@ fn rows(file: &Path, options: &[&str], fields: &[&str]) -> Vec<Vec<String>> {
     text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
 }
 
-/// Random numbers that are the same in each run (SplitMix64).
+/// A deterministic random number generator (SplitMix64).
 #[derive(Debug, Clone)]
 pub(crate) struct Random(pub u64);
 
@@ -84,7 +84,7 @@ impl Random {
         self.next() % end.max(1)
     }
 
-    /// True `percent` times of 100.
+    /// True with a probability of `percent` %.
     pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

@@ -1,11 +1,16 @@
-//! Segments at random, around the numbers at which the rules change, and what
-//! captures suffer: packets that are missing, swapped, doubled, or stamped wrongly.
+//! Random segments around the limits of the rules, and damage to captures: missing,
+//! swapped, duplicated or wrongly timestamped packets.
 
-use super::talk::{ACK, FIN, RST, SYN, Segment};
-use super::{Made, Random};
+use super::conversation::{ACK, FIN, RST, SYN, Segment};
+use super::{Random, TestPacket};
 
-/// Segments of one pair of ports with numbers near those of the segments before.
-pub(super) fn segments(port: u16, count: usize, start: u64, random: &mut Random) -> Vec<Made> {
+/// Segments of one pair of ports with numbers near those of the previous segments.
+pub(super) fn segments(
+    port: u16,
+    count: usize,
+    start: u64,
+    random: &mut Random,
+) -> Vec<TestPacket> {
     let first = if random.chance(50) {
         0u32.wrapping_sub(random.below(3_000) as u32).max(1)
     } else {
@@ -102,19 +107,20 @@ pub(super) fn segments(port: u16, count: usize, start: u64, random: &mut Random)
     made
 }
 
-/// What else happens to a capture.
+/// The damage to a capture.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Harm {
-    /// Of 100 packets, how many the capture lacks, has behind the next, has twice.
+pub(super) struct Damage {
+    /// The shares of packets, in percent, that are missing, swapped with the next, or
+    /// duplicated.
     pub missing: u64,
     pub swapped: u64,
     pub doubled: u64,
-    /// How much of its beginning it lacks, of 100.
+    /// The missing part of its beginning, in percent.
     pub start: usize,
 }
 
-impl Harm {
-    pub(super) fn done(self, packets: &[Made], random: &mut Random) -> Vec<Made> {
+impl Damage {
+    pub(super) fn apply(self, packets: &[TestPacket], random: &mut Random) -> Vec<TestPacket> {
         let mut left = Vec::new();
         for packet in &packets[packets.len() * self.start / 100..] {
             if random.chance(self.missing) {
@@ -128,7 +134,7 @@ impl Harm {
         for place in 1..left.len() {
             if random.chance(self.swapped) {
                 left.swap(place - 1, place);
-                // Some captures stamp what they have in the wrong order as it came.
+                // Some captures timestamp packets in the wrong order.
                 if random.chance(50) {
                     let (a, b) = (left[place - 1].at, left[place].at);
                     (left[place - 1].at, left[place].at) = (b, a);

@@ -1,8 +1,8 @@
-//! Judgements of TCP segments, packet by packet, against tshark's.
+//! Compares the TCP analysis with tshark's, packet by packet.
 
-use super::noise::{self, Harm};
-use super::talk::Talk;
-use super::{Made, Random, pcap, tshark, tshark_version};
+use super::conversation::Conversation;
+use super::noise::{self, Damage};
+use super::{Random, TestPacket, pcap, tshark, tshark_version};
 use crate::dissect::{What, dissect};
 use crate::flow::Key;
 use crate::marks::Mark;
@@ -11,15 +11,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// When the captures made here begin, in ns since 1970.
+/// The start time of generated captures, in ns since 1970.
 const START: u64 = 1_700_000_000_000_000_000;
 
-/// The judgement of one packet: names, and the round trip in ns, 0 for none.
-type Judged = (Vec<&'static str>, i64);
+/// The result for one packet: names, and the round-trip time in ns, 0 for none.
+type PacketResult = (Vec<&'static str>, i64);
 
-fn ours(packets: &[Made]) -> Vec<Judged> {
+fn ours(packets: &[TestPacket]) -> Vec<PacketResult> {
     let mut connections: HashMap<Key, Connection> = HashMap::new();
-    let judge = |packet: &Made| {
+    let classify = |packet: &TestPacket| {
         let parts = dissect(1, &packet.data, packet.length);
         let (What::Tcp(tcp), Some(addresses)) = (&parts.what, parts.addresses) else {
             return (Vec::new(), 0);
@@ -33,10 +33,10 @@ fn ours(packets: &[Made]) -> Vec<Judged> {
         let names = Mark::ALL.into_iter().filter(|(mark, _)| verdict.marks.has(*mark));
         (names.map(|(_, name)| name).collect(), verdict.rtt.unwrap_or(0))
     };
-    packets.iter().map(judge).collect()
+    packets.iter().map(classify).collect()
 }
 
-fn theirs(packets: &[Made]) -> Vec<Judged> {
+fn theirs(packets: &[TestPacket]) -> Vec<PacketResult> {
     let fields = Mark::ALL.iter().map(|(_, name)| format!("tcp.analysis.{name}"));
     let fields: Vec<String> = fields.chain(["tcp.analysis.ack_rtt".to_owned()]).collect();
     let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
@@ -48,21 +48,21 @@ fn theirs(packets: &[Made]) -> Vec<Judged> {
     tshark(&pcap(1, packets), &[], &fields).into_iter().map(read).collect()
 }
 
-/// Whether the rules of the tshark here are those that are followed.
+/// Whether the installed tshark has the rules that this crate implements.
 fn same_rules() -> bool {
     let Some(version) = tshark_version() else { return false };
     let same = version.starts_with("4.0.");
     if !same {
-        eprintln!("NOT RUN: TCP is judged as by tshark 4.0, and here is {version}");
+        eprintln!("NOT RUN: needs tshark 4.0, and found {version}");
     }
     same
 }
 
-/// Connections of a small TCP over links that lose, delay and reorder.
-fn conversations(count: u16, random: &mut Random) -> Vec<Made> {
-    let talk = |number: u16| {
-        let talk = Talk {
-            // Some use the ports of others again.
+/// Connections of a small TCP simulation over links with loss, delay and reordering.
+fn conversations(count: u16, random: &mut Random) -> Vec<TestPacket> {
+    let conversation = |number: u16| {
+        let conversation = Conversation {
+            // Some reuse the ports of others.
             port: 40_000 + number % 7,
             start: START + u64::from(number) * 8_000_000_000,
             sends: [random.pick(&[200, 30_000, 90_000]), random.pick(&[0, 500, 40_000])],
@@ -73,12 +73,12 @@ fn conversations(count: u16, random: &mut Random) -> Vec<Made> {
             aborts: random.chance(25),
             keeps_alive: random.pick(&[None, Some(0), Some(1)]),
         };
-        talk.captured(random)
+        conversation.captured(random)
     };
-    (0..count).flat_map(talk).collect()
+    (0..count).flat_map(conversation).collect()
 }
 
-fn noise(count: u16, random: &mut Random) -> Vec<Made> {
+fn noise(count: u16, random: &mut Random) -> Vec<TestPacket> {
     let pair = |number: u16| {
         let start = START + u64::from(number) * 10_000_000_000;
         noise::segments(50_000 + number, 60, start, random)
@@ -86,20 +86,20 @@ fn noise(count: u16, random: &mut Random) -> Vec<Made> {
     (0..count).flat_map(pair).collect()
 }
 
-/// A capture that lost packets, of a kind and with losses that depend on `seed`.
-fn harmed(seed: u64) -> Vec<Made> {
+/// A capture with lost packets; its kind and losses depend on `seed`.
+fn damaged(seed: u64) -> Vec<TestPacket> {
     let mut random = Random(seed * 7 + 1);
     let clean = match seed % 3 {
         2 => noise(40, &mut random),
         _ => conversations(10, &mut random),
     };
-    let harm = Harm {
+    let damage = Damage {
         missing: [0, 1, 5, 20][seed as usize % 4],
         swapped: [0, 2][seed as usize % 2],
         doubled: seed % 3,
         start: [0, 3, 40][seed as usize % 3],
     };
-    harm.done(&clean, &mut random)
+    damage.apply(&clean, &mut random)
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn segments_of_captures_that_lost_packets_are_judged_as_by_tshark() {
     }
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for seed in 0..24 {
-        let packets = harmed(seed);
+        let packets = damaged(seed);
         let (ours, theirs) = (ours(&packets), theirs(&packets));
         assert_eq!(ours.len(), theirs.len());
         for (place, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
@@ -122,15 +122,15 @@ fn segments_of_captures_that_lost_packets_are_judged_as_by_tshark() {
     }
 }
 
-/// The judgements of tshark 4.0 on one capture, kept for machines without it.
+/// The results of tshark 4.0 for one capture, stored for machines without it.
 #[test]
 fn segments_are_judged_as_tshark_judged_them() {
     let mut random = Random(4);
     let clean = [conversations(4, &mut random), noise(5, &mut random)].concat();
-    let harm = Harm { missing: 6, swapped: 2, doubled: 1, start: 2 };
-    let packets = harm.done(&clean, &mut random);
-    let text = |judged: Vec<Judged>| {
-        judged.iter().enumerate().fold(String::new(), |mut text, (place, (names, rtt))| {
+    let damage = Damage { missing: 6, swapped: 2, doubled: 1, start: 2 };
+    let packets = damage.apply(&clean, &mut random);
+    let text = |with_marks: Vec<PacketResult>| {
+        with_marks.iter().enumerate().fold(String::new(), |mut text, (place, (names, rtt))| {
             _ = writeln!(text, "{} {} {rtt}", place + 1, names.join(" "));
             text
         })
@@ -146,7 +146,7 @@ fn segments_are_judged_as_tshark_judged_them() {
     assert_eq!(kept.lines().count(), packets.len());
 }
 
-/// Packets of which the capture has not even TCP's whole header.
+/// Packets whose TCP header is truncated.
 #[test]
 fn segments_cut_in_their_headers_are_judged_all_the_same() {
     let mut random = Random(9);
@@ -158,7 +158,7 @@ fn segments_cut_in_their_headers_are_judged_all_the_same() {
     }
     assert_eq!(ours(&cut), whole);
     if same_rules() {
-        // tshark judges them, too, and shows it only where it has the whole header.
+        // tshark analyses them too, but prints results only for whole headers.
         for ((cut, theirs), ours) in cut.iter().zip(theirs(&cut)).zip(whole) {
             let shown = if cut.data.len() < 54 { (Vec::new(), 0) } else { ours };
             assert_eq!(theirs, shown);

@@ -1,6 +1,6 @@
-//! The analysis, once the whole capture has been read.
+//! Builds the analysis at the end of the capture.
 
-use super::{Survey, Who};
+use super::{Endpoint, Survey};
 use crate::error::Error;
 use crate::figures::{
     Analysis, DirectionFigures, FlowFigures, Goodput, NodeFigures, ProtocolFigures, StreamFigures,
@@ -13,14 +13,14 @@ use crate::names;
 use std::collections::HashMap;
 use std::net::Ipv6Addr;
 
-/// A packet that was sent so shortly before the capture's end may not have arrived yet, in ns.
+/// A packet sent within this time before the capture's end may not have arrived yet, in ns.
 const RECENT: u64 = 1_000_000_000;
 
 impl Survey<'_> {
-    /// The analysis; `ended` says why the file could not be read to its end, if so.
+    /// Builds the analysis. `ended` says why the file could not be read to its end, if so.
     ///
     /// # Errors
-    /// When the capture lacks a capture point that the options name.
+    /// When the capture lacks a capture point of the options.
     pub(super) fn finish(mut self, ended: Option<String>) -> Result<Analysis, Error> {
         let ends = self.options.between.iter().flat_map(|(from, to)| [from, to]);
         let mut points = self.options.points.iter().chain(ends);
@@ -28,8 +28,11 @@ impl Survey<'_> {
             return Err(Error::NoPoint { missing: missing.clone(), known: self.names });
         }
         let mut flows = std::mem::take(&mut self.flows);
-        let mut sums =
-            Sums { kinds: &mut self.kinds, messages: &mut self.messages, aside: &mut self.aside };
+        let mut sums = Sums {
+            kinds: &mut self.kinds,
+            messages: &mut self.messages,
+            uncounted: &mut self.uncounted,
+        };
         for flow in &mut flows {
             flow.end(&mut sums);
             self.gaps += flow.sides.iter().map(|side| side.gaps).sum::<u64>();
@@ -46,18 +49,18 @@ impl Survey<'_> {
         notes.extend(unread_notes);
         if let Some((count, row)) = self.folded.take() {
             notes.push(format!(
-                "{count} flows are added up in one row, `others`: at most {} flows are kept \
-                 apart, and these had been silent for longest",
+                "{count} flows are merged into one row, `others`: at most {} flows are listed \
+                 separately, and these were idle for longest",
                 self.options.flows
             ));
             rows.push(row);
         }
         self.note_limits(&mut notes);
-        let strangers = self.paths.strangers;
+        let unmatched = self.paths.unmatched;
         let (paths, elsewhere) = self.paths.finish(&self.names, RECENT);
-        if strangers > 0 {
+        if unmatched > 0 {
             notes.push(format!(
-                "{strangers} packets arrived that no capture point sent in that form: they were \
+                "{unmatched} packets arrived that no capture point sent in this form: they were \
                  changed on the way, or sent before the capture started"
             ));
         }
@@ -71,7 +74,7 @@ impl Survey<'_> {
         let kinds = &self.kinds;
         let carried = kinds.messaging + kinds.payload;
         let rate = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
-        let mut tcp = judged(self.tcp, &self.marks);
+        let mut tcp = with_marks(self.tcp, &self.marks);
         tcp.rtt_ms = self.rtt.figures();
         Ok(Analysis {
             form: 1,
@@ -112,11 +115,11 @@ impl Survey<'_> {
         })
     }
 
-    /// Adds notes on what was too much to keep, or missing from packets.
+    /// Adds notes on limits of memory and on truncated packets.
     fn note_limits(&self, notes: &mut Vec<String>) {
         if self.cut > 0 {
             notes.push(format!(
-                "{} packets were cut short when they were captured: messages whose headers were \
+                "{} packets were truncated when captured: messages whose headers were \
                  cut off are not counted",
                 self.cut
             ));
@@ -150,7 +153,7 @@ fn protocols<K>(
     rows
 }
 
-fn judged(tcp: TcpFigures, marks: &MarkCounts) -> TcpFigures {
+fn with_marks(tcp: TcpFigures, marks: &MarkCounts) -> TcpFigures {
     TcpFigures {
         retransmissions: marks.of(Mark::Retransmission),
         fast_retransmissions: marks.of(Mark::FastRetransmission),
@@ -172,16 +175,16 @@ fn judged(tcp: TcpFigures, marks: &MarkCounts) -> TcpFigures {
 }
 
 fn nodes(
-    nodes: HashMap<Who, NodeFigures>,
+    nodes: HashMap<Endpoint, NodeFigures>,
     others: NodeFigures,
     names: &[String],
 ) -> Vec<NodeFigures> {
-    let named = nodes.into_iter().map(|(who, row)| {
-        let node = match who {
-            Who::Node(point) => {
+    let named = nodes.into_iter().map(|(endpoint, row)| {
+        let node = match endpoint {
+            Endpoint::Node(point) => {
                 names[point].split_once(':').map_or(&names[point][..], |(node, _)| node).to_owned()
             }
-            Who::Address(address) => Ipv6Addr::from(address).to_canonical().to_string(),
+            Endpoint::Address(address) => Ipv6Addr::from(address).to_canonical().to_string(),
         };
         NodeFigures { node, ..row }
     });

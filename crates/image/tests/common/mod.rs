@@ -1,4 +1,4 @@
-//! Archives made by hand, in both forms, as good or as bad as a test wants them.
+//! Archives in both forms, built by hand, intact or damaged.
 #![allow(dead_code, reason = "each test file has its own needs")]
 
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::Path;
 use tar::{Builder, EntryType, Header};
 
-/// A layer in the making.
+/// A layer builder.
 pub struct Layer(Builder<Vec<u8>>);
 
 impl Layer {
@@ -15,7 +15,7 @@ impl Layer {
         Self(Builder::new(Vec::new()))
     }
 
-    /// Any entry, its name and link as they are.
+    /// Adds any entry, with its name and link unchanged.
     pub fn entry(
         mut self,
         kind: EntryType,
@@ -67,12 +67,12 @@ impl Layer {
     }
 }
 
-/// How a layer is stored.
+/// How a layer is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pack {
     Plain,
     Gzip,
-    /// In two frames, with one to be skipped between them.
+    /// Two frames with a skippable frame between them.
     Zstd,
 }
 
@@ -103,7 +103,7 @@ pub fn digest(bytes: &[u8]) -> String {
     format!("sha256:{hex}")
 }
 
-/// An image in the making.
+/// An image builder.
 pub struct Image {
     pub layers: Vec<(Vec<u8>, Pack)>,
     pub config: Value,
@@ -126,7 +126,7 @@ impl Image {
         Self { layers, config }
     }
 
-    /// The files of `docker save`, before it wrote OCI layouts.
+    /// The files of a `docker save` archive before it included an OCI layout.
     pub fn saved(&self) -> Vec<(String, Vec<u8>)> {
         let config = serde_json::to_vec(&self.config).unwrap();
         let name = format!("{}.json", &digest(&config)[7..]);
@@ -195,9 +195,8 @@ impl Layer {
     }
 }
 
-/// The layers of a small system: busybox with some of its names, and over it a layer
-/// that changes a file, removes one and makes a folder anew. Nothing when busybox
-/// is not there.
+/// The layers of a small system: busybox with some of its names, and a second layer that
+/// changes a file, removes one and recreates a folder. None when busybox is missing.
 pub fn busybox() -> Option<[Layer; 2]> {
     let program =
         ["/bin/busybox", "/usr/bin/busybox"].iter().find_map(|p| std::fs::read(p).ok())?;

@@ -1,29 +1,29 @@
-//! The option of a block, RFC 7959, section 2.2.
+//! The Block option, RFC 7959, section 2.2.
 
 use trace::LARGEST_BLOCK;
 
-/// Numbers of blocks have 20 bits.
-const MOST: u32 = 1 << 20;
+/// The number of blocks: block numbers have 20 bits.
+const BLOCK_NUMBERS: u32 = 1 << 20;
 
-/// Which block of how many bytes, and whether more follow.
+/// A Block option: block number, size, and whether more blocks follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// From 0 on.
+    /// From 0.
     pub number: u32,
     pub more: bool,
-    /// The exponent of its size: 0 is 16 B, 6 is 1024 B.
+    /// The size exponent: 0 is 16 B, 6 is 1024 B.
     pub exponent: u8,
 }
 
 impl Block {
-    /// The block of this size that begins at `offset`, which is a multiple of the size;
-    /// nothing beyond the last that has a number.
+    /// The block of this size at `offset`, which is a multiple of the size; None beyond the
+    /// largest block number.
     pub fn at(offset: usize, size: usize, more: bool) -> Option<Self> {
-        let number = u32::try_from(offset / size).ok().filter(|number| *number < MOST)?;
+        let number = u32::try_from(offset / size).ok().filter(|number| *number < BLOCK_NUMBERS)?;
         Some(Self { number, more, exponent: exponent(size) })
     }
 
-    /// Reads an option's value; nothing of one that is too long, or of the reserved exponent 7.
+    /// Decodes an option's value; None if it is too long or has the reserved exponent 7.
     pub fn decode(value: &[u8]) -> Option<Self> {
         if value.len() > 3 {
             return None;
@@ -33,7 +33,8 @@ impl Block {
         (exponent < 7).then_some(Self { number: bits >> 4, more: bits & 8 != 0, exponent })
     }
 
-    /// The option's value in the least bytes: they, and how many.
+    /// Encodes the option's value in the minimum number of bytes: the bytes and their
+    /// number.
     pub fn encode(self) -> ([u8; 4], usize) {
         let bits = self.number << 4 | u32::from(self.more) << 3 | u32::from(self.exponent);
         let skipped = bits.leading_zeros() as usize / 8;
@@ -42,18 +43,18 @@ impl Block {
         (bytes, 4 - skipped)
     }
 
-    /// Bytes of such a block.
+    /// The block size, in bytes.
     pub fn size(self) -> usize {
         16 << self.exponent
     }
 
-    /// Bytes before it.
+    /// The block's offset, in bytes.
     pub fn offset(self) -> usize {
         self.number as usize * self.size()
     }
 }
 
-/// The exponent of a size that is a power of two from 16 to 1024.
+/// The size exponent of a power of two from 16 to 1024.
 pub(crate) fn exponent(size: usize) -> u8 {
     size.clamp(16, usize::from(LARGEST_BLOCK)).ilog2() as u8 - 4
 }
@@ -79,7 +80,7 @@ mod tests {
 
     #[test]
     fn every_block_reads_back() {
-        for number in [0, 1, 15, 16, 4_095, 4_096, MOST - 1] {
+        for number in [0, 1, 15, 16, 4_095, 4_096, BLOCK_NUMBERS - 1] {
             for exponent in 0..7 {
                 for more in [false, true] {
                     let block = Block { number, more, exponent };

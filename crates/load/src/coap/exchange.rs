@@ -1,57 +1,57 @@
-//! The further messages of a request and its answer that go block-wise, RFC 7959. Pure:
-//! answers in, what is to be sent out.
+//! Block-wise transfers of requests and answers, RFC 7959. Without I/O: takes answers,
+//! returns the next messages.
 
 use super::block::Block;
 use super::options::AnswerOptions;
 use super::{CONTINUE, TOO_LARGE};
 
-/// What a message of a transfer holds beside the request's options.
+/// The parts of a transfer's message that vary; the options of the request are fixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Next {
-    /// Which block of the request it is.
+    /// The block of the request that it carries.
     pub block1: Option<Block>,
-    /// Which block of the answer it asks for.
+    /// The block of the answer that it requests.
     pub block2: Option<Block>,
-    /// Bytes that it carries.
+    /// The length of its payload, in bytes.
     pub length: usize,
 }
 
-/// What an answer comes to.
+/// The result of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// This is to be sent.
+    /// Send this message.
     Send(Next),
-    /// All of the answer is there.
+    /// The answer is complete.
     Done,
-    /// The transfer has failed, and why.
+    /// The transfer has failed; the reason.
     Failed(&'static str),
-    /// It answers an earlier message again.
+    /// A duplicate answer to an earlier message.
     Repeat,
 }
 
 /// A transfer under way.
 #[derive(Debug, Clone)]
 pub(crate) struct Exchange {
-    /// Bytes of the request in all.
+    /// The size of the request's body, in bytes.
     body: usize,
-    /// The block of the request that was sent last; its size may become smaller.
+    /// The request's block sent last; its size may become smaller.
     offset: usize,
     length: usize,
     size: usize,
-    /// The part of the answer that has come.
+    /// The received part of the answer.
     reading: Option<Reading>,
     restarted: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Reading {
-    /// Bytes that have come.
-    come: usize,
+    /// Bytes received.
+    received: usize,
     etag: Option<([u8; 8], usize)>,
 }
 
 impl Next {
-    /// The first message of a request that carries `body` bytes in blocks of `size`.
+    /// The first message of a request with a body of `body` bytes in blocks of `size`.
     pub fn first(body: usize, size: usize) -> Self {
         let block1 = (body > size).then(|| Block::at(0, size, true)).flatten();
         Self { block1, block2: None, length: body.min(size) }
@@ -59,19 +59,19 @@ impl Next {
 }
 
 impl Exchange {
-    /// A request of `body` bytes in blocks of `size`, whose first message was sent.
-    /// [`Self::of_answer`] is one that fitted into it.
+    /// A request of `body` bytes in blocks of `size`, whose first message was sent. For a
+    /// request in a single message see [`Self::of_answer`].
     pub fn new(body: usize, size: usize) -> Self {
         let (size, length) = (size.max(16), body.min(size));
         Self { body, offset: 0, length, size, reading: None, restarted: false }
     }
 
-    /// A request that a single message carried.
+    /// A request in a single message.
     pub fn of_answer() -> Self {
         Self::new(0, 16)
     }
 
-    /// Takes an answer of this code, which carries that many bytes.
+    /// Handles an answer with this code and a payload of `carried` bytes.
     pub fn answer(&mut self, code: u8, options: &AnswerOptions, carried: usize) -> Step {
         let good = code >> 5 == 2;
         if self.reading.is_some() {
@@ -86,7 +86,7 @@ impl Exchange {
                 return Step::Repeat;
             }
             Some(block) if rest => {
-                // The target may want smaller blocks from now on (section 2.3).
+                // The target may request smaller blocks from here on (section 2.3).
                 self.offset += self.length;
                 self.size = self.size.min(block.size());
                 return self.send();
@@ -103,14 +103,14 @@ impl Exchange {
             None => Step::Done,
             Some(block) if block.number > 0 => Step::Failed("the answer began with a later block"),
             Some(_) => {
-                self.reading = Some(Reading { come: 0, etag: etag(options) });
+                self.reading = Some(Reading { received: 0, etag: etag(options) });
                 self.read(options, carried)
             }
         }
     }
 
-    /// An error: the end, unless the first block was too large and a smaller size is offered
-    /// (section 2.9.3).
+    /// Handles an error response. It ends the transfer, unless the first block was too
+    /// large and the target offers a smaller size (section 2.9.3).
     fn refused(&mut self, code: u8, options: &AnswerOptions) -> Step {
         let smaller = options.block1.map(Block::size).filter(|size| *size < self.size);
         match smaller {
@@ -122,7 +122,7 @@ impl Exchange {
         }
     }
 
-    /// The block of the request at the present offset.
+    /// The request's block at the current offset.
     fn send(&mut self) -> Step {
         self.length = self.size.min(self.body - self.offset);
         let more = self.offset + self.length < self.body;
@@ -132,25 +132,25 @@ impl Exchange {
         }
     }
 
-    /// Takes a block of the answer.
+    /// Handles a block of the answer.
     fn read(&mut self, options: &AnswerOptions, carried: usize) -> Step {
         let Some(reading) = &mut self.reading else { return Step::Done };
         let Some(block) = options.block2 else {
             return Step::Failed("the answer continued without a Block2 option");
         };
-        if block.offset() != reading.come {
-            return match block.offset() < reading.come {
+        if block.offset() != reading.received {
+            return match block.offset() < reading.received {
                 true => Step::Repeat,
                 false => Step::Failed("the blocks of the answer came out of order"),
             };
         }
         if reading.etag != etag(options) {
-            // It has changed meanwhile: once, from the beginning (section 2.4).
+            // The resource has changed: restart once from the beginning (section 2.4).
             if self.restarted {
                 return Step::Failed("the answer changed twice while it was read (ETag)");
             }
             self.restarted = true;
-            *reading = Reading { come: 0, etag: None };
+            *reading = Reading { received: 0, etag: None };
             let first = Block { number: 0, more: false, exponent: block.exponent };
             self.reading = None;
             return Step::Send(Next { block1: None, block2: Some(first), length: 0 });
@@ -164,8 +164,8 @@ impl Exchange {
         if carried != block.size() {
             return Step::Failed("a block was smaller than its size");
         }
-        reading.come += carried;
-        match Block::at(reading.come, block.size(), false) {
+        reading.received += carried;
+        match Block::at(reading.received, block.size(), false) {
             block2 @ Some(_) => Step::Send(Next { block1: None, block2, length: 0 }),
             None => Step::Failed("more blocks than can be numbered"),
         }
@@ -230,13 +230,13 @@ mod tests {
 
     #[test]
     fn the_target_may_want_smaller_blocks() {
-        // As in RFC 7959, figure 9: 128 B are sent, 32 B are wanted.
+        // As in RFC 7959, figure 9: the client sends 128 B, the server requests 32 B.
         let mut exchange = Exchange::new(200, 128);
         let step = exchange.answer(CONTINUE, &block1(0, true, 32), 0);
         assert_eq!(sent(step), (128, true, 32));
         let step = exchange.answer(CONTINUE, &block1(4, true, 32), 0);
         assert_eq!(sent(step), (160, true, 32));
-        // Too large from the start, and only once.
+        // Too large from the start; a second time fails.
         let mut exchange = Exchange::new(200, 128);
         assert_eq!(sent(exchange.answer(TOO_LARGE, &block1(0, true, 16), 0)), (0, true, 16));
         assert_eq!(exchange.answer(TOO_LARGE, &block1(0, true, 16), 0), Step::Done);
@@ -255,7 +255,7 @@ mod tests {
         let mut exchange = Exchange::new(0, 1_024);
         assert_eq!(asked(exchange.answer(CONTENT, &block2(0, true, 64), 64)), (64, 64));
         assert_eq!(exchange.answer(CONTENT, &block2(0, true, 64), 64), Step::Repeat);
-        // Smaller from then on.
+        // Smaller blocks from then on.
         assert_eq!(asked(exchange.answer(CONTENT, &block2(2, true, 32), 32)), (96, 32));
         assert_eq!(exchange.answer(CONTENT, &block2(3, false, 32), 5), Step::Done);
         assert_eq!(Exchange::new(0, 64).answer(CONTENT, &block2(0, false, 64), 9), Step::Done);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a target answers, offsets stay within the request and its blocks.
+        /// For any answers of a target, offsets stay within the request and its blocks.
         #[test]
         fn any_answers_are_no_panic(
             body in 0usize..5_000,

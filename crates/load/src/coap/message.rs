@@ -1,9 +1,9 @@
-//! Messages looked at where they lie, RFC 7252, section 3.
+//! Parses messages in place, RFC 7252, section 3.
 
-/// The longest token (section 3).
+/// The maximum token length, in bytes (section 3).
 pub(crate) const TOKEN_LENGTH: usize = 8;
 
-/// Kinds of messages (section 3).
+/// Message types (section 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Confirmable,
@@ -12,7 +12,7 @@ pub(crate) enum Kind {
     Reset,
 }
 
-/// A message whose parts are known to be sound.
+/// A well-formed message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Message<'a> {
     pub kind: Kind,
@@ -21,15 +21,15 @@ pub(crate) struct Message<'a> {
     pub id: u16,
     pub token: &'a [u8],
     options: &'a [u8],
-    /// What follows the marker; nothing if there is none.
+    /// The bytes after the payload marker; empty without one.
     pub payload: &'a [u8],
 }
 
-/// What bytes are that are no sound message.
+/// A malformed message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed {
-    /// The message id, if it can be told that the message was to be confirmable: its recipient
-    /// rejects it by a reset (section 4.2).
+    /// The message ID, if the message is recognisable as confirmable: the recipient must
+    /// reject it with a reset (section 4.2).
     pub reset: Option<u16>,
 }
 
@@ -43,7 +43,7 @@ impl Kind {
         }
     }
 
-    /// Its two bits in the first byte.
+    /// The type's two bits in the first byte.
     pub fn bits(self) -> u8 {
         match self {
             Self::Confirmable => 0,
@@ -55,14 +55,15 @@ impl Kind {
 }
 
 impl<'a> Message<'a> {
-    /// Looks at a message.
+    /// Parses a message.
     ///
     /// # Errors
-    /// Bytes that are none, with what their recipient owes the sender.
+    /// The bytes are no well-formed message; with the reset that the recipient must send,
+    /// if any.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let silent = Malformed { reset: None };
         let header: [u8; 4] = bytes.get(..4).and_then(|h| h.try_into().ok()).ok_or(silent)?;
-        // Other versions are ignored in silence (section 3).
+        // Other versions are silently ignored (section 3).
         if header[0] >> 6 != 1 {
             return Err(silent);
         }
@@ -70,7 +71,7 @@ impl<'a> Message<'a> {
         let id = u16::from_be_bytes([header[2], header[3]]);
         let wrong = Malformed { reset: (kind == Kind::Confirmable).then_some(id) };
         let length = usize::from(header[0] & 0x0f);
-        // Classes 1, 6 and 7 are reserved; an empty message is its header alone (section 4.1).
+        // Classes 1, 6 and 7 are reserved; an empty message is only a header (section 4.1).
         if length > TOKEN_LENGTH
             || matches!(code >> 5, 1 | 6 | 7)
             || code == 0 && (bytes.len() > 4 || length > 0)
@@ -88,7 +89,7 @@ impl<'a> Message<'a> {
         !self.options.is_empty()
     }
 
-    /// The number and the value of each option, in ascending order.
+    /// The number and value of each option, in ascending order.
     pub fn options(&self) -> Options<'a> {
         Options { rest: self.options, number: 0 }
     }
@@ -119,8 +120,8 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
-/// The option that the bytes begin with, after one of the number `before`, and what follows
-/// it; nothing if they are no sound option (section 3.1).
+/// Parses the first option of the bytes, after an option with the number `before`. Returns
+/// the option and the remaining bytes; None if it is malformed (section 3.1).
 fn option(bytes: &[u8], before: u16) -> Option<(u16, &[u8], &[u8])> {
     let (first, mut rest) = bytes.split_first()?;
     let delta = extended(first >> 4, &mut rest)?;
@@ -130,7 +131,7 @@ fn option(bytes: &[u8], before: u16) -> Option<(u16, &[u8], &[u8])> {
     Some((number, value, rest))
 }
 
-/// Options and payload of what follows the token; nothing if they are not sound.
+/// Splits the bytes after the token into options and payload; None if they are malformed.
 fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (mut rest, mut number) = (bytes, 0);
     while let Some(first) = rest.first() {
@@ -145,7 +146,7 @@ fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((bytes, &[]))
 }
 
-/// A delta or length with its one or two further bytes.
+/// Decodes a delta or length with its zero to two extension bytes.
 fn extended(nibble: u8, rest: &mut &[u8]) -> Option<u16> {
     let take = |rest: &mut &[u8], count: usize| -> Option<u16> {
         let bytes = rest.get(..count)?;
@@ -196,7 +197,7 @@ mod tests {
             bytes[0] = 0x40 | bytes[0] & 0x33;
             let ours = Message::parse(&bytes);
             let theirs = Packet::from_bytes(&bytes);
-            // Ours refuses reserved classes and empty markers, too.
+            // This parser also rejects reserved classes and empty markers.
             prop_assert!(ours.is_err() || theirs.is_ok(), "{bytes:02x?}");
             let (Ok(ours), Ok(theirs)) = (ours, theirs) else { return Ok(()) };
             prop_assert_eq!(ours.payload, theirs.payload.as_slice());

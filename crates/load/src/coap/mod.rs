@@ -1,8 +1,8 @@
-//! CoAP messages as load needs them, RFC 7252: requests made once and then only numbered,
-//! messages looked at where they lie, and written into room that is there.
+//! CoAP messages, RFC 7252: requests are built once and then only numbered, received
+//! messages are parsed in place, and messages are written into existing buffers.
 //!
-//! What is done for each message is done here and without memory of its own; `coap-lite`
-//! takes some for each option of each message, and is the other codec in tests.
+//! This code runs for every message and allocates no memory. `coap-lite` allocates for each
+//! option of each message; tests use it as the second codec.
 
 mod block;
 mod exchange;
@@ -49,14 +49,14 @@ pub(crate) const UNAVAILABLE: u8 = 0xa3;
 /// 5.05 Proxying Not Supported.
 pub(crate) const NO_PROXY: u8 = 0xa5;
 
-/// Where the message id of a message lies.
+/// The offset of the message ID.
 const ID: usize = 2;
-/// Where its token does.
+/// The offset of the token.
 const TOKEN: usize = 4;
-/// Tokens of requests are as long as may be.
+/// The token length of requests, in bytes: the maximum.
 const TOKEN_LENGTH: usize = message::TOKEN_LENGTH;
 
-/// Numbers a request that was copied from a template.
+/// Sets the message ID and token of a request that was copied from a template.
 pub(crate) fn number_request(request: &mut [u8], id: u16, token: u64) {
     if let Some(room) = request.get_mut(ID..ID + 2) {
         room.copy_from_slice(&id.to_be_bytes());
@@ -66,7 +66,7 @@ pub(crate) fn number_request(request: &mut [u8], id: u16, token: u64) {
     }
 }
 
-/// The number in a token of a request.
+/// The number in a request's token.
 pub(crate) fn token_number(token: &[u8]) -> Option<u64> {
     token.try_into().ok().map(u64::from_be_bytes)
 }

@@ -1,11 +1,11 @@
-//! What the options of requests and answers say, and which of them are not known (RFC 7252,
-//! section 5.4).
+//! Parses the options of requests and answers, and detects unknown critical options (RFC
+//! 7252, section 5.4).
 
 use super::block::Block;
 use super::message::Message;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Numbers of options: RFC 7252 section 5.10, RFC 7641 section 2, RFC 7959 section 6, RFC 9175
+/// Option numbers: RFC 7252 section 5.10, RFC 7641 section 2, RFC 7959 section 6, RFC 9175
 /// section 5.
 pub(crate) mod number {
     pub const IF_MATCH: u16 = 1;
@@ -28,15 +28,15 @@ pub(crate) mod number {
     pub const REQUEST_TAG: u16 = 292;
 }
 
-/// The age up to which an answer without the option is fresh (RFC 7252, section 5.10.5), in s.
+/// The default Max-Age, in s (RFC 7252, section 5.10.5).
 const MAX_AGE: u32 = 60;
 
-/// A critical option that is not known, comes too often or has no sound value (sections 5.4.1,
-/// 5.4.3, 5.4.5): its number.
+/// The number of a critical option that is unknown, repeated or has an invalid value
+/// (sections 5.4.1, 5.4.3, 5.4.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BadOption(pub u16);
 
-/// What the options of an answer say.
+/// The options of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AnswerOptions<'a> {
     pub etag: Option<&'a [u8]>,
@@ -49,7 +49,7 @@ pub(crate) struct AnswerOptions<'a> {
 
 impl<'a> AnswerOptions<'a> {
     /// # Errors
-    /// A critical option that is not understood: the answer is to be rejected.
+    /// An unknown critical option: the answer must be rejected.
     pub fn read(message: &Message<'a>) -> Result<Self, BadOption> {
         let mut this =
             Self { etag: None, observe: None, max_age: MAX_AGE, block1: None, block2: None };
@@ -68,26 +68,26 @@ impl<'a> AnswerOptions<'a> {
     }
 }
 
-/// What the options of a request say. Host, port and query are taken note of by nothing here.
+/// The options of a request. Host, port and query are ignored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RequestOptions {
     pub accept: Option<u32>,
     pub observe: Option<u32>,
     pub block1: Option<Block>,
     pub block2: Option<Block>,
-    /// Whether one of its If-Match has this value, if it has any: see [`Self::read`].
+    /// Whether one of its If-Match options matches; None without any: see [`Self::read`].
     pub if_match: Option<bool>,
     pub if_none_match: bool,
-    /// How many bytes the request has in all, by its word.
+    /// The size of the request's body as stated by the client, in bytes.
     pub size1: Option<u32>,
-    /// Whether it asks how many bytes the answer has in all.
+    /// Whether it requests the size of the answer's body.
     pub wants_size2: bool,
-    /// Whether it is for another server.
+    /// Whether it is for another server (proxy request).
     pub is_proxied: bool,
 }
 
-/// The same for all blocks of one request: a hash of method and options but those of blocks and
-/// sizes (RFC 7959, section 2.5; RFC 9175, section 3.3).
+/// A key that all blocks of one request share: a hash of the method and of all options
+/// except blocks, sizes and Observe (RFC 7959, section 2.5; RFC 9175, section 3.3).
 pub(crate) fn transfer_key(message: &Message) -> u64 {
     let mut hasher = DefaultHasher::new();
     message.code.hash(&mut hasher);
@@ -103,11 +103,11 @@ pub(crate) fn transfer_key(message: &Message) -> u64 {
 }
 
 impl RequestOptions {
-    /// Reads the options, writes the path, its parts joined by slashes, and holds If-Match
-    /// against `etag`.
+    /// Parses the options, writes the path segments to `path`, joined by slashes, and
+    /// compares If-Match with `etag`.
     ///
     /// # Errors
-    /// A critical option that is not understood: 4.02.
+    /// An unknown critical option: 4.02.
     pub fn read(message: &Message, path: &mut Vec<u8>, etag: &[u8]) -> Result<Self, BadOption> {
         path.clear();
         let mut this = Self::default();
@@ -144,7 +144,7 @@ impl RequestOptions {
     }
 }
 
-/// A value of a critical option that may come once.
+/// Stores the value of a critical option that may occur once.
 fn take<T>(place: &mut Option<T>, value: Option<T>, number: u16) -> Result<(), BadOption> {
     match (&place, value) {
         (None, Some(value)) => {
@@ -155,7 +155,7 @@ fn take<T>(place: &mut Option<T>, value: Option<T>, number: u16) -> Result<(), B
     }
 }
 
-/// An unsigned integer of at most this many bytes (RFC 7252, section 3.2).
+/// Decodes an unsigned integer of at most `most` bytes (RFC 7252, section 3.2).
 fn uint(value: &[u8], most: usize) -> Option<u32> {
     (value.len() <= most)
         .then(|| value.iter().fold(0, |sum: u32, byte| sum << 8 | u32::from(*byte)))
@@ -196,13 +196,13 @@ mod tests {
         assert_eq!(asked(&[(65_001, b"")]).unwrap_err(), BadOption(65_001));
         assert_eq!(answered(&[(9, b"x")]).unwrap_err(), BadOption(9));
         assert_eq!(answered(&[(11, b"x")]).unwrap_err(), BadOption(11), "of requests");
-        // Too often, and without a sound value.
+        // Repeated, and with an invalid value.
         assert_eq!(asked(&[(17, b""), (17, b"")]).unwrap_err(), BadOption(17));
         assert_eq!(asked(&[(23, b"\x07")]).unwrap_err(), BadOption(23));
         assert_eq!(asked(&[(5, b"x")]).unwrap_err(), BadOption(5));
         assert_eq!(asked(&[(11, &[b'x'; 256])]).unwrap_err(), BadOption(11));
         assert_eq!(answered(&[(23, b"\0\0\0\0")]).unwrap_err(), BadOption(23));
-        // Elective ones without a sound value are as if they were not there.
+        // Elective options with an invalid value are ignored.
         assert_eq!(answered(&[(6, b"long"), (14, b"too long")]), Ok((None, 60, None)));
     }
 
@@ -236,7 +236,7 @@ mod tests {
         let first = key(&[path, (number::BLOCK1, b"\x0e"), (number::SIZE1, b"\x10\0")]);
         assert_eq!(first, key(&[path, (number::BLOCK1, b"\x1e")]));
         assert_ne!(first, key(&[(number::URI_PATH, b"b"), (number::BLOCK1, b"\x1e")]));
-        // A Request-Tag tells requests apart (RFC 9175, section 3).
+        // A Request-Tag distinguishes requests (RFC 9175, section 3).
         assert_ne!(first, key(&[path, (number::BLOCK1, b"\x1e"), (number::REQUEST_TAG, b"1")]));
     }
 }

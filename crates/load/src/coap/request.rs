@@ -1,5 +1,5 @@
-//! Requests, made once: the bytes of their first message, and what is written into the further
-//! ones of a block-wise transfer.
+//! CoAP requests, built once: the bytes of the first message, and the further messages of a
+//! block-wise transfer.
 
 use super::block::{Block, exponent};
 use super::exchange::Next;
@@ -8,21 +8,21 @@ use super::options::number;
 use super::writer::Writer;
 use trace::{CoapSettings, Method};
 
-/// Bytes of a Request-Tag.
+/// The length of a Request-Tag, in bytes.
 const TAG: usize = 4;
 
-/// A request without message id and token.
+/// A request without message ID and token.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     kind: Kind,
     code: u8,
-    /// Host, path and query in ascending order.
+    /// Host, path and query in ascending order of option numbers.
     options: Vec<(u16, Vec<u8>)>,
-    /// Bytes that it carries in all.
+    /// The size of its body, in bytes.
     body: usize,
-    /// Bytes of a block in which it is sent if it carries more.
+    /// The block size for sending a larger body, in bytes.
     block: usize,
-    /// The exponent of the blocks in which it asks for its answer.
+    /// The size exponent that it requests for its answer's blocks.
     asked: Option<u8>,
     /// Whether it observes its resource.
     observes: bool,
@@ -37,7 +37,7 @@ impl Request {
         confirmable: bool,
         settings: &CoapSettings,
     ) -> Self {
-        // Codes of RFC 7252, section 12.1.1, and RFC 8132, section 6.
+        // Method codes of RFC 7252, section 12.1.1, and RFC 8132, section 6.
         let code = match method {
             Method::Post => 2,
             Method::Put => 3,
@@ -48,7 +48,7 @@ impl Request {
             _ => 1,
         };
         let mut options = Vec::new();
-        // A name is said, an address is known from the packet (section 5.10.1).
+        // Uri-Host is only for names; the packet has the address (section 5.10.1).
         if host.parse::<std::net::IpAddr>().is_err() {
             options.push((number::URI_HOST, host.as_bytes().to_vec()));
         }
@@ -70,17 +70,17 @@ impl Request {
         }
     }
 
-    /// Bytes that it carries in all.
+    /// The size of its body, in bytes.
     pub fn body(&self) -> usize {
         self.body
     }
 
-    /// Bytes of a block in which it is sent.
+    /// The block size for sending, in bytes.
     pub fn block(&self) -> usize {
         self.block
     }
 
-    /// Whether it takes more than one message.
+    /// Whether its body takes more than one message.
     pub fn is_blockwise(&self) -> bool {
         self.body > self.block
     }
@@ -93,12 +93,12 @@ impl Request {
         self.kind == Kind::Confirmable
     }
 
-    /// Where the tag of a block-wise request lies in its first message.
+    /// The offset of a block-wise request's tag in its first message.
     pub fn tag_at(&self, template: &[u8]) -> Option<usize> {
         self.is_blockwise().then(|| template.len().checked_sub(self.block + 1 + TAG)).flatten()
     }
 
-    /// The bytes of the first message, with room for id, token and tag.
+    /// The bytes of the first message, with placeholders for ID, token and tag.
     pub fn template(&self) -> Vec<u8> {
         let options: usize = self.options.iter().map(|(_, value)| value.len() + 5).sum();
         let mut bytes = vec![0; 64 + options + self.body.min(self.block)];
@@ -108,8 +108,8 @@ impl Request {
         bytes
     }
 
-    /// Writes one of its messages: how long it is. `observe` is the value of that option, if
-    /// it has one.
+    /// Writes one of its messages. Returns its length. `observe` is the value of the
+    /// Observe option, if any.
     pub fn write(
         &self,
         room: &mut [u8],
@@ -137,8 +137,8 @@ impl Request {
         if next.block1.is_some_and(|block| block.number == 0) {
             writer.uint(number::SIZE1, u32::try_from(self.body).unwrap_or(u32::MAX));
         }
-        // Requests for one resource may be under way at once: their blocks are told apart by
-        // this (RFC 9175, section 3).
+        // Several requests for one resource may be under way; the tag distinguishes their
+        // blocks (RFC 9175, section 3).
         if next.block1.is_some() {
             writer.option(number::REQUEST_TAG, &tag(token));
         }
@@ -146,12 +146,12 @@ impl Request {
     }
 }
 
-/// What tells the blocks of one request from those of another.
+/// The Request-Tag, which distinguishes the blocks of different requests.
 pub(crate) fn tag(token: u64) -> [u8; TAG] {
     (token as u32).to_be_bytes()
 }
 
-/// With `%20` and the like put right; what is no such thing stays.
+/// Decodes percent encoding; invalid sequences stay unchanged.
 pub(crate) fn decoded(part: &str) -> Vec<u8> {
     let bytes = part.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -172,7 +172,7 @@ pub(crate) fn decoded(part: &str) -> Vec<u8> {
     out
 }
 
-/// The bytes of a request by the usual settings, for tests.
+/// The bytes of a request with default settings, for tests.
 #[cfg(test)]
 pub(crate) fn template(method: Method, host: &str, path: &str, size: u32, con: bool) -> Vec<u8> {
     Request::new(method, host, path, size, con, &CoapSettings::default()).template()
@@ -235,7 +235,7 @@ mod tests {
         bytes[at..at + TAG].copy_from_slice(&tag(0x0102_0304_0506_0708));
         let tagged = Message::parse(&bytes).unwrap().options().last().unwrap();
         assert_eq!(tagged, (number::REQUEST_TAG, &[5, 6, 7, 8][..]));
-        // One that fits is sent as it is.
+        // A body that fits into one message is sent as it is.
         let request = template(Method::Put, "10.0.0.1", "a", 1_024, true);
         assert_eq!(Message::parse(&request).unwrap().payload.len(), 1_024);
     }
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!((options.observe, options.block2), (Some(0), Block::at(0, 64, false)));
         let numbers: Vec<u16> = message.options().map(|(number, _)| number).collect();
         assert_eq!(numbers, [3, 6, 11, 23]);
-        // Further blocks are asked for without it (RFC 7959, section 2.6).
+        // Requests for further blocks have no Observe option (RFC 7959, section 2.6).
         let mut room = [0; 128];
         let next = Next { block1: None, block2: Block::at(64, 64, false), length: 0 };
         let length = get.write(&mut room, 1, 2, &next, None);

@@ -1,8 +1,8 @@
-//! Messages written into room that is there, without memory of their own.
+//! Writes messages into existing buffers, without allocation.
 
 use super::message::{Kind, TOKEN_LENGTH};
 
-/// A message on its way into its room. What does not fit makes it 0 bytes long.
+/// A message under construction. If it does not fit into its buffer, its length is 0.
 pub(crate) struct Writer<'a> {
     room: &'a mut [u8],
     at: usize,
@@ -11,7 +11,7 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// A message of this header.
+    /// Begins a message with this header.
     pub fn new(room: &'a mut [u8], kind: Kind, code: u8, id: u16, token: &[u8]) -> Self {
         let fits = token.len() <= TOKEN_LENGTH;
         let mut this = Self { room, at: 0, number: 0, fits };
@@ -21,7 +21,7 @@ impl<'a> Writer<'a> {
         this
     }
 
-    /// An option, whose number is no less than that of the one before.
+    /// Adds an option; option numbers must not decrease.
     pub fn option(&mut self, number: u16, value: &[u8]) {
         let (delta, more_delta) = nibble(number.saturating_sub(self.number));
         let (length, more_length) = nibble(u16::try_from(value.len()).unwrap_or(u16::MAX));
@@ -38,13 +38,14 @@ impl<'a> Writer<'a> {
         self.put(value);
     }
 
-    /// An option whose value is a number, in the least bytes (RFC 7252, section 3.2).
+    /// Adds an option with an integer value in the minimum number of bytes (RFC 7252,
+    /// section 3.2).
     pub fn uint(&mut self, number: u16, value: u32) {
         let bytes = value.to_be_bytes();
         self.option(number, &bytes[value.leading_zeros() as usize / 8..]);
     }
 
-    /// Ends it with what it carries: how long it is.
+    /// Adds the payload. Returns the length of the message.
     pub fn end(mut self, payload: &[u8]) -> usize {
         if !payload.is_empty() {
             self.put(&[0xff]);
@@ -53,7 +54,7 @@ impl<'a> Writer<'a> {
         if self.fits { self.at } else { 0 }
     }
 
-    /// Ends the message with `count` copies of this byte.
+    /// Adds a payload of `count` copies of this byte. Returns the length of the message.
     pub fn end_filled(mut self, byte: u8, count: usize) -> usize {
         if count > 0 {
             self.put(&[0xff]);
@@ -75,7 +76,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// A delta or length as four bits and what their further bytes hold (RFC 7252, section 3.1).
+/// A delta or length as its four bits and its extension value (RFC 7252, section 3.1).
 fn nibble(value: u16) -> (u8, u16) {
     match value {
         0..13 => (value as u8, 0),
@@ -84,7 +85,7 @@ fn nibble(value: u16) -> (u8, u16) {
     }
 }
 
-/// Writes a message without options: how long it is.
+/// Writes a message without options. Returns its length.
 pub(crate) fn answer(
     room: &mut [u8],
     kind: Kind,
@@ -96,7 +97,7 @@ pub(crate) fn answer(
     Writer::new(room, kind, code, id, token).end(payload)
 }
 
-/// Writes a message of a header alone: how long it is.
+/// Writes an empty message (header only). Returns its length.
 pub(crate) fn empty(room: &mut [u8], kind: Kind, id: u16) -> usize {
     answer(room, kind, 0, id, &[], &[])
 }

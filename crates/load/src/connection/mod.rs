@@ -1,4 +1,4 @@
-//! One TCP connection: its requests in order, and the answers to them.
+//! A TCP connection: its requests in order, and their answers.
 
 pub(crate) mod mqtt;
 
@@ -7,40 +7,40 @@ use crate::http::{Answers, Found};
 use crate::request_queue::SlotTimes;
 use crate::socket::Address;
 use crate::stamp;
-use crate::template::{CAME, HTTP, Template};
+use crate::template::{HTTP, NO_STATUS, Template};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use trace::Scheme;
 
-/// As much may wait to be written before no more is taken.
+/// The maximum of unwritten bytes before the connection takes no further request.
 const FULL: usize = 1 << 20;
-/// Requests under way on a connection at most where they do not wait for each other: message
-/// identifiers of MQTT have 16 bits.
+/// The maximum number of requests under way on a connection that does not wait for answers:
+/// MQTT packet identifiers have 16 bits.
 const PIPELINED: usize = 60_000;
-/// Reads of 16 kB in a row before other connections have their turn.
+/// The maximum number of reads of 16 kB in a row before other connections are served.
 const READS: usize = 64;
 
-/// What has happened on a connection.
+/// An event on a connection.
 #[derive(Debug)]
 pub(crate) enum Progress {
     /// Nothing more for now.
     Nothing,
-    /// It can be used.
+    /// The connection is ready.
     Open,
     /// An operation was answered.
     Answer {
-        /// Which.
+        /// The operation number.
         number: u64,
-        /// What the answer says.
+        /// The code of the answer.
         code: u16,
     },
-    /// An answer to no request.
+    /// An answer without a request.
     Stray,
-    /// What came is no message of the protocol.
+    /// Received bytes that are no message of the protocol.
     Garbage(&'static str),
-    /// It has ended.
+    /// The connection has ended.
     Closed(String),
 }
 
@@ -52,10 +52,11 @@ enum State {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct UnderWay {
+struct InFlight {
     number: u64,
     sent: Nanos,
-    /// Bytes of an echo that are still to come; the identifier of an MQTT message.
+    /// The bytes of an echo that are still to come; or the packet identifier of an MQTT
+    /// message.
     left: u64,
     head: bool,
 }
@@ -70,22 +71,23 @@ pub(crate) struct Connection {
     state: State,
     begun: Nanos,
     slot: SlotTimes,
-    /// Since when it takes no further request, though none waits for an answer.
+    /// Since when the connection takes no further request although requests do not wait for
+    /// answers.
     full_since: Option<Nanos>,
     greeting: Vec<u8>,
     out: Vec<u8>,
     into: Vec<u8>,
     at: usize,
-    /// When the bytes read last arrived.
+    /// When the last bytes read arrived.
     arrived: Nanos,
-    under_way: VecDeque<UnderWay>,
+    in_flight: VecDeque<InFlight>,
     answers: Answers,
     writing: bool,
 }
 
 impl Connection {
-    /// Begins to connect to a target with its number, in place of a connection that ended at
-    /// `vacant` (0 for none); `name` is an MQTT client's.
+    /// Begins to connect to a target with its number, as the replacement of a connection
+    /// that ended at `vacant` (0 for none). `name` is the MQTT client identifier.
     pub fn open(
         scheme: Scheme,
         (to, target): (SocketAddr, usize),
@@ -95,7 +97,7 @@ impl Connection {
     ) -> io::Result<Self> {
         let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
         let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: integer arguments; the descriptor is ours if it is one.
+        // SAFETY: integer arguments; a valid descriptor is ours.
         let fd = unsafe { libc::socket(family, kind, 0) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
@@ -106,7 +108,7 @@ impl Connection {
         stamp::enable(fd);
         if let Some(from) = from {
             Address::new(SocketAddr::new(from, 0)).with(|name, length| {
-                // SAFETY: the name lives over the call, and its length is its own.
+                // SAFETY: the address lives over the call, and its length is correct.
                 done(unsafe { libc::bind(fd, name, length) })
             })?;
         }
@@ -132,7 +134,7 @@ impl Connection {
             into: Vec::with_capacity(16_384),
             at: 0,
             arrived: 0,
-            under_way: VecDeque::new(),
+            in_flight: VecDeque::new(),
             answers: Answers::new(),
             writing: true,
         })
@@ -147,7 +149,7 @@ impl Connection {
         self.target
     }
 
-    /// Whether all that was read is dealt with.
+    /// Whether all bytes read have been processed.
     pub fn is_drained(&self) -> bool {
         self.at == self.into.len()
     }
@@ -156,48 +158,48 @@ impl Connection {
         self.state != State::Open
     }
 
-    /// Whether a request can be sent now.
+    /// Whether it can take a request now.
     pub fn is_free(&self) -> bool {
         let room = match self.scheme {
-            Scheme::Http => self.under_way.is_empty() && !self.answers.is_last(),
-            _ => self.under_way.len() < PIPELINED,
+            Scheme::Http => self.in_flight.is_empty() && !self.answers.is_last(),
+            _ => self.in_flight.len() < PIPELINED,
         };
         self.state == State::Open && room && self.out.len() < FULL
     }
 
-    /// Whether the peer closes it and it has nothing more to say.
+    /// Whether the peer closes the connection and no answer is outstanding.
     pub fn is_spent(&self) -> bool {
-        self.answers.is_last() && self.under_way.is_empty()
+        self.answers.is_last() && self.in_flight.is_empty()
     }
 
-    /// When it became free, and who occupied it before.
+    /// When the connection became free, and who occupied it before.
     pub fn slot(&self) -> &SlotTimes {
         &self.slot
     }
 
-    /// Since when the oldest request waits, or the connection is being made.
+    /// Since when the oldest request, or the connection attempt, has been waiting.
     pub fn since(&self) -> Option<Nanos> {
         if self.is_opening() {
             return Some(self.begun);
         }
-        self.under_way.front().map(|first| first.sent)
+        self.in_flight.front().map(|first| first.sent)
     }
 
-    /// The operations that have no answer yet.
-    pub fn under_way(&self) -> impl Iterator<Item = u64> {
-        self.under_way.iter().map(|one| one.number)
+    /// The operations without an answer.
+    pub fn in_flight(&self) -> impl Iterator<Item = u64> {
+        self.in_flight.iter().map(|one| one.number)
     }
 
     pub fn wants_to_write(&self) -> bool {
         self.state == State::Connecting || !self.out.is_empty()
     }
 
-    /// Notes what it is watched for; whether that is new.
-    pub fn watched(&mut self, write: bool) -> bool {
+    /// Stores whether it is watched for writing. Returns whether that has changed.
+    pub fn set_watched(&mut self, write: bool) -> bool {
         std::mem::replace(&mut self.writing, write) != write
     }
 
-    /// Sends a request as the operation of this number, at `sent`.
+    /// Sends a request for operation `number` at `sent`.
     pub fn send(
         &mut self,
         template: &Template,
@@ -216,7 +218,7 @@ impl Connection {
         if answers {
             let left = if numbered { u64::from(id) } else { template.bytes.len() as u64 };
             let head = template.bytes.starts_with(b"HEAD ");
-            self.under_way.push_back(UnderWay { number, sent, left, head });
+            self.in_flight.push_back(InFlight { number, sent, left, head });
         }
         let result = self.flush();
         if self.scheme != Scheme::Http && !self.is_free() {
@@ -239,8 +241,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Goes on as far as one thing that has happened.
-    pub fn go_on(&mut self) -> Progress {
+    /// Continues until the next event.
+    pub fn advance(&mut self) -> Progress {
         if self.state == State::Connecting {
             match self.stream.take_error() {
                 Ok(None) => {}
@@ -292,7 +294,7 @@ impl Connection {
                 Err(error) => return Progress::Closed(format!("connection lost: {error}")),
             }
         }
-        // The kernel tells again of what is still to be read.
+        // epoll reports the remaining bytes again.
         Progress::Nothing
     }
 
@@ -310,7 +312,7 @@ impl Connection {
         Progress::Closed(format!("{what} closed the connection"))
     }
 
-    /// What the bytes that are there come to.
+    /// Parses the bytes that are buffered.
     fn parse(&mut self) -> Option<Progress> {
         match self.scheme {
             Scheme::Mqtt => self.mqtt(),
@@ -320,9 +322,9 @@ impl Connection {
     }
 
     fn answer(&mut self, code: u16) -> Progress {
-        let Some(first) = self.under_way.pop_front() else { return Progress::Stray };
+        let Some(first) = self.in_flight.pop_front() else { return Progress::Stray };
         if self.scheme == Scheme::Http {
-            // The wall clock may have been set meanwhile.
+            // The wall clock may have been set in between.
             let arrived = self.arrived.max(first.sent);
             self.slot = SlotTimes::freed(arrived, arrived - first.sent);
         }
@@ -330,7 +332,7 @@ impl Connection {
     }
 
     fn http(&mut self) -> Option<Progress> {
-        let head = self.under_way.front().is_some_and(|request| request.head);
+        let head = self.in_flight.front().is_some_and(|request| request.head);
         let (used, found) = self.answers.parse(&self.into[self.at..], head);
         self.at += used;
         Some(match found? {
@@ -339,20 +341,20 @@ impl Connection {
         })
     }
 
-    /// An echo is as long as what was sent.
+    /// An echo has the length of its request.
     fn echo(&mut self) -> Option<Progress> {
         let there = (self.into.len() - self.at) as u64;
         if there == 0 {
             return None;
         }
-        let Some(first) = self.under_way.front_mut() else {
+        let Some(first) = self.in_flight.front_mut() else {
             self.at = self.into.len();
             return Some(Progress::Stray);
         };
         let taken = there.min(first.left);
         first.left -= taken;
         self.at += taken as usize;
-        (first.left == 0).then(|| self.answer(CAME))
+        (first.left == 0).then(|| self.answer(NO_STATUS))
     }
 
     fn mqtt(&mut self) -> Option<Progress> {
@@ -364,9 +366,9 @@ impl Connection {
                 Progress::Closed(format!("the broker refused the connection (code {code})"))
             }
             (mqtt::Found::Acknowledged(id), State::Open) => {
-                let at = self.under_way.iter().position(|one| one.left == u64::from(id));
-                match at.and_then(|at| self.under_way.remove(at)) {
-                    Some(one) => Progress::Answer { number: one.number, code: CAME },
+                let at = self.in_flight.iter().position(|one| one.left == u64::from(id));
+                match at.and_then(|at| self.in_flight.remove(at)) {
+                    Some(one) => Progress::Answer { number: one.number, code: NO_STATUS },
                     None => Progress::Stray,
                 }
             }
@@ -390,34 +392,34 @@ mod tests {
         Template { to: Err(String::new()), bytes, number_at: 0, coap: None }
     }
 
-    /// The next thing that happens.
-    fn happens(connection: &mut Connection) -> Progress {
+    /// The next event.
+    fn next_event(connection: &mut Connection) -> Progress {
         loop {
-            match connection.go_on() {
+            match connection.advance() {
                 Progress::Nothing => std::thread::yield_now(),
                 progress => return progress,
             }
         }
     }
 
-    /// What an HTTP client makes of these answers to one request, until the connection has
-    /// ended or brings garbage.
-    fn heard(text: &str) -> (Vec<String>, SlotTimes) {
+    /// The events of an HTTP client for this response to one request, until the connection
+    /// ends or receives invalid bytes.
+    fn client_events(text: &str) -> (Vec<String>, SlotTimes) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
         let mut connection = Connection::open(Scheme::Http, (to, 0), None, "", 0).unwrap();
         let (mut peer, _) = listener.accept().unwrap();
-        assert!(matches!(happens(&mut connection), Progress::Open));
+        assert!(matches!(next_event(&mut connection), Progress::Open));
         connection.send(&get(), 7, true, clock::now()).unwrap();
         assert!(!connection.is_free());
-        // Unread, it would turn the end of the connection into a reset.
+        // Unread bytes would turn the end of the connection into a reset.
         let mut request = [0; 18];
         peer.read_exact(&mut request).unwrap();
         peer.write_all(text.as_bytes()).unwrap();
         drop(peer);
         let mut all = Vec::new();
         loop {
-            let progress = happens(&mut connection);
+            let progress = next_event(&mut connection);
             all.push(format!("{progress:?}"));
             if matches!(progress, Progress::Closed(_) | Progress::Garbage(_)) {
                 return (all, connection.slot);
@@ -431,13 +433,13 @@ mod tests {
     #[test]
     fn answers_belong_to_requests() {
         let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-        let (all, slot) = heard(answer);
+        let (all, slot) = client_events(answer);
         assert_eq!(all, [ANSWERED, CLOSED]);
         assert!(slot.ready > 0 && slot.vacant == slot.ready);
-        assert_eq!(heard(&answer.repeat(2)).0, [ANSWERED, "Stray", CLOSED]);
-        assert_eq!(heard("HTTP/1.0 200 OK\r\n\r\nto the end").0, [ANSWERED, CLOSED]);
-        assert_eq!(heard("HTTP/1.1 200 OK\r\nContent-Le").0, [CLOSED]);
-        assert!(heard("what?\r\n\r\n").0[0].starts_with("Garbage"));
+        assert_eq!(client_events(&answer.repeat(2)).0, [ANSWERED, "Stray", CLOSED]);
+        assert_eq!(client_events("HTTP/1.0 200 OK\r\n\r\nto the end").0, [ANSWERED, CLOSED]);
+        assert_eq!(client_events("HTTP/1.1 200 OK\r\nContent-Le").0, [CLOSED]);
+        assert!(client_events("what?\r\n\r\n").0[0].starts_with("Garbage"));
     }
 
     #[test]
@@ -446,14 +448,14 @@ mod tests {
         let to = listener.local_addr().unwrap();
         let mut connection = Connection::open(Scheme::Http, (to, 0), None, "", 0).unwrap();
         let (mut peer, _) = listener.accept().unwrap();
-        assert!(matches!(happens(&mut connection), Progress::Open));
+        assert!(matches!(next_event(&mut connection), Progress::Open));
         connection.send(&get(), 7, true, clock::now()).unwrap();
         let endless = std::thread::spawn(move || {
             let _ = peer.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
             while peer.write_all(&[b'x'; 65_536]).is_ok() {}
         });
         for _ in 0..20 {
-            assert!(matches!(connection.go_on(), Progress::Nothing));
+            assert!(matches!(connection.advance(), Progress::Nothing));
             assert!(connection.into.capacity() < 1 << 20, "an answer's body is not kept");
         }
         drop(connection);
@@ -461,13 +463,13 @@ mod tests {
     }
 
     #[test]
-    fn nobody_there_is_said_with_the_address() {
+    fn a_refused_connection_names_the_address() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
         drop(listener);
         let why = match Connection::open(Scheme::Tcp, (to, 0), None, "", 0) {
             Err(error) => error.to_string(),
-            Ok(mut connection) => match happens(&mut connection) {
+            Ok(mut connection) => match next_event(&mut connection) {
                 Progress::Closed(why) => why,
                 other => panic!("{other:?}"),
             },

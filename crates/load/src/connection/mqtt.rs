@@ -1,17 +1,17 @@
-//! What an MQTT 3.1.1 broker says to a client that only publishes.
+//! MQTT 3.1.1 packets between a publish-only client and a broker.
 
 use crate::template::push_length;
 
-/// What a broker's bytes have come to.
+/// A packet from the broker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// It has accepted the connection.
+    /// The broker accepted the connection.
     Accepted,
-    /// It has refused the connection, with this return code.
+    /// The broker refused the connection, with this return code.
     Refused(u8),
-    /// It has the message of this number.
+    /// The broker acknowledged the message with this packet identifier.
     Acknowledged(u16),
-    /// No packet that it may send to such a client.
+    /// No packet that a broker sends to such a client.
     Garbage,
 }
 
@@ -26,10 +26,10 @@ pub(crate) fn connect(client: &str) -> Vec<u8> {
     bytes
 }
 
-/// CONNACK and PUBACK (MQTT 3.1.1, sections 3.2 and 3.4), four bytes each: what the bytes
-/// begin with, nothing if they are too few.
+/// Parses CONNACK and PUBACK (MQTT 3.1.1, sections 3.2 and 3.4), four bytes each. None if
+/// there are too few bytes.
 pub(crate) fn parse(bytes: &[u8]) -> Option<Found> {
-    // What is no such packet is so by its first byte.
+    // The first byte is enough to reject another packet.
     if !matches!(bytes.first()?, 0x20 | 0x40) {
         return Some(Found::Garbage);
     }

@@ -1,23 +1,23 @@
-//! What CoAP messages come to at a sender, and what it sends beside requests: acknowledgements,
-//! further blocks, messages again, the end of observations.
+//! Handles received CoAP messages and sends what follows them: acknowledgements, further
+//! blocks, retransmissions, the cancellation of observations.
 
 use super::Sender;
 use super::handle::{Handle, Purpose};
 use super::interactions::Due;
-use super::observers::{self, Notified};
+use super::observers::{self, NotificationOutcome};
 use crate::clock::Nanos;
 use crate::coap::{self, AnswerOptions, BadOption, Exchange, Kind, Message, Next, Step};
 use crate::request_queue::SlotTimes;
 use crate::socket::{Address, Batch};
 
 impl Sender<'_> {
-    /// Takes the message at `i` of a batch.
+    /// Handles the message at `i` of a batch.
     pub(super) fn coap(&mut self, into: &Batch, i: usize, now: Nanos) {
         let from = into.name(i);
         let message = match Message::parse(into.get(i)) {
             Ok(message) => message,
             Err(malformed) => {
-                self.book.garbage += 1;
+                self.outstanding.garbage += 1;
                 return self.reset(from, malformed.reset);
             }
         };
@@ -28,15 +28,15 @@ impl Sender<'_> {
         let token = coap::token_number(message.token);
         let handle = token.and_then(|token| Handle::from_token(token, self.nonce));
         let accepted = match handle {
-            // The common case: nothing but an answer.
+            // The common case: a plain answer.
             Some(handle) if self.is_plain() && !message.has_options() => {
                 let code = message.code;
-                self.book.answered(handle.number(), now, u16::from(code), code >= 0x80);
+                self.outstanding.answered(handle.number(), now, u16::from(code), code >= 0x80);
                 true
             }
             Some(handle) => self.response(handle, &message, from, now, arrived),
             None => {
-                self.book.stray += 1;
+                self.outstanding.stray += 1;
                 false
             }
         };
@@ -50,7 +50,7 @@ impl Sender<'_> {
         }
     }
 
-    /// Whether nothing is under way but requests that one answer ends.
+    /// Whether all outstanding requests need only one answer.
     fn is_plain(&self) -> bool {
         self.interactions.is_empty() && self.observers.is_empty() && !self.observes()
     }
@@ -59,7 +59,7 @@ impl Sender<'_> {
         self.settings.coap.observe.is_some()
     }
 
-    /// Puts a message into the batch beside requests.
+    /// Adds a message to the batch of messages other than requests.
     fn push(&mut self, to: &Address, write: impl FnOnce(&mut [u8]) -> usize) {
         if self.extra.is_full() {
             self.flush();
@@ -74,22 +74,24 @@ impl Sender<'_> {
         }
     }
 
-    /// An empty message, or a request: nothing here serves any.
+    /// Handles an empty message, or a request; requests are rejected, since a sender is no
+    /// server.
     fn no_response(&mut self, message: &Message, from: &Address, arrived: Nanos) {
-        let about = self.ids.find(message.id, self.book.next());
-        match (message.kind, about) {
+        let origin = self.ids.find(message.id, self.outstanding.next());
+        match (message.kind, origin) {
             (Kind::Reset, Some(handle)) => {
                 self.lost(handle, "the target refused a message (CoAP reset)");
             }
-            (Kind::Reset, None) => self.book.stray += 1,
-            // The answer comes by itself (section 5.2.2); NSTART counts it no longer.
+            (Kind::Reset, None) => self.outstanding.stray += 1,
+            // A separate response follows (section 5.2.2); the interaction no longer counts
+            // for NSTART.
             (Kind::Acknowledgement, Some(handle)) if message.code == 0 => {
                 let one = self.interactions.acknowledged(handle, Some(message.id));
                 let slot = one.and_then(|one| Some((one.target.take()?, one.sent)));
                 self.release(slot, arrived);
             }
             _ => {
-                self.book.stray += u64::from(message.code != 0);
+                self.outstanding.stray += u64::from(message.code != 0);
                 if message.kind == Kind::Confirmable {
                     self.reset(from, Some(message.id));
                 }
@@ -97,7 +99,7 @@ impl Sender<'_> {
         }
     }
 
-    /// A slot of NSTART is free again.
+    /// Frees a slot of NSTART.
     fn release(&mut self, slot: Option<(u32, Nanos)>, at: Nanos) {
         if let (Some((target, sent)), Some(nstart)) = (slot, &mut self.nstart) {
             let at = at.max(sent);
@@ -105,25 +107,25 @@ impl Sender<'_> {
         }
     }
 
-    /// Ends an interaction, if there is one.
+    /// Ends an interaction, if it exists.
     fn close(&mut self, handle: Handle, at: Nanos) {
         if let Some(one) = self.interactions.close(handle) {
             self.release(one.target.map(|target| (target, one.sent)), at);
         }
     }
 
-    /// The target cannot be reached, or refuses a message; says why.
+    /// Handles a target that cannot be reached or rejects a message, with the reason.
     pub(super) fn lost(&mut self, handle: Handle, why: &str) {
         let number = handle.number();
-        self.book.unreachable(number, why);
+        self.outstanding.unreachable(number, why);
         self.close(handle, crate::clock::now());
         if handle.purpose() != Purpose::Blocks && self.observers.has(number) {
             self.observers.lost(number);
-            self.book.explain(why);
+            self.outstanding.explain(why);
         }
     }
 
-    /// A response: whether it is one that was waited for.
+    /// Handles a response. Returns whether it is accepted.
     fn response(
         &mut self,
         handle: Handle,
@@ -135,8 +137,9 @@ impl Sender<'_> {
         let options = match AnswerOptions::read(message) {
             Ok(options) => options,
             Err(BadOption(number)) => {
-                self.book.garbage += 1;
-                self.book.explain(&format!("an answer with the unknown critical option {number}"));
+                self.outstanding.garbage += 1;
+                self.outstanding
+                    .explain(&format!("an answer with the unknown critical option {number}"));
                 return false;
             }
         };
@@ -146,15 +149,16 @@ impl Sender<'_> {
         }
         let (code, carried) = (message.code, message.payload.len());
         let known = self.interactions.get_mut(handle).is_some();
-        let wanted = known || self.book.outstanding(number).is_some();
+        let expected = known || self.outstanding.find_waiting(number).is_some();
         if handle.purpose() != Purpose::Operation && !known {
-            // A block of a transfer that is over.
-            self.book.stray += 1;
+            // A block of a finished transfer.
+            self.outstanding.stray += 1;
             return true;
         }
-        if options.observe.is_some() && !wanted {
-            // A notification after the end: its sender is told to stop (RFC 7641, section 3.6).
-            self.book.stray += 1;
+        if options.observe.is_some() && !expected {
+            // A notification after the end of the observation: a reset tells the server to
+            // stop (RFC 7641, section 3.6).
+            self.outstanding.stray += 1;
             self.reset(from, Some(message.id).filter(|_| message.kind != Kind::Confirmable));
             return false;
         }
@@ -166,7 +170,7 @@ impl Sender<'_> {
             None => Step::Done,
         };
         match step {
-            Step::Repeat => self.book.twice += 1,
+            Step::Repeat => self.outstanding.twice += 1,
             Step::Send(next) => {
                 let handle = self.observed_blocks(handle, code, &options, now);
                 self.continue_with(handle, &next, now);
@@ -174,21 +178,21 @@ impl Sender<'_> {
             Step::Done | Step::Failed(_) => {
                 let failed = matches!(step, Step::Failed(_));
                 if let Step::Failed(why) = step {
-                    self.book.explain(&format!("block-wise transfer: {why}"));
+                    self.outstanding.explain(&format!("block-wise transfer: {why}"));
                 }
                 self.close(handle, arrived);
                 self.observe(handle, code, &options, now);
-                let waits = self.book.outstanding(number).is_some();
+                let waits = self.outstanding.find_waiting(number).is_some();
                 if handle.purpose() == Purpose::Operation || waits {
-                    self.book.answered(number, now, u16::from(code), failed || code >= 0x80);
+                    self.outstanding.answered(number, now, u16::from(code), failed || code >= 0x80);
                 }
             }
         }
         true
     }
 
-    /// The first block of an answer to a request that was a single message: the transfer goes
-    /// on if the answer is still waited for.
+    /// Handles the first block of an answer to a request in a single message. The transfer
+    /// continues if the answer is still awaited.
     fn first_block(
         &mut self,
         handle: Handle,
@@ -196,7 +200,7 @@ impl Sender<'_> {
         options: &AnswerOptions,
         carried: usize,
     ) -> Step {
-        let Some((template, _, sent)) = self.book.outstanding(handle.number()) else {
+        let Some((template, _, sent)) = self.outstanding.find_waiting(handle.number()) else {
             return Step::Done;
         };
         let mut exchange = Exchange::of_answer();
@@ -208,26 +212,29 @@ impl Sender<'_> {
         step
     }
 
-    /// The first answer to a request that observes: the target has accepted that, or not.
+    /// Handles the first answer to an observe request: registers the observation if the
+    /// target accepted it.
     fn observe(&mut self, handle: Handle, code: u8, options: &AnswerOptions, now: Nanos) {
         let Some(span) = self.settings.coap.observe else { return };
-        let Some((template, series, _)) = self.book.outstanding(handle.number()) else { return };
-        let request = self.pace.templates[template as usize].coap.as_deref();
+        let Some((template, series, _)) = self.outstanding.find_waiting(handle.number()) else {
+            return;
+        };
+        let request = self.pacer.templates[template as usize].coap.as_deref();
         if handle.purpose() != Purpose::Operation || !request.is_some_and(coap::Request::observes) {
             return;
         }
         match options.observe.filter(|_| code >> 5 == 2) {
             Some(sequence) => {
                 let end = now.saturating_add(span.as_ns());
-                let said = (sequence, options.max_age);
-                self.observers.register(handle.number(), (template, series), now, end, said);
+                let freshness = (sequence, options.max_age);
+                self.observers.register(handle.number(), (template, series), now, end, freshness);
             }
             None => self.observers.counts.refused += 1,
         }
     }
 
-    /// Under which name the further blocks of an answer are asked for: those of an observation
-    /// have a token of their own (RFC 7959, section 2.6).
+    /// The handle for the further blocks of an answer. An observation's blocks need a
+    /// separate token (RFC 7959, section 2.6).
     fn observed_blocks(
         &mut self,
         handle: Handle,
@@ -247,7 +254,7 @@ impl Sender<'_> {
         blocks
     }
 
-    /// A further answer to a request that observes.
+    /// Handles a further answer to an observe request.
     fn notification(
         &mut self,
         number: u64,
@@ -257,23 +264,24 @@ impl Sender<'_> {
     ) -> bool {
         let sequence = options.observe.filter(|_| message.code >> 5 == 2);
         let Some(sequence) = sequence else {
-            // The end: as it was asked for, or by an error or the target's own will.
+            // The observation ends: cancelled by this sender, by an error, or by the
+            // target.
             if !self.observers.ended(number) {
-                self.book.explain("the target ended an observation");
+                self.outstanding.explain("the target ended an observation");
             }
             self.interactions.close(Handle::new(Purpose::Deregistration, number));
             return true;
         };
-        let said = (sequence, options.max_age);
-        let about = self.observers.about(number);
-        let (Some((template, series)), Some(Notified::Fresh(since))) =
-            (about, self.observers.notified(number, now, said))
+        let freshness = (sequence, options.max_age);
+        let origin = self.observers.origin(number);
+        let (Some((template, series)), Some(NotificationOutcome::Fresh(since))) =
+            (origin, self.observers.notified(number, now, freshness))
         else {
             return true;
         };
-        self.book.notified(series, since);
+        self.outstanding.notified(series, since);
         if options.block2.is_some_and(|block| block.more) {
-            // A newer one takes the place of one whose blocks are still under way.
+            // A newer notification replaces one whose blocks are still under way.
             let handle = Handle::new(Purpose::Blocks, number);
             let mut exchange = Exchange::of_answer();
             if let Step::Send(next) = exchange.answer(message.code, options, message.payload.len())
@@ -293,8 +301,8 @@ impl Sender<'_> {
         self.transmit(handle, handle, template, next, None, now);
     }
 
-    /// Sends a message of a template with the token of `token`, and has it sent again if it may
-    /// be.
+    /// Sends a message of a template with the token of `token`, and schedules
+    /// retransmissions if enabled.
     fn transmit(
         &mut self,
         handle: Handle,
@@ -307,7 +315,7 @@ impl Sender<'_> {
         if self.extra.is_full() {
             self.flush();
         }
-        let request = self.pace.templates[template as usize].coap.as_deref();
+        let request = self.pacer.templates[template as usize].coap.as_deref();
         let (Some(request), Some(name)) = (request, self.targets.name(template)) else { return };
         let (id, token) = (self.ids.assign(handle), token.token(self.nonce));
         self.extra.push(name, |room| request.write(room, id, token, next, observe));
@@ -317,8 +325,8 @@ impl Sender<'_> {
         }
     }
 
-    /// Does what is due: messages again, interactions that have had their time, the ends of
-    /// observations.
+    /// Handles all timers that are due: retransmissions, timeouts of interactions,
+    /// cancellations of observations.
     pub(super) fn expire(&mut self, now: Nanos) {
         while let Some(due) = self.interactions.due(now) {
             match due {
@@ -339,7 +347,8 @@ impl Sender<'_> {
                 }
                 Due::Unacknowledged(handle) => {
                     self.give_up(handle, now);
-                    self.book.explain("not acknowledged after the maximum of retransmissions");
+                    self.outstanding
+                        .explain("not acknowledged after the maximum of retransmissions");
                 }
                 Due::Deadline(handle) => self.give_up(handle, now),
             }
@@ -357,25 +366,25 @@ impl Sender<'_> {
             }
         }
         let timeout = self.settings.timeout;
-        while let Some((waiting, ours)) =
+        while let Some((waiting, machine_bound)) =
             self.nstart.as_mut().and_then(|nstart| nstart.expired(now, timeout.max(1)))
         {
-            match ours {
-                true => self.book.too_late(waiting.number),
+            match machine_bound {
+                true => self.outstanding.too_late(waiting.number),
                 false => {
-                    self.book.no_connection(waiting.number);
-                    self.book.explain("waited for NSTART longer than the timeout");
+                    self.outstanding.no_connection(waiting.number);
+                    self.outstanding.explain("waited for NSTART longer than the timeout");
                 }
             }
         }
         self.flush();
     }
 
-    /// An interaction ends without the answer that was waited for.
+    /// Ends an interaction that got no answer.
     fn give_up(&mut self, handle: Handle, now: Nanos) {
         self.close(handle, now);
         if handle.purpose() != Purpose::Deregistration {
-            self.book.time_out(handle.number());
+            self.outstanding.time_out(handle.number());
         }
     }
 }

@@ -1,27 +1,27 @@
-//! What tokens and message ids of CoAP stand for.
+//! Maps CoAP tokens and message IDs to operations.
 
 use std::fmt;
 
-/// Bits of a token that are the operation's number; the two above them are the purpose, and
-/// the 16 above those the run's nonce.
+/// The number of token bits for the operation number. The two bits above are the purpose,
+/// and the 16 bits above those the run's nonce.
 const NUMBER_BITS: u32 = 46;
 const NUMBER: u64 = (1 << NUMBER_BITS) - 1;
-/// Bits of a number that are kept of a message id.
+/// The number of bits of the operation number that are stored per message ID.
 const SHORT_BITS: u32 = 30;
 const SHORT: u32 = (1 << SHORT_BITS) - 1;
 
-/// What messages are about.
+/// The purpose of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Purpose {
     /// An operation, and the notifications of its observation.
     Operation,
-    /// The further blocks of a notification: its token is in use (RFC 7959, section 2.6).
+    /// The further blocks of a notification, whose token is in use (RFC 7959, section 2.6).
     Blocks,
-    /// The end of an observation; it has the token of the operation.
+    /// The cancellation of an observation; it has the token of the operation.
     Deregistration,
 }
 
-/// An operation, and what messages about it are for.
+/// An operation number and the purpose of messages about it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Handle(u64);
 
@@ -30,7 +30,7 @@ impl Handle {
         Self((purpose as u64) << NUMBER_BITS | number & NUMBER)
     }
 
-    /// An operation's.
+    /// The handle of an operation.
     pub fn of(number: u64) -> Self {
         Self::new(Purpose::Operation, number)
     }
@@ -47,12 +47,12 @@ impl Handle {
         }
     }
 
-    /// Its token in a run of this nonce.
+    /// The token in a run with this nonce.
     pub fn token(self, nonce: u16) -> u64 {
         u64::from(nonce) << 48 | self.0
     }
 
-    /// What a token of the run of this nonce stands for; nothing if it is another's.
+    /// The handle of a token; None if the token has another nonce.
     pub fn from_token(token: u64, nonce: u16) -> Option<Self> {
         (token >> 48 == u64::from(nonce)).then_some(Self(token & 0xffff_ffff_ffff))
     }
@@ -61,7 +61,7 @@ impl Handle {
         (self.0 >> NUMBER_BITS << SHORT_BITS) as u32 | self.0 as u32 & SHORT
     }
 
-    /// The latest of its short form before the operation `next`.
+    /// The latest handle with this short form before the operation `next`.
     fn from_short(short: u32, next: u64) -> Self {
         let low = u64::from(short & SHORT);
         let high = next & !u64::from(SHORT);
@@ -80,31 +80,32 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// The message ids of a sender, given in turn, and what the messages were about.
+/// Assigns a sender's message IDs in sequence and stores the handle of each.
 #[derive(Debug)]
 pub(crate) struct MessageIds {
     next: u16,
-    about: Vec<u32>,
+    handles: Vec<u32>,
 }
 
 impl MessageIds {
-    /// Ids that begin at `first`.
+    /// IDs that start at `first`.
     pub fn new(first: u16) -> Self {
-        Self { next: first, about: vec![u32::MAX; 1 << 16] }
+        Self { next: first, handles: vec![u32::MAX; 1 << 16] }
     }
 
-    /// The id of the next message.
+    /// Assigns the ID of the next message.
     #[inline]
     pub fn assign(&mut self, handle: Handle) -> u16 {
         let id = self.next;
-        self.about[usize::from(id)] = handle.short();
+        self.handles[usize::from(id)] = handle.short();
         self.next = id.wrapping_add(1);
         id
     }
 
-    /// What the last message of this id was about; `next` is the number of the next operation.
+    /// The handle of the last message with this ID; `next` is the number of the next
+    /// operation.
     pub fn find(&self, id: u16, next: u64) -> Option<Handle> {
-        let short = self.about[usize::from(id)];
+        let short = self.handles[usize::from(id)];
         (short != u32::MAX).then(|| Handle::from_short(short, next))
     }
 }
@@ -136,7 +137,7 @@ mod tests {
         let last = ids.next.wrapping_sub(1);
         assert_eq!(ids.find(last, next), Some(Handle::new(Purpose::Blocks, next - 1)));
         assert_eq!(ids.find(ids.next, next), Some(Handle::new(Purpose::Blocks, next - 65_536)));
-        // Across a multiple of what is kept.
+        // Across a multiple of the stored range.
         let mut ids = MessageIds::new(0);
         ids.assign(Handle::of((1 << 30) - 1));
         ids.assign(Handle::of(1 << 30));

@@ -1,5 +1,5 @@
-//! Interactions that are more than a request and its answer: blocks, retransmission, NSTART.
-//! Pure: times come in, what is due comes out.
+//! Interactions that take more than a request and an answer: blocks, retransmission,
+//! NSTART. Without I/O: time is a parameter, due actions are results.
 
 use super::handle::Handle;
 use crate::clock::Nanos;
@@ -14,11 +14,11 @@ use units::{Draw, Lot, Purpose};
 pub(crate) struct Interaction {
     /// The template of its request.
     pub template: u32,
-    /// How far its blocks have come.
+    /// The progress of its blocks.
     pub exchange: Exchange,
     /// When its first message was sent.
     pub sent: Nanos,
-    /// The target whose slot it occupies, where NSTART limits them.
+    /// The target whose slot it occupies; only with NSTART.
     pub target: Option<u32>,
     deadline: Nanos,
     message: Option<Confirmable>,
@@ -29,20 +29,20 @@ pub(crate) struct Interaction {
 struct Confirmable {
     id: u16,
     bytes: Vec<u8>,
-    /// How often it may still be sent again.
+    /// The number of retransmissions left.
     left: u32,
-    /// The time until then, which doubles (RFC 7252, section 4.2).
+    /// The time to the next retransmission; it doubles each time (RFC 7252, section 4.2).
     wait: Nanos,
 }
 
-/// What is due.
+/// A due action.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// A message is to be sent again.
+    /// Retransmit a message.
     Again(Handle, Vec<u8>),
-    /// A message was sent as often as may be, and was not acknowledged.
+    /// A message was not acknowledged after the maximum of retransmissions.
     Unacknowledged(Handle),
-    /// An interaction has had its time.
+    /// An interaction has timed out.
     Deadline(Handle),
 }
 
@@ -50,15 +50,15 @@ pub(crate) enum Due {
 #[derive(Debug)]
 pub(crate) struct Interactions {
     open: HashMap<Handle, Interaction>,
-    /// When messages are to be sent again, by handle and message id.
+    /// Retransmission timers, by handle and message ID.
     timers: BinaryHeap<Reverse<(Nanos, Handle, u16)>>,
-    /// In the order in which they were set, which is that of time. Those of interactions that
-    /// have ended are dropped when they come first.
+    /// In the order in which they were set, which is also the order of time. Deadlines of
+    /// ended interactions are dropped when they reach the front.
     deadlines: VecDeque<(Nanos, Handle)>,
     settings: CoapSettings,
     draws: Lot,
     drawn: u64,
-    /// Messages that were sent again.
+    /// The number of retransmissions.
     pub retransmitted: u64,
 }
 
@@ -79,7 +79,7 @@ impl Interactions {
         self.open.is_empty()
     }
 
-    /// An interaction has begun, which is given up at `deadline`.
+    /// Begins an interaction, which times out at `deadline`.
     pub fn open(
         &mut self,
         handle: Handle,
@@ -97,7 +97,7 @@ impl Interactions {
         self.open.get_mut(&handle)
     }
 
-    /// One goes on under another name.
+    /// Continues an interaction under another handle.
     pub fn rename(&mut self, from: Handle, to: Handle, deadline: Nanos) {
         if let Some(interaction) = self.open.remove(&from) {
             self.open.insert(to, Interaction { deadline, ..interaction });
@@ -105,19 +105,20 @@ impl Interactions {
         }
     }
 
-    /// One has ended.
+    /// Ends an interaction.
     pub fn close(&mut self, handle: Handle) -> Option<Interaction> {
         self.open.remove(&handle)
     }
 
-    /// A confirmable message of an interaction was sent, to be sent again until it is
-    /// acknowledged. Nothing is kept of it if it may not be.
+    /// Schedules retransmissions of a confirmable message of an interaction. Does nothing
+    /// if retransmission is disabled.
     pub fn transmitted(&mut self, handle: Handle, id: u16, bytes: &[u8], now: Nanos) {
         if self.settings.max_retransmit == 0 {
             return;
         }
         let Some(interaction) = self.open.get_mut(&handle) else { return };
-        // A duration from ACK_TIMEOUT to that times ACK_RANDOM_FACTOR (section 4.2).
+        // A random duration from ACK_TIMEOUT to ACK_TIMEOUT times ACK_RANDOM_FACTOR
+        // (section 4.2).
         let chance = self.draws.uniform(self.drawn);
         self.drawn += 1;
         let factor = 1.0 + chance * (self.settings.ack_random_factor - 1.0);
@@ -127,8 +128,8 @@ impl Interactions {
         self.timers.push(Reverse((now.saturating_add(wait), handle, id)));
     }
 
-    /// A message was acknowledged, by itself or by its answer: the interaction, if that was its
-    /// last.
+    /// Handles an acknowledgement, by an empty message or by the answer. Returns the
+    /// interaction, if this message was its last.
     pub fn acknowledged(&mut self, handle: Handle, id: Option<u16>) -> Option<&mut Interaction> {
         let interaction = self.open.get_mut(&handle)?;
         if let (Some(id), Some(message)) = (id, &interaction.message)
@@ -140,7 +141,7 @@ impl Interactions {
         Some(interaction)
     }
 
-    /// What is due, one after another.
+    /// The next due action, if any.
     pub fn due(&mut self, now: Nanos) -> Option<Due> {
         while let Some((at, handle)) = self.deadlines.front().copied() {
             let open = self.open.get(&handle).is_some_and(|one| one.deadline == at);
@@ -173,7 +174,7 @@ impl Interactions {
         None
     }
 
-    /// When something may be due next.
+    /// When the next action may be due.
     pub fn next(&self) -> Option<Nanos> {
         let timer = self.timers.peek().map(|Reverse((at, ..))| *at);
         timer.into_iter().chain(self.deadlines.front().map(|(at, _)| *at)).min()
@@ -192,7 +193,8 @@ mod tests {
         Interactions::new(settings, Draw::new(1, 2, 3))
     }
 
-    /// When a message that is never acknowledged is sent again, and when it is given up.
+    /// The retransmission times of a message that is never acknowledged, and its final
+    /// timeout.
     fn times(interactions: &mut Interactions, number: u64) -> Vec<Nanos> {
         let handle = Handle::of(number);
         let exchange = Exchange::new(0, 1_024);
@@ -219,8 +221,8 @@ mod tests {
     fn confirmable_messages_are_sent_again_at_doubling_intervals() {
         let mut some = interactions(4);
         let first = times(&mut some, 1);
-        // RFC 7252, section 4.8: 2 to 3 s, and four times again; given up at MAX_TRANSMIT_WAIT,
-        // 93 s, at the latest.
+        // RFC 7252, section 4.8: 2 to 3 s, and four retransmissions; timeout at
+        // MAX_TRANSMIT_WAIT, 93 s, at the latest.
         assert_eq!(first.len(), 5);
         assert!((2 * SECOND..=3 * SECOND).contains(&first[0]));
         for (i, at) in first.iter().enumerate() {
@@ -228,7 +230,7 @@ mod tests {
         }
         assert!(first[4] <= 93 * SECOND);
         assert_eq!(some.retransmitted, 4);
-        // Others at other times, and the same by the same seed.
+        // Other messages have other times; the same seed gives the same times.
         assert_ne!(times(&mut some, 2), first);
         assert_eq!(times(&mut interactions(4), 1), first);
         let settings = CoapSettings {
@@ -251,12 +253,12 @@ mod tests {
         assert_eq!(some.due(49 * SECOND), None);
         assert_eq!(some.due(50 * SECOND), Some(Due::Deadline(handle)));
         assert_eq!((some.close(handle).unwrap().sent, some.is_empty()), (0, true));
-        // Without retransmission nothing is kept.
+        // Without retransmission nothing is stored.
         let mut none = interactions(0);
         none.open(handle, 9, Exchange::new(0, 64), (0, 50 * SECOND), None);
         none.transmitted(handle, 7, b"first", 0);
         assert_eq!((none.due(49 * SECOND), none.next()), (None, Some(50 * SECOND)));
-        // Deadlines of what has ended do not pile up.
+        // Deadlines of ended interactions do not accumulate.
         none.close(handle);
         for number in 0..10_000 {
             let handle = Handle::of(number);
@@ -265,7 +267,7 @@ mod tests {
             assert_eq!(none.due(number), None);
         }
         assert!(none.deadlines.is_empty());
-        // Under another name it has another one.
+        // Another handle has another deadline.
         none.open(handle, 9, Exchange::new(0, 64), (0, 60 * SECOND), None);
         none.rename(handle, Handle::of(2), 70 * SECOND);
         assert_eq!(none.due(69 * SECOND), None);

@@ -1,4 +1,4 @@
-//! The loop that sends datagrams and takes their answers: CoAP and plain UDP.
+//! The sender over UDP: CoAP and plain datagrams.
 
 mod coap;
 mod handle;
@@ -7,17 +7,17 @@ mod nstart;
 mod observers;
 mod sending;
 
-use crate::book::Book;
 use crate::clock::{self, Nanos};
-use crate::pace::{Next, Pace};
+use crate::outstanding::Outstanding;
+use crate::pacer::{Next, Pacer};
+use crate::request_feed::Operation;
 use crate::request_queue::SlotTimes;
 use crate::run::{Error, Shared};
 use crate::settings::Settings;
 use crate::socket::{Batch, Datagrams};
 use crate::stamp;
-use crate::supply::Operation;
 use crate::targets::Targets;
-use crate::template::CAME;
+use crate::template::NO_STATUS;
 use handle::{Handle, MessageIds};
 use interactions::Interactions;
 use nstart::Nstart;
@@ -27,23 +27,25 @@ use std::sync::atomic::Ordering::Relaxed;
 use trace::Scheme;
 use units::Draw;
 
-/// So many requests that are due go with one call: more would keep answers waiting.
-const OUT: usize = 16;
-/// So many answers are taken with one call, for the same reason the other way round.
-const IN: usize = 16;
-/// Within this time of the next request it looks at the clock and does not sleep.
-const AWAKE: Nanos = 100_000;
-/// It looks for timeouts so often.
-const LOOK: Nanos = 1_000_000;
-/// Room for what is sent beside requests: a block, and the options of the longest URI.
-const EXTRA: usize = 8_192;
+/// The maximum number of requests per system call; more would delay the processing of
+/// answers.
+const MAX_SEND: usize = 16;
+/// The maximum number of answers per system call; more would delay requests.
+const MAX_RECEIVE: usize = 16;
+/// Within this time before the next request the sender spins instead of sleeping.
+const SPIN_WINDOW: Nanos = 100_000;
+/// The interval of timeout checks.
+const CHECK_INTERVAL: Nanos = 1_000_000;
+/// Buffer size for other messages than requests, in bytes: a block and the options of the
+/// longest URI.
+const EXTRA_BUFFER: usize = 8_192;
 
-/// What a request in the batch belongs to.
+/// The operation of a request in the batch.
 #[derive(Clone, Copy)]
-struct Meant {
+struct BatchEntry {
     intended: Nanos,
     operation: Operation,
-    /// Where NSTART holds: its number in the book, its target and that target's slot.
+    /// Only with NSTART: its operation number, its target and that target's slot.
     slot: Option<(u64, u32, SlotTimes)>,
     id: u16,
 }
@@ -54,25 +56,25 @@ pub(crate) struct Sender<'a> {
     scheme: Scheme,
     settings: &'a Settings,
     shared: &'a Shared,
-    pace: Pace,
-    book: Book,
+    pacer: Pacer,
+    outstanding: Outstanding,
     out: Batch,
-    /// It is elsewhere while answers are taken from it.
+    /// None while its answers are processed.
     into: Option<Batch>,
-    /// Acknowledgements, further blocks, messages that are sent again.
+    /// Acknowledgements, further blocks, retransmissions.
     extra: Batch,
-    meant: Vec<Meant>,
+    entries: Vec<BatchEntry>,
     targets: Targets,
-    /// What makes our tokens ours.
+    /// Identifies this run's tokens.
     nonce: u16,
     ids: MessageIds,
     nstart: Option<Nstart>,
     interactions: Interactions,
     observers: Observers,
     margin: Nanos,
-    looked: Nanos,
-    /// The least time that a request of a call has taken.
-    each: Nanos,
+    last_check: Nanos,
+    /// The minimum send time per request of a system call, in ns.
+    min_send_time: Nanos,
 }
 
 impl<'a> Sender<'a> {
@@ -81,8 +83,8 @@ impl<'a> Sender<'a> {
         ipv4: bool,
         settings: &'a Settings,
         shared: &'a Shared,
-        pace: Pace,
-        book: Book,
+        pacer: Pacer,
+        outstanding: Outstanding,
         draw: Draw,
     ) -> Result<Self, Error> {
         let any = if ipv4 {
@@ -103,18 +105,18 @@ impl<'a> Sender<'a> {
             }
             None => Batch::new(65_536),
         };
-        let margin = if settings.spin { Nanos::MAX } else { clock::margin().max(AWAKE) };
+        let margin = if settings.spin { Nanos::MAX } else { clock::margin().max(SPIN_WINDOW) };
         Ok(Self {
             socket,
             scheme,
             settings,
             shared,
-            pace,
-            book,
+            pacer,
+            outstanding,
             out: Batch::new(65_536),
             into: Some(into),
-            extra: Batch::new(EXTRA),
-            meant: Vec::with_capacity(OUT),
+            extra: Batch::new(EXTRA_BUFFER),
+            entries: Vec::with_capacity(MAX_SEND),
             targets: Targets::default(),
             nonce,
             ids: MessageIds::new(nonce),
@@ -122,18 +124,18 @@ impl<'a> Sender<'a> {
             interactions: Interactions::new(settings.coap, draw),
             observers: Observers::default(),
             margin,
-            looked: 0,
-            each: Nanos::MAX,
+            last_check: 0,
+            min_send_time: Nanos::MAX,
         })
     }
 
-    /// The book, for what is to be said in it before the start.
-    pub fn book(&mut self) -> &mut Book {
-        &mut self.book
+    /// The outstanding requests, to record errors before the start.
+    pub fn outstanding(&mut self) -> &mut Outstanding {
+        &mut self.outstanding
     }
 
-    /// Sends until the schedule has ended and all answers are in, or their time is over.
-    pub fn run(mut self) -> Book {
+    /// Sends until the schedule has ended and all requests are answered or timed out.
+    pub fn run(mut self) -> Outstanding {
         loop {
             let now = clock::now();
             if self.shared.stop.load(Relaxed) {
@@ -143,52 +145,53 @@ impl<'a> Sender<'a> {
             if self.out.len() > 0 {
                 self.send();
             }
-            let came = self.receive();
+            let busy = self.receive();
             let now = clock::now();
-            if now - self.looked > LOOK {
-                self.looked = now;
-                self.book.expire(now);
+            if now - self.last_check > CHECK_INTERVAL {
+                self.last_check = now;
+                self.outstanding.expire(now);
                 self.expire(now);
             }
-            let finished = self.book.take_finished();
+            let finished = self.outstanding.take_finished();
             if finished > 0 {
-                self.pace.finished(finished, now);
+                self.pacer.finished(finished, now);
             }
-            if came || self.out.len() > 0 {
+            if busy || self.out.len() > 0 {
                 continue;
             }
-            match self.pace.next(&mut self.book) {
+            match self.pacer.next(&mut self.outstanding) {
                 Next::At(at) => self.idle(at, now),
                 Next::Over if self.is_over() => break,
-                _ => self.idle(now + LOOK, now),
+                _ => self.idle(now + CHECK_INTERVAL, now),
             }
         }
         self.settle();
-        self.book.retransmitted = self.interactions.retransmitted;
-        self.book.observed = self.observers.counts;
-        self.book
+        self.outstanding.retransmitted = self.interactions.retransmitted;
+        self.outstanding.observed = self.observers.counts;
+        self.outstanding
     }
 
     fn is_over(&self) -> bool {
         let waiting = self.nstart.as_ref().map_or(0, Nstart::waiting);
-        self.book.waiting() == 0 && waiting == 0 && self.observers.is_empty()
+        self.outstanding.waiting() == 0 && waiting == 0 && self.observers.is_empty()
     }
 
-    /// The end was asked for: what waits for NSTART has waited in vain.
+    /// Handles a stop: drops the requests that wait for NSTART and the rest of the
+    /// schedule.
     fn abandon(&mut self, now: Nanos) {
         if let Some(nstart) = &mut self.nstart {
             while let Some((waiting, _)) = nstart.expired(now, 0) {
-                self.book.no_connection(waiting.number);
+                self.outstanding.no_connection(waiting.number);
             }
         }
         self.observers.end_all(now);
-        self.pace.give_up(&mut self.book);
+        self.pacer.give_up(&mut self.outstanding);
     }
 
-    /// Takes answers; whether there were any.
+    /// Receives answers. Returns whether there were any.
     fn receive(&mut self) -> bool {
         let Some(mut into) = self.into.take() else { return false };
-        let result = into.receive(&self.socket, IN);
+        let result = into.receive(&self.socket, MAX_RECEIVE);
         let any = match result {
             Ok(0) => false,
             Ok(count) => {
@@ -202,14 +205,14 @@ impl<'a> Sender<'a> {
                 self.flush();
                 true
             }
-            Err(_) => self.returned() > 0,
+            Err(_) => self.take_rejected() > 0,
         };
         self.into = Some(into);
         any
     }
 
-    /// Sends what is to be sent beside requests. What the kernel does not take is lost, as on
-    /// its way.
+    /// Sends the messages other than requests. Datagrams that the kernel rejects count as
+    /// lost.
     fn flush(&mut self) {
         if self.extra.len() > 0 {
             let _ = self.extra.send(&self.socket, 0);
@@ -220,17 +223,17 @@ impl<'a> Sender<'a> {
     fn plain(&mut self, bytes: &[u8], now: Nanos) {
         let token = bytes.first_chunk::<8>().copied().map(u64::from_be_bytes);
         match token.map(|token| Handle::from_token(token, self.nonce)) {
-            Some(Some(handle)) => self.book.answered(handle.number(), now, CAME, false),
-            Some(None) => self.book.stray += 1,
-            None => self.book.garbage += 1,
+            Some(Some(handle)) => self.outstanding.answered(handle.number(), now, NO_STATUS, false),
+            Some(None) => self.outstanding.stray += 1,
+            None => self.outstanding.garbage += 1,
         }
     }
 
-    /// Takes datagrams that came back, since nobody is there or the network took none.
-    fn returned(&mut self) -> usize {
+    /// Handles rejected datagrams: the target is unreachable, or the datagram is too large.
+    fn take_rejected(&mut self) -> usize {
         let mut room = [0; 64];
         let mut count = 0;
-        while let Some((length, why)) = self.socket.returned(&mut room) {
+        while let Some((length, why)) = self.socket.take_rejected(&mut room) {
             count += 1;
             let bytes = &room[..length.min(room.len())];
             let token = match self.scheme {
@@ -242,8 +245,8 @@ impl<'a> Sender<'a> {
                 libc::ECONNREFUSED => "nothing listens at the target (connection refused)",
                 libc::EHOSTUNREACH => "no such host (host unreachable)",
                 libc::ENETUNREACH => "no route to the target (network unreachable)",
-                libc::EMSGSIZE => "larger than the MTU allows (EMSGSIZE)",
-                _ => "looped back from the network",
+                libc::EMSGSIZE => "the datagram is larger than the MTU (EMSGSIZE)",
+                _ => "rejected by the kernel or the network",
             };
             if let Some(handle) = token.and_then(|token| Handle::from_token(token, self.nonce)) {
                 self.lost(handle, why);
@@ -252,30 +255,33 @@ impl<'a> Sender<'a> {
         count
     }
 
-    /// Waits for an answer or for what is due.
+    /// Waits for an answer or for the next due action.
     fn idle(&mut self, until: Nanos, now: Nanos) {
         let left = until.saturating_sub(now);
         if left > self.margin {
-            // A look at the timeouts now and then is enough.
-            let next = self.interactions.next().map_or(10 * LOOK, |at| at.saturating_sub(now));
-            let _ = self.socket.wait((left - self.margin).min(next.clamp(LOOK, 10 * LOOK)));
+            // Checking timeouts at intervals is enough.
+            let next =
+                self.interactions.next().map_or(10 * CHECK_INTERVAL, |at| at.saturating_sub(now));
+            let _ = self
+                .socket
+                .wait((left - self.margin).min(next.clamp(CHECK_INTERVAL, 10 * CHECK_INTERVAL)));
         } else {
             std::hint::spin_loop();
         }
     }
 
-    /// Gives late and repeated answers a last chance to be counted.
+    /// Waits a little, to count late and duplicate answers.
     fn settle(&mut self) {
-        let end = clock::now() + (self.settings.timeout / 10).min(20 * LOOK);
+        let end = clock::now() + (self.settings.timeout / 10).min(20 * CHECK_INTERVAL);
         while clock::now() < end {
             if !self.receive() {
-                let _ = self.socket.wait(LOOK);
+                let _ = self.socket.wait(CHECK_INTERVAL);
             }
         }
-        self.book.close();
+        self.outstanding.close();
     }
 }
 
-/// Requests a second that one CoAP endpoint may send another before message ids come
-/// again within their lifetime (RFC 7252, section 4.4): 65,536 in 247 s.
+/// The maximum rate of requests between two CoAP endpoints, per second, without reusing
+/// message IDs within their lifetime (RFC 7252, section 4.4): 65,536 in 247 s.
 pub const IDS_PER_SECOND: f64 = 65_536.0 / 247.0;

@@ -1,17 +1,17 @@
-//! NSTART: how many interactions are outstanding to one target (RFC 7252, section 4.7). A
-//! request beyond that waits, as for a connection. Pure.
+//! NSTART: the limit of outstanding interactions per target (RFC 7252, section 4.7). A
+//! request beyond it waits, as for a connection. Without I/O.
 
 use crate::clock::Nanos;
 use crate::request_queue::{RequestQueue, SlotTimes, Waiting};
 use std::collections::VecDeque;
 
-/// The slots of one target, and what waits for one.
+/// The slots of one target, and the requests that wait for one.
 #[derive(Debug)]
 struct Target {
     queue: RequestQueue,
-    /// Slots that were never used.
+    /// The number of slots that were never used.
     unused: u32,
-    /// Slots that were used and are free, the longest free first.
+    /// Free slots that were used before, the longest free first.
     free: VecDeque<SlotTimes>,
 }
 
@@ -20,23 +20,23 @@ struct Target {
 pub(crate) struct Nstart {
     most: u32,
     targets: Vec<Target>,
-    /// Targets that may have both a request and a slot.
+    /// Targets that may have both a request and a free slot.
     ready: VecDeque<u32>,
     waiting: usize,
 }
 
 impl Nstart {
-    /// So many slots for each target.
+    /// `most` slots for each target.
     pub fn new(most: u32) -> Self {
         Self { most, targets: Vec::new(), ready: VecDeque::new(), waiting: 0 }
     }
 
-    /// How many requests wait.
+    /// The number of waiting requests.
     pub fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// A request for this target is due.
+    /// Adds a request that is due.
     pub fn push(&mut self, target: u32, waiting: Waiting) {
         let place = target as usize;
         while self.targets.len() <= place {
@@ -48,7 +48,7 @@ impl Nstart {
         self.ready.push_back(target);
     }
 
-    /// The next request that has a slot, with its target and the slot.
+    /// Takes the next request that has a slot, with its target and the slot.
     pub fn pop(&mut self) -> Option<(u32, Waiting, SlotTimes)> {
         while let Some(target) = self.ready.front().copied() {
             let own = &mut self.targets[target as usize];
@@ -69,12 +69,12 @@ impl Nstart {
         None
     }
 
-    /// How much of a request's delay was a wait for its target.
+    /// The part of a request's delay that is a wait for its target.
     pub fn wait(&mut self, target: u32, slot: &SlotTimes, intended: Nanos, sent: Nanos) -> Nanos {
         self.targets[target as usize].queue.wait(slot, intended, sent)
     }
 
-    /// A slot is free again.
+    /// Frees a slot.
     pub fn release(&mut self, target: u32, slot: SlotTimes) {
         if let Some(own) = self.targets.get_mut(target as usize) {
             own.free.push_back(slot);
@@ -82,21 +82,21 @@ impl Nstart {
         }
     }
 
-    /// A request that has waited for too long, and whether that is this machine's fault; all
-    /// that wait for a `timeout` of 0.
+    /// Takes a request that has waited for longer than `timeout`, and whether this machine
+    /// was too slow. A `timeout` of 0 takes any request.
     pub fn expired(&mut self, now: Nanos, timeout: Nanos) -> Option<(Waiting, bool)> {
         if self.waiting == 0 {
             return None;
         }
         for own in &mut self.targets {
-            let ours = own.queue.is_machine_bound();
+            let machine_bound = own.queue.is_machine_bound();
             let expired = match timeout {
                 0 => own.queue.pop(),
                 _ => own.queue.expired(now, timeout),
             };
             if let Some(waiting) = expired {
                 self.waiting -= 1;
-                return Some((waiting, ours));
+                return Some((waiting, machine_bound));
             }
         }
         None
@@ -106,7 +106,7 @@ impl Nstart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::supply::Operation;
+    use crate::request_feed::Operation;
 
     fn waiting(number: u64) -> Waiting {
         let operation = Operation { at: 0, template: 0, series: 0 };
@@ -122,7 +122,7 @@ mod tests {
         let mut popped = || nstart.pop().map(|(target, waiting, _)| (target, waiting.number));
         assert_eq!([popped(), popped(), popped()], [Some((0, 1)), Some((1, 3)), None]);
         assert_eq!(nstart.waiting(), 1);
-        // Its answer arrives at 55 and is taken up at 60.
+        // Its answer arrives at 55 and is processed at 60.
         nstart.release(0, SlotTimes::freed(55, 40));
         let (target, next, slot) = nstart.pop().unwrap();
         assert_eq!((target, next.number, nstart.waiting()), (0, 2, 0));
@@ -137,10 +137,10 @@ mod tests {
         assert!(nstart.pop().is_some() && nstart.pop().is_some() && nstart.pop().is_none());
         nstart.release(7, SlotTimes::freed(100, 1));
         assert_eq!(nstart.pop().unwrap().1.number, 3);
-        // What waits too long is taken out.
+        // A request that waits too long is removed.
         assert!(nstart.expired(1_000, 961).is_none());
-        let (late, ours) = nstart.expired(1_000, 959).unwrap();
-        assert_eq!((late.number, ours, nstart.waiting()), (4, false, 0));
+        let (late, machine_bound) = nstart.expired(1_000, 959).unwrap();
+        assert_eq!((late.number, machine_bound, nstart.waiting()), (4, false, 0));
         nstart.push(7, waiting(5));
         assert_eq!(nstart.expired(0, 0).unwrap().0.number, 5);
         nstart.release(99, SlotTimes::default());

@@ -1,4 +1,5 @@
-//! Observations of resources, RFC 7641: what notifications come to, and when each ends. Pure.
+//! Observations of resources, RFC 7641: evaluates notifications and ends observations.
+//! Without I/O.
 
 use crate::clock::{Nanos, SECOND};
 use crate::counts::Observed;
@@ -6,8 +7,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 /// After this time any notification is newer than the last (RFC 7641, section 3.4).
-const LONG: Nanos = 128 * SECOND;
-/// Half of the 24 bits of sequence numbers.
+const ALWAYS_NEWER: Nanos = 128 * SECOND;
+/// Half of the 24-bit range of sequence numbers.
 const HALF: u32 = 1 << 23;
 
 /// One observation.
@@ -17,37 +18,37 @@ struct Observation {
     template: u32,
     series: u32,
     sequence: u32,
-    /// When the newest representation came, and for how long it is fresh.
-    came: Nanos,
+    /// When the newest representation arrived, and how long it is fresh.
+    arrived_at: Nanos,
     fresh: Nanos,
-    /// Whether it was asked to end.
+    /// Whether its cancellation was sent.
     ending: bool,
 }
 
-/// What a notification comes to.
+/// The result of a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Notified {
-    /// A newer representation, so long after the last.
+pub(crate) enum NotificationOutcome {
+    /// A newer representation, and the time since the previous one.
     Fresh(Nanos),
-    /// It was overtaken on its way by a newer one.
+    /// A newer notification arrived earlier.
     Outdated,
 }
 
-/// What is due.
+/// A due action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// An observation of this template has lasted long enough: the target is asked to end it.
+    /// Cancel the observation of this number; its template.
     Deregister(u64, u32),
-    /// The target has not answered to that in time.
+    /// The target has not answered the cancellation in time.
     Unanswered(u64),
 }
 
-/// All observations of a sender, by the numbers of their operations.
+/// All observations of a sender by operation number.
 #[derive(Debug, Default)]
 pub(crate) struct Observers {
     open: HashMap<u64, Observation>,
     ends: BinaryHeap<Reverse<(Nanos, u64, bool)>>,
-    /// Whether all were asked to end.
+    /// Whether all observations must end.
     over: bool,
     pub counts: Observed,
 }
@@ -61,52 +62,58 @@ impl Observers {
         self.open.contains_key(&number)
     }
 
-    /// Template and series of an observation.
-    pub fn about(&self, number: u64) -> Option<(u32, u32)> {
+    /// The template and series of an observation.
+    pub fn origin(&self, number: u64) -> Option<(u32, u32)> {
         self.open.get(&number).map(|one| (one.template, one.series))
     }
 
-    /// The target has accepted an observation, until `end`.
+    /// Registers an observation that the target accepted. It ends at `end`.
     ///
-    /// `about` are template and series of its request, `said` are sequence number and Max-Age.
+    /// `origin` are template and series of its request, `freshness` are sequence number and
+    /// Max-Age.
     pub fn register(
         &mut self,
         number: u64,
-        about: (u32, u32),
+        origin: (u32, u32),
         now: Nanos,
         end: Nanos,
-        said: (u32, u32),
+        freshness: (u32, u32),
     ) {
-        let ((template, series), (sequence, max_age)) = (about, said);
+        let ((template, series), (sequence, max_age)) = (origin, freshness);
         let fresh = Nanos::from(max_age) * SECOND;
-        let one = Observation { template, series, sequence, came: now, fresh, ending: false };
+        let one = Observation { template, series, sequence, arrived_at: now, fresh, ending: false };
         self.open.insert(number, one);
         let end = if self.over { now } else { end };
         self.ends.push(Reverse((end, number, false)));
         self.counts.registered += 1;
     }
 
-    /// A notification has come, with its sequence number and its Max-Age in s; nothing if it is
-    /// of no observation.
-    pub fn notified(&mut self, number: u64, now: Nanos, said: (u32, u32)) -> Option<Notified> {
-        let (sequence, max_age) = said;
+    /// Handles a notification with its sequence number and its Max-Age in s. None if the
+    /// observation does not exist.
+    pub fn notified(
+        &mut self,
+        number: u64,
+        now: Nanos,
+        freshness: (u32, u32),
+    ) -> Option<NotificationOutcome> {
+        let (sequence, max_age) = freshness;
         let one = self.open.get_mut(&number)?;
-        let (before, since) = (one.sequence, now.saturating_sub(one.came));
+        let (before, since) = (one.sequence, now.saturating_sub(one.arrived_at));
         let newer = before < sequence && sequence - before < HALF
             || before > sequence && before - sequence > HALF
-            || since > LONG;
+            || since > ALWAYS_NEWER;
         if !newer {
             self.counts.outdated += 1;
-            return Some(Notified::Outdated);
+            return Some(NotificationOutcome::Outdated);
         }
         self.counts.notifications += 1;
         self.counts.stale += u64::from(since > one.fresh);
-        (one.sequence, one.came, one.fresh) = (sequence, now, Nanos::from(max_age) * SECOND);
-        Some(Notified::Fresh(since))
+        (one.sequence, one.arrived_at, one.fresh) = (sequence, now, Nanos::from(max_age) * SECOND);
+        Some(NotificationOutcome::Fresh(since))
     }
 
-    /// An answer without the option has come: the target has ended the observation. Whether it
-    /// was asked to.
+    /// Handles an answer without the Observe option: the target has ended the observation.
+    /// Returns whether this sender had cancelled it.
     pub fn ended(&mut self, number: u64) -> bool {
         let asked = self.open.remove(&number).is_some_and(|one| one.ending);
         match asked {
@@ -116,14 +123,14 @@ impl Observers {
         asked
     }
 
-    /// The target is gone.
+    /// The target is unreachable.
     pub fn lost(&mut self, number: u64) {
         if self.open.remove(&number).is_some() {
             self.counts.ended += 1;
         }
     }
 
-    /// What is due, one after another; answers are waited for as long as `timeout`.
+    /// The next due action, if any; `timeout` is that of answers.
     pub fn due(&mut self, now: Nanos, timeout: Nanos) -> Option<Due> {
         while let Some(Reverse((at, number, asked))) = self.ends.peek().copied() {
             if at > now {
@@ -145,7 +152,7 @@ impl Observers {
         None
     }
 
-    /// All of them end now, and those that are still accepted do at once.
+    /// Ends all observations now, and later ones as soon as they are accepted.
     pub fn end_all(&mut self, now: Nanos) {
         if std::mem::replace(&mut self.over, true) {
             return;
@@ -168,16 +175,19 @@ mod tests {
     #[test]
     fn newer_is_what_the_standard_says() {
         let mut some = one();
-        assert_eq!(some.notified(5, SECOND, (11, 2)), Some(Notified::Fresh(SECOND)));
-        assert_eq!(some.notified(5, 2 * SECOND, (11, 2)), Some(Notified::Outdated));
-        assert_eq!(some.notified(5, 2 * SECOND, (10, 2)), Some(Notified::Outdated));
-        // Around the end of the numbers.
+        assert_eq!(some.notified(5, SECOND, (11, 2)), Some(NotificationOutcome::Fresh(SECOND)));
+        assert_eq!(some.notified(5, 2 * SECOND, (11, 2)), Some(NotificationOutcome::Outdated));
+        assert_eq!(some.notified(5, 2 * SECOND, (10, 2)), Some(NotificationOutcome::Outdated));
+        // Around the wrap of the sequence numbers.
         let mut some = Observers::default();
         some.register(5, (9, 0), 0, 100 * SECOND, ((1 << 24) - 1, 60));
-        assert_eq!(some.notified(5, SECOND, (3, 60)), Some(Notified::Fresh(SECOND)));
-        assert_eq!(some.notified(5, SECOND, ((1 << 24) - 2, 60)), Some(Notified::Outdated));
-        // After a long time all are newer.
-        let late = Some(Notified::Fresh(129 * SECOND));
+        assert_eq!(some.notified(5, SECOND, (3, 60)), Some(NotificationOutcome::Fresh(SECOND)));
+        assert_eq!(
+            some.notified(5, SECOND, ((1 << 24) - 2, 60)),
+            Some(NotificationOutcome::Outdated)
+        );
+        // After a long time any notification is newer.
+        let late = Some(NotificationOutcome::Fresh(129 * SECOND));
         assert_eq!(some.notified(5, 130 * SECOND, (1, 60)), late);
         assert_eq!(some.notified(6, 0, (1, 60)), None);
         assert_eq!((some.counts.notifications, some.counts.outdated), (2, 1));
@@ -212,7 +222,7 @@ mod tests {
         assert_eq!(some.counts.unanswered, 1);
         some.register(6, (9, 0), 200 * SECOND, 300 * SECOND, (1, 60));
         assert_eq!(some.due(200 * SECOND, SECOND), Some(Due::Deregister(6, 9)));
-        // By the target's own will.
+        // Ended by the target.
         let mut some = one();
         assert!(!some.ended(5));
         assert_eq!((some.counts.ended, some.counts.deregistered), (1, 0));

@@ -1,64 +1,70 @@
-//! Requests on their way out: those that are due, in batches.
+//! Sends requests that are due, in batches.
 
 use super::handle::Handle;
 use super::nstart::Nstart;
-use super::{Meant, OUT, Sender};
+use super::{BatchEntry, MAX_SEND, Sender};
 use crate::clock::{self, Nanos};
 use crate::coap::{Exchange, number_request, tag};
-use crate::request_queue::{DUE_AT_ONCE, MOST_WAITING, SlotTimes, Waiting};
-use crate::supply::Operation;
+use crate::request_feed::Operation;
+use crate::request_queue::{MAX_DUE_PER_TURN, MAX_WAITING, SlotTimes, Waiting};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use trace::Scheme;
 
 impl Sender<'_> {
-    /// Puts requests that are due into the batch.
+    /// Adds requests that are due to the batch.
     pub(super) fn fill(&mut self, now: Nanos) {
         self.out.clear();
-        self.meant.clear();
-        for _ in 0..DUE_AT_ONCE {
-            if self.out.len() == OUT {
+        self.entries.clear();
+        for _ in 0..MAX_DUE_PER_TURN {
+            if self.out.len() == MAX_SEND {
                 break;
             }
-            let Some((intended, operation)) = self.pace.due(now, &mut self.book) else { break };
+            let Some((intended, operation)) = self.pacer.due(now, &mut self.outstanding) else {
+                break;
+            };
             let behind = now - intended;
             self.shared.behind.store(behind, Relaxed);
             if behind > self.settings.patience {
-                self.book.unsent(operation.series);
-                self.book.explain("too far behind the schedule: the rest was not sent");
-                self.pace.give_up(&mut self.book);
+                self.outstanding.unsent(operation.series);
+                self.outstanding.explain("too far behind the schedule: the rest was not sent");
+                self.pacer.give_up(&mut self.outstanding);
                 break;
             }
             let ipv4 = self.shared.ipv4.load(Relaxed);
-            let target = self.targets.find(operation.template, &self.pace.templates, Some(ipv4));
+            let target = self.targets.find(operation.template, &self.pacer.templates, Some(ipv4));
             let Some(target) = target else {
-                let to = &self.pace.templates[operation.template as usize].to;
-                let why = to.as_ref().err().map_or("another kind of address", |why| why);
-                self.book.unsent(operation.series);
-                self.book.explain(why);
+                let to = &self.pacer.templates[operation.template as usize].to;
+                let why =
+                    to.as_ref().err().map_or(
+                        "the target has another address family than the first target",
+                        |why| why,
+                    );
+                self.outstanding.unsent(operation.series);
+                self.outstanding.explain(why);
                 continue;
             };
             let Some(nstart) = &mut self.nstart else {
-                let number = self.book.next() + self.out.len() as u64;
+                let number = self.outstanding.next() + self.out.len() as u64;
                 self.put(intended, operation, number, None);
                 continue;
             };
-            let number = self.book.queued(operation, intended, clock::now());
-            if nstart.waiting() == MOST_WAITING {
-                self.book.no_connection(number);
-                self.book.explain("too many requests wait for NSTART (1,048,576)");
+            let number = self.outstanding.queued(operation, intended, clock::now());
+            if nstart.waiting() == MAX_WAITING {
+                self.outstanding.no_connection(number);
+                self.outstanding.explain("too many requests wait for NSTART (1,048,576)");
                 continue;
             }
             nstart.push(target, Waiting { number, intended, operation });
         }
-        while self.out.len() < OUT {
+        while self.out.len() < MAX_SEND {
             let Some(next) = self.nstart.as_mut().and_then(Nstart::pop) else { break };
             let (target, Waiting { number, intended, operation }, slot) = next;
             self.put(intended, operation, number, Some((number, target, slot)));
         }
     }
 
-    /// Puts one request into the batch.
+    /// Adds one request to the batch.
     fn put(
         &mut self,
         intended: Nanos,
@@ -67,7 +73,7 @@ impl Sender<'_> {
         slot: Option<(u64, u32, SlotTimes)>,
     ) {
         let Some(name) = self.targets.name(operation.template) else { return };
-        let template = &self.pace.templates[operation.template as usize];
+        let template = &self.pacer.templates[operation.template as usize];
         let (scheme, handle) = (self.scheme, Handle::of(number));
         let token = handle.token(self.nonce);
         let id = if scheme == Scheme::Coap { self.ids.assign(handle) } else { 0 };
@@ -87,12 +93,12 @@ impl Sender<'_> {
             }
             length
         });
-        self.meant.push(Meant { intended, operation, slot, id });
+        self.entries.push(BatchEntry { intended, operation, slot, id });
     }
 
-    /// Hands the batch to the kernel. A request's moment lies within the call by its place
-    /// in it, each as long after the one before as the quickest call took for one: if the
-    /// CPU was taken away within the call, nobody knows before which of them.
+    /// Sends the batch. The send time of a request is interpolated within the system call:
+    /// each request follows the one before by the minimum time per request so far. If the
+    /// CPU was taken away within the call, it is unknown at which request that happened.
     pub(super) fn send(&mut self) {
         let mut from = 0;
         while from < self.out.len() {
@@ -101,9 +107,10 @@ impl Sender<'_> {
             let after = clock::now();
             match result {
                 Ok(count) => {
-                    self.each = self.each.min((after - before) / count.max(1) as u64);
+                    self.min_send_time =
+                        self.min_send_time.min((after - before) / count.max(1) as u64);
                     for i in 0..count {
-                        self.note_sent(from + i, before + self.each * i as u64, false);
+                        self.note_sent(from + i, before + self.min_send_time * i as u64, false);
                     }
                     from += count;
                     self.shared.sent.fetch_add(count as u64, Relaxed);
@@ -113,20 +120,21 @@ impl Sender<'_> {
         }
     }
 
-    /// The request at `i` of the batch was sent, or the kernel `refused` it: its number.
+    /// Records that the request at `i` of the batch was sent, or that the kernel `refused`
+    /// it. Returns its number.
     fn note_sent(&mut self, i: usize, sent: Nanos, refused: bool) -> u64 {
         let answers = refused || self.settings.answers || self.scheme == Scheme::Coap;
-        let Meant { intended, operation, slot, id } = self.meant[i];
+        let BatchEntry { intended, operation, slot, id } = self.entries[i];
         let number = match (slot, &mut self.nstart) {
             (Some((number, target, slot)), Some(nstart)) => {
                 let wait = nstart.wait(target, &slot, intended, sent);
-                self.book.dequeued(number, sent, wait, answers);
+                self.outstanding.dequeued(number, sent, wait, answers);
                 self.shared.behind.store(sent.saturating_sub(intended + wait), Relaxed);
                 number
             }
-            _ => self.book.sent(operation, intended, sent, answers),
+            _ => self.outstanding.sent(operation, intended, sent, answers),
         };
-        let request = self.pace.templates[operation.template as usize].coap.as_deref();
+        let request = self.pacer.templates[operation.template as usize].coap.as_deref();
         let Some(request) = request else { return number };
         let repeats = request.is_confirmable() && self.settings.coap.max_retransmit > 0;
         if repeats || request.is_blockwise() || slot.is_some() {
@@ -141,19 +149,20 @@ impl Sender<'_> {
         number
     }
 
-    /// The kernel did not take the request at `at`; how many of them that settles.
+    /// Handles a rejected send at index `at`. Returns the number of requests that it
+    /// settles.
     fn not_taken(&mut self, error: &io::Error, at: usize, now: Nanos) -> usize {
         match error.kind() {
-            // The buffer is full, or an error of an earlier one was waiting to be told.
+            // The buffer is full, or an earlier request's error was pending.
             io::ErrorKind::WouldBlock => {
                 self.receive();
                 return 0;
             }
             io::ErrorKind::Interrupted => return 0,
-            _ if self.returned() > 0 => return 0,
+            _ if self.take_rejected() > 0 => return 0,
             _ => {}
         }
-        // ECONNREFUSED may have been taken with the answers just before.
+        // ECONNREFUSED may belong to the answers received just before.
         if error.raw_os_error() == Some(libc::ECONNREFUSED) {
             return 0;
         }

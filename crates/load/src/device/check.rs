@@ -1,56 +1,57 @@
-//! How well this machine keeps service times, tried before it matters.
+//! Self-test: measures how well this machine keeps service times.
 
 use super::DeviceSettings;
-use super::station::spend;
+use super::resource_server::spend;
 use crate::clock::{self, Nanos};
 use serde::Serialize;
 use trace::{Mode, Spread};
 
-/// So many resources are tried.
-const TRIED: usize = 16;
-/// So long each.
-const EACH: Nanos = 60_000_000;
-/// What is allowed: a hundredth, or 20 us if that is more.
-const SHARE: f64 = 0.01;
-const LEAST: f64 = 20_000.0;
+/// The maximum number of resources to test.
+const MAX_TESTED: usize = 16;
+/// The test time per resource, in ns.
+const TEST_TIME: Nanos = 60_000_000;
+/// The tolerance: 1 %, or 20 us if that is more.
+const TOLERANCE: f64 = 0.01;
+const MIN_TOLERANCE: f64 = 20_000.0;
 
 /// How well a service time was kept; in us.
 #[derive(Debug, Clone, Serialize)]
 pub struct Checked {
-    /// The resource.
+    /// The resource's path.
     pub path: String,
     /// How the time was spent.
     pub mode: &'static str,
-    /// What was asked for.
+    /// The configured service time.
     pub asked: f64,
-    /// The mean of what was had.
+    /// The mean of the measured times.
     pub mean: f64,
-    /// What nine tenths of the tries did not exceed.
+    /// The 90th percentile of the measured times.
     pub p90: f64,
-    /// How many tries there were.
+    /// The number of measurements.
     pub tries: u64,
-    /// Whether the median and nine tenths are within 1 % or 20 us: a machine that takes
-    /// the CPU away once spoils a mean of a few tries.
+    /// Whether the median and the 90th percentile are within 1 % or 20 us. The mean is not
+    /// used: a single preemption would spoil it over a few measurements.
     pub kept: bool,
 }
 
-/// Tries the mean service times of up to sixteen resources, for a second at most and as
-/// the device will: on its core, one after another. Resources without service time need
-/// no trying. An error says that the core cannot be had.
+/// Measures the mean service times of up to sixteen resources under the conditions of the
+/// device: on its core, one after another. Takes about a second, or longer for service
+/// times over 20 ms. Skips resources without a service time. The error says why the core
+/// cannot be used.
 pub fn check(settings: &DeviceSettings) -> Result<Vec<Checked>, String> {
-    let tried: Vec<_> =
+    let tested: Vec<_> =
         settings.resources.iter().filter(|resource| resource.time.mean_ns() > 0.0).collect();
-    let step = tried.len().div_ceil(TRIED).max(1);
-    let try_all = || {
-        clock::place(settings.core)?;
+    let step = tested.len().div_ceil(MAX_TESTED).max(1);
+    let measure_all = || {
+        clock::pin_with_priority(settings.core)?;
         let margin = clock::margin();
-        Ok(tried
+        Ok(tested
             .iter()
             .step_by(step)
             .map(|resource| {
                 let asked = resource.time.mean_ns();
-                let spread = try_one(resource.mode, asked as Nanos, margin);
-                let allowed = (asked * SHARE).max(LEAST);
+                let spread = measure_one(resource.mode, asked as Nanos, margin);
+                let allowed = (asked * TOLERANCE).max(MIN_TOLERANCE);
                 let at = |q| spread.quantile_ns(q) as f64;
                 let (mean, median, p90) = (spread.mean_ns(), at(0.5), at(0.9));
                 Checked {
@@ -65,19 +66,19 @@ pub fn check(settings: &DeviceSettings) -> Result<Vec<Checked>, String> {
             })
             .collect())
     };
-    // A thread of its own, since it takes itself to the device's core.
+    // A separate thread, since it pins itself to the device's core.
     std::thread::scope(|scope| {
-        scope.spawn(try_all).join().unwrap_or_else(|_| Err("the self-test panicked".to_owned()))
+        scope.spawn(measure_all).join().unwrap_or_else(|_| Err("the self-test panicked".to_owned()))
     })
 }
 
-fn try_one(mode: Mode, asked: Nanos, margin: Nanos) -> Spread {
+fn measure_one(mode: Mode, asked: Nanos, margin: Nanos) -> Spread {
     let mut spread = Spread::new();
-    let end = clock::now() + EACH;
+    let end = clock::now() + TEST_TIME;
     while spread.count() < 3 || clock::now() + asked < end && spread.count() < 1_000 {
         spread.record(spend(mode, asked, margin));
-        // Seconds are kept if milliseconds are.
-        if asked > 10 * EACH {
+        // One measurement is enough for long times: they are kept if short ones are.
+        if asked > 10 * TEST_TIME {
             break;
         }
     }

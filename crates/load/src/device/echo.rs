@@ -1,4 +1,4 @@
-//! Plain UDP and TCP: what comes is returned.
+//! Echo servers for plain UDP and TCP.
 
 use super::http::read_on;
 use crate::clock::Nanos;
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-/// It looks for the end so often.
-const LOOK: Nanos = 20_000_000;
+/// The interval of checks of `stop`, in ns.
+const CHECK_INTERVAL: Nanos = 20_000_000;
 
-/// Returns datagrams until `stop`.
+/// Echoes datagrams until `stop`.
 pub(crate) fn datagrams(socket: &Datagrams, spin: bool, stop: &AtomicBool) {
     let mut batch = Batch::new(65_536);
     while !stop.load(Relaxed) {
@@ -23,23 +23,23 @@ pub(crate) fn datagrams(socket: &Datagrams, spin: bool, stop: &AtomicBool) {
             sent += batch.send(socket, sent).unwrap_or(1);
         }
         if count == 0 && !spin {
-            socket.wait(LOOK);
+            socket.wait(CHECK_INTERVAL);
         }
     }
 }
 
-/// Returns the bytes of connections until `stop`.
+/// Echoes the bytes of connections until `stop`.
 pub(crate) fn streams(listener: &TcpListener, stop: &AtomicBool) {
     thread::scope(|scope| {
         while !stop.load(Relaxed) {
             let Ok((mut stream, _)) = listener.accept() else {
-                wait(listener, Duration::from_nanos(LOOK));
+                wait(listener, Duration::from_nanos(CHECK_INTERVAL));
                 continue;
             };
             scope.spawn(move || {
                 let set = stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true));
-                let look = Some(Duration::from_nanos(LOOK));
-                if set.and_then(|()| stream.set_read_timeout(look)).is_err() {
+                let check_interval = Some(Duration::from_nanos(CHECK_INTERVAL));
+                if set.and_then(|()| stream.set_read_timeout(check_interval)).is_err() {
                     return;
                 }
                 let mut bytes = Vec::new();
@@ -54,7 +54,7 @@ pub(crate) fn streams(listener: &TcpListener, stop: &AtomicBool) {
     });
 }
 
-/// Waits until somebody connects, or a little.
+/// Waits for a connection, at most for `most`.
 pub(crate) fn wait(listener: &TcpListener, most: Duration) {
     let mut entry = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry, which lives over the call.

@@ -1,12 +1,13 @@
-//! A device: a server of CoAP and HTTP whose resources take as long as they are told to.
+//! A device: a server for CoAP, HTTP and echo. Its resources answer after configured
+//! service times.
 
 mod check;
 mod coap;
 mod echo;
 mod http;
-mod mischief;
+mod misbehaviour;
 mod queue;
-mod station;
+mod resource_server;
 mod timers;
 
 pub use check::{Checked, check};
@@ -14,15 +15,15 @@ pub use check::{Checked, check};
 pub(crate) use coap::Transfers;
 #[cfg(feature = "fuzzing")]
 pub(crate) use http::{Head, parse as head};
-pub use mischief::Mischief;
-pub(crate) use station::spend;
-pub use station::{Served, ServedResource};
+pub use misbehaviour::Mischief;
+pub(crate) use resource_server::spend;
+pub use resource_server::{Served, ServedResource};
 
 use crate::clock;
 use crate::socket::{Batch, Datagrams};
 use coap::CoapServer;
 use queue::Queue;
-use station::Station;
+use resource_server::ResourceServer;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -31,56 +32,56 @@ use std::time::Duration;
 use timers::Timers;
 use trace::{Distribution, Resource};
 
-/// What a device is.
+/// The settings of a device.
 #[derive(Debug, Clone)]
 pub struct DeviceSettings {
-    /// Where it serves CoAP over UDP.
+    /// The address of the CoAP server over UDP.
     pub coap: Option<SocketAddr>,
-    /// Where it serves HTTP/1.1.
+    /// The address of the HTTP/1.1 server.
     pub http: Option<SocketAddr>,
-    /// Where it returns datagrams.
+    /// The address of the UDP echo server.
     pub udp: Option<SocketAddr>,
-    /// Where it returns the bytes of connections.
+    /// The address of the TCP echo server.
     pub tcp: Option<SocketAddr>,
     /// Its resources.
     pub resources: Vec<Resource>,
-    /// Threads that serve: so many requests are served at once.
+    /// Server threads: the number of requests in service at once.
     pub threads: usize,
-    /// So many more may wait; further ones are refused (5.03, 503).
+    /// The maximum number of waiting requests; further ones are refused (5.03, 503).
     pub queue: usize,
-    /// Bytes of an answer.
+    /// The payload size of answers, in bytes.
     pub payload: usize,
-    /// When the values of its resources change while they are observed over CoAP (RFC 7641):
-    /// the time from one change to the next. None lets nothing be observed.
+    /// The time between changes of a resource's value while it is observed over CoAP (RFC
+    /// 7641). None: resources are not observable.
     pub notify: Option<Distribution>,
-    /// What it does wrong on purpose.
+    /// Intentional misbehaviour.
     pub mischief: Mischief,
-    /// The core that its threads stay on.
+    /// The core that its threads are pinned to.
     pub core: Option<usize>,
-    /// Look for requests all the time, and never sleep.
+    /// Whether receivers spin instead of sleeping.
     pub spin: bool,
-    /// The seed of service times and of what is done wrong.
+    /// The seed of service times and misbehaviour.
     pub seed: u64,
 }
 
-/// Why there is no device.
+/// Why a device cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
-    /// Nothing to do.
+    /// No server address.
     #[error("the device has no server address: add one, for example --coap 0.0.0.0:5683")]
     Nowhere,
-    /// An address that it cannot have.
+    /// An address that cannot be bound.
     #[error("could not serve {what} at {address}: {source}{}", hint(source))]
     Address {
         /// The protocol.
         what: &'static str,
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// A thread that does not start.
-    #[error("could not start a thread of the device: {0}")]
+    /// A thread that cannot start.
+    #[error("could not start a device thread: {0}")]
     Thread(io::Error),
 }
 
@@ -93,8 +94,8 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// Serves until `stop`; `ready` hears the protocols and their addresses as soon as
-/// requests can come.
+/// Serves requests until `stop`. Calls `ready` with the protocols and their addresses when
+/// requests can arrive. Returns the device's counts.
 pub fn serve(
     settings: &DeviceSettings,
     stop: &AtomicBool,
@@ -108,16 +109,17 @@ pub fn serve(
     if addresses.is_empty() {
         return Err(DeviceError::Nowhere);
     }
-    let station = Station::new(settings);
+    let resource_server = ResourceServer::new(settings);
     let queue = Queue::new(settings.queue + settings.threads);
     let timers = Timers::default();
-    let coap = coap.map(|socket| CoapServer::new(socket, settings, &station, &queue, &timers));
+    let coap =
+        coap.map(|socket| CoapServer::new(socket, settings, &resource_server, &queue, &timers));
     thread::scope(|scope| {
         let core = settings.core;
-        let (station, queue, timers) = (&station, &queue, &timers);
+        let (resource_server, queue, timers) = (&resource_server, &queue, &timers);
         let (coap, udp) = (coap.as_ref(), udp.as_ref());
         for i in 0..settings.threads.max(1) {
-            let work = move || queue::work(queue, station, coap);
+            let work = move || queue::work(queue, resource_server, coap);
             start(scope, core, &format!("server-{i}"), work)?;
         }
         if let Some(server) = coap {
@@ -131,7 +133,9 @@ pub fn serve(
             start(scope, core, "udp", move || echo::datagrams(socket, settings.spin, stop))?;
         }
         if let Some(listener) = http {
-            start(scope, core, "http", move || http::accept(&listener, station, queue, stop))?;
+            start(scope, core, "http", move || {
+                http::accept(&listener, resource_server, queue, stop)
+            })?;
         }
         if let Some(listener) = tcp {
             start(scope, core, "tcp", move || echo::streams(&listener, stop))?;
@@ -143,10 +147,10 @@ pub fn serve(
         queue.close();
         Ok(())
     })?;
-    Ok(station.served())
+    Ok(resource_server.served())
 }
 
-/// Starts a thread, on the device's core if it has one.
+/// Starts a thread, pinned to the device's core if set.
 fn start<'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
     core: Option<usize>,
@@ -154,8 +158,8 @@ fn start<'scope>(
     run: impl FnOnce() + Send + 'scope,
 ) -> Result<(), DeviceError> {
     let placed = move || {
-        // What may not be, the check at the start has said.
-        let _ = clock::place(core);
+        // The self-test at the start has reported errors of pinning.
+        let _ = clock::pin_with_priority(core);
         run();
     };
     let builder = thread::Builder::new().name(name.to_owned());
@@ -170,7 +174,7 @@ fn datagrams(
     let Some(address) = address else { return Ok(None) };
     let wrong = |source| DeviceError::Address { what, address, source };
     let socket = Datagrams::bind(address).map_err(wrong)?;
-    // What others ask a group is not asked of this device.
+    // Requests to a multicast group are not for this device.
     socket.ignore_groups(address.is_ipv4());
     addresses.push((what, socket.local().map_err(wrong)?));
     Ok(Some(socket))

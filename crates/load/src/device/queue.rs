@@ -1,29 +1,29 @@
-//! Requests that wait for a server thread, and those threads.
+//! The queue of requests, and the server threads.
 
-use super::coap::{CoapServer, Question};
-use super::station::Station;
+use super::coap::{CoapServer, PendingRequest};
+use super::resource_server::ResourceServer;
 use crate::socket::Batch;
 use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Condvar, Mutex};
 
-/// A request that takes time.
+/// A request with a service time.
 pub(crate) enum Job {
-    /// Of CoAP, answered by whoever serves it.
-    Coap(Box<Question>),
-    /// Of HTTP, answered by the connection's own thread.
+    /// A CoAP request; the server thread answers it.
+    Coap(Box<PendingRequest>),
+    /// An HTTP request; the connection's thread answers it.
     Http {
-        /// Which resource.
+        /// The index of the resource.
         resource: usize,
-        /// Told when it has been served.
+        /// Signals the end of the service.
         done: SyncSender<()>,
     },
 }
 
-/// Requests in the order they came, a limited number.
+/// A bounded first-in first-out queue.
 pub(crate) struct Queue {
     jobs: Mutex<State>,
-    come: Condvar,
+    wakeup: Condvar,
     most: usize,
 }
 
@@ -34,13 +34,13 @@ struct State {
 }
 
 impl Queue {
-    /// A queue that holds so many, those that are served included.
+    /// A queue for `most` requests, including those in service.
     pub fn new(most: usize) -> Self {
         let state = State { waiting: VecDeque::new(), serving: 0, closed: false };
-        Self { jobs: Mutex::new(state), come: Condvar::new(), most }
+        Self { jobs: Mutex::new(state), wakeup: Condvar::new(), most }
     }
 
-    /// Adds a request, if there is room; whether there was.
+    /// Adds a request if there is room. Returns whether there was.
     pub fn push(&self, job: Job) -> bool {
         let Ok(mut state) = self.jobs.lock() else { return false };
         if state.closed || state.waiting.len() + state.serving >= self.most {
@@ -48,11 +48,11 @@ impl Queue {
         }
         state.waiting.push_back(job);
         drop(state);
-        self.come.notify_one();
+        self.wakeup.notify_one();
         true
     }
 
-    /// Waits for a request; nothing when the end has come.
+    /// Waits for a request; None when the queue is closed.
     fn pop(&self) -> Option<Job> {
         let mut state = self.jobs.lock().ok()?;
         loop {
@@ -63,7 +63,7 @@ impl Queue {
                 state.serving += 1;
                 return Some(job);
             }
-            state = self.come.wait(state).ok()?;
+            state = self.wakeup.wait(state).ok()?;
         }
     }
 
@@ -73,32 +73,32 @@ impl Queue {
         }
     }
 
-    /// Lets all threads end.
+    /// Ends all server threads.
     pub fn close(&self) {
         if let Ok(mut state) = self.jobs.lock() {
             state.closed = true;
             state.waiting.clear();
         }
-        self.come.notify_all();
+        self.wakeup.notify_all();
     }
 }
 
 /// A server thread: one request after another.
-pub(crate) fn work(queue: &Queue, station: &Station, coap: Option<&CoapServer>) {
+pub(crate) fn work(queue: &Queue, resource_server: &ResourceServer, coap: Option<&CoapServer>) {
     let mut out = Batch::new(2_048);
     while let Some(job) = queue.pop() {
         match job {
             Job::Http { resource, done } => {
-                station.spend(resource, station.time(resource));
+                resource_server.spend(resource, resource_server.time(resource));
                 queue.served();
                 let _ = done.send(());
             }
-            Job::Coap(question) => {
+            Job::Coap(pending) => {
                 let Some(server) = coap else { return };
-                station.spend(question.resource, station.time(question.resource));
-                // Before the answer: whoever asks again at once finds room.
+                resource_server.spend(pending.resource, resource_server.time(pending.resource));
+                // Before the answer: a client that sends its next request at once finds room.
                 queue.served();
-                server.reply(&question, &mut out);
+                server.reply(&pending, &mut out);
                 server.send(&mut out);
             }
         }

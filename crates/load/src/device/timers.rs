@@ -1,5 +1,5 @@
-//! What a device does later: answers after their time, acknowledgements, messages again, new
-//! values of resources.
+//! A device's scheduled tasks: late answers, acknowledgements, retransmissions, changes of
+//! resource values.
 
 use crate::clock::{self, Nanos};
 use crate::device::coap::Key;
@@ -10,77 +10,77 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-/// So many tasks may be kept; more are dropped.
-const MOST: usize = 100_000;
-/// It looks for the end so often.
-const LOOK: Nanos = 50_000_000;
+/// The maximum number of scheduled tasks; further ones are dropped.
+const MAX_TASKS: usize = 100_000;
+/// The interval of checks of `stop`, in ns.
+const CHECK_INTERVAL: Nanos = 50_000_000;
 
-/// Something to be done.
+/// A scheduled task.
 pub(crate) enum Task {
-    /// A datagram is to be sent.
+    /// Send a datagram.
     Send(Address, Vec<u8>),
-    /// A request is to be acknowledged if it is still being served.
+    /// Acknowledge a request if it is still in service.
     Acknowledge(Key, Address),
-    /// A message is to be sent again if it is not acknowledged yet.
+    /// Retransmit a message if it is not acknowledged yet.
     Repeat(Key, Address),
-    /// A resource has a new value.
+    /// Change the value of a resource.
     Change(usize),
 }
 
-/// Tasks that wait for their moment.
+/// The scheduled tasks.
 #[derive(Default)]
 pub(crate) struct Timers {
-    kept: Mutex<BinaryHeap<Kept>>,
-    come: Condvar,
+    tasks: Mutex<BinaryHeap<ScheduledTask>>,
+    wakeup: Condvar,
 }
 
-struct Kept {
+struct ScheduledTask {
     at: Nanos,
     task: Task,
 }
 
-impl PartialEq for Kept {
+impl PartialEq for ScheduledTask {
     fn eq(&self, other: &Self) -> bool {
         self.at == other.at
     }
 }
-impl Eq for Kept {}
-impl PartialOrd for Kept {
+impl Eq for ScheduledTask {}
+impl PartialOrd for ScheduledTask {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Kept {
-    /// The earliest is the greatest, as the heap wants it.
+impl Ord for ScheduledTask {
+    /// Reversed: the heap has its maximum first, the queue its earliest task.
     fn cmp(&self, other: &Self) -> Ordering {
         other.at.cmp(&self.at)
     }
 }
 
 impl Timers {
-    /// Keeps a task until `at`.
+    /// Schedules a task for `at`.
     pub fn add(&self, at: Nanos, task: Task) {
-        let Ok(mut kept) = self.kept.lock() else { return };
-        if kept.len() < MOST {
-            kept.push(Kept { at, task });
-            self.come.notify_one();
+        let Ok(mut tasks) = self.tasks.lock() else { return };
+        if tasks.len() < MAX_TASKS {
+            tasks.push(ScheduledTask { at, task });
+            self.wakeup.notify_one();
         }
     }
 
-    /// Hands tasks to `work` at their moments, until `stop`.
+    /// Passes tasks to `work` when they are due, until `stop`.
     pub fn run(&self, stop: &AtomicBool, mut work: impl FnMut(Task)) {
         while !stop.load(Relaxed) {
-            let Ok(mut kept) = self.kept.lock() else { return };
+            let Ok(mut tasks) = self.tasks.lock() else { return };
             let now = clock::now();
-            if kept.peek().is_some_and(|first| first.at <= now)
-                && let Some(first) = kept.pop()
+            if tasks.peek().is_some_and(|first| first.at <= now)
+                && let Some(first) = tasks.pop()
             {
-                drop(kept);
+                drop(tasks);
                 work(first.task);
                 continue;
             }
-            let left = kept.peek().map_or(LOOK, |first| first.at - now);
-            let _ = self.come.wait_timeout(kept, Duration::from_nanos(left.min(LOOK)));
+            let left = tasks.peek().map_or(CHECK_INTERVAL, |first| first.at - now);
+            let _ = self.wakeup.wait_timeout(tasks, Duration::from_nanos(left.min(CHECK_INTERVAL)));
         }
     }
 }

@@ -1,31 +1,31 @@
-//! Answers of HTTP/1.0 and HTTP/1.1 in a stream of bytes, RFC 9112: where one ends, and what
-//! its status is. Pure: bytes in, answers out.
+//! Parses HTTP/1.0 and HTTP/1.1 responses in a stream of bytes, RFC 9112: the end and the
+//! status of each. Without I/O.
 
 use super::body::{Body, Part};
 use super::headers::{content_length, has_token};
 
-/// The longest head of an answer.
+/// The maximum length of a response's head, in bytes.
 const LONGEST_HEAD: usize = 65_536;
 
-/// What is still to come of an answer.
+/// The part of a response that is still to come.
 #[derive(Debug)]
 enum Rest {
     Head,
     Body(Body),
-    /// All until the connection ends.
+    /// The body ends with the connection.
     ToEnd,
 }
 
-/// What the bytes of a connection have come to.
+/// The result of parsing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// An answer of this status has ended.
+    /// A response with this status is complete.
     Answer(u16),
-    /// What came is no answer, and why.
+    /// The bytes are not a valid response; the reason.
     Garbage(&'static str),
 }
 
-/// The answers of one connection, as far as they have come.
+/// The parser of one connection's responses.
 #[derive(Debug)]
 pub(crate) struct Answers {
     rest: Rest,
@@ -38,21 +38,22 @@ impl Answers {
         Self { rest: Rest::Head, status: 0, last: false }
     }
 
-    /// Whether the connection carries no request after the present one: the server closes it.
+    /// Whether the server closes the connection after the current response.
     pub fn is_last(&self) -> bool {
         self.last
     }
 
-    /// The connection has ended: the status of the answer that ended with it, if one did.
+    /// Handles the end of the connection. Returns the status of a response that ends with
+    /// it.
     pub fn end(&mut self) -> Option<u16> {
         let whole = matches!(self.rest, Rest::ToEnd);
         self.rest = Rest::Head;
         whole.then_some(self.status)
     }
 
-    /// Goes on with the bytes that have come, until an answer ends or they do: how many of
-    /// them are dealt with, and what was found. `head` says that the request was a HEAD, whose
-    /// answer has no body.
+    /// Parses bytes until a response ends or no bytes are left. Returns the number of bytes
+    /// consumed and the result. `head` marks the response to a HEAD request, which has no
+    /// body.
     pub fn parse(&mut self, bytes: &[u8], head: bool) -> (usize, Option<Found>) {
         let mut used = 0;
         loop {
@@ -79,7 +80,7 @@ impl Answers {
         }
     }
 
-    /// Takes a head that is all there: its length, 0 if it is not all there yet.
+    /// Parses a head. Returns its length, or 0 if it is incomplete.
     fn head(&mut self, there: &[u8], head: bool) -> Result<usize, &'static str> {
         let mut headers = [httparse::EMPTY_HEADER; 64];
         let mut response = httparse::Response::new(&mut headers);
@@ -89,7 +90,7 @@ impl Answers {
             _ => return Err("not an HTTP answer"),
         };
         let status = response.code.unwrap_or(0);
-        // 1xx says that the answer is still to come (RFC 9110, section 15.2).
+        // 1xx is an interim response; the final one follows (RFC 9110, section 15.2).
         if (100..200).contains(&status) {
             return Ok(length);
         }
@@ -97,8 +98,8 @@ impl Answers {
         let chunked = has_token(headers, "transfer-encoding", "chunked");
         let body = match content_length(headers)? {
             _ if head || matches!(status, 204 | 304) => Rest::Body(Body::of(0)),
-            // Chunks are valid beside a length, and the connection is not to be trusted after
-            // them (RFC 9112, section 6.3).
+            // Chunked coding overrides a Content-Length; the connection must then be closed
+            // (RFC 9112, section 6.3).
             _ if chunked => Rest::Body(Body::chunked()),
             Some(length) => Rest::Body(Body::of(length)),
             None => Rest::ToEnd,
@@ -118,8 +119,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What comes of these bytes, given in pieces of that length; the last says whether the
-    /// connection can be used again.
+    /// Parses the bytes in pieces of that length. The last value says whether the
+    /// connection can be reused.
     fn found(bytes: &[u8], piece: usize, closes: bool) -> (Vec<Found>, bool) {
         let mut answers = Answers::new();
         let (mut kept, mut all) = (Vec::new(), Vec::new());
@@ -178,7 +179,7 @@ mod tests {
         }
         let keeps = "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n";
         assert_eq!(of(keeps), (vec![OK], true));
-        // Cut short, it is none.
+        // A truncated response is no response.
         assert_eq!(of("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello").0, []);
     }
 
@@ -209,8 +210,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is kept of bytes that come to nothing is bounded, and the same is found however
-        /// they are cut.
+        /// Invalid bytes take bounded memory, and pieces of any size give the same result.
         #[test]
         fn any_bytes_are_no_panic(
             parts in proptest::collection::vec(prop_oneof![

@@ -1,12 +1,12 @@
-//! Bodies of HTTP messages, by their length or in chunks (RFC 9112, sections 6 and 7.1). What
-//! they hold is counted and not kept. Pure.
+//! Parses bodies of HTTP messages, by length or in chunks (RFC 9112, sections 6 and 7.1).
+//! Content is counted, not stored. Without I/O.
 
-/// The longest line with the size of a chunk; extensions are allowed (section 7.1.1).
+/// The maximum length of a chunk-size line, with extensions (section 7.1.1), in bytes.
 const LONGEST_CHUNK_LINE: usize = 4_096;
-/// The longest line after the last chunk.
+/// The maximum length of a trailer line, in bytes.
 const LONGEST_TRAILER: usize = 65_536;
 
-/// How much of a body is still to come.
+/// The part of a body that is still to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
     Bytes(u64),
@@ -16,42 +16,41 @@ enum Rest {
     Trailer,
 }
 
-/// What the bytes of a body have come to.
+/// The result of parsing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// There is more to come.
+    /// The body is incomplete.
     More,
-    /// It is all there.
+    /// The body is complete.
     End,
-    /// It is none, and why.
+    /// The body is invalid; the reason.
     Bad(&'static str),
 }
 
-/// A body as far as it has come.
+/// The parser of one body.
 #[derive(Debug)]
 pub(crate) struct Body {
     rest: Rest,
-    come: u64,
+    received: u64,
 }
 
 impl Body {
-    /// One of so many bytes.
+    /// A body of `length` bytes.
     pub fn of(length: u64) -> Self {
-        Self { rest: Rest::Bytes(length), come: 0 }
+        Self { rest: Rest::Bytes(length), received: 0 }
     }
 
-    /// One in chunks.
+    /// A chunked body.
     pub fn chunked() -> Self {
-        Self { rest: Rest::ChunkSize, come: 0 }
+        Self { rest: Rest::ChunkSize, received: 0 }
     }
 
-    /// How many bytes of it have come.
-    pub fn come(&self) -> u64 {
-        self.come
+    /// The number of content bytes received.
+    pub fn received(&self) -> u64 {
+        self.received
     }
 
-    /// Goes on with the bytes that have come: how many of them are dealt with, and what they
-    /// come to.
+    /// Parses bytes. Returns the number of bytes consumed and the result.
     pub fn parse(&mut self, bytes: &[u8]) -> (usize, Part) {
         let mut used = 0;
         loop {
@@ -64,7 +63,7 @@ impl Body {
                         return (used, Part::More);
                     }
                     used += taken as usize;
-                    self.come += taken;
+                    self.received += taken;
                     self.rest = match self.rest {
                         Rest::Bytes(_) => Rest::Bytes(left - taken),
                         _ if left > taken => Rest::ChunkBytes(left - taken),
@@ -97,7 +96,7 @@ impl Body {
                         }
                     }
                     None if there.len() < LONGEST_TRAILER => return (used, Part::More),
-                    None => return (used, Part::Bad("an endless line after the chunks")),
+                    None => return (used, Part::Bad("a trailer line that is too long")),
                 },
             }
         }
@@ -109,7 +108,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What comes of a body in pieces of that length, and how much of it was there.
+    /// Parses a body in pieces of that length. Returns the result and the number of content
+    /// bytes.
     fn parsed(mut body: Body, bytes: &[u8], piece: usize) -> (Part, u64) {
         let mut kept = Vec::new();
         for piece in bytes.chunks(piece) {
@@ -117,10 +117,10 @@ mod tests {
             let (used, part) = body.parse(&kept);
             kept.drain(..used);
             if part != Part::More {
-                return (part, body.come());
+                return (part, body.received());
             }
         }
-        (body.parse(&kept).1, body.come())
+        (body.parse(&kept).1, body.received())
     }
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(why(&format!("5;{line}")), "a chunk without a size");
         assert_eq!(why("5\r\nhello!\r\n"), "a chunk longer than its size");
         assert_eq!(why("fffffffffffffffff\r\n"), "a chunk without a size");
-        assert_eq!(why(&format!("0\r\n{line}")), "an endless line after the chunks");
+        assert_eq!(why(&format!("0\r\n{line}")), "a trailer line that is too long");
     }
 
     proptest! {

@@ -1,13 +1,13 @@
-//! Headers that say how long messages are and what becomes of connections.
+//! Headers that determine the length of a message and the reuse of the connection.
 
-/// Whether one of the headers of this name has `token` in its list (RFC 9110, section 5.6.1).
+/// Whether a header of this name has `token` in its list (RFC 9110, section 5.6.1).
 pub(crate) fn has_token(headers: &[httparse::Header], name: &str, token: &str) -> bool {
     let own = headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
     own.flat_map(|header| header.value.split(|byte| *byte == b','))
         .any(|value| value.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }
 
-/// The Content-Length, if there is one; several must agree (RFC 9112, section 6.3).
+/// The Content-Length, if present. Several values must be equal (RFC 9112, section 6.3).
 pub(crate) fn content_length(headers: &[httparse::Header]) -> Result<Option<u64>, &'static str> {
     let bad = "a bad Content-Length";
     let mut found = None;

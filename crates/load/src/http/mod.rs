@@ -1,5 +1,5 @@
-//! HTTP/1.0 and HTTP/1.1 as load and devices need it, RFC 9110 and 9112: heads are read by
-//! `httparse`, and what follows them is done here.
+//! HTTP/1.0 and HTTP/1.1 for load and devices, RFC 9110 and 9112. `httparse` parses heads;
+//! this module parses bodies.
 
 mod answers;
 mod body;

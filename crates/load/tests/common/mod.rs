@@ -29,8 +29,8 @@ pub fn device(resources: &[&str]) -> DeviceSettings {
     }
 }
 
-/// Lets a device serve while `f` has its addresses by protocol: what it has served, and what
-/// `f` says.
+/// Runs a device while `f` runs with its addresses by protocol. Returns what the device has
+/// served and the result of `f`.
 pub fn served<T>(
     device: &DeviceSettings,
     f: impl FnOnce(&dyn Fn(&str) -> SocketAddr) -> T,
@@ -44,18 +44,18 @@ pub fn served<T>(
         });
         let addresses = told.recv().unwrap();
         let at = |scheme: &str| addresses.iter().find(|(name, _)| *name == scheme).unwrap().1;
-        let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(&at)));
-        // A test that fails does not wait for ever.
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(&at)));
+        // A failing test must not hang.
         stop.store(true, Relaxed);
         let served = serving.join().unwrap();
-        match said {
-            Ok(said) => (said, served),
+        match result {
+            Ok(result) => (result, served),
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })
 }
 
-/// A load of `count` requests, one each 200 us, of the lines that `line` makes of a device's
+/// A load of `count` requests, one each 200 us. `line` builds a line from a device's
 /// addresses by protocol.
 pub fn sent(
     device: &DeviceSettings,
@@ -82,11 +82,11 @@ pub fn load(text: &str, settings: &Settings) -> (Figures, Option<String>) {
         + counts.unreachable
         + counts.unsent
         + counts.without_answer;
-    assert_eq!(counts.scheduled, ends, "an operation is lost from the books: {counts:?}");
+    assert_eq!(counts.scheduled, ends, "an operation has no outcome: {counts:?}");
     (figures, error)
 }
 
 pub fn patient() -> Settings {
-    // A busy machine is no reason for a test to fail.
+    // A busy machine must not fail a test.
     Settings { timeout: 20_000_000_000, patience: u64::MAX, ..Settings::default() }
 }

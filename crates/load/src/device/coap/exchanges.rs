@@ -1,6 +1,6 @@
-//! Confirmable messages both ways: requests that are known from before are not served twice
-//! (RFC 7252, sections 4.2 and 4.5), and what the device sends itself is sent again until it is
-//! acknowledged. Pure: times come in.
+//! Confirmable messages in both directions. Received duplicates are not served twice (RFC
+//! 7252, sections 4.2 and 4.5); the device retransmits its messages until they are
+//! acknowledged. Without I/O: time is a parameter.
 
 use crate::clock::{Nanos, SECOND};
 use crate::socket::Address;
@@ -8,17 +8,18 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 
-/// EXCHANGE_LIFETIME (section 4.8.2): so long a message id stands for one message.
+/// EXCHANGE_LIFETIME (section 4.8.2): how long a message ID identifies a message.
 const LIFETIME: Nanos = 247 * SECOND;
-/// Requests that are known at most; their answers have 1.2 kB each at most, 20 MB in all.
-const MOST: usize = 16_384;
+/// The maximum number of remembered requests. Their answers have 1.2 kB each at most, 20 MB
+/// in all.
+const MAX_KNOWN: usize = 16_384;
 /// MAX_RETRANSMIT (section 4.8).
 const MAX_RETRANSMIT: u32 = 4;
-/// Messages of the device's own that wait for an acknowledgement at most; further ones are sent
-/// once.
-const MOST_OWN: usize = 16_384;
+/// The maximum number of the device's messages that wait for an acknowledgement; further
+/// ones are sent only once.
+const MAX_UNACKNOWLEDGED: usize = 16_384;
 
-/// A message by its sender or receiver and its id: exactly for IPv4, by a hash of 64 bits for
+/// Identifies a message by its peer and message ID: exactly for IPv4, by a 64-bit hash for
 /// IPv6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
@@ -27,7 +28,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Nothing for a peer that is neither.
+    /// None for a peer of another address family.
     pub fn new(peer: &Address, id: u16) -> Option<Self> {
         let number = match peer.get()? {
             SocketAddr::V4(v4) => {
@@ -49,12 +50,11 @@ impl Hash for Key {
     }
 }
 
-/// Spreads a number over all bits: the standard hasher takes longer than all else that is done
-/// for a request that comes for the first time.
+/// A fast hasher: the standard one takes longer than all other work for a new request.
 #[derive(Default)]
-pub(crate) struct Spreading(u64);
+pub(crate) struct FastHasher(u64);
 
-impl Hasher for Spreading {
+impl Hasher for FastHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -68,29 +68,30 @@ impl Hasher for Spreading {
     }
 
     fn write_u64(&mut self, value: u64) {
-        // The golden ratio of 64 bits, as in `units::Draw`; high bits matter as low ones do.
+        // The 64-bit golden ratio, as in `units::Draw`; the shift makes high bits count
+        // like low ones.
         let product = (self.0.rotate_left(29) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = product ^ product >> 32;
     }
 }
 
-/// What tells one message from another with the same id.
+/// A hash that distinguishes messages with the same ID.
 pub(crate) fn digest(message: &[u8]) -> u64 {
-    let mut hasher = Spreading::default();
+    let mut hasher = FastHasher::default();
     hasher.write(message);
     hasher.finish()
 }
 
-type Map<V> = HashMap<Key, V, BuildHasherDefault<Spreading>>;
+type Map<V> = HashMap<Key, V, BuildHasherDefault<FastHasher>>;
 
-/// What is known of a request that has come.
+/// What is known of a received request.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Seen<'a> {
-    /// Nothing: it is to be served.
+pub(crate) enum RequestStatus<'a> {
+    /// It is new: serve it.
     New,
-    /// It is being served: it is to be acknowledged.
+    /// It is in service: acknowledge it.
     Serving,
-    /// It was answered: this was the answer.
+    /// It was answered with this answer.
     Answered(&'a [u8]),
 }
 
@@ -103,18 +104,18 @@ enum Progress {
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownRequest {
     key: Key,
-    /// An id may come again too soon, with another request.
+    /// A client may reuse an ID too early, for another request.
     digest: u64,
     at: Nanos,
     progress: Progress,
     answer: Vec<u8>,
 }
 
-/// A message of the device's own.
+/// A message that the device sent.
 #[derive(Debug)]
-struct Own {
+struct SentMessage {
     bytes: Vec<u8>,
     left: u32,
     wait: Nanos,
@@ -122,26 +123,26 @@ struct Own {
     observer: Option<u64>,
 }
 
-/// Requests that are known, and own messages that wait for an acknowledgement.
+/// The remembered requests, and the device's messages that wait for an acknowledgement.
 #[derive(Debug, Default)]
 pub(crate) struct Exchanges {
-    /// In the order in which they came; the first has the number `base`.
-    known: VecDeque<Known>,
+    /// In order of arrival; the first has the number `base`.
+    known: VecDeque<KnownRequest>,
     base: u64,
-    /// The numbers of the last of each key.
+    /// The number of the latest request of each key.
     numbers: Map<u64>,
-    own: Map<Own>,
+    unacknowledged: Map<SentMessage>,
 }
 
 impl Exchanges {
-    fn find(&mut self, key: Key) -> Option<&mut Known> {
+    fn find(&mut self, key: Key) -> Option<&mut KnownRequest> {
         let number = self.numbers.get(&key)?;
         self.known.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
     }
 
-    /// A confirmable request has come.
-    pub fn seen(&mut self, key: Key, digest: u64, now: Nanos) -> Seen<'_> {
-        // Looked up twice, since what is found is lent to the caller.
+    /// Handles a received confirmable request.
+    pub fn register(&mut self, key: Key, digest: u64, now: Nanos) -> RequestStatus<'_> {
+        // Two lookups, since the borrow checker does not allow returning the first.
         let again = self.find(key).is_some_and(|known| {
             known.digest == digest
                 && now.saturating_sub(known.at) < LIFETIME
@@ -149,21 +150,23 @@ impl Exchanges {
         });
         if !again {
             self.add(key, digest, now);
-            return Seen::New;
+            return RequestStatus::New;
         }
         match self.find(key) {
-            Some(Known { progress: Progress::Answered, answer, .. }) => Seen::Answered(answer),
+            Some(KnownRequest { progress: Progress::Answered, answer, .. }) => {
+                RequestStatus::Answered(answer)
+            }
             Some(known) => {
                 known.progress = Progress::Acknowledged;
-                Seen::Serving
+                RequestStatus::Serving
             }
-            None => Seen::New,
+            None => RequestStatus::New,
         }
     }
 
     fn add(&mut self, key: Key, digest: u64, at: Nanos) {
-        // The oldest gives its memory to the newest.
-        let oldest = if self.known.len() < MOST { None } else { self.known.pop_front() };
+        // Reuses the memory of the oldest.
+        let oldest = if self.known.len() < MAX_KNOWN { None } else { self.known.pop_front() };
         let mut answer = Vec::new();
         if let Some(oldest) = oldest {
             if self.numbers.get(&oldest.key) == Some(&self.base) {
@@ -174,10 +177,10 @@ impl Exchanges {
             answer.clear();
         }
         self.numbers.insert(key, self.base + self.known.len() as u64);
-        self.known.push_back(Known { key, digest, at, progress: Progress::Serving, answer });
+        self.known.push_back(KnownRequest { key, digest, at, progress: Progress::Serving, answer });
     }
 
-    /// A request is to be acknowledged if it is still being served; whether it is.
+    /// Marks a request as acknowledged if it is still in service. Returns whether it is.
     pub fn acknowledge(&mut self, key: Key) -> bool {
         match self.find(key) {
             Some(known) if known.progress == Progress::Serving => {
@@ -188,12 +191,13 @@ impl Exchanges {
         }
     }
 
-    /// Whether a request was acknowledged before its answer, which then goes by itself.
+    /// Whether a request was acknowledged before its answer; the answer is then a separate
+    /// response.
     pub fn is_acknowledged(&mut self, key: Key) -> bool {
         self.find(key).is_some_and(|known| known.progress == Progress::Acknowledged)
     }
 
-    /// A request was answered by this.
+    /// Stores the answer to a request.
     pub fn answered(&mut self, key: Key, answer: &[u8]) {
         if let Some(known) = self.find(key) {
             known.progress = Progress::Answered;
@@ -202,39 +206,40 @@ impl Exchanges {
         }
     }
 
-    /// A request was as good as lost: the next copy of it is new.
+    /// Forgets a request: its next copy counts as new.
     pub fn forget(&mut self, key: Key) {
         if let Some(known) = self.find(key) {
             known.progress = Progress::Forgotten;
         }
     }
 
-    /// The device has sent a confirmable message, for which it waits that long; whether it is
-    /// kept to be sent again.
+    /// Stores a confirmable message that the device sent, with the time `wait` to its
+    /// retransmission. Returns whether there was room.
     pub fn sent(&mut self, key: Key, bytes: &[u8], wait: Nanos, observer: Option<u64>) -> bool {
-        if self.own.len() >= MOST_OWN {
+        if self.unacknowledged.len() >= MAX_UNACKNOWLEDGED {
             return false;
         }
         let (bytes, left) = (bytes.to_vec(), MAX_RETRANSMIT);
-        self.own.insert(key, Own { bytes, left, wait, observer });
+        self.unacknowledged.insert(key, SentMessage { bytes, left, wait, observer });
         true
     }
 
-    /// An own message was acknowledged or rejected: the observer that it was for.
-    pub fn settled(&mut self, key: Key) -> Option<u64> {
-        self.own.remove(&key).and_then(|own| own.observer)
+    /// Ends the retransmission of a message that was acknowledged or rejected. Returns its
+    /// observer.
+    pub fn settle(&mut self, key: Key) -> Option<u64> {
+        self.unacknowledged.remove(&key).and_then(|unacknowledged| unacknowledged.observer)
     }
 
-    /// The time of an own message is over: its bytes, and how long the next wait is; nothing if
-    /// it was settled. An error if it was sent as often as may be, with its observer.
+    /// The next retransmission of a message: its bytes and the time to the following one;
+    /// None if it was settled. Err with its observer after the maximum of retransmissions.
     pub fn repeat(&mut self, key: Key) -> Result<Option<(Vec<u8>, Nanos)>, Option<u64>> {
-        let Some(own) = self.own.get_mut(&key) else { return Ok(None) };
-        if own.left == 0 {
-            return Err(self.settled(key));
+        let Some(unacknowledged) = self.unacknowledged.get_mut(&key) else { return Ok(None) };
+        if unacknowledged.left == 0 {
+            return Err(self.settle(key));
         }
-        own.left -= 1;
-        own.wait = own.wait.saturating_mul(2);
-        Ok(Some((own.bytes.clone(), own.wait)))
+        unacknowledged.left -= 1;
+        unacknowledged.wait = unacknowledged.wait.saturating_mul(2);
+        Ok(Some((unacknowledged.bytes.clone(), unacknowledged.wait)))
     }
 }
 
@@ -253,10 +258,10 @@ mod tests {
         assert_ne!(v6("[::1]:1", 1), v6("[::2]:1", 1));
         assert_eq!(v6("[::1]:1", 1), v6("[::1]:1", 1));
         assert!(Key::new(&Address::empty(), 1).is_none());
-        let mut seen = std::collections::HashSet::new();
+        let mut register = std::collections::HashSet::new();
         for i in 0..10_000_u32 {
-            assert!(seen.insert(digest(&i.to_be_bytes())));
-            assert!(seen.insert(digest(&[&i.to_be_bytes()[..], b"and more of it"].concat())));
+            assert!(register.insert(digest(&i.to_be_bytes())));
+            assert!(register.insert(digest(&[&i.to_be_bytes()[..], b"and more of it"].concat())));
         }
         assert_ne!(digest(b"a"), digest(b"a\0"));
     }
@@ -264,34 +269,34 @@ mod tests {
     #[test]
     fn a_request_that_comes_again_is_served_once() {
         let mut some = Exchanges::default();
-        assert_eq!(some.seen(key(1, 7), 5, 0), Seen::New);
-        assert_eq!(some.seen(key(2, 7), 5, 0), Seen::New, "of another peer");
+        assert_eq!(some.register(key(1, 7), 5, 0), RequestStatus::New);
+        assert_eq!(some.register(key(2, 7), 5, 0), RequestStatus::New, "of another peer");
         assert!(!some.is_acknowledged(key(1, 7)));
-        assert_eq!(some.seen(key(1, 7), 5, 1), Seen::Serving);
+        assert_eq!(some.register(key(1, 7), 5, 1), RequestStatus::Serving);
         assert!(some.is_acknowledged(key(1, 7)) && !some.acknowledge(key(1, 7)));
         assert!(some.acknowledge(key(2, 7)) && some.is_acknowledged(key(2, 7)));
         some.answered(key(1, 7), b"answer");
-        assert_eq!(some.seen(key(1, 7), 5, 2), Seen::Answered(b"answer"));
+        assert_eq!(some.register(key(1, 7), 5, 2), RequestStatus::Answered(b"answer"));
         assert!(!some.acknowledge(key(1, 7)));
-        // The id stands for another request, sooner than it should or after its lifetime.
-        assert_eq!(some.seen(key(1, 7), 6, 3), Seen::New);
-        assert_eq!(some.seen(key(1, 7), 6, 3 + LIFETIME), Seen::New);
+        // The ID identifies another request, too early or after its lifetime.
+        assert_eq!(some.register(key(1, 7), 6, 3), RequestStatus::New);
+        assert_eq!(some.register(key(1, 7), 6, 3 + LIFETIME), RequestStatus::New);
         some.forget(key(2, 7));
-        assert_eq!(some.seen(key(2, 7), 5, 1), Seen::New);
+        assert_eq!(some.register(key(2, 7), 5, 1), RequestStatus::New);
     }
 
     #[test]
     fn what_is_known_is_bounded() {
         let mut some = Exchanges::default();
-        for i in 0..3 * MOST as u64 {
+        for i in 0..3 * MAX_KNOWN as u64 {
             let key = key((i >> 8) as u16, i as u16);
-            assert_eq!(some.seen(key, i, i), Seen::New);
+            assert_eq!(some.register(key, i, i), RequestStatus::New);
             some.answered(key, b"x");
         }
-        assert!(some.known.len() <= MOST && some.numbers.len() <= MOST);
-        for i in 0..2 * MOST_OWN {
+        assert!(some.known.len() <= MAX_KNOWN && some.numbers.len() <= MAX_KNOWN);
+        for i in 0..2 * MAX_UNACKNOWLEDGED {
             let kept = some.sent(key((i >> 8) as u16, i as u16), b"x", 1, None);
-            assert_eq!(kept, i < MOST_OWN);
+            assert_eq!(kept, i < MAX_UNACKNOWLEDGED);
         }
     }
 
@@ -305,7 +310,7 @@ mod tests {
         assert_eq!(some.repeat(key(1, 1)), Err(Some(9)), "its observer is gone");
         assert_eq!(some.repeat(key(1, 1)), Ok(None));
         assert!(some.sent(key(1, 2), b"note", 2, Some(9)));
-        assert_eq!(some.settled(key(1, 2)), Some(9));
-        assert_eq!((some.settled(key(1, 2)), some.repeat(key(1, 2))), (None, Ok(None)));
+        assert_eq!(some.settle(key(1, 2)), Some(9));
+        assert_eq!((some.settle(key(1, 2)), some.repeat(key(1, 2))), (None, Ok(None)));
     }
 }

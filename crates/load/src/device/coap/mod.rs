@@ -1,50 +1,51 @@
-//! The device's CoAP.
+//! The device's CoAP server.
 
 mod exchanges;
 mod observation;
-mod question;
+mod pending;
 mod request;
 mod transfers;
 
 pub(crate) use exchanges::Key;
-pub(crate) use question::Question;
+pub(crate) use pending::PendingRequest;
 
 use super::DeviceSettings;
-use super::mischief::Deed;
+use super::misbehaviour::Misbehaviour;
 use super::queue::Queue;
-use super::station::Station;
+use super::resource_server::ResourceServer;
 use super::timers::{Task, Timers};
 use crate::clock::{self, Nanos};
 use crate::coap::{self, CONTENT, Kind, Message};
 use crate::socket::{Address, Batch, Datagrams};
-use exchanges::{Exchanges, Seen, digest};
+use exchanges::{Exchanges, RequestStatus, digest};
 use observation::Observation;
-use question::Content;
+use pending::Content;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use trace::Distribution;
 pub(crate) use transfers::Transfers;
 use units::{Draw, Purpose};
 
-/// A client sends a confirmable request again after 2 s (RFC 7252, section 4.8); what takes
-/// longer than this is acknowledged first.
+/// Requests with longer service are acknowledged first, since a client retransmits a
+/// confirmable request after 2 s (RFC 7252, section 4.8).
 const SLOW: Nanos = 1_000_000_000;
 /// ACK_TIMEOUT and ACK_RANDOM_FACTOR (section 4.8).
 const ACK_TIMEOUT: Nanos = 2_000_000_000;
 const ACK_RANDOM_FACTOR: f64 = 1.5;
-/// It looks for the end so often.
-const LOOK: Nanos = 20_000_000;
-/// Room for an answer: a block and its options.
+/// The interval of checks of `stop`, in ns.
+const CHECK_INTERVAL: Nanos = 20_000_000;
+/// The buffer size for an answer, in bytes: a block and its options.
 const ROOM: usize = 2_048;
-/// A CoAP server with a device's resources.
+/// The CoAP server of a device's resources.
 pub(crate) struct CoapServer<'a> {
     pub socket: Datagrams,
-    station: &'a Station,
+    resource_server: &'a ResourceServer,
     queue: &'a Queue,
     timers: &'a Timers,
     exchanges: Mutex<Exchanges>,
     observation: Mutex<Observation>,
-    /// How values change, if resources can be observed; and the sequence number of the last.
+    /// The time between changes of values, if resources are observable; and the number of
+    /// the last change.
     notify: Option<Distribution>,
     changes: AtomicU64,
     ids: AtomicU16,
@@ -56,13 +57,13 @@ impl<'a> CoapServer<'a> {
     pub fn new(
         socket: Datagrams,
         settings: &DeviceSettings,
-        station: &'a Station,
+        resource_server: &'a ResourceServer,
         queue: &'a Queue,
         timers: &'a Timers,
     ) -> Self {
         Self {
             socket,
-            station,
+            resource_server,
             queue,
             timers,
             exchanges: Mutex::default(),
@@ -75,9 +76,9 @@ impl<'a> CoapServer<'a> {
         }
     }
 
-    /// Takes requests until `stop`; those that take no time are answered here.
+    /// Receives requests until `stop`. Answers those without a service time.
     pub fn receive(&self, spin: bool, stop: &AtomicBool) {
-        // Answers to one batch of requests fit, though each may be sent twice.
+        // The answers to one batch of requests fit, even if each is sent twice.
         const IN: usize = crate::socket::BATCH / 2;
         let (mut into, mut out) = (Batch::new(ROOM), Batch::new(ROOM));
         let mut transfers = Transfers::default();
@@ -86,7 +87,7 @@ impl<'a> CoapServer<'a> {
             let count = into.receive(&self.socket, IN).unwrap_or(0);
             if count == 0 {
                 if !spin {
-                    self.socket.wait(LOOK);
+                    self.socket.wait(CHECK_INTERVAL);
                 }
                 continue;
             }
@@ -97,13 +98,13 @@ impl<'a> CoapServer<'a> {
         }
     }
 
-    /// Sends what is in the batch, each at most once.
+    /// Sends the datagrams of the batch, each at most once.
     pub fn send(&self, out: &mut Batch) {
         let mut sent = 0;
         while sent < out.len() {
             match out.send(&self.socket, sent) {
                 Ok(count) => sent += count,
-                // An error that an earlier answer met: this one is still to go.
+                // The error of an earlier answer: this one is not sent yet.
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {}
                 Err(_) => sent += 1,
             }
@@ -119,7 +120,7 @@ impl<'a> CoapServer<'a> {
         path: &mut Vec<u8>,
         out: &mut Batch,
     ) {
-        let counts = &self.station.counts;
+        let counts = &self.resource_server.counts;
         let message = match Message::parse(bytes) {
             Ok(message) => message,
             Err(malformed) => {
@@ -130,8 +131,9 @@ impl<'a> CoapServer<'a> {
         let confirmable = message.kind == Kind::Confirmable;
         if !message.is_request() {
             match message.kind {
-                Kind::Acknowledgement | Kind::Reset => self.settled(&message, from, out),
-                // An empty one asks for life (section 4.3), a response answers nothing.
+                Kind::Acknowledgement | Kind::Reset => self.settle(&message, from, out),
+                // A confirmable empty message is a CoAP ping (section 4.3); a response
+                // matches no request.
                 _ => reset(Some(message.id).filter(|_| confirmable), from, out),
             }
             return;
@@ -144,15 +146,15 @@ impl<'a> CoapServer<'a> {
         }
         let Some(key) = Key::new(from, message.id) else { return };
         let Ok(mut all) = self.exchanges.lock() else { return };
-        match all.seen(key, digest(bytes), clock::now()) {
-            Seen::New => {
+        match all.register(key, digest(bytes), clock::now()) {
+            RequestStatus::New => {
                 drop(all);
                 return self.request(&message, from, transfers, path, out);
             }
-            Seen::Serving => {
+            RequestStatus::Serving => {
                 out.push(from, |room| coap::empty(room, Kind::Acknowledgement, message.id));
             }
-            Seen::Answered(answer) => out.push(from, |room| copy(room, answer)),
+            RequestStatus::Answered(answer) => out.push(from, |room| copy(room, answer)),
         }
         counts.duplicates.fetch_add(1, Relaxed);
     }
@@ -168,74 +170,75 @@ impl<'a> CoapServer<'a> {
         self.timers.add(clock::now().saturating_add(time.max(1_000)), Task::Change(resource));
     }
 
-    /// Answers a request that has been served, in a way that is spoiled if it is its turn.
-    pub fn reply(&self, question: &Question, out: &mut Batch) {
-        let (code, station) = (question.good(), self.station);
-        let content = Content::Whole(&station.payload, &station.etag);
-        match station.deed() {
-            Deed::Fair => self.answer(question, code, content, out),
-            Deed::Twice => {
+    /// Answers a request that has been served, with misbehaviour if configured.
+    pub fn reply(&self, pending: &PendingRequest, out: &mut Batch) {
+        let (code, resource_server) = (pending.success_code(), self.resource_server);
+        let content = Content::Representation(&resource_server.payload, &resource_server.etag);
+        match resource_server.misbehaviour() {
+            Misbehaviour::None => self.answer(pending, code, content, out),
+            Misbehaviour::Twice => {
                 let at = out.len();
-                self.answer(question, code, content, out);
+                self.answer(pending, code, content, out);
                 if out.len() > at {
                     let again = out.get(at).to_vec();
-                    out.push(&question.to, |room| copy(room, &again));
+                    out.push(&pending.to, |room| copy(room, &again));
                 }
             }
-            Deed::Silent => self.forget(question),
-            Deed::Garbage => {
-                self.forget(question);
+            Misbehaviour::Silent => self.forget(pending),
+            Misbehaviour::Garbage => {
+                self.forget(pending);
                 let garbage = b"\xff\x00 what a strange thing to answer";
-                out.push(&question.to, |room| copy(room, garbage));
+                out.push(&pending.to, |room| copy(room, garbage));
             }
-            Deed::Late => {
+            Misbehaviour::Late => {
                 let at = out.len();
-                self.answer(question, code, content, out);
+                self.answer(pending, code, content, out);
                 if out.len() > at {
-                    let task = Task::Send(question.to, out.get(at).to_vec());
-                    self.timers.add(clock::now() + station.late_by(), task);
-                    out.take_back();
+                    let task = Task::Send(pending.to, out.get(at).to_vec());
+                    self.timers.add(clock::now() + resource_server.late_by(), task);
+                    out.pop_last();
                 }
             }
         }
     }
 
-    /// A copy of the request that comes later is as good as the first.
-    fn forget(&self, question: &Question) {
-        if let (Some(key), Ok(mut all)) = (key_of(question), self.exchanges.lock()) {
+    /// Treats the next copy of the request as new.
+    fn forget(&self, pending: &PendingRequest) {
+        if let (Some(key), Ok(mut all)) = (key_of(pending), self.exchanges.lock()) {
             all.forget(key);
         }
     }
 
-    /// Puts an answer into the batch: with the acknowledgement of a confirmable request, or by
-    /// itself where that went before (section 5.2).
-    fn answer(&self, question: &Question, code: u8, content: Content, out: &mut Batch) {
+    /// Adds an answer to the batch: with the acknowledgement of a confirmable request, or
+    /// as a separate response if the acknowledgement was sent before (section 5.2).
+    fn answer(&self, pending: &PendingRequest, code: u8, content: Content, out: &mut Batch) {
         let at = out.len();
-        let Some(key) = key_of(question) else {
+        let Some(key) = key_of(pending) else {
             let id = self.id();
-            return out.push(&question.to, |room| {
-                question.write(room, Kind::NonConfirmable, id, code, content)
+            return out.push(&pending.to, |room| {
+                pending.write(room, Kind::NonConfirmable, id, code, content)
             });
         };
         let Ok(mut all) = self.exchanges.lock() else { return };
         let separate = all.is_acknowledged(key);
         let (kind, id) = match separate {
             true => (Kind::Confirmable, self.id()),
-            false => (Kind::Acknowledgement, question.id),
+            false => (Kind::Acknowledgement, pending.id),
         };
-        out.push(&question.to, |room| question.write(room, kind, id, code, content));
+        out.push(&pending.to, |room| pending.write(room, kind, id, code, content));
         if out.len() == at {
             return;
         }
         if separate {
-            // A copy of the request is acknowledged again, and its answer is under way.
-            self.keep(&mut all, question.to, id, out.get(at), None);
+            // A duplicate of the request is acknowledged again; its answer is retransmitted
+            // separately.
+            self.keep(&mut all, pending.to, id, out.get(at), None);
         } else {
             all.answered(key, out.get(at));
         }
     }
 
-    /// Keeps a confirmable message, to send it again until it is settled.
+    /// Stores a confirmable message, to retransmit it until it is settled.
     fn keep(&self, all: &mut Exchanges, to: Address, id: u16, bytes: &[u8], observer: Option<u64>) {
         let index = self.drawn.fetch_add(1, Relaxed);
         let chance = self.draw.uniform(Purpose::Retransmission, index);
@@ -250,18 +253,18 @@ impl<'a> CoapServer<'a> {
         self.ids.fetch_add(1, Relaxed)
     }
 
-    /// A confirmable request that is not answered soon is acknowledged.
-    fn acknowledge_later(&self, question: &Question) {
-        if let Some(key) = key_of(question) {
-            self.timers.add(clock::now() + SLOW, Task::Acknowledge(key, question.to));
+    /// Schedules the acknowledgement of a confirmable request that is not answered soon.
+    fn acknowledge_later(&self, pending: &PendingRequest) {
+        if let Some(key) = key_of(pending) {
+            self.timers.add(clock::now() + SLOW, Task::Acknowledge(key, pending.to));
         }
     }
 
-    /// An own message was acknowledged or rejected.
-    fn settled(&self, message: &Message, from: &Address, out: &mut Batch) {
+    /// Handles the acknowledgement or rejection of a message that the device sent.
+    fn settle(&self, message: &Message, from: &Address, out: &mut Batch) {
         let Some(key) = Key::new(from, message.id) else { return };
         let observer = match self.exchanges.lock() {
-            Ok(mut all) => all.settled(key),
+            Ok(mut all) => all.settle(key),
             Err(_) => None,
         };
         let (Some(observer), Ok(mut all)) = (observer, self.observation.lock()) else { return };
@@ -271,27 +274,34 @@ impl<'a> CoapServer<'a> {
         let next = all.acknowledged(observer, clock::now());
         drop(all);
         if let Some((next, confirm)) = next {
-            self.notify_one(observer, next.question, confirm, out);
+            self.notify_one(observer, next.pending, confirm, out);
         }
     }
 
-    /// Tells an observer of the present value.
-    fn notify_one(&self, observer: u64, mut question: Question, confirm: bool, out: &mut Batch) {
-        question.shape.observe = Some(self.sequence());
-        self.station.counts.notifications.fetch_add(1, Relaxed);
+    /// Notifies an observer of the current value.
+    fn notify_one(
+        &self,
+        observer: u64,
+        mut pending: PendingRequest,
+        confirm: bool,
+        out: &mut Batch,
+    ) {
+        pending.shape.observe = Some(self.sequence());
+        self.resource_server.counts.notifications.fetch_add(1, Relaxed);
         let kind = if confirm { Kind::Confirmable } else { Kind::NonConfirmable };
         let (at, id) = (out.len(), self.id());
-        let content = Content::Whole(&self.station.payload, &self.station.etag);
-        out.push(&question.to, |room| question.write(room, kind, id, CONTENT, content));
+        let content =
+            Content::Representation(&self.resource_server.payload, &self.resource_server.etag);
+        out.push(&pending.to, |room| pending.write(room, kind, id, CONTENT, content));
         if confirm
             && out.len() > at
             && let Ok(mut all) = self.exchanges.lock()
         {
-            self.keep(&mut all, question.to, id, out.get(at), Some(observer));
+            self.keep(&mut all, pending.to, id, out.get(at), Some(observer));
         }
     }
 
-    /// Does something whose time has come.
+    /// Runs a scheduled task.
     pub fn work(&self, task: Task, out: &mut Batch) {
         match task {
             Task::Send(to, bytes) => out.push(&to, |room| copy(room, &bytes)),
@@ -327,7 +337,7 @@ impl<'a> CoapServer<'a> {
                     if out.is_full() {
                         self.send(out);
                     }
-                    self.notify_one(observer, one.question, confirm, out);
+                    self.notify_one(observer, one.pending, confirm, out);
                 }
                 let again = self.observation.lock().is_ok_and(|mut all| all.is_to_change(resource));
                 if let Some(notify) = self.notify.as_ref().filter(|_| again) {
@@ -339,10 +349,10 @@ impl<'a> CoapServer<'a> {
     }
 }
 
-/// What a confirmable request is known by.
-fn key_of(question: &Question) -> Option<Key> {
-    match question.kind {
-        Kind::Confirmable => Key::new(&question.to, question.id),
+/// The key of a confirmable request.
+fn key_of(pending: &PendingRequest) -> Option<Key> {
+    match pending.kind {
+        Kind::Confirmable => Key::new(&pending.to, pending.id),
         _ => None,
     }
 }

@@ -1,27 +1,30 @@
-//! Observers of a device's resources, RFC 7641. Pure.
+//! Observers of a device's resources, RFC 7641. Without I/O.
 
-use super::question::Question;
+use super::pending::PendingRequest;
 use crate::clock::{Nanos, SECOND};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-/// Observers of a device at most; further ones are answered once, without being told more.
-const MOST: usize = 1_024;
-/// An observer that is notified without confirmation is asked to confirm one this often. (RFC
-/// 7641, section 4.5, wants it once in 24 hours; one that has left is found out sooner so.)
-const CONFIRMED: Nanos = 60 * SECOND;
+/// The maximum number of observers; further ones get only a plain answer.
+const MAX_OBSERVERS: usize = 1_024;
+/// The interval of confirmable notifications to an observer that otherwise gets
+/// non-confirmable ones. RFC 7641, section 4.5, requires one every 24 hours; a shorter
+/// interval detects a lost observer sooner.
+const CONFIRM_INTERVAL: Nanos = 60 * SECOND;
 
 /// One observer of a resource.
 #[derive(Clone, Copy)]
 pub(crate) struct Observer {
-    /// Its request, from which notifications are made.
-    pub question: Question,
+    /// Its request, the base of notifications.
+    pub pending: PendingRequest,
     peer: SocketAddr,
-    /// Whether it asked by a confirmable request, and is notified so.
+    /// Whether it registered with a confirmable request; notifications are then confirmable
+    /// too.
     confirmable: bool,
     confirmed: Nanos,
-    /// A notification waits for its acknowledgement; and whether the value has changed since.
-    outstanding: bool,
+    /// Whether a notification waits for its acknowledgement, and whether the value has
+    /// changed since.
+    find_waiting: bool,
     behind: bool,
 }
 
@@ -30,30 +33,30 @@ pub(crate) struct Observer {
 pub(crate) struct Observation {
     all: BTreeMap<u64, Observer>,
     next: u64,
-    /// Resources whose next change has its time.
+    /// Resources whose next change is scheduled.
     changing: BTreeSet<usize>,
 }
 
 impl Observation {
-    /// Registers the sender of a request, in place of what it had under the same token (section
-    /// 4.1); whether it was.
+    /// Registers an observer. Replaces its previous registration with the same token
+    /// (section 4.1). Returns whether there was room.
     pub fn register(
         &mut self,
         peer: SocketAddr,
-        question: Question,
+        pending: PendingRequest,
         con: bool,
         now: Nanos,
     ) -> bool {
-        self.deregister(peer, question.token());
-        if self.all.len() >= MOST {
+        self.deregister(peer, pending.token());
+        if self.all.len() >= MAX_OBSERVERS {
             return false;
         }
         let observer = Observer {
-            question,
+            pending,
             peer,
             confirmable: con,
             confirmed: now,
-            outstanding: false,
+            find_waiting: false,
             behind: false,
         };
         self.all.insert(self.next, observer);
@@ -61,36 +64,38 @@ impl Observation {
         true
     }
 
-    /// Ends what a peer has under a token.
+    /// Ends a peer's registration with this token.
     pub fn deregister(&mut self, peer: SocketAddr, token: &[u8]) {
-        self.all.retain(|_, one| one.peer != peer || one.question.token() != token);
+        self.all.retain(|_, one| one.peer != peer || one.pending.token() != token);
     }
 
-    /// Ends one: it is gone or wants no more.
+    /// Ends an observation: the observer is unreachable or rejected a notification.
     pub fn remove(&mut self, number: u64) {
         self.all.remove(&number);
     }
 
-    /// Whether the next change of a resource is to be given a time: somebody observes it, and
-    /// it has none.
+    /// Whether the next change of a resource needs scheduling: it has observers, and no
+    /// change is scheduled. Marks it as scheduled.
     pub fn is_to_change(&mut self, resource: usize) -> bool {
-        let observed = self.all.values().any(|one| one.question.resource == resource);
+        let observed = self.all.values().any(|one| one.pending.resource == resource);
         observed && self.changing.insert(resource)
     }
 
-    /// A resource has changed: who is to be notified, and whether that is to be confirmed. One
-    /// whose last notification is not acknowledged yet is notified afterwards (section 4.5.2).
+    /// Handles the change of a resource. Returns the observers to notify, and whether the
+    /// notification is confirmable. An observer whose last notification is not acknowledged
+    /// yet is notified afterwards (section 4.5.2).
     pub fn changed(&mut self, resource: usize, now: Nanos) -> Vec<(u64, Observer, bool)> {
         self.changing.remove(&resource);
-        let own = self.all.iter_mut().filter(|(_, one)| one.question.resource == resource);
+        let own = self.all.iter_mut().filter(|(_, one)| one.pending.resource == resource);
         own.filter_map(|(number, one)| one.notify(now).map(|confirm| (*number, *one, confirm)))
             .collect()
     }
 
-    /// An observer has acknowledged its notification: it, if the value has changed since.
+    /// Handles the acknowledgement of a notification. Returns the observer if the value has
+    /// changed since.
     pub fn acknowledged(&mut self, number: u64, now: Nanos) -> Option<(Observer, bool)> {
         let one = self.all.get_mut(&number)?;
-        (one.outstanding, one.confirmed) = (false, now);
+        (one.find_waiting, one.confirmed) = (false, now);
         let behind = std::mem::take(&mut one.behind);
         let confirm = behind.then(|| one.notify(now)).flatten()?;
         Some((*one, confirm))
@@ -98,14 +103,15 @@ impl Observation {
 }
 
 impl Observer {
-    /// Whether its next notification is to be confirmed; nothing if it has to wait.
+    /// Whether its next notification is confirmable; None if it has to wait.
     fn notify(&mut self, now: Nanos) -> Option<bool> {
-        if self.outstanding {
+        if self.find_waiting {
             self.behind = true;
             return None;
         }
-        self.outstanding = self.confirmable || now.saturating_sub(self.confirmed) >= CONFIRMED;
-        Some(self.outstanding)
+        self.find_waiting =
+            self.confirmable || now.saturating_sub(self.confirmed) >= CONFIRM_INTERVAL;
+        Some(self.find_waiting)
     }
 }
 
@@ -125,14 +131,14 @@ mod tests {
     #[test]
     fn observers_are_told_of_their_resource() {
         let mut some = Observation::default();
-        let of = |resource, token: &[u8]| Question::of(peer(1), resource, token);
+        let of = |resource, token: &[u8]| PendingRequest::of(peer(1), resource, token);
         assert!(some.register(peer(1), of(0, b"a"), false, 0));
         assert!(some.register(peer(1), of(1, b"b"), false, 0));
         assert!(some.register(peer(2), of(0, b"a"), true, 0));
         assert_eq!(told(&mut some, 0, 1), [(0, false), (2, true)]);
         assert_eq!(told(&mut some, 1, 1), [(1, false)]);
         assert!(some.is_to_change(0) && !some.is_to_change(0) && !some.is_to_change(2));
-        // Again under the same token, for another resource.
+        // The same token again, for another resource.
         assert!(some.register(peer(1), of(2, b"b"), false, 0));
         assert!(some.is_to_change(2) && !some.is_to_change(1));
         some.deregister(peer(1), b"b");
@@ -143,27 +149,28 @@ mod tests {
     #[test]
     fn the_next_notification_waits_for_the_last_ones_acknowledgement() {
         let mut some = Observation::default();
-        some.register(peer(1), Question::of(peer(1), 0, b"a"), true, 0);
+        some.register(peer(1), PendingRequest::of(peer(1), 0, b"a"), true, 0);
         assert_eq!(told(&mut some, 0, 1), [(0, true)]);
         assert_eq!(told(&mut some, 0, 2), []);
         assert!(some.acknowledged(0, 3).is_some_and(|(_, confirm)| confirm), "it is behind");
         assert!(some.acknowledged(0, 4).is_none());
         assert_eq!(told(&mut some, 0, 5), [(0, true)]);
         assert!(some.acknowledged(9, 4).is_none());
-        // Without confirmation, but for once in a while.
-        some.register(peer(2), Question::of(peer(2), 1, b"a"), false, 0);
-        assert_eq!(told(&mut some, 1, CONFIRMED - 1), [(1, false)]);
-        assert_eq!(told(&mut some, 1, CONFIRMED), [(1, true)]);
-        some.acknowledged(1, CONFIRMED);
-        assert_eq!(told(&mut some, 1, CONFIRMED + 1), [(1, false)]);
+        // Non-confirmable, except one per interval.
+        some.register(peer(2), PendingRequest::of(peer(2), 1, b"a"), false, 0);
+        assert_eq!(told(&mut some, 1, CONFIRM_INTERVAL - 1), [(1, false)]);
+        assert_eq!(told(&mut some, 1, CONFIRM_INTERVAL), [(1, true)]);
+        some.acknowledged(1, CONFIRM_INTERVAL);
+        assert_eq!(told(&mut some, 1, CONFIRM_INTERVAL + 1), [(1, false)]);
     }
 
     #[test]
     fn there_are_no_more_than_so_many() {
         let mut some = Observation::default();
         for port in 0..2_000 {
-            let registered = some.register(peer(port), Question::of(peer(port), 0, b""), false, 0);
-            assert_eq!(registered, usize::from(port) < MOST);
+            let registered =
+                some.register(peer(port), PendingRequest::of(peer(port), 0, b""), false, 0);
+            assert_eq!(registered, usize::from(port) < MAX_OBSERVERS);
         }
     }
 }

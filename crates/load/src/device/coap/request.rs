@@ -1,10 +1,9 @@
-//! What a device makes of a CoAP request: what is refused, what blocks it consists of, who is to
-//! serve it.
+//! Handles a CoAP request: rejects it, collects its blocks, or queues it for service.
 
 use super::CoapServer;
-use super::question::{Content, Question, Shape};
+use super::pending::{Content, PendingRequest, Shape};
 use super::reset;
-use super::transfers::{Taken, Transfers};
+use super::transfers::{BlockResult, Transfers};
 use crate::clock;
 use crate::coap::{
     self, BAD_OPTION, BAD_REQUEST, BadOption, CONTENT, CONTINUE, INCOMPLETE, Kind, Message,
@@ -15,14 +14,14 @@ use crate::device::queue::Job;
 use crate::socket::{Address, Batch};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Formats of contents (RFC 7252, section 12.3): text, and lists of links.
+/// Content formats (RFC 7252, section 12.3): text, and link format.
 const TEXT: u32 = 0;
 const LINKS: u32 = 40;
-/// Methods with a code up to this are known: GET to iPATCH.
+/// The highest known method code: GET to iPATCH.
 const METHODS: u8 = 7;
 
 impl CoapServer<'_> {
-    /// A request that is not known from before.
+    /// Handles a request that is not a duplicate.
     pub(super) fn request(
         &self,
         message: &Message,
@@ -31,49 +30,49 @@ impl CoapServer<'_> {
         path: &mut Vec<u8>,
         out: &mut Batch,
     ) {
-        let (station, counts) = (self.station, &self.station.counts);
-        let mut question = Question::new(message, from, 0, Shape::default());
-        let mut refuse = |question: &Question, code, words| {
-            self.answer(question, code, Content::Words(words), out);
+        let (resource_server, counts) = (self.resource_server, &self.resource_server.counts);
+        let mut pending = PendingRequest::new(message, from, 0, Shape::default());
+        let mut refuse = |pending: &PendingRequest, code, diagnostic| {
+            self.answer(pending, code, Content::Diagnostic(diagnostic), out);
         };
-        let options = match RequestOptions::read(message, path, &station.etag) {
+        let options = match RequestOptions::read(message, path, &resource_server.etag) {
             Ok(options) => options,
             Err(BadOption(_)) if message.kind == Kind::Confirmable => {
                 counts.bad_options.fetch_add(1, Relaxed);
-                return refuse(&question, BAD_OPTION, "a critical option is not understood");
+                return refuse(&pending, BAD_OPTION, "a critical option is not understood");
             }
-            // One that needs no confirmation is rejected (section 5.4.1).
+            // A non-confirmable one is rejected (section 5.4.1).
             Err(BadOption(_)) => {
                 counts.bad_options.fetch_add(1, Relaxed);
                 return reset(Some(message.id), from, out);
             }
         };
         if options.is_proxied {
-            return refuse(&question, NO_PROXY, "no proxy");
+            return refuse(&pending, NO_PROXY, "no proxy");
         }
         if message.code > METHODS {
-            return refuse(&question, NOT_ALLOWED, "an unknown method");
+            return refuse(&pending, NOT_ALLOWED, "an unknown method");
         }
         let list = path == b".well-known/core";
-        let Some(resource) = station.find(path).or(list.then_some(usize::MAX)) else {
+        let Some(resource) = resource_server.find(path).or(list.then_some(usize::MAX)) else {
             counts.unknown.fetch_add(1, Relaxed);
-            return refuse(&question, NOT_FOUND, "no such resource");
+            return refuse(&pending, NOT_FOUND, "no such resource");
         };
-        question.resource = resource;
+        pending.resource = resource;
         let list = resource == usize::MAX;
         if list && message.code != 1 {
-            return refuse(&question, NOT_ALLOWED, "links can only be read");
+            return refuse(&pending, NOT_ALLOWED, "links can only be read");
         }
         let format = if list { LINKS } else { TEXT };
         if options.accept.is_some_and(|accept| accept != format) {
-            return refuse(&question, NOT_ACCEPTABLE, "not in that format");
+            return refuse(&pending, NOT_ACCEPTABLE, "not in that format");
         }
-        // Conditions are about changes (section 5.10.8).
+        // Conditions only apply to changes (section 5.10.8).
         let changes = !matches!(message.code, 1 | 5);
         if changes && (options.if_match == Some(false) || options.if_none_match) {
-            return refuse(&question, PRECONDITION_FAILED, "the condition does not hold");
+            return refuse(&pending, PRECONDITION_FAILED, "the condition does not hold");
         }
-        question.shape = Shape {
+        pending.shape = Shape {
             block1: None,
             block2: options.block2.map(|block| coap::Block { more: false, ..block }),
             observe: None,
@@ -83,7 +82,7 @@ impl CoapServer<'_> {
         if let Some(block) = options.block1 {
             let Some(peer) = from.get() else { return };
             let (carried, now) = (message.payload.len(), clock::now());
-            let taken = transfers.take(
+            let result = transfers.take(
                 peer,
                 coap::transfer_key(message),
                 block,
@@ -91,21 +90,23 @@ impl CoapServer<'_> {
                 options.size1,
                 now,
             );
-            question.shape.block1 = Some(coap::Block { more: false, ..block });
+            pending.shape.block1 = Some(coap::Block { more: false, ..block });
             counts.blocks.fetch_add(1, Relaxed);
-            match taken {
-                Taken::Complete(body) => self.body(body),
-                Taken::Continue => {
-                    question.shape.block1 = Some(block);
-                    return self.answer(&question, CONTINUE, Content::None, out);
+            match result {
+                BlockResult::Complete(body) => self.body(body),
+                BlockResult::Continue => {
+                    pending.shape.block1 = Some(block);
+                    return self.answer(&pending, CONTINUE, Content::None, out);
                 }
-                Taken::Incomplete => {
-                    return refuse(&question, INCOMPLETE, "a block before is missing");
+                BlockResult::Incomplete => {
+                    return refuse(&pending, INCOMPLETE, "a block before is missing");
                 }
-                Taken::TooLarge => {
-                    return refuse(&question, TOO_LARGE, "1048576 B at most");
+                BlockResult::TooLarge => {
+                    return refuse(&pending, TOO_LARGE, "1048576 B at most");
                 }
-                Taken::Bad => return refuse(&question, BAD_REQUEST, "a block of another size"),
+                BlockResult::Bad => {
+                    return refuse(&pending, BAD_REQUEST, "a block of another size");
+                }
             }
         } else {
             self.body(message.payload.len());
@@ -113,76 +114,77 @@ impl CoapServer<'_> {
         let further = options.block2.is_some_and(|block| block.number > 0);
         counts.blocks.fetch_add(u64::from(further), Relaxed);
         if list {
-            return self.links(&question, out);
+            return self.links(&pending, out);
         }
-        // Further blocks of an answer are part of what was served.
+        // Further blocks of an answer take no service time.
         if further {
-            if !question.is_within(station.payload.len()) {
-                return refuse(&question, BAD_REQUEST, "no such block");
+            if !pending.is_within(resource_server.payload.len()) {
+                return refuse(&pending, BAD_REQUEST, "no such block");
             }
-            let content = Content::Whole(&station.payload, &station.etag);
-            return self.answer(&question, question.good(), content, out);
+            let content = Content::Representation(&resource_server.payload, &resource_server.etag);
+            return self.answer(&pending, pending.success_code(), content, out);
         }
-        self.observe(&mut question, options.observe);
-        if station.at_once(resource) {
-            return self.reply(&question, out);
+        self.observe(&mut pending, options.observe);
+        if resource_server.at_once(resource) {
+            return self.reply(&pending, out);
         }
-        if self.queue.push(Job::Coap(Box::new(question))) {
-            self.acknowledge_later(&question);
+        if self.queue.push(Job::Coap(Box::new(pending))) {
+            self.acknowledge_later(&pending);
         } else {
             counts.refused.fetch_add(1, Relaxed);
-            self.end_observation(&question);
-            let words = Content::Words("too many requests wait");
-            self.answer(&question, UNAVAILABLE, words, out);
+            self.end_observation(&pending);
+            let diagnostic = Content::Diagnostic("too many requests wait");
+            self.answer(&pending, UNAVAILABLE, diagnostic, out);
         }
     }
 
     fn body(&self, length: usize) {
         if length > 0 {
-            self.station.counts.body_bytes.fetch_add(length as u64, Relaxed);
+            self.resource_server.counts.body_bytes.fetch_add(length as u64, Relaxed);
         }
     }
 
-    /// The list of resources (RFC 6690).
-    fn links(&self, question: &Question, out: &mut Batch) {
+    /// Answers with the list of resources (RFC 6690).
+    fn links(&self, pending: &PendingRequest, out: &mut Batch) {
         let obs = if self.notify.is_some() { ";obs" } else { "" };
-        let links: Vec<_> = self.station.paths().map(|path| format!("</{path}>{obs}")).collect();
+        let links: Vec<_> =
+            self.resource_server.paths().map(|path| format!("</{path}>{obs}")).collect();
         let links = links.join(",").into_bytes();
-        if !question.is_within(links.len()) {
-            return self.answer(question, BAD_REQUEST, Content::Words("no such block"), out);
+        if !pending.is_within(links.len()) {
+            return self.answer(pending, BAD_REQUEST, Content::Diagnostic("no such block"), out);
         }
-        // It never changes.
-        self.answer(question, CONTENT, Content::Whole(&links, b"links"), out);
+        // The list never changes, so its entity tag is constant.
+        self.answer(pending, CONTENT, Content::Representation(&links, b"links"), out);
     }
 
-    /// Registers or ends an observation, as the request asks.
-    fn observe(&self, question: &mut Question, asked: Option<u32>) {
+    /// Registers or ends an observation, as the request says.
+    fn observe(&self, pending: &mut PendingRequest, asked: Option<u32>) {
         let (Some(asked), Some(notify)) = (asked, &self.notify) else { return };
-        let (Some(peer), Ok(mut all)) = (question.to.get(), self.observation.lock()) else {
+        let (Some(peer), Ok(mut all)) = (pending.to.get(), self.observation.lock()) else {
             return;
         };
-        // Only what is read can be observed, and only from its beginning.
-        if !matches!(question.code, 1 | 5) {
+        // Only GET and FETCH can observe, and only from the first block.
+        if !matches!(pending.code, 1 | 5) {
             return;
         }
         if asked == 1 {
-            return all.deregister(peer, question.token());
+            return all.deregister(peer, pending.token());
         }
-        let confirmable = question.kind == Kind::Confirmable;
-        if asked == 0 && all.register(peer, *question, confirmable, clock::now()) {
-            question.shape.observe = Some(self.sequence());
-            if all.is_to_change(question.resource) {
-                self.change_later(question.resource, notify);
+        let confirmable = pending.kind == Kind::Confirmable;
+        if asked == 0 && all.register(peer, *pending, confirmable, clock::now()) {
+            pending.shape.observe = Some(self.sequence());
+            if all.is_to_change(pending.resource) {
+                self.change_later(pending.resource, notify);
             }
         }
     }
 
-    /// Ends an observation that was registered by a request which is refused after all.
-    fn end_observation(&self, question: &Question) {
-        if question.shape.observe.is_some()
-            && let (Some(peer), Ok(mut all)) = (question.to.get(), self.observation.lock())
+    /// Ends the observation of a request that is refused after its registration.
+    fn end_observation(&self, pending: &PendingRequest) {
+        if pending.shape.observe.is_some()
+            && let (Some(peer), Ok(mut all)) = (pending.to.get(), self.observation.lock())
         {
-            all.deregister(peer, question.token());
+            all.deregister(peer, pending.token());
         }
     }
 }

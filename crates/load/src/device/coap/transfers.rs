@@ -1,40 +1,40 @@
-//! Requests that come block by block, RFC 7959, section 2.5. What they carry is counted and not
-//! kept, so that memory is bounded whatever is sent. Pure.
+//! Block-wise requests, RFC 7959, section 2.5. Payload is counted, not stored, so that
+//! memory is bounded for any input. Without I/O.
 
 use crate::clock::{Nanos, SECOND};
 use crate::coap::Block;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// The largest body that is taken; 4.13 beyond.
+/// The maximum size of a body, in bytes; larger ones get 4.13.
 const LARGEST_BODY: usize = 1 << 20;
-/// Transfers of one peer at once, and peers: 24 B each, 25 MB in all. A load has one address for
-/// all its users.
+/// The maximum number of transfers per peer, and of peers: 24 B each, 25 MB in all. A load
+/// generator has one address for all its users.
 const OF_PEER: usize = 1_024;
 const PEERS: usize = 1_024;
-/// EXCHANGE_LIFETIME (RFC 7252, section 4.8.2): after that nothing is known of a message.
+/// EXCHANGE_LIFETIME (RFC 7252, section 4.8.2): after it, a transfer is forgotten.
 const LIFETIME: Nanos = 247 * SECOND;
 
-/// What a block comes to.
+/// The result of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taken {
-    /// There is more to come: 2.31.
+pub(crate) enum BlockResult {
+    /// More blocks follow: 2.31.
     Continue,
-    /// The body is complete: how long it is.
+    /// The body is complete; its length in bytes.
     Complete(usize),
-    /// A block before it is missing: 4.08.
+    /// An earlier block is missing: 4.08.
     Incomplete,
     /// The body is too large: 4.13.
     TooLarge,
-    /// The block is not as large as it says: 4.00.
+    /// The payload does not match the block size: 4.00.
     Bad,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Transfer {
     key: u64,
-    /// Bytes that have come.
-    come: usize,
+    /// Bytes received.
+    received: usize,
     at: Nanos,
 }
 
@@ -45,8 +45,8 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
-    /// Takes a block of `carried` bytes of the request that `key` stands for; `size` is what
-    /// the request says of its size.
+    /// Handles a block with a payload of `carried` bytes, of the request with this `key`.
+    /// `size` is the body's size as stated by the request (Size1).
     pub fn take(
         &mut self,
         peer: SocketAddr,
@@ -55,29 +55,30 @@ impl Transfers {
         carried: usize,
         size: Option<u32>,
         now: Nanos,
-    ) -> Taken {
+    ) -> BlockResult {
         if carried > block.size() || block.more && carried != block.size() {
-            return Taken::Bad;
+            return BlockResult::Bad;
         }
         let (offset, end) = (block.offset(), block.offset() + carried);
         if end > LARGEST_BODY || size.is_some_and(|size| size as usize > LARGEST_BODY) {
             self.forget(peer, key);
-            return Taken::TooLarge;
+            return BlockResult::TooLarge;
         }
-        let before = self.forget(peer, key).filter(|come| now.saturating_sub(come.at) < LIFETIME);
-        let come = match before {
-            // Block 0 begins anew, whatever came before.
+        let before =
+            self.forget(peer, key).filter(|received| now.saturating_sub(received.at) < LIFETIME);
+        let received = match before {
+            // Block 0 restarts the transfer.
             _ if offset == 0 => end,
-            Some(before) if before.come == offset => end,
-            // The last one again.
-            Some(before) if before.come == end => end,
-            _ => return Taken::Incomplete,
+            Some(before) if before.received == offset => end,
+            // A repetition of the last block.
+            Some(before) if before.received == end => end,
+            _ => return BlockResult::Incomplete,
         };
         if !block.more {
-            return Taken::Complete(come);
+            return BlockResult::Complete(received);
         }
-        self.keep(peer, Transfer { key, come, at: now });
-        Taken::Continue
+        self.keep(peer, Transfer { key, received, at: now });
+        BlockResult::Continue
     }
 
     fn forget(&mut self, peer: SocketAddr, key: u64) -> Option<Transfer> {
@@ -90,7 +91,7 @@ impl Transfers {
         Some(transfer)
     }
 
-    /// Keeps a transfer, in place of the oldest if there are too many.
+    /// Stores a transfer; replaces the oldest if there are too many.
     fn keep(&mut self, peer: SocketAddr, transfer: Transfer) {
         if self.peers.len() >= PEERS && !self.peers.contains_key(&peer) {
             let newest = |of: &Vec<Transfer>| of.iter().map(|transfer| transfer.at).max();
@@ -125,17 +126,17 @@ mod tests {
         let mut some = Transfers::default();
         let mut take =
             |number, more, carried| some.take(peer(1), 7, block(number, more), carried, None, 0);
-        assert_eq!(take(0, true, 64), Taken::Continue);
-        assert_eq!(take(1, true, 64), Taken::Continue);
-        assert_eq!(take(1, true, 64), Taken::Continue, "again, by another message id");
-        assert_eq!(take(2, false, 10), Taken::Complete(138));
-        assert_eq!(take(3, false, 10), Taken::Incomplete, "it is over");
-        assert_eq!(take(0, true, 64), Taken::Continue);
-        assert_eq!(take(2, true, 64), Taken::Incomplete, "one is missing");
-        assert_eq!(take(1, true, 64), Taken::Incomplete, "and the rest is of no use");
-        assert_eq!(take(0, true, 63), Taken::Bad);
-        assert_eq!(take(0, false, 65), Taken::Bad);
-        assert_eq!(take(0, false, 5), Taken::Complete(5));
+        assert_eq!(take(0, true, 64), BlockResult::Continue);
+        assert_eq!(take(1, true, 64), BlockResult::Continue);
+        assert_eq!(take(1, true, 64), BlockResult::Continue, "again, by another message id");
+        assert_eq!(take(2, false, 10), BlockResult::Complete(138));
+        assert_eq!(take(3, false, 10), BlockResult::Incomplete, "it is over");
+        assert_eq!(take(0, true, 64), BlockResult::Continue);
+        assert_eq!(take(2, true, 64), BlockResult::Incomplete, "one is missing");
+        assert_eq!(take(1, true, 64), BlockResult::Incomplete, "and the rest is of no use");
+        assert_eq!(take(0, true, 63), BlockResult::Bad);
+        assert_eq!(take(0, false, 65), BlockResult::Bad);
+        assert_eq!(take(0, false, 5), BlockResult::Complete(5));
     }
 
     #[test]
@@ -144,10 +145,10 @@ mod tests {
         let largest = u32::try_from(LARGEST_BODY).unwrap();
         let first =
             |some: &mut Transfers, size| some.take(peer(1), 7, block(0, true), 64, Some(size), 0);
-        assert_eq!(first(&mut some, largest + 1), Taken::TooLarge);
-        assert_eq!(first(&mut some, largest), Taken::Continue);
+        assert_eq!(first(&mut some, largest + 1), BlockResult::TooLarge);
+        assert_eq!(first(&mut some, largest), BlockResult::Continue);
         let far = Block { number: largest / 1_024, more: true, exponent: 6 };
-        assert_eq!(some.take(peer(1), 7, far, 1_024, None, 0), Taken::TooLarge);
+        assert_eq!(some.take(peer(1), 7, far, 1_024, None, 0), BlockResult::TooLarge);
         assert!(some.peers.is_empty());
     }
 
@@ -156,16 +157,16 @@ mod tests {
         let mut some = Transfers::default();
         some.take(peer(1), 7, block(0, true), 64, None, 0);
         let late = some.take(peer(1), 7, block(1, false), 1, None, LIFETIME);
-        assert_eq!(late, Taken::Incomplete);
+        assert_eq!(late, BlockResult::Incomplete);
         for key in 0..2 * OF_PEER as u64 {
             some.take(peer(1), key, block(0, true), 64, None, key);
         }
         assert_eq!(some.peers[&peer(1)].len(), OF_PEER);
-        // The newest are known.
+        // The newest are stored.
         let next =
             |some: &mut Transfers, key| some.take(peer(1), key, block(1, false), 1, None, 3_000);
-        assert_eq!(next(&mut some, 2 * OF_PEER as u64 - 1), Taken::Complete(65));
-        assert_eq!(next(&mut some, 5), Taken::Incomplete);
+        assert_eq!(next(&mut some, 2 * OF_PEER as u64 - 1), BlockResult::Complete(65));
+        assert_eq!(next(&mut some, 5), BlockResult::Incomplete);
         for number in 0..3_000 {
             some.take(peer(number), 1, block(0, true), 64, None, 3_000 + u64::from(number));
         }
@@ -186,8 +187,8 @@ mod tests {
                 sent += carried;
                 let number = if number % 3 > 0 { number % 4 } else { number };
                 let block = Block { number, more, exponent };
-                let taken = some.take(peer(from), key, block, carried, None, 0);
-                if let Taken::Complete(body) = taken {
+                let result = some.take(peer(from), key, block, carried, None, 0);
+                if let BlockResult::Complete(body) = result {
                     prop_assert!(body <= sent && body <= LARGEST_BODY);
                 }
                 prop_assert!(some.peers.len() <= 3);

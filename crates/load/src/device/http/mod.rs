@@ -1,4 +1,4 @@
-//! The device's HTTP/1.1: a thread for each connection, which waits while a server
+//! The device's HTTP/1.1 server: one thread per connection, which waits while a server
 //! thread serves its request.
 
 mod request;
@@ -6,9 +6,9 @@ mod request;
 #[cfg(feature = "fuzzing")]
 pub(crate) use request::parse;
 
-use super::mischief::Deed;
+use super::misbehaviour::Misbehaviour;
 use super::queue::{Job, Queue};
-use super::station::Station;
+use super::resource_server::ResourceServer;
 use crate::clock::{self, Nanos, SECOND};
 use crate::http::Part;
 pub(crate) use request::Head;
@@ -20,39 +20,44 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-/// So many connections at once; more are closed.
-const CONNECTIONS: usize = 1_024;
-/// It looks for the end so often.
-const LOOK: Duration = Duration::from_millis(20);
-/// So long a request may take to come after its first byte; 408 beyond.
-const SLOWEST: Nanos = 30 * SECOND;
-/// So long and so much is read of what is not wanted, so that the answer before is not lost with
-/// the connection (RFC 9112, section 9.6).
+/// The maximum number of connections; further ones are closed.
+const MAX_CONNECTIONS: usize = 1_024;
+/// The interval of checks of `stop`.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// The maximum time from the first byte of a request to its end, in ns; 408 after that.
+const REQUEST_TIMEOUT: Nanos = 30 * SECOND;
+/// How long and how much to read after an error response, in ns and bytes, so that closing
+/// the connection does not discard the response (RFC 9112, section 9.6).
 const LINGER: Nanos = SECOND / 2;
-const UNWANTED: usize = 4 << 20;
+const MAX_DISCARDED: usize = 4 << 20;
 
-/// Takes connections until `stop`.
-pub(crate) fn accept(listener: &TcpListener, station: &Station, queue: &Queue, stop: &AtomicBool) {
+/// Accepts connections until `stop`.
+pub(crate) fn accept(
+    listener: &TcpListener,
+    resource_server: &ResourceServer,
+    queue: &Queue,
+    stop: &AtomicBool,
+) {
     let open = AtomicUsize::new(0);
     thread::scope(|scope| {
         while !stop.load(Relaxed) {
             match listener.accept() {
-                Ok((stream, _)) if open.load(Relaxed) < CONNECTIONS => {
+                Ok((stream, _)) if open.load(Relaxed) < MAX_CONNECTIONS => {
                     open.fetch_add(1, Relaxed);
                     let open = &open;
                     scope.spawn(move || {
-                        talk(stream, station, queue, stop);
+                        serve_connection(stream, resource_server, queue, stop);
                         open.fetch_sub(1, Relaxed);
                     });
                 }
                 Ok(_) => {}
-                Err(_) => super::echo::wait(listener, LOOK),
+                Err(_) => super::echo::wait(listener, CHECK_INTERVAL),
             }
         }
     });
 }
 
-/// Reads until there are bytes, for as long as `until`; whether there are.
+/// Reads until there are bytes, or until the time `until`. Returns whether there are.
 pub(crate) fn read_on(
     stream: &mut TcpStream,
     into: &mut Vec<u8>,
@@ -83,10 +88,15 @@ pub(crate) fn read_on(
     false
 }
 
-fn talk(mut stream: TcpStream, station: &Station, queue: &Queue, stop: &AtomicBool) {
-    // An accepted connection may have the listener's way of not waiting.
+fn serve_connection(
+    mut stream: TcpStream,
+    resource_server: &ResourceServer,
+    queue: &Queue,
+    stop: &AtomicBool,
+) {
+    // An accepted connection may inherit the listener's non-blocking mode.
     let set = stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true));
-    if set.and_then(|()| stream.set_read_timeout(Some(LOOK))).is_err() {
+    if set.and_then(|()| stream.set_read_timeout(Some(CHECK_INTERVAL))).is_err() {
         return;
     }
     let mut bytes = Vec::with_capacity(4_096);
@@ -95,21 +105,24 @@ fn talk(mut stream: TcpStream, station: &Station, queue: &Queue, stop: &AtomicBo
             Ok(Some(request)) => request,
             Ok(None) => return,
             Err(status) => {
-                station.counts.garbage.fetch_add(1, Relaxed);
+                resource_server.counts.garbage.fetch_add(1, Relaxed);
                 return refuse(&mut stream, status, stop);
             }
         };
-        station.counts.body_bytes.fetch_add(request.body.come(), Relaxed);
-        let status = served(station.find(&request.path), station, queue);
-        let deed = if status == "200 OK" { station.deed() } else { Deed::Fair };
-        if !write(&mut stream, status, station, deed, &request) || !request.keeps {
+        resource_server.counts.body_bytes.fetch_add(request.body.received(), Relaxed);
+        let status = serve_request(resource_server.find(&request.path), resource_server, queue);
+        let misbehaviour =
+            if status == "200 OK" { resource_server.misbehaviour() } else { Misbehaviour::None };
+        if !write(&mut stream, status, resource_server, misbehaviour, &request)
+            || !request.keep_alive
+        {
             return;
         }
     }
 }
 
-/// Takes the next request with its body off the bytes; nothing at the end of the connection, an
-/// error with the status by which it is refused.
+/// Reads the next request with its body. None at the end of the connection; Err with the
+/// status of the refusal.
 fn request(
     stream: &mut TcpStream,
     bytes: &mut Vec<u8>,
@@ -118,7 +131,7 @@ fn request(
     let mut until = Nanos::MAX;
     let mut read = |stream: &mut TcpStream, bytes: &mut Vec<u8>| {
         if until == Nanos::MAX && !bytes.is_empty() {
-            until = clock::now() + SLOWEST;
+            until = clock::now() + REQUEST_TIMEOUT;
         }
         match read_on(stream, bytes, stop, until) {
             true => Ok(true),
@@ -144,13 +157,13 @@ fn request(
         let (used, part) = request.body.parse(bytes);
         bytes.drain(..used);
         match part {
-            _ if request.body.come() > LARGEST_BODY => return Err("413 Content Too Large"),
+            _ if request.body.received() > LARGEST_BODY => return Err("413 Content Too Large"),
             Part::End => return Ok(Some(request)),
             Part::Bad(_) => return Err("400 Bad Request"),
             Part::More => {}
         }
-        // Not needed by one that sends its body at once (RFC 9110, section 10.1.1).
-        if std::mem::take(&mut request.waits)
+        // Not for a client that sends its body at once (RFC 9110, section 10.1.1).
+        if std::mem::take(&mut request.expects_continue)
             && bytes.is_empty()
             && stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").is_err()
         {
@@ -162,7 +175,7 @@ fn request(
     }
 }
 
-/// Refuses a request, and ends the connection.
+/// Refuses a request and closes the connection.
 fn refuse(stream: &mut TcpStream, status: &str, stop: &AtomicBool) {
     let allow = match status.starts_with("405") {
         true => format!("Allow: {ALLOWED}\r\n"),
@@ -173,42 +186,46 @@ fn refuse(stream: &mut TcpStream, status: &str, stop: &AtomicBool) {
     if stream.write_all(answer.as_bytes()).is_err() || stream.shutdown(Shutdown::Write).is_err() {
         return;
     }
-    let (until, mut unwanted, mut bytes) = (clock::now() + LINGER, 0, Vec::new());
-    while unwanted < UNWANTED && clock::now() < until {
+    let (until, mut discarded, mut bytes) = (clock::now() + LINGER, 0, Vec::new());
+    while discarded < MAX_DISCARDED && clock::now() < until {
         if !read_on(stream, &mut bytes, stop, until) {
             return;
         }
-        unwanted += bytes.len();
+        discarded += bytes.len();
         bytes.clear();
     }
 }
 
-/// Lets a request be served; with what status it ends.
-fn served(resource: Option<usize>, station: &Station, queue: &Queue) -> &'static str {
+/// Serves a request. Returns its status.
+fn serve_request(
+    resource: Option<usize>,
+    resource_server: &ResourceServer,
+    queue: &Queue,
+) -> &'static str {
     let Some(resource) = resource else {
-        station.counts.unknown.fetch_add(1, Relaxed);
+        resource_server.counts.unknown.fetch_add(1, Relaxed);
         return "404 Not Found";
     };
-    if station.at_once(resource) {
+    if resource_server.at_once(resource) {
         return "200 OK";
     }
-    let (done, told) = sync_channel(1);
-    if queue.push(Job::Http { resource, done }) && told.recv().is_ok() {
+    let (done, done_receiver) = sync_channel(1);
+    if queue.push(Job::Http { resource, done }) && done_receiver.recv().is_ok() {
         return "200 OK";
     }
-    station.counts.refused.fetch_add(1, Relaxed);
+    resource_server.counts.refused.fetch_add(1, Relaxed);
     "503 Service Unavailable"
 }
 
 fn write(
     stream: &mut TcpStream,
     status: &str,
-    station: &Station,
-    deed: Deed,
+    resource_server: &ResourceServer,
+    misbehaviour: Misbehaviour,
     request: &Request,
 ) -> bool {
-    let payload: &[u8] = if status == "200 OK" { &station.payload } else { b"" };
-    let connection = match (request.keeps, request.is_1_0) {
+    let payload: &[u8] = if status == "200 OK" { &resource_server.payload } else { b"" };
+    let connection = match (request.keep_alive, request.is_1_0) {
         (false, _) => "Connection: close\r\n",
         (true, true) => "Connection: keep-alive\r\n",
         (true, false) => "",
@@ -219,12 +236,12 @@ fn write(
     if !request.is_head {
         answer.extend_from_slice(payload);
     }
-    match deed {
-        Deed::Silent => return true,
-        Deed::Garbage => answer = b"what a strange thing to answer\r\n\r\n".to_vec(),
-        Deed::Late => thread::sleep(Duration::from_nanos(station.late_by())),
-        Deed::Twice => answer.extend(answer.clone()),
-        Deed::Fair => {}
+    match misbehaviour {
+        Misbehaviour::Silent => return true,
+        Misbehaviour::Garbage => answer = b"what a strange thing to answer\r\n\r\n".to_vec(),
+        Misbehaviour::Late => thread::sleep(Duration::from_nanos(resource_server.late_by())),
+        Misbehaviour::Twice => answer.extend(answer.clone()),
+        Misbehaviour::None => {}
     }
     stream.write_all(&answer).is_ok()
 }

@@ -1,44 +1,46 @@
-//! Heads of HTTP requests: what is asked, how long the body is, and what is refused. Pure.
+//! Parses heads of HTTP requests: resource, body length, or the status of a refusal.
+//! Without I/O.
 
 use crate::coap::decoded;
 use crate::http::{Body, content_length, has_token};
 
-/// The longest head; 431 beyond.
+/// The maximum length of a head, in bytes; 431 beyond.
 pub(crate) const LONGEST_HEAD: usize = 16_384;
-/// The longest request line (RFC 9112, section 3, wants 8,000 B at least); 414 beyond.
+/// The maximum length of a request line, in bytes; 414 beyond. RFC 9112, section 3,
+/// requires at least 8,000.
 const LONGEST_LINE: usize = 8_192;
-/// The largest body; 413 beyond.
+/// The maximum size of a body, in bytes; 413 beyond.
 pub(crate) const LARGEST_BODY: u64 = 1 << 20;
-/// Methods that resources have, as the header Allow lists them.
+/// The supported methods, in the format of the Allow header.
 pub(crate) const ALLOWED: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
 
-/// A request whose head is there.
+/// A request with a complete head.
 #[derive(Debug)]
 pub(crate) struct Request {
-    /// How long its head is.
+    /// The length of its head, in bytes.
     pub length: usize,
-    /// The path of its resource, decoded, without its first slash.
+    /// The path of its resource, decoded, without the leading slash.
     pub path: Vec<u8>,
     pub is_head: bool,
     pub body: Body,
-    /// Whether the connection can be used afterwards.
-    pub keeps: bool,
+    /// Whether the connection stays open afterwards.
+    pub keep_alive: bool,
     pub is_1_0: bool,
-    /// Whether the body is sent only after 100 (Continue).
-    pub waits: bool,
+    /// Whether the client waits for 100 (Continue) before it sends the body.
+    pub expects_continue: bool,
 }
 
-/// What bytes come to.
+/// The result of parsing.
 #[derive(Debug)]
 pub(crate) enum Head {
-    /// There is more to come.
+    /// The head is incomplete.
     More,
     Request(Request),
-    /// It is refused by this status; the connection ends.
+    /// The request is refused with this status; the connection closes.
     Refused(&'static str),
 }
 
-/// Reads the head that the bytes begin with.
+/// Parses the head at the start of the bytes.
 pub(crate) fn parse(bytes: &[u8]) -> Head {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut request = httparse::Request::new(&mut headers);
@@ -57,7 +59,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Head {
     }
 }
 
-/// Why bytes without the end of a head cannot become one, if they cannot.
+/// The status of the refusal if an incomplete head is already too long.
 fn too_long(bytes: &[u8]) -> Option<&'static str> {
     let line = bytes.iter().position(|byte| *byte == b'\n');
     if line.unwrap_or(bytes.len()) > LONGEST_LINE {
@@ -71,7 +73,7 @@ fn read(request: &httparse::Request, length: usize) -> Result<Request, &'static 
     let headers = &*request.headers;
     let is = |name: &str| headers.iter().filter(|h| h.name.eq_ignore_ascii_case(name)).count();
     let is_1_0 = request.version == Some(0);
-    // Exactly one, and one at all from HTTP/1.1 on (RFC 9112, section 3.2).
+    // HTTP/1.1 requires exactly one Host, HTTP/1.0 at most one (RFC 9112, section 3.2).
     if is("host") > 1 || is("host") == 0 && !is_1_0 {
         return Err(BAD);
     }
@@ -85,7 +87,7 @@ fn read(request: &httparse::Request, length: usize) -> Result<Request, &'static 
     if target.len() > LONGEST_LINE {
         return Err("414 URI Too Long");
     }
-    // The whole URI is allowed, too (section 3.2.2).
+    // The absolute form of a URI is allowed too (section 3.2.2).
     let path = match target.split_once("://") {
         Some(("http" | "HTTP", rest)) => rest.find('/').map_or("/", |slash| &rest[slash..]),
         _ => target,
@@ -96,25 +98,26 @@ fn read(request: &httparse::Request, length: usize) -> Result<Request, &'static 
         (0, None) => Body::of(0),
         (0, Some(length)) if length > LARGEST_BODY => return Err("413 Content Too Large"),
         (0, Some(length)) => Body::of(length),
-        // Both, or chunks for HTTP/1.0: somebody would read it otherwise (section 6.1).
+        // Both headers, or chunked coding in HTTP/1.0: servers may disagree on the length
+        // (section 6.1).
         (_, Some(_)) => return Err(BAD),
         _ if is_1_0 => return Err(BAD),
         (1, None) if only(headers, "transfer-encoding", "chunked") => Body::chunked(),
         _ => return Err("501 Not Implemented"),
     };
-    let waits = match is("expect") {
+    let expects_continue = match is("expect") {
         0 => false,
         1 if only(headers, "expect", "100-continue") => !is_1_0,
         _ => return Err("417 Expectation Failed"),
     };
-    let keeps = match is_1_0 {
+    let keep_alive = match is_1_0 {
         true => has_token(headers, "connection", "keep-alive"),
         false => !has_token(headers, "connection", "close"),
     };
-    Ok(Request { length, path, is_head, body, keeps, is_1_0, waits })
+    Ok(Request { length, path, is_head, body, keep_alive, is_1_0, expects_continue })
 }
 
-/// Whether the header of this name says this and nothing else.
+/// Whether the header of this name has only this value.
 fn only(headers: &[httparse::Header], name: &str, what: &str) -> bool {
     let own = headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
     own.map(|header| header.value.trim_ascii())
@@ -143,17 +146,20 @@ mod tests {
     #[test]
     fn requests_say_what_they_want() {
         let get = request("GET /a%20b/c?d HTTP/1.1\r\nHost: x\r\n\r\n");
-        assert_eq!((get.path.as_slice(), get.keeps, get.is_head), (&b"a b/c"[..], true, false));
+        assert_eq!(
+            (get.path.as_slice(), get.keep_alive, get.is_head),
+            (&b"a b/c"[..], true, false)
+        );
         assert!(request("HEAD / HTTP/1.1\r\nHost: x\r\n\r\n").is_head);
         let whole =
             request("GET http://x:80/a HTTP/1.1\r\nHost: x\r\nConnection: foo, Close\r\n\r\n");
-        assert_eq!((whole.path.as_slice(), whole.keeps), (&b"a"[..], false));
+        assert_eq!((whole.path.as_slice(), whole.keep_alive), (&b"a"[..], false));
         let old = request("GET /a HTTP/1.0\r\n\r\n");
-        assert!(old.is_1_0 && !old.keeps);
-        assert!(request("GET /a HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n").keeps);
-        let waits =
+        assert!(old.is_1_0 && !old.keep_alive);
+        assert!(request("GET /a HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n").keep_alive);
+        let expects_continue =
             "PUT /a HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n";
-        assert!(request(waits).waits);
+        assert!(request(expects_continue).expects_continue);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Where service times are spent and noted.
+//! Applies service times and counts what the device has served.
 
 use super::DeviceSettings;
-use super::mischief::{Deed, Mischief};
+use super::misbehaviour::{Misbehaviour, Mischief};
 use crate::clock::{self, Nanos};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -11,21 +11,21 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use trace::{Distribution, Mode, Resource, Spread, SpreadSummary};
 use units::{Draw, Purpose};
 
-/// A device's resources, and what was done for them.
-pub(crate) struct Station {
+/// A device's resources and counts.
+pub(crate) struct ResourceServer {
     by_path: HashMap<Vec<u8>, usize>,
     points: Vec<Point>,
     draw: Draw,
     margin: Nanos,
     mischief: Mischief,
     pub payload: Vec<u8>,
-    /// The entity tag of the payload.
+    /// The entity tag (ETag) of the payload.
     pub etag: [u8; 4],
     asked: AtomicU64,
     pub counts: Counters,
 }
 
-/// What a device has counted.
+/// A device's counters.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub unknown: AtomicU64,
@@ -44,51 +44,51 @@ struct Point {
     path: String,
     mode: Mode,
     time: Distribution,
-    /// Whether it is answered at once.
+    /// Whether it is answered at once, without a service time.
     at_once: bool,
     count: AtomicU64,
     took: Mutex<(Spread, Spread)>,
 }
 
-/// What a device has done.
+/// What a device has served.
 #[derive(Debug, Clone, Serialize)]
 pub struct Served {
     /// By resource.
     pub resources: Vec<ServedResource>,
-    /// Requests for resources that it has not.
+    /// Requests for resources that do not exist.
     pub unknown: u64,
-    /// Requests that found the queue full.
+    /// Requests refused because the queue was full.
     pub refused: u64,
-    /// What came and is no request.
+    /// Received data that is no valid request.
     pub garbage: u64,
-    /// Answers that were spoiled on purpose.
+    /// Answers with intentional misbehaviour.
     pub mischief: u64,
-    /// Confirmable CoAP requests that came again, and were not served again.
+    /// Duplicates of confirmable CoAP requests, which were not served again.
     pub duplicates: u64,
-    /// CoAP requests with a critical option that the device does not understand.
+    /// CoAP requests with an unknown critical option.
     pub bad_options: u64,
     /// Blocks of CoAP requests, and blocks of answers after the first.
     pub blocks: u64,
-    /// Bytes that requests carried, as far as they came to their end.
+    /// The bytes of completed request bodies.
     pub body_bytes: u64,
-    /// Notifications of observers.
+    /// Notifications to observers.
     pub notifications: u64,
 }
 
-/// What was done for one resource; times in us.
+/// The requests to one resource; times in us.
 #[derive(Debug, Clone, Serialize)]
 pub struct ServedResource {
     /// Its path.
     pub path: String,
-    /// Requests.
+    /// The number of requests.
     pub requests: u64,
-    /// The service times that were drawn.
+    /// The service times drawn from the distribution.
     pub asked: SpreadSummary,
-    /// The time that service took: by the clock for `sleep`, of the CPU for `busy`.
+    /// The measured service times: wall clock time for `sleep`, CPU time for `busy`.
     pub took: SpreadSummary,
 }
 
-impl Station {
+impl ResourceServer {
     pub fn new(settings: &DeviceSettings) -> Self {
         let mut by_path = HashMap::new();
         let mut points = Vec::new();
@@ -103,7 +103,7 @@ impl Station {
                 took: Mutex::new((Spread::new(), Spread::new())),
             });
         }
-        clock::sharpen_sleep();
+        clock::reduce_timer_slack();
         Self {
             by_path,
             points,
@@ -111,7 +111,7 @@ impl Station {
             margin: clock::margin(),
             mischief: settings.mischief,
             payload: vec![b'2'; settings.payload],
-            // It is the same for as long as the device serves.
+            // The payload is constant while the device serves.
             etag: (settings.payload as u32).to_be_bytes(),
             asked: AtomicU64::new(0),
             counts: Counters::default(),
@@ -128,7 +128,7 @@ impl Station {
         self.points.iter().map(|point| point.path.as_str())
     }
 
-    /// Whether a resource is answered at once; it is then counted.
+    /// Whether a resource is answered at once; counts the request if so.
     pub fn at_once(&self, resource: usize) -> bool {
         let point = &self.points[resource];
         if point.at_once {
@@ -137,7 +137,7 @@ impl Station {
         point.at_once
     }
 
-    /// How long the next request for a resource takes to serve.
+    /// Draws the service time of the next request for a resource.
     pub fn time(&self, resource: usize) -> Nanos {
         let point = &self.points[resource];
         let index = point.count.fetch_add(1, Relaxed);
@@ -145,7 +145,7 @@ impl Station {
         point.time.draw_ns(self.draw.uniform(Purpose::Service, place), index)
     }
 
-    /// Spends the time.
+    /// Spends the service time and records it.
     pub fn spend(&self, resource: usize, time: Nanos) {
         let point = &self.points[resource];
         let took = spend(point.mode, time, self.margin);
@@ -155,24 +155,24 @@ impl Station {
         }
     }
 
-    /// What is done to the next answer.
-    pub fn deed(&self) -> Deed {
+    /// The misbehaviour of the next answer.
+    pub fn misbehaviour(&self) -> Misbehaviour {
         if !self.mischief.is_any() {
-            return Deed::Fair;
+            return Misbehaviour::None;
         }
-        let deed = self.mischief.deed(self.draw, self.asked.fetch_add(1, Relaxed));
-        if deed != Deed::Fair {
+        let misbehaviour = self.mischief.misbehaviour(self.draw, self.asked.fetch_add(1, Relaxed));
+        if misbehaviour != Misbehaviour::None {
             self.counts.mischief.fetch_add(1, Relaxed);
         }
-        deed
+        misbehaviour
     }
 
-    /// How much later a late answer is.
+    /// The additional delay of a late answer, in ns.
     pub fn late_by(&self) -> Nanos {
         self.mischief.late_by
     }
 
-    /// What was done.
+    /// The device's counts.
     pub fn served(&self) -> Served {
         let of = |point: &Point| {
             let (asked, took) = match point.took.lock() {
@@ -197,7 +197,8 @@ impl Station {
     }
 }
 
-/// Spends a service time; how long that took, by the clock that is meant.
+/// Spends a service time. Returns the time it took, in wall clock time or CPU time
+/// depending on the mode.
 pub(crate) fn spend(mode: Mode, time: Nanos, margin: Nanos) -> Nanos {
     match mode {
         Mode::Sleep => {
@@ -205,12 +206,12 @@ pub(crate) fn spend(mode: Mode, time: Nanos, margin: Nanos) -> Nanos {
             clock::wait_until(begin + time, margin);
             clock::now() - begin
         }
-        // CPU time, and not the clock's: what others take of the CPU makes it longer.
+        // CPU time, so that competing threads make it take longer.
         Mode::Busy => {
             let begin = clock::thread_time();
             let mut value = begin | 1;
             loop {
-                // Some 100 ns of arithmetic between looks.
+                // About 100 ns of arithmetic between clock readings.
                 for _ in 0..64 {
                     value = black_box(value.wrapping_mul(6_364_136_223_846_793_005) ^ value >> 7);
                 }

@@ -1,5 +1,5 @@
-//! Operations on their way to the senders: read or made by a thread of its own, well
-//! ahead of their time, in memory that is bounded.
+//! The request feed: a separate thread reads or generates operations well ahead of time and
+//! passes them to the senders, in bounded memory.
 
 use crate::reasons::Reasons;
 use crate::settings::Settings;
@@ -11,35 +11,35 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use trace::{Method, Reader, Request, Requests, Scheme, Target};
 
-/// Operations of one chunk.
+/// Operations per chunk.
 const CHUNK: usize = 4_096;
 /// Chunks on their way to a sender: a million operations, 16 MB.
-const AHEAD: usize = 256;
-/// Different requests that are kept.
-const TEMPLATES: usize = 1_000_000;
-/// Classes and nodes that are told apart.
-const SERIES: usize = 1_024;
+const MAX_CHUNKS: usize = 256;
+/// The maximum number of different requests.
+const MAX_TEMPLATES: usize = 1_000_000;
+/// The maximum number of separate series of class and node.
+const MAX_SERIES: usize = 1_024;
 
 /// Where requests come from.
 pub enum Origin {
-    /// They are made.
+    /// A generator.
     Made(Requests),
-    /// They are read from a trace.
+    /// A trace.
     Read(Reader<Box<dyn BufRead + Send>>),
 }
 
 /// One operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Operation {
-    /// When, in ns since the start.
+    /// The time, in ns since the start.
     pub at: u64,
-    /// Its request.
+    /// The index of its request template.
     pub template: u32,
-    /// Its class and node.
+    /// The index of its class and node.
     pub series: u32,
 }
 
-/// Operations, and what they name that the sender has not seen yet.
+/// Operations, with the templates and series that are new to the sender.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
     pub operations: Vec<Operation>,
@@ -47,12 +47,13 @@ pub(crate) struct Chunk {
     pub series: Vec<(Method, Option<u32>)>,
 }
 
-/// What came of reading: lines that are no requests, and the first of them in words.
+/// The result of reading: the number of lines that are not valid requests, and the first
+/// errors.
 #[derive(Debug, Default)]
-pub(crate) struct Supplied {
+pub(crate) struct FeedSummary {
     pub faults: u64,
     pub reasons: Reasons,
-    /// What stopped it before the end.
+    /// Why reading ended early.
     pub error: Option<String>,
 }
 
@@ -64,33 +65,33 @@ struct Part {
     template_count: u32,
     series: HashMap<(Method, u32), u32>,
     rest: HashMap<Method, u32>,
-    gone: bool,
+    disconnected: bool,
 }
 
-/// Reads requests to their end and gives each sender its own.
-pub(crate) struct Supply {
+/// Reads all requests and distributes them to the senders.
+pub(crate) struct RequestFeed {
     origin: Origin,
     settings: Settings,
     parts: Vec<Part>,
     addresses: HashMap<(String, u16), Result<SocketAddr, String>>,
     scheme: Option<Scheme>,
-    supplied: Supplied,
+    feed_summary: FeedSummary,
 }
 
-/// What the first request says about all.
+/// What the first request determines for all.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct First {
     pub scheme: Scheme,
     pub ipv4: bool,
 }
 
-impl Supply {
-    /// A supply for so many senders, each with its receiver.
+impl RequestFeed {
+    /// A feed for the configured number of senders, with a receiver for each.
     pub fn new(origin: Origin, settings: &Settings) -> (Self, Vec<Receiver<Chunk>>) {
         let mut parts = Vec::new();
         let mut receivers = Vec::new();
         for _ in 0..settings.senders.max(1) {
-            let (to, from) = sync_channel(AHEAD);
+            let (to, from) = sync_channel(MAX_CHUNKS);
             receivers.push(from);
             parts.push(Part {
                 to,
@@ -99,7 +100,7 @@ impl Supply {
                 template_count: 0,
                 series: HashMap::new(),
                 rest: HashMap::new(),
-                gone: false,
+                disconnected: false,
             });
         }
         let this = Self {
@@ -108,58 +109,59 @@ impl Supply {
             parts,
             addresses: HashMap::new(),
             scheme: None,
-            supplied: Supplied::default(),
+            feed_summary: FeedSummary::default(),
         };
         (this, receivers)
     }
 
-    /// Supplies until the end, until nobody listens, or until `stop`. `first` hears of the
-    /// first request, `ready` is set when as much is on its way as may be, or all.
+    /// Feeds requests until the end, until all receivers are gone, or until `stop`. Sends
+    /// the first request's properties to `first`. Sets `ready` when the channels are full
+    /// or everything is sent.
     pub fn run(
         mut self,
         first: &SyncSender<First>,
         ready: &AtomicBool,
         stop: &AtomicBool,
-    ) -> Supplied {
+    ) -> FeedSummary {
         let mut flushed = 0;
         while !stop.load(Relaxed) {
             match self.next(first) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => {
-                    self.supplied.error = Some(error);
+                    self.feed_summary.error = Some(error);
                     break;
                 }
             }
             if self.parts.iter().any(|part| part.chunk.operations.len() >= CHUNK) {
                 flushed += 1;
-                // One before the channel is full and the thread stands still.
-                if flushed >= AHEAD - 1 {
+                // One chunk before the channel is full and this thread blocks.
+                if flushed >= MAX_CHUNKS - 1 {
                     ready.store(true, Relaxed);
                 }
                 self.flush();
-                if self.parts.iter().all(|part| part.gone) {
+                if self.parts.iter().all(|part| part.disconnected) {
                     break;
                 }
             }
         }
         ready.store(true, Relaxed);
         self.flush();
-        self.supplied
+        self.feed_summary
     }
 
-    /// All parts together, so that none starves while another's is full.
+    /// Sends all parts at once, so that no sender starves while another's channel is full.
     fn flush(&mut self) {
         for part in &mut self.parts {
             let chunk = std::mem::take(&mut part.chunk);
             part.chunk.operations.reserve(CHUNK);
-            part.gone = part.gone || part.to.send(chunk).is_err();
+            part.disconnected = part.disconnected || part.to.send(chunk).is_err();
         }
     }
 
-    /// Takes one request on; whether there was one.
+    /// Processes one request. Returns whether there was one.
     fn next(&mut self, first: &SyncSender<First>) -> Result<bool, String> {
-        let Self { origin, settings, parts, addresses, scheme, supplied } = self;
+        let Self { origin, settings, parts, addresses, scheme, feed_summary } = self;
         let request = match origin {
             Origin::Made(requests) => match requests.read() {
                 Some(request) => request,
@@ -169,9 +171,9 @@ impl Supply {
                 Ok(None) => return Ok(false),
                 Ok(Some(Ok(request))) => request,
                 Ok(Some(Err(fault))) => {
-                    supplied.faults += 1;
-                    if supplied.reasons.len() < 10 {
-                        supplied.reasons.count(&format!("trace {fault}"));
+                    feed_summary.faults += 1;
+                    if feed_summary.reasons.len() < 10 {
+                        feed_summary.reasons.count(&format!("trace {fault}"));
                     }
                     return Ok(true);
                 }
@@ -180,7 +182,7 @@ impl Supply {
         };
         let target = Target::parse(request.uri).map_err(|error| error.to_string())?;
         let known = *scheme.get_or_insert(target.scheme);
-        if !together(known, target.scheme) {
+        if !is_compatible(known, target.scheme) {
             return Err(format!(
                 "{} requests among {known}:// requests: a load has one protocol; split the trace",
                 request.uri
@@ -208,8 +210,8 @@ impl Supply {
     }
 }
 
-/// Datagrams of both kinds go through one socket, streams do not mix.
-fn together(one: Scheme, other: Scheme) -> bool {
+/// Whether one load can have requests of both schemes: a sender handles only one protocol.
+fn is_compatible(one: Scheme, other: Scheme) -> bool {
     one == other
 }
 
@@ -219,7 +221,7 @@ fn resolve(
 ) -> Result<SocketAddr, String> {
     let key = (target.host.to_owned(), target.port);
     let look = || match (target.host, target.port).to_socket_addrs() {
-        // The first of IPv4, since that is what most devices have.
+        // Prefers IPv4, which most devices have.
         Ok(found) => {
             let found: Vec<_> = found.collect();
             let best = found.iter().find(|address| address.is_ipv4()).or(found.first());
@@ -236,8 +238,8 @@ impl Part {
     }
 
     fn add(&mut self, request: &Request, template: Template) -> Result<u32, String> {
-        if self.template_count as usize == TEMPLATES {
-            return Err(format!("the trace has more than {TEMPLATES} different requests"));
+        if self.template_count as usize == MAX_TEMPLATES {
+            return Err(format!("the trace has more than {MAX_TEMPLATES} different requests"));
         }
         let number = self.template_count;
         self.template_count += 1;
@@ -254,7 +256,7 @@ impl Part {
             return *known;
         }
         let next = (self.series.len() + self.rest.len()) as u32;
-        if self.series.len() < SERIES {
+        if self.series.len() < MAX_SERIES {
             self.series.insert((method, device), next);
             self.chunk.series.push((method, Some(device)));
             return next;
@@ -273,25 +275,26 @@ impl Part {
 mod tests {
     use super::*;
 
-    fn supplied(text: &str, senders: usize) -> (Supplied, Vec<Vec<Chunk>>) {
+    fn feed_summary(text: &str, senders: usize) -> (FeedSummary, Vec<Vec<Chunk>>) {
         let input: Box<dyn BufRead + Send> =
             Box::new(std::io::Cursor::new(text.to_owned().into_bytes()));
         let settings = Settings { senders, ..Settings::default() };
-        let (supply, receivers) = Supply::new(Origin::Read(Reader::new(input)), &settings);
+        let (request_feed, receivers) =
+            RequestFeed::new(Origin::Read(Reader::new(input)), &settings);
         let (first, heard) = sync_channel(1);
         let ready = AtomicBool::new(false);
-        let supplied = supply.run(&first, &ready, &AtomicBool::new(false));
+        let feed_summary = request_feed.run(&first, &ready, &AtomicBool::new(false));
         assert!(ready.load(Relaxed));
         drop(heard);
-        (supplied, receivers.into_iter().map(|from| from.into_iter().collect()).collect())
+        (feed_summary, receivers.into_iter().map(|from| from.into_iter().collect()).collect())
     }
 
     #[test]
     fn every_request_goes_to_one_sender_and_is_made_once() {
         let text = "0, 0, GET, coap://127.0.0.1/a\n1, 1, GET, coap://127.0.0.1/a\n\
                     2, 2, GET, coap://127.0.0.1/a\n0, 3, GET, coap://127.0.0.1/a\n";
-        let (supplied, parts) = supplied(text, 2);
-        assert!(supplied.error.is_none());
+        let (feed_summary, parts) = feed_summary(text, 2);
+        assert!(feed_summary.error.is_none());
         assert_eq!(parts[0][0].operations.len(), 3);
         assert_eq!(parts[0][0].templates.len(), 1);
         assert_eq!(parts[0][0].series, [(Method::Get, Some(0)), (Method::Get, Some(2))]);
@@ -301,23 +304,23 @@ mod tests {
     #[test]
     fn mistakes_are_counted_and_the_rest_goes_on() {
         let text = "nonsense\n0, 0, GET, coap://127.0.0.1/a\n";
-        let (supplied, parts) = supplied(text, 1);
-        assert_eq!((supplied.faults, parts[0][0].operations.len()), (1, 1));
-        assert!(supplied.reasons.first().unwrap().contains("line 1"));
+        let (feed_summary, parts) = feed_summary(text, 1);
+        assert_eq!((feed_summary.faults, parts[0][0].operations.len()), (1, 1));
+        assert!(feed_summary.reasons.first().unwrap().contains("line 1"));
     }
 
     #[test]
     fn protocols_do_not_mix() {
         let text = "0, 0, GET, coap://127.0.0.1/a\n0, 0, GET, http://127.0.0.1/a\n";
-        assert!(supplied(text, 1).0.error.unwrap().contains("one protocol"));
+        assert!(feed_summary(text, 1).0.error.unwrap().contains("one protocol"));
     }
 
     #[test]
     fn beyond_a_thousand_devices_they_are_counted_together() {
         let text: String =
             (0..1_100).map(|i| format!("{i}, {i}, GET, coap://127.0.0.1/a\n")).collect();
-        let (_, parts) = supplied(&text, 1);
-        assert_eq!(parts[0][0].series.len(), SERIES + 1);
-        assert_eq!(parts[0][0].operations[1_099].series as usize, SERIES);
+        let (_, parts) = feed_summary(&text, 1);
+        assert_eq!(parts[0][0].series.len(), MAX_SERIES + 1);
+        assert_eq!(parts[0][0].operations[1_099].series as usize, MAX_SERIES);
     }
 }

@@ -1,12 +1,12 @@
-//! Requests that are to be answered, and how answers are written.
+//! Requests to be answered, and the encoding of answers.
 
 use crate::coap::{self, Block, CHANGED, CONTENT, DELETED, Kind, Message, Writer, number};
 use crate::socket::Address;
 use trace::LARGEST_BLOCK;
 
-/// A request that is to be answered.
+/// A request to be answered.
 #[derive(Clone, Copy)]
-pub(crate) struct Question {
+pub(crate) struct PendingRequest {
     pub resource: usize,
     pub to: Address,
     pub kind: Kind,
@@ -17,33 +17,33 @@ pub(crate) struct Question {
     pub shape: Shape,
 }
 
-/// What an answer is to have beside its code and its content.
+/// The options of an answer, in addition to its code and content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// The last block of the request.
     pub block1: Option<Block>,
-    /// The block of the answer that was asked for.
+    /// The block of the answer that the client requested.
     pub block2: Option<Block>,
     /// The sequence number of an observation.
     pub observe: Option<u32>,
-    /// The format that was asked for.
+    /// The content format that the client requested.
     pub format: Option<u32>,
-    /// Whether its size in all is to be said.
+    /// Whether to state the full size (Size2).
     pub size2: bool,
 }
 
-/// What an answer carries.
+/// The content of an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Content<'a> {
     /// A representation and its entity tag.
-    Whole(&'a [u8], &'a [u8]),
-    /// A few words on an error.
-    Words(&'static str),
-    /// Nothing.
+    Representation(&'a [u8], &'a [u8]),
+    /// A diagnostic text for an error.
+    Diagnostic(&'static str),
+    /// No content.
     None,
 }
 
-impl Question {
+impl PendingRequest {
     pub fn new(message: &Message, to: &Address, resource: usize, shape: Shape) -> Self {
         let mut token = [0; 8];
         let length = message.token.len().min(8);
@@ -56,8 +56,8 @@ impl Question {
         &self.token[..self.length]
     }
 
-    /// The code of a good answer (RFC 7252, section 5.8; RFC 8132).
-    pub fn good(&self) -> u8 {
+    /// The code of a successful answer (RFC 7252, section 5.8; RFC 8132).
+    pub fn success_code(&self) -> u8 {
         match self.code {
             1 | 5 => CONTENT,
             4 => DELETED,
@@ -65,11 +65,11 @@ impl Question {
         }
     }
 
-    /// Writes an answer as a message of this kind and id: how long it is.
+    /// Writes an answer as a message of this type and ID. Returns its length.
     pub fn write(&self, room: &mut [u8], kind: Kind, id: u16, code: u8, content: Content) -> usize {
         let (bytes, etag): (&[u8], &[u8]) = match content {
-            Content::Whole(bytes, etag) => (bytes, etag),
-            Content::Words(words) => (words.as_bytes(), &[]),
+            Content::Representation(bytes, etag) => (bytes, etag),
+            Content::Diagnostic(diagnostic) => (diagnostic.as_bytes(), &[]),
             Content::None => (&[], &[]),
         };
         let shape = &self.shape;
@@ -78,7 +78,7 @@ impl Question {
         }
         let mut writer = Writer::new(room, kind, code, id, self.token());
         let block = self.block(bytes.len());
-        let whole = matches!(content, Content::Whole(..));
+        let whole = matches!(content, Content::Representation(..));
         if whole && block.is_some_and(|block| block.more || block.number > 0) {
             writer.option(number::ETAG, etag);
         }
@@ -108,7 +108,7 @@ impl Question {
         writer.end(part)
     }
 
-    /// The block that an answer of so many bytes is; nothing if it goes without.
+    /// The Block2 option of an answer with this many bytes; None if it needs none.
     fn block(&self, length: usize) -> Option<Block> {
         let asked = self.shape.block2;
         if asked.is_none() && length <= usize::from(LARGEST_BLOCK) {
@@ -119,12 +119,12 @@ impl Question {
         Some(Block { more: block.offset() + block.size() < length, ..block })
     }
 
-    /// Whether there is such a block of an answer of so many bytes.
+    /// Whether an answer with this many bytes has the requested block.
     pub fn is_within(&self, length: usize) -> bool {
         self.shape.block2.is_none_or(|block| block.number == 0 || block.offset() < length)
     }
 
-    /// A request by its parts, for tests.
+    /// A request from its parts, for tests.
     #[cfg(test)]
     pub fn of(peer: std::net::SocketAddr, resource: usize, token: &[u8]) -> Self {
         let mut room = [0; 32];
@@ -143,9 +143,9 @@ mod tests {
 
     fn written(shape: Shape, content: Content) -> Vec<u8> {
         let to = ([10, 0, 0, 1], 5683).into();
-        let question = Question { shape, ..Question::of(to, 0, b"tok") };
+        let pending = PendingRequest { shape, ..PendingRequest::of(to, 0, b"tok") };
         let mut room = vec![0; 2_048];
-        let length = question.write(&mut room, Kind::NonConfirmable, 9, CONTENT, content);
+        let length = pending.write(&mut room, Kind::NonConfirmable, 9, CONTENT, content);
         room.truncate(length);
         room
     }
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_short_answer_has_no_options() {
-        let bytes = written(Shape::default(), Content::Whole(b"21.5", b"tag"));
+        let bytes = written(Shape::default(), Content::Representation(b"21.5", b"tag"));
         let message = Message::parse(&bytes).unwrap();
         assert!(!message.has_options() && message.payload == b"21.5");
         let bytes = written(Shape::default(), Content::None);
@@ -167,20 +167,20 @@ mod tests {
 
     #[test]
     fn a_long_answer_goes_in_blocks_of_the_size_that_was_asked_for() {
-        let bytes = written(Shape::default(), Content::Whole(&BODY, b"tag"));
+        let bytes = written(Shape::default(), Content::Representation(&BODY, b"tag"));
         let (options, carried) = read(&bytes);
         assert_eq!((options.block2, carried), (Block::at(0, 1_024, true), 1_024));
         assert_eq!(options.etag, Some(&b"tag"[..]));
         let asked =
             |offset, size| Shape { block2: Block::at(offset, size, false), ..Shape::default() };
-        let bytes = written(asked(2_048, 1_024), Content::Whole(&BODY, b"tag"));
+        let bytes = written(asked(2_048, 1_024), Content::Representation(&BODY, b"tag"));
         let (options, carried) = read(&bytes);
         assert_eq!((options.block2, carried), (Block::at(2_048, 1_024, false), 452));
-        let bytes = written(asked(64, 64), Content::Whole(&BODY[..128], b"tag"));
+        let bytes = written(asked(64, 64), Content::Representation(&BODY[..128], b"tag"));
         let (options, carried) = read(&bytes);
         assert_eq!((options.block2, carried), (Block::at(64, 64, false), 64));
-        // One that fits says so.
-        let bytes = written(asked(0, 64), Content::Whole(b"21.5", b"tag"));
+        // An answer that fits into one block states that.
+        let bytes = written(asked(0, 64), Content::Representation(b"21.5", b"tag"));
         let (options, carried) = read(&bytes);
         assert_eq!((options.block2, options.etag, carried), (Block::at(0, 64, false), None, 4));
     }
@@ -194,12 +194,12 @@ mod tests {
             size2: true,
             ..Shape::default()
         };
-        let bytes = written(shape, Content::Whole(b"21.5", b"tag"));
+        let bytes = written(shape, Content::Representation(b"21.5", b"tag"));
         let message = Message::parse(&bytes).unwrap();
         let numbers: Vec<u16> = message.options().map(|(number, _)| number).collect();
         assert_eq!(numbers, [6, 12, 27, 28]);
-        // An error has of these only what is said of the request.
-        let bytes = written(shape, Content::Words("no such resource"));
+        // An error has only the options that refer to the request.
+        let bytes = written(shape, Content::Diagnostic("no such resource"));
         let message = Message::parse(&bytes).unwrap();
         let numbers: Vec<u16> = message.options().map(|(number, _)| number).collect();
         assert_eq!(numbers, [27]);
@@ -210,7 +210,7 @@ mod tests {
         let to = ([10, 0, 0, 1], 5683).into();
         let within = |offset, length| {
             let shape = Shape { block2: Block::at(offset, 64, false), ..Shape::default() };
-            Question { shape, ..Question::of(to, 0, b"") }.is_within(length)
+            PendingRequest { shape, ..PendingRequest::of(to, 0, b"") }.is_within(length)
         };
         assert!(within(0, 0) && within(64, 65) && !within(64, 64) && !within(64, 0));
     }

@@ -1,7 +1,7 @@
-//! A small TCP in virtual time, for captures of connections that lose packets,
-//! close their windows, probe them, keep alive, and use their ports again.
+//! A small TCP simulation in virtual time: captures of connections that lose packets, close
+//! and probe windows, send keep-alives, and reuse ports.
 
-use super::{Made, Random};
+use super::{Random, TestPacket};
 use std::collections::VecDeque;
 
 pub(super) const FIN: u8 = 1;
@@ -9,10 +9,10 @@ pub(super) const SYN: u8 = 2;
 pub(super) const RST: u8 = 4;
 pub(super) const ACK: u8 = 16;
 
-/// A segment as it is on the wire.
+/// A segment on the wire.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Segment {
-    /// Port of the end that began.
+    /// The port of the initiator.
     pub port: u16,
     pub from: usize,
     pub sequence: u32,
@@ -25,8 +25,8 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// The frame, without the bytes of its payload.
-    pub(super) fn made(&self, at: u64) -> Made {
+    /// The frame, without its payload bytes.
+    pub(super) fn made(&self, at: u64) -> TestPacket {
         let mut frame =
             vec![2, 0, 0, 0, 0, 1 - self.from as u8, 2, 0, 0, 0, 0, self.from as u8, 8, 0];
         let options: &[u8] = match (self.flags & SYN != 0, self.scale) {
@@ -50,40 +50,40 @@ impl Segment {
         frame.extend(self.window.to_be_bytes());
         frame.extend([0; 4]);
         frame.extend(options);
-        Made { at, data: frame, length: 14 + u32::from(total) }
+        TestPacket { at, data: frame, length: 14 + u32::from(total) }
     }
 }
 
-/// What a connection is like.
+/// The parameters of a connection.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Talk {
+pub(super) struct Conversation {
     pub port: u16,
     pub start: u64,
     /// Bytes that each end sends.
     pub sends: [u64; 2],
-    /// One way, in us.
+    /// One-way delay, in us.
     pub delay: u64,
-    /// In percent, on the way; before the capture point or behind it.
+    /// Loss on the path, in percent; before the capture point or after it.
     pub loss: u64,
-    /// Bytes that an end can hold, and reads in a ms.
+    /// Receive buffer of an end in bytes, and bytes that it reads per ms.
     pub room: u64,
     pub reads: u64,
     /// Whether it ends with RST.
     pub aborts: bool,
-    /// Whether an idle end sends keep-alives, and of which length.
+    /// Whether an idle end sends keep-alives, and their length.
     pub keeps_alive: Option<u16>,
 }
 
 const MSS: u64 = 1000;
 const STEP: u64 = 500_000;
 
-/// One end. Numbers are offsets: 0 for the SYN, 1 for the first byte.
+/// One end. Sequence numbers are offsets: 0 for the SYN, 1 for the first byte.
 #[derive(Debug)]
 struct End {
     base: u32,
     una: u64,
     next: u64,
-    /// Behind the last byte; the FIN is there.
+    /// The offset after the last byte; that of the FIN.
     top: u64,
     expected: u64,
     early: Vec<(u64, u64)>,
@@ -94,16 +94,16 @@ struct End {
     waits: u32,
     progress: u64,
     timeout: u64,
-    said_window: u64,
+    announced_window: u64,
 }
 
-impl Talk {
-    /// Everything that a capture point in the middle sees of it.
-    pub(super) fn captured(&self, random: &mut Random) -> Vec<Made> {
+impl Conversation {
+    /// All packets at a capture point in the middle of the path.
+    pub(super) fn captured(&self, random: &mut Random) -> Vec<TestPacket> {
         let scales =
             random.pick(&[[Some(3), Some(5)], [None, None], [Some(2), None], [Some(0), Some(9)]]);
         let mut ends = [0, 1].map(|end| End {
-            // Near the wrap, often.
+            // Often near the wrap of sequence numbers.
             base: if random.chance(40) {
                 0u32.wrapping_sub(random.below(9_000) as u32)
             } else {
@@ -121,9 +121,9 @@ impl Talk {
             waits: 0,
             progress: self.start,
             timeout: 200_000_000,
-            said_window: self.room,
+            announced_window: self.room,
         });
-        let mut seen = Vec::new();
+        let mut sighting = Vec::new();
         let mut wires: [VecDeque<(u64, Segment)>; 2] = Default::default();
         let mut now = self.start;
         let last = self.start + 6_000_000_000;
@@ -135,7 +135,7 @@ impl Talk {
             let jitter = random.below(200_000);
             let lost = random.chance(self.loss);
             if !(lost && random.chance(50)) {
-                seen.push(segment.made(now + half + jitter));
+                sighting.push(segment.made(now + half + jitter));
             }
             if !lost {
                 let late = if random.chance(2) { random.below(4_000_000) } else { 0 };
@@ -150,10 +150,10 @@ impl Talk {
                     let (_, segment) = wires[from].remove(place).expect("it is there");
                     let bases = [ends[from].base, ends[1 - from].base];
                     if segment.flags & RST != 0 {
-                        seen.sort_by_key(|made| made.at);
-                        return seen;
+                        sighting.sort_by_key(|made| made.at);
+                        return sighting;
                     }
-                    ends[from].hear(self, &segment, bases, now, &mut out);
+                    ends[from].receive(self, &segment, bases, now, &mut out);
                 }
                 ends[from].act(self, from, now, random, &mut out);
                 done &= ends[from].una > ends[from].top && ends[from].next > ends[from].top;
@@ -168,30 +168,30 @@ impl Talk {
             }
             now += STEP;
         }
-        seen.sort_by_key(|made| made.at);
-        seen
+        sighting.sort_by_key(|made| made.at);
+        sighting
     }
 }
 
 impl End {
-    fn free(&self, talk: &Talk) -> u64 {
-        let free = talk.room.saturating_sub(self.unread);
+    fn free(&self, conversation: &Conversation) -> u64 {
+        let free = conversation.room.saturating_sub(self.unread);
         if free < MSS / 2 { 0 } else { free }
     }
 
     fn segment(
         &mut self,
-        talk: &Talk,
+        conversation: &Conversation,
         from: usize,
         what: (u64, u16, u8),
         [own, other]: [u32; 2],
     ) -> Segment {
         let (offset, length, flags) = what;
-        self.said_window = self.free(talk);
+        self.announced_window = self.free(conversation);
         let shift = if flags & SYN != 0 { 0 } else { self.shift.unwrap_or(0) };
         let flags = if self.expected > 0 { flags | ACK } else { flags };
         Segment {
-            port: talk.port,
+            port: conversation.port,
             from,
             sequence: own.wrapping_add(offset as u32),
             acknowledgement: if flags & ACK != 0 {
@@ -200,15 +200,15 @@ impl End {
                 0
             },
             flags,
-            window: (self.said_window >> shift).min(65_535) as u16,
+            window: (self.announced_window >> shift).min(65_535) as u16,
             length,
             scale: self.shift,
         }
     }
 
-    fn hear(
+    fn receive(
         &mut self,
-        talk: &Talk,
+        conversation: &Conversation,
         segment: &Segment,
         [own, other]: [u32; 2],
         now: u64,
@@ -237,14 +237,16 @@ impl End {
         }
         let special = segment.flags & (SYN | FIN) != 0;
         let length = u64::from(segment.length) + u64::from(special);
-        // A sequence number just before what is expected is a keep-alive's.
+        // A sequence number just before the expected one is a keep-alive's.
         if length == 0 {
             if offset.wrapping_add(1) == self.expected || offset > u64::from(u32::MAX / 2) {
                 out.push((self.next, 0, ACK));
             }
             return;
         }
-        if offset == self.expected && (u64::from(segment.length) <= self.free(talk) || special) {
+        if offset == self.expected
+            && (u64::from(segment.length) <= self.free(conversation) || special)
+        {
             self.expected += length;
             self.unread += u64::from(segment.length);
             self.waits += 1;
@@ -266,7 +268,7 @@ impl End {
         }
     }
 
-    /// What of the stream lies at `offset`, at most a segment.
+    /// The segment at `offset`, at most one MSS.
     fn piece(&self, offset: u64) -> (u64, u16, u8) {
         match offset {
             0 => (0, 0, SYN),
@@ -277,13 +279,13 @@ impl End {
 
     fn act(
         &mut self,
-        talk: &Talk,
+        conversation: &Conversation,
         from: usize,
         now: u64,
         random: &mut Random,
         out: &mut Vec<(u64, u16, u8)>,
     ) {
-        self.unread -= self.unread.min(talk.reads / 2);
+        self.unread -= self.unread.min(conversation.reads / 2);
         let idle = now - self.progress;
         if self.next == 0 && (from == 0 || self.expected > 0) {
             out.clear();
@@ -297,11 +299,13 @@ impl End {
         while self.una > 0 && self.next <= self.top {
             let (offset, length, flags) = self.piece(self.next);
             if flags & FIN != 0 {
-                // The other has more to say for a while, at times.
-                if self.una < self.top || (talk.keeps_alive.is_some() && idle < 1_500_000_000) {
+                // Sometimes the other end still sends for a while.
+                if self.una < self.top
+                    || (conversation.keeps_alive.is_some() && idle < 1_500_000_000)
+                {
                     break;
                 }
-                if talk.aborts && from == 0 {
+                if conversation.aborts && from == 0 {
                     out.push((offset, 0, RST | ACK));
                     self.next = self.top + 1;
                     self.una = self.top + 1;
@@ -325,11 +329,11 @@ impl End {
             && self.peer_window == 0
             && idle > 150_000_000
         {
-            // A window probe: a byte of what comes next, or one that was acknowledged.
+            // A window probe: the next byte, or an acknowledged one.
             let one = if random.chance(60) { (self.next, 1, ACK) } else { (self.next - 1, 0, ACK) };
             out.push(one);
             self.progress = now;
-        } else if let Some(length) = talk.keeps_alive
+        } else if let Some(length) = conversation.keeps_alive
             && self.una > 1
             && self.next == self.una
             && idle > 300_000_000
@@ -341,7 +345,10 @@ impl End {
             self.waits = 0;
             out.push((self.next, 0, ACK));
         }
-        if self.expected > 0 && self.said_window < MSS && self.free(talk) >= talk.room / 2 {
+        if self.expected > 0
+            && self.announced_window < MSS
+            && self.free(conversation) >= conversation.room / 2
+        {
             out.push((self.next, 0, ACK));
         }
     }

@@ -1,10 +1,10 @@
-//! Which operation is next, and when it is due.
+//! The pacer: which operation is next, and when it is due.
 
-use crate::book::Book;
 use crate::clock::Nanos;
 use crate::figures::Series;
+use crate::outstanding::Outstanding;
+use crate::request_feed::{Chunk, Operation};
 use crate::settings::Closed;
-use crate::supply::{Chunk, Operation};
 use crate::template::Template;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,22 +12,22 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use trace::Distribution;
 use units::{Draw, Purpose};
 
-/// When something is to be done next.
+/// The time of the next action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// An operation is due then.
+    /// An operation is due at this time.
     At(Nanos),
-    /// When an answer has come.
+    /// After the next answer.
     AfterAnswer,
-    /// The supply has not kept up.
+    /// The request feed has not kept up.
     Starved,
-    /// All operations are taken.
+    /// All operations are done.
     Over,
 }
 
-/// The operations of one sender in their order, and the requests that they name.
+/// The operations of one sender in order, and their request templates.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct Pacer {
     from: Receiver<Chunk>,
     operations: Vec<Operation>,
     at: usize,
@@ -37,7 +37,7 @@ pub(crate) struct Pace {
     pub templates: Vec<Template>,
 }
 
-/// Users who wait for their answers.
+/// The users of a closed loop.
 #[derive(Debug)]
 struct Users {
     ready: BinaryHeap<Reverse<Nanos>>,
@@ -46,9 +46,9 @@ struct Users {
     thought: u64,
 }
 
-impl Pace {
-    /// The operations that come from there, meant for times after `start`. In a closed
-    /// loop there are `users` of them here.
+impl Pacer {
+    /// The operations from the channel `from`, with times relative to `start`. In a closed
+    /// loop this sender has `users` users.
     pub fn new(
         from: Receiver<Chunk>,
         start: Nanos,
@@ -65,9 +65,9 @@ impl Pace {
         Self { from, operations, at: 0, over: false, start, users, templates: Vec::new() }
     }
 
-    /// The next operation with the moment it is meant for, if that has come.
-    pub fn due(&mut self, now: Nanos, book: &mut Book) -> Option<(Nanos, Operation)> {
-        match self.next(book) {
+    /// Takes the next operation if it is due, with its intended time.
+    pub fn due(&mut self, now: Nanos, outstanding: &mut Outstanding) -> Option<(Nanos, Operation)> {
+        match self.next(outstanding) {
             Next::At(at) if at <= now => {
                 let operation = self.operations[self.at];
                 self.at += 1;
@@ -80,14 +80,14 @@ impl Pace {
         }
     }
 
-    /// When there is something to do.
-    pub fn next(&mut self, book: &mut Book) -> Next {
+    /// The time of the next action.
+    pub fn next(&mut self, outstanding: &mut Outstanding) -> Next {
         while self.at == self.operations.len() {
             if self.over {
                 return Next::Over;
             }
             match self.from.try_recv() {
-                Ok(chunk) => self.take(chunk, book),
+                Ok(chunk) => self.take(chunk, outstanding),
                 Err(TryRecvError::Empty) => return Next::Starved,
                 Err(TryRecvError::Disconnected) => self.over = true,
             }
@@ -98,18 +98,18 @@ impl Pace {
         }
     }
 
-    fn take(&mut self, chunk: Chunk, book: &mut Book) {
+    fn take(&mut self, chunk: Chunk, outstanding: &mut Outstanding) {
         self.operations = chunk.operations;
         self.at = 0;
         self.templates.extend(chunk.templates);
-        // Hundreds of series of three digits would fill the caches.
+        // Hundreds of series with three digits would fill the CPU caches.
         for (method, device) in chunk.series {
-            let digits = if book.series.len() < 64 { 3 } else { 2 };
-            book.series.push(Series::new(method, device, digits));
+            let digits = if outstanding.series.len() < 64 { 3 } else { 2 };
+            outstanding.series.push(Series::new(method, device, digits));
         }
     }
 
-    /// So many users have their answer, or wait for it no longer.
+    /// `count` users have their answer, or no longer wait for it.
     pub fn finished(&mut self, count: usize, now: Nanos) {
         let Some(users) = &mut self.users else { return };
         for _ in 0..count {
@@ -120,15 +120,15 @@ impl Pace {
         }
     }
 
-    /// Takes all that is left as unsent.
-    pub fn give_up(&mut self, book: &mut Book) {
+    /// Counts all remaining operations as unsent.
+    pub fn give_up(&mut self, outstanding: &mut Outstanding) {
         loop {
             for operation in self.operations.drain(..).skip(self.at) {
-                book.unsent(operation.series);
+                outstanding.unsent(operation.series);
             }
             self.at = 0;
             match self.from.recv() {
-                Ok(chunk) => self.take(chunk, book),
+                Ok(chunk) => self.take(chunk, outstanding),
                 Err(_) => return,
             }
         }
@@ -141,38 +141,38 @@ mod tests {
     use std::sync::mpsc::sync_channel;
     use trace::Method;
 
-    fn pace(closed: Option<&Closed>) -> (Pace, Book) {
+    fn pacer(closed: Option<&Closed>) -> (Pacer, Outstanding) {
         let (to, from) = sync_channel(2);
         let operations = (0..4).map(|i| Operation { at: i * 10, template: 0, series: 0 }).collect();
         let series = vec![(Method::Get, Some(0))];
         to.send(Chunk { operations, templates: Vec::new(), series }).unwrap();
         let closed = closed.map(|closed| (closed, closed.users));
-        (Pace::new(from, 100, closed, Draw::new(1, 0, 0)), Book::new(10, 100, None))
+        (Pacer::new(from, 100, closed, Draw::new(1, 0, 0)), Outstanding::new(10, 100, None))
     }
 
     #[test]
     fn an_open_loop_waits_for_no_answer() {
-        let (mut pace, mut book) = pace(None);
-        assert_eq!(pace.next(&mut book), Next::At(100));
-        assert!(pace.due(99, &mut book).is_none());
-        assert_eq!(pace.due(115, &mut book).unwrap().0, 100);
-        assert_eq!(pace.due(115, &mut book).unwrap().0, 110);
-        assert!(pace.due(115, &mut book).is_none());
-        pace.give_up(&mut book);
-        assert_eq!(book.series[0].counts.unsent, 2);
-        assert_eq!(pace.next(&mut book), Next::Over);
+        let (mut pacer, mut outstanding) = pacer(None);
+        assert_eq!(pacer.next(&mut outstanding), Next::At(100));
+        assert!(pacer.due(99, &mut outstanding).is_none());
+        assert_eq!(pacer.due(115, &mut outstanding).unwrap().0, 100);
+        assert_eq!(pacer.due(115, &mut outstanding).unwrap().0, 110);
+        assert!(pacer.due(115, &mut outstanding).is_none());
+        pacer.give_up(&mut outstanding);
+        assert_eq!(outstanding.series[0].counts.unsent, 2);
+        assert_eq!(pacer.next(&mut outstanding), Next::Over);
     }
 
     #[test]
     fn in_a_closed_loop_a_user_sends_after_the_answer() {
         let think = Some("constant:5ns".parse().unwrap());
-        let (mut pace, mut book) = pace(Some(&Closed { users: 2, think }));
-        assert_eq!(pace.due(100, &mut book).unwrap().0, 100);
-        assert_eq!(pace.due(100, &mut book).unwrap().0, 100);
-        assert_eq!(pace.next(&mut book), Next::AfterAnswer);
-        pace.finished(1, 200);
-        assert_eq!(pace.next(&mut book), Next::At(205));
-        assert_eq!(pace.due(300, &mut book).unwrap().0, 205);
-        assert!(pace.due(300, &mut book).is_none());
+        let (mut pacer, mut outstanding) = pacer(Some(&Closed { users: 2, think }));
+        assert_eq!(pacer.due(100, &mut outstanding).unwrap().0, 100);
+        assert_eq!(pacer.due(100, &mut outstanding).unwrap().0, 100);
+        assert_eq!(pacer.next(&mut outstanding), Next::AfterAnswer);
+        pacer.finished(1, 200);
+        assert_eq!(pacer.next(&mut outstanding), Next::At(205));
+        assert_eq!(pacer.due(300, &mut outstanding).unwrap().0, 205);
+        assert!(pacer.due(300, &mut outstanding).is_none());
     }
 }

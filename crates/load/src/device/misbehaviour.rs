@@ -1,0 +1,81 @@
+//! Intentional misbehaviour of a device, for tests of clients.
+
+use crate::clock::Nanos;
+use units::{Draw, Purpose};
+
+/// The shares of requests, 0 to 1, with each misbehaviour. Chosen at random from the seed
+/// and the request's index.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Mischief {
+    /// Answered with bytes that are no valid message.
+    pub garbage: f64,
+    /// Answered twice.
+    pub twice: f64,
+    /// Answered late, after an additional `late_by`.
+    pub late: f64,
+    /// The additional delay of a late answer, in ns.
+    pub late_by: Nanos,
+    /// Not answered.
+    pub silent: f64,
+}
+
+/// The misbehaviour of one answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Misbehaviour {
+    None,
+    Garbage,
+    Twice,
+    Late,
+    Silent,
+}
+
+impl Mischief {
+    /// Whether any misbehaviour is configured.
+    pub fn is_any(&self) -> bool {
+        self.garbage + self.twice + self.late + self.silent > 0.0
+    }
+
+    /// The misbehaviour of the answer to request `index`.
+    pub(crate) fn misbehaviour(&self, draw: Draw, index: u64) -> Misbehaviour {
+        if !self.is_any() {
+            return Misbehaviour::None;
+        }
+        let mut chance = draw.uniform(Purpose::Mischief, index);
+        for (share, misbehaviour) in [
+            (self.garbage, Misbehaviour::Garbage),
+            (self.twice, Misbehaviour::Twice),
+            (self.late, Misbehaviour::Late),
+            (self.silent, Misbehaviour::Silent),
+        ] {
+            if chance < share {
+                return misbehaviour;
+            }
+            chance -= share;
+        }
+        Misbehaviour::None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deeds_come_by_their_shares() {
+        let mischief = Mischief { garbage: 0.1, twice: 0.2, silent: 0.3, ..Mischief::default() };
+        let draw = Draw::new(1, 2, 3);
+        let of = |misbehaviour| {
+            (0..10_000).filter(|i| mischief.misbehaviour(draw, *i) == misbehaviour).count() as f64
+        };
+        for (misbehaviour, expected) in [
+            (Misbehaviour::Garbage, 1e3),
+            (Misbehaviour::Twice, 2e3),
+            (Misbehaviour::Silent, 3e3),
+            (Misbehaviour::None, 4e3),
+        ] {
+            assert!((of(misbehaviour) - expected).abs() < 5.0 * 50.0, "{misbehaviour:?}");
+        }
+        assert_eq!(of(Misbehaviour::Late), 0.0);
+        assert_eq!(Mischief::default().misbehaviour(draw, 0), Misbehaviour::None);
+    }
+}
