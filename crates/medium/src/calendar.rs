@@ -1,4 +1,4 @@
-//! What happens when, in order.
+//! Event queue of a segment.
 
 use crate::change::{Change, Way};
 use crate::sky::{Flying, Sky};
@@ -8,27 +8,27 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
-/// What may happen in a segment.
+/// An event in a segment.
 #[derive(Debug)]
 pub(crate) enum What {
-    /// A frame (when it came into the segment) has come to the end of this link's
-    /// direction.
+    /// A frame reaches the end of a link's direction. The instant is its arrival in the
+    /// segment.
     Land(Frame, Instant, u32, Way),
-    /// The same, and it waits for a slot.
+    /// As `Land`, but the frame waits for a slot.
     Gather(Frame, Instant, u32, Way),
-    /// A frame wants the channel.
+    /// A frame contends for the channel.
     Offer(u32, Way, Box<Carried>),
-    /// A direction can send what waits.
+    /// A direction can send its next queued frame.
     Turn(u32, Way),
-    /// The channel can.
+    /// The shared link can send its next queued frame.
     LineTurn(Way),
-    /// What is asked of links changes.
+    /// Link settings change.
     Change(Box<Change>),
-    /// The network asks who wants which groups.
+    /// The network sends a multicast membership query.
     Query,
 }
 
-/// Anything else.
+/// An event that is not a frame's landing or gathering.
 #[derive(Debug)]
 struct Entry {
     at: Instant,
@@ -53,29 +53,29 @@ impl Ord for Entry {
     }
 }
 
-/// What is to happen.
+/// Pending events, ordered by time and then by insertion.
 #[derive(Debug, Default)]
 pub(crate) struct Calendar {
     frames: Sky<Rc<[u8]>>,
     segments: Sky<Segments>,
     entries: BinaryHeap<Reverse<Entry>>,
     order: u32,
-    /// Frames that fly as segments.
+    /// Frames in flight as parts of super-frames.
     uncut: usize,
-    /// Entries that somebody waits for: all but changes.
+    /// Events that count as traffic: all but changes and queries.
     awaited: usize,
 }
 
 impl Calendar {
-    /// Has something happen at `at` that is no frame's landing or gathering.
+    /// Schedules an event at `at` that is not a frame's landing or gathering.
     pub fn add(&mut self, at: Instant, what: What) {
         self.awaited += usize::from(!matches!(what, What::Change(_) | What::Query));
         let order = self.order();
         self.entries.push(Reverse(Entry { at, order, what }));
     }
 
-    /// Has a frame (when it came into the segment) come down at `at`, at a
-    /// [`crate::sky::place`].
+    /// Schedules a frame's landing at `at`, at a [`crate::sky::place`]. The second instant
+    /// is its arrival in the segment.
     #[inline]
     pub fn fly(&mut self, at: Instant, (frame, arrived): (Frame, Instant), place: u32) {
         let order = self.order();
@@ -96,14 +96,14 @@ impl Calendar {
         order
     }
 
-    /// When something happens next.
+    /// Time of the next event.
     pub fn next(&self) -> Option<Instant> {
         self.first().map(|((at, _), _)| at)
     }
 
-    /// When what comes first of all happens, and what kind it is.
+    /// Time, order and kind of the next event.
     fn first(&self) -> Option<((Instant, u32), Kind)> {
-        // Straight on, for this is asked for each frame several times.
+        // Unrolled: this runs several times per frame.
         let mut first = self.frames.first().map(|when| (when, Kind::Frame));
         let before = |when, first: &Option<((Instant, u32), Kind)>| match first {
             Some((known, _)) => when < *known,
@@ -123,7 +123,7 @@ impl Calendar {
         first
     }
 
-    /// The next that happens at `now` or before, and when.
+    /// Removes the next event due at or before `now`, with its time.
     pub fn take(&mut self, now: Instant) -> Option<(Instant, What)> {
         let ((at, _), kind) = self.first()?;
         if at > now {
@@ -144,7 +144,7 @@ impl Calendar {
         }
     }
 
-    /// How many frames are under way. Turns count as one: somebody waits for them.
+    /// Number of frames in flight. A turn counts as one frame: a queued frame waits for it.
     pub fn frames(&self) -> usize {
         self.frames.len() + self.uncut + self.awaited
     }

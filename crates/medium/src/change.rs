@@ -1,11 +1,11 @@
-//! What is asked of links changes while they run.
+//! Changes to link settings during a run.
 
 use crate::Impairment;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use units::Span;
 
-/// One way of a link.
+/// Direction of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
@@ -15,45 +15,42 @@ pub enum Way {
     Down,
 }
 
-/// Some of an impairment's keys with their new values, in the words of
-/// [`Impairment`]; no value means the default.
+/// Some keys of an [`Impairment`] with new values. `null` resets a key to its default.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Overlay(pub Map<String, Value>);
 
-/// A change of a running segment.
+/// A change to a running segment.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
-    /// These directions, by endpoint, do what the overlay says instead, at once
-    /// or on a straight line over a span.
+    /// Applies the overlay to these directions, at once or linearly over a span.
     Set {
-        /// Which.
+        /// Endpoint index and direction.
         links: Vec<(usize, Way)>,
-        /// What is new.
+        /// New values.
         set: Overlay,
-        /// From the change until it is whole.
+        /// Time from the start of the change until the new values apply in full.
         over: Span,
     },
-    /// These links carry nothing, or carry again.
+    /// Takes these links down or up.
     Down {
-        /// Which.
+        /// Endpoint index and direction.
         links: Vec<(usize, Way)>,
-        /// Whether they are down.
+        /// Whether the links go down.
         down: bool,
     },
-    /// Frames pass only between endpoints of one part; the numbers are by
-    /// endpoint. Nothing ends a partition.
+    /// Frames pass only between endpoints with the same partition number; the vector is
+    /// indexed by endpoint. `None` ends the partition.
     Partition(Option<Vec<u32>>),
-    /// Multicast is passed on, or goes to nobody, as where a switch or an access point
-    /// holds it back.
+    /// Whether multicast is forwarded. `false` drops it, as a switch or an access point
+    /// may.
     Multicast(bool),
 }
 
 impl Overlay {
-    /// `asked` with the overlay's values in place of its own.
+    /// `asked` with the overlay's values applied.
     ///
-    /// # Errors
-    /// When a key is unknown or a value is not one of its kind.
+    /// # Errors If a key is unknown or a value has the wrong type.
     pub fn on(&self, asked: &Impairment) -> Result<Impairment, String> {
         let failed = |error: serde_json::Error| error.to_string();
         let Value::Object(mut all) = serde_json::to_value(asked).map_err(failed)? else {
@@ -66,7 +63,7 @@ impl Overlay {
             };
         }
         let mut new: Impairment = serde_json::from_value(Value::Object(all)).map_err(failed)?;
-        // What a file held is not written down; it stays.
+        // Data loaded from a file is not serialised; keep it.
         if !self.0.contains_key("distribution") {
             new.distribution = asked.distribution.clone();
         }

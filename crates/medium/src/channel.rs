@@ -1,4 +1,4 @@
-//! What links share: a channel that one frame at a time passes.
+//! A channel that links share, for one frame at a time.
 
 use crate::queue::Queue;
 use crate::step::{Carried, Cause};
@@ -6,55 +6,56 @@ use crate::{CsmaSpec, Endpoint, Impairment, Instant, Serialiser};
 use std::collections::VecDeque;
 use units::{Bytes, Draw, Rate};
 
-/// How the members of a segment share it.
+/// How the members of a segment share its capacity.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Channel {
-    /// Each link by itself, full duplex.
+    /// Separate full-duplex links.
     Switch,
-    /// One half-duplex channel for all at this rate: one frame at a time,
-    /// whoever sends it, first come first served.
+    /// One half-duplex channel at this rate: one frame at a time from any sender, in FIFO
+    /// order.
     Shared(Rate),
-    /// A capacity that all share on the way up and one on the way down; links
-    /// that have frames get their turn one after another.
+    /// One capacity shared by all uplinks and one by all downlinks. Links with queued
+    /// frames take turns (round robin).
     Cell {
-        /// From the nodes.
+        /// Nodes to network.
         up: Rate,
-        /// To them.
+        /// Network to nodes.
         down: Rate,
     },
-    /// One half-duplex channel that all contend for.
+    /// One half-duplex channel with contention (CSMA).
     Csma(CsmaSpec),
 }
 
-/// What a line has to say.
+/// An event from a shared link.
 #[derive(Debug)]
 pub(crate) enum Said {
-    /// This link's frame has left at this time.
+    /// A frame of this link has left at this time.
     Left(usize, Carried, Instant),
-    /// A frame of this link goes no further.
+    /// A frame of this link is dropped.
     Drop(usize, Cause),
-    /// It wants to be called again.
+    /// Call [`Line::turn`] at this time.
     Turn(Instant),
 }
 
-/// One sender for all links, in one way.
+/// One sender for all links in one direction.
 #[derive(Debug)]
 pub(crate) struct Line {
     sender: Serialiser,
     queues: Vec<Queue<Carried>>,
     asked: Vec<Impairment>,
-    /// Whose turn it is: a link once for each frame, or once while it has any.
+    /// Round-robin order: with `fair`, a link once while it has frames; else once per
+    /// frame.
     turns: VecDeque<u32>,
     fair: bool,
     busy_until: Instant,
-    /// The link of the frame that is being sent, and its length.
+    /// Link and length of the frame in transmission.
     sending: (usize, usize),
     turn_asked: bool,
     dropped: Vec<Carried>,
 }
 
 impl Line {
-    /// The lines of a channel: up, then down, where links share that way.
+    /// The shared links of a channel, up and down, for the directions that are shared.
     pub fn of(channel: &Channel, endpoints: &[Endpoint]) -> [Option<Self>; 2] {
         let ups = || endpoints.iter().map(|end| end.up.clone()).collect();
         let downs = endpoints.iter().map(|end| end.down.clone()).collect();
@@ -81,19 +82,19 @@ impl Line {
         }
     }
 
-    /// One more link, of which this is asked.
+    /// Adds a link with these settings.
     pub fn attach(&mut self, asked: &Impairment) {
         self.queues.push(Queue::new(asked.queue, asked.codel, asked.red));
         self.asked.push(asked.clone());
     }
 
-    /// Goes on with what is asked of `link` now.
+    /// Applies new settings to `link`.
     pub fn change(&mut self, link: usize, asked: &Impairment) {
         self.queues[link].change(asked.queue, asked.codel, asked.red);
         self.asked[link] = asked.clone();
     }
 
-    /// Takes a frame of `link` that wants to be sent from `now`.
+    /// Accepts a frame of `link` for transmission at `now` or later.
     pub fn offer(
         &mut self,
         link: usize,
@@ -117,7 +118,7 @@ impl Line {
         self.ask_for_turn(said);
     }
 
-    /// Sends what waits, as asked for by [`Said::Turn`].
+    /// Sends the next queued frame, as requested by [`Said::Turn`].
     pub fn turn(&mut self, now: Instant, said: &mut Vec<Said>) {
         self.turn_asked = false;
         while let Some(link) = self.turns.pop_front().map(|link| link as usize) {

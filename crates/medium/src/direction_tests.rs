@@ -9,14 +9,14 @@ const MS: Instant = 1_000_000;
 /// 127 bytes at 250 kbit/s.
 const TIME: Instant = 4_064_000;
 
-/// What became of a frame.
+/// Outcome of a frame.
 #[derive(Debug, Clone, PartialEq)]
 enum Fate {
     Release(Instant),
     Dropped(Cause),
 }
 
-/// A direction with its turns kept: what the segment does round it.
+/// A direction with its pending turns; does what the segment does for it.
 struct Link {
     direction: Direction,
     turns: Vec<Instant>,
@@ -62,7 +62,7 @@ impl Link {
         self.heed(steps);
     }
 
-    /// What became of `frames` frames, one each `gap`.
+    /// Outcomes of `frames` frames, one per `gap`.
     fn fates(&mut self, frames: u64, gap: Instant) -> Vec<Fate> {
         (0..frames).for_each(|i| self.send(&FRAME, i * gap));
         self.turns_until(Instant::MAX);
@@ -161,7 +161,7 @@ fn a_trace_is_followed_from_the_start_of_impairments() {
 
 #[test]
 fn codel_keeps_the_wait_near_its_target() {
-    // 250 kbit/s, offered a tenth more.
+    // 250 kbit/s; the offered load exceeds it by a tenth.
     let wait = |codel: Option<Codel>| {
         let mut link = Link::new(|asked| {
             asked.rate = Rate::from_bit_s(250_000);
@@ -170,8 +170,8 @@ fn codel_keeps_the_wait_near_its_target() {
         let gap = TIME * 10 / 11;
         let fates = link.fates(20_000, gap);
         let mut waits: Vec<f64> = Vec::new();
-        // Frames leave in order, so the wait is that since the frame of the same
-        // place came, less the drops: taken from the last thousand.
+        // Frames leave in order, so the delay of the last frame is its departure minus its
+        // arrival.
         let left = releases(&fates);
         let came = 20_000 * gap;
         waits.push(left.last().unwrap().saturating_sub(came) as f64 / MS as f64);
@@ -230,7 +230,7 @@ fn a_change_holds_from_its_moment() {
     let faster = serde_json::from_str::<Overlay>("{\"rate\": \"2.5 Mbit/s\"}").unwrap();
     link.direction.set(&faster, Span::ZERO, MS).unwrap();
     link.turns_until(Instant::MAX);
-    // The first is on the wire already; the others go ten times as fast.
+    // The first frame is already on the wire; the others take a tenth of the time.
     assert_eq!(releases(&link.fates), [TIME, TIME + TIME / 10, TIME + TIME / 5]);
     assert_eq!(link.direction.record.intervals.len(), 1);
     assert_eq!(link.direction.record.intervals[0].got.frames, 3);

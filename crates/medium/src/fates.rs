@@ -1,4 +1,4 @@
-//! What chance decides about each frame of a direction.
+//! Random impairment decisions for each frame of a direction.
 
 use crate::correlated::Correlated;
 use crate::loss::{Loss, LossUnit};
@@ -6,55 +6,55 @@ use crate::{Frame, Impairment, Instant, Trains, Way};
 use std::collections::VecDeque;
 use units::{Draw, Lot, Purpose, Ratio};
 
-/// What chance decided about one frame.
+/// Random decisions about one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Decision {
-    /// It is lost on the way.
+    /// The frame is lost.
     pub lost: bool,
-    /// It comes twice.
+    /// The frame is duplicated.
     pub duplicated: bool,
-    /// It is not delayed, and so overtakes others.
+    /// The frame is not delayed, and so overtakes others.
     pub overtakes: bool,
-    /// Where in the frame a bit is turned over, of 2^32 parts of its length.
+    /// Position of the flipped bit, as a fraction of the frame's length in units of 2^-32.
     pub corrupt: Option<u32>,
     /// Time from the end of serialisation to delivery, in ns.
     pub delay: u64,
 }
 
-/// A decision, and where it was made.
+/// A decision and its frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decided {
-    /// On whose link.
+    /// Endpoint of the link.
     pub endpoint: u32,
-    /// Which way.
+    /// Direction.
     pub way: Way,
-    /// The frame's place in the direction.
+    /// The frame's index in the direction.
     pub index: u64,
-    /// What was decided.
+    /// The decision.
     pub decision: Decision,
 }
 
-/// The decisions of an earlier run on one direction, by the frames' places.
+/// The decisions of an earlier run for one direction, by frame index.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Replay {
     decisions: VecDeque<(u64, Decision)>,
 }
 
 impl Replay {
-    /// Decisions by place, in the order of the places.
+    /// `decisions` must be sorted by frame index.
     pub fn new(decisions: Vec<(u64, Decision)>) -> Self {
         Self { decisions: decisions.into() }
     }
 
-    /// The decision on the frame at `index`, if there is one. Places must not
-    /// decrease.
+    /// The decision for the frame at `index`, if recorded. Indices must not decrease
+    /// between calls.
     pub fn take(&mut self, index: u64) -> Option<Decision> {
         while self.decisions.pop_front_if(|(place, _)| *place < index).is_some() {}
         self.decisions.pop_front_if(|(place, _)| *place == index).map(|(_, decision)| decision)
     }
 }
 
-/// What is drawn from for each frame, so that it need not be found for each.
+/// The random streams used per frame, computed once.
 #[derive(Debug, Clone, Copy)]
 struct Lots {
     jitter: Lot,
@@ -74,7 +74,7 @@ impl Lots {
     }
 }
 
-/// Draws decisions, in the order in which frames come.
+/// Makes random decisions in frame order.
 #[derive(Debug, Clone)]
 pub(crate) struct Fates {
     draw: Draw,
@@ -85,7 +85,7 @@ pub(crate) struct Fates {
     corrupt: Correlated,
     duplicate: Correlated,
     reorder: Correlated,
-    /// Frames delayed since the last that overtook.
+    /// Frames delayed since the last one that overtook.
     delayed: u32,
 }
 
@@ -104,8 +104,8 @@ impl Fates {
         }
     }
 
-    /// Goes on by what is asked now instead of `before`. What has a state keeps
-    /// it, unless it is another model.
+    /// Applies the new settings instead of `before`. A model keeps its state unless it is
+    /// replaced by another model.
     pub fn change(&mut self, before: &Impairment, asked: &Impairment) {
         let fresh = Self::new(asked, self.draw);
         match (&mut self.loss, fresh.loss) {
@@ -151,13 +151,12 @@ impl Fates {
         }
     }
 
-    /// Whether nothing is remembered from frame to frame but what draws leave.
+    /// Whether no state other than the random streams carries over between frames.
     pub fn are_certain(&self) -> bool {
         self.trains.is_none() && self.loss.is_random()
     }
 
-    /// The decision on `frame`, the `index`th of its direction, that came at
-    /// `now`.
+    /// The decision for `frame`, number `index` of its direction, which arrived at `now`.
     pub fn decide(
         &mut self,
         asked: &Impairment,
@@ -186,7 +185,7 @@ impl Fates {
         }
     }
 
-    /// The decision on the copy of a frame, which shares none of its luck.
+    /// The decision for a duplicate, independent of the original.
     pub fn decide_copy(&self, asked: &Impairment, index: u64) -> Decision {
         let draw = self.draw.of_copies();
         Decision {
@@ -200,8 +199,8 @@ impl Fates {
         }
     }
 
-    /// tc-netem's rule: after `gap - 1` frames that were delayed, each overtakes
-    /// with the probability asked for.
+    /// tc-netem's rule: after `gap - 1` delayed frames, each frame overtakes with the
+    /// configured probability.
     fn overtakes(&mut self, asked: &Impairment, index: u64) -> bool {
         if asked.reorder.fraction() == 0.0 {
             return false;
@@ -257,9 +256,8 @@ mod tests {
         all.iter().map(|decision| decision.delay as f64 / 1e6).collect()
     }
 
-    /// The largest distance between the sample's distribution and `cdf`
-    /// (Kolmogorov and Smirnov), times the root of the sample's size; above
-    /// 1.95 with probability 0.001.
+    /// The largest distance between the sample's distribution and `cdf` (Kolmogorov and
+    /// Smirnov), times the root of the sample size; above 1.95 with probability 0.001.
     fn kolmogorov(mut sample: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
         sample.sort_by(f64::total_cmp);
         let n = sample.len() as f64;
@@ -273,14 +271,14 @@ mod tests {
     fn delays_are_distributed_as_asked() {
         use statrs::function::erf::erfc;
         let normal = |x: f64| 0.5 * erfc(-(x - 30.0) / 5.0 / std::f64::consts::SQRT_2);
-        // Of a Pareto variable X of shape 3: 1 - X^-3, X = 3/4 z + 1.5.
+        // For a Pareto variable X of shape 3: 1 - X^-3, X = 3/4 z + 1.5.
         let pareto = |x: f64| 1.0 - (0.75 * (x - 30.0) / 5.0 + 1.5).max(1.0).powi(-3);
         let uniform = |x: f64| ((x - 25.0) / 10.0).clamp(0.0, 1.0);
         let far = [
             kolmogorov(jittered(Distribution::Uniform), uniform),
             kolmogorov(jittered(Distribution::Normal), normal),
-            // The share over four jitters is cut there: 0.0105 of the frames at one
-            // value, which the formula has spread.
+            // Values above four jitters are truncated there: 0.0105 of the frames have that
+            // one value, while the formula spreads them.
             kolmogorov(
                 jittered(Distribution::Pareto).into_iter().filter(|x| *x < 49.9).collect(),
                 |x| pareto(x) / pareto(49.9),
@@ -302,7 +300,7 @@ mod tests {
         assert!((count(|d| d.corrupt.is_some()) - 0.1).abs() < 0.004);
         assert!((count(|d| d.duplicated) - 0.2).abs() < 0.006);
         assert!((count(|d| d.lost) - 0.3).abs() < 0.006);
-        assert!((count(|d| d.lost && d.duplicated) - 0.06).abs() < 0.003, "drawn by themselves");
+        assert!((count(|d| d.lost && d.duplicated) - 0.06).abs() < 0.003, "independent draws");
     }
 
     #[test]

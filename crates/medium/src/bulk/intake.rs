@@ -1,30 +1,30 @@
-//! Where frames are read into, and what came.
+//! Read buffer for frames, and the result of a read.
 
 use super::segments::Spare;
 use super::{Offload, Segments, VNET_HEADER, VnetHeader, finish_checksum};
 use std::rc::Rc;
 
-/// The largest frame, its link header and a tag, and what a TAP puts before it.
+/// The largest frame with its link header and VLAN tag, and the TAP's virtio-net header.
 const ROOM: usize = VNET_HEADER + 65_536 + 18;
-/// A super-frame stays in the room that it was read into if that wastes no more than
-/// this for each of its segments; else it is copied.
+/// A super-frame stays in its read buffer if that wastes at most this many bytes per
+/// segment; otherwise it is copied.
 const WASTE: usize = 40;
 
-/// A room that frames are read into.
+/// A reusable read buffer.
 #[derive(Debug)]
 pub struct Intake {
     room: Box<[u8]>,
     spare: Rc<Spare>,
 }
 
-/// What has come behind a header of a TAP.
+/// A frame or super-frame read from behind a virtio-net header.
 #[derive(Debug)]
 pub enum Came<'a> {
-    /// A frame as a wire has it, whose checksum is finished now.
+    /// An ordinary frame with its checksum completed.
     Frame(&'a [u8]),
     /// A super-frame.
     Segments(Segments),
-    /// Something that is not what its header says.
+    /// The header contradicts the data.
     Nonsense,
 }
 
@@ -39,17 +39,17 @@ fn room() -> Box<[u8]> {
 }
 
 impl Intake {
-    /// The room, for the next frame.
+    /// The buffer for the next frame.
     pub fn room(&mut self) -> &mut [u8] {
         &mut self.room
     }
 
-    /// The frame that fills the first `len` bytes of the room.
+    /// The frame in the first `len` bytes of the buffer.
     pub fn frame(&self, len: usize) -> &[u8] {
         &self.room[..len.min(ROOM)]
     }
 
-    /// What the first `len` bytes of the room are, which begin with a TAP's header.
+    /// Parses the first `len` bytes of the buffer, which begin with a virtio-net header.
     pub fn behind_header(&mut self, len: usize) -> Came<'_> {
         let len = len.min(ROOM);
         let Some((header, frame)) = VnetHeader::split(&self.room[..len]) else {
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(held.super_frame().as_ptr(), first.wrapping_add(VNET_HEADER), "not copied");
         let last = held.each().last();
         drop(held);
-        assert!(intake.spare.take().is_none(), "one of them is still under way");
+        assert!(intake.spare.take().is_none(), "one of them is still in flight");
         drop(last);
         assert_eq!(intake.spare.take().map(|room| room.as_ptr()), Some(first));
     }

@@ -1,5 +1,5 @@
-//! How frames of a direction get their time to leave: at once, in a queue before a
-//! rate, or by what is granted ahead.
+//! Departure time of frames: at once, from a queue at a rate, or from a link that computes
+//! it on arrival.
 
 use super::{Direction, Radio};
 use crate::Instant;
@@ -7,7 +7,7 @@ use crate::server::Server;
 use crate::step::{Carried, Cause, Step};
 
 impl Direction {
-    /// Sends what waits, as asked for by [`Step::Turn`].
+    /// Sends the next queued frame, as requested by [`Step::Turn`].
     pub(crate) fn turn(&mut self, now: Instant, channel: bool, steps: &mut Vec<Step>) {
         self.turn_asked = false;
         self.follow_ramps(now);
@@ -51,8 +51,8 @@ impl Direction {
         }
     }
 
-    /// Gives a frame its time to leave at once: through the radio's states, then
-    /// by the link's own means.
+    /// Computes a frame's departure time on arrival: first the radio's states, then the
+    /// link's server.
     fn look_ahead(
         &mut self,
         frame: Carried,
@@ -73,7 +73,7 @@ impl Direction {
             None => at,
         };
         let left = match radio {
-            // A radio's time begins with the impairments.
+            // A radio's time starts with the impairments.
             Some((states, way)) => {
                 let mut since = |len: usize, at: Instant| onward(len, at + epoch) - epoch;
                 epoch + states.send(*way, len, now.saturating_sub(epoch), &mut since)

@@ -1,4 +1,4 @@
-//! What the engine's thread does: takes frames in, passes on what is due, and sleeps.
+//! Main loop of the engine's thread: reads frames, forwards those due, and sleeps.
 
 mod wishes;
 
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(super) struct Work<Io, O> {
     io: Io,
     segments: Vec<Segment>,
-    /// The latest time that each segment was told.
+    /// The latest time passed to each segment.
     clocks: Vec<Instant>,
     places: Vec<Place>,
     /// The port of each endpoint, by segment.
@@ -26,29 +26,29 @@ pub(super) struct Work<Io, O> {
     wishes: Arc<Wishes<O>>,
     watch: Watch,
     spin: Instant,
-    /// Frames on their way out, when each was written, and whether it was taken; empty between
-    /// two calls.
+    /// Frames to send, each with its send time and whether the port accepted it; empty
+    /// between calls.
     leaving: Vec<(Delivery, Instant, bool)>,
 }
 
-/// What is asked and got is written down at least this often, ns: a minute's
-/// outage shows, and 4,096 nodes for an hour are held in tens of megabytes.
+/// Maximum interval of counters and settings, in ns: a minute's outage is visible, and
+/// 4,096 nodes for an hour take tens of megabytes.
 const INTERVAL: Instant = 10_000_000_000;
 
 type Measured = (Vec<Vec<[Totals; 2]>>, Vec<Vec<[Vec<Interval>; 2]>>);
 
-/// Frames taken in before due ones are looked after again; segments of super-frames
-/// count as frames.
+/// Maximum frames read before due ones are checked again; segments of super-frames count as
+/// frames.
 const BATCH: usize = 64;
-/// Frames of one segment that are taken in, sent, or counted in a row: what each of the three
-/// works with stays in the caches, and a frame waits microseconds for the others at most.
+/// Maximum frames of one segment that are read, sent or counted in a row: each step keeps
+/// its data in the CPU caches, and delays other frames by microseconds at most.
 const TOGETHER: usize = 16;
-/// How long a frame that is due may wait for older ones that have come and are
-/// still to be taken in. Later, it goes, and their time is reckoned from then.
+/// Maximum wait of a due frame for older frames that have arrived but are not yet read.
+/// After that the due frame leaves, and the older ones count from then.
 const PATIENCE: Instant = 200_000;
-/// The longest spin before a due time: a timer's lateness, generously.
+/// The longest busy-wait before a due time: a generous bound for timer lateness.
 pub(super) const SPIN: Instant = 60_000;
-/// The longest sleep in which arrivals do not wake: they are in the kernel's ring meanwhile.
+/// The longest sleep without waking for arrivals; the kernel's ring holds them meanwhile.
 const DOZE: Instant = 1_000_000;
 
 impl<Io: FrameIo, O: Observer> Work<Io, O> {
@@ -91,7 +91,7 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         let mut interval = 0;
         self.watch.waited(None, now);
         while !self.control.stop.load(Relaxed) {
-            // What has come before now meets what was asked for until now.
+            // Frames that arrived before now use the settings that applied until now.
             let (taken, reached) = self.take_in(&mut intake, now);
             for segment in 0..self.segments.len() {
                 self.deliver(segment, reached);
@@ -118,7 +118,7 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
             let waiting = self.segments.iter().map(Segment::waiting).sum::<usize>();
             self.control.waiting.store(waiting as u64, Relaxed);
             let until = self.segments.iter().filter_map(Segment::next).min();
-            // Until then nothing can be due but what is under way, whatever has come since.
+            // Until then only frames in flight can become due, whatever has arrived since.
             let lookahead = self.segments.iter_mut().map(Segment::lookahead).min();
             let foreseen = now + lookahead.unwrap_or(0).min(DOZE);
             now = monotonic_now();
@@ -148,19 +148,19 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         Ok(Outcome { observer: self.observer, priority, totals, intervals, refused, stalls })
     }
 
-    /// What was done so far, whole and by intervals.
+    /// Counters so far, in total and by interval.
     fn measured(&mut self, now: Instant) -> Measured {
         self.segments.iter_mut().for_each(|segment| segment.end_interval(now));
         let totals = self.segments.iter().map(Segment::totals).collect();
         (totals, self.segments.iter_mut().map(Segment::intervals).collect())
     }
 
-    /// Takes frames in, older ones first, and passes on those that are due by
-    /// then. How many, and up to when all that came has been taken in, if `now`
-    /// is the present.
+    /// Reads frames, oldest first, and forwards those due by then. Returns the number of
+    /// frames, and the time up to which all arrivals have been read, if `now` is the
+    /// present.
     fn take_in(&mut self, intake: &mut Intake, now: Instant) -> (usize, Instant) {
         let (mut taken, mut last) = (0, now);
-        // The segment of the frames in a row, and how many they are.
+        // Segment of the frames in the current row, and their number.
         let (mut own, mut row) = (None, 0);
         while taken < BATCH {
             let Some(received) = self.io.receive(intake.room()) else {
@@ -196,8 +196,8 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         (taken, if last + PATIENCE < now { now } else { last.min(now) })
     }
 
-    /// Gives to its segment what came at `at`, which counts as `now` there. How many
-    /// frames it was.
+    /// Passes data that arrived at `at` to its segment with the time `now`. Returns the
+    /// number of frames.
     fn take(&mut self, place: Place, came: Came<'_>, at: Instant, now: Instant) -> usize {
         let segment = &mut self.segments[place.segment];
         match came {
@@ -219,7 +219,7 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         }
     }
 
-    /// Passes on what is due at `now`, or was due when time was last told.
+    /// Forwards what is due at `now` or at the segment's latest time.
     fn deliver(&mut self, segment: usize, now: Instant) {
         let now = self.clocks[segment].max(now);
         self.clocks[segment] = now;
@@ -232,7 +232,7 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         }
     }
 
-    /// Sends some of what is due, and counts it. Whether there was anything.
+    /// Sends and counts some of the due frames. Returns whether there were any.
     fn send_some(&mut self, segment: usize, now: Instant) -> bool {
         let own = &mut self.segments[segment];
         let due = std::iter::from_fn(|| own.due(now)).take(TOGETHER);

@@ -1,4 +1,4 @@
-//! What others want, done between two frames.
+//! Executes commands of other threads between two frames.
 
 use super::Work;
 use crate::io::FrameIo;
@@ -9,14 +9,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 impl<Io: FrameIo, O: Observer> Work<Io, O> {
-    /// Fulfils what waits.
+    /// Executes all queued commands.
     pub(super) fn fulfil(&mut self, now: Instant) {
         for wish in self.wishes.take() {
             match wish {
                 Wish::Change(segment, change) => {
                     remote::change(&mut self.segments, segment, change, now);
                 }
-                // Who asked may have gone.
+                // The requester may no longer wait.
                 Wish::Tell(to) => {
                     drop(to.try_send(remote::states(&self.segments, now)));
                 }
