@@ -1,4 +1,4 @@
-//! A channel that links contend for: their queues round CSMA-CA.
+//! Shared medium with contention: the links' queues around CSMA-CA.
 
 use crate::channel::Said;
 use crate::csma::{Arrival, Csma, CsmaSpec, Ending, Usage};
@@ -14,19 +14,19 @@ pub(crate) struct Air {
     queues: Vec<Queue<Carried>>,
     /// The frame of each link that contends.
     heads: Vec<Option<Carried>>,
-    /// The share of frames that each link loses when it sends again.
+    /// Loss probability of each link's retransmissions.
     losses: Vec<f64>,
     draws: Vec<Draw>,
-    /// When it has last asked to be called.
+    /// Time of the last requested call of [`Self::turn`].
     asked: Option<Instant>,
     dropped: Vec<Carried>,
 }
 
 impl Air {
-    /// A quiet channel for links of which these are asked on the way up.
+    /// An idle channel for links with these uplink settings.
     pub fn new(spec: &CsmaSpec, asked: &[&Impairment], draws: Vec<Draw>, seed: u64) -> Self {
         Self {
-            // The links' own draws are 0, 1, ...
+            // The links' own streams are 0, 1, ...
             csma: Csma::new(spec, asked.len(), Draw::new(seed, u64::MAX, 0)),
             queues: asked.iter().map(|a| Queue::new(a.queue, a.codel, a.red)).collect(),
             heads: vec![None; asked.len()],
@@ -37,7 +37,7 @@ impl Air {
         }
     }
 
-    /// One more link, of which this is asked on the way up.
+    /// Adds a link with these uplink settings.
     pub fn attach(&mut self, asked: &Impairment, draw: Draw) {
         self.csma.attach();
         self.queues.push(Queue::new(asked.queue, asked.codel, asked.red));
@@ -46,23 +46,23 @@ impl Air {
         self.draws.push(draw);
     }
 
-    /// Goes on with what is asked of `link` now.
+    /// Applies new settings to `link`.
     pub fn change(&mut self, link: usize, asked: &Impairment) {
         self.queues[link].change(asked.queue, asked.codel, asked.red);
         self.losses[link] = asked.mean_loss();
     }
 
-    /// Changes the share of frames that `link` loses when it sends again.
+    /// Sets the loss probability of `link`'s retransmissions.
     pub fn lose(&mut self, link: usize, share: f64) {
         self.losses[link] = share;
     }
 
-    /// What each link did on the channel.
+    /// Channel usage of each link.
     pub fn usage(&self) -> Vec<Usage> {
         self.csma.usage()
     }
 
-    /// Takes a frame of `link` that wants to be sent from `now`.
+    /// Accepts a frame of `link` for transmission at `now` or later.
     pub fn offer(&mut self, link: usize, frame: Carried, now: Instant, said: &mut Vec<Said>) {
         if self.heads[link].is_none() {
             self.contend(link, frame, now);
@@ -76,7 +76,7 @@ impl Air {
         self.ask(now, said);
     }
 
-    /// Lets happen what does until `now`.
+    /// Processes all events until `now`.
     pub fn turn(&mut self, now: Instant, said: &mut Vec<Said>) {
         while let Some(attempt) = {
             let Self { csma, heads, losses, draws, .. } = self;
@@ -102,8 +102,7 @@ impl Air {
 
     fn contend(&mut self, link: usize, frame: Carried, now: Instant) {
         let len = frame.frame.size();
-        // The lowest bit of an Ethernet address's first byte says that it is a
-        // group's.
+        // The lowest bit of an Ethernet address's first byte marks a group address.
         match frame.frame.head().first().is_some_and(|first| first & 1 == 1) {
             true => self.csma.ready_for_all(link, len, now),
             false => self.csma.ready(link, len, now),
@@ -120,8 +119,8 @@ impl Air {
     }
 }
 
-/// Whether the receiver had a frame that came through the air; if so, and for
-/// the first time, it leaves.
+/// Whether the receiver gets a frame that did not collide. Its first reception emits
+/// [`Said::Left`].
 fn received(
     arrival: Arrival,
     heads: &[Option<Carried>],
@@ -133,7 +132,7 @@ fn received(
     let Some(head) = &heads[link] else { return false };
     let lost = match arrival.attempt {
         0 => head.decision.lost,
-        // Each time on air has luck of its own.
+        // Each retransmission has a separate loss draw.
         again => {
             let place = head.index << 8 | u64::from(again);
             draws[link].uniform(Purpose::Retry, place) < losses[link]

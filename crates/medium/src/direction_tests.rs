@@ -240,7 +240,7 @@ fn a_change_holds_from_its_moment() {
 fn a_slot_is_made_for_those_that_gather() {
     let asked = Slot { min: span(10), max: span(10), packets: None, bytes: None };
     let link = Link::new(|a| a.slot = Some(asked));
-    assert!(link.direction.slots.is_some(), "tested beside its code and in the segment");
+    assert!(link.direction.slots.is_some(), "tested in its module and in the segment");
 }
 
 #[test]

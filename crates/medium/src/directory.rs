@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_takes_anothers_own_address() {
+    fn own_addresses_belong_to_one_endpoint() {
         let own = [2, 0, 0, 0, 0, 1];
         let directory = Directory::new([None, Some(own)].into_iter());
         assert!(directory.belongs_to_another(own, 0) && !directory.belongs_to_another(own, 1));

@@ -4,24 +4,21 @@
 //! device:
 //!
 //! 1. Time consists of blocks of `tti`; the first starts at `offset`. A block carries
-//!    `transport_block` x `efficiency` bytes. Unused capacity is lost if the queue is empty at
-//!    the block's start.
+//!    `transport_block` x `efficiency` bytes. Capacity that the frames queued at its start
+//!    do not use is lost.
 //! 2. A frame counts as its IP packet (its length minus the link header) plus `overhead`.
-//!    Frames fill blocks in order of arrival. A frame may begin in the middle of a block, or
-//!    end there, if it was queued when the block began. It is delivered at the end of the block
-//!    with its last byte.
+//!    Frames fill blocks in order of arrival. A frame may begin in the middle of a block,
+//!    or end there, if it was queued when the block began. It is delivered at the end of
+//!    the block with its last byte.
 //! 3. A sender without a grant requests one when a frame arrives. It receives the grant
-//! `cycle`
-//!    later, or `delay` after the next multiple of `request_period`. It sends from the first
-//!    block that begins then.
+//!    `cycle` later, or `delay` after the next multiple of `request_period`. It sends from
+//!    the first block that begins then.
 //! 4. This first grant covers `initial` bytes. A frame that exceeds the remaining bytes
-//! waits,
-//!    with all frames behind it, for a second grant. That grant comes `cycle`, or `delay`,
-//!    after the first grant, or after the frame if it arrived later. The second grant has no
-//!    limit: the network now knows the queue.
+//!    waits, with all frames behind it, for a second grant. That grant comes `cycle`, or
+//!    `delay`, after the first grant, or after the frame if it arrived later. The second
+//!    grant has no limit: the network now knows the queue.
 //! 5. When the queue is empty, the sender keeps an unlimited grant for `hold` after the end
-//! of
-//!    its last block. Frames that arrive by then need no cycle.
+//!    of its last block. Frames that arrive by then need no cycle.
 //!
 //! In the file of link profiles, `grant.cycle` for NB-IoT and the fitted LTE is the time
 //! between blocks of a sender with a separate grant per block: write it as `tti`.

@@ -1,8 +1,8 @@
-//! The medium: what carries frames between links, and what it does to them.
+//! The medium: forwards frames between links and applies impairments.
 //!
-//! The models are pure: they take the frame, the time and a draw, and answer
-//! with a fate. They do no I/O and read no clock; the engine does the waiting,
-//! over whatever [`FrameIo`] carries frames to nodes.
+//! The models are pure: they take the frame, the time and a random number, and return a
+//! decision. They do no I/O and read no clock. The engine does the waiting, over any
+//! [`FrameIo`] backend.
 
 mod ahead;
 mod air;
@@ -85,5 +85,5 @@ pub use totals::{Interval, Totals};
 pub use trace::{Trace, TraceError};
 pub use train::Trains;
 
-/// A moment on the run's clock, in nanoseconds.
+/// Time on the run's clock, in nanoseconds.
 pub type Instant = u64;

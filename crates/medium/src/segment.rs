@@ -1,8 +1,8 @@
-//! A network segment: endpoints joined by a switch or a channel that they share.
+//! A network segment: endpoints connected by a switch or a shared channel.
 //!
-//! Pure: frames and times in, deliveries out. A frame meets two directions, up
-//! from its sender and down to each receiver; the second is decided only when
-//! the first has let the frame go, so each direction sees its frames in order.
+//! Pure: takes frames and times, returns deliveries. A frame passes two directions, up from
+//! its sender and down to each receiver. The second decision happens after the first
+//! direction releases the frame, so each direction sees its frames in order.
 
 mod lookahead;
 mod multicast;
@@ -38,32 +38,32 @@ pub struct Segment {
     directory: Directory,
     own_addresses_only: bool,
     querier: Querier,
-    /// Whether somebody has joined a group of IPv6, so that such queries make sense.
+    /// Whether a host has joined an IPv6 group, so that MLD queries make sense.
     has_ipv6_groups: bool,
     calendar: Calendar,
     timetable: Vec<(Span, Change)>,
-    /// Bytes under way on each direction.
+    /// Bytes in flight on each direction.
     held: Vec<[u64; 2]>,
-    /// What is due and not yet taken.
+    /// Deliveries due but not yet taken.
     ready: VecDeque<Delivery>,
     drops: Vec<Drop>,
     impaired: bool,
-    /// See [`Self::lookahead`]; nothing since something has changed.
+    /// See [`Self::lookahead`]; `None` after a change.
     lookahead: Option<u64>,
-    /// When impairments began.
+    /// Start of impairments.
     epoch: Instant,
-    /// The latest time that was given.
+    /// The latest time passed in.
     clock: Instant,
     decided: Vec<Decided>,
-    /// Changes that could not be made, and why.
+    /// Reasons of failed changes.
     refused: Vec<String>,
     steps: Vec<Step>,
     said: Vec<Said>,
 }
 
 impl Segment {
-    /// An idle segment. While impairments wait, no link draws: the first measured
-    /// frame is the first of its link, however much setting up took.
+    /// An idle segment. Before impairments begin, no link draws random numbers: the first
+    /// measured frame is the first of its link, however long setup took.
     pub fn new(spec: &SegmentSpec) -> Self {
         let draw = |link: usize, way: u64| Draw::new(spec.seed, link as u64, way);
         let draws: Vec<_> = (0..spec.endpoints.len()).map(|i| [draw(i, 0), draw(i, 1)]).collect();
@@ -117,7 +117,7 @@ impl Segment {
         segment
     }
 
-    /// Puts impairments into effect and starts the timetable.
+    /// Enables impairments and starts the timetable.
     pub fn impair(&mut self, now: Instant) {
         (self.impaired, self.epoch, self.lookahead) = (true, now, None);
         self.links.iter_mut().flatten().for_each(|direction| direction.begin(now));
@@ -126,9 +126,9 @@ impl Segment {
         }
     }
 
-    /// Attaches one more endpoint at `now`; its index. What is asked of its link holds
-    /// as of those that were there from the start: outages and traces go on where
-    /// theirs are.
+    /// Attaches an endpoint at `now` and returns its index. Its settings apply as if it had
+    /// been there from the start: outages and traces continue at the same time as on other
+    /// links.
     pub fn attach(&mut self, end: Endpoint, now: Instant) -> usize {
         self.advance(now);
         let link = self.links.len();
@@ -151,10 +151,9 @@ impl Segment {
         link
     }
 
-    /// Lets `endpoint` go at `now`. What it has sent goes on; it gets nothing any more.
+    /// Detaches `endpoint` at `now`. Frames it has sent continue; it receives nothing more.
     ///
-    /// # Panics
-    /// When `endpoint` is not one of the segment's.
+    /// # Panics If `endpoint` does not exist in the segment.
     pub fn detach(&mut self, endpoint: usize, now: Instant) {
         self.advance(now);
         self.directory.detach(endpoint);
@@ -164,13 +163,13 @@ impl Segment {
         }
     }
 
-    /// Makes a change now.
+    /// Applies a change now.
     pub fn change(&mut self, change: Change, now: Instant) {
         self.advance(now);
         self.make(change, self.clock);
     }
 
-    /// What each link did while impairments were in effect: up, then down.
+    /// Counters of each link while impairments were in effect: up, then down.
     pub fn totals(&self) -> Vec<[Totals; 2]> {
         let mut totals: Vec<_> =
             self.links.iter().map(|[up, down]| [up.totals(), down.totals()]).collect();
@@ -181,15 +180,14 @@ impl Segment {
         totals
     }
 
-    /// How a link is at `now`, one way, whether frames come or not.
+    /// State of one direction of a link at `now`, with or without traffic.
     ///
-    /// # Panics
-    /// When `endpoint` is not one of the segment's.
+    /// # Panics If `endpoint` does not exist in the segment.
     pub fn state(&self, endpoint: usize, way: Way, now: Instant) -> LinkState {
         self.links[endpoint][way as usize].state(now)
     }
 
-    /// Ends an interval of what was asked and got on all links.
+    /// Ends an interval of settings and counters on all links.
     pub fn end_interval(&mut self, now: Instant) {
         for direction in self.links.iter_mut().flatten() {
             direction.follow_ramps(now);
@@ -197,27 +195,26 @@ impl Segment {
         }
     }
 
-    /// Takes what was written down of each link: up, then down.
+    /// Takes the recorded intervals of each link: up, then down.
     pub fn intervals(&mut self) -> Vec<[Vec<Interval>; 2]> {
         let take = |direction: &mut Direction| std::mem::take(&mut direction.record.intervals);
         self.links.iter_mut().map(|[up, down]| [take(up), take(down)]).collect()
     }
 
-    /// Takes the reasons for which changes could not be made.
+    /// Takes the reasons of failed changes.
     pub fn refused(&mut self) -> Vec<String> {
         std::mem::take(&mut self.refused)
     }
 
-    /// How many endpoints there are.
+    /// Number of endpoints.
     pub fn endpoints(&self) -> usize {
         self.links.len()
     }
 
-    /// Takes a frame that `endpoint` sent at `now`; a time before the latest that
-    /// was given counts as that.
+    /// Accepts a frame that `endpoint` sent at `now`; an earlier time than the latest so
+    /// far counts as the latest.
     ///
-    /// # Panics
-    /// When `endpoint` is not one of the segment's.
+    /// # Panics If `endpoint` does not exist in the segment.
     pub fn send(&mut self, endpoint: usize, frame: &[u8], now: Instant) {
         self.advance(now);
         match self.accepts(endpoint, frame, frame.len()) {
@@ -226,10 +223,9 @@ impl Segment {
         }
     }
 
-    /// Takes segments that `endpoint` left uncut: as many frames, all at `now`.
+    /// Accepts the segments of a super-frame from `endpoint`: one frame each, all at `now`.
     ///
-    /// # Panics
-    /// When `endpoint` is not one of the segment's.
+    /// # Panics If `endpoint` does not exist in the segment.
     pub fn send_segments(&mut self, endpoint: usize, segments: Segments, now: Instant) {
         self.advance(now);
         match self.accepts(endpoint, segments.super_frame(), segments.first_size()) {
@@ -238,17 +234,16 @@ impl Segment {
         }
     }
 
-    /// Counts something that `endpoint` sent at `now` and that is no frame at all.
+    /// Counts invalid data that `endpoint` sent at `now`.
     ///
-    /// # Panics
-    /// When `endpoint` is not one of the segment's.
+    /// # Panics If `endpoint` does not exist in the segment.
     pub fn reject(&mut self, endpoint: usize, now: Instant) {
         self.advance(now);
         self.refuse(endpoint, 1);
     }
 
-    /// Whether a frame with this head and length may come from `endpoint`, which is
-    /// then where its source is.
+    /// Whether `endpoint` may send a frame with this head and length. Learns the source
+    /// address if so.
     fn accepts(&mut self, endpoint: usize, head: &[u8], len: usize) -> bool {
         let Some((_, source)) = addresses(head).filter(|_| len <= self.longest) else {
             return false;
@@ -261,7 +256,8 @@ impl Segment {
             self.directory.learn_own(source, endpoint);
             return true;
         }
-        // A group's address is nobody's, and another's own is not this endpoint's.
+        // A group address is no valid source, and neither is another endpoint's own
+        // address.
         let group = source[0] & 1 == 1;
         let forbidden = own.is_some() && self.own_addresses_only;
         if group || forbidden || self.directory.belongs_to_another(source, endpoint) {
@@ -286,24 +282,24 @@ impl Segment {
         }
     }
 
-    /// Counts that so many frames were delivered so much later than meant, in ns.
+    /// Counts delivered frames and their lateness in ns.
     pub fn delivered(&mut self, endpoint: usize, frames: usize, late: u64) {
         if self.impaired {
             self.links[endpoint][Way::Down as usize].released(frames as u64, late);
         }
     }
 
-    /// How many frames are under way.
+    /// Number of frames in flight.
     pub fn waiting(&self) -> usize {
         self.calendar.frames() + self.ready.iter().map(|ready| ready.frame.count()).sum::<usize>()
     }
 
-    /// When something is next due, if anything waits.
+    /// Time of the next event, if any.
     pub fn next(&self) -> Option<Instant> {
         self.ready.front().map(|delivery| delivery.intended).or_else(|| self.calendar.next())
     }
 
-    /// The next delivery that is due at `now`, if there is one.
+    /// The next delivery due at `now`, if any.
     pub fn due(&mut self, now: Instant) -> Option<Delivery> {
         if self.ready.is_empty() {
             self.advance(now);
@@ -311,12 +307,12 @@ impl Segment {
         self.ready.pop_front()
     }
 
-    /// What chance decided since the last call.
+    /// Random decisions since the last call.
     pub fn decided(&mut self) -> impl Iterator<Item = Decided> + '_ {
         self.decided.drain(..)
     }
 
-    /// The drops since the last call.
+    /// Drops since the last call.
     pub fn drops(&mut self) -> impl Iterator<Item = Drop> + '_ {
         self.drops.drain(..)
     }
@@ -354,8 +350,8 @@ impl Segment {
     }
 }
 
-/// What is asked of links, once for all that are alike and follow on each other: for each
-/// frame it is looked at, and one of hundreds would not stay in the caches.
+/// Shares the settings of consecutive links with equal settings: each frame reads them, and
+/// hundreds of copies would not stay in the CPU caches.
 #[derive(Debug, Default)]
 struct Shared([Option<Arc<Impairment>>; 2]);
 

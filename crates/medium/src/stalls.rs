@@ -1,27 +1,27 @@
-//! Moments in which the medium stood still though it had something to do.
+//! Stalls: times in which the medium had work but did not run.
 
 use crate::Instant;
 use serde::{Deserialize, Serialize};
 
-/// A wait that ended this much after its time was no wait of the medium's: a
-/// timer is some tens of microseconds late, a busy machine's some hundreds.
+/// A wait that ends this much late counts as a stall: timers are late by some tens of
+/// microseconds, on a busy machine by some hundreds.
 const OVERSLEPT: Instant = 1_000_000;
-/// Between two looks at the clock lies the work for one frame, for a multicast to
-/// thousands of members at most.
+/// Between two clock reads the medium processes one frame, at most a multicast to thousands
+/// of members.
 const STUCK: Instant = 3_000_000;
 
-/// Times in which the machine did not let the medium run: its host gave the
-/// processor to others, or another thread had it.
+/// Times in which the machine did not run the medium: the hypervisor gave the CPU to
+/// another guest, or another thread had it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stalls {
-    /// How many there were.
+    /// Number of stalls.
     pub count: u64,
-    /// The longest, in ns.
+    /// The longest stall, in ns.
     pub longest_ns: u64,
-    /// All of them together, in ns.
+    /// All stalls together, in ns.
     pub total_ns: u64,
-    /// The most that a frame was taken in after it had come, with its time
-    /// reckoned from then, in ns: where the path tells when frames come.
+    /// Maximum time in ns between a frame's arrival and the time that it counts from, on
+    /// paths with arrival times.
     pub behind_ns: u64,
 }
 
@@ -31,17 +31,17 @@ pub(crate) struct Watch {
     stalls: Stalls,
     measuring: bool,
     last: Instant,
-    /// When the last wait ended, until the first frame after it.
+    /// End of the last wait, until the first frame after it.
     woke: Option<Instant>,
 }
 
 impl Watch {
-    /// Counts from now on, or no more.
+    /// Starts or stops counting.
     pub fn measure(&mut self, measuring: bool) {
         self.measuring = measuring;
     }
 
-    /// The clock was read at work.
+    /// The clock was read during work.
     pub fn worked(&mut self, now: Instant) {
         let gap = now.saturating_sub(self.last);
         self.last = now;
@@ -50,14 +50,14 @@ impl Watch {
         }
     }
 
-    /// A wait that arrivals were not to end has, at `until` or when it was called off.
+    /// A wait that ignores arrivals has ended, at `until` or early.
     pub fn dozed(&mut self, until: Option<Instant>, now: Instant) {
         self.waited(until, now);
-        // What came meanwhile was meant to wait.
+        // Frames that arrived in the meantime were meant to wait.
         self.woke = None;
     }
 
-    /// A wait that was to end at `until` has ended.
+    /// A wait until `until` has ended.
     pub fn waited(&mut self, until: Option<Instant>, now: Instant) {
         self.last = now;
         self.woke = Some(now);
@@ -68,8 +68,8 @@ impl Watch {
         }
     }
 
-    /// A frame that arrived at `arrived` was taken in. After a wait nothing had
-    /// been left over, so what the first frame waited, the medium overslept.
+    /// A frame that arrived at `arrived` was read. No frame was left before the wait, so
+    /// the medium overslept for as long as the first frame waited.
     pub fn took(&mut self, arrived: Instant) {
         let Some(woke) = self.woke.take() else { return };
         let late = woke.saturating_sub(arrived);
@@ -78,14 +78,14 @@ impl Watch {
         }
     }
 
-    /// A frame's time is reckoned from `ns` after its arrival.
+    /// A frame counts from `ns` after its arrival.
     pub fn behind(&mut self, ns: Instant) {
         if self.measuring {
             self.stalls.behind_ns = self.stalls.behind_ns.max(ns);
         }
     }
 
-    /// What was seen.
+    /// Stalls so far.
     pub fn stalls(&self) -> Stalls {
         self.stalls
     }

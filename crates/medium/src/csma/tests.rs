@@ -233,15 +233,15 @@ fn every_frame_ends_once() {
 }
 
 #[test]
-fn nothing_is_on_air_beside_another_without_a_collision_nor_collides_alone() {
+fn overlapping_transmissions_collide_and_others_do_not() {
     let (mut csma, ..) = busy_second(9);
     csma.trace.sort_by_key(|stay| stay.since);
     let overlap = |a: &Stay, b: &Stay| a.since < b.until && b.since < a.until;
     let trace = &csma.trace;
     assert!(trace.iter().any(|stay| stay.collided) && trace.iter().any(|stay| !stay.collided));
     for (i, stay) in trace.iter().enumerate() {
-        let beside = trace.iter().enumerate().any(|(j, other)| i != j && overlap(stay, other));
-        assert_eq!(beside, stay.collided, "{stay:?}");
+        let overlaps = trace.iter().enumerate().any(|(j, other)| i != j && overlap(stay, other));
+        assert_eq!(overlaps, stay.collided, "{stay:?}");
     }
     // The trace agrees with the counters.
     for (link, usage) in csma.usage().iter().enumerate() {

@@ -1,14 +1,14 @@
-//! The calls of bpf(2) that the ring needs: maps, a program, memory shared with it.
+//! The bpf(2) calls that the ring needs: maps, a program, shared memory.
 
 use super::assembler::Instruction;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
-/// The kinds of map in use, by their numbers in the kernel.
+/// Map types, by their numbers in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MapKind {
-    /// An array that is shared with this process.
+    /// An array shared with this process.
     SharedArray = 2,
     /// A ring buffer.
     RingBuffer = 27,
@@ -18,12 +18,12 @@ const MAP_CREATE: i32 = 0;
 const PROG_LOAD: i32 = 5;
 /// A program at a queueing discipline, here clsact (BPF_PROG_TYPE_SCHED_CLS).
 const SCHED_CLS: u32 = 3;
-/// The array can be mapped into this process (BPF_F_MMAPABLE).
+/// This process can map the array (BPF_F_MMAPABLE).
 const MMAPABLE: u32 = 1 << 10;
-/// Room for the verifier's words, which are for whoever changes the program.
+/// Size of the verifier log, for developers of the program.
 const LOG: usize = 1 << 16;
 
-/// The part of `union bpf_attr` that makes maps.
+/// The part of `union bpf_attr` that creates maps.
 #[repr(C)]
 #[derive(Default)]
 struct NewMap {
@@ -62,7 +62,7 @@ fn bpf<T>(command: i32, attributes: &T) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just made this descriptor for us.
+    // The kernel has just created this descriptor for us.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
@@ -78,7 +78,7 @@ fn name(text: &str) -> [u8; 16] {
     name
 }
 
-/// Makes a map. A ring buffer has no keys, and its `entries` are bytes.
+/// Creates a map. A ring buffer has no keys, and its `entries` are bytes.
 pub(super) fn map(kind: MapKind, value_size: u32, entries: u32) -> io::Result<OwnedFd> {
     let shared = kind == MapKind::SharedArray;
     let map = NewMap {
@@ -105,7 +105,7 @@ pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
         ..NewProgram::default()
     };
     bpf(PROG_LOAD, &attributes).or_else(|_| {
-        // Once more, to hear why.
+        // Load again, with the verifier log.
         attributes.log_level = 1;
         attributes.log_size = LOG as u32;
         attributes.log = log.as_mut_ptr() as u64;
@@ -118,7 +118,7 @@ pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
     })
 }
 
-/// Memory that is shared with the kernel.
+/// Memory shared with the kernel.
 #[derive(Debug)]
 pub(super) struct Mapping {
     start: NonNull<u8>,
@@ -155,10 +155,9 @@ impl Mapping {
         }
     }
 
-    /// The address of the byte `offset`.
+    /// The address of the byte at `offset`.
     ///
-    /// # Panics
-    /// When it lies outside.
+    /// # Panics If `offset` is outside the mapping.
     pub fn at(&self, offset: usize) -> *mut u8 {
         assert!(offset < self.len, "{offset} of {}", self.len);
         // SAFETY: within the mapping, as just seen.

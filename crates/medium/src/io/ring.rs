@@ -1,5 +1,5 @@
-//! Veth pairs of which a BPF program takes the frames: they come through one ring in
-//! shared memory, without a system call and with the kernel's arrival time.
+//! Veth pairs with a BPF program: frames arrive through one ring in shared memory, without
+//! a system call and with the kernel's arrival time.
 
 use super::bpf::{self, MapKind, Mapping};
 use super::lanes::{Lanes, Turn};
@@ -12,26 +12,26 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Room for 10,000 frames of MTU 1500 of each of three nodes, or for 500,000 small
-/// ones of many. Less where memory is short.
+/// Room for 10,000 frames of MTU 1500 from each of three nodes, or for 500,000 small ones
+/// from many. The smaller sizes are for hosts with little memory.
 const SIZES: [u32; 3] = [64 << 20, 16 << 20, 4 << 20];
-/// Frames after which the program is told how many a port has had taken out: each
-/// telling costs the senders a line of the cache.
+/// Frames taken from a port before the program's `taken` counter is updated: each update
+/// costs the senders a cache line.
 const TELL: u32 = 32;
-/// The largest wait while a record is being written: its writer's processor was
-/// taken away, and nobody says when it is back.
+/// Maximum wait for a record that is still being written: its writer was preempted, and
+/// nothing reports when it resumes.
 const WRITING: Instant = 20_000;
 
-/// Ports that may be added beside those of the start: 2 MB shared with the kernel.
+/// Ports that can be added later: 2 MB shared with the kernel.
 const SPARE: usize = 16_384;
 
-/// What has a program see each frame that comes from the interface with a number.
+/// Attaches the program to the interface with an index.
 pub struct Attach(Box<Attaching>);
 
 type Attaching = dyn Fn(u32, BorrowedFd<'_>) -> io::Result<()> + Send;
 
 impl Attach {
-    /// By this function.
+    /// Uses this function.
     pub fn by(attach: impl Fn(u32, BorrowedFd<'_>) -> io::Result<()> + Send + 'static) -> Self {
         Self(Box::new(attach))
     }
@@ -43,15 +43,15 @@ impl std::fmt::Debug for Attach {
     }
 }
 
-/// The program's counts, to be read from any thread.
+/// The program's counters, readable from any thread.
 #[derive(Debug, Clone)]
 pub struct Tallies {
     shared: Arc<Shared>,
 }
 
 impl Tallies {
-    /// Frames that it dropped so far, of each port that there is or can be: the port's
-    /// share of the ring was used up.
+    /// Frames dropped so far because a port had used up its share of the ring, for each
+    /// existing or spare port.
     pub fn refused(&self) -> Vec<u64> {
         let ports = 0..self.shared.count;
         ports.map(|port| self.shared.port(port).refused.load(Ordering::Relaxed)).collect()
@@ -62,7 +62,7 @@ impl Tallies {
 struct Shared {
     ports: Mapping,
     sleeping: Mapping,
-    /// Ports that it has room for.
+    /// Number of ports with state.
     count: usize,
 }
 
@@ -80,17 +80,16 @@ impl Shared {
     }
 }
 
-/// Frames of one port that the program has not been told of.
+/// Frames of one port not yet reported to the program.
 #[derive(Debug, Clone, Copy, Default)]
 struct Untold {
     frames: u32,
     figure: u64,
-    /// Whether it is in the list of those to be told at the next wait.
+    /// Whether the port is in the list to report at the next wait.
     listed: bool,
 }
 
-/// Veth pairs whose frames come through a BPF ring, and TAPs that give super-frames
-/// beside them.
+/// Veth pairs whose frames arrive through a BPF ring, and TAPs with super-frames.
 #[derive(Debug)]
 pub struct Ring {
     ends: Taps,
@@ -99,33 +98,32 @@ pub struct Ring {
     untold: Vec<Untold>,
     untold_ports: Vec<u32>,
     shared: Arc<Shared>,
-    /// Whether some ends are read, and so not in the ring.
+    /// Whether some ends are read directly, not through the ring.
     reads: bool,
     program: OwnedFd,
     attach: Attach,
-    /// The number of the first port's interface; the others follow.
+    /// Index of the first port's interface; the others follow.
     first: u32,
-    /// Frames out of the ring since those were looked after.
+    /// Frames taken from the ring since the directly read ends were polled.
     since: u32,
-    /// Held so that the ring lives; the veth pairs hold the program.
+    /// Keeps the ring alive; the veth pairs keep the program alive.
     _maps: Maps,
 }
 
 impl Ring {
-    /// Takes over the ends of links, and attaches a program to those that give nothing:
-    /// packet sockets at the medium's ends of veth pairs. Both interfaces of the first
-    /// pair have the number `first` (ifindex), those of the others follow in order.
+    /// Takes the ends of links, and attaches a program to those with [`Gives::Nothing`]:
+    /// packet sockets at the medium's ends of veth pairs. Both interfaces of the first pair
+    /// have the index `first` (ifindex); those of the others follow in order.
     ///
-    /// # Errors
-    /// Why this path cannot be had: the kernel or this user may not.
+    /// # Errors Why this path is unavailable: the kernel does not support it, or this user
+    /// has no permission.
     pub fn new(ends: Vec<End>, first: u32, attach: Attach) -> io::Result<Self> {
         Self::with_room(ends, first, attach, SPARE)
     }
 
-    /// The same, with room for so many ports more.
+    /// As [`Self::new`], with room for `spare` more ports.
     ///
-    /// # Errors
-    /// See [`Self::new`].
+    /// # Errors See [`Self::new`].
     pub fn with_room(ends: Vec<End>, first: u32, attach: Attach, spare: usize) -> io::Result<Self> {
         let [largest, smaller @ ..] = SIZES;
         let room = ends.len() + spare;
@@ -182,22 +180,21 @@ impl Ring {
         Ok((maps, ring, Arc::new(shared), program))
     }
 
-    /// Whether this process may do all that the path takes, tried without a node: whether
-    /// the program can be had, and what `attach` makes of it.
+    /// Checks without a node whether this process can use this path: loads the program and
+    /// passes it to `attach`.
     ///
-    /// # Errors
-    /// Why it may not.
+    /// # Errors Why this process cannot.
     pub fn try_out(attach: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>) -> io::Result<()> {
         let (_maps, _, _, program) = Self::prepare(1, 1, SIZES[SIZES.len() - 1])?;
         attach(program.as_fd())
     }
 
-    /// A handle that ends a wait from another thread.
+    /// A handle that wakes the waiting thread from another thread.
     pub fn waker(&self) -> Waker {
         self.ends.waker()
     }
 
-    /// What the program counts.
+    /// The program's counters.
     pub fn tallies(&self) -> Tallies {
         Tallies { shared: self.shared.clone() }
     }
@@ -255,7 +252,7 @@ impl FrameIo for Ring {
         std::sync::atomic::fence(Ordering::SeqCst);
         let until = match self.ring.is_drained() {
             true => until,
-            // Something is on its way: to be looked for again, soon.
+            // A record is still being written: check again soon.
             false => {
                 sleeping.store(0, Ordering::SeqCst);
                 if self.ring.is_ready() {
@@ -269,7 +266,7 @@ impl FrameIo for Ring {
         waited
     }
 
-    /// What is read does not say when it came.
+    /// Frames that are read directly have no arrival time.
     fn can_doze(&self) -> bool {
         !self.reads
     }
@@ -278,18 +275,18 @@ impl FrameIo for Ring {
         if !self.lanes.is_empty() {
             return Ok(());
         }
-        // What is being written may have come long ago: its writer's processor was taken away.
+        // A record that is still being written may be old: its writer was preempted.
         if !self.ring.is_drained() && !self.ring.is_ready() {
             return self.wait(now, Some(until));
         }
         self.tell_all();
-        // That the medium sleeps is not said: whoever reads it would wake it.
+        // Leave `sleeping` unset: otherwise the program would wake the medium.
         self.ends.doze(now, until)
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> Option<Received> {
         if self.reads && self.since >= TURN {
-            // A ring that is never empty is not to keep the others waiting.
+            // A ring that is never empty must not block the directly read ends.
             if let Some(received) = self.ends.receive(buffer) {
                 return Some(received);
             }
@@ -326,7 +323,7 @@ impl FrameIo for Ring {
         self.ends.send_segments(port, segments)
     }
 
-    /// The interface's number follows on those of the ports that are there.
+    /// The new interface's index must follow those of the existing ports.
     fn attach(&mut self, end: End) -> io::Result<usize> {
         let gives = end.gives;
         let port = self.ends.attach(end)?;
@@ -336,7 +333,7 @@ impl FrameIo for Ring {
             (self.attach.0)(self.first + port as u32, self.program.as_fd())?;
         } else {
             return Err(io::Error::other(format!(
-                "the ring has room for {} ports and no more",
+                "the ring is full: it holds at most {} ports",
                 self.shared.count
             )));
         }

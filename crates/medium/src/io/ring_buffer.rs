@@ -1,7 +1,7 @@
-//! Reading a BPF ring buffer in place.
+//! Reads a BPF ring buffer in place.
 //!
-//! The kernel maps it as a page with the reader's position, a page with the
-//! writers', and the data twice in a row, so that no record is cut.
+//! The kernel maps a page with the reader's position, a page with the writers' position,
+//! and the data twice in a row, so that every record is contiguous.
 
 use super::bpf::Mapping;
 use std::io;
@@ -10,23 +10,23 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
-/// Looks at a record that is still being written before giving up for now: about
-/// 20 us, while writing one takes a tenth of one.
+/// Checks of a record that is still being written before giving up for now: about 20 us,
+/// while writing a record takes a tenth of a microsecond.
 const LOOKS: u32 = 1_000;
-/// The reader's position is told to the kernel after this share of the ring: each
-/// telling costs the writers a line of the cache.
+/// The reader reports its position to the kernel after this fraction of the ring: each
+/// report costs the writers a cache line.
 const TELL: u64 = 64;
 
-/// The reading end.
+/// The reader of the ring.
 #[derive(Debug)]
 pub(super) struct RingBuffer {
     reader: Mapping,
     rest: Mapping,
     page: usize,
     size: u64,
-    /// Read up to here.
+    /// Read position.
     position: u64,
-    /// Told to the kernel up to here.
+    /// Position last reported to the kernel.
     told: u64,
 }
 
@@ -55,13 +55,13 @@ impl RingBuffer {
         unsafe { &*self.rest.at(0).cast::<AtomicU64>() }
     }
 
-    /// Whether anything is there or on its way, to be asked after having said that
-    /// one sleeps.
+    /// Whether the ring has no record, complete or in progress. Check this after `sleeping`
+    /// is set.
     pub fn is_drained(&self) -> bool {
         self.written().load(Ordering::SeqCst) == self.position
     }
 
-    /// Whether the next record is there and whole.
+    /// Whether the next record is complete.
     pub fn is_ready(&self) -> bool {
         if self.written().load(Ordering::Acquire) == self.position {
             return false;
@@ -69,7 +69,7 @@ impl RingBuffer {
         self.header().load(Ordering::Acquire) & BUSY == 0
     }
 
-    /// The length and the state of the next record, if anything has been written.
+    /// Length and state of the next record, if anything has been written.
     fn header(&self) -> &AtomicU32 {
         let start = self.page + (self.position % self.size) as usize;
         // SAFETY: each record begins with its length in an aligned word, which the
@@ -77,9 +77,8 @@ impl RingBuffer {
         unsafe { &*self.rest.at(start).cast::<AtomicU32>() }
     }
 
-    /// The beginning of the next record and its bytes, if it is there and whole; no
-    /// bytes of one that was given up. What is given stays until its end has been
-    /// released.
+    /// Position and bytes of the next record, if it is complete; empty for a discarded
+    /// record. The bytes stay valid until the end of the record is released.
     pub fn next(&mut self) -> Option<(u64, &[u8])> {
         if self.written().load(Ordering::Acquire) == self.position {
             return None;
@@ -100,8 +99,8 @@ impl RingBuffer {
         Some((record, if len & DISCARDED == 0 { self.at(record, bytes) } else { &[] }))
     }
 
-    /// The first `bytes` of the record at `position`, which has been given and not
-    /// been released.
+    /// The first `bytes` of the record at `position`, which [`Self::next`] has returned and
+    /// which is not yet released.
     pub fn at(&self, position: u64, bytes: usize) -> &[u8] {
         let start = self.page + (position % self.size) as usize + 8;
         // SAFETY: a record lies in one piece within the doubled mapping, and the
@@ -110,19 +109,19 @@ impl RingBuffer {
         unsafe { std::slice::from_raw_parts(self.rest.at(start), bytes) }
     }
 
-    /// How far has been read.
+    /// Read position.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Gives room up to `position` back to the writers, now and then.
+    /// Releases memory up to `position` to the writers, in batches.
     pub fn release(&mut self, position: u64) {
         if position - self.told >= self.size / TELL {
             self.tell(position);
         }
     }
 
-    /// Gives room up to `position` back to the writers at once.
+    /// Releases memory up to `position` to the writers at once.
     pub fn tell(&mut self, position: u64) {
         if position != self.told {
             self.told = position;

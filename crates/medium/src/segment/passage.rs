@@ -1,4 +1,4 @@
-//! The way of frames through a segment: up, over what links share, down.
+//! Path of frames through a segment: up, over the shared channel, down.
 
 use super::Segment;
 use crate::calendar::What;
@@ -10,13 +10,12 @@ use crate::sky::place;
 use crate::step::{Carried, Cause, Step};
 use crate::{Decided, Delivery, Frame, Instant};
 
-/// Bytes that may be under way on one direction, which a delay without a rate does
-/// not bound: 64 ms of 8 Gbit/s, or 5 s of 100 Mbit/s. More is dropped as by a full
-/// queue.
+/// Maximum bytes in flight on one direction, which a delay without a rate does not bound:
+/// 64 ms of 8 Gbit/s, or 5 s of 100 Mbit/s. Excess frames are dropped as by a full queue.
 const MOST_HELD: u64 = 64 << 20;
 
 impl Segment {
-    /// Lets everything happen that does until `now`.
+    /// Processes all events until `now`.
     pub(super) fn advance(&mut self, now: Instant) {
         while let Some((at, what)) = self.calendar.take(now) {
             self.clock = self.clock.max(at);
@@ -72,7 +71,7 @@ impl Segment {
         self.carry_out(link, way, steps, now);
     }
 
-    /// Whether frames that go this way have to pass a channel.
+    /// Whether frames in this direction pass a shared channel.
     fn has_channel(&self, way: Way) -> bool {
         self.lines[way as usize].is_some() || (way == Way::Up && self.air.is_some())
     }
@@ -97,7 +96,7 @@ impl Segment {
         self.steps = steps;
     }
 
-    /// A frame goes out at `at`, if there is room for it until then.
+    /// Releases a frame at `at`, if the in-flight limit allows it.
     fn release(
         &mut self,
         (frame, arrived): (Frame, Instant),
@@ -118,7 +117,7 @@ impl Segment {
             return self.drop(link, way, Cause::Overflow);
         }
         let gathers = self.links[link][way as usize].slots.is_some();
-        // What is due at once, and behind nothing, need not go through the calendar.
+        // A frame due now, with no earlier event pending, can skip the event queue.
         if way == Way::Down
             && !gathers
             && at <= now
@@ -136,7 +135,7 @@ impl Segment {
         if let Some(line) = &mut self.lines[way as usize] {
             line.offer(link, frame, now, draw, &mut said);
         } else if let Some(air) = &mut self.air {
-            // A ramp may have changed it since the last frame.
+            // A ramp may have changed the loss since the last frame.
             air.lose(link, self.links[link][way as usize].asked().mean_loss());
             air.offer(link, frame, now, &mut said);
         }
@@ -161,7 +160,7 @@ impl Segment {
         self.said = said;
     }
 
-    /// A frame waits for the slot in which it leaves.
+    /// Assigns a frame to its slot.
     fn gather(&mut self, (frame, arrived): (Frame, Instant), link: usize, way: Way, now: Instant) {
         if let Frame::Segments(segments) = &frame
             && segments.count() > 1
@@ -174,7 +173,7 @@ impl Segment {
         self.calendar.fly(at, (frame, arrived), place(link as u32, way, false));
     }
 
-    /// A frame has come to the end of a direction.
+    /// Handles a frame at the end of a direction.
     fn land(&mut self, (frame, arrived): (Frame, Instant), link: usize, way: Way, at: Instant) {
         let held = &mut self.held[link][way as usize];
         *held = held.saturating_sub(frame.size() as u64);
@@ -185,8 +184,8 @@ impl Segment {
         if let Some(message) = &message {
             self.hear(message, link, at);
         }
-        // A report flooded to a thousand nodes is a storm: routers alone get it, of whom
-        // the switch knows by their own messages (RFC 4541, 2.1.1).
+        // A report flooded to a thousand nodes would be a storm: only routers get it. The
+        // switch knows them from their own messages (RFC 4541, 2.1.1).
         let receivers = match message {
             Some(Message::Report(_) | Message::Other) => {
                 let mut routers = self.directory.routers();
@@ -210,8 +209,7 @@ impl Segment {
         }
     }
 
-    /// A frame can be taken. Segments that follow each other and came to be due at
-    /// one time are taken together.
+    /// Queues a delivery. Consecutive segments due at the same time are merged.
     #[inline]
     fn get_ready(&mut self, delivery: Delivery) {
         if matches!(delivery.frame, Frame::Segments(_))
