@@ -48,12 +48,13 @@ pub enum Change {
 }
 
 impl Overlay {
-    /// `asked` with the overlay's values applied.
+    /// `config` with the overlay's values applied.
     ///
-    /// # Errors If a key is unknown or a value has the wrong type.
-    pub fn on(&self, asked: &Impairment) -> Result<Impairment, String> {
+    /// # Errors
+    /// If a key is unknown or a value has the wrong type.
+    pub fn on(&self, config: &Impairment) -> Result<Impairment, String> {
         let failed = |error: serde_json::Error| error.to_string();
-        let Value::Object(mut all) = serde_json::to_value(asked).map_err(failed)? else {
+        let Value::Object(mut all) = serde_json::to_value(config).map_err(failed)? else {
             return Err("an impairment is not a map".to_owned());
         };
         for (key, value) in &self.0 {
@@ -65,10 +66,10 @@ impl Overlay {
         let mut new: Impairment = serde_json::from_value(Value::Object(all)).map_err(failed)?;
         // Data loaded from a file is not serialised; keep it.
         if !self.0.contains_key("distribution") {
-            new.distribution = asked.distribution.clone();
+            new.distribution = config.distribution.clone();
         }
         if !self.0.contains_key("trace") {
-            new.trace = asked.trace.clone();
+            new.trace = config.trace.clone();
         }
         Ok(new)
     }
@@ -84,7 +85,7 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn asked() -> Impairment {
+    fn config() -> Impairment {
         Impairment {
             delay: "30 ms".parse().unwrap(),
             loss: "10 %".parse().unwrap(),
@@ -95,19 +96,19 @@ mod tests {
 
     #[test]
     fn an_overlay_changes_its_keys_alone() {
-        let new = overlay(json!({"loss": "50 %", "rate": null, "queue": "9 kB"})).on(&asked());
+        let new = overlay(json!({"loss": "50 %", "rate": null, "queue": "9 kB"})).on(&config());
         let want = Impairment {
             loss: "50 %".parse().unwrap(),
             rate: None,
             queue: crate::Limit::Bytes("9 kB".parse().unwrap()),
-            ..asked()
+            ..config()
         };
         assert_eq!(new, Ok(want));
     }
 
     #[test]
     fn what_is_no_key_or_no_value_is_refused() {
-        assert!(overlay(json!({"los": "5 %"})).on(&asked()).unwrap_err().contains("los"));
-        assert!(overlay(json!({"loss": "5 ms"})).on(&asked()).unwrap_err().contains("share"));
+        assert!(overlay(json!({"los": "5 %"})).on(&config()).unwrap_err().contains("los"));
+        assert!(overlay(json!({"loss": "5 ms"})).on(&config()).unwrap_err().contains("share"));
     }
 }

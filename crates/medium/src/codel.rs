@@ -23,7 +23,7 @@ impl Default for Codel {
 /// CoDel's state variables, as in RFC 8289, section 5.
 #[derive(Debug, Clone)]
 pub(crate) struct CodelState {
-    asked: Codel,
+    config: Codel,
     /// When the delay will have exceeded the target for an interval.
     first_above: Option<Instant>,
     dropping: bool,
@@ -37,9 +37,9 @@ pub(crate) struct CodelState {
 }
 
 impl CodelState {
-    pub fn new(asked: Codel) -> Self {
+    pub fn new(config: Codel) -> Self {
         Self {
-            asked,
+            config,
             first_above: None,
             dropping: false,
             drop_next: 0,
@@ -73,7 +73,7 @@ impl CodelState {
         // its delay. If the last dropping state ended recently, drops resume at nearly the
         // same rate.
         self.dropping = true;
-        let recent = now.saturating_sub(self.drop_next) < 16 * self.asked.interval.as_ns();
+        let recent = now.saturating_sub(self.drop_next) < 16 * self.config.interval.as_ns();
         let before = self.count - self.last_count.min(self.count);
         self.count = if before > 1 && recent { before } else { 1 };
         self.drop_next = self.next_drop(now);
@@ -91,13 +91,13 @@ impl CodelState {
 
     /// Whether the delay has exceeded the target for a whole interval.
     fn is_above(&mut self, waited: u64, behind: u64, now: Instant) -> bool {
-        if waited < self.asked.target.as_ns() || behind <= self.largest {
+        if waited < self.config.target.as_ns() || behind <= self.largest {
             self.first_above = None;
             return false;
         }
         match self.first_above {
             None => {
-                self.first_above = Some(now + self.asked.interval.as_ns());
+                self.first_above = Some(now + self.config.interval.as_ns());
                 false
             }
             Some(at) => now >= at,
@@ -106,7 +106,7 @@ impl CodelState {
 
     /// The control law: the interval divided by the square root of the drop count.
     fn next_drop(&self, from: Instant) -> Instant {
-        from + (self.asked.interval.as_ns() as f64 / f64::from(self.count).sqrt()) as u64
+        from + (self.config.interval.as_ns() as f64 / f64::from(self.count).sqrt()) as u64
     }
 }
 

@@ -83,10 +83,10 @@ mod tests {
 
     #[test]
     fn the_correlation_is_the_one_asked_for() {
-        for asked in [0.0, 0.25, 0.5, 0.9] {
-            let got = correlation(&sequence(asked));
+        for expected in [0.0, 0.25, 0.5, 0.9] {
+            let got = correlation(&sequence(expected));
             // Four standard errors of a correlation of 200,000 pairs: 0.009.
-            assert!((got - asked).abs() < 0.009, "{got} for {asked}");
+            assert!((got - expected).abs() < 0.009, "{got} for {expected}");
         }
     }
 

@@ -38,7 +38,7 @@ enum Step {
     FrameEnds,
     AckEnds,
     AckMissed,
-    LookEnds,
+    CcaEnds,
     FrameStarts,
     AckStarts,
 }
@@ -71,13 +71,13 @@ pub struct Csma {
     /// Events that end no frame and deliver nothing; kept separately so that the caller
     /// does not wake for them.
     silent: BinaryHeap<Event>,
-    telling: BinaryHeap<Event>,
+    reporting: BinaryHeap<Event>,
     on_air: Vec<OnAir>,
     /// Start of the current idle period, while the channel is idle.
-    quiet_since: Instant,
+    idle_since: Instant,
     clock: Instant,
     #[cfg(test)]
-    trace: Vec<tests::Stay>,
+    trace: Vec<tests::Transmission>,
 }
 
 impl Csma {
@@ -90,9 +90,9 @@ impl Csma {
             draw,
             links: (0..links).map(|_| Link::default()).collect(),
             silent: BinaryHeap::new(),
-            telling: BinaryHeap::new(),
+            reporting: BinaryHeap::new(),
             on_air: Vec::new(),
-            quiet_since: 0,
+            idle_since: 0,
             clock: 0,
             #[cfg(test)]
             trace: Vec::new(),
@@ -112,7 +112,8 @@ impl Csma {
     /// result of that call: pass the `at` of the [`Attempt`] to send the next frame of a
     /// queue without a gap.
     ///
-    /// # Panics If `link` does not exist or already contends.
+    /// # Panics
+    /// If `link` does not exist or already contends.
     pub fn ready(&mut self, link: usize, len: usize, now: Instant) {
         self.contend(link, len, self.spec.acknowledge, now);
     }
@@ -120,14 +121,16 @@ impl Csma {
     /// As [`Self::ready`], for a multicast or broadcast frame. Receivers do not acknowledge
     /// it (5.1.6.4), so it is sent once.
     ///
-    /// # Panics As [`Self::ready`].
+    /// # Panics
+    /// As [`Self::ready`].
     pub fn ready_for_all(&mut self, link: usize, len: usize, now: Instant) {
         self.contend(link, len, false, now);
     }
 
     /// Whether a frame of `link` contends.
     ///
-    /// # Panics If `link` does not exist.
+    /// # Panics
+    /// If `link` does not exist.
     pub fn contends(&self, link: usize) -> bool {
         self.links[link].frame.is_some()
     }
@@ -140,12 +143,12 @@ impl Csma {
     /// Time of the next call of [`Self::step`]: nothing ends and nothing arrives before.
     /// That call also processes the backoffs and CCAs due until then.
     pub fn next(&self) -> Option<Instant> {
-        let telling = self.telling.peek().map(|Reverse((at, ..))| *at);
+        let reporting = self.reporting.peek().map(|Reverse((at, ..))| *at);
         // A CCA or a transmission start has its first effect after another CCA, or after
         // the airtime of a header.
         let least = self.spec.cca.min(self.spec.airtime(0)).as_ns();
         let silent = self.silent.peek().map(|Reverse((at, ..))| at + least);
-        [telling, silent].into_iter().flatten().min()
+        [reporting, silent].into_iter().flatten().min()
     }
 
     /// Advances to the next end of a frame's transmission, at most to `now`; call it until
@@ -158,8 +161,8 @@ impl Csma {
     ) -> Option<Attempt> {
         loop {
             // The larger of two reversed events is the earlier; `None` is the smallest.
-            let heap = match self.telling.peek() > self.silent.peek() {
-                true => &mut self.telling,
+            let heap = match self.reporting.peek() > self.silent.peek() {
+                true => &mut self.reporting,
                 false => &mut self.silent,
             };
             let Reverse((at, step, link)) = *heap.peek()?;
@@ -169,18 +172,18 @@ impl Csma {
             heap.pop();
             self.clock = at;
             let attempt = match step {
-                Step::LookEnds => self.looked(link, at),
+                Step::CcaEnds => self.on_cca_end(link, at),
                 Step::FrameStarts => {
                     self.start(link, at);
                     None
                 }
-                Step::FrameEnds => self.sent(link, at, received),
+                Step::FrameEnds => self.on_frame_end(link, at, received),
                 Step::AckStarts => {
                     self.enter(link, at);
-                    self.tell(at + self.spec.ack_airtime().as_ns(), Step::AckEnds, link);
+                    self.report_at(at + self.spec.ack_airtime().as_ns(), Step::AckEnds, link);
                     None
                 }
-                Step::AckEnds => self.answered(link, at),
+                Step::AckEnds => self.on_ack_end(link, at),
                 Step::AckMissed => self.retry(link, at),
             };
             if attempt.is_some() {
@@ -212,17 +215,17 @@ impl Csma {
         let wait = units as u64 * self.spec.unit_backoff.as_ns() + self.spec.cca.as_ns();
         let last = frame.backoff == self.spec.max_backoffs;
         match last {
-            true => self.tell(from + wait, Step::LookEnds, link),
-            false => self.silent.push(Reverse((from + wait, Step::LookEnds, link))),
+            true => self.report_at(from + wait, Step::CcaEnds, link),
+            false => self.silent.push(Reverse((from + wait, Step::CcaEnds, link))),
         }
     }
 
-    fn tell(&mut self, at: Instant, step: Step, link: usize) {
-        self.telling.push(Reverse((at, step, link)));
+    fn report_at(&mut self, at: Instant, step: Step, link: usize) {
+        self.reporting.push(Reverse((at, step, link)));
     }
 
-    fn looked(&mut self, link: usize, at: Instant) -> Option<Attempt> {
-        if self.on_air.is_empty() && self.quiet_since <= at - self.spec.cca.as_ns() {
+    fn on_cca_end(&mut self, link: usize, at: Instant) -> Option<Attempt> {
+        if self.on_air.is_empty() && self.idle_since <= at - self.spec.cca.as_ns() {
             let starts = at + self.spec.turnaround.as_ns();
             self.silent.push(Reverse((starts, Step::FrameStarts, link)));
             return None;
@@ -242,7 +245,7 @@ impl Csma {
         let ends = at + self.spec.airtime(frame.len).as_ns();
         self.links[link].usage.transmissions += 1;
         self.enter(link, at);
-        self.tell(ends, Step::FrameEnds, link);
+        self.report_at(ends, Step::FrameEnds, link);
     }
 
     fn enter(&mut self, link: usize, at: Instant) {
@@ -260,13 +263,13 @@ impl Csma {
         let usage = &mut self.links[link].usage;
         usage.airtime += at - since;
         usage.collisions += u64::from(collided);
-        self.quiet_since = at;
+        self.idle_since = at;
         #[cfg(test)]
-        self.trace.push(tests::Stay { link, since, until: at, collided });
+        self.trace.push(tests::Transmission { link, since, until: at, collided });
         collided
     }
 
-    fn sent(
+    fn on_frame_end(
         &mut self,
         link: usize,
         at: Instant,
@@ -295,19 +298,19 @@ impl Csma {
                 let starts = at + self.spec.turnaround.as_ns();
                 self.silent.push(Reverse((starts, Step::AckStarts, link)));
             }
-            false => self.tell(at + self.spec.ack_wait.as_ns(), Step::AckMissed, link),
+            false => self.report_at(at + self.spec.ack_wait.as_ns(), Step::AckMissed, link),
         }
         None
     }
 
-    fn answered(&mut self, link: usize, at: Instant) -> Option<Attempt> {
+    fn on_ack_end(&mut self, link: usize, at: Instant) -> Option<Attempt> {
         let collided = self.leave(link, at);
         let frame = self.links[link].frame.as_mut()?;
         if collided {
             frame.collided = true;
             let took = self.spec.turnaround.as_ns() + self.spec.ack_airtime().as_ns();
             let missed = at + self.spec.ack_wait.as_ns().saturating_sub(took);
-            self.tell(missed, Step::AckMissed, link);
+            self.report_at(missed, Step::AckMissed, link);
             return None;
         }
         let free = at + self.spec.interframe(frame.len).as_ns();

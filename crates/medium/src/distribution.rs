@@ -81,7 +81,8 @@ impl Table {
     /// Reads a file in iproute2's `.dist` format: equally likely numbers, 8192 per jitter;
     /// lines that begin with `#` are comments.
     ///
-    /// # Errors If the file is not readable or contains anything else.
+    /// # Errors
+    /// If the file is not readable or contains anything else.
     pub fn read(file: &Path) -> Result<Self, TableError> {
         let text = std::fs::read_to_string(file).map_err(|error| TableError::Unreadable {
             file: file.to_owned(),
@@ -92,7 +93,8 @@ impl Table {
 
     /// As [`Self::read`], from text.
     ///
-    /// # Errors If the text is not a table.
+    /// # Errors
+    /// If the text is not a table.
     pub fn parse(file: &Path, text: &str) -> Result<Self, TableError> {
         let mut quantiles = Vec::new();
         let lines = text.lines().enumerate().filter(|(_, line)| !line.starts_with('#'));

@@ -2,11 +2,11 @@
 
 mod work;
 
-use self::work::{SPIN, Work};
+use self::work::{MAX_SPIN, Work};
 use crate::io::{FrameIo, Waker};
 use crate::observer::{Observer, Place};
 use crate::priority::Priority;
-use crate::remote::{Remote, Wishes};
+use crate::remote::{Commands, Remote};
 use crate::stalls::Stalls;
 use crate::{Instant, Interval, Segment, SegmentSpec, Totals};
 use std::io;
@@ -27,7 +27,7 @@ struct Control {
 /// A running engine, in a separate thread.
 pub struct Engine<O> {
     control: Arc<Control>,
-    wishes: Arc<Wishes<O>>,
+    commands: Arc<Commands<O>>,
     waker: Waker,
     /// `None` after a stop.
     thread: Option<JoinHandle<io::Result<Outcome<O>>>>,
@@ -53,7 +53,8 @@ pub struct Outcome<O> {
 impl<O: Observer> Engine<O> {
     /// Starts forwarding frames between `places`, one per port, over `segments`.
     ///
-    /// # Errors If the thread does not start.
+    /// # Errors
+    /// If the thread does not start.
     pub fn start(
         io: impl FrameIo + 'static,
         waker: Waker,
@@ -67,7 +68,8 @@ impl<O: Observer> Engine<O> {
     /// As [`Self::start`], but busy-waits for `spin_ns` (at most 60 us) before a frame is
     /// due: frames leave more punctually, at the cost of one CPU.
     ///
-    /// # Errors If the thread does not start.
+    /// # Errors
+    /// If the thread does not start.
     pub fn start_spinning(
         io: impl FrameIo + 'static,
         waker: Waker,
@@ -77,14 +79,14 @@ impl<O: Observer> Engine<O> {
         spin_ns: Instant,
     ) -> io::Result<Self> {
         let control = Arc::new(Control::default());
-        let wishes = Arc::new(Wishes::default());
-        let shared = (control.clone(), wishes.clone());
+        let commands = Arc::new(Commands::default());
+        let shared = (control.clone(), commands.clone());
         let work = move || {
             let segments = segments.iter().map(Segment::new).collect();
-            Work::new(io, segments, places, observer, shared, spin_ns.min(SPIN)).run()
+            Work::new(io, segments, places, observer, shared, spin_ns.min(MAX_SPIN)).run()
         };
         let thread = std::thread::Builder::new().name("medium".into()).spawn(work)?;
-        Ok(Self { control, wishes, waker, thread: Some(thread) })
+        Ok(Self { control, commands, waker, thread: Some(thread) })
     }
 
     /// Enables impairments and starts the measurement.
@@ -105,7 +107,7 @@ impl<O: Observer> Engine<O> {
 
     /// A handle for other threads, to change links while the engine runs.
     pub fn remote(&self) -> Remote<O> {
-        Remote { wishes: self.wishes.clone(), waker: self.waker.clone() }
+        Remote { commands: self.commands.clone(), waker: self.waker.clone() }
     }
 
     /// Frames that nodes have sent so far.
@@ -125,7 +127,8 @@ impl<O: Observer> Engine<O> {
 
     /// Stops the engine and returns its results. Frames in flight are lost.
     ///
-    /// # Errors If waiting for frames failed while the engine ran.
+    /// # Errors
+    /// If waiting for frames failed while the engine ran.
     pub fn stop(mut self) -> io::Result<Outcome<O>> {
         self.halt().unwrap_or_else(|| Err(io::Error::other("the medium is already stopped")))
     }

@@ -56,7 +56,7 @@ impl Frame {
     }
 
     /// The first frame with one bit flipped, at `place` / 2^32 of its length.
-    pub(crate) fn turned_over(&self, place: u32) -> Self {
+    pub(crate) fn with_flipped_bit(&self, place: u32) -> Self {
         let mut bytes = self.first().into_owned();
         let bit = (u64::from(place) * (8 * bytes.len() as u64)) >> 32;
         if let Some(byte) = bytes.get_mut((bit / 8) as usize) {

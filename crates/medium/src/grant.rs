@@ -97,8 +97,9 @@ impl Grant {
             return self.boundary(now);
         }
         self.limit = self.spec.initial.map(|initial| initial.get().saturating_mul(1_000));
-        let asked = self.spec.request_period.map_or(now, |period| self.next(now, period.as_ns()));
-        self.granted = asked.saturating_add(self.answer());
+        let requested =
+            self.spec.request_period.map_or(now, |period| self.next(now, period.as_ns()));
+        self.granted = requested.saturating_add(self.answer());
         self.boundary(self.granted)
     }
 

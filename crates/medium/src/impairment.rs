@@ -178,7 +178,7 @@ impl Impairment {
     }
 
     /// Whether any decision about a frame is random.
-    pub fn is_chancy(&self) -> bool {
+    pub fn is_random(&self) -> bool {
         self.jitter != Span::ZERO
             || self.mean_loss() > 0.0
             || [self.corrupt, self.duplicate, self.reorder].iter().any(|share| !none(share))

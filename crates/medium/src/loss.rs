@@ -106,11 +106,11 @@ pub(crate) enum Loss {
         last: Option<(u64, bool)>,
     },
     GilbertElliott {
-        asked: GilbertElliott,
+        config: GilbertElliott,
         bad: bool,
     },
     Markov {
-        asked: Markov,
+        config: Markov,
         state: u8,
     },
 }
@@ -121,12 +121,12 @@ impl Loss {
         Self::Random { share: share.fraction(), draws, last: None }
     }
 
-    pub fn gilbert_elliott(asked: GilbertElliott) -> Self {
-        Self::GilbertElliott { asked, bad: false }
+    pub fn gilbert_elliott(config: GilbertElliott) -> Self {
+        Self::GilbertElliott { config, bad: false }
     }
 
-    pub fn markov(asked: Markov) -> Self {
-        Self::Markov { asked, state: 1 }
+    pub fn markov(config: Markov) -> Self {
+        Self::Markov { config, state: 1 }
     }
 
     /// Whether the model has no state that advances with each frame.
@@ -148,9 +148,9 @@ impl Loss {
                     lost
                 }
             },
-            Self::GilbertElliott { asked, bad } => {
-                let loss = if *bad { asked.loss_bad } else { asked.loss_good };
-                let leave = if *bad { asked.r } else { asked.p };
+            Self::GilbertElliott { config, bad } => {
+                let loss = if *bad { config.loss_bad } else { config.loss_good };
+                let leave = if *bad { config.r } else { config.p };
                 *bad ^= draw.uniform(Purpose::State, index) < leave.fraction();
                 // In most models a state loses nothing or everything, and needs no random
                 // number.
@@ -160,8 +160,8 @@ impl Loss {
                     share => draw.uniform(Purpose::Loss, index) < share,
                 }
             }
-            Self::Markov { asked, state } => {
-                *state = next(asked, *state, draw.uniform(Purpose::State, index));
+            Self::Markov { config, state } => {
+                *state = next(config, *state, draw.uniform(Purpose::State, index));
                 matches!(*state, 3 | 4)
             }
         }
@@ -169,14 +169,14 @@ impl Loss {
 }
 
 /// The state after `state`, for `u` uniform in [0, 1).
-fn next(asked: &Markov, state: u8, u: f64) -> u8 {
+fn next(config: &Markov, state: u8, u: f64) -> u8 {
     match state {
-        1 if u < asked.p14.fraction() => 4,
-        1 if u < asked.p14.fraction() + asked.p13.fraction() => 3,
-        2 if u < asked.p23.fraction() => 3,
+        1 if u < config.p14.fraction() => 4,
+        1 if u < config.p14.fraction() + config.p13.fraction() => 3,
+        2 if u < config.p23.fraction() => 3,
         2 => 2,
-        3 if u < asked.p32.fraction() => 2,
-        3 if u < asked.p32.fraction() + asked.p31.fraction() => 1,
+        3 if u < config.p32.fraction() => 2,
+        3 if u < config.p32.fraction() + config.p31.fraction() => 1,
         3 => 3,
         _ => 1,
     }
@@ -232,16 +232,16 @@ mod tests {
     #[test]
     fn bursts_of_gilbert_are_geometric() {
         // Simple Gilbert model: the bad state loses everything, the good state nothing.
-        let asked = GilbertElliott {
+        let config = GilbertElliott {
             p: share(2.0),
             r: share(25.0),
             loss_bad: share(100.0),
             loss_good: share(0.0),
         };
-        let fates = fates(Loss::gilbert_elliott(asked));
-        assert!((asked.mean() - 2.0 / 27.0).abs() < 1e-12);
-        let error = 4.0 * (asked.mean() * asked.dispersion() / FRAMES as f64).sqrt();
-        assert!((mean(&fates) - asked.mean()).abs() < error, "{}", mean(&fates));
+        let fates = fates(Loss::gilbert_elliott(config));
+        assert!((config.mean() - 2.0 / 27.0).abs() < 1e-12);
+        let error = 4.0 * (config.mean() * config.dispersion() / FRAMES as f64).sqrt();
+        assert!((mean(&fates) - config.mean()).abs() < error, "{}", mean(&fates));
         let runs = runs(&fates);
         for length in 1..8 {
             let longer = runs.iter().filter(|run| **run > length as f64).count() as f64;
@@ -253,35 +253,35 @@ mod tests {
 
     #[test]
     fn dispersion_is_the_variance_over_many_runs() {
-        let asked = GilbertElliott {
+        let config = GilbertElliott {
             p: share(2.0),
             r: share(25.0),
             loss_bad: share(30.0),
             loss_good: share(1.0),
         };
-        let fates = fates(Loss::gilbert_elliott(asked));
+        let fates = fates(Loss::gilbert_elliott(config));
         let shares: Vec<f64> = fates.chunks(1000).map(mean).collect();
         let variance =
-            shares.iter().map(|s| (s - asked.mean()).powi(2)).sum::<f64>() / shares.len() as f64;
-        let independent = asked.mean() * (1.0 - asked.mean()) / 1000.0;
-        let ratio = variance / independent / asked.dispersion();
+            shares.iter().map(|s| (s - config.mean()).powi(2)).sum::<f64>() / shares.len() as f64;
+        let independent = config.mean() * (1.0 - config.mean()) / 1000.0;
+        let ratio = variance / independent / config.dispersion();
         // A variance of 1,000 samples has a standard error of 4.5 %.
-        assert!((ratio - 1.0).abs() < 0.18, "{ratio}, dispersion {}", asked.dispersion());
+        assert!((ratio - 1.0).abs() < 0.18, "{ratio}, dispersion {}", config.dispersion());
     }
 
     #[test]
     fn four_states_lose_as_their_balance_says() {
-        let asked = Markov {
+        let config = Markov {
             p13: share(1.0),
             p31: share(20.0),
             p32: share(30.0),
             p23: share(40.0),
             p14: share(0.5),
         };
-        let fates = fates(Loss::markov(asked));
+        let fates = fates(Loss::markov(config));
         // Bursts make the share vary more than independent losses; 0.004 is 4 standard
         // errors for a dispersion of 12.
-        assert!((mean(&fates) - asked.mean()).abs() < 0.004, "{} {}", mean(&fates), asked.mean());
+        assert!((mean(&fates) - config.mean()).abs() < 0.004, "{} {}", mean(&fates), config.mean());
         let runs = runs(&fates);
         let single = runs.iter().filter(|run| **run == 1.0).count() as f64 / runs.len() as f64;
         assert!(single > 0.5, "half of the stays in 3 are of one frame, and all in 4: {single}");

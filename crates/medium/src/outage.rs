@@ -47,7 +47,7 @@ impl Outage {
 /// State of one outage over time.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
-    asked: Outage,
+    config: Outage,
     draw: Draw,
     /// Number of the outage within its link: each has separate random numbers.
     number: u64,
@@ -59,15 +59,15 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    pub fn new(asked: Outage, draw: Draw, number: u64) -> Self {
+    pub fn new(config: Outage, draw: Draw, number: u64) -> Self {
         // Starts down before time 0, so that the first check draws the first up time.
-        Self { asked, draw, number, down: true, until: 0, changes: 0 }
+        Self { config, draw, number, down: true, until: 0, changes: 0 }
     }
 
     /// Whether the link is down `at` ns after the start of impairments. Times must not
     /// decrease.
     pub fn is_down(&mut self, at: Instant) -> bool {
-        match self.asked {
+        match self.config {
             Outage::Scheduled { at: from, lasts, every } => {
                 let Some(since) = at.checked_sub(from.as_ns()) else { return false };
                 let within = every.map_or(since, |every| since % every.as_ns().max(1));
@@ -100,8 +100,8 @@ mod tests {
         Span::from_ns(s * S)
     }
 
-    fn gate(asked: Outage) -> Gate {
-        Gate::new(asked, Draw::new(7, 1, 0), 0)
+    fn gate(config: Outage) -> Gate {
+        Gate::new(config, Draw::new(7, 1, 0), 0)
     }
 
     fn down(gate: &mut Gate, times: &[Instant]) -> Vec<bool> {
@@ -125,13 +125,13 @@ mod tests {
 
     #[test]
     fn a_random_outage_has_the_means_asked_for() {
-        let asked = Outage::Random { mean_up: span(9), mean_down: span(1) };
-        let mut random = gate(asked);
+        let config = Outage::Random { mean_up: span(9), mean_down: span(1) };
+        let mut random = gate(config);
         let seconds = 1_000_000;
         let fates: Vec<_> = (0..10 * seconds).map(|t| random.is_down(t * S / 10)).collect();
         let share = fates.iter().filter(|down| **down).count() as f64 / fates.len() as f64;
         // 100,000 down periods: 4 standard errors are 1.7 % of a tenth.
-        assert!((share - asked.share()).abs() < 0.002, "{share}");
+        assert!((share - config.share()).abs() < 0.002, "{share}");
         // Samples are 0.1 s apart and may miss shorter down times: 1 - e^-0.1.
         let ends = fates.chunk_by(|a, b| a == b).filter(|run| run[0]).count() as f64;
         assert!((ends / (seconds as f64 / 10.0) - 0.95).abs() < 0.03, "{ends}");

@@ -22,7 +22,7 @@ pub struct Red {
 /// RED's state variables, as in the paper's figure 2.
 #[derive(Debug, Clone)]
 pub(crate) struct RedState {
-    asked: Red,
+    config: Red,
     mean: f64,
     /// Frames since the last drop; `None` below `min`.
     count: Option<u32>,
@@ -35,8 +35,8 @@ pub(crate) struct RedState {
 }
 
 impl RedState {
-    pub fn new(asked: Red) -> Self {
-        Self { asked, mean: 0.0, count: None, idle_since: Some(0), last: 0, gap: 0.0 }
+    pub fn new(config: Red) -> Self {
+        Self { config, mean: 0.0, count: None, idle_since: Some(0), last: 0, gap: 0.0 }
     }
 
     /// The queue is empty from `now`.
@@ -46,7 +46,7 @@ impl RedState {
 
     /// Whether to drop a frame that finds `bytes` in the queue.
     pub fn drops(&mut self, bytes: u64, now: Instant, draw: Draw, index: u64) -> bool {
-        let weight = self.asked.weight.fraction();
+        let weight = self.config.weight.fraction();
         match self.idle_since.take() {
             // As if frames had found an empty queue in the meantime.
             Some(since) if self.gap > 0.0 => {
@@ -61,7 +61,7 @@ impl RedState {
         }
         self.last = now;
         self.mean += weight * (bytes as f64 - self.mean);
-        let (min, max) = (self.asked.min.get() as f64, self.asked.max.get() as f64);
+        let (min, max) = (self.config.min.get() as f64, self.config.max.get() as f64);
         if self.mean < min {
             self.count = None;
             return false;
@@ -71,7 +71,7 @@ impl RedState {
             return true;
         }
         let count = self.count.map_or(0, |count| count + 1);
-        let base = self.asked.probability.fraction() * (self.mean - min) / (max - min);
+        let base = self.config.probability.fraction() * (self.mean - min) / (max - min);
         // Spreads drops evenly: the gap between drops is uniform, not geometric.
         let spread = base / (1.0 - f64::from(count) * base).max(f64::MIN_POSITIVE);
         let drops = draw.uniform(Purpose::Queue, index) < spread;

@@ -16,11 +16,11 @@ pub(crate) enum Server {
 
 impl Server {
     /// The model that the settings select; `None` if frames never wait.
-    pub fn new(asked: &Impairment) -> Option<Self> {
-        match (&asked.grant, &asked.trace, asked.rate) {
+    pub fn new(config: &Impairment) -> Option<Self> {
+        match (&config.grant, &config.trace, config.rate) {
             (Some(grant), ..) => Some(Self::Grant(Grant::new(grant.clone()))),
             (None, Some(trace), _) => Some(Self::Trace(Follower::new(trace.clone()))),
-            (None, None, Some(rate)) => Some(Self::Rate(Serialiser::new(rate, asked.burst))),
+            (None, None, Some(rate)) => Some(Self::Rate(Serialiser::new(rate, config.burst))),
             (None, None, None) => None,
         }
     }
@@ -32,16 +32,16 @@ impl Server {
     }
 
     /// Applies the new settings. Frames already sent are not affected.
-    pub fn change(server: &mut Option<Self>, before: &Impairment, asked: &Impairment) {
-        if asked.grant.is_some() && before.grant == asked.grant {
+    pub fn change(server: &mut Option<Self>, before: &Impairment, config: &Impairment) {
+        if config.grant.is_some() && before.grant == config.grant {
             return;
         }
-        match (server, &asked.trace, asked.rate) {
+        match (server, &config.trace, config.rate) {
             (Some(Self::Rate(serialiser)), None, Some(rate)) => {
-                serialiser.change(rate, asked.burst);
+                serialiser.change(rate, config.burst);
             }
             (Some(Self::Trace(follower)), Some(trace), _) if follower.follows(trace) => {}
-            (server, ..) => *server = Self::new(asked),
+            (server, ..) => *server = Self::new(config),
         }
     }
 

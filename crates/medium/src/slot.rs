@@ -24,7 +24,7 @@ pub struct Slot {
 /// State of the slots over time.
 #[derive(Debug, Clone)]
 pub(crate) struct Slots {
-    asked: Slot,
+    config: Slot,
     draw: Draw,
     /// Time of the slot in use.
     at: Option<Instant>,
@@ -34,8 +34,8 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    pub fn new(asked: Slot, draw: Draw) -> Self {
-        Self { asked, draw, at: None, number: 0, packets: 0, bytes: 0 }
+    pub fn new(config: Slot, draw: Draw) -> Self {
+        Self { config, draw, at: None, number: 0, packets: 0, bytes: 0 }
     }
 
     /// Departure time of a frame of `len` bytes that is ready at `ready`. Times must not
@@ -52,12 +52,12 @@ impl Slots {
     }
 
     fn is_full(&self) -> bool {
-        self.asked.packets.is_some_and(|most| self.packets >= most)
-            || self.asked.bytes.is_some_and(|most| self.bytes >= most.get())
+        self.config.packets.is_some_and(|most| self.packets >= most)
+            || self.config.bytes.is_some_and(|most| self.bytes >= most.get())
     }
 
     fn open(&mut self, after: Instant) -> Instant {
-        let (min, max) = (self.asked.min.as_ns(), self.asked.max.as_ns());
+        let (min, max) = (self.config.min.as_ns(), self.config.max.as_ns());
         let u = self.draw.uniform(Purpose::Slot, self.number);
         let at = after + min + (u * max.saturating_sub(min) as f64) as u64;
         self.number += 1;
@@ -75,8 +75,8 @@ mod tests {
 
     fn slots(packets: Option<u32>, bytes: Option<u64>) -> Slots {
         let (min, max) = (Span::from_ns(10 * MS), Span::from_ns(10 * MS));
-        let asked = Slot { min, max, packets, bytes: bytes.map(Bytes::new) };
-        Slots::new(asked, Draw::new(7, 1, 0))
+        let config = Slot { min, max, packets, bytes: bytes.map(Bytes::new) };
+        Slots::new(config, Draw::new(7, 1, 0))
     }
 
     #[test]

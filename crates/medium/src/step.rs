@@ -1,11 +1,11 @@
 //! Steps of frames on one direction of a link.
 
-use crate::fates::Decision;
+use crate::decisions::Decision;
 use crate::{Frame, Instant};
 
 /// A frame in transit on a direction.
 #[derive(Debug, Clone)]
-pub(crate) struct Carried {
+pub(crate) struct TransitFrame {
     /// The frame, or segments with the same decision.
     pub frame: Frame,
     /// Arrival time in the segment.
@@ -37,10 +37,10 @@ pub enum Cause {
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     /// The frame is released at this time.
-    Release(Carried, Instant),
+    Release(TransitFrame, Instant),
     /// The frame has left the link's own transmission at this time and contends for the
     /// channel.
-    Offer(Carried, Instant),
+    Offer(TransitFrame, Instant),
     /// The frame is dropped.
     Drop(Cause),
     /// A random decision about the frame at this index.
@@ -52,7 +52,7 @@ pub(crate) enum Step {
 /// Adds a release. Merges a segment that directly follows the last one and is released at
 /// the same time; its decision is then reported first.
 #[inline]
-pub(crate) fn release(frame: Carried, at: Instant, steps: &mut Vec<Step>) {
+pub(crate) fn release(frame: TransitFrame, at: Instant, steps: &mut Vec<Step>) {
     if matches!(frame.frame, Frame::Segments(_)) {
         let decided = matches!(steps.last(), Some(Step::Decided(..)));
         let place = steps.len().checked_sub(1 + usize::from(decided));

@@ -112,13 +112,13 @@ impl Record {
         self.cut.0 = now;
     }
 
-    /// Ends an interval with the settings `asked`, `changing` or not. An interval without
+    /// Ends an interval with the settings `config`, `changing` or not. An interval without
     /// frames is not recorded.
-    pub fn end_interval(&mut self, asked: &Arc<Impairment>, changing: bool, now: Instant) {
+    pub fn end_interval(&mut self, config: &Arc<Impairment>, changing: bool, now: Instant) {
         let (from, before) = *self.cut;
         if self.totals != before {
-            let (asked, got) = (asked.clone(), self.totals.since(&before));
-            self.intervals.push(Interval { from, to: now, asked, changing, got });
+            let (config, got) = (config.clone(), self.totals.since(&before));
+            self.intervals.push(Interval { from, to: now, asked: config, changing, got });
         }
         *self.cut = (now, self.totals);
     }

@@ -78,7 +78,8 @@ impl Trace {
     /// Reads a file in Mahimahi's format: each line is the time in ms of an opportunity to
     /// deliver 1504 bytes; times must not decrease. The trace repeats after its last time.
     ///
-    /// # Errors If the file is not readable or not a trace.
+    /// # Errors
+    /// If the file is not readable or not a trace.
     pub fn read(file: &Path) -> Result<Self, TraceError> {
         let text = std::fs::read_to_string(file).map_err(|error| TraceError::Unreadable {
             file: file.to_owned(),
@@ -89,7 +90,8 @@ impl Trace {
 
     /// As [`Self::read`], from text.
     ///
-    /// # Errors If the text is not a trace.
+    /// # Errors
+    /// If the text is not a trace.
     pub fn parse(file: &Path, text: &str) -> Result<Self, TraceError> {
         let file = file.to_owned();
         let mut at_ms: Vec<u32> = Vec::new();

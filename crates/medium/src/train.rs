@@ -14,11 +14,11 @@ const REASSEMBLY: Instant = 30_000_000_000;
 /// The largest IP packet, and so the largest segmentation-offload burst.
 const MAX_BYTES: usize = 65_536;
 /// Trains stored before ended ones are removed.
-const ROOM: usize = 4_096;
+const MAX_OPEN: usize = 4_096;
 
 /// Key that all frames of a train share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Tie {
+enum TrainKey {
     Fragment { addresses: [u8; 8], id: u16, protocol: u8 },
     Flow { addresses: [u8; 8], ports: (u16, u16) },
 }
@@ -38,7 +38,7 @@ struct Train {
 #[derive(Debug, Clone, Default)]
 pub struct Trains {
     number: u64,
-    open: HashMap<Tie, Train>,
+    open: HashMap<TrainKey, Train>,
     room: usize,
     /// Whether only fragments form trains, and each segment is separate.
     fragments: bool,
@@ -54,13 +54,13 @@ impl Trains {
     ///
     /// Frames that are neither fragments nor TCP segments with data are trains of one.
     pub fn number(&mut self, frame: &[u8], now: Instant) -> u64 {
-        let tied =
-            tie(frame).filter(|(tie, ..)| !self.fragments || matches!(tie, Tie::Fragment { .. }));
-        let Some((tie, sequence, bytes)) = tied else { return self.begin() };
+        let keyed = key(frame)
+            .filter(|(key, ..)| !self.fragments || matches!(key, TrainKey::Fragment { .. }));
+        let Some((key, sequence, bytes)) = keyed else { return self.begin() };
         let gap = |train: &Train| now.saturating_sub(train.last);
-        let joined = self.open.get(&tie).copied().filter(|train| match tie {
-            Tie::Fragment { .. } => gap(train) <= REASSEMBLY,
-            Tie::Flow { .. } => {
+        let joined = self.open.get(&key).copied().filter(|train| match key {
+            TrainKey::Fragment { .. } => gap(train) <= REASSEMBLY,
+            TrainKey::Flow { .. } => {
                 gap(train) <= GAP && train.next == sequence && train.bytes + bytes <= MAX_BYTES
             }
         });
@@ -69,7 +69,7 @@ impl Trains {
             None => (self.begin(), 0),
         };
         let next = sequence.wrapping_add(bytes as u32);
-        self.open.insert(tie, Train { number, last: now, next, bytes: before + bytes });
+        self.open.insert(key, Train { number, last: now, next, bytes: before + bytes });
         self.forget(now);
         number
     }
@@ -81,9 +81,9 @@ impl Trains {
 
     /// Removes ended trains, from time to time.
     fn forget(&mut self, now: Instant) {
-        if self.open.len() > self.room.max(ROOM) {
-            self.open.retain(|tie, train| {
-                let most = if matches!(tie, Tie::Flow { .. }) { GAP } else { REASSEMBLY };
+        if self.open.len() > self.room.max(MAX_OPEN) {
+            self.open.retain(|key, train| {
+                let most = if matches!(key, TrainKey::Flow { .. }) { GAP } else { REASSEMBLY };
                 now.saturating_sub(train.last) <= most
             });
             self.room = 2 * self.open.len();
@@ -93,7 +93,7 @@ impl Trains {
 
 /// Train key of `frame`, the sequence number of its first byte, and its number of bytes;
 /// the last two are 0 for a fragment.
-fn tie(frame: &[u8]) -> Option<(Tie, u32, usize)> {
+fn key(frame: &[u8]) -> Option<(TrainKey, u32, usize)> {
     let packet = SlicedPacket::from_ethernet(frame).ok()?;
     let NetSlice::Ipv4(ip) = packet.net? else { return None };
     let header = ip.header();
@@ -102,12 +102,12 @@ fn tie(frame: &[u8]) -> Option<(Tie, u32, usize)> {
     addresses[4..].copy_from_slice(&header.destination());
     if header.is_fragmenting_payload() {
         let (id, protocol) = (header.identification(), header.protocol().0);
-        return Some((Tie::Fragment { addresses, id, protocol }, 0, 0));
+        return Some((TrainKey::Fragment { addresses, id, protocol }, 0, 0));
     }
     let Some(TransportSlice::Tcp(tcp)) = packet.transport else { return None };
     let ports = (tcp.source_port(), tcp.destination_port());
     let bytes = tcp.payload().len();
-    (bytes > 0).then_some((Tie::Flow { addresses, ports }, tcp.sequence_number(), bytes))
+    (bytes > 0).then_some((TrainKey::Flow { addresses, ports }, tcp.sequence_number(), bytes))
 }
 
 #[cfg(test)]
@@ -191,7 +191,7 @@ mod tests {
         for i in 0..100_000u64 {
             trains.number(&segment((i % 60_000) as u16, 0), i * GAP);
         }
-        assert!(trains.open.len() <= ROOM + 1, "{}", trains.open.len());
+        assert!(trains.open.len() <= MAX_OPEN + 1, "{}", trains.open.len());
     }
 
     #[test]

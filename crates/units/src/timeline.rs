@@ -8,7 +8,7 @@ const FIRST_WIDTH_NS: u64 = 1_000_000;
 
 /// Requests and answers by time, in constant memory.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(try_from = "Kept")]
+#[serde(try_from = "TimelineFile")]
 pub struct Timeline {
     width_ns: u64,
     parts: Vec<Part>,
@@ -16,7 +16,7 @@ pub struct Timeline {
 
 /// File format of a timeline.
 #[derive(Deserialize)]
-struct Kept {
+struct TimelineFile {
     width_ns: u64,
     parts: Vec<Part>,
 }
@@ -52,11 +52,11 @@ impl Default for Timeline {
     }
 }
 
-impl TryFrom<Kept> for Timeline {
+impl TryFrom<TimelineFile> for Timeline {
     type Error = &'static str;
 
-    fn try_from(kept: Kept) -> Result<Self, Self::Error> {
-        let Kept { width_ns, parts } = kept;
+    fn try_from(file: TimelineFile) -> Result<Self, Self::Error> {
+        let TimelineFile { width_ns, parts } = file;
         let doubled = width_ns / FIRST_WIDTH_NS;
         if width_ns % FIRST_WIDTH_NS != 0 || !doubled.is_power_of_two() || parts.len() > PARTS {
             return Err("timeline with an invalid slice width or too many slices");

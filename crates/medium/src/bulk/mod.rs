@@ -7,12 +7,12 @@
 
 mod checksum;
 mod header;
-mod intake;
+mod read_buffer;
 mod segments;
 pub(crate) mod split;
 
 pub use checksum::finish_checksum;
 pub use header::{Offload, VNET_HEADER, VnetHeader};
-pub use intake::{Came, Intake};
+pub use read_buffer::{Came, Intake};
 pub use segments::Segments;
 pub use split::{Run, SuperFrame};

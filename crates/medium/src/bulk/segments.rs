@@ -6,13 +6,13 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Buffers kept for the next super-frames: 4 MB.
-const KEPT: usize = 64;
+const MAX_BUFFERS: usize = 64;
 
 /// Read buffers for reuse: to allocate one costs as much as to read into it.
 #[derive(Debug, Default)]
-pub(super) struct Spare(RefCell<Vec<Box<[u8]>>>);
+pub(super) struct BufferPool(RefCell<Vec<Box<[u8]>>>);
 
-impl Spare {
+impl BufferPool {
     pub fn take(&self) -> Option<Box<[u8]>> {
         self.0.borrow_mut().pop()
     }
@@ -20,21 +20,21 @@ impl Spare {
 
 /// A super-frame in memory, shared by all its segments.
 #[derive(Debug)]
-struct Uncut {
+struct SuperFrameData {
     bytes: Box<[u8]>,
     /// Range of the frame in `bytes`.
     from: usize,
     to: usize,
     layout: Layout,
     /// Pool to which the buffer returns, if it came from one.
-    spare: Option<Rc<Spare>>,
+    pool: Option<Rc<BufferPool>>,
 }
 
-impl Drop for Uncut {
+impl Drop for SuperFrameData {
     fn drop(&mut self) {
-        let Some(spare) = &self.spare else { return };
-        let mut rooms = spare.0.borrow_mut();
-        if rooms.len() < KEPT {
+        let Some(pool) = &self.pool else { return };
+        let mut rooms = pool.0.borrow_mut();
+        if rooms.len() < MAX_BUFFERS {
             rooms.push(std::mem::take(&mut self.bytes));
         }
     }
@@ -43,7 +43,7 @@ impl Drop for Uncut {
 /// Consecutive segments of one super-frame that travel together.
 #[derive(Debug, Clone)]
 pub struct Segments {
-    of: Rc<Uncut>,
+    of: Rc<SuperFrameData>,
     from: u16,
     to: u16,
 }
@@ -57,16 +57,16 @@ impl Segments {
     }
 
     /// As `new`, but keeps the bytes `from..to` in their read buffer. The buffer returns to
-    /// `spare` after the last segment is dropped. Returns the buffer as `Err` if it holds
+    /// `pool` after the last segment is dropped. Returns the buffer as `Err` if it holds
     /// no super-frame.
-    pub(super) fn in_room(
+    pub(super) fn in_buffer(
         header: VnetHeader,
         room: Box<[u8]>,
         (from, to): (usize, usize),
-        spare: &Rc<Spare>,
+        pool: &Rc<BufferPool>,
     ) -> Result<Self, Box<[u8]>> {
         match room.get(from..to).and_then(|frame| segmented(header, frame)) {
-            Some(layout) => Ok(Self::of(room, (from, to), layout, Some(spare.clone()))),
+            Some(layout) => Ok(Self::of(room, (from, to), layout, Some(pool.clone()))),
             None => Err(room),
         }
     }
@@ -75,9 +75,9 @@ impl Segments {
         bytes: Box<[u8]>,
         (from, to): (usize, usize),
         (layout, count): (Layout, u16),
-        spare: Option<Rc<Spare>>,
+        pool: Option<Rc<BufferPool>>,
     ) -> Self {
-        Self { of: Rc::new(Uncut { bytes, from, to, layout, spare }), from: 0, to: count }
+        Self { of: Rc::new(SuperFrameData { bytes, from, to, layout, pool }), from: 0, to: count }
     }
 
     /// Number of segments, at least one.

@@ -85,8 +85,8 @@ impl<'a> SuperFrame<'a> {
         let payload = tcp + 4 * words;
         let least = if version_6 { 40 } else { 20 };
         let fits = words >= 5 && tcp >= ip + least && payload <= LONGEST.min(bytes.len());
-        let said = header.missing_checksum() == Some((tcp, TCP_CHECKSUM));
-        if !fits || !said || header.segment == 0 || payload == bytes.len() {
+        let checksum_fits = header.missing_checksum() == Some((tcp, TCP_CHECKSUM));
+        if !fits || !checksum_fits || header.segment == 0 || payload == bytes.len() {
             return None;
         }
         let segment = usize::from(header.segment);
@@ -114,7 +114,8 @@ impl<'a> SuperFrame<'a> {
 
     /// Length of a segment on the wire, including the link header.
     ///
-    /// # Panics If the segment does not exist.
+    /// # Panics
+    /// If the segment does not exist.
     pub fn wire_len(&self, segment: usize) -> usize {
         self.layout.payload + self.part(&(segment..segment + 1)).len()
     }
@@ -129,7 +130,8 @@ impl<'a> SuperFrame<'a> {
 
     /// Neighbouring segments as one frame; a super-frame if there is more than one segment.
     ///
-    /// # Panics If the segments do not exist.
+    /// # Panics
+    /// If the segments do not exist.
     pub fn join(&self, run: Range<usize>) -> Run<'a> {
         let payload = self.part(&run);
         let mut before = [0; VNET_HEADER + LONGEST];
@@ -138,13 +140,13 @@ impl<'a> SuperFrame<'a> {
         let len = VNET_HEADER + self.layout.payload;
         before[VNET_HEADER..len].copy_from_slice(&self.bytes[..self.layout.payload]);
         if self.layout.payload > 0 {
-            self.retell(&mut before[VNET_HEADER..len], &run, payload.len());
+            self.rewrite_headers(&mut before[VNET_HEADER..len], &run, payload.len());
         }
         Run { before, len, payload }
     }
 
     /// Rewrites the headers for the segments in `run`.
-    fn retell(&self, headers: &mut [u8], run: &Range<usize>, payload: usize) {
+    fn rewrite_headers(&self, headers: &mut [u8], run: &Range<usize>, payload: usize) {
         let (ip, tcp) = (self.layout.ip, self.layout.tcp);
         let add = |field: &mut [u8], more: u64| {
             let old = field.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
@@ -187,7 +189,8 @@ impl<'a> SuperFrame<'a> {
     /// corruption, which the receiver must be able to detect. `None` if the header does not
     /// fit the frame.
     ///
-    /// # Panics If the segment does not exist.
+    /// # Panics
+    /// If the segment does not exist.
     pub fn wire(&self, segment: usize) -> Option<Vec<u8>> {
         let mut frame = self.join(segment..segment + 1).frame();
         super::finish_checksum(&self.layout.header, &mut frame).then_some(frame)

@@ -48,7 +48,7 @@ const MARGIN: f64 = 0.01;
 
 /// Results for each of many saturated senders.
 #[derive(Debug, Clone, Copy)]
-struct Meets {
+struct Outcome {
     /// Share of transmissions that collide or whose acknowledgement collides.
     collision: f64,
     /// Received bit/s, all senders together.
@@ -57,7 +57,7 @@ struct Meets {
 
 /// Solves the model for `n` senders; `away` excludes the last transmitting group from
 /// contention.
-fn solve(spec: &CsmaSpec, n: usize, away: bool) -> Meets {
+fn solve(spec: &CsmaSpec, n: usize, away: bool) -> Outcome {
     let us = |span: Span| span.as_ns() as f64 / 1e3;
     let (cca, turnaround) = (us(spec.cca), us(spec.turnaround));
     let (frame, ack) = (us(spec.airtime(FRAME)), us(spec.ack_airtime()));
@@ -98,16 +98,16 @@ fn solve(spec: &CsmaSpec, n: usize, away: bool) -> Meets {
         busy = (busy + busy_looks / (busy_looks + in_group)) / 2.0;
         collision = (collision + 1.0 - alone * answered / group) / 2.0;
     }
-    Meets { collision, throughput }
+    Outcome { collision, throughput }
 }
 
-fn run(spec: &CsmaSpec, n: usize) -> Meets {
+fn run(spec: &CsmaSpec, n: usize) -> Outcome {
     let mut csma = Csma::new(spec, n, draw(5));
     let ended = saturate(&mut csma, n, SECONDS * 1_000_000_000);
     let usage = csma.usage();
     let sum = |of: fn(&Usage) -> u64| usage.iter().map(of).sum::<u64>() as f64;
     let sent = ended.iter().filter(|attempt| attempt.outcome == Ending::Sent).count();
-    Meets {
+    Outcome {
         collision: sum(|link| link.collisions) / sum(|link| link.transmissions),
         throughput: (sent * FRAME * 8) as f64 / SECONDS as f64,
     }
@@ -116,20 +116,20 @@ fn run(spec: &CsmaSpec, n: usize) -> Meets {
 /// Asserts that a run lies between the bounds; returns the run and the upper bound. One per
 /// cent of throughput is statistical error: 200 s are at least 10,000 frames where it
 /// matters.
-fn compare(spec: &CsmaSpec, n: usize) -> (Meets, Meets) {
+fn compare(spec: &CsmaSpec, n: usize) -> (Outcome, Outcome) {
     let (found, upper, lower) = (run(spec, n), solve(spec, n, false), solve(spec, n, true));
     let text = format!("{n} senders: {found:?}, ends {upper:?} and {lower:?}");
     assert!(found.collision > lower.collision - MARGIN, "{text}");
     assert!(found.collision < upper.collision * 9.0 / 8.0 + MARGIN, "{text}");
     // The margin in collisions implies a margin in received frames.
-    let slack = |end: Meets| 0.01 + MARGIN / (1.0 - end.collision);
+    let slack = |end: Outcome| 0.01 + MARGIN / (1.0 - end.collision);
     assert!(found.throughput > upper.throughput * (1.0 - slack(upper)), "{text}");
     assert!(found.throughput < lower.throughput * (1.0 + slack(lower)), "{text}");
     (found, upper)
 }
 
 #[test]
-fn saturated_senders_meet_what_the_formula_says() {
+fn saturated_senders_agree_with_the_formula() {
     for n in [2, 5, 10, 20, 50] {
         compare(&CsmaSpec::default(), n);
     }
@@ -142,7 +142,7 @@ fn the_formula_is_closer_where_backoffs_are_long() {
     let spec = CsmaSpec { unit_backoff: Span::from_ns(1_280_000), ..CsmaSpec::default() };
     for n in [10, 20, 50] {
         let (found, upper) = compare(&spec, n);
-        let off = |found: f64, said: f64| (found / said - 1.0).abs();
+        let off = |found: f64, model: f64| (found / model - 1.0).abs();
         assert!(off(found.collision, upper.collision) < 0.05, "{n}: {found:?}, {upper:?}");
         assert!(off(found.throughput, upper.throughput) < 0.05, "{n}: {found:?}, {upper:?}");
     }
@@ -152,8 +152,8 @@ fn the_formula_is_closer_where_backoffs_are_long() {
 fn a_lone_sender_has_the_rate_of_its_mean_frame_time() {
     let spec = CsmaSpec::default();
     let bits = (FRAME * 8) as f64 / (spec.mean_frame_time(FRAME, true).as_ns() as f64 / 1e9);
-    let (found, said) = (run(&spec, 1), solve(&spec, 1, false));
-    assert!((said.throughput / bits - 1.0).abs() < 1e-9, "{said:?}, {bits}");
+    let (found, model) = (run(&spec, 1), solve(&spec, 1, false));
+    assert!((model.throughput / bits - 1.0).abs() < 1e-9, "{model:?}, {bits}");
     // 29,000 frames with a standard deviation of 0.73 in 6.88 ms: four standard errors are
     // 0.25 %.
     assert!((found.throughput / bits - 1.0).abs() < 0.0025, "{found:?}, {bits}");

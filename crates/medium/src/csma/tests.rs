@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 /// A transmission, recorded in the trace for tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stay {
+pub(super) struct Transmission {
     pub link: usize,
     pub since: Instant,
     pub until: Instant,
@@ -106,7 +106,7 @@ fn the_first_frame_of_many_at_once_collides_as_often_as_the_least_draw_is_shared
                 (0..senders).for_each(|link| csma.ready(link as usize, FRAME, 0));
                 csma.step(u64::MAX, &mut |_| true);
                 drain(&mut csma, &mut |_| true);
-                !csma.trace.iter().min_by_key(|stay| stay.since).unwrap().collided
+                !csma.trace.iter().min_by_key(|sent| sent.since).unwrap().collided
             })
             .count() as f64;
         let deviation = (alone * (1.0 - alone) / TRIALS as f64).sqrt();
@@ -157,13 +157,13 @@ fn what_the_link_loses_is_sent_again_until_retries_are_used_up() {
     let outcome = |spec: &CsmaSpec, losses: u32| {
         let mut csma = Csma::new(spec, 1, draw(5));
         csma.ready(0, FRAME, 0);
-        let mut asked = Vec::new();
+        let mut attempts = Vec::new();
         let ended = drain(&mut csma, &mut |arrival| {
-            asked.push(arrival.attempt);
+            attempts.push(arrival.attempt);
             arrival.attempt >= losses
         });
-        assert_eq!(asked.len() as u64, csma.usage()[0].transmissions);
-        (ended[0].outcome, ended[0].delivered.is_some(), asked)
+        assert_eq!(attempts.len() as u64, csma.usage()[0].transmissions);
+        (ended[0].outcome, ended[0].delivered.is_some(), attempts)
     };
     let acknowledged = CsmaSpec::default();
     assert_eq!(outcome(&acknowledged, 0), (Ending::Sent, true, vec![0]));
@@ -235,19 +235,19 @@ fn every_frame_ends_once() {
 #[test]
 fn overlapping_transmissions_collide_and_others_do_not() {
     let (mut csma, ..) = busy_second(9);
-    csma.trace.sort_by_key(|stay| stay.since);
-    let overlap = |a: &Stay, b: &Stay| a.since < b.until && b.since < a.until;
+    csma.trace.sort_by_key(|sent| sent.since);
+    let overlap = |a: &Transmission, b: &Transmission| a.since < b.until && b.since < a.until;
     let trace = &csma.trace;
-    assert!(trace.iter().any(|stay| stay.collided) && trace.iter().any(|stay| !stay.collided));
-    for (i, stay) in trace.iter().enumerate() {
-        let overlaps = trace.iter().enumerate().any(|(j, other)| i != j && overlap(stay, other));
-        assert_eq!(overlaps, stay.collided, "{stay:?}");
+    assert!(trace.iter().any(|sent| sent.collided) && trace.iter().any(|sent| !sent.collided));
+    for (i, sent) in trace.iter().enumerate() {
+        let overlaps = trace.iter().enumerate().any(|(j, other)| i != j && overlap(sent, other));
+        assert_eq!(overlaps, sent.collided, "{sent:?}");
     }
     // The trace agrees with the counters.
     for (link, usage) in csma.usage().iter().enumerate() {
-        let own = || trace.iter().filter(|stay| stay.link == link);
-        assert_eq!(usage.airtime, own().map(|stay| stay.until - stay.since).sum::<u64>());
-        assert_eq!(usage.collisions, own().filter(|stay| stay.collided).count() as u64);
+        let own = || trace.iter().filter(|sent| sent.link == link);
+        assert_eq!(usage.airtime, own().map(|sent| sent.until - sent.since).sum::<u64>());
+        assert_eq!(usage.collisions, own().filter(|sent| sent.collided).count() as u64);
     }
 }
 

@@ -186,8 +186,9 @@ impl Assembler {
 
     /// The program with resolved jumps.
     ///
-    /// # Panics If a label was never placed or is too far away: programming errors that a
-    /// test of the program finds.
+    /// # Panics
+    /// If a label was never placed or is too far away: programming errors that a test of
+    /// the program finds.
     pub fn finish(mut self) -> Vec<Instruction> {
         for (at, label) in &self.jumps {
             let place = self.places[label] as i64;

@@ -66,7 +66,7 @@ fn bpf<T>(command: i32, attributes: &T) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-fn tried(what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> io::Error {
+fn with_context(what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
@@ -90,7 +90,7 @@ pub(super) fn map(kind: MapKind, value_size: u32, entries: u32) -> io::Result<Ow
         name: name("thingbed"),
         ..NewMap::default()
     };
-    bpf(MAP_CREATE, &map).map_err(tried(format_args!("create a BPF map ({kind:?})")))
+    bpf(MAP_CREATE, &map).map_err(with_context(format_args!("create a BPF map ({kind:?})")))
 }
 
 /// Loads a program for the ends of veth pairs.
@@ -113,7 +113,10 @@ pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
             let words = String::from_utf8_lossy(&log);
             let words = words.trim_matches('\0').lines().rev().take(3).collect::<Vec<_>>();
             let words: String = words.into_iter().rev().map(|line| format!("; {line}")).collect();
-            tried("load a BPF program")(io::Error::new(error.kind(), format!("{error}{words}")))
+            with_context("load a BPF program")(io::Error::new(
+                error.kind(),
+                format!("{error}{words}"),
+            ))
         })
     })
 }
@@ -150,14 +153,15 @@ impl Mapping {
             Some(start) => Ok(Self { start, len }),
             None => {
                 let what = format!("map {len} bytes shared with the kernel");
-                Err(tried(what)(io::Error::last_os_error()))
+                Err(with_context(what)(io::Error::last_os_error()))
             }
         }
     }
 
     /// The address of the byte at `offset`.
     ///
-    /// # Panics If `offset` is outside the mapping.
+    /// # Panics
+    /// If `offset` is outside the mapping.
     pub fn at(&self, offset: usize) -> *mut u8 {
         assert!(offset < self.len, "{offset} of {}", self.len);
         // SAFETY: within the mapping, as just seen.

@@ -1,8 +1,8 @@
 //! Interface between the engine and the frame backends.
 
 mod assembler;
+mod backend;
 mod bpf;
-mod carrier;
 mod lanes;
 mod packet;
 mod program;
@@ -10,7 +10,7 @@ mod ring;
 mod ring_buffer;
 mod taps;
 
-pub use carrier::{Carrier, FramePath, Refused};
+pub use backend::{Carrier, FramePath, Refused};
 pub use packet::{Overruns, Packet};
 pub use ring::{Attach, Ring, Tallies};
 pub use taps::{End, Gives, Taps};
@@ -40,7 +40,8 @@ pub trait FrameIo: Send {
     /// Waits until a frame is readable, `until` is reached (CLOCK_MONOTONIC), or the waker
     /// is used.
     ///
-    /// # Errors If the kernel cannot wait. This stops the engine.
+    /// # Errors
+    /// If the kernel cannot wait. This stops the engine.
     fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()>;
     /// Whether frames may stay unread for a while: each has an arrival time, and there is
     /// room for the frames of several milliseconds.
@@ -49,7 +50,8 @@ pub trait FrameIo: Send {
     }
     /// Waits until `until` is reached or the waker is used, whether frames arrive or not.
     ///
-    /// # Errors If the kernel cannot wait. This stops the engine.
+    /// # Errors
+    /// If the kernel cannot wait. This stops the engine.
     fn doze(&mut self, now: Instant, until: Instant) -> io::Result<()> {
         self.wait(now, Some(until))
     }
@@ -64,7 +66,8 @@ pub trait FrameIo: Send {
     }
     /// Adds a port and returns its number: the number of ports before.
     ///
-    /// # Errors If this frame path does not support it, or there are too many open files.
+    /// # Errors
+    /// If this frame path does not support it, or there are too many open files.
     fn attach(&mut self, end: End) -> io::Result<usize> {
         drop(end);
         Err(io::Error::other("this frame path does not support adding a port"))

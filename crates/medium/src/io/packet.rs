@@ -37,14 +37,14 @@ pub struct Packet {
     ports: Vec<Slots>,
     ready: Vec<(usize, u32)>,
     /// Offset of the kernel's arrival clock from CLOCK_MONOTONIC, in ns.
-    ahead: u64,
+    clock_offset: u64,
 }
 
 impl Packet {
     /// Takes packet sockets, each bound to one interface.
     ///
-    /// # Errors If the kernel has no memory for the rings, or a descriptor is not a packet
-    /// socket.
+    /// # Errors
+    /// If the kernel has no memory for the rings, or a descriptor is not a packet socket.
     pub fn new(sockets: Vec<OwnedFd>) -> io::Result<Self> {
         let poll = Poll::new()?;
         let share = (MEMORY / sockets.len().max(1)).clamp(LEAST, MOST);
@@ -56,7 +56,7 @@ impl Packet {
                 io::Error::new(error.kind(), what)
             })?);
         }
-        Ok(Self { poll, ports, ready: Vec::new(), ahead: ahead() })
+        Ok(Self { poll, ports, ready: Vec::new(), clock_offset: clock_offset() })
     }
 
     /// A handle that wakes the waiting thread from another thread.
@@ -66,11 +66,12 @@ impl Packet {
 
     /// A handle that reads the kernel's drop counters.
     ///
-    /// # Errors If there are too many open files.
+    /// # Errors
+    /// If there are too many open files.
     pub fn overruns(&self) -> io::Result<Overruns> {
         let sockets = self.ports.iter().map(|slots| slots.socket.try_clone());
-        let told = self.ports.iter().map(|_| AtomicU64::new(0)).collect();
-        Ok(Overruns { sockets: sockets.collect::<io::Result<_>>()?, told })
+        let read_before = self.ports.iter().map(|_| AtomicU64::new(0)).collect();
+        Ok(Overruns { sockets: sockets.collect::<io::Result<_>>()?, read_before })
     }
 }
 
@@ -79,13 +80,13 @@ impl Packet {
 pub struct Overruns {
     sockets: Vec<OwnedFd>,
     /// Drops read earlier: the kernel resets its counter with each read.
-    told: Vec<AtomicU64>,
+    read_before: Vec<AtomicU64>,
 }
 
 impl Overruns {
     /// Dropped frames per port so far.
     pub fn read(&self) -> Vec<u64> {
-        let tally = |(socket, told): (&OwnedFd, &AtomicU64)| {
+        let tally = |(socket, read_before): (&OwnedFd, &AtomicU64)| {
             let mut figures = [0u32; 2];
             let mut len = size_of_val(&figures) as u32;
             // SAFETY: writes two numbers into two numbers.
@@ -99,9 +100,9 @@ impl Overruns {
                 )
             };
             let new = u64::from(figures[1]);
-            told.fetch_add(new, Ordering::Relaxed) + new
+            read_before.fetch_add(new, Ordering::Relaxed) + new
         };
-        self.sockets.iter().zip(&self.told).map(tally).collect()
+        self.sockets.iter().zip(&self.read_before).map(tally).collect()
     }
 }
 
@@ -199,7 +200,7 @@ fn mtu(socket: &OwnedFd) -> io::Result<usize> {
 }
 
 /// Offset of CLOCK_REALTIME, the clock of packet sockets, from CLOCK_MONOTONIC, in ns.
-fn ahead() -> u64 {
+fn clock_offset() -> u64 {
     let mut real = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes one timespec that lives over the call.
     unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut real) };
@@ -212,7 +213,7 @@ impl FrameIo for Packet {
         let Self { poll, ready, .. } = self;
         poll.wait(now, until, |token| ready.push((token as usize, TURN)))?;
         // The host's clock may be set during a run.
-        self.ahead = ahead();
+        self.clock_offset = clock_offset();
         Ok(())
     }
 
@@ -224,7 +225,8 @@ impl FrameIo for Packet {
             match read {
                 Some((0, _)) => {}
                 Some((len, at)) => {
-                    let arrived = Some(at.saturating_sub(self.ahead).min(crate::monotonic_now()));
+                    let arrived =
+                        Some(at.saturating_sub(self.clock_offset).min(crate::monotonic_now()));
                     return Some(Received { port, len, arrived, has_header: false });
                 }
                 None => drop(self.ready.pop()),

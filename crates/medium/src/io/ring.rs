@@ -17,13 +17,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const SIZES: [u32; 3] = [64 << 20, 16 << 20, 4 << 20];
 /// Frames taken from a port before the program's `taken` counter is updated: each update
 /// costs the senders a cache line.
-const TELL: u32 = 32;
+const REPORT_EVERY: u32 = 32;
 /// Maximum wait for a record that is still being written: its writer was preempted, and
 /// nothing reports when it resumes.
-const WRITING: Instant = 20_000;
+const MAX_WRITE_WAIT: Instant = 20_000;
 
 /// Ports that can be added later: 2 MB shared with the kernel.
-const SPARE: usize = 16_384;
+const SPARE_PORTS: usize = 16_384;
 
 /// Attaches the program to the interface with an index.
 pub struct Attach(Box<Attaching>);
@@ -82,7 +82,7 @@ impl Shared {
 
 /// Frames of one port not yet reported to the program.
 #[derive(Debug, Clone, Copy, Default)]
-struct Untold {
+struct Unreported {
     frames: u32,
     figure: u64,
     /// Whether the port is in the list to report at the next wait.
@@ -95,11 +95,11 @@ pub struct Ring {
     ends: Taps,
     ring: RingBuffer,
     lanes: Lanes,
-    untold: Vec<Untold>,
-    untold_ports: Vec<u32>,
+    unreported: Vec<Unreported>,
+    unreported_ports: Vec<u32>,
     shared: Arc<Shared>,
     /// Whether some ends are read directly, not through the ring.
-    reads: bool,
+    has_readable: bool,
     program: OwnedFd,
     attach: Attach,
     /// Index of the first port's interface; the others follow.
@@ -115,15 +115,17 @@ impl Ring {
     /// packet sockets at the medium's ends of veth pairs. Both interfaces of the first pair
     /// have the index `first` (ifindex); those of the others follow in order.
     ///
-    /// # Errors Why this path is unavailable: the kernel does not support it, or this user
-    /// has no permission.
+    /// # Errors
+    /// Why this path is unavailable: the kernel does not support it, or this user has no
+    /// permission.
     pub fn new(ends: Vec<End>, first: u32, attach: Attach) -> io::Result<Self> {
-        Self::with_room(ends, first, attach, SPARE)
+        Self::with_room(ends, first, attach, SPARE_PORTS)
     }
 
     /// As [`Self::new`], with room for `spare` more ports.
     ///
-    /// # Errors See [`Self::new`].
+    /// # Errors
+    /// See [`Self::new`].
     pub fn with_room(ends: Vec<End>, first: u32, attach: Attach, spare: usize) -> io::Result<Self> {
         let [largest, smaller @ ..] = SIZES;
         let room = ends.len() + spare;
@@ -137,17 +139,18 @@ impl Ring {
                 (attach.0)(number, program.as_fd())?;
             }
         }
-        let (count, reads) = (room.max(1), ends.iter().any(|end| end.gives != Gives::Nothing));
+        let (count, has_readable) =
+            (room.max(1), ends.iter().any(|end| end.gives != Gives::Nothing));
         let ends = Taps::of(ends)?;
         ends.watch(maps.ring.as_raw_fd())?;
         Ok(Self {
             ends,
             ring,
             lanes: Lanes::new(count),
-            untold: vec![Untold::default(); count],
-            untold_ports: Vec::with_capacity(count),
+            unreported: vec![Unreported::default(); count],
+            unreported_ports: Vec::with_capacity(count),
             shared,
-            reads,
+            has_readable,
             program,
             attach,
             first,
@@ -183,7 +186,8 @@ impl Ring {
     /// Checks without a node whether this process can use this path: loads the program and
     /// passes it to `attach`.
     ///
-    /// # Errors Why this process cannot.
+    /// # Errors
+    /// Why this process cannot.
     pub fn try_out(attach: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>) -> io::Result<()> {
         let (_maps, _, _, program) = Self::prepare(1, 1, SIZES[SIZES.len() - 1])?;
         attach(program.as_fd())
@@ -212,32 +216,32 @@ impl Ring {
     }
 
     fn count(&mut self, port: usize, len: usize) {
-        let untold = &mut self.untold[port];
-        if !untold.listed {
-            untold.listed = true;
-            self.untold_ports.push(port as u32);
+        let unreported = &mut self.unreported[port];
+        if !unreported.listed {
+            unreported.listed = true;
+            self.unreported_ports.push(port as u32);
         }
-        untold.frames += 1;
-        untold.figure += FRAME + program::room(len) as u64;
-        if untold.frames >= TELL {
-            self.tell(port);
+        unreported.frames += 1;
+        unreported.figure += FRAME + program::room(len) as u64;
+        if unreported.frames >= REPORT_EVERY {
+            self.report(port);
         }
     }
 
-    fn tell(&mut self, port: usize) {
-        let figure = self.untold[port].figure;
-        (self.untold[port].frames, self.untold[port].figure) = (0, 0);
+    fn report(&mut self, port: usize) {
+        let figure = self.unreported[port].figure;
+        (self.unreported[port].frames, self.unreported[port].figure) = (0, 0);
         let taken = &self.shared.port(port).taken;
         taken.store(taken.load(Ordering::Relaxed).wrapping_add(figure), Ordering::Relaxed);
     }
 
-    fn tell_all(&mut self) {
-        while let Some(port) = self.untold_ports.pop() {
-            self.untold[port as usize].listed = false;
-            self.tell(port as usize);
+    fn report_all(&mut self) {
+        while let Some(port) = self.unreported_ports.pop() {
+            self.unreported[port as usize].listed = false;
+            self.report(port as usize);
         }
         let released = self.lanes.released();
-        self.ring.tell(released);
+        self.ring.report(released);
     }
 }
 
@@ -246,7 +250,7 @@ impl FrameIo for Ring {
         if !self.lanes.is_empty() {
             return Ok(());
         }
-        self.tell_all();
+        self.report_all();
         let sleeping = self.shared.sleeping();
         sleeping.store(1, Ordering::SeqCst);
         std::sync::atomic::fence(Ordering::SeqCst);
@@ -258,7 +262,7 @@ impl FrameIo for Ring {
                 if self.ring.is_ready() {
                     return Ok(());
                 }
-                Some(until.map_or(now + WRITING, |until| until.min(now + WRITING)))
+                Some(until.map_or(now + MAX_WRITE_WAIT, |until| until.min(now + MAX_WRITE_WAIT)))
             }
         };
         let waited = self.ends.wait(now, until);
@@ -268,7 +272,7 @@ impl FrameIo for Ring {
 
     /// Frames that are read directly have no arrival time.
     fn can_doze(&self) -> bool {
-        !self.reads
+        !self.has_readable
     }
 
     fn doze(&mut self, now: Instant, until: Instant) -> io::Result<()> {
@@ -279,13 +283,13 @@ impl FrameIo for Ring {
         if !self.ring.is_drained() && !self.ring.is_ready() {
             return self.wait(now, Some(until));
         }
-        self.tell_all();
+        self.report_all();
         // Leave `sleeping` unset: otherwise the program would wake the medium.
         self.ends.doze(now, until)
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> Option<Received> {
-        if self.reads && self.since >= TURN {
+        if self.has_readable && self.since >= TURN {
             // A ring that is never empty must not block the directly read ends.
             if let Some(received) = self.ends.receive(buffer) {
                 return Some(received);
@@ -310,7 +314,7 @@ impl FrameIo for Ring {
                 return self.take(record, buffer);
             }
             if self.lanes.is_empty() && !self.ring.is_ready() {
-                return if self.reads { self.ends.receive(buffer) } else { None };
+                return if self.has_readable { self.ends.receive(buffer) } else { None };
             }
         }
     }
@@ -328,7 +332,7 @@ impl FrameIo for Ring {
         let gives = end.gives;
         let port = self.ends.attach(end)?;
         if gives != Gives::Nothing {
-            self.reads = true;
+            self.has_readable = true;
         } else if port < self.shared.count {
             (self.attach.0)(self.first + port as u32, self.program.as_fd())?;
         } else {

@@ -12,10 +12,10 @@ const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
 /// Checks of a record that is still being written before giving up for now: about 20 us,
 /// while writing a record takes a tenth of a microsecond.
-const LOOKS: u32 = 1_000;
+const MAX_CHECKS: u32 = 1_000;
 /// The reader reports its position to the kernel after this fraction of the ring: each
 /// report costs the writers a cache line.
-const TELL: u64 = 64;
+const REPORT_FRACTION: u64 = 64;
 
 /// The reader of the ring.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct RingBuffer {
     /// Read position.
     position: u64,
     /// Position last reported to the kernel.
-    told: u64,
+    reported: u64,
 }
 
 impl RingBuffer {
@@ -41,11 +41,11 @@ impl RingBuffer {
             page,
             size: u64::from(size),
             position: 0,
-            told: 0,
+            reported: 0,
         })
     }
 
-    fn told_position(&self) -> &AtomicU64 {
+    fn reported_position(&self) -> &AtomicU64 {
         // SAFETY: the page begins with this word, aligned, for as long as it is mapped.
         unsafe { &*self.reader.at(0).cast::<AtomicU64>() }
     }
@@ -84,10 +84,10 @@ impl RingBuffer {
             return None;
         }
         let mut len = self.header().load(Ordering::Acquire);
-        let mut looks = 0;
+        let mut checks = 0;
         while len & BUSY != 0 {
-            looks += 1;
-            if looks == LOOKS {
+            checks += 1;
+            if checks == MAX_CHECKS {
                 return None;
             }
             std::hint::spin_loop();
@@ -116,16 +116,16 @@ impl RingBuffer {
 
     /// Releases memory up to `position` to the writers, in batches.
     pub fn release(&mut self, position: u64) {
-        if position - self.told >= self.size / TELL {
-            self.tell(position);
+        if position - self.reported >= self.size / REPORT_FRACTION {
+            self.report(position);
         }
     }
 
     /// Releases memory up to `position` to the writers at once.
-    pub fn tell(&mut self, position: u64) {
-        if position != self.told {
-            self.told = position;
-            self.told_position().store(position, Ordering::Release);
+    pub fn report(&mut self, position: u64) {
+        if position != self.reported {
+            self.reported = position;
+            self.reported_position().store(position, Ordering::Release);
         }
     }
 }

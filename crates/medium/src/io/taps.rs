@@ -79,14 +79,16 @@ pub struct Taps {
 impl Taps {
     /// Takes ordinary TAPs and makes them non-blocking.
     ///
-    /// # Errors If there are too many open files.
+    /// # Errors
+    /// If there are too many open files.
     pub fn new(taps: Vec<OwnedFd>) -> io::Result<Self> {
         Self::of(taps.into_iter().map(End::from).collect())
     }
 
     /// As [`Self::new`], for all kinds of ends.
     ///
-    /// # Errors If there are too many open files.
+    /// # Errors
+    /// If there are too many open files.
     pub fn of(taps: Vec<End>) -> io::Result<Self> {
         let poll = Poll::new()?;
         for (port, tap) in taps.iter().enumerate() {

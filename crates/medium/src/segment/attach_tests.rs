@@ -85,8 +85,8 @@ fn a_newcomer_is_in_the_part_of_those_that_were_not_named() {
     let spec = SegmentSpec { endpoints: ends(3).collect(), ..SegmentSpec::switch(7) };
     let mut segment = Segment::new(&spec);
     segment.change(Change::Partition(Some(vec![0, 0, 1])), 0);
-    let newcomer = ends(4).next_back().unwrap();
-    assert_eq!(segment.attach(newcomer, 0), 3);
+    let new_port = ends(4).next_back().unwrap();
+    assert_eq!(segment.attach(new_port, 0), 3);
     // Partitions defined before it was attached, as by a timetable.
     let reached = |segment: &mut Segment, from: u8, now| {
         let everybody = [&[0xff; 6][..], &frame(from, 0)[6..]].concat();

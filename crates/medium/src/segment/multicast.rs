@@ -1,14 +1,14 @@
 //! Multicast snooping and queries of a segment.
 
 use super::Segment;
-use crate::calendar::What;
 use crate::change::Way;
+use crate::event_queue::Event;
 use crate::membership::Message;
 use crate::{Delivery, Instant};
 
 impl Segment {
     /// Learns from a membership message.
-    pub(super) fn hear(&mut self, message: &Message, link: usize, now: Instant) {
+    pub(super) fn on_membership(&mut self, message: &Message, link: usize, now: Instant) {
         match message {
             Message::Query { from_router: true } => self.querier.router_asks(now),
             Message::Report(groups) => {
@@ -18,21 +18,21 @@ impl Segment {
             _ => {}
         }
         let until = self.querier.holds_until(now);
-        self.directory.learn_groups(message, link, until);
+        self.table.learn_groups(message, link, until);
     }
 
     /// Multicast was seen on the segment.
     pub(super) fn wake_querier(&mut self, now: Instant) {
         if let Some(first) = self.querier.wake(now) {
-            self.calendar.add(first, What::Query);
+            self.events_due.add(first, Event::Query);
         }
     }
 
     /// Sends membership queries to all hosts, over their links.
     pub(super) fn query(&mut self, now: Instant) {
-        self.directory.expire(now);
+        self.table.expire(now);
         let (asks, next) = self.querier.turn(now);
-        self.calendar.add(next, What::Query);
+        self.events_due.add(next, Event::Query);
         if !asks {
             return;
         }

@@ -136,7 +136,7 @@ fn nothing_overtakes_and_what_is_behind_is_asked_in_order() {
         spec.cycle = Some(span("50 ms"));
         Grant::new(spec)
     });
-    let (mut now, mut asked, mut ends) = (0, [0; 2], [0; 2]);
+    let (mut now, mut starts, mut ends) = (0, [0; 2], [0; 2]);
     let mut seen = std::collections::HashSet::new();
     for i in 0..20_000 {
         now += (draw.uniform(Purpose::Jitter, i).powi(12) * 2e10) as u64;
@@ -145,8 +145,8 @@ fn nothing_overtakes_and_what_is_behind_is_asked_in_order() {
         let len = 20 + (draw.uniform(Purpose::Loss, 2 * i + 1) * 300.0) as usize;
         let at = way as usize;
         let end = radio.send(way, len, now, &mut |len, from| {
-            assert!(from >= asked[at] && from >= now);
-            asked[at] = from;
+            assert!(from >= starts[at] && from >= now);
+            starts[at] = from;
             grants[at].send(len, from)
         });
         assert!(end >= ends[at] && end > now);

@@ -81,8 +81,8 @@ fn up(name: &str, change: impl Fn(&mut Impairment)) -> [usize; 2] {
 }
 
 fn set(name: &str, value: &str) -> [usize; 2] {
-    let asked: Impairment = serde_json::from_str(value).unwrap();
-    up(name, |link| *link = asked.clone())
+    let config: Impairment = serde_json::from_str(value).unwrap();
+    up(name, |link| *link = config.clone())
 }
 
 #[test]

@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 
 /// Queued frames with known departure times, in order of departure.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ahead {
+pub(crate) struct DepartureQueue {
     /// Departure time and length in bytes.
     frames: VecDeque<(Instant, usize)>,
     bytes: u64,
 }
 
-impl Ahead {
+impl DepartureQueue {
     /// Whether a frame of `len` bytes that arrives at `now` fits into the queue.
     pub fn has_room(&mut self, len: usize, limit: Limit, now: Instant) -> bool {
         while let Some((_, len)) = self.frames.pop_front_if(|(left, _)| *left <= now) {
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn what_has_left_makes_room() {
-        let mut ahead = Ahead::default();
+        let mut ahead = DepartureQueue::default();
         for left in [10, 20] {
             assert!(ahead.has_room(100, Limit::Frames(2), 0));
             ahead.add(100, left);

@@ -52,21 +52,24 @@ pub enum Carrier {
 impl Carrier {
     /// Uses veth pairs and a BPF ring: see [`Ring::new`].
     ///
-    /// # Errors If the kernel does not support it or this user has no permission.
+    /// # Errors
+    /// If the kernel does not support it or this user has no permission.
     pub fn over_ring(ends: Vec<End>, first: u32, attach: Attach) -> io::Result<Self> {
         Ok(Self::Ring(Box::new(Ring::new(ends, first, attach)?)))
     }
 
     /// Uses TAPs.
     ///
-    /// # Errors If there are too many open files.
+    /// # Errors
+    /// If there are too many open files.
     pub fn over_taps(taps: Vec<End>) -> io::Result<Self> {
         Ok(Self::Taps(Taps::of(taps)?))
     }
 
     /// Uses packet sockets.
     ///
-    /// # Errors If their rings cannot be set up.
+    /// # Errors
+    /// If their rings cannot be set up.
     pub fn over_packets(sockets: Vec<OwnedFd>) -> io::Result<Self> {
         Ok(Self::Packet(Packet::new(sockets)?))
     }
@@ -92,7 +95,8 @@ impl Carrier {
     /// A handle for other threads that reads the counts of frames dropped behind the
     /// interfaces.
     ///
-    /// # Errors If there are too many open files.
+    /// # Errors
+    /// If there are too many open files.
     pub fn refused(&self) -> io::Result<Refused> {
         Ok(match self {
             Self::Ring(ring) => Refused::Ring(ring.tallies()),

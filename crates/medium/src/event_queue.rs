@@ -1,8 +1,8 @@
 //! Event queue of a segment.
 
 use crate::change::{Change, Way};
-use crate::sky::{Flying, Sky};
-use crate::step::Carried;
+use crate::in_flight::{InFlight, InFlightQueue};
+use crate::step::TransitFrame;
 use crate::{Frame, Instant, Segments};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,18 +10,18 @@ use std::rc::Rc;
 
 /// An event in a segment.
 #[derive(Debug)]
-pub(crate) enum What {
+pub(crate) enum Event {
     /// A frame reaches the end of a link's direction. The instant is its arrival in the
     /// segment.
     Land(Frame, Instant, u32, Way),
     /// As `Land`, but the frame waits for a slot.
     Gather(Frame, Instant, u32, Way),
     /// A frame contends for the channel.
-    Offer(u32, Way, Box<Carried>),
+    Offer(u32, Way, Box<TransitFrame>),
     /// A direction can send its next queued frame.
     Turn(u32, Way),
     /// The shared link can send its next queued frame.
-    LineTurn(Way),
+    SharedTurn(Way),
     /// Link settings change.
     Change(Box<Change>),
     /// The network sends a multicast membership query.
@@ -33,7 +33,7 @@ pub(crate) enum What {
 struct Entry {
     at: Instant,
     order: u32,
-    what: What,
+    what: Event,
 }
 
 impl PartialEq for Entry {
@@ -55,9 +55,9 @@ impl Ord for Entry {
 
 /// Pending events, ordered by time and then by insertion.
 #[derive(Debug, Default)]
-pub(crate) struct Calendar {
-    frames: Sky<Rc<[u8]>>,
-    segments: Sky<Segments>,
+pub(crate) struct EventQueue {
+    frames: InFlightQueue<Rc<[u8]>>,
+    segments: InFlightQueue<Segments>,
     entries: BinaryHeap<Reverse<Entry>>,
     order: u32,
     /// Frames in flight as parts of super-frames.
@@ -66,26 +66,26 @@ pub(crate) struct Calendar {
     awaited: usize,
 }
 
-impl Calendar {
+impl EventQueue {
     /// Schedules an event at `at` that is not a frame's landing or gathering.
-    pub fn add(&mut self, at: Instant, what: What) {
-        self.awaited += usize::from(!matches!(what, What::Change(_) | What::Query));
+    pub fn add(&mut self, at: Instant, what: Event) {
+        self.awaited += usize::from(!matches!(what, Event::Change(_) | Event::Query));
         let order = self.order();
         self.entries.push(Reverse(Entry { at, order, what }));
     }
 
-    /// Schedules a frame's landing at `at`, at a [`crate::sky::place`]. The second instant
+    /// Schedules a frame's landing at `at`, at a [`crate::in_flight::place`]. The second instant
     /// is its arrival in the segment.
     #[inline]
-    pub fn fly(&mut self, at: Instant, (frame, arrived): (Frame, Instant), place: u32) {
+    pub fn push_frame(&mut self, at: Instant, (frame, arrived): (Frame, Instant), place: u32) {
         let order = self.order();
         match frame {
             Frame::Whole(frame) => {
-                self.frames.push(Flying { at, frame, arrived, order, place });
+                self.frames.push(InFlight { at, frame, arrived, order, place });
             }
             Frame::Segments(frame) => {
                 self.uncut += frame.count();
-                self.segments.push(Flying { at, frame, arrived, order, place });
+                self.segments.push(InFlight { at, frame, arrived, order, place });
             }
         }
     }
@@ -124,13 +124,13 @@ impl Calendar {
     }
 
     /// Removes the next event due at or before `now`, with its time.
-    pub fn take(&mut self, now: Instant) -> Option<(Instant, What)> {
+    pub fn take(&mut self, now: Instant) -> Option<(Instant, Event)> {
         let ((at, _), kind) = self.first()?;
         if at > now {
             return None;
         }
         match kind {
-            Kind::Frame => self.frames.pop().map(Flying::what),
+            Kind::Frame => self.frames.pop().map(InFlight::what),
             Kind::Segments => {
                 let flying = self.segments.pop()?;
                 self.uncut -= flying.frame.count();
@@ -138,7 +138,7 @@ impl Calendar {
             }
             Kind::Entry => {
                 let Reverse(Entry { what, .. }) = self.entries.pop()?;
-                self.awaited -= usize::from(!matches!(what, What::Change(_) | What::Query));
+                self.awaited -= usize::from(!matches!(what, Event::Change(_) | Event::Query));
                 Some((at, what))
             }
         }
@@ -160,29 +160,29 @@ enum Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sky::place;
+    use crate::in_flight::place;
 
     #[test]
     fn what_happens_at_one_time_happens_in_the_order_it_was_added() {
-        let mut calendar = Calendar::default();
+        let mut queue = EventQueue::default();
         let frame = Frame::from(&[0; 60][..]);
-        calendar.fly(5, (frame.clone(), 1), place(7, Way::Down, false));
-        calendar.add(5, What::Turn(1, Way::Up));
-        calendar.fly(5, (frame, 2), place(9, Way::Up, true));
-        calendar.add(4, What::LineTurn(Way::Up));
-        assert_eq!((calendar.next(), calendar.frames()), (Some(4), 4));
-        assert!(calendar.take(3).is_none());
-        let said: Vec<_> = std::iter::from_fn(|| calendar.take(5))
+        queue.push_frame(5, (frame.clone(), 1), place(7, Way::Down, false));
+        queue.add(5, Event::Turn(1, Way::Up));
+        queue.push_frame(5, (frame, 2), place(9, Way::Up, true));
+        queue.add(4, Event::SharedTurn(Way::Up));
+        assert_eq!((queue.next(), queue.frames()), (Some(4), 4));
+        assert!(queue.take(3).is_none());
+        let happened: Vec<_> = std::iter::from_fn(|| queue.take(5))
             .map(|(at, what)| match what {
-                What::Land(_, arrived, link, way) => format!("{at} land {arrived} {link} {way:?}"),
-                What::Gather(_, arrived, link, way) => {
+                Event::Land(_, arrived, link, way) => format!("{at} land {arrived} {link} {way:?}"),
+                Event::Gather(_, arrived, link, way) => {
                     format!("{at} gather {arrived} {link} {way:?}")
                 }
-                What::Turn(..) => format!("{at} turn"),
+                Event::Turn(..) => format!("{at} turn"),
                 _ => format!("{at} line"),
             })
             .collect();
-        assert_eq!(said, ["4 line", "5 land 1 7 Down", "5 turn", "5 gather 2 9 Up"]);
-        assert_eq!((calendar.next(), calendar.frames()), (None, 0));
+        assert_eq!(happened, ["4 line", "5 land 1 7 Down", "5 turn", "5 gather 2 9 Up"]);
+        assert_eq!((queue.next(), queue.frames()), (None, 0));
     }
 }

@@ -1,59 +1,59 @@
 //! Shared medium with contention: the links' queues around CSMA-CA.
 
-use crate::channel::Said;
+use crate::channel::ChannelEvent;
 use crate::csma::{Arrival, Csma, CsmaSpec, Ending, Usage};
 use crate::queue::Queue;
-use crate::step::{Carried, Cause};
+use crate::step::{Cause, TransitFrame};
 use crate::{Impairment, Instant};
 use units::{Draw, Purpose};
 
 /// The queues of all links and the channel that they contend for.
 #[derive(Debug)]
-pub(crate) struct Air {
+pub(crate) struct SharedMedium {
     csma: Csma,
-    queues: Vec<Queue<Carried>>,
+    queues: Vec<Queue<TransitFrame>>,
     /// The frame of each link that contends.
-    heads: Vec<Option<Carried>>,
+    heads: Vec<Option<TransitFrame>>,
     /// Loss probability of each link's retransmissions.
     losses: Vec<f64>,
     draws: Vec<Draw>,
     /// Time of the last requested call of [`Self::turn`].
-    asked: Option<Instant>,
-    dropped: Vec<Carried>,
+    next_turn: Option<Instant>,
+    dropped: Vec<TransitFrame>,
 }
 
-impl Air {
+impl SharedMedium {
     /// An idle channel for links with these uplink settings.
-    pub fn new(spec: &CsmaSpec, asked: &[&Impairment], draws: Vec<Draw>, seed: u64) -> Self {
+    pub fn new(spec: &CsmaSpec, configs: &[&Impairment], draws: Vec<Draw>, seed: u64) -> Self {
         Self {
             // The links' own streams are 0, 1, ...
-            csma: Csma::new(spec, asked.len(), Draw::new(seed, u64::MAX, 0)),
-            queues: asked.iter().map(|a| Queue::new(a.queue, a.codel, a.red)).collect(),
-            heads: vec![None; asked.len()],
-            losses: asked.iter().map(|a| a.mean_loss()).collect(),
+            csma: Csma::new(spec, configs.len(), Draw::new(seed, u64::MAX, 0)),
+            queues: configs.iter().map(|a| Queue::new(a.queue, a.codel, a.red)).collect(),
+            heads: vec![None; configs.len()],
+            losses: configs.iter().map(|a| a.mean_loss()).collect(),
             draws,
-            asked: None,
+            next_turn: None,
             dropped: Vec::new(),
         }
     }
 
     /// Adds a link with these uplink settings.
-    pub fn attach(&mut self, asked: &Impairment, draw: Draw) {
+    pub fn attach(&mut self, config: &Impairment, draw: Draw) {
         self.csma.attach();
-        self.queues.push(Queue::new(asked.queue, asked.codel, asked.red));
+        self.queues.push(Queue::new(config.queue, config.codel, config.red));
         self.heads.push(None);
-        self.losses.push(asked.mean_loss());
+        self.losses.push(config.mean_loss());
         self.draws.push(draw);
     }
 
     /// Applies new settings to `link`.
-    pub fn change(&mut self, link: usize, asked: &Impairment) {
-        self.queues[link].change(asked.queue, asked.codel, asked.red);
-        self.losses[link] = asked.mean_loss();
+    pub fn change(&mut self, link: usize, config: &Impairment) {
+        self.queues[link].change(config.queue, config.codel, config.red);
+        self.losses[link] = config.mean_loss();
     }
 
     /// Sets the loss probability of `link`'s retransmissions.
-    pub fn lose(&mut self, link: usize, share: f64) {
+    pub fn set_loss(&mut self, link: usize, share: f64) {
         self.losses[link] = share;
     }
 
@@ -63,24 +63,30 @@ impl Air {
     }
 
     /// Accepts a frame of `link` for transmission at `now` or later.
-    pub fn offer(&mut self, link: usize, frame: Carried, now: Instant, said: &mut Vec<Said>) {
+    pub fn offer(
+        &mut self,
+        link: usize,
+        frame: TransitFrame,
+        now: Instant,
+        events: &mut Vec<ChannelEvent>,
+    ) {
         if self.heads[link].is_none() {
             self.contend(link, frame, now);
         } else {
             let own = self.heads[link].as_ref().map(|head| head.frame.size());
             let (len, place) = (frame.frame.size(), (self.draws[link], frame.index));
             if self.queues[link].push(frame, len, now, place, own).is_err() {
-                said.push(Said::Drop(link, Cause::Overflow));
+                events.push(ChannelEvent::Drop(link, Cause::Overflow));
             }
         }
-        self.ask(now, said);
+        self.request_turn(now, events);
     }
 
     /// Processes all events until `now`.
-    pub fn turn(&mut self, now: Instant, said: &mut Vec<Said>) {
+    pub fn turn(&mut self, now: Instant, events: &mut Vec<ChannelEvent>) {
         while let Some(attempt) = {
             let Self { csma, heads, losses, draws, .. } = self;
-            csma.step(now, &mut |arrival| received(arrival, heads, losses, draws, said))
+            csma.step(now, &mut |arrival| received(arrival, heads, losses, draws, events))
         } {
             let link = attempt.link;
             self.heads[link] = None;
@@ -89,18 +95,19 @@ impl Air {
                     Ending::Lost => Cause::Lost,
                     _ => Cause::Denied,
                 };
-                said.push(Said::Drop(link, cause));
+                events.push(ChannelEvent::Drop(link, cause));
             }
             let next = self.queues[link].pop(attempt.at, &mut self.dropped);
-            said.extend(self.dropped.drain(..).map(|_| Said::Drop(link, Cause::Overflow)));
+            events
+                .extend(self.dropped.drain(..).map(|_| ChannelEvent::Drop(link, Cause::Overflow)));
             if let Some(next) = next {
                 self.contend(link, next, attempt.at);
             }
         }
-        self.ask(now, said);
+        self.request_turn(now, events);
     }
 
-    fn contend(&mut self, link: usize, frame: Carried, now: Instant) {
+    fn contend(&mut self, link: usize, frame: TransitFrame, now: Instant) {
         let len = frame.frame.size();
         // The lowest bit of an Ethernet address's first byte marks a group address.
         match frame.frame.head().first().is_some_and(|first| first & 1 == 1) {
@@ -110,23 +117,23 @@ impl Air {
         self.heads[link] = Some(frame);
     }
 
-    fn ask(&mut self, now: Instant, said: &mut Vec<Said>) {
+    fn request_turn(&mut self, now: Instant, events: &mut Vec<ChannelEvent>) {
         let Some(next) = self.csma.next() else { return };
-        if self.asked.is_none_or(|asked| asked <= now || next < asked) {
-            self.asked = Some(next);
-            said.push(Said::Turn(next));
+        if self.next_turn.is_none_or(|turn| turn <= now || next < turn) {
+            self.next_turn = Some(next);
+            events.push(ChannelEvent::Turn(next));
         }
     }
 }
 
 /// Whether the receiver gets a frame that did not collide. Its first reception emits
-/// [`Said::Left`].
+/// [`ChannelEvent::Left`].
 fn received(
     arrival: Arrival,
-    heads: &[Option<Carried>],
+    heads: &[Option<TransitFrame>],
     losses: &[f64],
     draws: &[Draw],
-    said: &mut Vec<Said>,
+    events: &mut Vec<ChannelEvent>,
 ) -> bool {
     let link = arrival.link;
     let Some(head) = &heads[link] else { return false };
@@ -141,7 +148,7 @@ fn received(
     if !lost && !arrival.duplicate {
         let mut frame = head.clone();
         frame.decision.lost = false;
-        said.push(Said::Left(link, frame, arrival.at));
+        events.push(ChannelEvent::Left(link, frame, arrival.at));
     }
     !lost
 }

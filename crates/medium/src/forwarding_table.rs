@@ -12,7 +12,7 @@ pub const MOST_ADDRESSES: usize = 1024;
 
 /// Locations of addresses and groups.
 #[derive(Debug, Default)]
-pub(crate) struct Directory {
+pub(crate) struct ForwardingTable {
     endpoints: usize,
     gone: HashSet<usize>,
     /// Nodes' own addresses, which Thingbed assigns, once they have sent. Read twice per
@@ -27,15 +27,15 @@ pub(crate) struct Directory {
     groups: Groups,
     parts: Option<Vec<u32>>,
     /// Whether multicast is dropped.
-    deaf: bool,
+    blocks_multicast: bool,
 }
 
-impl Directory {
+impl ForwardingTable {
     /// A table of endpoints with these own addresses, before any frame.
     pub fn new(own: impl Iterator<Item = Option<[u8; 6]>>) -> Self {
-        let mut directory = Self::default();
-        own.for_each(|own| directory.attach(own));
-        directory
+        let mut table = Self::default();
+        own.for_each(|own| table.attach(own));
+        table
     }
 
     /// Adds an endpoint. It joins partition 0, the one of endpoints not listed explicitly.
@@ -115,12 +115,12 @@ impl Directory {
 
     /// Enables or disables multicast forwarding. Broadcast and link-local multicast always
     /// pass.
-    pub fn pass_multicast(&mut self, passes: bool) {
-        self.deaf = !passes;
+    pub fn set_multicast(&mut self, passes: bool) {
+        self.blocks_multicast = !passes;
     }
 
     /// Whether a partition separates the two endpoints.
-    pub fn are_parted(&self, one: usize, other: usize) -> bool {
+    pub fn are_partitioned(&self, one: usize, other: usize) -> bool {
         self.parts.as_ref().is_some_and(|part| part[one] != part[other])
     }
 
@@ -137,7 +137,7 @@ impl Directory {
 
     fn others(&self, frame: &[u8], from: usize) -> Vec<usize> {
         match group_of(frame) {
-            Some(_) if self.deaf => Vec::new(),
+            Some(_) if self.blocks_multicast => Vec::new(),
             Some(group) => {
                 let mut members = self.groups.members(group);
                 members.retain(|member| *member != from);
@@ -187,41 +187,41 @@ mod tests {
         [&target[..], &[2, 0, 0, 0, 0, 0, 0, 0]].concat()
     }
 
-    fn receivers(directory: &Directory, target: [u8; 6]) -> Vec<usize> {
-        directory.receivers(&frame(target), 0).collect()
+    fn receivers(table: &ForwardingTable, target: [u8; 6]) -> Vec<usize> {
+        table.receivers(&frame(target), 0).collect()
     }
 
     #[test]
     fn addresses_behind_a_bridge_are_learnt_and_move() {
-        let mut directory = Directory::new([None; 3].into_iter());
+        let mut table = ForwardingTable::new([None; 3].into_iter());
         let guest = [6, 0, 0, 0, 0, 9];
-        assert_eq!(receivers(&directory, guest), [1, 2]);
-        directory.learn(guest, 1);
-        assert_eq!(receivers(&directory, guest), [1]);
-        directory.learn(guest, 2);
-        assert_eq!(receivers(&directory, guest), [2]);
-        assert_eq!(directory.counts[&1], 0);
+        assert_eq!(receivers(&table, guest), [1, 2]);
+        table.learn(guest, 1);
+        assert_eq!(receivers(&table, guest), [1]);
+        table.learn(guest, 2);
+        assert_eq!(receivers(&table, guest), [2]);
+        assert_eq!(table.counts[&1], 0);
     }
 
     #[test]
     fn own_addresses_belong_to_one_endpoint() {
         let own = [2, 0, 0, 0, 0, 1];
-        let directory = Directory::new([None, Some(own)].into_iter());
-        assert!(directory.belongs_to_another(own, 0) && !directory.belongs_to_another(own, 1));
-        assert!(!directory.belongs_to_another([6; 6], 0));
+        let table = ForwardingTable::new([None, Some(own)].into_iter());
+        assert!(table.belongs_to_another(own, 0) && !table.belongs_to_another(own, 1));
+        assert!(!table.belongs_to_another([6; 6], 0));
     }
 
     #[test]
     fn an_endpoint_cannot_fill_the_table() {
-        let mut directory = Directory::new([None; 3].into_iter());
+        let mut table = ForwardingTable::new([None; 3].into_iter());
         let address = |number: u32| {
             let [a, b, c, d] = number.to_be_bytes();
             [6, 0, a, b, c, d]
         };
-        (0..100_000).for_each(|number| directory.learn(address(number), 1));
-        directory.learn(address(7), 2);
-        assert_eq!(directory.learnt.len(), MOST_ADDRESSES);
-        assert_eq!(receivers(&directory, address(7)), [2], "it has moved");
-        assert_eq!(receivers(&directory, address(99_999)), [1, 2], "flooded, and not lost");
+        (0..100_000).for_each(|number| table.learn(address(number), 1));
+        table.learn(address(7), 2);
+        assert_eq!(table.learnt.len(), MOST_ADDRESSES);
+        assert_eq!(receivers(&table, address(7)), [2], "it has moved");
+        assert_eq!(receivers(&table, address(99_999)), [1, 2], "flooded, and not lost");
     }
 }

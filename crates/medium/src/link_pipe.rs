@@ -2,14 +2,14 @@
 
 mod sending;
 
-use crate::ahead::Ahead;
-use crate::fates::{Decision, Fates, Replay};
+use crate::decisions::{Decider, Decision, Replay};
+use crate::departure_queue::DepartureQueue;
 use crate::outage::Gate;
 use crate::queue::Queue;
 use crate::ramp::Ramps;
 use crate::server::Server;
 use crate::slot::Slots;
-use crate::step::{self, Carried, Cause, Step};
+use crate::step::{self, Cause, Step, TransitFrame};
 use crate::totals::{Record, Totals};
 use crate::{Frame, Impairment, Instant, Overlay, States, Way};
 use std::sync::Arc;
@@ -38,19 +38,19 @@ impl LinkState {
 /// State of one direction of a link. Each frame reads it, and with hundreds of links it is
 /// no longer in the CPU caches by then: rarely used parts are boxed.
 #[derive(Debug, Clone)]
-pub struct Direction {
-    asked: Arc<Impairment>,
+pub struct LinkPipe {
+    config: Arc<Impairment>,
     draw: Draw,
-    fates: Fates,
+    fates: Decider,
     gates: Vec<Gate>,
     /// Administratively down.
     down: bool,
-    queue: Queue<Carried>,
+    queue: Queue<TransitFrame>,
     server: Option<Server>,
     /// End of the current transmission, and length of that frame.
     busy_until: Instant,
     sending: usize,
-    turn_asked: bool,
+    turn_requested: bool,
     pub(crate) slots: Option<Box<Slots>>,
     pub(crate) record: Record,
     last_release: Instant,
@@ -58,13 +58,13 @@ pub struct Direction {
     epoch: Instant,
     /// Settings changes in progress.
     ramps: Option<Box<Ramps>>,
-    dropped: Vec<Carried>,
-    ahead: Ahead,
+    dropped: Vec<TransitFrame>,
+    ahead: DepartureQueue,
     /// Decisions of an earlier run to repeat.
     replay: Option<Box<Replay>>,
     /// Derived from the current settings: whether any decision is random, and whether all
     /// frames get the same decision while the link is up and the queue is empty.
-    chancy: bool,
+    random: bool,
     alike: bool,
 }
 
@@ -72,30 +72,30 @@ pub struct Direction {
 /// frames.
 pub(crate) type Radio<'a> = Option<(&'a mut States, Way)>;
 
-impl Direction {
+impl LinkPipe {
     /// A direction with these settings and random numbers.
-    pub fn new(asked: impl Into<Arc<Impairment>>, draw: Draw) -> Self {
-        let asked = asked.into();
+    pub fn new(config: impl Into<Arc<Impairment>>, draw: Draw) -> Self {
+        let config = config.into();
         let mut direction = Self {
-            fates: Fates::new(&asked, draw),
-            gates: gates(&asked, draw),
+            fates: Decider::new(&config, draw),
+            gates: gates(&config, draw),
             down: false,
-            queue: Queue::new(asked.queue, asked.codel, asked.red),
-            server: Server::new(&asked),
+            queue: Queue::new(config.queue, config.codel, config.red),
+            server: Server::new(&config),
             busy_until: 0,
             sending: 0,
-            turn_asked: false,
-            slots: asked.slot.map(|slot| Box::new(Slots::new(slot, draw))),
+            turn_requested: false,
+            slots: config.slot.map(|slot| Box::new(Slots::new(slot, draw))),
             record: Record::default(),
             last_release: 0,
             epoch: 0,
             ramps: None,
             dropped: Vec::new(),
-            ahead: Ahead::default(),
+            ahead: DepartureQueue::default(),
             replay: None,
-            chancy: false,
+            random: false,
             alike: false,
-            asked,
+            config,
             draw,
         };
         direction.settle();
@@ -104,8 +104,8 @@ impl Direction {
 
     /// Caches the properties that need not be evaluated per frame.
     fn settle(&mut self) {
-        self.chancy = self.asked.is_chancy();
-        self.alike = !self.chancy
+        self.random = self.config.is_random();
+        self.alike = !self.random
             && self.server.is_none()
             && self.gates.is_empty()
             && self.replay.is_none()
@@ -113,15 +113,15 @@ impl Direction {
     }
 
     /// Current settings of this direction.
-    pub fn asked(&self) -> &Impairment {
-        &self.asked
+    pub fn config(&self) -> &Impairment {
+        &self.config
     }
 
     /// State at `now`, with or without traffic.
     pub fn state(&self, now: Instant) -> LinkState {
         let ramps = self.ramps.as_ref();
         LinkState {
-            now: ramps.map_or_else(|| (*self.asked).clone(), |ramps| ramps.at(now)),
+            now: ramps.map_or_else(|| (*self.config).clone(), |ramps| ramps.at(now)),
             // Frames end a finished ramp, but there may be none.
             target: ramps.filter(|ramps| !ramps.are_over(now)).map(|ramps| ramps.target().clone()),
             down: self.down,
@@ -136,7 +136,7 @@ impl Direction {
         }
         match &self.ramps {
             Some(ramps) => ramps.least_delay_ns(),
-            None => self.asked.least_delay_ns(),
+            None => self.config.least_delay_ns(),
         }
     }
 
@@ -160,16 +160,17 @@ impl Direction {
     /// Changes these keys from now on, at once or linearly over a span. Ramps of other keys
     /// continue.
     ///
-    /// # Errors If a key is unknown or a value has the wrong type. Nothing changes then.
+    /// # Errors
+    /// If a key is unknown or a value has the wrong type. Nothing changes then.
     pub(crate) fn set(&mut self, set: &Overlay, over: Span, now: Instant) -> Result<(), String> {
         self.follow_ramps(now);
         let changing = self.ramps.is_some();
         let mut ramps = match self.ramps.take() {
             Some(ramps) => *ramps,
-            None => Ramps::at_rest((*self.asked).clone()),
+            None => Ramps::at_rest((*self.config).clone()),
         };
         let made = set.on(ramps.target()).map(|target| {
-            self.record.end_interval(&self.asked, changing, now);
+            self.record.end_interval(&self.config, changing, now);
             ramps.set(set.0.keys().map(String::as_str), target, (now, over));
             self.configure(ramps.at(now));
         });
@@ -180,21 +181,21 @@ impl Direction {
     }
 
     /// Applies these settings. Frames already sent are not affected.
-    fn configure(&mut self, asked: Impairment) {
-        self.fates.change(&self.asked, &asked);
-        Server::change(&mut self.server, &self.asked, &asked);
-        if (self.asked.queue, self.asked.codel, self.asked.red)
-            != (asked.queue, asked.codel, asked.red)
+    fn configure(&mut self, config: Impairment) {
+        self.fates.change(&self.config, &config);
+        Server::change(&mut self.server, &self.config, &config);
+        if (self.config.queue, self.config.codel, self.config.red)
+            != (config.queue, config.codel, config.red)
         {
-            self.queue.change(asked.queue, asked.codel, asked.red);
+            self.queue.change(config.queue, config.codel, config.red);
         }
-        if self.asked.slot != asked.slot {
-            self.slots = asked.slot.map(|slot| Box::new(Slots::new(slot, self.draw)));
+        if self.config.slot != config.slot {
+            self.slots = config.slot.map(|slot| Box::new(Slots::new(slot, self.draw)));
         }
-        if self.asked.outages != asked.outages {
-            self.gates = gates(&asked, self.draw);
+        if self.config.outages != config.outages {
+            self.gates = gates(&config, self.draw);
         }
-        self.asked = Arc::new(asked);
+        self.config = Arc::new(config);
         self.settle();
     }
 
@@ -205,7 +206,7 @@ impl Direction {
 
     /// Records the counters since the last interval, if anything happened.
     pub(crate) fn end_interval(&mut self, now: Instant) {
-        self.record.end_interval(&self.asked, self.ramps.is_some(), now);
+        self.record.end_interval(&self.config, self.ramps.is_some(), now);
     }
 
     /// Counts delivered frames and their lateness in ns.
@@ -263,16 +264,16 @@ impl Direction {
         self.record.totals.bytes += frame.size() as u64;
         let decision = match self.replay.as_mut().and_then(|replay| replay.take(index)) {
             Some(recorded) => recorded,
-            None => self.fates.decide(&self.asked, index, &frame, now),
+            None => self.fates.decide(&self.config, index, &frame, now),
         };
-        if self.chancy {
+        if self.random {
             steps.push(Step::Decided(index, decision));
         }
         let copy = decision.duplicated.then(|| {
-            let decision = self.fates.decide_copy(&self.asked, index);
-            Carried { frame: frame.clone(), arrived, index, decision }
+            let decision = self.fates.decide_copy(&self.config, index);
+            TransitFrame { frame: frame.clone(), arrived, index, decision }
         });
-        let frame = Carried { frame, arrived, index, decision };
+        let frame = TransitFrame { frame, arrived, index, decision };
         self.enter(frame, now, channel, radio, steps);
         if let Some(copy) = copy {
             self.record.totals.duplicated += 1;
@@ -289,7 +290,7 @@ impl Direction {
             return None;
         }
         let count = frame.count() as u64;
-        let decision = Decision { delay: self.asked.delay.as_ns(), ..Decision::default() };
+        let decision = Decision { delay: self.config.delay.as_ns(), ..Decision::default() };
         self.record.totals.frames += count;
         self.record.totals.bytes += frame.size() as u64;
         let release = self.release_time(&decision, now);
@@ -298,7 +299,7 @@ impl Direction {
     }
 
     /// Decides about a frame whose last bit left at `left`.
-    pub(crate) fn depart(&mut self, mut frame: Carried, left: Instant, steps: &mut Vec<Step>) {
+    pub(crate) fn depart(&mut self, mut frame: TransitFrame, left: Instant, steps: &mut Vec<Step>) {
         let since = left.saturating_sub(self.epoch);
         // Call every gate: each advances its state.
         let down = self.gates.iter_mut().fold(false, |down, gate| gate.is_down(since) | down);
@@ -313,7 +314,7 @@ impl Direction {
         }
         if let Some(place) = decision.corrupt {
             self.record.totals.corrupted += 1;
-            frame.frame = frame.frame.turned_over(place);
+            frame.frame = frame.frame.with_flipped_bit(place);
         }
         self.record.totals.reordered += u64::from(decision.overtakes);
         let release = self.release_time(&decision, left);
@@ -324,7 +325,7 @@ impl Direction {
     /// Release time of a frame that left at `left`.
     fn release_time(&mut self, decision: &Decision, left: Instant) -> Instant {
         let mut release = left + decision.delay;
-        if self.asked.keep_order && !decision.overtakes {
+        if self.config.keep_order && !decision.overtakes {
             release = release.max(self.last_release);
             self.last_release = release;
         }
@@ -344,17 +345,17 @@ impl Direction {
         self.configure(ramps.at(now));
         match ramps.settle(now) {
             // The interval of the change ends here.
-            true => self.record.end_interval(&self.asked, true, now),
+            true => self.record.end_interval(&self.config, true, now),
             false => self.ramps = Some(ramps),
         }
     }
 }
 
-fn gates(asked: &Impairment, draw: Draw) -> Vec<Gate> {
-    let outages = asked.outages.iter().enumerate();
+fn gates(config: &Impairment, draw: Draw) -> Vec<Gate> {
+    let outages = config.outages.iter().enumerate();
     outages.map(|(number, outage)| Gate::new(*outage, draw, number as u64)).collect()
 }
 
 #[cfg(test)]
-#[path = "direction_tests.rs"]
+#[path = "link_pipe_tests.rs"]
 mod tests;

@@ -2,7 +2,7 @@
 //! 31, 1988). Buckets are sorted one at a time.
 
 use crate::Instant;
-use crate::sky::{Flying, Touch};
+use crate::in_flight::{InFlight, Touch};
 
 /// A bucket covers 2^14 ns: at a million frames per second, it holds sixteen.
 const SHIFT: u32 = 14;
@@ -16,7 +16,7 @@ const NONE: u32 = u32::MAX;
 /// A frame in a bucket. Its time is that of the bucket plus `within`, so that this takes no
 /// more memory than a frame in a lane.
 #[derive(Debug)]
-struct Held<F> {
+struct Slot<F> {
     /// `None` in a free slot.
     frame: Option<F>,
     arrived: Instant,
@@ -29,12 +29,12 @@ struct Held<F> {
 
 /// Frames in closed buckets, and those of the open bucket.
 #[derive(Debug)]
-pub(crate) struct Wheel<F> {
+pub(crate) struct TimerWheel<F> {
     /// First frame of each bucket; empty until needed.
     heads: Vec<u32>,
     /// Bitmap of non-empty buckets.
     full: Vec<u64>,
-    held: Vec<Held<F>>,
+    held: Vec<Slot<F>>,
     free: u32,
     /// Frames in closed buckets.
     closed: usize,
@@ -46,14 +46,14 @@ pub(crate) struct Wheel<F> {
     open: Vec<u128>,
 }
 
-impl<F> Default for Wheel<F> {
+impl<F> Default for TimerWheel<F> {
     fn default() -> Self {
         let (heads, full, held, open) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { heads, full, held, free: NONE, closed: 0, tick: 0, last: 0, open }
     }
 }
 
-impl<F: Touch> Wheel<F> {
+impl<F: Touch> TimerWheel<F> {
     /// Time and order of the earliest frame.
     #[inline]
     pub fn first(&self) -> Option<(Instant, u32)> {
@@ -63,7 +63,7 @@ impl<F: Touch> Wheel<F> {
     /// Stores a frame, or returns it if it is due before the open bucket ends or later than
     /// the wheel covers.
     #[inline]
-    pub fn push(&mut self, flying: Flying<F>) -> Result<(), Flying<F>> {
+    pub fn push(&mut self, flying: InFlight<F>) -> Result<(), InFlight<F>> {
         let tick = flying.at >> SHIFT;
         if self.is_empty() {
             if self.heads.is_empty() {
@@ -83,9 +83,9 @@ impl<F: Touch> Wheel<F> {
             return Err(flying);
         }
         self.last = self.last.max(tick);
-        let Flying { at, frame, arrived, order, place } = flying;
+        let InFlight { at, frame, arrived, order, place } = flying;
         let within = at as u32 & ((1 << SHIFT) - 1);
-        let held = Held { frame: Some(frame), arrived, within, order, place, next: NONE };
+        let held = Slot { frame: Some(frame), arrived, within, order, place, next: NONE };
         let slot = self.keep(held);
         self.put(tick, slot);
         if self.open.is_empty() {
@@ -96,12 +96,12 @@ impl<F: Touch> Wheel<F> {
 
     /// Removes the earliest frame.
     #[inline]
-    pub fn pop(&mut self) -> Option<Flying<F>> {
+    pub fn pop(&mut self) -> Option<InFlight<F>> {
         let key = self.open.pop()?;
         let slot = key as u32;
         let held = &mut self.held[slot as usize];
         let (at, order) = ((key >> 64) as Instant, held.order);
-        let flying = Flying {
+        let flying = InFlight {
             at,
             frame: held.frame.take()?,
             arrived: held.arrived,
@@ -130,14 +130,14 @@ impl<F: Touch> Wheel<F> {
         }
     }
 
-    fn keep(&mut self, held: Held<F>) -> u32 {
+    fn keep(&mut self, held: Slot<F>) -> u32 {
         if let Some(free) = self.held.get_mut(self.free as usize) {
             let slot = std::mem::replace(&mut self.free, free.next);
             *free = held;
             return slot;
         }
         if self.held.len() == self.held.capacity() {
-            // Grow by an eighth instead of doubling: see [`crate::sky`].
+            // Grow by an eighth instead of doubling: see [`crate::in_flight`].
             self.held.reserve_exact((self.held.len() / 8).max(64));
         }
         self.held.push(held);
@@ -198,11 +198,11 @@ mod tests {
     use super::*;
     use std::rc::Rc;
 
-    fn flying(at: Instant, order: u32) -> Flying<Rc<[u8]>> {
-        Flying { at, frame: Rc::from(&[0; 60][..]), arrived: at / 2, order, place: 7 }
+    fn flying(at: Instant, order: u32) -> InFlight<Rc<[u8]>> {
+        InFlight { at, frame: Rc::from(&[0; 60][..]), arrived: at / 2, order, place: 7 }
     }
 
-    fn drain(wheel: &mut Wheel<Rc<[u8]>>) -> Vec<(Instant, u32)> {
+    fn drain(wheel: &mut TimerWheel<Rc<[u8]>>) -> Vec<(Instant, u32)> {
         let all = std::iter::from_fn(|| {
             let first = wheel.first();
             let next = wheel.pop()?;
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_late_frame_does_not_keep_earlier_ones_out() {
-        let mut wheel = Wheel::default();
+        let mut wheel = TimerWheel::default();
         let ms = 1_000_000;
         for (order, at) in [250 * ms, 100 * ms, 3 * ms, 4 * ms, 200 * ms].into_iter().enumerate() {
             assert!(wheel.push(flying(at, order as u32)).is_ok());
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn buckets_come_round_again() {
         // Wraps many times, with strides that do not divide the number of buckets.
-        let (mut wheel, mut down) = (Wheel::default(), Vec::new());
+        let (mut wheel, mut down) = (TimerWheel::default(), Vec::new());
         let mut all = Vec::new();
         for order in 0..20_000u32 {
             let now = u64::from(order) * 777_777;

@@ -1,20 +1,20 @@
 //! Read buffer for frames, and the result of a read.
 
-use super::segments::Spare;
+use super::segments::BufferPool;
 use super::{Offload, Segments, VNET_HEADER, VnetHeader, finish_checksum};
 use std::rc::Rc;
 
 /// The largest frame with its link header and VLAN tag, and the TAP's virtio-net header.
-const ROOM: usize = VNET_HEADER + 65_536 + 18;
+const BUFFER_SIZE: usize = VNET_HEADER + 65_536 + 18;
 /// A super-frame stays in its read buffer if that wastes at most this many bytes per
 /// segment; otherwise it is copied.
-const WASTE: usize = 40;
+const MAX_WASTE: usize = 40;
 
 /// A reusable read buffer.
 #[derive(Debug)]
 pub struct Intake {
     room: Box<[u8]>,
-    spare: Rc<Spare>,
+    pool: Rc<BufferPool>,
 }
 
 /// A frame or super-frame read from behind a virtio-net header.
@@ -30,12 +30,12 @@ pub enum Came<'a> {
 
 impl Default for Intake {
     fn default() -> Self {
-        Self { room: room(), spare: Rc::default() }
+        Self { room: room(), pool: Rc::default() }
     }
 }
 
 fn room() -> Box<[u8]> {
-    vec![0; ROOM].into()
+    vec![0; BUFFER_SIZE].into()
 }
 
 impl Intake {
@@ -46,12 +46,12 @@ impl Intake {
 
     /// The frame in the first `len` bytes of the buffer.
     pub fn frame(&self, len: usize) -> &[u8] {
-        &self.room[..len.min(ROOM)]
+        &self.room[..len.min(BUFFER_SIZE)]
     }
 
     /// Parses the first `len` bytes of the buffer, which begin with a virtio-net header.
     pub fn behind_header(&mut self, len: usize) -> Came<'_> {
-        let len = len.min(ROOM);
+        let len = len.min(BUFFER_SIZE);
         let Some((header, frame)) = VnetHeader::split(&self.room[..len]) else {
             return Came::Nonsense;
         };
@@ -63,12 +63,12 @@ impl Intake {
             };
         }
         let segments = frame.len() / usize::from(header.segment.max(1));
-        if ROOM - len > WASTE * segments {
+        if BUFFER_SIZE - len > MAX_WASTE * segments {
             return Segments::new(header, frame).map_or(Came::Nonsense, Came::Segments);
         }
-        let next = self.spare.take().unwrap_or_else(room);
+        let next = self.pool.take().unwrap_or_else(room);
         let full = std::mem::replace(&mut self.room, next);
-        match Segments::in_room(header, full, (VNET_HEADER, len), &self.spare) {
+        match Segments::in_buffer(header, full, (VNET_HEADER, len), &self.pool) {
             Ok(segments) => Came::Segments(segments),
             Err(full) => {
                 self.room = full;
@@ -99,9 +99,9 @@ mod tests {
         assert_eq!(held.super_frame().as_ptr(), first.wrapping_add(VNET_HEADER), "not copied");
         let last = held.each().last();
         drop(held);
-        assert!(intake.spare.take().is_none(), "one of them is still in flight");
+        assert!(intake.pool.take().is_none(), "one of them is still in flight");
         drop(last);
-        assert_eq!(intake.spare.take().map(|room| room.as_ptr()), Some(first));
+        assert_eq!(intake.pool.take().map(|room| room.as_ptr()), Some(first));
     }
 
     #[test]
@@ -143,6 +143,6 @@ mod tests {
             let many = matches!(&came, Came::Segments(s) if s.count() > 65_000);
             assert!(many || matches!(came, Came::Nonsense), "{header:?} {came:?}");
         }
-        assert_eq!(intake.room().len(), ROOM);
+        assert_eq!(intake.room().len(), BUFFER_SIZE);
     }
 }

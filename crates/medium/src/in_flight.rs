@@ -1,8 +1,8 @@
 //! In-flight queue: frames by delivery time, the earliest first.
 
-use crate::calendar::What;
 use crate::change::Way;
-use crate::wheel::Wheel;
+use crate::event_queue::Event;
+use crate::timer_wheel::TimerWheel;
 use crate::{Frame, Instant, Segments};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,7 +13,7 @@ use std::rc::Rc;
 /// small: 40 bytes here and 16 before the frame's bytes. That is why there are two separate
 /// types of `F` instead of one enum.
 #[derive(Debug)]
-pub(crate) struct Flying<F> {
+pub(crate) struct InFlight<F> {
     /// Delivery time.
     pub at: Instant,
     pub frame: F,
@@ -31,37 +31,37 @@ pub(crate) fn place(link: u32, way: Way, gathers: bool) -> u32 {
     link << 2 | u32::from(gathers) << 1 | way as u32
 }
 
-impl<F> Flying<F> {
+impl<F> InFlight<F> {
     fn when(&self) -> (Instant, u32) {
         (self.at, self.order)
     }
 }
 
-impl<F: Into<Frame>> Flying<F> {
+impl<F: Into<Frame>> InFlight<F> {
     /// The event of its delivery, and the time.
-    pub fn what(self) -> (Instant, What) {
+    pub fn what(self) -> (Instant, Event) {
         let Self { at, frame, arrived, place, .. } = self;
         let (frame, link) = (frame.into(), place >> 2);
         let way = if place & 1 == 1 { Way::Down } else { Way::Up };
         match place & 2 == 2 {
-            true => (at, What::Gather(frame, arrived, link, way)),
-            false => (at, What::Land(frame, arrived, link, way)),
+            true => (at, Event::Gather(frame, arrived, link, way)),
+            false => (at, Event::Land(frame, arrived, link, way)),
         }
     }
 }
 
-impl<F> PartialEq for Flying<F> {
+impl<F> PartialEq for InFlight<F> {
     fn eq(&self, other: &Self) -> bool {
         self.when() == other.when()
     }
 }
-impl<F> Eq for Flying<F> {}
-impl<F> PartialOrd for Flying<F> {
+impl<F> Eq for InFlight<F> {}
+impl<F> PartialOrd for InFlight<F> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
-impl<F> Ord for Flying<F> {
+impl<F> Ord for InFlight<F> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.when().cmp(&other.when())
     }
@@ -91,41 +91,41 @@ impl Touch for Segments {
 /// there, because they are due very soon or very late, go into the heap.
 const LANES: usize = 4;
 /// Prefetch distance in a lane, in frames.
-const AHEAD: usize = 4;
+const PREFETCH: usize = 4;
 const WHEEL: usize = LANES;
 const HEAP: usize = LANES + 1;
 
 /// All frames in flight.
 #[derive(Debug)]
-pub(crate) struct Sky<F> {
-    lanes: [VecDeque<Flying<F>>; LANES],
-    wheel: Wheel<F>,
-    heap: BinaryHeap<Reverse<Flying<F>>>,
+pub(crate) struct InFlightQueue<F> {
+    lanes: [VecDeque<InFlight<F>>; LANES],
+    wheel: TimerWheel<F>,
+    heap: BinaryHeap<Reverse<InFlight<F>>>,
     /// The earliest frame, and where it is: a lane, the wheel or the heap.
     first: Option<((Instant, u32), usize)>,
 }
 
-impl<F> Default for Sky<F> {
+impl<F> Default for InFlightQueue<F> {
     fn default() -> Self {
         Self {
             lanes: std::array::from_fn(|_| VecDeque::new()),
-            wheel: Wheel::default(),
+            wheel: TimerWheel::default(),
             heap: BinaryHeap::new(),
             first: None,
         }
     }
 }
 
-impl<F: Touch> Sky<F> {
+impl<F: Touch> InFlightQueue<F> {
     /// Time and order of the earliest frame.
     #[inline]
     pub fn first(&self) -> Option<(Instant, u32)> {
         self.first.map(|(when, _)| when)
     }
 
-    pub fn push(&mut self, flying: Flying<F>) {
+    pub fn push(&mut self, flying: InFlight<F>) {
         let when = flying.when();
-        let fits = |lane: &VecDeque<Flying<F>>| lane.back().is_none_or(|last| last.at <= when.0);
+        let fits = |lane: &VecDeque<InFlight<F>>| lane.back().is_none_or(|last| last.at <= when.0);
         // Grow by an eighth instead of doubling: most of the memory in use is here.
         let more = |len: usize| (len / 8).max(64);
         match self.lanes.iter().position(fits) {
@@ -166,7 +166,7 @@ impl<F: Touch> Sky<F> {
         }
     }
 
-    pub fn pop(&mut self) -> Option<Flying<F>> {
+    pub fn pop(&mut self) -> Option<InFlight<F>> {
         let (_, from) = self.first?;
         let flying = match from {
             WHEEL => self.wheel.pop(),
@@ -174,13 +174,13 @@ impl<F: Touch> Sky<F> {
             _ => {
                 let lane = &mut self.lanes[from];
                 // Stored long ago, needed soon.
-                lane.get(AHEAD).iter().for_each(|flying| flying.frame.touch());
+                lane.get(PREFETCH).iter().for_each(|flying| flying.frame.touch());
                 lane.pop_front()
             }
         };
         self.first = None;
         for lane in 0..LANES {
-            if let Some(when) = self.lanes[lane].front().map(Flying::when) {
+            if let Some(when) = self.lanes[lane].front().map(InFlight::when) {
                 self.note(when, lane);
             }
         }
@@ -201,15 +201,15 @@ mod tests {
     use super::*;
     use units::{Draw, Purpose};
 
-    fn flying(at: Instant, order: u32) -> Flying<Rc<[u8]>> {
-        Flying { at, frame: Rc::from(&[0; 60][..]), arrived: 0, order, place: 0 }
+    fn flying(at: Instant, order: u32) -> InFlight<Rc<[u8]>> {
+        InFlight { at, frame: Rc::from(&[0; 60][..]), arrived: 0, order, place: 0 }
     }
 
     #[test]
     fn all_come_down_in_order_whatever_the_order_they_were_added_in() {
         // Some in order, some with few delays, some random, and many at the same time.
         let draw = Draw::new(1, 2, 3);
-        let (mut sky, mut down, mut now) = (Sky::default(), Vec::new(), 0);
+        let (mut sky, mut down, mut now) = (InFlightQueue::default(), Vec::new(), 0);
         for order in 0..20_000u32 {
             let u = draw.uniform(Purpose::Jitter, u64::from(order));
             let delay = match order / 5_000 {
@@ -237,13 +237,13 @@ mod tests {
     #[test]
     fn a_frame_under_way_costs_its_bytes_and_at_most_64() {
         // An eighth more than in use, and two counters before the bytes.
-        let each = size_of::<Reverse<Flying<Rc<[u8]>>>>() as f64 * 1.125 + 16.0;
+        let each = size_of::<Reverse<InFlight<Rc<[u8]>>>>() as f64 * 1.125 + 16.0;
         assert!(each <= 64.0, "{each}");
-        assert_eq!(size_of::<Flying<crate::Segments>>(), size_of::<Flying<Rc<[u8]>>>());
+        assert_eq!(size_of::<InFlight<crate::Segments>>(), size_of::<InFlight<Rc<[u8]>>>());
         // In a lane; in buckets of a few hundred; in one bucket and so in the heap.
         let order = |i: u32| [i, 10_000 * (100_000 - i) / 4, 100_000 - i];
         for kind in 0..3 {
-            let mut sky = Sky::default();
+            let mut sky = InFlightQueue::default();
             for i in 0..100_000u32 {
                 sky.push(flying(u64::from(order(i)[kind]), i));
             }
