@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_and_a_share_give_the_mean_delay_told() {
+    fn a_gap_and_a_share_give_the_predicted_mean_delay() {
         let change = |config: &mut Impairment| {
             config.delay = "30 ms".parse().unwrap();
             config.reorder = "25 %".parse().unwrap();

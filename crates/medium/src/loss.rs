@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_without_end_is_told() {
+    fn the_mean_of_an_endless_burst_is_known() {
         let stuck = Markov {
             p13: share(1.0),
             p31: share(0.0),

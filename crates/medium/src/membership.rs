@@ -213,7 +213,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn cut_and_hostile_messages_are_borne() {
+    fn truncated_and_hostile_messages_do_not_panic() {
         for whole in [igmp_frame(&JOIN_V3), mld_frame(&[143, 0, 0, 0, 0, 0, 0, 1, 4, 0, 0, 0])] {
             for len in 0..whole.len() {
                 read(&whole[..len]);

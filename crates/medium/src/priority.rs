@@ -91,7 +91,7 @@ impl Governor {
 /// for the disk.
 fn lock_memory() {
     // Other users have limits, and later allocations could fail.
-    // SAFETY: asks for this process's user, and then takes flags alone.
+    // SAFETY: reads this process's user, and then passes flags only.
     unsafe {
         if libc::geteuid() == 0 {
             libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT);

@@ -331,7 +331,7 @@ fn drain_until(segment: &mut Segment, until: Instant) -> Instant {
 }
 
 #[test]
-fn a_change_that_makes_no_sense_is_told_and_changes_nothing() {
+fn an_invalid_change_is_reported_and_changes_nothing() {
     let mut switch = segment(Channel::Switch, |_, _| ());
     let set = serde_json::from_str("{\"dely\": \"1 s\"}").unwrap();
     switch.change(Change::Set { links: vec![(0, Way::Up)], set, over: Span::ZERO }, 5);

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_told_and_borne() {
+    fn invalid_headers_are_detected() {
         let mut intake = Intake::default();
         let (header, frame) = build(false, 45 * SEGMENT);
         assert!(matches!(intake.behind_header(9), Came::Nonsense));

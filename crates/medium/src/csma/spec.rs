@@ -111,8 +111,8 @@ impl CsmaSpec {
         let ack = self.turnaround.as_ns().saturating_add(self.ack_airtime().as_ns());
         if self.acknowledge && self.ack_wait.as_ns() < ack {
             return Err(format!(
-                "`ack_wait` is {}, but turnaround and acknowledgement take {}: no frame would \
-                 ever be acknowledged; use a longer `ack_wait` or `acknowledge: false`",
+                "`ack_wait` is {}, but turnaround and acknowledgement take {}: no frame can \
+                 be acknowledged; use a longer `ack_wait` or `acknowledge: false`",
                 self.ack_wait,
                 Span::from_ns(ack)
             ));

@@ -273,7 +273,7 @@ fn draws_belong_to_the_link() {
 }
 
 #[test]
-fn waking_when_told_to_misses_nothing() {
+fn waking_at_next_misses_nothing() {
     let run = |stepwise: bool| {
         let mut csma = Csma::new(&CsmaSpec::default(), 30, draw(13));
         (0..30).for_each(|link| csma.ready(link, FRAME, link as u64 * 1_000));

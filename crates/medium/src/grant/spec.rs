@@ -89,13 +89,13 @@ impl GrantSpec {
         }
         if self.transport_block.get() == 0 {
             return refuse(
-                "a `transport_block` of zero has no room for data; write for example \
+                "a `transport_block` of zero carries no data; write for example \
                  `transport_block: 148 B`",
             );
         }
         if self.capacity() == 0 {
             return Err(format!(
-                "with an `efficiency` of {} a transport block has no room for data; write for \
+                "with an `efficiency` of {} a transport block carries no data; write for \
                  example `efficiency: 90 %`",
                 self.efficiency
             ));
@@ -108,24 +108,24 @@ impl GrantSpec {
         }
         if zero(self.cycle) {
             return refuse(
-                "a `cycle` of zero grants at once; remove it, or write for example `cycle: 157 ms`",
+                "a `cycle` of zero grants immediately; remove it, or write for example `cycle: 157 ms`",
             );
         }
         if zero(self.request_period) {
             return refuse(
-                "a `request_period` of zero would send requests without end; remove it, or write \
+                "a `request_period` of zero sends requests endlessly; remove it, or write \
                  for example `request_period: 20 ms`",
             );
         }
         if self.cycle.is_some() && (self.request_period.is_some() || self.delay.is_some()) {
             return refuse(
-                "`cycle` is the whole time from data to grant, and `request_period` and `delay` \
-                 are its parts; use one or the other",
+                "`cycle` is the total time from data to grant; `request_period` and `delay` are \
+                 its parts; use one or the other",
             );
         }
         if self.initial == Some(Bytes::new(0)) {
             return refuse(
-                "an `initial` grant of zero has no room for data; remove it, or write for example \
+                "an `initial` grant of zero covers no data; remove it, or write for example \
                  `initial: 176 B`",
             );
         }

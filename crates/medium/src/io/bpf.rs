@@ -54,15 +54,15 @@ struct NewProgram {
 }
 
 fn bpf<T>(command: i32, attributes: &T) -> io::Result<OwnedFd> {
-    // SAFETY: the attributes live over the call and say their own size; what they
-    // point to does so, too, as the callers see to.
+    // SAFETY: the attributes and their size are valid during the call, and so is what
+    // they point to; the callers ensure that.
     let fd = unsafe {
         libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), size_of::<T>())
     };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // The kernel has just created this descriptor for us.
+    // SAFETY: the kernel has just created this descriptor for this process.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
@@ -128,17 +128,17 @@ pub(super) struct Mapping {
     len: usize,
 }
 
-// SAFETY: the memory belongs to no thread; who holds the mapping may use it.
+// SAFETY: the memory is not tied to a thread; the owner of the mapping may use it.
 unsafe impl Send for Mapping {}
-// SAFETY: the mapping itself never changes; its contents are reached by atomics or
-// under the rules of the kernel that the users of `at` state.
+// SAFETY: the mapping itself never changes; its contents are accessed by atomics, or
+// under the kernel's rules stated at each use of `at`.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps `len` bytes of `fd` from `offset`.
     pub fn new(fd: BorrowedFd<'_>, offset: usize, len: usize, write: bool) -> io::Result<Self> {
         let access = if write { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
-        // SAFETY: a new mapping at a place of the kernel's choice.
+        // SAFETY: creates a mapping at an address that the kernel chooses.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -164,14 +164,14 @@ impl Mapping {
     /// If `offset` is outside the mapping.
     pub fn at(&self, offset: usize) -> *mut u8 {
         assert!(offset < self.len, "{offset} of {}", self.len);
-        // SAFETY: within the mapping, as just seen.
+        // SAFETY: within the mapping, as checked above.
         unsafe { self.start.as_ptr().add(offset) }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: ours, and nothing refers to it any more.
+        // SAFETY: this process owns the mapping, and nothing refers to it any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

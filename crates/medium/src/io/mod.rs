@@ -175,7 +175,7 @@ impl Poll {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
         // epoll_pwait2 takes a nanosecond timeout; epoll_wait's milliseconds would cost a
         // timer descriptor and two more calls per wait.
-        // SAFETY: the array is as long as said, the timeout lives over the call.
+        // SAFETY: the array has the given length, and the timeout lives over the call.
         let n = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,

@@ -89,7 +89,7 @@ impl Overruns {
         let tally = |(socket, read_before): (&OwnedFd, &AtomicU64)| {
             let mut figures = [0u32; 2];
             let mut len = size_of_val(&figures) as u32;
-            // SAFETY: writes two numbers into two numbers.
+            // SAFETY: writes two numbers into an array of two numbers.
             unsafe {
                 libc::getsockopt(
                     socket.as_raw_fd(),
@@ -152,7 +152,7 @@ impl Slots {
             return None;
         }
         let start = self.place(self.next);
-        // SAFETY: the slot is ours until its status says otherwise, lies within the
+        // SAFETY: this process owns the slot until its status changes; it lies within the
         // mapping, and begins with this header.
         let (header, slot) = unsafe {
             let header = std::ptr::read(self.memory.at(start).cast::<libc::tpacket2_hdr>());

@@ -70,12 +70,12 @@ impl Shared {
     fn port(&self, port: usize) -> &PortState {
         assert!(port < self.count);
         // SAFETY: the array has `count` states of this size, aligned by the page,
-        // and both sides touch them by atomics alone.
+        // and both sides access them only by atomics.
         unsafe { &*self.ports.at(port * size_of::<PortState>()).cast::<PortState>() }
     }
 
     fn sleeping(&self) -> &AtomicU64 {
-        // SAFETY: the array's one value is this word.
+        // SAFETY: the array's only value is this word.
         unsafe { &*self.sleeping.at(0).cast::<AtomicU64>() }
     }
 }

@@ -33,7 +33,7 @@ pub(super) struct RingBuffer {
 impl RingBuffer {
     /// Maps the ring of `size` bytes.
     pub fn new(ring: BorrowedFd<'_>, size: u32) -> io::Result<Self> {
-        // SAFETY: asking for a constant of the system.
+        // SAFETY: reads a system constant.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         Ok(Self {
             reader: Mapping::new(ring, 0, page, true)?,
@@ -103,7 +103,7 @@ impl RingBuffer {
     /// which is not yet released.
     pub fn at(&self, position: u64, bytes: usize) -> &[u8] {
         let start = self.page + (position % self.size) as usize + 8;
-        // SAFETY: a record lies in one piece within the doubled mapping, and the
+        // SAFETY: a record is contiguous in the doubled mapping, and the
         // kernel does not write to it before its end has been released, which
         // takes this borrow's end.
         unsafe { std::slice::from_raw_parts(self.rest.at(start), bytes) }

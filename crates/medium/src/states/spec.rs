@@ -146,8 +146,8 @@ impl StatesSpec {
         match state.inactivity {
             Some(_) if place == 0 => {
                 return Err(format!(
-                    "`{name}` is the first state, and its `inactivity` leads nowhere; remove it, \
-                     or add the state that it leads to before it"
+                    "`{name}` is the first state and cannot fall back with `inactivity`; remove \
+                     `inactivity`, or add a lower state before `{name}`"
                 ));
             }
             Some(Span::ZERO) => {
@@ -162,8 +162,8 @@ impl StatesSpec {
             return match state.service {
                 Some(_) => Ok(()),
                 None => Err(format!(
-                    "`{name}` has neither `service` nor `promotion`, so that no frame would ever \
-                     leave it; add `service: full` or a `promotion`"
+                    "`{name}` has neither `service` nor `promotion`, so no frame can pass; \
+                     add `service: full` or a `promotion`"
                 )),
             };
         };
@@ -186,7 +186,7 @@ impl StatesSpec {
         match self.states[target].service {
             Some(_) => Ok(()),
             None => Err(format!(
-                "the promotion of `{name}` leads to `{}`, which sends nothing; add a `service` to \
+                "the promotion of `{name}` leads to `{}`, which has no `service`; add a `service` to \
                  it",
                 self.states[target].name
             )),

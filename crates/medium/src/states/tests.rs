@@ -172,7 +172,9 @@ fn nonsense_is_refused_with_what_to_write() {
         "`initial` is `cell`, which is not a state; use one of `idle`, `fach`, `dch`"
     );
     assert!(wrong(|spec| spec.states[0].promotion = None).contains("neither"));
-    assert!(wrong(|spec| spec.states[0].inactivity = Some(span("1 s"))).contains("leads nowhere"));
+    assert!(
+        wrong(|spec| spec.states[0].inactivity = Some(span("1 s"))).contains("cannot fall back")
+    );
     assert!(wrong(|spec| spec.states[1].inactivity = Some(Span::ZERO)).contains("10 s"));
     let to = |spec: &mut StatesSpec, state: usize, to: &str| {
         spec.states[state].promotion.as_mut().unwrap().to = Some(to.to_owned());
