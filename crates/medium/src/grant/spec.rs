@@ -108,7 +108,8 @@ impl GrantSpec {
         }
         if zero(self.cycle) {
             return refuse(
-                "a `cycle` of zero grants immediately; remove it, or write for example `cycle: 157 ms`",
+                "a `cycle` of zero grants immediately; remove it, or write for example \
+                 `cycle: 157 ms`",
             );
         }
         if zero(self.request_period) {
