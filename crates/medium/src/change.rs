@@ -1,11 +1,11 @@
-//! What is asked of links changes while they run.
+//! Changes to link settings during a run.
 
 use crate::Impairment;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use units::Span;
 
-/// One way of a link.
+/// Direction of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
@@ -15,48 +15,46 @@ pub enum Way {
     Down,
 }
 
-/// Some of an impairment's keys with their new values, in the words of
-/// [`Impairment`]; no value means the default.
+/// Some keys of an [`Impairment`] with new values. `null` resets a key to its default.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Overlay(pub Map<String, Value>);
 
-/// A change of a running segment.
+/// A change to a running segment.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
-    /// These directions, by endpoint, do what the overlay says instead, at once
-    /// or on a straight line over a span.
+    /// Applies the overlay to these directions, at once or linearly over a span.
     Set {
-        /// Which.
+        /// Endpoint index and direction.
         links: Vec<(usize, Way)>,
-        /// What is new.
+        /// New values.
         set: Overlay,
-        /// From the change until it is whole.
+        /// Time from the start of the change until the new values apply in full.
         over: Span,
     },
-    /// These links carry nothing, or carry again.
+    /// Takes these links down or up.
     Down {
-        /// Which.
+        /// Endpoint index and direction.
         links: Vec<(usize, Way)>,
-        /// Whether they are down.
+        /// Whether the links go down.
         down: bool,
     },
-    /// Frames pass only between endpoints of one part; the numbers are by
-    /// endpoint. Nothing ends a partition.
+    /// Frames pass only between endpoints with the same partition number; the vector is
+    /// indexed by endpoint. `None` ends the partition.
     Partition(Option<Vec<u32>>),
-    /// Multicast is passed on, or goes to nobody, as where a switch or an access point
-    /// holds it back.
+    /// Whether multicast is forwarded. `false` drops it, as a switch or an access point
+    /// may.
     Multicast(bool),
 }
 
 impl Overlay {
-    /// `asked` with the overlay's values in place of its own.
+    /// `config` with the overlay's values applied.
     ///
     /// # Errors
-    /// When a key is unknown or a value is not one of its kind.
-    pub fn on(&self, asked: &Impairment) -> Result<Impairment, String> {
+    /// If a key is unknown or a value has the wrong type.
+    pub fn on(&self, config: &Impairment) -> Result<Impairment, String> {
         let failed = |error: serde_json::Error| error.to_string();
-        let Value::Object(mut all) = serde_json::to_value(asked).map_err(failed)? else {
+        let Value::Object(mut all) = serde_json::to_value(config).map_err(failed)? else {
             return Err("an impairment is not a map".to_owned());
         };
         for (key, value) in &self.0 {
@@ -66,12 +64,12 @@ impl Overlay {
             };
         }
         let mut new: Impairment = serde_json::from_value(Value::Object(all)).map_err(failed)?;
-        // What a file held is not written down; it stays.
+        // Data loaded from a file is not serialised; keep it.
         if !self.0.contains_key("distribution") {
-            new.distribution = asked.distribution.clone();
+            new.distribution = config.distribution.clone();
         }
         if !self.0.contains_key("trace") {
-            new.trace = asked.trace.clone();
+            new.trace = config.trace.clone();
         }
         Ok(new)
     }
@@ -87,7 +85,7 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn asked() -> Impairment {
+    fn config() -> Impairment {
         Impairment {
             delay: "30 ms".parse().unwrap(),
             loss: "10 %".parse().unwrap(),
@@ -98,19 +96,19 @@ mod tests {
 
     #[test]
     fn an_overlay_changes_its_keys_alone() {
-        let new = overlay(json!({"loss": "50 %", "rate": null, "queue": "9 kB"})).on(&asked());
+        let new = overlay(json!({"loss": "50 %", "rate": null, "queue": "9 kB"})).on(&config());
         let want = Impairment {
             loss: "50 %".parse().unwrap(),
             rate: None,
             queue: crate::Limit::Bytes("9 kB".parse().unwrap()),
-            ..asked()
+            ..config()
         };
         assert_eq!(new, Ok(want));
     }
 
     #[test]
     fn what_is_no_key_or_no_value_is_refused() {
-        assert!(overlay(json!({"los": "5 %"})).on(&asked()).unwrap_err().contains("los"));
-        assert!(overlay(json!({"loss": "5 ms"})).on(&asked()).unwrap_err().contains("share"));
+        assert!(overlay(json!({"los": "5 %"})).on(&config()).unwrap_err().contains("los"));
+        assert!(overlay(json!({"loss": "5 ms"})).on(&config()).unwrap_err().contains("share"));
     }
 }

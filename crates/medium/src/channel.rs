@@ -1,60 +1,61 @@
-//! What links share: a channel that one frame at a time passes.
+//! A channel that links share, for one frame at a time.
 
 use crate::queue::Queue;
-use crate::step::{Carried, Cause};
+use crate::step::{Cause, TransitFrame};
 use crate::{CsmaSpec, Endpoint, Impairment, Instant, Serialiser};
 use std::collections::VecDeque;
 use units::{Bytes, Draw, Rate};
 
-/// How the members of a segment share it.
+/// How the members of a segment share its capacity.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Channel {
-    /// Each link by itself, full duplex.
+    /// Separate full-duplex links.
     Switch,
-    /// One half-duplex channel for all at this rate: one frame at a time,
-    /// whoever sends it, first come first served.
+    /// One half-duplex channel at this rate: one frame at a time from any sender, in FIFO
+    /// order.
     Shared(Rate),
-    /// A capacity that all share on the way up and one on the way down; links
-    /// that have frames get their turn one after another.
+    /// One capacity shared by all uplinks and one by all downlinks. Links with queued
+    /// frames take turns (round robin).
     Cell {
-        /// From the nodes.
+        /// Nodes to network.
         up: Rate,
-        /// To them.
+        /// Network to nodes.
         down: Rate,
     },
-    /// One half-duplex channel that all contend for.
+    /// One half-duplex channel with contention (CSMA).
     Csma(CsmaSpec),
 }
 
-/// What a line has to say.
+/// An event from a shared link.
 #[derive(Debug)]
-pub(crate) enum Said {
-    /// This link's frame has left at this time.
-    Left(usize, Carried, Instant),
-    /// A frame of this link goes no further.
+pub(crate) enum ChannelEvent {
+    /// A frame of this link has left at this time.
+    Left(usize, TransitFrame, Instant),
+    /// A frame of this link is dropped.
     Drop(usize, Cause),
-    /// It wants to be called again.
+    /// Call [`SharedLink::turn`] at this time.
     Turn(Instant),
 }
 
-/// One sender for all links, in one way.
+/// One sender for all links in one direction.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct SharedLink {
     sender: Serialiser,
-    queues: Vec<Queue<Carried>>,
-    asked: Vec<Impairment>,
-    /// Whose turn it is: a link once for each frame, or once while it has any.
+    queues: Vec<Queue<TransitFrame>>,
+    configs: Vec<Impairment>,
+    /// Round-robin order: with `fair`, a link once while it has frames; else once per
+    /// frame.
     turns: VecDeque<u32>,
     fair: bool,
     busy_until: Instant,
-    /// The link of the frame that is being sent, and its length.
+    /// Link and length of the frame in transmission.
     sending: (usize, usize),
-    turn_asked: bool,
-    dropped: Vec<Carried>,
+    turn_requested: bool,
+    dropped: Vec<TransitFrame>,
 }
 
-impl Line {
-    /// The lines of a channel: up, then down, where links share that way.
+impl SharedLink {
+    /// The shared links of a channel, up and down, for the directions that are shared.
     pub fn of(channel: &Channel, endpoints: &[Endpoint]) -> [Option<Self>; 2] {
         let ups = || endpoints.iter().map(|end| end.up.clone()).collect();
         let downs = endpoints.iter().map(|end| end.down.clone()).collect();
@@ -67,44 +68,44 @@ impl Line {
         }
     }
 
-    fn new(rate: Rate, fair: bool, asked: Vec<Impairment>) -> Self {
+    fn new(rate: Rate, fair: bool, configs: Vec<Impairment>) -> Self {
         Self {
             sender: Serialiser::new(rate, Bytes::new(0)),
-            queues: asked.iter().map(|a| Queue::new(a.queue, a.codel, a.red)).collect(),
-            asked,
+            queues: configs.iter().map(|a| Queue::new(a.queue, a.codel, a.red)).collect(),
+            configs,
             turns: VecDeque::new(),
             fair,
             busy_until: 0,
             sending: (0, 0),
-            turn_asked: false,
+            turn_requested: false,
             dropped: Vec::new(),
         }
     }
 
-    /// One more link, of which this is asked.
-    pub fn attach(&mut self, asked: &Impairment) {
-        self.queues.push(Queue::new(asked.queue, asked.codel, asked.red));
-        self.asked.push(asked.clone());
+    /// Adds a link with these settings.
+    pub fn attach(&mut self, config: &Impairment) {
+        self.queues.push(Queue::new(config.queue, config.codel, config.red));
+        self.configs.push(config.clone());
     }
 
-    /// Goes on with what is asked of `link` now.
-    pub fn change(&mut self, link: usize, asked: &Impairment) {
-        self.queues[link].change(asked.queue, asked.codel, asked.red);
-        self.asked[link] = asked.clone();
+    /// Applies new settings to `link`.
+    pub fn change(&mut self, link: usize, config: &Impairment) {
+        self.queues[link].change(config.queue, config.codel, config.red);
+        self.configs[link] = config.clone();
     }
 
-    /// Takes a frame of `link` that wants to be sent from `now`.
+    /// Accepts a frame of `link` for transmission at `now` or later.
     pub fn offer(
         &mut self,
         link: usize,
-        frame: Carried,
+        frame: TransitFrame,
         now: Instant,
         draw: Draw,
-        said: &mut Vec<Said>,
+        events: &mut Vec<ChannelEvent>,
     ) {
         let busy = self.busy_until > now;
         if !busy && self.turns.is_empty() {
-            return self.serve(link, frame, now, said);
+            return self.serve(link, frame, now, events);
         }
         let own = (busy && self.sending.0 == link).then_some(self.sending.1);
         let (len, place) = (frame.frame.size(), (draw, frame.index));
@@ -112,39 +113,46 @@ impl Line {
         match self.queues[link].push(frame, len, now, place, own) {
             Ok(()) if first || !self.fair => self.turns.push_back(link as u32),
             Ok(()) => {}
-            Err(_) => said.push(Said::Drop(link, Cause::Overflow)),
+            Err(_) => events.push(ChannelEvent::Drop(link, Cause::Overflow)),
         }
-        self.ask_for_turn(said);
+        self.request_turn(events);
     }
 
-    /// Sends what waits, as asked for by [`Said::Turn`].
-    pub fn turn(&mut self, now: Instant, said: &mut Vec<Said>) {
-        self.turn_asked = false;
+    /// Sends the next queued frame, as requested by [`ChannelEvent::Turn`].
+    pub fn turn(&mut self, now: Instant, events: &mut Vec<ChannelEvent>) {
+        self.turn_requested = false;
         while let Some(link) = self.turns.pop_front().map(|link| link as usize) {
             let next = self.queues[link].pop(now, &mut self.dropped);
-            said.extend(self.dropped.drain(..).map(|_| Said::Drop(link, Cause::Overflow)));
+            events
+                .extend(self.dropped.drain(..).map(|_| ChannelEvent::Drop(link, Cause::Overflow)));
             if self.fair && !self.queues[link].is_empty() {
                 self.turns.push_back(link as u32);
             }
             if let Some(next) = next {
-                self.serve(link, next, now, said);
+                self.serve(link, next, now, events);
                 break;
             }
         }
-        self.ask_for_turn(said);
+        self.request_turn(events);
     }
 
-    fn serve(&mut self, link: usize, frame: Carried, now: Instant, said: &mut Vec<Said>) {
+    fn serve(
+        &mut self,
+        link: usize,
+        frame: TransitFrame,
+        now: Instant,
+        events: &mut Vec<ChannelEvent>,
+    ) {
         let len = frame.frame.size();
-        let left = self.sender.send(self.asked[link].framing().on_wire(len), now);
+        let left = self.sender.send(self.configs[link].framing().on_wire(len), now);
         (self.busy_until, self.sending) = (left, (link, len));
-        said.push(Said::Left(link, frame, left));
+        events.push(ChannelEvent::Left(link, frame, left));
     }
 
-    fn ask_for_turn(&mut self, said: &mut Vec<Said>) {
-        if !self.turn_asked && !self.turns.is_empty() {
-            self.turn_asked = true;
-            said.push(Said::Turn(self.busy_until));
+    fn request_turn(&mut self, events: &mut Vec<ChannelEvent>) {
+        if !self.turn_requested && !self.turns.is_empty() {
+            self.turn_requested = true;
+            events.push(ChannelEvent::Turn(self.busy_until));
         }
     }
 }

@@ -1,16 +1,16 @@
-//! CoDel, the controlled delay of RFC 8289: drops by how long frames waited.
+//! CoDel (controlled delay, RFC 8289): drops frames by their queueing delay.
 
 use crate::Instant;
 use serde::{Deserialize, Serialize};
 use units::Span;
 
-/// What is asked of CoDel; RFC 8289, section 4.
+/// CoDel parameters; RFC 8289, section 4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Codel {
-    /// The standing delay that is borne.
+    /// Acceptable standing queue delay.
     pub target: Span,
-    /// For how long: about the longest round trip.
+    /// Time that the delay may exceed the target: about the longest round trip.
     pub interval: Span,
 }
 
@@ -20,26 +20,26 @@ impl Default for Codel {
     }
 }
 
-/// CoDel's state, in the terms of RFC 8289, section 5.
+/// CoDel's state variables, as in RFC 8289, section 5.
 #[derive(Debug, Clone)]
 pub(crate) struct CodelState {
-    asked: Codel,
-    /// When frames will have waited too long for an interval.
+    config: Codel,
+    /// When the delay will have exceeded the target for an interval.
     first_above: Option<Instant>,
     dropping: bool,
     drop_next: Instant,
     count: u32,
     last_count: u32,
-    /// The largest frame so far: less than that in the queue is no standing one.
+    /// The largest frame so far: a queue of at most this size is not a standing queue.
     largest: u64,
-    /// Whether a drop was made for the frame that leaves now.
+    /// Whether this frame follows the drop that entered the dropping state.
     entered: bool,
 }
 
 impl CodelState {
-    pub fn new(asked: Codel) -> Self {
+    pub fn new(config: Codel) -> Self {
         Self {
-            asked,
+            config,
             first_above: None,
             dropping: false,
             drop_next: 0,
@@ -50,8 +50,8 @@ impl CodelState {
         }
     }
 
-    /// Whether the frame of `len` bytes is dropped that would leave at `now`
-    /// after it `waited`, with `behind` bytes in the queue behind it.
+    /// Whether to drop the frame of `len` bytes that would leave at `now` after waiting
+    /// `waited` ns, with `behind` bytes queued behind it.
     pub fn drops(&mut self, waited: u64, behind: u64, len: u64, now: Instant) -> bool {
         self.largest = self.largest.max(len);
         let above = self.is_above(waited, behind, now);
@@ -69,11 +69,11 @@ impl CodelState {
         if !above {
             return false;
         }
-        // The first drop of a state of dropping: the frame behind it leaves
-        // whatever its wait. If the last such state ended not long ago, it goes on
-        // at nearly its rate of drops.
+        // The first drop after entering the dropping state: the next frame leaves whatever
+        // its delay. If the last dropping state ended recently, drops resume at nearly the
+        // same rate.
         self.dropping = true;
-        let recent = now.saturating_sub(self.drop_next) < 16 * self.asked.interval.as_ns();
+        let recent = now.saturating_sub(self.drop_next) < 16 * self.config.interval.as_ns();
         let before = self.count - self.last_count.min(self.count);
         self.count = if before > 1 && recent { before } else { 1 };
         self.drop_next = self.next_drop(now);
@@ -82,31 +82,31 @@ impl CodelState {
         true
     }
 
-    /// The queue has run empty.
+    /// Resets the state: the queue is empty.
     pub fn empty(&mut self) {
         self.first_above = None;
         self.dropping = false;
         self.entered = false;
     }
 
-    /// Whether frames have waited too long for a whole interval.
+    /// Whether the delay has exceeded the target for a whole interval.
     fn is_above(&mut self, waited: u64, behind: u64, now: Instant) -> bool {
-        if waited < self.asked.target.as_ns() || behind <= self.largest {
+        if waited < self.config.target.as_ns() || behind <= self.largest {
             self.first_above = None;
             return false;
         }
         match self.first_above {
             None => {
-                self.first_above = Some(now + self.asked.interval.as_ns());
+                self.first_above = Some(now + self.config.interval.as_ns());
                 false
             }
             Some(at) => now >= at,
         }
     }
 
-    /// The control law: the interval over the root of the count.
+    /// The control law: the interval divided by the square root of the drop count.
     fn next_drop(&self, from: Instant) -> Instant {
-        from + (self.asked.interval.as_ns() as f64 / f64::from(self.count).sqrt()) as u64
+        from + (self.config.interval.as_ns() as f64 / f64::from(self.count).sqrt()) as u64
     }
 }
 
@@ -116,8 +116,8 @@ mod tests {
 
     const MS: Instant = 1_000_000;
 
-    /// Frames of 1500 bytes that leave one a millisecond after `waited`; the
-    /// times of drops in ms.
+    /// Sends one frame of 1500 bytes per millisecond with a delay of `waited`. Returns the
+    /// drop times in ms.
     fn drops(codel: &mut CodelState, ms: std::ops::Range<u64>, waited: u64) -> Vec<u64> {
         let mut times = Vec::new();
         for now in ms {
@@ -138,8 +138,8 @@ mod tests {
     fn drops_follow_the_control_law() {
         let mut codel = CodelState::new(Codel::default());
         let times = drops(&mut codel, 0..700, 20);
-        // The first an interval after the wait is above the target, the next an
-        // interval later, then interval/sqrt(n) apart: 70.7, 57.7, 50, 44.7 ...
+        // The first drop comes one interval after the delay exceeds the target, the second
+        // one interval later, then interval/sqrt(n) apart: 70.7, 57.7, 50, 44.7 ...
         assert_eq!(times[..6], [100, 200, 271, 329, 379, 424]);
     }
 
@@ -157,8 +157,8 @@ mod tests {
         assert!(drops(&mut codel, 1000..1100, 4).is_empty());
         let again = drops(&mut codel, 1100..1400, 20);
         assert_eq!(again[0], 1200, "an interval above the target again");
-        // After `first` drops the gap was about interval/sqrt(first); it takes up
-        // there and not at a whole interval.
+        // After `first` drops the gap was about interval/sqrt(first). Drops resume at that
+        // gap, not at a whole interval.
         assert!(first > 9 && again[1] - again[0] < 40, "{first} {again:?}");
     }
 }

@@ -1,37 +1,36 @@
-//! Uniform draws of which successive ones are correlated.
+//! Uniform random numbers with serial correlation.
 
 use crate::Distribution;
 use crate::distribution::normal;
 use statrs::function::erf::erfc;
 use units::{Lot, Ratio};
 
-/// A sequence of uniform draws with a given correlation from one to the next.
+/// A sequence of uniform numbers with a given lag-1 correlation.
 ///
-/// Made by a Gaussian copula: a first-order autoregressive sequence of normal
-/// numbers, taken back to uniform ones by their distribution function. Each
-/// draw is as uniform as without a correlation, so that a loss of 30 % stays
-/// 30 %; tc-netem mixes the draw with the one before, which narrows it towards
-/// one half and so changes the loss.
+/// A Gaussian copula: a first-order autoregressive sequence of normal numbers, mapped to
+/// uniform numbers by the normal distribution function. The marginal distribution stays
+/// uniform, so a loss of 30 % stays 30 %. tc-netem instead mixes each number with the one
+/// before, which narrows it towards one half and so changes the loss.
 #[derive(Debug, Clone)]
 pub(crate) struct Correlated {
-    /// Of the normal numbers.
+    /// Correlation of the normal numbers.
     correlation: f64,
-    /// What of each is its own: the root of 1 - r^2.
+    /// Weight of the new normal number: sqrt(1 - r^2).
     own: f64,
     last: Option<f64>,
 }
 
 impl Correlated {
-    /// Draws of which `correlation` is that of the uniform numbers.
+    /// `correlation` is that of the uniform numbers.
     pub fn new(correlation: Ratio) -> Self {
-        // Of a bivariate normal, 6/pi asin(r/2) is the rank correlation
-        // (Pearson, 1907), which for uniform numbers is the correlation.
+        // For a bivariate normal, 6/pi asin(r/2) is the rank correlation (Pearson, 1907),
+        // which is the correlation of the uniform numbers.
         let correlation = 2.0 * (std::f64::consts::FRAC_PI_6 * correlation.fraction()).sin();
         let own = (1.0 - correlation.powi(2)).max(0.0).sqrt();
         Self { correlation, own, last: None }
     }
 
-    /// The draw of `lot` for the frame at `index`, in [0, 1).
+    /// The number for the frame at `index`, in [0, 1), from `lot`.
     pub fn next(&mut self, lot: Lot, index: u64) -> f64 {
         let fresh = lot.uniform(index);
         if self.correlation == 0.0 {
@@ -41,8 +40,8 @@ impl Correlated {
         (0.5 * erfc(-number / std::f64::consts::SQRT_2)).min(1.0 - f64::EPSILON)
     }
 
-    /// The quantile of `shape` at the draw for the frame at `index`. A normal shape is
-    /// had from the normal numbers without the way over uniform ones.
+    /// The quantile of `shape` for the frame at `index`. A normal shape uses the normal
+    /// number directly.
     pub fn shaped(&mut self, shape: &Distribution, lot: Lot, index: u64) -> f64 {
         let fresh = lot.uniform(index);
         match self.correlation == 0.0 {
@@ -51,9 +50,9 @@ impl Correlated {
         }
     }
 
-    /// The next normal number.
+    /// The next normal number of the autoregressive sequence.
     fn step(&mut self, fresh: f64) -> f64 {
-        // Kept off 0, whose quantile is minus infinity.
+        // Keep off 0: its quantile is minus infinity.
         let fresh = normal(fresh.max(f64::EPSILON));
         let number = self.last.map_or(fresh, |last| self.correlation * last + self.own * fresh);
         self.last = Some(number);
@@ -84,10 +83,10 @@ mod tests {
 
     #[test]
     fn the_correlation_is_the_one_asked_for() {
-        for asked in [0.0, 0.25, 0.5, 0.9] {
-            let got = correlation(&sequence(asked));
+        for expected in [0.0, 0.25, 0.5, 0.9] {
+            let got = correlation(&sequence(expected));
             // Four standard errors of a correlation of 200,000 pairs: 0.009.
-            assert!((got - asked).abs() < 0.009, "{got} for {asked}");
+            assert!((got - expected).abs() < 0.009, "{got} for {expected}");
         }
     }
 
@@ -97,8 +96,8 @@ mod tests {
             let draws = sequence(correlation);
             for share in [0.003, 0.3, 0.5, 0.9] {
                 let below = draws.iter().filter(|u| **u < share).count() as f64 / 2e5;
-                // A correlation of 0.9 leaves a twentieth of the draws independent
-                // (0.1/1.9); four standard errors of a binomial of those.
+                // A correlation of 0.9 leaves 1/19 of the numbers independent (0.1/1.9);
+                // four standard errors of a binomial of those.
                 let error = 4.0 * (share * (1.0 - share) / (2e5 / 19.0)).sqrt();
                 assert!((below - share).abs() < error, "{below} for {share} at {correlation}");
             }

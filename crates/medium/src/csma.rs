@@ -1,18 +1,18 @@
 //! One half-duplex channel that all links share by unslotted CSMA-CA.
 //!
-//! IEEE 802.15.4-2011, 5.1.1.4: a sender waits a random number of backoff
-//! units, looks at the channel for the CCA time, and when nothing was on air it
-//! turns round and sends. So two transmissions collide when the second looked
-//! before the first began: both looked within one turnaround of each other. A
-//! look also fits into the gap between a frame and its acknowledgement, and
-//! what is sent then collides with the acknowledgement.
+//! IEEE 802.15.4-2011, 5.1.1.4: a sender waits a random number of backoff units and senses
+//! the channel for the CCA time. If the channel is idle, the sender switches to
+//! transmission (turnaround) and sends. Two transmissions collide if the second sender's
+//! CCA ended before the first transmission began: both CCAs ended within one turnaround of
+//! each other. A CCA also fits into the gap between a frame and its acknowledgement; that
+//! transmission then collides with the acknowledgement.
 //!
-//! Everybody hears everybody, at once and equally well: there are no hidden
-//! senders and no capture, and all that overlaps is destroyed. Who sends the
-//! acknowledgement is not modelled; it comes a turnaround after the frame. It is
-//! lost by collision only.
+//! All nodes hear each other, at once and equally well: there are no hidden nodes and no
+//! capture effect, and all overlapping transmissions are destroyed. The model does not
+//! identify the sender of the acknowledgement, which follows one turnaround after the
+//! frame. Only collisions destroy an acknowledgement.
 //!
-//! Pure: times and draws in, outcomes out.
+//! Pure: takes times and random numbers, returns outcomes.
 
 mod attempt;
 mod spec;
@@ -31,14 +31,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use units::{Draw, Purpose};
 
-/// What happens at a time; at one time in this order. Intervals are half open:
-/// what ends when a look begins, or begins when it ends, is not seen.
+/// Events, ordered within one instant. Intervals are half open: a CCA does not detect a
+/// transmission that ends when the CCA begins or begins when the CCA ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     FrameEnds,
     AckEnds,
     AckMissed,
-    LookEnds,
+    CcaEnds,
     FrameStarts,
     AckStarts,
 }
@@ -47,12 +47,11 @@ enum Step {
 struct Link {
     usage: Usage,
     frame: Option<Frame>,
-    /// When its interframe space is over.
+    /// End of the interframe space.
     free: Instant,
 }
 
-/// Something on air. A link has one thing there at most, a frame of its own or
-/// the answer to it.
+/// A transmission. A link has at most one: a frame or the acknowledgement of it.
 #[derive(Debug)]
 struct OnAir {
     link: usize,
@@ -60,7 +59,7 @@ struct OnAir {
     collided: bool,
 }
 
-/// Time, kind, link. A link waits for one thing at a time, so none are equal.
+/// Time, kind, link. A link has at most one pending event, so no two are equal.
 type Event = Reverse<(Instant, Step, usize)>;
 
 /// A running channel.
@@ -69,58 +68,58 @@ pub struct Csma {
     spec: CsmaSpec,
     draw: Draw,
     links: Vec<Link>,
-    /// What ends nothing and brings nothing to a receiver; kept apart so that
-    /// nobody need wake for it.
+    /// Events that end no frame and deliver nothing; kept separately so that the caller
+    /// does not wake for them.
     silent: BinaryHeap<Event>,
-    telling: BinaryHeap<Event>,
+    reporting: BinaryHeap<Event>,
     on_air: Vec<OnAir>,
-    /// Since when nothing is on air, while nothing is.
-    quiet_since: Instant,
+    /// Start of the current idle period, while the channel is idle.
+    idle_since: Instant,
     clock: Instant,
     #[cfg(test)]
-    trace: Vec<tests::Stay>,
+    trace: Vec<tests::Transmission>,
 }
 
 impl Csma {
-    /// A quiet channel for `links` links, numbered from 0. `spec` is taken to
-    /// have passed [`CsmaSpec::check`]. Draws belong to the link, its frame, the
-    /// attempt and the backoff, whatever happens on other links.
+    /// An idle channel for `links` links, numbered from 0. `spec` must have passed
+    /// [`CsmaSpec::check`]. Random numbers depend on link, frame, attempt and backoff, not
+    /// on other links.
     pub fn new(spec: &CsmaSpec, links: usize, draw: Draw) -> Self {
         Self {
             spec: spec.clone(),
             draw,
             links: (0..links).map(|_| Link::default()).collect(),
             silent: BinaryHeap::new(),
-            telling: BinaryHeap::new(),
+            reporting: BinaryHeap::new(),
             on_air: Vec::new(),
-            quiet_since: 0,
+            idle_since: 0,
             clock: 0,
             #[cfg(test)]
             trace: Vec::new(),
         }
     }
 
-    /// One more link, numbered after the others.
+    /// Adds a link, numbered after the others.
     pub fn attach(&mut self) {
         self.links.push(Link::default());
     }
 
-    /// Lets the frame at the head of a link's queue contend, `len` bytes long,
-    /// link header included. It does so from `now`, or from the end of the
-    /// interframe space after the link's last one, and ends in one [`Attempt`].
+    /// Starts contention for the frame at the head of a link's queue. `len` is its length
+    /// in bytes, including the link header. Contention starts at `now`, or at the end of
+    /// the interframe space after the link's previous frame, and ends in one [`Attempt`].
     ///
-    /// `now` may lie before a time that was given to [`Self::step`], but not
-    /// before what that answered: pass the `at` of the [`Attempt`] to send the
-    /// next frame of a queue without a gap.
+    /// `now` may be earlier than a time passed to [`Self::step`], but not earlier than the
+    /// result of that call: pass the `at` of the [`Attempt`] to send the next frame of a
+    /// queue without a gap.
     ///
     /// # Panics
-    /// When `link` is not one of the channel's, or contends already.
+    /// If `link` does not exist or already contends.
     pub fn ready(&mut self, link: usize, len: usize, now: Instant) {
         self.contend(link, len, self.spec.acknowledge, now);
     }
 
-    /// As [`Self::ready`], for a frame to a group or to all, which nobody
-    /// acknowledges (5.1.6.4) and which is therefore sent once.
+    /// As [`Self::ready`], for a multicast or broadcast frame. Receivers do not acknowledge
+    /// it (5.1.6.4), so it is sent once.
     ///
     /// # Panics
     /// As [`Self::ready`].
@@ -131,39 +130,39 @@ impl Csma {
     /// Whether a frame of `link` contends.
     ///
     /// # Panics
-    /// When `link` is not one of the channel's.
+    /// If `link` does not exist.
     pub fn contends(&self, link: usize) -> bool {
         self.links[link].frame.is_some()
     }
 
-    /// What each link did so far.
+    /// Usage of each link so far.
     pub fn usage(&self) -> Vec<Usage> {
         self.links.iter().map(|link| link.usage).collect()
     }
 
-    /// When to call [`Self::step`] next: nothing ends and nothing arrives before.
-    /// Backoffs and looks at the channel are caught up with then.
+    /// Time of the next call of [`Self::step`]: nothing ends and nothing arrives before.
+    /// That call also processes the backoffs and CCAs due until then.
     pub fn next(&self) -> Option<Instant> {
-        let telling = self.telling.peek().map(|Reverse((at, ..))| *at);
-        // What comes out of a look or a start takes at least another look, or
-        // the time on air of a header.
+        let reporting = self.reporting.peek().map(|Reverse((at, ..))| *at);
+        // A CCA or a transmission start has its first effect after another CCA, or after
+        // the airtime of a header.
         let least = self.spec.cca.min(self.spec.airtime(0)).as_ns();
         let silent = self.silent.peek().map(|Reverse((at, ..))| at + least);
-        [telling, silent].into_iter().flatten().min()
+        [reporting, silent].into_iter().flatten().min()
     }
 
-    /// Goes on to the next end of a frame's sending, at most to `now`; call it
-    /// until it answers nothing. `received` is asked about each frame that came
-    /// through the air without collision; `false` is a loss.
+    /// Advances to the next end of a frame's transmission, at most to `now`; call it until
+    /// it returns `None`. `received` is called for each frame that did not collide; it
+    /// returns `false` if the link loses the frame.
     pub fn step(
         &mut self,
         now: Instant,
         received: &mut dyn FnMut(Arrival) -> bool,
     ) -> Option<Attempt> {
         loop {
-            // The larger of two reversed is the earlier; a lack is the smallest.
-            let heap = match self.telling.peek() > self.silent.peek() {
-                true => &mut self.telling,
+            // The larger of two reversed events is the earlier; `None` is the smallest.
+            let heap = match self.reporting.peek() > self.silent.peek() {
+                true => &mut self.reporting,
                 false => &mut self.silent,
             };
             let Reverse((at, step, link)) = *heap.peek()?;
@@ -173,18 +172,18 @@ impl Csma {
             heap.pop();
             self.clock = at;
             let attempt = match step {
-                Step::LookEnds => self.looked(link, at),
+                Step::CcaEnds => self.on_cca_end(link, at),
                 Step::FrameStarts => {
                     self.start(link, at);
                     None
                 }
-                Step::FrameEnds => self.sent(link, at, received),
+                Step::FrameEnds => self.on_frame_end(link, at, received),
                 Step::AckStarts => {
                     self.enter(link, at);
-                    self.tell(at + self.spec.ack_airtime().as_ns(), Step::AckEnds, link);
+                    self.report_at(at + self.spec.ack_airtime().as_ns(), Step::AckEnds, link);
                     None
                 }
-                Step::AckEnds => self.answered(link, at),
+                Step::AckEnds => self.on_ack_end(link, at),
                 Step::AckMissed => self.retry(link, at),
             };
             if attempt.is_some() {
@@ -202,12 +201,12 @@ impl Csma {
         self.back_off(link, from);
     }
 
-    /// Waits a random number of units from `from`, then looks at the channel.
+    /// Waits a random number of units from `from`, then senses the channel.
     fn back_off(&mut self, link: usize, from: Instant) {
         let Link { usage, frame: Some(frame), .. } = &self.links[link] else { return };
         let exponent = (self.spec.min_be + frame.backoff).min(self.spec.max_be);
-        // 16 bits of link, 40 of frame, 4 of attempt (at most 7), 4 of backoff
-        // (at most 5): one number for each place.
+        // 16 bits of link, 40 of frame, 4 of attempt (at most 7), 4 of backoff (at most 5):
+        // a unique index for each draw.
         let place = (link as u64) << 48
             | (usage.frames & 0xff_ffff_ffff) << 8
             | u64::from(frame.attempt) << 4
@@ -216,17 +215,17 @@ impl Csma {
         let wait = units as u64 * self.spec.unit_backoff.as_ns() + self.spec.cca.as_ns();
         let last = frame.backoff == self.spec.max_backoffs;
         match last {
-            true => self.tell(from + wait, Step::LookEnds, link),
-            false => self.silent.push(Reverse((from + wait, Step::LookEnds, link))),
+            true => self.report_at(from + wait, Step::CcaEnds, link),
+            false => self.silent.push(Reverse((from + wait, Step::CcaEnds, link))),
         }
     }
 
-    fn tell(&mut self, at: Instant, step: Step, link: usize) {
-        self.telling.push(Reverse((at, step, link)));
+    fn report_at(&mut self, at: Instant, step: Step, link: usize) {
+        self.reporting.push(Reverse((at, step, link)));
     }
 
-    fn looked(&mut self, link: usize, at: Instant) -> Option<Attempt> {
-        if self.on_air.is_empty() && self.quiet_since <= at - self.spec.cca.as_ns() {
+    fn on_cca_end(&mut self, link: usize, at: Instant) -> Option<Attempt> {
+        if self.on_air.is_empty() && self.idle_since <= at - self.spec.cca.as_ns() {
             let starts = at + self.spec.turnaround.as_ns();
             self.silent.push(Reverse((starts, Step::FrameStarts, link)));
             return None;
@@ -246,7 +245,7 @@ impl Csma {
         let ends = at + self.spec.airtime(frame.len).as_ns();
         self.links[link].usage.transmissions += 1;
         self.enter(link, at);
-        self.tell(ends, Step::FrameEnds, link);
+        self.report_at(ends, Step::FrameEnds, link);
     }
 
     fn enter(&mut self, link: usize, at: Instant) {
@@ -255,7 +254,7 @@ impl Csma {
         self.on_air.push(OnAir { link, since: at, collided });
     }
 
-    /// Takes what `link` has on air off it; whether it collided.
+    /// Ends the transmission of `link`; returns whether it collided.
     fn leave(&mut self, link: usize, at: Instant) -> bool {
         let Some(place) = self.on_air.iter().position(|on_air| on_air.link == link) else {
             return true;
@@ -264,13 +263,13 @@ impl Csma {
         let usage = &mut self.links[link].usage;
         usage.airtime += at - since;
         usage.collisions += u64::from(collided);
-        self.quiet_since = at;
+        self.idle_since = at;
         #[cfg(test)]
-        self.trace.push(tests::Stay { link, since, until: at, collided });
+        self.trace.push(tests::Transmission { link, since, until: at, collided });
         collided
     }
 
-    fn sent(
+    fn on_frame_end(
         &mut self,
         link: usize,
         at: Instant,
@@ -299,19 +298,19 @@ impl Csma {
                 let starts = at + self.spec.turnaround.as_ns();
                 self.silent.push(Reverse((starts, Step::AckStarts, link)));
             }
-            false => self.tell(at + self.spec.ack_wait.as_ns(), Step::AckMissed, link),
+            false => self.report_at(at + self.spec.ack_wait.as_ns(), Step::AckMissed, link),
         }
         None
     }
 
-    fn answered(&mut self, link: usize, at: Instant) -> Option<Attempt> {
+    fn on_ack_end(&mut self, link: usize, at: Instant) -> Option<Attempt> {
         let collided = self.leave(link, at);
         let frame = self.links[link].frame.as_mut()?;
         if collided {
             frame.collided = true;
             let took = self.spec.turnaround.as_ns() + self.spec.ack_airtime().as_ns();
             let missed = at + self.spec.ack_wait.as_ns().saturating_sub(took);
-            self.tell(missed, Step::AckMissed, link);
+            self.report_at(missed, Step::AckMissed, link);
             return None;
         }
         let free = at + self.spec.interframe(frame.len).as_ns();

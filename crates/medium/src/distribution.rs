@@ -1,4 +1,4 @@
-//! The shape of a delay's variation, as tables of quantiles like tc-netem's.
+//! Delay distributions, as quantile tables like those of tc-netem.
 
 use serde::{Deserialize, Serialize};
 use statrs::function::erf::{erfc, erfc_inv};
@@ -6,20 +6,20 @@ use std::f64::consts::SQRT_2;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-/// The shape of the delay's variation round its mean.
+/// Distribution of the delay around its mean.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {
-    /// Evenly between `delay - jitter` and `delay + jitter`.
+    /// Uniform between `delay - jitter` and `delay + jitter`.
     #[default]
     Uniform,
-    /// Normal, with `jitter` as its standard deviation, cut at four of them.
+    /// Normal with standard deviation `jitter`, truncated at four standard deviations.
     Normal,
-    /// Pareto of shape 3, moved and scaled as tc-netem's: from -2/3 to 4
-    /// jitters, mean -0.033 jitters, standard deviation 0.82.
+    /// Pareto with shape 3, shifted and scaled as in tc-netem: from -2/3 to 4 jitters, mean
+    /// -0.033 jitters, standard deviation 0.82.
     Pareto,
-    /// A quarter of the normal's and three quarters of the Pareto's quantiles:
-    /// mean -0.025 jitters, standard deviation 0.83.
+    /// A quarter of the normal's and three quarters of the Pareto's quantiles: mean -0.025
+    /// jitters, standard deviation 0.83.
     #[serde(rename = "paretonormal")]
     ParetoNormal,
     /// A table from a file in iproute2's format.
@@ -29,61 +29,60 @@ pub enum Distribution {
 /// Quantiles from a file in iproute2's `.dist` format.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Table {
-    /// The file.
+    /// Path of the file.
     pub file: PathBuf,
-    /// The quantiles in jitters. Not written down with a plan: the file is.
+    /// The quantiles in jitters. Not stored with a plan; the file path is.
     #[serde(skip)]
     quantiles: Arc<[f32]>,
 }
 
-/// tc-netem's tables hold 16-bit numbers, of which this is one jitter.
+/// tc-netem's tables contain 16-bit integers; this value is one jitter.
 const SCALE: f32 = 8192.0;
-/// The largest that tc-netem's 16 bits can hold is just under four jitters.
+/// The largest value of tc-netem's 16 bits is just under four jitters.
 const MOST_JITTERS: f64 = i16::MAX as f64 / SCALE as f64;
 const LEAST: f64 = -4.0;
-/// Entries of the built-in tables, as of iproute2's.
+/// Entries of the built-in tables, as in iproute2.
 const ENTRIES: usize = 4096;
-/// The most that tc-netem takes.
+/// tc-netem's maximum table size.
 const MOST: usize = 16_384;
 
-/// Why a table cannot be used.
+/// Why a table is not usable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
-    /// It cannot be read.
+    /// The file is not readable.
     #[error("could not read {}: {why}", file.display())]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What the system said.
+        /// The system's error message.
         why: String,
     },
-    /// It holds something else.
+    /// The file contains something other than a number.
     #[error("{}, line {line}: `{word}` is not a whole number from -32768 to 32767", file.display())]
     NotANumber {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What stands there.
+        /// The text there.
         word: String,
     },
-    /// It holds too few or too many.
+    /// Too few or too many numbers.
     #[error("{} has {count} numbers; a table needs 2 to {MOST}", file.display())]
     Size {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// How many.
+        /// The number of values.
         count: usize,
     },
 }
 
 impl Table {
-    /// Reads a file in iproute2's `.dist` format: numbers of which 8192 are one
-    /// jitter, each as likely as any other; lines that begin with `#` are
-    /// remarks.
+    /// Reads a file in iproute2's `.dist` format: equally likely numbers, 8192 per jitter;
+    /// lines that begin with `#` are comments.
     ///
     /// # Errors
-    /// When it cannot be read or holds anything else.
+    /// If the file is not readable or contains anything else.
     pub fn read(file: &Path) -> Result<Self, TableError> {
         let text = std::fs::read_to_string(file).map_err(|error| TableError::Unreadable {
             file: file.to_owned(),
@@ -92,10 +91,10 @@ impl Table {
         Self::parse(file, &text)
     }
 
-    /// The same from text that has been read.
+    /// As [`Self::read`], from text.
     ///
     /// # Errors
-    /// When it holds anything else than a table.
+    /// If the text is not a table.
     pub fn parse(file: &Path, text: &str) -> Result<Self, TableError> {
         let mut quantiles = Vec::new();
         let lines = text.lines().enumerate().filter(|(_, line)| !line.starts_with('#'));
@@ -117,54 +116,54 @@ impl Table {
 }
 
 impl Distribution {
-    /// How many jitters the delay of a frame lies from the mean, for `u` uniform
-    /// in [0, 1).
+    /// Deviation of a frame's delay from the mean, in jitters, for `u` uniform in [0, 1).
     pub fn quantile(&self, u: f64) -> f64 {
         match self {
             Self::Uniform => 2.0 * u - 1.0,
             Self::Normal => pick(&NORMAL, u),
             Self::Pareto => pick(&PARETO, u),
             Self::ParetoNormal => pick(&PARETO_NORMAL, u),
-            // A plan that was read back without its tables has none.
+            // A plan that was loaded without its tables has an empty one.
             Self::Table(table) if table.quantiles.is_empty() => 0.0,
             Self::Table(table) => pick(&table.quantiles, u),
         }
     }
 
-    /// The same for `z` of a standard normal variable in place of a uniform one.
+    /// As [`Self::quantile`], for `z` of a standard normal variable instead of a uniform
+    /// one.
     pub(crate) fn quantile_of_normal(&self, z: f64) -> f64 {
         match self {
-            // The normal's quantile of its own distribution function is where it began.
+            // The normal quantile of the normal distribution function is `z` itself.
             Self::Normal => z.clamp(LEAST, MOST_JITTERS),
             other => other.quantile((0.5 * erfc(-z / SQRT_2)).min(1.0 - f64::EPSILON)),
         }
     }
 
-    /// The least that either gives, in jitters.
+    /// The minimum of both functions, in jitters.
     pub(crate) fn least(&self) -> f64 {
         match self {
-            // The table begins later, but a normal variable is not looked up.
+            // The table starts higher, but a normal variable does not use the table.
             Self::Normal => LEAST,
             Self::Table(table) if table.quantiles.is_empty() => 0.0,
-            // Files need not be in order.
+            // Tables in files may be unsorted.
             Self::Table(table) => table.quantiles.iter().copied().fold(f32::MAX, f32::min).into(),
             shape => shape.quantile(0.0),
         }
     }
 
-    /// The mean in jitters.
+    /// Mean in jitters.
     pub fn mean(&self) -> f64 {
         self.moments().0
     }
 
-    /// The standard deviation in jitters.
+    /// Standard deviation in jitters.
     pub fn deviation(&self) -> f64 {
         self.moments().1
     }
 
     fn moments(&self) -> (f64, f64) {
         match self {
-            // Of a uniform distribution between -1 and 1.
+            // Uniform distribution between -1 and 1.
             Self::Uniform => (0.0, 1.0 / 3f64.sqrt()),
             Self::Normal => MOMENTS[0],
             Self::Pareto => MOMENTS[1],
@@ -192,7 +191,7 @@ fn table(quantile: impl Fn(f64) -> f64) -> Vec<f32> {
     (0..ENTRIES).map(|place| quantile(middle(place)).clamp(LEAST, MOST_JITTERS) as f32).collect()
 }
 
-/// The normal distribution's quantile.
+/// Quantile function of the normal distribution.
 pub(crate) fn normal(u: f64) -> f64 {
     let q = u - 0.5;
     match q.abs() <= 0.425 {
@@ -201,9 +200,9 @@ pub(crate) fn normal(u: f64) -> f64 {
     }
 }
 
-/// The middle 85 % of the normal's quantiles, divided by the distance from one half, without
-/// the logarithm that the tails take: M. J. Wichura, Algorithm AS 241 (PPND16), Applied
-/// Statistics 37, 1988, right to 16 digits.
+/// The middle 85 % of the normal quantile function, divided by the distance from one half.
+/// Avoids the logarithm of the tails: M. J. Wichura, Algorithm AS 241 (PPND16), Applied
+/// Statistics 37, 1988, accurate to 16 digits.
 fn middle(r: f64) -> f64 {
     const ABOVE: [f64; 8] = [
         2_509.080_928_730_122_7,
@@ -229,8 +228,7 @@ fn middle(r: f64) -> f64 {
     at(ABOVE) / at(BELOW)
 }
 
-/// A Pareto distribution of shape 3 and least value 1, less its mean of 1.5 and
-/// times 4/3: the one of tc-netem.
+/// tc-netem's Pareto distribution: shape 3 and minimum 1, minus its mean of 1.5, times 4/3.
 fn pareto(u: f64) -> f64 {
     ((1.0 - u).powf(-1.0 / 3.0) - 1.5) * 4.0 / 3.0
 }
@@ -241,7 +239,7 @@ static PARETO_NORMAL: LazyLock<Vec<f32>> = LazyLock::new(|| {
     NORMAL.iter().zip(PARETO.iter()).map(|(normal, pareto)| 0.25 * normal + 0.75 * pareto).collect()
 });
 
-/// The moments of these three, which are asked for with each interval of each link.
+/// The moments of these three, read in each interval of each link.
 static MOMENTS: LazyLock<[(f64, f64); 3]> =
     LazyLock::new(|| [&NORMAL, &PARETO, &PARETO_NORMAL].map(|table| moments(table)));
 
@@ -260,7 +258,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_the_tables_of_iproute2() {
-        // Read off normal.dist, pareto.dist and paretonormal.dist of iproute2 6.1.
+        // Read from normal.dist, pareto.dist and paretonormal.dist of iproute2 6.1.
         close(&deciles(&Distribution::Normal), &[-2.325, -0.674, 0.0, 0.675, 2.327]);
         close(&deciles(&Distribution::Pareto), &[-0.662, -0.533, -0.320, 0.117, 4.0]);
         close(&deciles(&Distribution::ParetoNormal), &[-1.078, -0.568, -0.240, 0.256, 3.582]);
@@ -290,7 +288,8 @@ mod tests {
         for shape in [Uniform, Normal, Pareto, ParetoNormal] {
             for place in 1..1_000 {
                 let u = f64::from(place) / 1e3;
-                // A step of a table here or there, wider towards the tails.
+                // Tolerates one table step in either direction; steps are wider towards the
+                // tails.
                 let near = [u - 0.0005, u + 0.0005].map(|u| shape.quantile(u));
                 let got = shape.quantile_of_normal(normal(u));
                 assert!(near[0] <= got && got <= near[1], "{shape:?} at {u}: {got} in {near:?}");

@@ -1,12 +1,12 @@
-//! The engine: waits for frames and times, and lets the segments decide.
+//! The engine: waits for frames and timers, and runs the segments.
 
 mod work;
 
-use self::work::{SPIN, Work};
+use self::work::{MAX_SPIN, Work};
 use crate::io::{FrameIo, Waker};
 use crate::observer::{Observer, Place};
 use crate::priority::Priority;
-use crate::remote::{Remote, Wishes};
+use crate::remote::{Commands, Remote};
 use crate::stalls::Stalls;
 use crate::{Instant, Interval, Segment, SegmentSpec, Totals};
 use std::io;
@@ -24,37 +24,37 @@ struct Control {
     waiting: AtomicU64,
 }
 
-/// An engine at work on a thread of its own.
+/// A running engine, in a separate thread.
 pub struct Engine<O> {
     control: Arc<Control>,
-    wishes: Arc<Wishes<O>>,
+    commands: Arc<Commands<O>>,
     waker: Waker,
-    /// Nothing once it has been stopped.
+    /// `None` after a stop.
     thread: Option<JoinHandle<io::Result<Outcome<O>>>>,
 }
 
-/// What an engine leaves behind.
+/// Results of an engine.
 pub struct Outcome<O> {
-    /// The observer, with all it has seen.
+    /// The observer, with everything it recorded.
     pub observer: O,
-    /// How the thread was scheduled.
+    /// Scheduling of the thread.
     pub priority: Priority,
-    /// What each link did while it was measured, by segment and endpoint: up,
-    /// then down.
+    /// Counters of each link during the measurement, by segment and endpoint: up, then
+    /// down.
     pub totals: Vec<Vec<[Totals; 2]>>,
-    /// The same by intervals, with what was asked in each.
+    /// The same per interval, with the settings in each.
     pub intervals: Vec<Vec<[Vec<Interval>; 2]>>,
-    /// Why changes could not be made.
+    /// Why changes failed.
     pub refused: Vec<String>,
-    /// When the machine did not let the thread run, while it was measured.
+    /// Stalls of the thread during the measurement.
     pub stalls: Stalls,
 }
 
 impl<O: Observer> Engine<O> {
-    /// Starts carrying frames between `places`, a port each, over `segments`.
+    /// Starts forwarding frames between `places`, one per port, over `segments`.
     ///
     /// # Errors
-    /// When the thread cannot be made.
+    /// If the thread does not start.
     pub fn start(
         io: impl FrameIo + 'static,
         waker: Waker,
@@ -65,11 +65,11 @@ impl<O: Observer> Engine<O> {
         Self::start_spinning(io, waker, segments, places, observer, 0)
     }
 
-    /// The same, but stays awake for `spin_ns` (60 us at most) before a frame is
-    /// due: it then leaves sharper in time and costs a processor more.
+    /// As [`Self::start`], but busy-waits for `spin_ns` (at most 60 us) before a frame is
+    /// due: frames leave more punctually, at the cost of one CPU.
     ///
     /// # Errors
-    /// When the thread cannot be made.
+    /// If the thread does not start.
     pub fn start_spinning(
         io: impl FrameIo + 'static,
         waker: Waker,
@@ -79,23 +79,24 @@ impl<O: Observer> Engine<O> {
         spin_ns: Instant,
     ) -> io::Result<Self> {
         let control = Arc::new(Control::default());
-        let wishes = Arc::new(Wishes::default());
-        let shared = (control.clone(), wishes.clone());
+        let commands = Arc::new(Commands::default());
+        let shared = (control.clone(), commands.clone());
         let work = move || {
             let segments = segments.iter().map(Segment::new).collect();
-            Work::new(io, segments, places, observer, shared, spin_ns.min(SPIN)).run()
+            Work::new(io, segments, places, observer, shared, spin_ns.min(MAX_SPIN)).run()
         };
         let thread = std::thread::Builder::new().name("medium".into()).spawn(work)?;
-        Ok(Self { control, wishes, waker, thread: Some(thread) })
+        Ok(Self { control, commands, waker, thread: Some(thread) })
     }
 
-    /// Switches impairments on and begins to measure.
+    /// Enables impairments and starts the measurement.
     pub fn begin(&self) {
         self.control.begin.store(true, Relaxed);
         self.waker.wake();
     }
 
-    /// Ends measuring; frames are carried on. Comes back when it is done.
+    /// Ends the measurement and returns when that is done. The engine continues to forward
+    /// frames.
     pub fn end(&self) {
         self.control.end.store(true, Relaxed);
         self.waker.wake();
@@ -104,9 +105,9 @@ impl<O: Observer> Engine<O> {
         }
     }
 
-    /// A hold on it for other threads, to change links while it runs.
+    /// A handle for other threads, to change links while the engine runs.
     pub fn remote(&self) -> Remote<O> {
-        Remote { wishes: self.wishes.clone(), waker: self.waker.clone() }
+        Remote { commands: self.commands.clone(), waker: self.waker.clone() }
     }
 
     /// Frames that nodes have sent so far.
@@ -114,22 +115,22 @@ impl<O: Observer> Engine<O> {
         self.control.frames.load(Relaxed)
     }
 
-    /// Frames that are under way in the medium now.
+    /// Frames in flight in the medium.
     pub fn waiting(&self) -> u64 {
         self.control.waiting.load(Relaxed)
     }
 
-    /// Whether the engine has ended by itself, which only an error makes it do.
+    /// Whether the engine has ended by itself, which only happens after an error.
     pub fn has_failed(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Stops, and gives what was seen. Frames still under way are lost.
+    /// Stops the engine and returns its results. Frames in flight are lost.
     ///
     /// # Errors
-    /// When waiting for frames failed while the engine ran.
+    /// If waiting for frames failed while the engine ran.
     pub fn stop(mut self) -> io::Result<Outcome<O>> {
-        self.halt().unwrap_or_else(|| Err(io::Error::other("the medium had been stopped before")))
+        self.halt().unwrap_or_else(|| Err(io::Error::other("the medium is already stopped")))
     }
 }
 
@@ -143,13 +144,13 @@ impl<O> Engine<O> {
 }
 
 impl<O> std::ops::Drop for Engine<O> {
-    /// A run that failed lets go of the nodes' interfaces, too.
+    /// Also releases the nodes' interfaces after a failed run.
     fn drop(&mut self) {
         drop(self.halt());
     }
 }
 
-/// A moment of CLOCK_MONOTONIC in nanoseconds, the clock of all nodes.
+/// Current CLOCK_MONOTONIC time in nanoseconds, the clock of all nodes.
 pub fn monotonic_now() -> Instant {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes one timespec that lives over the call; this clock exists everywhere.

@@ -1,21 +1,21 @@
-//! What travels over a segment.
+//! Frames on a segment.
 
 use crate::Segments;
 use std::borrow::Cow;
 use std::rc::Rc;
 
-/// A frame as a wire has it, or segments of a super-frame that go the same way
-/// together: so many frames, each with a length and a fate of its own.
+/// One frame as on the wire, or consecutive segments of a super-frame that travel together.
+/// Each segment counts as a frame, with a separate length and impairment decision.
 #[derive(Debug, Clone)]
 pub enum Frame {
-    /// One frame, link header included.
+    /// One frame, including the link header.
     Whole(Rc<[u8]>),
-    /// Many, that their sender left uncut.
+    /// Several frames that the sender left unsegmented.
     Segments(Segments),
 }
 
 impl Frame {
-    /// How many frames of a wire it is; at least one.
+    /// Number of wire frames, at least one.
     pub fn count(&self) -> usize {
         match self {
             Self::Whole(_) => 1,
@@ -23,7 +23,7 @@ impl Frame {
         }
     }
 
-    /// Their bytes on the wire, link headers included.
+    /// Bytes on the wire, including link headers.
     pub fn size(&self) -> usize {
         match self {
             Self::Whole(bytes) => bytes.len(),
@@ -31,7 +31,7 @@ impl Frame {
         }
     }
 
-    /// The length of the first, which none of the others exceeds.
+    /// Length of the first frame; no other is longer.
     pub fn first_size(&self) -> usize {
         match self {
             Self::Whole(bytes) => bytes.len(),
@@ -39,8 +39,7 @@ impl Frame {
         }
     }
 
-    /// Bytes that begin with the headers that they have in common: link addresses
-    /// and those of IP.
+    /// Bytes that begin with the frames' common headers: link addresses and IP addresses.
     pub fn head(&self) -> &[u8] {
         match self {
             Self::Whole(bytes) => bytes,
@@ -48,7 +47,7 @@ impl Frame {
         }
     }
 
-    /// The first as a wire has it.
+    /// The first frame as on the wire.
     pub fn first(&self) -> Cow<'_, [u8]> {
         match self {
             Self::Whole(bytes) => Cow::Borrowed(bytes),
@@ -56,8 +55,8 @@ impl Frame {
         }
     }
 
-    /// The first with one bit turned over, at `place` of 2^32 parts of its length.
-    pub(crate) fn turned_over(&self, place: u32) -> Self {
+    /// The first frame with one bit flipped, at `place` / 2^32 of its length.
+    pub(crate) fn with_flipped_bit(&self, place: u32) -> Self {
         let mut bytes = self.first().into_owned();
         let bit = (u64::from(place) * (8 * bytes.len() as u64)) >> 32;
         if let Some(byte) = bytes.get_mut((bit / 8) as usize) {
@@ -66,7 +65,7 @@ impl Frame {
         Self::Whole(bytes.into())
     }
 
-    /// Takes `next` to it if that follows it in a super-frame.
+    /// Appends `next` if it directly follows in the same super-frame.
     pub(crate) fn extend(&mut self, next: &Self) -> bool {
         match (self, next) {
             (Self::Segments(segments), Self::Segments(next)) => segments.extend(next),

@@ -1,32 +1,29 @@
-//! The sender of a cellular link: a queue that is served in blocks of time, once
-//! the network has granted them.
+//! The sender of a cellular link: a queue served in time blocks that the network grants.
 //!
-//! One mechanism for GPRS and EDGE, UMTS, LTE, NB-IoT and 5G, one direction of
-//! one device:
+//! One mechanism for GPRS and EDGE, UMTS, LTE, NB-IoT and 5G, for one direction of one
+//! device:
 //!
-//! 1. Time is cut into blocks of `tti`, the first at `offset`. A block carries
-//!    `transport_block` x `efficiency` bytes; what is left of it when the queue
-//!    is empty at its start is lost.
-//! 2. A frame counts its IP packet, so its length less the link header, plus
-//!    `overhead`. Frames are put into blocks one behind the other in the order
-//!    in which they came; one may begin in the middle of a block, or end there,
-//!    if it was there when the block began. It is delivered when the block with
-//!    its last byte ends.
-//! 3. A sender without a grant asks when a frame comes, and is granted `cycle`
-//!    later, or at the next multiple of `request_period` and `delay` after. It
-//!    sends from the first block that begins then.
-//! 4. This first grant is for `initial` bytes. A frame that exceeds what is left of
-//!    them waits, with all behind it, for a second grant, which comes `cycle`, or
-//!    `delay`, after the first, or after the frame if that came later; without
-//!    limit, for the network now knows the queue.
-//! 5. With the queue empty the sender stays granted, without limit, for `hold`
-//!    after the end of its last block. Frames that come by then need no cycle.
+//! 1. Time consists of blocks of `tti`; the first starts at `offset`. A block carries
+//!    `transport_block` x `efficiency` bytes. Capacity that the frames queued at its start
+//!    do not use is lost.
+//! 2. A frame counts as its IP packet (its length minus the link header) plus `overhead`.
+//!    Frames fill blocks in order of arrival. A frame may begin in the middle of a block,
+//!    or end there, if it was queued when the block began. It is delivered at the end of
+//!    the block with its last byte.
+//! 3. A sender without a grant requests one when a frame arrives. It receives the grant
+//!    `cycle` later, or `delay` after the next multiple of `request_period`. It sends from
+//!    the first block that begins then.
+//! 4. This first grant covers `initial` bytes. A frame that exceeds the remaining bytes
+//!    waits, with all frames behind it, for a second grant. That grant comes `cycle`, or
+//!    `delay`, after the first grant, or after the frame if it arrived later. The second
+//!    grant has no limit: the network now knows the queue.
+//! 5. When the queue is empty, the sender keeps an unlimited grant for `hold` after the end
+//!    of its last block. Frames that arrive by then need no cycle.
 //!
-//! What the file of link profiles calls `grant.cycle` for NB-IoT and the fitted
-//! LTE is the time from one block to the next of a sender that is granted each
-//! by itself: write it as `tti`.
+//! In the file of link profiles, `grant.cycle` for NB-IoT and the fitted LTE is the time
+//! between blocks of a sender with a separate grant per block: write it as `tti`.
 //!
-//! Pure: lengths and times in, times out.
+//! Pure: takes lengths and times, returns times.
 
 mod spec;
 
@@ -37,37 +34,35 @@ pub use spec::GrantSpec;
 
 use crate::Instant;
 
-/// Bytes of an emulated frame that are not on the radio: its Ethernet header.
+/// Bytes of an emulated frame that are not sent by radio: its Ethernet header.
 pub(crate) const LINK_HEADER: usize = 14;
 
-/// The state of one sender.
+/// State of one sender.
 #[derive(Debug, Clone)]
 pub struct Grant {
     spec: GrantSpec,
-    /// Thousandths of a byte in a block.
+    /// Capacity of a block in 1/1000 byte.
     capacity: u64,
-    /// Start of the last block that carries something, if any did yet.
+    /// Start of the last block with data, if any.
     block: Option<Instant>,
-    /// Thousandths of a byte that block can still take.
+    /// Remaining capacity of that block in 1/1000 byte.
     left: u64,
-    /// Thousandths of a byte that the first grant still covers, while it holds.
+    /// Remaining bytes of the first grant in 1/1000 byte, while it is valid.
     limit: Option<u64>,
-    /// When the first grant came.
+    /// Time of the first grant.
     granted: Instant,
 }
 
 impl Grant {
-    /// An idle sender without a grant. `spec` is taken to have passed
-    /// [`GrantSpec::check`].
+    /// An idle sender without a grant. `spec` must have passed [`GrantSpec::check`].
     pub fn new(spec: GrantSpec) -> Self {
-        // So that a spec nobody checked stands still instead of dividing by 0.
+        // Avoids a division by 0 with an unchecked spec.
         let capacity = spec.capacity().max(1);
         Self { spec, capacity, block: None, left: 0, limit: None, granted: 0 }
     }
 
-    /// When a frame of `len` bytes, link header included, that comes at `now`
-    /// has arrived at the other side of the radio. `now` must not decrease
-    /// between calls.
+    /// Arrival time behind the radio of a frame of `len` bytes, including the link header,
+    /// that is queued at `now`. `now` must not decrease between calls.
     pub fn send(&mut self, len: usize, now: Instant) -> Instant {
         let packet = len.saturating_sub(LINK_HEADER) as u64;
         let bytes = packet.saturating_add(self.spec.overhead.get()).saturating_mul(1_000).max(1);
@@ -75,7 +70,7 @@ impl Grant {
         let mut block = match self.block {
             Some(block) if now <= block => block,
             Some(block) if now < block.saturating_add(tti) => {
-                // On its way already; the queue's next one is this frame's first.
+                // That block has already begun; this frame starts in the next one.
                 self.left = 0;
                 block
             }
@@ -91,8 +86,8 @@ impl Grant {
         block.saturating_add(tti)
     }
 
-    /// The first block for a frame that finds the queue empty; `ended` is when
-    /// the last one before did.
+    /// The first block for a frame that finds an empty queue; `ended` is the end of the
+    /// last used block.
     fn begin(&mut self, ended: Option<Instant>, now: Instant) -> Instant {
         let hold = self.spec.hold.map_or(0, |hold| hold.as_ns());
         let held = ended.is_some_and(|ended| now - ended <= hold);
@@ -102,13 +97,14 @@ impl Grant {
             return self.boundary(now);
         }
         self.limit = self.spec.initial.map(|initial| initial.get().saturating_mul(1_000));
-        let asked = self.spec.request_period.map_or(now, |period| self.next(now, period.as_ns()));
-        self.granted = asked.saturating_add(self.answer());
+        let requested =
+            self.spec.request_period.map_or(now, |period| self.next(now, period.as_ns()));
+        self.granted = requested.saturating_add(self.answer());
         self.boundary(self.granted)
     }
 
-    /// Where a frame of `now` goes that the first grant has no room for; `block` is
-    /// the last of that grant which is used.
+    /// The block for a frame at `now` that the first grant does not cover; `block` is the
+    /// last used block of that grant.
     fn second(&mut self, block: Instant, now: Instant) -> Instant {
         self.limit = None;
         let granted = self.granted.max(now).saturating_add(self.answer());
@@ -120,12 +116,13 @@ impl Grant {
         second
     }
 
-    /// From a request to its grant.
+    /// Time from a request to its grant.
     fn answer(&self) -> u64 {
         self.spec.cycle.or(self.spec.delay).map_or(0, |answer| answer.as_ns())
     }
 
-    /// Puts `bytes` thousandths into `block` and the ones behind it; the last.
+    /// Puts `bytes`/1000 bytes into `block` and the following blocks; returns the last one
+    /// used.
     fn fill(&mut self, block: Instant, bytes: u64) -> Instant {
         if bytes <= self.left {
             self.left -= bytes;

@@ -1,32 +1,30 @@
-//! Which endpoints want which multicast groups: the table of a switch that snoops
-//! (RFC 4541).
+//! Multicast memberships of endpoints: the table of a snooping switch (RFC 4541).
 
 use crate::Instant;
 use crate::membership::{Message, is_reported};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
-/// Groups that one endpoint can be in. Linux lets a socket join 20 and limits nothing
-/// else; more than these come from an attacker, or are flooded in real switches.
+/// Maximum groups per endpoint. Linux limits only a socket, to 20 groups. More than this
+/// comes from an attacker, or is flooded in real switches.
 pub const MOST_GROUPS: usize = 256;
 
-/// Multicast membership of one segment.
+/// Multicast memberships of one segment.
 #[derive(Debug, Clone, Default)]
 pub struct Groups {
-    /// Until when an endpoint is a member, unless it reports again; in order, because for
-    /// each frame to a group asks for it so.
+    /// Expiry of each endpoint's membership. Sorted, because each frame to a group reads it
+    /// in that order.
     members: HashMap<IpAddr, BTreeMap<usize, Instant>>,
-    /// How many groups an endpoint is in.
+    /// Number of groups per endpoint.
     joined: HashMap<usize, usize>,
-    /// Until when an endpoint is taken for a router's.
+    /// Expiry of each router port.
     routers: BTreeMap<usize, Instant>,
-    /// Reports that found the table of their endpoint full.
+    /// Reports rejected because the endpoint's table was full.
     refused: u64,
 }
 
 impl Groups {
-    /// Takes note of a message from `endpoint`; what it says holds until `until`, unless
-    /// it is said again.
+    /// Learns from a message of `endpoint`; the entries expire at `until` unless renewed.
     pub(crate) fn learn(&mut self, message: &Message, endpoint: usize, until: Instant) {
         match message {
             Message::Report(groups) => {
@@ -44,7 +42,7 @@ impl Groups {
         }
     }
 
-    /// Who gets frames to `group`: its members, and routers. In order of index.
+    /// Receivers of frames to `group`: its members and routers, in order of index.
     pub fn members(&self, group: IpAddr) -> Vec<usize> {
         let members = self.members.get(&group).into_iter().flatten();
         let mut all: Vec<usize> = members.chain(&self.routers).map(|(end, _)| *end).collect();
@@ -53,12 +51,12 @@ impl Groups {
         all
     }
 
-    /// The endpoints behind which there are routers.
+    /// Endpoints with routers behind them.
     pub fn routers(&self) -> impl Iterator<Item = usize> + '_ {
         self.routers.keys().copied()
     }
 
-    /// Forgets all that was said by an endpoint that is gone.
+    /// Removes all entries of a detached endpoint.
     pub(crate) fn forget(&mut self, endpoint: usize) {
         self.routers.remove(&endpoint);
         self.joined.remove(&endpoint);
@@ -68,12 +66,12 @@ impl Groups {
         });
     }
 
-    /// Reports that were left out because their endpoint is in [`MOST_GROUPS`] groups.
+    /// Reports ignored because their endpoint is already in [`MOST_GROUPS`] groups.
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// Forgets what has not been said again until `now`.
+    /// Removes entries that expired by `now`.
     pub(crate) fn expire(&mut self, now: Instant) {
         self.routers.retain(|_, until| *until > now);
         let joined = &mut self.joined;
@@ -175,7 +173,7 @@ mod tests {
         groups.learn(&report(5, true), 2, 100);
         assert_eq!((groups.members.len(), groups.refused()), (MOST_GROUPS, 100_000 - 256));
         assert_eq!(groups.members(group(5)), [1, 2], "others are not shut out");
-        // Room that is given back can be had again.
+        // Freed room can be used again.
         groups.learn(&report(0, false), 1, 100);
         groups.learn(&report(99_999, true), 1, 100);
         assert_eq!(groups.members(group(99_999)), [1]);

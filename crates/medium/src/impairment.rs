@@ -1,4 +1,4 @@
-//! What is asked of one direction of a link, in tc-netem's words.
+//! Impairments of one direction of a link, with the parameter names of tc-netem.
 
 use crate::codel::Codel;
 use crate::distribution::Distribution;
@@ -13,11 +13,11 @@ use crate::trace::Trace;
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate, Ratio, Span};
 
-/// What one direction of a link does to its frames.
+/// Impairments of one direction of a link.
 ///
-/// The order is that of a wire: outage, duplication, queue, serialisation, loss,
-/// corruption, propagation, slot. A lost frame has used its share of the rate
-/// (tc-netem decides loss first).
+/// They apply in the order of a wire: outage, duplication, queue, serialisation, loss,
+/// corruption, propagation, slot. A lost frame has used its share of the rate (tc-netem
+/// decides loss first).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Impairment {
@@ -25,77 +25,76 @@ pub struct Impairment {
     pub delay: Span,
     /// Variation of the delay; see [`Distribution`]. A delay is never below 0.
     pub jitter: Span,
-    /// Correlation of a frame's variation with the one before.
+    /// Correlation of a frame's delay variation with that of the previous frame.
     #[serde(skip_serializing_if = "none")]
     pub correlation: Ratio,
-    /// Shape of the variation.
+    /// Distribution of the delay variation.
     pub distribution: Distribution,
-    /// Whether a frame waits for those sent before it. Without it jitter
-    /// reorders frames, as in tc-netem.
+    /// Whether frames keep their order. If not, jitter reorders frames, as in tc-netem.
     pub keep_order: bool,
-    /// Share of frames (or other units) lost, at random.
+    /// Share of frames (or other units) lost at random.
     pub loss: Ratio,
-    /// Correlation of the draw that decides on a loss with the one before.
+    /// Correlation of successive loss decisions.
     #[serde(skip_serializing_if = "none")]
     pub loss_correlation: Ratio,
-    /// What is lost as one.
+    /// Unit of loss: frame, datagram or train.
     pub loss_unit: LossUnit,
-    /// Loss in two states, in place of `loss`.
+    /// Two-state loss model, instead of `loss`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gilbert_elliott: Option<GilbertElliott>,
-    /// Loss in four states, in place of `loss`.
+    /// Four-state loss model, instead of `loss`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub markov: Option<Markov>,
-    /// Share of frames of which one bit is turned over.
+    /// Share of frames with one flipped bit.
     #[serde(skip_serializing_if = "none")]
     pub corrupt: Ratio,
-    /// Correlation of the draw that decides on it.
+    /// Correlation of successive corruption decisions.
     #[serde(skip_serializing_if = "none")]
     pub corrupt_correlation: Ratio,
-    /// Share of frames that come twice.
+    /// Share of frames duplicated.
     #[serde(skip_serializing_if = "none")]
     pub duplicate: Ratio,
-    /// Correlation of the draw that decides on it.
+    /// Correlation of successive duplication decisions.
     #[serde(skip_serializing_if = "none")]
     pub duplicate_correlation: Ratio,
     /// Share of frames that are not delayed, and so overtake others.
     #[serde(skip_serializing_if = "none")]
     pub reorder: Ratio,
-    /// Correlation of the draw that decides on it.
+    /// Correlation of successive reordering decisions.
     #[serde(skip_serializing_if = "none")]
     pub reorder_correlation: Ratio,
-    /// Frames from one that may overtake to the next; 1 lets any.
+    /// Every `gap`-th frame may overtake; 1 allows any.
     #[serde(skip_serializing_if = "is_one")]
     pub gap: u32,
-    /// Data rate of the link, header included; none means unlimited.
+    /// Data rate of the link, including the link header; `None` means unlimited.
     pub rate: Option<Rate>,
-    /// Bytes that an idle link lets through at once (a token bucket's depth);
-    /// 0 makes the rate a pure serialisation time.
+    /// Token bucket depth: bytes that an idle link sends at once. 0 makes the rate a pure
+    /// serialisation time.
     pub burst: Bytes,
-    /// Bytes that each frame takes more (or, below 0, less) than its length.
+    /// Bytes per frame on the link in addition to its length; negative values reduce it.
     #[serde(skip_serializing_if = "is_zero")]
     pub overhead: i32,
-    /// The cells that frames are cut into.
+    /// Cells into which the link cuts frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cell: Option<Cell>,
-    /// A recorded link's times, in place of `rate`.
+    /// Delivery opportunities of a recorded link, instead of `rate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
-    /// A cellular network's grants, in place of `rate`.
+    /// Grants of a cellular network, instead of `rate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grant: Option<GrantSpec>,
-    /// What may wait for the rate; more is dropped.
+    /// Queue limit in front of the rate; excess frames are dropped.
     pub queue: Limit,
-    /// Drops by how long frames waited.
+    /// CoDel: drops by queueing delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub codel: Option<Codel>,
-    /// Drops by the queue's mean length.
+    /// RED: drops by mean queue length.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub red: Option<Red>,
-    /// Frames are gathered and leave together.
+    /// Slots in which gathered frames leave together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slot: Option<Slot>,
-    /// Times in which nothing is carried.
+    /// Times without any forwarding.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outages: Vec<Outage>,
 }
@@ -149,9 +148,9 @@ impl Default for Impairment {
 }
 
 impl Impairment {
-    /// Whether frames pass untouched.
+    /// Whether frames pass without impairment.
     pub fn is_none(&self) -> bool {
-        // Words that change nothing by themselves do not count.
+        // Ignore the settings that have no effect by themselves.
         let bare = Self {
             correlation: Ratio::default(),
             distribution: Distribution::Uniform,
@@ -173,24 +172,24 @@ impl Impairment {
         bare == Self::default()
     }
 
-    /// Whether frames may have to wait for their turn on the link.
+    /// Whether frames may have to queue on the link.
     pub fn is_rated(&self) -> bool {
         self.rate.is_some() || self.trace.is_some() || self.grant.is_some()
     }
 
-    /// Whether chance decides anything about a frame.
-    pub fn is_chancy(&self) -> bool {
+    /// Whether any decision about a frame is random.
+    pub fn is_random(&self) -> bool {
         self.jitter != Span::ZERO
             || self.mean_loss() > 0.0
             || [self.corrupt, self.duplicate, self.reorder].iter().any(|share| !none(share))
     }
 
-    /// What frames are on the link's wire.
+    /// Overhead and cells of frames on the link's wire.
     pub fn framing(&self) -> Framing {
         Framing { overhead: self.overhead, cell: self.cell }
     }
 
-    /// The share of frames lost over a long time, whatever the model.
+    /// Long-term share of frames lost, for any loss model.
     pub fn mean_loss(&self) -> f64 {
         match (self.gilbert_elliott, self.markov) {
             (Some(model), _) => model.mean(),
@@ -199,26 +198,25 @@ impl Impairment {
         }
     }
 
-    /// The delay in ns that no frame goes below.
+    /// Minimum delay of any frame, in ns.
     pub(crate) fn least_delay_ns(&self) -> u64 {
         match none(&self.reorder) {
             true => self.delay_ns(self.distribution.least()),
-            // What overtakes is not delayed.
+            // A frame that overtakes is not delayed.
             false => 0,
         }
     }
 
-    /// The delay in ns that lies so many jitters from the mean.
+    /// The delay in ns that deviates from the mean by `jitters`.
     pub(crate) fn delay_ns(&self, jitters: f64) -> u64 {
         let offset = jitters * self.jitter.as_ns() as f64;
         (self.delay.as_ns() as f64 + offset).max(0.0) as u64
     }
 
-    /// The mean delay in ns over a long time: without what is reordered, with the
-    /// mean of the variation. Where the variation goes below a delay of 0 it is
-    /// more than this.
+    /// Long-term mean delay in ns: includes reordering and the mean of the variation. It is
+    /// higher than this if the variation is truncated at a delay of 0.
     pub fn mean_delay_ns(&self) -> f64 {
-        // After `gap - 1` delayed frames each overtakes with that probability.
+        // After `gap - 1` delayed frames, each frame overtakes with that probability.
         let reorder = self.reorder.fraction();
         let delayed = 1.0 - reorder / (1.0 + f64::from(self.gap.max(1) - 1) * reorder);
         let mean = self.distribution.mean() * self.jitter.as_ns() as f64;

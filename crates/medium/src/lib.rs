@@ -1,28 +1,28 @@
-//! The medium: what carries frames between links, and what it does to them.
+//! The medium: forwards frames between links and applies impairments.
 //!
-//! The models are pure: they take the frame, the time and a draw, and answer
-//! with a fate. They do no I/O and read no clock; the engine does the waiting,
-//! over whatever [`FrameIo`] carries frames to nodes.
+//! The models are pure: they take the frame, the time and a random number, and return a
+//! decision. They do no I/O and read no clock. The engine does the waiting, over any
+//! [`FrameIo`] backend.
 
-mod ahead;
-mod air;
 mod bulk;
-mod calendar;
 mod change;
 mod channel;
 mod codel;
 mod correlated;
 mod csma;
-mod direction;
-mod directory;
+mod decisions;
+mod departure_queue;
 mod distribution;
 mod engine;
-mod fates;
+mod event_queue;
+mod forwarding_table;
 mod frame;
 mod grant;
 mod groups;
 mod impairment;
+mod in_flight;
 mod io;
+mod link_pipe;
 mod loss;
 mod membership;
 mod observer;
@@ -36,16 +36,16 @@ mod remote;
 mod segment;
 mod serialiser;
 mod server;
-mod sky;
+mod shared_medium;
 mod slot;
 mod spec;
 mod stalls;
 mod states;
 mod step;
+mod timer_wheel;
 mod totals;
 mod trace;
 mod train;
-mod wheel;
 
 pub use bulk::{
     Came, Intake, Offload, Run, Segments, SuperFrame, VNET_HEADER, VnetHeader, finish_checksum,
@@ -54,11 +54,10 @@ pub use change::{Change, Overlay, Way};
 pub use channel::Channel;
 pub use codel::Codel;
 pub use csma::{Arrival, Attempt, Csma, CsmaSpec, Ending, Usage};
-pub use direction::{Direction, LinkState};
-pub use directory::MOST_ADDRESSES;
+pub use decisions::{Decided, Decision, Replay};
 pub use distribution::{Distribution, Table, TableError};
 pub use engine::{Engine, Outcome, monotonic_now};
-pub use fates::{Decided, Decision, Replay};
+pub use forwarding_table::MOST_ADDRESSES;
 pub use frame::Frame;
 pub use grant::{Grant, GrantSpec};
 pub use groups::{Groups, MOST_GROUPS};
@@ -67,6 +66,7 @@ pub use io::{
     Attach, Carrier, End, FrameIo, FramePath, Gives, Overruns, Packet, Received, Refused, Ring,
     Tallies, Taps, Waker,
 };
+pub use link_pipe::{LinkPipe, LinkState};
 pub use loss::{GilbertElliott, LossUnit, Markov};
 pub use observer::{Observer, Place};
 pub use outage::Outage;
@@ -85,5 +85,5 @@ pub use totals::{Interval, Totals};
 pub use trace::{Trace, TraceError};
 pub use train::Trains;
 
-/// A moment on the run's clock, in nanoseconds.
+/// Time on the run's clock, in nanoseconds.
 pub type Instant = u64;

@@ -1,5 +1,5 @@
-//! What hosts and routers say of multicast groups: IGMP (RFC 2236, RFC 3376) and MLD
-//! (RFC 2710, RFC 3810), read from frames.
+//! Parser for multicast membership messages of hosts and routers: IGMP (RFC 2236, RFC 3376)
+//! and MLD (RFC 2710, RFC 3810).
 
 use etherparse::{NetSlice, SlicedPacket};
 use std::net::IpAddr;
@@ -7,35 +7,35 @@ use std::net::IpAddr;
 const IGMP: u8 = 2;
 const ICMPV6: u8 = 58;
 
-/// A message about groups.
+/// A membership message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// A host wants these groups, or no longer wants them.
+    /// A host joins (`true`) or leaves (`false`) these groups.
     Report(Vec<(IpAddr, bool)>),
-    /// A router asks who wants groups. One without an address of its own is a switch's, and
-    /// takes no part in the election of queriers (RFC 4541, 2.1.1).
+    /// A membership query. One from the unspecified address is from a switch, which takes
+    /// no part in the querier election (RFC 4541, 2.1.1).
     Query {
         /// Whether a router sent it.
         from_router: bool,
     },
-    /// A router says that it is there: PIM's hello (RFC 7761, 4.9.2), by which switches
-    /// know its port (RFC 4541, 2.1.1).
+    /// A router announces itself with a PIM hello (RFC 7761, 4.9.2). Switches learn router
+    /// ports from it (RFC 4541, 2.1.1).
     Router,
-    /// IGMP or MLD of another kind, such as a message that is cut short.
+    /// Other IGMP or MLD, for example a truncated message.
     Other,
 }
 
-/// The message in a frame; nothing if it holds none.
+/// The membership message in a frame, if any.
 pub(crate) fn read(frame: &[u8]) -> Option<Message> {
     match frame.get(12..14)? {
-        // Nearly all frames are plain IPv4 and something else.
+        // Most frames are plain IPv4 with another protocol.
         [8, 0] => match frame.get(23)? {
             2 | 103 => ipv4(frame),
             _ => None,
         },
-        // MLD comes behind a hop-by-hop header (RFC 2710, section 3).
+        // MLD follows a hop-by-hop header (RFC 2710, section 3).
         [0x86, 0xdd] if frame.get(20) == Some(&0) => ipv6(frame),
-        // Tagged frames and others that hold IP further behind.
+        // Frames with VLAN tags before IP.
         [0x81, 0] | [0x88, 0xa8] => ipv4(frame).or_else(|| ipv6(frame)),
         _ => None,
     }
@@ -55,7 +55,7 @@ fn ipv4(frame: &[u8]) -> Option<Message> {
 fn ipv6(frame: &[u8]) -> Option<Message> {
     let NetSlice::Ipv6(ip) = SlicedPacket::from_ethernet(frame).ok()?.net? else { return None };
     let payload = ip.payload();
-    // 130 to 132 and 143: other ICMPv6 says nothing of groups.
+    // 130 to 132 and 143 are MLD; other ICMPv6 is unrelated to groups.
     (payload.ip_number.0 == ICMPV6).then(|| mld(payload.payload)).flatten()
 }
 
@@ -84,8 +84,7 @@ fn one(group: Option<IpAddr>, joins: bool) -> Message {
     group.map_or(Message::Other, |group| Message::Report(vec![(group, joins)]))
 }
 
-/// Group records of RFC 3376, 4.2.4, and RFC 3810, 5.2, which differ in the length of
-/// addresses.
+/// Group records of RFC 3376, 4.2.4, and RFC 3810, 5.2; they differ in the address length.
 fn records_of<const LENGTH: usize>(
     mut records: &[u8],
     address: fn(&[u8]) -> Option<IpAddr>,
@@ -93,7 +92,7 @@ fn records_of<const LENGTH: usize>(
     let mut groups = Vec::new();
     while let [kind, auxiliary, high, low, group @ ..] = records {
         let sources = usize::from(u16::from_be_bytes([*high, *low]));
-        // Include-mode without sources is a leave; anything else wants frames.
+        // Include mode without sources is a leave; anything else is a join.
         let joins = !(matches!(kind, 1 | 3) && sources == 0) && *kind != 6;
         groups.extend(address(group).map(|group| (group, joins)));
         let len = 4 + LENGTH + LENGTH * sources + 4 * usize::from(*auxiliary);
@@ -110,11 +109,11 @@ fn v6(bytes: &[u8]) -> Option<IpAddr> {
     bytes.first_chunk::<16>().map(|bytes| IpAddr::from(*bytes))
 }
 
-/// The group that a multicast frame goes to, if it is one that reports speak of; nothing
-/// for unicast, and for what stays on the link and is flooded (RFC 4541, 2.1.2 and 3):
-/// 224.0.0.0/24, and IPv6 groups of interface- and link-local scope.
+/// Destination group of a multicast frame, if hosts report it. `None` for unicast and for
+/// groups that are always flooded (RFC 4541, 2.1.2 and 3): 224.0.0.0/24, and IPv6 groups of
+/// interface- or link-local scope.
 pub(crate) fn group_of(frame: &[u8]) -> Option<IpAddr> {
-    // The lowest bit of the first byte says that an Ethernet address is a group's.
+    // The lowest bit of the first byte marks a group address.
     if frame.first()? & 1 == 0 {
         return None;
     }
@@ -126,7 +125,7 @@ pub(crate) fn group_of(frame: &[u8]) -> Option<IpAddr> {
     is_reported(address).then_some(address)
 }
 
-/// Whether hosts report that they want this group.
+/// Whether hosts report membership in this group.
 pub(crate) fn is_reported(group: IpAddr) -> bool {
     match group {
         IpAddr::V4(group) => group.is_multicast() && group.octets()[..3] != [224, 0, 0],
@@ -194,7 +193,7 @@ pub(crate) mod tests {
         assert_eq!(read(&with(&[&v2[..], &[3, 0, 0, 0]].concat())), report("ff05::1:3", false));
         let query = read(&with(&[130, 0, 0, 0, 0, 0, 0, 0]));
         assert_eq!(query, Some(Message::Query { from_router: true }));
-        // Neighbour solicitation is no message about groups.
+        // Neighbour solicitation is not a membership message.
         assert_eq!(read(&with(&[135, 0, 0, 0, 0, 0, 0, 0])), None);
     }
 
@@ -214,7 +213,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn cut_and_hostile_messages_are_borne() {
+    fn truncated_and_hostile_messages_do_not_panic() {
         for whole in [igmp_frame(&JOIN_V3), mld_frame(&[143, 0, 0, 0, 0, 0, 0, 1, 4, 0, 0, 0])] {
             for len in 0..whole.len() {
                 read(&whole[..len]);

@@ -1,38 +1,38 @@
-//! Whoever looks on while the medium works.
+//! Interface for observers of the medium, such as captures and counters.
 
 use crate::{Decided, Delivery, Drop, Instant, Segments};
 
-/// Where a port is attached.
+/// Attachment of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The segment's index.
+    /// Index of the segment.
     pub segment: usize,
-    /// The endpoint's index within it.
+    /// Index of the endpoint within the segment.
     pub endpoint: usize,
 }
 
-/// Whoever wants to know what the medium does. All calls come from the
-/// engine's thread, between frames: be quick.
+/// Receives events of the medium. All calls come from the engine's thread, between frames:
+/// return quickly.
 pub trait Observer: Send + 'static {
-    /// Measuring begins now; what came before was setting up.
+    /// The measurement begins; earlier events belong to setup.
     fn begin(&mut self, at: Instant);
-    /// Measuring ends now; what comes after is tearing down.
+    /// The measurement ends; later events belong to teardown.
     fn end(&mut self, at: Instant);
     /// A node sent `frame`.
     fn sent(&mut self, from: Place, frame: &[u8], at: Instant);
-    /// A node sent TCP uncut: as many frames of a wire.
+    /// A node sent a super-frame, which counts as one frame per segment.
     fn sent_segments(&mut self, from: Place, segments: &Segments, at: Instant) {
         segments.each().for_each(|segment| self.sent(from, &segment.first(), at));
     }
-    /// A node was given a frame, or segments as one, at `at`; it should have been at
-    /// `delivery.intended`.
+    /// The medium delivered a frame, or segments as one, to a node at `at`; the intended
+    /// time is `delivery.intended`.
     fn delivered(&mut self, segment: usize, delivery: &Delivery, at: Instant);
-    /// A frame went no further.
+    /// A frame was dropped.
     fn dropped(&mut self, segment: usize, drop: Drop, at: Instant);
-    /// Chance has decided about a frame.
+    /// A random decision was made about a frame.
     fn decided(&mut self, segment: usize, decided: Decided) {
         let _ = (segment, decided);
     }
-    /// The kernel would not take a frame for a node.
+    /// The kernel rejected a frame for a node.
     fn refused(&mut self, to: Place, at: Instant);
 }

@@ -8,29 +8,28 @@ use units::{Draw, Purpose, Span};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", untagged)]
 pub enum Outage {
-    /// At a time after the start of impairments, for a span; again and again if
-    /// `every` is given, as of a link that flaps.
+    /// At a time after the start of impairments, for a span. With `every` it repeats: a
+    /// flapping link.
     Scheduled {
-        /// The beginning of the first.
+        /// Start of the first outage.
         at: Span,
-        /// How long each lasts; less than `every`.
+        /// Duration of each outage; less than `every`.
         lasts: Span,
-        /// From the beginning of one to that of the next.
+        /// Time between the starts of two outages.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         every: Option<Span>,
     },
-    /// At random: up and down for exponentially distributed times.
+    /// Random: up and down times are exponentially distributed.
     Random {
-        /// Mean time up until it fails (MTTF).
+        /// Mean time to failure (MTTF).
         mean_up: Span,
-        /// Mean time down until it is repaired (MTTR).
+        /// Mean time to repair (MTTR).
         mean_down: Span,
     },
 }
 
-/// The share of time down over a long time; what happens once has none.
 impl Outage {
-    /// The share of time in which the link is down, over a long time.
+    /// Long-term share of time in which the link is down; 0 for a single outage.
     pub fn share(&self) -> f64 {
         match self {
             Self::Scheduled { every: None, .. } => 0.0,
@@ -45,30 +44,30 @@ impl Outage {
     }
 }
 
-/// One outage followed through time.
+/// State of one outage over time.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
-    asked: Outage,
+    config: Outage,
     draw: Draw,
-    /// Which outage of its link this is: each draws by itself.
+    /// Number of the outage within its link: each has separate random numbers.
     number: u64,
-    /// Of a random outage: whether it is down until `until`, and how often it
-    /// has changed.
+    /// For random outages: whether the link is down until `until`, and the number of
+    /// changes so far.
     down: bool,
     until: Instant,
     changes: u64,
 }
 
 impl Gate {
-    pub fn new(asked: Outage, draw: Draw, number: u64) -> Self {
-        // Down before time began, so that the first look draws the first time up.
-        Self { asked, draw, number, down: true, until: 0, changes: 0 }
+    pub fn new(config: Outage, draw: Draw, number: u64) -> Self {
+        // Starts down before time 0, so that the first check draws the first up time.
+        Self { config, draw, number, down: true, until: 0, changes: 0 }
     }
 
-    /// Whether the link is down `at` ns after the start of impairments. Times
-    /// must not decrease.
+    /// Whether the link is down `at` ns after the start of impairments. Times must not
+    /// decrease.
     pub fn is_down(&mut self, at: Instant) -> bool {
-        match self.asked {
+        match self.config {
             Outage::Scheduled { at: from, lasts, every } => {
                 let Some(since) = at.checked_sub(from.as_ns()) else { return false };
                 let within = every.map_or(since, |every| since % every.as_ns().max(1));
@@ -81,7 +80,7 @@ impl Gate {
                     let place = (self.number << 48) | self.changes;
                     let u = self.draw.uniform(Purpose::Outage, place);
                     let span = -(1.0 - u).ln() * mean.as_ns() as f64;
-                    // At least 1 ns, so that it ends.
+                    // At least 1 ns, so that the loop ends.
                     self.until += (span as u64).max(1);
                     self.changes += 1;
                 }
@@ -101,8 +100,8 @@ mod tests {
         Span::from_ns(s * S)
     }
 
-    fn gate(asked: Outage) -> Gate {
-        Gate::new(asked, Draw::new(7, 1, 0), 0)
+    fn gate(config: Outage) -> Gate {
+        Gate::new(config, Draw::new(7, 1, 0), 0)
     }
 
     fn down(gate: &mut Gate, times: &[Instant]) -> Vec<bool> {
@@ -126,14 +125,14 @@ mod tests {
 
     #[test]
     fn a_random_outage_has_the_means_asked_for() {
-        let asked = Outage::Random { mean_up: span(9), mean_down: span(1) };
-        let mut random = gate(asked);
+        let config = Outage::Random { mean_up: span(9), mean_down: span(1) };
+        let mut random = gate(config);
         let seconds = 1_000_000;
         let fates: Vec<_> = (0..10 * seconds).map(|t| random.is_down(t * S / 10)).collect();
         let share = fates.iter().filter(|down| **down).count() as f64 / fates.len() as f64;
-        // 100,000 rounds of a time down: 4 standard errors are 1.7 % of a tenth.
-        assert!((share - asked.share()).abs() < 0.002, "{share}");
-        // A tenth of a second apart, times down under that may go unseen: 1 - e^-0.1.
+        // 100,000 down periods: 4 standard errors are 1.7 % of a tenth.
+        assert!((share - config.share()).abs() < 0.002, "{share}");
+        // Samples are 0.1 s apart and may miss shorter down times: 1 - e^-0.1.
         let ends = fates.chunk_by(|a, b| a == b).filter(|run| run[0]).count() as f64;
         assert!((ends / (seconds as f64 / 10.0) - 0.95).abs() < 0.03, "{ends}");
     }

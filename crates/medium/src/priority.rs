@@ -1,47 +1,47 @@
-//! Running ahead of the programs under test.
+//! Scheduling priority of the engine's thread, above the programs under test.
 
 use crate::Instant;
 use serde::{Deserialize, Serialize};
 
-/// How the engine's thread is scheduled.
+/// Scheduling of the engine's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {
-    /// SCHED_FIFO: ahead of every ordinary thread.
+    /// SCHED_FIFO: before every ordinary thread.
     RealTime,
-    /// Nice -20: a large share, but it may wait for milliseconds.
+    /// Nice -20: a large share of CPU time, but it may wait for milliseconds.
     High,
-    /// As any other thread; all that an unprivileged user gets.
+    /// Default scheduling: the only one for an unprivileged user.
     Ordinary,
 }
 
-/// Over this time it is reckoned how long a thread has run. The kernel stops
-/// real-time threads that run for 0.95 s of a second, for 50 ms at a stretch, so
-/// one of them that runs nearly as much steps down before.
+/// Averaging window of a thread's run time. The kernel stops real-time threads that run for
+/// 0.95 s of a second, for 50 ms at a time. A thread close to that limit lowers its
+/// priority first.
 const WINDOW: Instant = 250_000_000;
-/// From this share, in percent, it steps down.
+/// From this share of run time, in percent, the thread lowers its priority.
 const TOO_MUCH: u64 = 92;
-/// When it has waited for more than this share it steps up again. Not when it has
-/// run for less: an ordinary thread does, because others do.
+/// With more than this share of wait time, in percent, it raises its priority again. Low
+/// run time is no criterion: an ordinary thread also has it while others run.
 const ENOUGH: u64 = 15;
 
-/// Holds the calling thread's priority, and steps down under overload.
+/// Sets the calling thread's priority, and lowers it under overload.
 #[derive(Debug)]
 pub(crate) struct Governor {
     best: Priority,
     now_real_time: bool,
-    /// When the window began.
+    /// Start of the window.
     since: Instant,
-    /// What the thread had run by then.
+    /// Run time of the thread at that time.
     ran: Instant,
-    /// Time waited since then.
+    /// Wait time since then.
     waited: Instant,
 }
 
 impl Governor {
-    /// Raises the calling thread as far as this process may.
+    /// Raises the calling thread's priority as far as this process may.
     pub fn raise(now: Instant) -> Self {
-        // What a thread that has stepped down falls back to.
+        // Fallback of a thread that has lowered its priority.
         // SAFETY: setpriority with integer arguments; 0 is the calling thread.
         let high = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) } == 0;
         let best = match (set(true), high) {
@@ -50,19 +50,19 @@ impl Governor {
             (false, false) => Priority::Ordinary,
         };
         lock_memory();
-        // Timers of ordinary threads may otherwise be 50 us late on purpose.
+        // Otherwise the kernel may delay timers of ordinary threads by 50 us.
         // SAFETY: prctl with integer arguments.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         let now_real_time = best == Priority::RealTime;
         Self { best, now_real_time, since: now, ran: run_time(), waited: 0 }
     }
 
-    /// The priority that was had.
+    /// The highest priority that this process obtained.
     pub fn priority(&self) -> Priority {
         self.best
     }
 
-    /// To be told of each wait, from when to when it was.
+    /// Call this after each wait, with its start and end.
     pub fn waited(&mut self, from: Instant, until: Instant) {
         self.waited += until.saturating_sub(from);
         let window = until.saturating_sub(self.since);
@@ -77,8 +77,7 @@ impl Governor {
         }
     }
 
-    /// Whether to change, and to what, after a window in which the thread `ran` for
-    /// so long.
+    /// Whether and how to change after a window in which the thread `ran` for this time.
     fn decide(&self, window: Instant, ran: Instant) -> Option<bool> {
         match self.now_real_time {
             true => (100 * ran >= TOO_MUCH * window).then_some(false),
@@ -87,12 +86,12 @@ impl Governor {
     }
 }
 
-/// Keeps what the tool has in memory there: a kernel that reclaims what was not
-/// used for a while (DAMON does, under many a virtual machine) else takes the
-/// engine's own code away, and a thread at real-time priority waits for the disk.
+/// Locks this process's memory. Otherwise a kernel that reclaims unused pages (DAMON does,
+/// in many virtual machines) may evict the engine's code, and a real-time thread then waits
+/// for the disk.
 fn lock_memory() {
-    // Others have limits within which later memory could not be had at all.
-    // SAFETY: asks for this process's user, and then takes flags alone.
+    // Other users have limits, and later allocations could fail.
+    // SAFETY: reads this process's user, and then passes flags only.
     unsafe {
         if libc::geteuid() == 0 {
             libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT);
@@ -100,7 +99,7 @@ fn lock_memory() {
     }
 }
 
-/// The processor time of the calling thread, as the kernel counts it.
+/// CPU time of the calling thread.
 fn run_time() -> Instant {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes one timespec that lives over the call.
@@ -132,7 +131,7 @@ mod tests {
     #[test]
     fn steps_down_before_the_kernel_stops_it() {
         assert_eq!(decides(true, 250, 0), Some(false));
-        // Naps of 20 us in each ms: it runs for 98 %.
+        // Sleeps of 20 us per ms: it runs for 98 %.
         assert_eq!(decides(true, 245, 5), Some(false));
         assert_eq!(decides(true, 225, 25), None);
     }

@@ -1,29 +1,29 @@
-//! Asks hosts which multicast groups they want, as a switch does where no router is
-//! (RFC 3376, section 8, RFC 3810, section 9, and RFC 4541, 2.1.1): a report that is lost
-//! makes a host deaf until the next query, and not for ever.
+//! Membership querier of a switch without a router (RFC 3376, section 8, RFC 3810, section
+//! 9, and RFC 4541, 2.1.1): a host with a lost report misses multicast only until the next
+//! query.
 
 use crate::Instant;
 use units::Span;
 
-/// Losses in a row that the protocol allows for (RFC 3376, 8.1).
+/// Consecutive losses that the protocol tolerates (RFC 3376, 8.1).
 const ROBUSTNESS: u64 = 2;
-/// The longest time to answer (RFC 3376, 8.3).
+/// Maximum response time (RFC 3376, 8.3).
 const MOST_RESPONSE_NS: u64 = 10_000_000_000;
-/// After the first sign of multicast, the first query comes this much later.
+/// Delay of the first query after the first sign of multicast.
 const FIRST_NS: u64 = 1_000_000_000;
-/// The switch's own address: locally administered, and no node's.
+/// The switch's address: locally administered, different from all nodes' addresses.
 const MAC: [u8; 6] = [0x02, 0xff, 0xff, 0xff, 0xff, 0xfe];
 
-/// When queries are sent. It sleeps until somebody joins or sends to a group.
+/// Schedule of queries. Inactive until a host joins a group or sends to one.
 #[derive(Debug, Clone)]
 pub(crate) struct Querier {
-    /// Time between queries; 0 for none.
+    /// Query interval; 0 disables queries.
     interval_ns: u64,
-    /// The next query; none while it sleeps.
+    /// Time of the next query; `None` while inactive.
     next: Option<Instant>,
-    /// Queries that are still sent at a quarter of the interval.
+    /// Remaining startup queries, at a quarter of the interval.
     at_start: u64,
-    /// A router asks until then.
+    /// Expiry of the other querier, a router.
     other_until: Instant,
 }
 
@@ -38,7 +38,8 @@ impl Querier {
         self.interval_ns > 0 && self.next.is_none()
     }
 
-    /// There is multicast on the segment. When the first query is due, if that wakes it.
+    /// Multicast was seen. Returns the time of the first query if this activates the
+    /// querier.
     pub fn wake(&mut self, now: Instant) -> Option<Instant> {
         if !self.sleeps() {
             return None;
@@ -48,13 +49,13 @@ impl Querier {
         self.next
     }
 
-    /// A router asks: it is left to that (RFC 3376, 6.6.2).
+    /// A router sent a query: this querier stops in its favour (RFC 3376, 6.6.2).
     pub fn router_asks(&mut self, now: Instant) {
         let present = ROBUSTNESS * self.interval_ns + self.response_ns() / 2;
         self.other_until = now.saturating_add(present);
     }
 
-    /// The time of a query has come: whether it is sent, and when the next is due.
+    /// Handles the query timer: returns whether to send a query, and the time of the next.
     pub fn turn(&mut self, now: Instant) -> (bool, Instant) {
         let quick = self.at_start > 0;
         self.at_start = self.at_start.saturating_sub(1);
@@ -64,10 +65,10 @@ impl Querier {
         (now >= self.other_until, next)
     }
 
-    /// Until when a report of `now` holds (RFC 3376, 8.4).
+    /// Expiry of a report received at `now` (RFC 3376, 8.4).
     pub fn holds_until(&self, now: Instant) -> Instant {
         match self.interval_ns {
-            // Nobody asks, so nobody reports again.
+            // Without queries, hosts do not repeat their reports.
             0 => Instant::MAX,
             interval => now.saturating_add(ROBUSTNESS * interval + self.response_ns()),
         }
@@ -77,14 +78,14 @@ impl Querier {
         MOST_RESPONSE_NS.min(self.interval_ns / 2)
     }
 
-    /// A general query by IGMPv3, link header included.
+    /// A general IGMPv3 query, including the link header.
     pub fn igmp(&self) -> Vec<u8> {
         let tenths = (self.response_ns() / 100_000_000).clamp(1, 127) as u8;
         let mut message = vec![0x11, tenths, 0, 0, 0, 0, 0, 0, ROBUSTNESS as u8, self.code(), 0, 0];
         let sum = checksum(&[&message]);
         message[2..4].copy_from_slice(&sum.to_be_bytes());
-        // From 0.0.0.0, as a switch without an address asks (RFC 4541, 2.1.1), with the
-        // router alert option (RFC 2113).
+        // From 0.0.0.0, as a switch without an address (RFC 4541, 2.1.1), with the router
+        // alert option (RFC 2113).
         let mut header = vec![0x46, 0xc0, 0, 36, 0, 0, 0, 0, 1, 2, 0, 0];
         header.extend([0, 0, 0, 0, 224, 0, 0, 1, 0x94, 4, 0, 0]);
         let sum = checksum(&[&header]);
@@ -92,13 +93,13 @@ impl Querier {
         [&[1, 0, 0x5e, 0, 0, 1], &MAC[..], &[8, 0], &header, &message].concat()
     }
 
-    /// A general query by MLDv2, link header included.
+    /// A general MLDv2 query, including the link header.
     pub fn mld(&self) -> Vec<u8> {
         let ms = ((self.response_ns() / 1_000_000).clamp(1, 32_767) as u16).to_be_bytes();
         let mut message = vec![130, 0, 0, 0, ms[0], ms[1], 0, 0];
         message.extend([0; 16]);
         message.extend([ROBUSTNESS as u8, self.code(), 0, 0]);
-        // The link-local address of the switch's own (RFC 4291, appendix A).
+        // The switch's link-local address (RFC 4291, appendix A).
         let [a, b, c, d, e, f] = MAC;
         let source = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f];
         let mut target = [0; 16];
@@ -114,8 +115,8 @@ impl Querier {
         [&to, &MAC[..], &[0x86, 0xdd], &header, &source, &target, &options, &message].concat()
     }
 
-    /// The interval in seconds, as both protocols code it (RFC 3376, 4.1.7): above 127 a
-    /// number of 4 bits times a power of two.
+    /// The interval in seconds, in the encoding of both protocols (RFC 3376, 4.1.7): above
+    /// 127, a number of 4 bits times a power of two.
     fn code(&self) -> u8 {
         let seconds = (self.interval_ns / 1_000_000_000).clamp(1, 31_744);
         if seconds < 128 {
@@ -186,7 +187,7 @@ mod tests {
         let querier = Querier::new(Span::from_ns(125 * S));
         let igmp = querier.igmp();
         assert_eq!(read(&igmp), Some(Message::Query { from_router: false }));
-        // A checksum over a part with its own in it comes to 0.
+        // The checksum over data that includes its own checksum is 0.
         assert_eq!((checksum(&[&igmp[14..38]]), checksum(&[&igmp[38..]])), (0, 0));
         let mld = querier.mld();
         assert!(matches!(read(&mld), Some(Message::Query { .. })));
@@ -194,7 +195,7 @@ mod tests {
         let length = 28_u32.to_be_bytes();
         assert_eq!(checksum(&[&mld[22..54], &length, &[0, 0, 0, 58], &mld[62..]]), 0);
         assert_eq!(querier.code(), 125);
-        // 31,744 s are 31 x 2^10, which is the largest; 200 s are 25 x 2^3.
+        // 31,744 s are 31 x 2^10, the maximum; 200 s are 25 x 2^3.
         assert_eq!(Querier::new(Span::from_ns(200 * S)).code(), 0x89);
         assert_eq!(Querier::new(Span::from_ns(u64::MAX)).code(), 0xff);
     }

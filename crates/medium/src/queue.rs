@@ -1,4 +1,4 @@
-//! What waits for a link, and who is dropped when too much does.
+//! Queue of a link and its drop policy.
 
 use crate::Instant;
 use crate::codel::{Codel, CodelState};
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use units::{Bytes, Draw};
 
-/// How much may wait.
+/// Queue limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Limit {
-    /// So many frames.
+    /// Number of frames.
     Frames(u32),
-    /// So many bytes.
+    /// Number of bytes.
     Bytes(Bytes),
 }
 
@@ -24,7 +24,7 @@ impl Default for Limit {
     }
 }
 
-/// Who is dropped, besides those that find the queue full.
+/// Drop policy, in addition to drops from a full queue.
 #[derive(Debug, Clone)]
 pub(crate) enum Discipline {
     DropTail,
@@ -58,7 +58,7 @@ impl<T> Queue<T> {
         Self { limit, discipline, items: VecDeque::new(), bytes: 0 }
     }
 
-    /// The same with another limit and discipline; what waits goes on waiting.
+    /// Applies another limit and discipline; queued items stay.
     pub fn change(&mut self, limit: Limit, codel: Option<Codel>, red: Option<Red>) {
         let Self { limit: new, discipline, .. } = Self::new(limit, codel, red);
         (self.limit, self.discipline) = (new, discipline);
@@ -68,9 +68,9 @@ impl<T> Queue<T> {
         self.items.is_empty()
     }
 
-    /// Lets an item of `len` bytes wait, unless the queue is full or RED drops
-    /// it. `index` is its place in the link, `in_service` what has left the
-    /// queue and not yet the link: it counts towards the limit.
+    /// Queues an item of `len` bytes, unless the queue is full or RED drops it. `index` is
+    /// its number on the link. `in_service` is the length of the item in transmission,
+    /// which counts towards the limit.
     pub fn push(
         &mut self,
         item: T,
@@ -99,8 +99,7 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// The next item to be sent at `now`. CoDel's drops on the way to it go into
-    /// `dropped`.
+    /// The next item to send at `now`. Items that CoDel drops before it go into `dropped`.
     pub fn pop(&mut self, now: Instant, dropped: &mut Vec<T>) -> Option<T> {
         loop {
             let next = self.take(now)?;

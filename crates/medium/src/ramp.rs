@@ -1,9 +1,9 @@
-//! Changes on a straight line: several at once, each of its own keys.
+//! Linear changes of settings: several at once, each for separate keys.
 
 use crate::{Impairment, Instant};
 use units::{Rate, Ratio, Span};
 
-/// A quantity of an impairment that can lie between two values.
+/// A quantity of an impairment that can be interpolated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Quantity {
     Delay,
@@ -25,7 +25,7 @@ const QUANTITIES: [(&str, Quantity); 7] = [
     ("rate", Quantity::Rate),
 ];
 
-/// One quantity on its way.
+/// One quantity in transition.
 #[derive(Debug, Clone, Copy)]
 struct Ramp {
     quantity: Quantity,
@@ -34,8 +34,7 @@ struct Ramp {
     end: Instant,
 }
 
-/// What a direction is configured to do in the end, and the quantities that are on their
-/// way there.
+/// Final settings of a direction, and the quantities in transition to them.
 #[derive(Debug, Clone)]
 pub(crate) struct Ramps {
     target: Impairment,
@@ -43,19 +42,19 @@ pub(crate) struct Ramps {
 }
 
 impl Ramps {
-    /// Nothing on its way.
+    /// Settings without a transition.
     pub fn at_rest(target: Impairment) -> Self {
         Self { target, ramps: Vec::new() }
     }
 
-    /// What all ramps lead to.
+    /// Settings after all ramps.
     pub fn target(&self) -> &Impairment {
         &self.target
     }
 
-    /// Makes a change at `now` of the keys `named`, to what they are in `target`. Of other
-    /// keys, ramps go on. A key that is changed again during its ramp takes its new value,
-    /// or goes there from where it is.
+    /// Changes the keys `named` at `now` to their values in `target`. Ramps of other keys
+    /// continue. A new change of a key replaces its ramp: it applies the new value, or
+    /// starts a ramp at the current value.
     pub fn set<'a>(
         &mut self,
         named: impl Iterator<Item = &'a str>,
@@ -67,7 +66,7 @@ impl Ramps {
             let known = QUANTITIES.iter().find(|(known, _)| *known == name);
             let Some(&(_, quantity)) = known else { continue };
             self.ramps.retain(|ramp| ramp.quantity != quantity);
-            // From or to an unlimited rate there is no line.
+            // An unlimited rate cannot be interpolated.
             let (from, to) = (quantity.of(&current), quantity.of(&target));
             if let (Some(from), Some(_), true) = (from, to, over > Span::ZERO) {
                 let end = now.saturating_add(over.as_ns());
@@ -77,7 +76,7 @@ impl Ramps {
         self.target = target;
     }
 
-    /// What is in effect at `now`.
+    /// Settings in effect at `now`.
     pub fn at(&self, now: Instant) -> Impairment {
         let mut current = self.target.clone();
         for ramp in &self.ramps {
@@ -91,21 +90,21 @@ impl Ramps {
         current
     }
 
-    /// Whether nothing is on its way any more at `now`.
+    /// Whether all ramps have ended at `now`.
     pub fn are_over(&self, now: Instant) -> bool {
         self.ramps.iter().all(|ramp| now >= ramp.end)
     }
 
-    /// Forgets ramps that are over at `now`; whether none is left.
+    /// Removes ramps that have ended at `now`; returns whether none is left.
     pub fn settle(&mut self, now: Instant) -> bool {
         self.ramps.retain(|ramp| now < ramp.end);
         self.ramps.is_empty()
     }
 
-    /// The delay in ns that no frame goes below while these last.
+    /// Minimum delay of any frame in ns during these ramps.
     pub fn least_delay_ns(&self) -> u64 {
-        // On straight lines the extremes are at the ends. The smallest delay with the
-        // largest jitter is below all that can be together.
+        // Linear changes have their extremes at the ends. The smallest delay with the
+        // largest jitter is a lower bound for all combinations.
         let mut least = self.target.clone();
         for ramp in &self.ramps {
             let Some(to) = ramp.quantity.of(&self.target) else { continue };
@@ -120,7 +119,7 @@ impl Ramps {
 }
 
 impl Quantity {
-    /// Its value in ns, as a share, or in bit/s.
+    /// The value in ns, as a share, or in bit/s.
     fn of(self, impairment: &Impairment) -> Option<f64> {
         Some(match self {
             Self::Delay => impairment.delay.as_ns() as f64,
@@ -191,7 +190,7 @@ mod tests {
         ramps.set(["loss"].into_iter(), lossy.clone(), (500, Span::ZERO));
         assert_eq!(ramps.at(500).loss, lossy.loss);
         assert_eq!(ramps.at(750).delay, "105 ms".parse().unwrap());
-        // And a ramp of it runs beside the first.
+        // A ramp of the loss runs in parallel with the first.
         ramps.set(["loss"].into_iter(), longer.clone(), (600, over(800)));
         let both = ramps.at(1000);
         assert_eq!(both.delay, "130 ms".parse().unwrap());

@@ -1,54 +1,54 @@
-//! RED, random early detection: drops by the mean length of the queue.
+//! RED (random early detection): drops by the mean queue length.
 
 use crate::Instant;
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Draw, Purpose, Ratio};
 
-/// What is asked of RED (S. Floyd, V. Jacobson, "Random early detection gateways
-/// for congestion avoidance", IEEE/ACM ToN 1(4), 1993).
+/// RED parameters (S. Floyd, V. Jacobson, "Random early detection gateways for congestion
+/// avoidance", IEEE/ACM ToN 1(4), 1993).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Red {
-    /// Mean length from which frames are dropped.
+    /// Mean length from which RED drops frames.
     pub min: Bytes,
-    /// Mean length from which all are.
+    /// Mean length from which RED drops all frames.
     pub max: Bytes,
-    /// Share dropped just below `max`.
+    /// Drop probability just below `max`.
     pub probability: Ratio,
-    /// Weight of the present length in the mean.
+    /// Weight of the current length in the mean.
     pub weight: Ratio,
 }
 
-/// RED's state, in the terms of the paper's figure 2.
+/// RED's state variables, as in the paper's figure 2.
 #[derive(Debug, Clone)]
 pub(crate) struct RedState {
-    asked: Red,
+    config: Red,
     mean: f64,
-    /// Frames since the last drop; nothing below `min`.
+    /// Frames since the last drop; `None` below `min`.
     count: Option<u32>,
-    /// Since when the queue is empty.
+    /// Start of the current empty period.
     idle_since: Option<Instant>,
     last: Instant,
-    /// Mean time between two frames that came while some waited, in ns: what a
-    /// frame takes to be sent, as the queue sees it.
+    /// Mean time between arrivals at a non-empty queue, in ns: the queue's estimate of a
+    /// frame's transmission time.
     gap: f64,
 }
 
 impl RedState {
-    pub fn new(asked: Red) -> Self {
-        Self { asked, mean: 0.0, count: None, idle_since: Some(0), last: 0, gap: 0.0 }
+    pub fn new(config: Red) -> Self {
+        Self { config, mean: 0.0, count: None, idle_since: Some(0), last: 0, gap: 0.0 }
     }
 
-    /// The queue is empty since `now`.
+    /// The queue is empty from `now`.
     pub fn idle(&mut self, now: Instant) {
         self.idle_since.get_or_insert(now);
     }
 
-    /// Whether a frame is dropped that finds `bytes` in the queue.
+    /// Whether to drop a frame that finds `bytes` in the queue.
     pub fn drops(&mut self, bytes: u64, now: Instant, draw: Draw, index: u64) -> bool {
-        let weight = self.asked.weight.fraction();
+        let weight = self.config.weight.fraction();
         match self.idle_since.take() {
-            // As if so many frames had found an empty queue meanwhile.
+            // As if frames had found an empty queue in the meantime.
             Some(since) if self.gap > 0.0 => {
                 let frames = now.saturating_sub(since) as f64 / self.gap;
                 self.mean *= (1.0 - weight).powf(frames);
@@ -61,7 +61,7 @@ impl RedState {
         }
         self.last = now;
         self.mean += weight * (bytes as f64 - self.mean);
-        let (min, max) = (self.asked.min.get() as f64, self.asked.max.get() as f64);
+        let (min, max) = (self.config.min.get() as f64, self.config.max.get() as f64);
         if self.mean < min {
             self.count = None;
             return false;
@@ -71,8 +71,8 @@ impl RedState {
             return true;
         }
         let count = self.count.map_or(0, |count| count + 1);
-        let base = self.asked.probability.fraction() * (self.mean - min) / (max - min);
-        // Spreads drops evenly: the gap between two is uniform, not geometric.
+        let base = self.config.probability.fraction() * (self.mean - min) / (max - min);
+        // Spreads drops evenly: the gap between drops is uniform, not geometric.
         let spread = base / (1.0 - f64::from(count) * base).max(f64::MIN_POSITIVE);
         let drops = draw.uniform(Purpose::Queue, index) < spread;
         self.count = Some(if drops { 0 } else { count });
@@ -111,11 +111,11 @@ mod tests {
 
     #[test]
     fn between_the_thresholds_gaps_are_uniform_round_the_reciprocal() {
-        // Half way: a base probability of 5 %. The frame after a drop has a count of
-        // 1, so it is dropped with 0.05/0.95: gaps are even from 1 to 19.
+        // Half way: a base probability of 5 %. The frame after a drop has a count of 1 and
+        // is dropped with 0.05/0.95: gaps are uniform from 1 to 19.
         let gaps = gaps(20_000);
         let mean = gaps.iter().sum::<u64>() as f64 / gaps.len() as f64;
-        // Four standard errors of a mean of some 20,000 such gaps: 0.16.
+        // Four standard errors of a mean of about 20,000 such gaps: 0.16.
         assert!((mean - 10.0).abs() < 0.16, "{mean}");
         assert_eq!((gaps.iter().min(), gaps.iter().max()), (Some(&1), Some(&19)));
     }
@@ -130,7 +130,7 @@ mod tests {
         let before = red.mean;
         red.idle(1_000_000);
         red.drops(0, 1_000_000 + 500 * 1000, draw, 1000);
-        // 500 frames' time at a weight of 1 %.
+        // 500 frame times with a weight of 1 %.
         assert!((red.mean / before - 0.99f64.powi(501)).abs() < 0.01, "{} {before}", red.mean);
     }
 }

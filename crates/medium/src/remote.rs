@@ -1,4 +1,4 @@
-//! What others want of a running engine.
+//! Commands from other threads to a running engine.
 
 use crate::{Change, End, Endpoint, Instant, LinkState, Place, Segment, Waker, Way};
 use std::io;
@@ -8,51 +8,51 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How each link is, by segment and endpoint: up, then down.
+/// State of each link, by segment and endpoint: up, then down.
 pub type LinkStates = Vec<Vec<[LinkState; 2]>>;
 
-/// Told when a link is there, or why it is not.
-type Met<O> = Box<dyn FnOnce(&mut O, io::Result<Place>) + Send>;
+/// Called with the place of a new link, or with the error.
+type OnAttached<O> = Box<dyn FnOnce(&mut O, io::Result<Place>) + Send>;
 
-/// One more link.
-pub(crate) struct Newcomer<O> {
+/// A link to add.
+pub(crate) struct NewPort<O> {
     pub segment: usize,
     pub link: Endpoint,
     pub end: End,
-    pub met: Met<O>,
+    pub on_attached: OnAttached<O>,
 }
 
-pub(crate) enum Wish<O> {
+pub(crate) enum Command<O> {
     Change(usize, Change),
-    Tell(SyncSender<LinkStates>),
+    ReportStates(SyncSender<LinkStates>),
     Observer(Box<dyn FnOnce(&mut O) + Send>),
-    Attach(Box<Newcomer<O>>),
+    Attach(Box<NewPort<O>>),
     Detach(Place, SyncSender<Option<OwnedFd>>),
 }
 
-/// Wishes that wait for the engine.
-pub(crate) struct Wishes<O> {
-    wishes: Mutex<Vec<Wish<O>>>,
+/// Queue of commands for the engine.
+pub(crate) struct Commands<O> {
+    commands: Mutex<Vec<Command<O>>>,
     any: AtomicBool,
 }
 
-impl<O> Default for Wishes<O> {
+impl<O> Default for Commands<O> {
     fn default() -> Self {
-        Self { wishes: Mutex::default(), any: AtomicBool::new(false) }
+        Self { commands: Mutex::default(), any: AtomicBool::new(false) }
     }
 }
 
-impl<O> Wishes<O> {
-    /// Takes what waits; costs a look at a flag when nothing does.
-    pub fn take(&self) -> Vec<Wish<O>> {
+impl<O> Commands<O> {
+    /// Takes the queued commands; reads only a flag if there are none.
+    pub fn take(&self) -> Vec<Command<O>> {
         if !self.any.swap(false, Relaxed) {
             return Vec::new();
         }
-        std::mem::take(&mut self.wishes.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.commands.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// How all links of `segments` are at `now`.
+/// State of all links of `segments` at `now`.
 pub(crate) fn states(segments: &[Segment], now: Instant) -> LinkStates {
     let ends = |segment: &Segment| {
         let ends = 0..segment.endpoints();
@@ -62,85 +62,85 @@ pub(crate) fn states(segments: &[Segment], now: Instant) -> LinkStates {
     segments.iter().map(ends).collect()
 }
 
-/// Makes a change of a segment, if there is such a one.
+/// Changes a segment, if it exists.
 pub(crate) fn change(segments: &mut [Segment], segment: usize, change: Change, now: Instant) {
     if let Some(segment) = segments.get_mut(segment) {
         segment.change(change, now);
     }
 }
 
-/// A hold on a running engine, for other threads.
+/// A handle of a running engine, for other threads.
 pub struct Remote<O> {
-    pub(crate) wishes: Arc<Wishes<O>>,
+    pub(crate) commands: Arc<Commands<O>>,
     pub(crate) waker: Waker,
 }
 
 impl<O> Clone for Remote<O> {
     fn clone(&self) -> Self {
-        Self { wishes: self.wishes.clone(), waker: self.waker.clone() }
+        Self { commands: self.commands.clone(), waker: self.waker.clone() }
     }
 }
 
-/// How long the engine may take over a wish.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Maximum time for the engine to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl<O> Remote<O> {
-    /// Makes a change of a segment, as soon as the engine comes to it.
+    /// Changes a segment as soon as the engine handles the command.
     pub fn change(&self, segment: usize, change: Change) {
-        self.wish(Wish::Change(segment, change));
+        self.send(Command::Change(segment, change));
     }
 
-    /// How links are now; nothing when the engine does not answer within a second.
+    /// Current state of all links; `None` if the engine does not answer within a second.
     pub fn states(&self) -> Option<LinkStates> {
         let (to, from) = sync_channel(1);
-        self.wish(Wish::Tell(to));
-        from.recv_timeout(PATIENCE).ok()
+        self.send(Command::ReportStates(to));
+        from.recv_timeout(ANSWER_TIMEOUT).ok()
     }
 
-    /// Does something to the observer, between two frames.
+    /// Calls a function with the observer, between two frames.
     pub fn with_observer(&self, what: impl FnOnce(&mut O) + Send + 'static) {
-        self.wish(Wish::Observer(Box::new(what)));
+        self.send(Command::Observer(Box::new(what)));
     }
 
-    /// Attaches one more link to a segment, with `end` for its frames: its place
-    /// there. `met` tells the observer of it, before the first frame.
+    /// Attaches a link to a segment, with `end` for its frames. Returns its place. `on_attached` is
+    /// called with the observer before the first frame.
     ///
     /// # Errors
-    /// When frames cannot be carried to it, there is no such segment, or the engine
-    /// does not answer within a second.
+    /// If the frame path rejects the port, the segment does not exist, or the engine does
+    /// not answer within a second.
     pub fn attach(
         &self,
         segment: usize,
         link: Endpoint,
         end: End,
-        met: impl FnOnce(&mut O, Place) + Send + 'static,
+        on_attached: impl FnOnce(&mut O, Place) + Send + 'static,
     ) -> io::Result<Place> {
         let (to, from) = sync_channel(1);
-        let told = move |observer: &mut O, place: io::Result<Place>| {
+        let report = move |observer: &mut O, place: io::Result<Place>| {
             if let Ok(place) = &place {
-                met(observer, *place);
+                on_attached(observer, *place);
             }
-            // Who asked may have gone.
+            // The requester may no longer wait.
             let _ = to.try_send(place);
         };
-        let newcomer = Newcomer { segment, link, end, met: Box::new(told) };
-        self.wish(Wish::Attach(Box::new(newcomer)));
-        let answer = from.recv_timeout(PATIENCE);
+        let new_port = NewPort { segment, link, end, on_attached: Box::new(report) };
+        self.send(Command::Attach(Box::new(new_port)));
+        let answer = from.recv_timeout(ANSWER_TIMEOUT);
         answer.unwrap_or_else(|_| Err(io::Error::other("the forwarding thread does not answer")))
     }
 
-    /// Lets a link go, whose node is gone: it takes and gives nothing any more, and what
-    /// held it is closed. The link's place stays, and is nobody else's.
+    /// Detaches the link of a removed node: the link carries nothing more, and its
+    /// descriptor is closed. The link's place stays reserved.
     pub fn detach(&self, place: Place) {
         let (to, from) = sync_channel(1);
-        self.wish(Wish::Detach(place, to));
-        // Closing takes the kernel tens of milliseconds, which nobody waits for.
-        std::thread::spawn(move || drop(from.recv_timeout(PATIENCE)));
+        self.send(Command::Detach(place, to));
+        // Closing takes the kernel tens of milliseconds, so a separate thread does it.
+        std::thread::spawn(move || drop(from.recv_timeout(ANSWER_TIMEOUT)));
     }
 
-    fn wish(&self, wish: Wish<O>) {
-        self.wishes.wishes.lock().unwrap_or_else(PoisonError::into_inner).push(wish);
-        self.wishes.any.store(true, Relaxed);
+    fn send(&self, command: Command<O>) {
+        self.commands.commands.lock().unwrap_or_else(PoisonError::into_inner).push(command);
+        self.commands.any.store(true, Relaxed);
         self.waker.wake();
     }
 }

@@ -33,7 +33,7 @@ fn spec(channel: Channel, endpoints: Vec<Endpoint>) -> SegmentSpec {
     SegmentSpec { channel, endpoints, impaired: true, ..SegmentSpec::switch(7) }
 }
 
-/// Lets everything happen that will: who got something, and when.
+/// Processes all events; returns receivers and times.
 fn drain(segment: &mut Segment) -> Vec<(usize, Instant)> {
     let mut all = Vec::new();
     while let Some(next) = segment.next() {
@@ -54,7 +54,7 @@ fn floods_until_it_has_learnt() {
 }
 
 #[test]
-fn multicast_goes_to_members_and_reports_to_nobody() {
+fn multicast_goes_to_members_and_reports_are_not_forwarded() {
     let mut switch = segment(Channel::Switch, |_, _| ());
     switch.send(2, &igmp_frame(&JOIN_V3), 0);
     assert!(drain(&mut switch).is_empty());
@@ -137,20 +137,21 @@ fn runts_are_ignored() {
 }
 
 #[test]
-fn a_cell_gives_links_their_turns_and_a_flood_delays_nobody_else() {
+fn a_cell_gives_links_their_turns_and_a_flood_delays_no_other_link() {
     let rate = Rate::from_bit_s(1_016_000).unwrap();
     let mut cell = segment(Channel::Cell { up: rate, down: rate }, |_, _| ());
-    // Everybody is known.
+    // All addresses are learnt.
     (0..4).for_each(|i| cell.send(i, &unicast(i as u8, 9), 0));
     drain(&mut cell);
     let begin = 1_000_000_000;
     (0..100).for_each(|_| cell.send(0, &unicast(0, 3), begin));
     (0..3).for_each(|_| cell.send(1, &unicast(1, 2), begin));
     let got = drain(&mut cell);
-    // A frame takes 1 ms; up, the two take turns, then down the same.
+    // A frame takes 1 ms; the two links take turns up, then down.
     let quiet: Vec<_> =
         got.iter().filter(|(to, _)| *to == 2).map(|(_, at)| (at - begin) / 1_000_000).collect();
-    // One of the flood is on air, one had its turn before: then every second.
+    // One frame of the flood is in transmission, one had its turn before: then every
+    // second.
     assert_eq!(quiet, [4, 6, 8]);
 }
 
@@ -289,7 +290,7 @@ fn a_second_change_leaves_the_ramp_of_another_key_as_it_is() {
         (drain_until(&mut switch, at + S) - at) / 1_000_000
     };
     assert_eq!([11, 15, 18, 20, 25].map(|s| delay_ms(s * S)), [10, 50, 80, 100, 100]);
-    // And so the record compares with what was configured.
+    // The intervals agree with the settings.
     switch.end_interval(30 * S);
     let intervals = switch.intervals()[0][0].clone();
     let changing: Vec<_> = intervals.iter().map(|i| (i.from / S, i.to / S, i.changing)).collect();
@@ -305,7 +306,7 @@ fn an_idle_link_says_what_it_would_do_now() {
     switch.change(set("{\"delay\": \"100 ms\"}", "10 s"), 0);
     let delays = [0, 5 * S, 20 * S].map(|at| switch.state(0, Way::Up, at).now.delay);
     assert_eq!(delays.map(|delay| delay.as_ns() / 1_000_000), [0, 50, 100]);
-    // The ramp is over, also where no frame has ended it.
+    // The ramp has ended, although no frame has ended it.
     assert_eq!(switch.state(0, Way::Up, 20_000_000_000).target, None);
 }
 
@@ -330,7 +331,7 @@ fn drain_until(segment: &mut Segment, until: Instant) -> Instant {
 }
 
 #[test]
-fn a_change_that_makes_no_sense_is_told_and_changes_nothing() {
+fn an_invalid_change_is_reported_and_changes_nothing() {
     let mut switch = segment(Channel::Switch, |_, _| ());
     let set = serde_json::from_str("{\"dely\": \"1 s\"}").unwrap();
     switch.change(Change::Set { links: vec![(0, Way::Up)], set, over: Span::ZERO }, 5);
@@ -357,8 +358,8 @@ fn frames_leave_in_slots() {
     assert_eq!(times, [10, 10, 20]);
 }
 
-/// Saturated senders on a channel under CSMA-CA for `s` seconds: frames delivered
-/// of those that ended, and the totals.
+/// Saturated senders on a CSMA-CA channel for `s` seconds: number of delivered frames, and
+/// the totals.
 fn contention(senders: usize, s: u64, loss: &str) -> (u64, Vec<[Totals; 2]>) {
     let spec = crate::CsmaSpec::default();
     let endpoints = (0..=senders).map(|_| {
@@ -402,7 +403,7 @@ fn what_the_air_loses_is_sent_again() {
     let (lossy, totals) = contention(1, 100, "30 %");
     let [up, _] = totals[0];
     assert!(up.retried > 0 && lossy < clean);
-    // Four times on air: 0.3^4 of the frames are lost in the end.
+    // Four transmissions: 0.3^4 of the frames are lost in the end.
     let share = up.lost as f64 / (up.lost + lossy) as f64;
     assert!((share - 0.0081).abs() < 0.004, "{share}");
 }
@@ -424,8 +425,8 @@ fn a_grant_and_a_radios_states_hold_frames_back() {
             drain(&mut cell)[0].1 / 1_000_000 - at
         })
         .collect();
-    // The first frame of all wakes the radio (it came down); it is awake at 1000
-    // and has gone to sleep again by 20,000.
+    // The first frame (on the downlink) wakes the radio; it is awake at 1000 and idle again
+    // by 20,000.
     assert_eq!(times, [20, 20, 280]);
 }
 
@@ -436,7 +437,7 @@ fn what_is_under_way_is_bounded_where_nothing_else_bounds_it() {
     (0..1200).for_each(|now| switch.send(0, &long, now));
     assert_eq!(switch.waiting(), 1024, "64 MiB");
     assert_eq!(switch.totals()[0][0].overflow, 176);
-    // A neighbour's are its own.
+    // The limit is per link.
     switch.send(1, &unicast(1, 9), 2000);
     assert_eq!(switch.waiting(), 1025);
     drain(&mut switch);

@@ -1,33 +1,32 @@
-//! A data rate as serialisation time, with a token bucket's burst.
+//! Data rate as serialisation time, with a token bucket's burst.
 
 use crate::Instant;
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate};
 
-/// The cells of a link that carries frames in pieces of one size, as ATM does.
+/// Fixed-size cells of a link, such as ATM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cell {
-    /// Bytes of the frame in each; the last is filled up.
+    /// Bytes of the frame per cell; the last cell is padded.
     pub size: Bytes,
-    /// Bytes of each cell's own header.
+    /// Header bytes per cell.
     #[serde(default)]
     pub overhead: Bytes,
 }
 
-/// What a frame is on the wire of a link below it: tc-netem's `rate` has the
-/// same three.
+/// Overhead and cells of a link's wire format: the same three parameters as tc-netem's
+/// `rate`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Framing {
-    /// Bytes added to each frame; below 0 for a header that the link does not
-    /// carry.
+    /// Bytes added to each frame; negative for a header that the link does not carry.
     pub overhead: i32,
-    /// The link's cells.
+    /// Cells of the link.
     pub cell: Option<Cell>,
 }
 
 impl Framing {
-    /// The bytes that a frame of `len` takes.
+    /// Bytes on the wire for a frame of `len` bytes.
     pub fn on_wire(&self, len: usize) -> u64 {
         let framed = (len as u64).saturating_add_signed(self.overhead.into());
         match self.cell {
@@ -41,8 +40,8 @@ impl Framing {
 
 /// Sends frames one after another at a rate.
 ///
-/// Kept as a virtual schedule (the generic cell rate algorithm, ITU-T I.371):
-/// one time stands for bucket and queue together.
+/// A virtual schedule (the generic cell rate algorithm, ITU-T I.371): one time represents
+/// both bucket and queue.
 #[derive(Debug, Clone)]
 pub struct Serialiser {
     rate: Rate,
@@ -51,18 +50,18 @@ pub struct Serialiser {
 }
 
 impl Serialiser {
-    /// A serialiser at `rate` that lets `burst` bytes pass at once after idling.
+    /// A serialiser at `rate` that sends `burst` bytes at once after an idle period.
     pub fn new(rate: Rate, burst: Bytes) -> Self {
         Self { rate, burst_ns: rate.serialisation(burst.get()).as_ns(), busy_until: 0 }
     }
 
-    /// When the last bit of `len` bytes that come at `now` has left.
+    /// Departure time of the last bit of `len` bytes that arrive at `now`.
     pub fn send(&mut self, len: u64, now: Instant) -> Instant {
         self.busy_until = self.busy_until.max(now) + self.rate.serialisation(len).as_ns();
         now.max(self.busy_until.saturating_sub(self.burst_ns))
     }
 
-    /// Goes on at another rate; what has been sent stays sent.
+    /// Changes the rate; frames already sent are not affected.
     pub fn change(&mut self, rate: Rate, burst: Bytes) {
         (self.rate, self.burst_ns) = (rate, rate.serialisation(burst.get()).as_ns());
     }
@@ -95,7 +94,7 @@ mod tests {
     fn frames_are_carried_with_what_the_link_adds() {
         let bytes = |overhead, cell| Framing { overhead, cell }.on_wire(100);
         assert_eq!([bytes(0, None), bytes(24, None), bytes(-14, None)], [100, 124, 86]);
-        // ATM with AAL5: 8 B of trailer, 48 B a cell, 5 B of header each.
+        // ATM with AAL5: 8 B of trailer, 48 B per cell, 5 B of header each.
         let atm = Cell { size: Bytes::new(48), overhead: Bytes::new(5) };
         assert_eq!(bytes(8, Some(atm)), 3 * 53);
         assert_eq!(Framing { overhead: -200, cell: None }.on_wire(100), 0);

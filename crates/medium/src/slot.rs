@@ -1,32 +1,32 @@
-//! Frames gathered and let go together, as by a medium that is granted in turns.
+//! Slots: frames are gathered and leave together, as on a medium with time slots.
 
 use crate::Instant;
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Draw, Purpose, Span};
 
-/// tc-netem's slots: the first frame that finds none opens one, `min` to `max`
-/// later; all that have come by then leave together, as far as there is room.
+/// tc-netem's slots: the first frame without a slot opens one, `min` to `max` later. All
+/// frames that arrive by then leave together, up to the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slot {
-    /// The shortest time to a slot.
+    /// Minimum time to a slot.
     pub min: Span,
-    /// The longest, drawn evenly between.
+    /// Maximum time to a slot; drawn uniformly between both.
     pub max: Span,
-    /// Frames that leave in one; all when there is no limit.
+    /// Maximum frames per slot; `None` for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
-    /// Bytes that leave in one; a slot that has any left takes one more frame.
+    /// Bytes per slot; a slot with any bytes left takes one more frame.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Bytes>,
 }
 
-/// Slots followed through time.
+/// State of the slots over time.
 #[derive(Debug, Clone)]
 pub(crate) struct Slots {
-    asked: Slot,
+    config: Slot,
     draw: Draw,
-    /// When the slot is that frames are gathered for.
+    /// Time of the slot in use.
     at: Option<Instant>,
     number: u64,
     packets: u32,
@@ -34,11 +34,11 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    pub fn new(asked: Slot, draw: Draw) -> Self {
-        Self { asked, draw, at: None, number: 0, packets: 0, bytes: 0 }
+    pub fn new(config: Slot, draw: Draw) -> Self {
+        Self { config, draw, at: None, number: 0, packets: 0, bytes: 0 }
     }
 
-    /// When a frame of `len` bytes leaves that could at `ready`. Times must not
+    /// Departure time of a frame of `len` bytes that is ready at `ready`. Times must not
     /// decrease.
     pub fn send(&mut self, len: u64, ready: Instant) -> Instant {
         let at = match self.at {
@@ -52,12 +52,12 @@ impl Slots {
     }
 
     fn is_full(&self) -> bool {
-        self.asked.packets.is_some_and(|most| self.packets >= most)
-            || self.asked.bytes.is_some_and(|most| self.bytes >= most.get())
+        self.config.packets.is_some_and(|most| self.packets >= most)
+            || self.config.bytes.is_some_and(|most| self.bytes >= most.get())
     }
 
     fn open(&mut self, after: Instant) -> Instant {
-        let (min, max) = (self.asked.min.as_ns(), self.asked.max.as_ns());
+        let (min, max) = (self.config.min.as_ns(), self.config.max.as_ns());
         let u = self.draw.uniform(Purpose::Slot, self.number);
         let at = after + min + (u * max.saturating_sub(min) as f64) as u64;
         self.number += 1;
@@ -75,8 +75,8 @@ mod tests {
 
     fn slots(packets: Option<u32>, bytes: Option<u64>) -> Slots {
         let (min, max) = (Span::from_ns(10 * MS), Span::from_ns(10 * MS));
-        let asked = Slot { min, max, packets, bytes: bytes.map(Bytes::new) };
-        Slots::new(asked, Draw::new(7, 1, 0))
+        let config = Slot { min, max, packets, bytes: bytes.map(Bytes::new) };
+        Slots::new(config, Draw::new(7, 1, 0))
     }
 
     #[test]

@@ -1,56 +1,55 @@
-//! What a segment is made of, and what comes out of it.
+//! Specification of a segment, and its output types.
 
 use crate::change::{Change, Way};
 use crate::channel::Channel;
-use crate::fates::Replay;
+use crate::decisions::Replay;
 use crate::step::Cause;
 use crate::{Frame, Impairment, Instant, StatesSpec};
 use units::Span;
 
-/// The time between queries about groups, unless another is configured (RFC 3376, 8.2).
+/// Default time between membership queries (RFC 3376, 8.2).
 pub const QUERY_INTERVAL: Span = Span::from_ns(125_000_000_000);
 
-/// One attachment to a segment, with what is asked of it each way.
+/// One attachment to a segment, with its settings in each direction.
 #[derive(Debug, Clone, Default)]
 pub struct Endpoint {
     /// From the node into the network.
     pub up: Impairment,
     /// From the network to the node.
     pub down: Impairment,
-    /// Its own address, which frames of no other endpoint may have; none for hardware,
-    /// whose address we do not know.
+    /// The endpoint's address, which no other endpoint may use; `None` for hardware with an
+    /// unknown address.
     pub mac: Option<[u8; 6]>,
-    /// The states of its radio, which both ways go through.
+    /// States of the radio, shared by both directions.
     pub states: Option<StatesSpec>,
 }
 
-/// What a segment is made of.
+/// Specification of a segment.
 #[derive(Debug, Clone)]
 pub struct SegmentSpec {
-    /// How the members share it.
+    /// How the members share its capacity.
     pub channel: Channel,
-    /// The members; an endpoint's place here is its index everywhere.
+    /// The members; their position is their index everywhere.
     pub endpoints: Vec<Endpoint>,
-    /// The seed of all draws.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Whether impairments hold from the start, or wait for
-    /// [`Segment::impair`].
+    /// Whether impairments apply from the start, or only after [`Segment::impair`].
     pub impaired: bool,
-    /// Whether an endpoint with an address of its own may send from no other. Without it
-    /// bridges and virtual machines in nodes work.
+    /// Whether an endpoint with a configured address may use only that one. Must be `false`
+    /// for bridges and virtual machines in nodes.
     pub own_addresses_only: bool,
-    /// How often the network asks who wants which multicast groups; never if 0.
+    /// Interval of membership queries; 0 disables them.
     pub query_interval: Span,
-    /// The longest frame, link header included; longer ones are rejected.
+    /// The longest accepted frame, including the link header; longer ones are rejected.
     pub longest: Option<usize>,
-    /// What an earlier run decided, by endpoint: up, then down.
+    /// Decisions of an earlier run, by endpoint: up, then down.
     pub replay: Option<Vec<[Replay; 2]>>,
-    /// Changes, and when they are made after the start of impairments.
+    /// Changes, and their times after the start of impairments.
     pub timetable: Vec<(Span, Change)>,
 }
 
 impl SegmentSpec {
-    /// A switch without endpoints that asks for no groups and whose impairments wait.
+    /// A switch without endpoints and queries, whose impairments are not yet enabled.
     pub fn switch(seed: u64) -> Self {
         Self {
             channel: Channel::Switch,
@@ -66,27 +65,26 @@ impl SegmentSpec {
     }
 }
 
-/// A frame on its way out of the segment, or segments of a super-frame that go out
-/// together.
+/// A frame that leaves the segment, or segments of a super-frame that leave together.
 #[derive(Debug, Clone)]
 pub struct Delivery {
-    /// Who gets it.
+    /// Receiver.
     pub endpoint: usize,
-    /// The frame, link header included.
+    /// The frame, including the link header.
     pub frame: Frame,
-    /// When it came in.
+    /// Arrival time in the segment.
     pub arrived: Instant,
-    /// When it should go out.
+    /// Intended delivery time.
     pub intended: Instant,
 }
 
-/// A frame that the segment did not carry further.
+/// A frame dropped by the segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drop {
-    /// On whose link.
+    /// Endpoint of the link.
     pub endpoint: usize,
-    /// Which way.
+    /// Direction.
     pub way: Way,
-    /// Why.
+    /// Reason.
     pub cause: Cause,
 }

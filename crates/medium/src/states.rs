@@ -1,26 +1,23 @@
-//! The states of a cellular radio, in front of what sends: RRC's idle and
-//! connected, UMTS's idle, FACH and DCH.
+//! Radio states of a cellular link, in front of its transmission model: RRC idle and
+//! connected, UMTS idle, FACH and DCH.
 //!
-//! One device has one radio, so both directions of its link share it: a request
-//! that woke it lets the answer pass at once.
+//! One device has one radio, shared by both directions of its link: after a request wakes
+//! it, the answer passes at once.
 //!
-//! 1. A frame that comes to a state with `service` is carried: by what comes
-//!    behind (`full`), or by the state itself (`slow`), one frame behind the
-//!    other in each direction.
-//! 2. A frame that comes to a state without service, or makes more than the
-//!    promotion's threshold be queued in its direction, begins a promotion. It
-//!    and all that come by the end of it, in both directions, wait for the end
-//!    and are then carried by the new state. What slow service had begun with
-//!    it finishes.
-//! 3. Queued in a direction is what came and has not been delivered, the new
-//!    frame included, in bytes of IP packets (the frame less its link header).
-//! 4. A state is left for the one before it when `inactivity` has passed since
-//!    it was entered or a last frame was delivered, either direction. A frame
-//!    that comes at that very moment finds it left.
+//! 1. A state with `service` carries a frame that arrives: through the model behind it
+//!    (`full`), or by itself (`slow`), one frame after another in each direction.
+//! 2. A promotion begins if a frame arrives in a state without service, or if the frame
+//!    makes its direction's queue exceed the promotion's threshold. That frame and all
+//!    frames that arrive by the end of the promotion, in both directions, wait for the end;
+//!    the new state then carries them. Slow service completes frames that it has begun.
+//! 3. The queue of a direction is what has arrived but is not delivered, including the new
+//!    frame, in bytes of IP packets (the frame minus its link header).
+//! 4. The radio falls back to the previous state `inactivity` after it entered the state or
+//!    delivered the last frame in either direction. A frame that arrives at exactly that
+//!    time finds the previous state.
 //! 5. No frame overtakes another of its direction.
 //!
-//! Pure: lengths and times in, times out; states are caught up with when a
-//! frame comes.
+//! Pure: takes lengths and times, returns times. States are updated when a frame arrives.
 
 mod spec;
 
@@ -33,13 +30,13 @@ use crate::grant::LINK_HEADER;
 use crate::{Instant, Way};
 use std::collections::VecDeque;
 
-/// What one direction has under way.
+/// Frames of one direction in flight.
 #[derive(Debug, Clone, Default)]
 struct Queue {
-    /// When each frame is delivered, and its bytes.
+    /// Delivery time and bytes of each frame.
     frames: VecDeque<(Instant, u64)>,
     bytes: u64,
-    /// When slow service has done with what it has.
+    /// Time at which slow service becomes free.
     slow_until: Instant,
     last: Instant,
 }
@@ -49,26 +46,26 @@ struct Queue {
 pub struct States {
     spec: StatesSpec,
     state: usize,
-    /// Where a promotion under way leads, and when it ends.
+    /// Target state and end of a promotion in progress.
     promotion: Option<(usize, Instant)>,
-    /// When the state was entered or a last frame delivered.
+    /// Time at which the state was entered or the last frame delivered.
     active: Instant,
     queues: [Queue; 2],
 }
 
 impl States {
-    /// A radio that enters its initial state at time 0. `spec` is taken to have
-    /// passed [`StatesSpec::check`].
+    /// A radio that enters its initial state at time 0. `spec` must have passed
+    /// [`StatesSpec::check`].
     pub fn new(spec: StatesSpec) -> Self {
         let state = spec.initial.as_ref().and_then(|name| spec.place(name)).unwrap_or(0);
         Self { spec, state, promotion: None, active: 0, queues: Default::default() }
     }
 
-    /// When a frame of `len` bytes, link header included, that comes at `now`
-    /// has arrived at the other side of the radio. `onward` carries a frame in
-    /// full service, such as [`Grant::send`](crate::Grant::send) of its
-    /// direction; it is asked in the order of frames, at times that do not
-    /// decrease. Nor must `now`, over both directions together.
+    /// Arrival time behind the radio of a frame of `len` bytes, including the link header,
+    /// that arrives at `now`. `onward` carries a frame in full service, such as
+    /// [`Grant::send`](crate::Grant::send) of its direction; it is called in frame order,
+    /// with times that do not decrease. `now` must not decrease either, over both
+    /// directions together.
     pub fn send(
         &mut self,
         way: Way,
@@ -95,7 +92,7 @@ impl States {
                 queue.slow_until = start.saturating_add(slow.time(bytes).as_ns());
                 queue.slow_until
             }
-            // A spec that was checked leads to no state without service.
+            // In a checked spec, no promotion leads to a state without service.
             Some(Service::Full) | None => onward(len, from),
         };
         queue.last = queue.last.max(arrives);
@@ -104,19 +101,19 @@ impl States {
         queue.last
     }
 
-    /// The name of the state at `now`; while a promotion is under way, of the
-    /// one it leads out of. `now` as for [`Self::send`].
+    /// Name of the state at `now`; during a promotion, of the state before it. `now` as for
+    /// [`Self::send`].
     pub fn state(&mut self, now: Instant) -> &str {
         self.settle(now);
         self.spec.states.get(self.state).map_or("", |state| &state.name)
     }
 
-    /// When a promotion under way ends, if one is.
+    /// End of the promotion in progress, if any.
     pub fn promoted_at(&self) -> Option<Instant> {
         self.promotion.map(|(_, at)| at)
     }
 
-    /// Catches up with promotions and timers up to `now`.
+    /// Applies promotions and timers up to `now`.
     fn settle(&mut self, now: Instant) {
         if let Some((state, at)) = self.promotion {
             if at > now {
@@ -135,7 +132,7 @@ impl States {
         }
     }
 
-    /// The promotion that the queue of `way` begins, if it does.
+    /// The promotion that the queue of `way` begins, if any.
     fn promote(&self, way: Way, now: Instant) -> Option<(usize, Instant)> {
         let state = self.spec.states.get(self.state)?;
         let promotion = state.promotion.as_ref()?;

@@ -1,58 +1,58 @@
-//! What happens to frames on a direction of a link.
+//! Steps of frames on one direction of a link.
 
-use crate::fates::Decision;
+use crate::decisions::Decision;
 use crate::{Frame, Instant};
 
-/// A frame on its way over a direction.
+/// A frame in transit on a direction.
 #[derive(Debug, Clone)]
-pub(crate) struct Carried {
-    /// The frame, or segments that share their fate.
+pub(crate) struct TransitFrame {
+    /// The frame, or segments with the same decision.
     pub frame: Frame,
-    /// When it came into the segment.
+    /// Arrival time in the segment.
     pub arrived: Instant,
-    /// Its place in the direction that it is on now, and what chance decided
-    /// there.
+    /// Index in the current direction, and the random decision there.
     pub index: u64,
     pub decision: Decision,
 }
 
-/// Why a frame went no further.
+/// Why a frame was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// The link lost it.
     Lost,
-    /// It found the queue full, or the queue's discipline dropped it.
+    /// The queue was full, or its discipline dropped the frame.
     Overflow,
     /// The link was down.
     Outage,
-    /// A channel that all share did not let it through.
+    /// A shared channel did not carry it.
     Denied,
-    /// Sender and receiver were parted.
+    /// A partition separated sender and receiver.
     Parted,
-    /// It is no frame of this link: too short, too long, or with the source
-    /// address of another.
+    /// Not a valid frame of this link: too short, too long, or with the source address of
+    /// another.
     Rejected,
 }
 
-/// What happens next with frames of a direction.
+/// The next step of a direction's frames.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
-    /// It goes out at this time.
-    Release(Carried, Instant),
-    /// It has left the link's own sender at this time and wants the channel.
-    Offer(Carried, Instant),
-    /// It goes no further.
+    /// The frame is released at this time.
+    Release(TransitFrame, Instant),
+    /// The frame has left the link's own transmission at this time and contends for the
+    /// channel.
+    Offer(TransitFrame, Instant),
+    /// The frame is dropped.
     Drop(Cause),
-    /// Chance has decided this about the frame at this place.
+    /// A random decision about the frame at this index.
     Decided(u64, Decision),
-    /// The direction wants to be called again, to send what waits.
+    /// Call the direction's `turn` at this time, to send its next queued frame.
     Turn(Instant),
 }
 
-/// Adds a release. A segment that follows the last one and goes out with it travels
-/// on together with it; what was decided about it is told before.
+/// Adds a release. Merges a segment that directly follows the last one and is released at
+/// the same time; its decision is then reported first.
 #[inline]
-pub(crate) fn release(frame: Carried, at: Instant, steps: &mut Vec<Step>) {
+pub(crate) fn release(frame: TransitFrame, at: Instant, steps: &mut Vec<Step>) {
     if matches!(frame.frame, Frame::Segments(_)) {
         let decided = matches!(steps.last(), Some(Step::Decided(..)));
         let place = steps.len().checked_sub(1 + usize::from(decided));

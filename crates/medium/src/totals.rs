@@ -1,65 +1,61 @@
-//! What one direction of a link did to the frames that came to it.
+//! Counters of one direction of a link.
 
 use crate::{Impairment, Instant};
 use std::sync::Arc;
 
-/// Counts over some time.
+/// Counters over some time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Frames that came.
+    /// Frames that entered the direction.
     pub frames: u64,
-    /// Their bytes, link header included.
+    /// Their bytes, including the link header.
     pub bytes: u64,
-    /// Frames, copies included, that left the link with a delay: neither lost nor dropped.
-    /// Counted when their serialisation ends, so a frame that still waits in a queue is
-    /// among `frames` and not yet here.
+    /// Frames, including duplicates, that left the link with a delay: neither lost nor
+    /// dropped. Counted at the end of serialisation, so a frame still in a queue counts in
+    /// `frames` but not yet here.
     pub passed: u64,
-    /// Frames that were lost.
+    /// Lost frames.
     pub lost: u64,
-    /// Frames that found the queue full, or were dropped by its discipline.
+    /// Frames dropped by a full queue or by the queue's discipline.
     pub overflow: u64,
-    /// Frames that found the link down.
+    /// Frames dropped because the link was down.
     pub outage: u64,
-    /// Frames that a channel which all share did not let through: collided, or
-    /// without access.
+    /// Frames that a shared channel did not carry: collision, or no access.
     pub denied: u64,
-    /// What came and was no frame of this link. Not among `frames`.
+    /// Received data that is not a valid frame of this link. Not included in `frames`.
     pub rejected: u64,
-    /// Times that frames were sent again on a channel that all contend for, and
-    /// times that something of theirs collided there. Not by interval.
+    /// Retransmissions and collisions on a CSMA channel. Not recorded per interval.
     pub retried: u64,
     /// See `retried`.
     pub collided: u64,
-    /// Frames of which a bit was turned over.
+    /// Frames with a flipped bit.
     pub corrupted: u64,
-    /// Copies made.
+    /// Duplicates created.
     pub duplicated: u64,
     /// Frames that overtook others.
     pub reordered: u64,
-    /// Sum over the frames that passed of the time from the end of their
-    /// serialisation to their release, in nanoseconds.
+    /// Sum of the times from the end of serialisation to release over the frames that
+    /// passed, in nanoseconds.
     pub delay_sum: u64,
     /// The longest such time, in nanoseconds.
     pub delay_max: u64,
-    /// Bytes that were serialised, as they are on the link's wire, and the time
-    /// it took, in nanoseconds.
+    /// Bytes serialised, as on the link's wire.
     pub wire_bytes: u64,
-    /// The time in which the link was sending, in nanoseconds.
+    /// Transmission time of the link, in nanoseconds.
     pub busy: u64,
-    /// Frames delivered, and the sum of how much later than meant they were, in
-    /// nanoseconds. Of the way down alone.
+    /// Frames delivered, and the sum of their lateness in nanoseconds. Downlink only.
     pub released: u64,
     /// See `released`.
     pub late_sum: u64,
 }
 
 impl Totals {
-    /// Frames for which loss was decided: those that passed and those that were lost.
+    /// Frames subject to a loss decision: those that passed and those that were lost.
     pub fn at_risk(&self) -> u64 {
         self.passed + self.lost
     }
 
-    /// What happened since `before`. The longest delay stays that of all time.
+    /// Difference from `before`. The longest delay remains that of the whole time.
     pub fn since(&self, before: &Self) -> Self {
         Self {
             frames: self.frames - before.frames,
@@ -85,29 +81,28 @@ impl Totals {
     }
 }
 
-/// What was asked of a direction and what it did over an interval in which
-/// nothing asked changed.
+/// Settings and counters of a direction over an interval with constant settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interval {
-    /// When it began.
+    /// Start of the interval.
     pub from: Instant,
-    /// When it ended.
+    /// End of the interval.
     pub to: Instant,
-    /// What was asked; of a ramp, at the end of the interval.
+    /// Configured settings; during a ramp, those at the end of the interval.
     pub asked: Arc<Impairment>,
-    /// Whether what was asked changed meanwhile, as on a ramp.
+    /// Whether the settings changed during the interval, as on a ramp.
     pub changing: bool,
-    /// What was done.
+    /// Measured counters.
     pub got: Totals,
 }
 
-/// What a direction did, and what of it has been cut into intervals.
+/// Counters of a direction, and its intervals so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Record {
     pub totals: Totals,
     pub intervals: Vec<Interval>,
-    /// When the present interval began, and the totals then: apart from what is counted
-    /// for each frame.
+    /// Start of the current interval and the totals then: stored separately from the
+    /// counters updated per frame.
     cut: Box<(Instant, Totals)>,
 }
 
@@ -117,13 +112,13 @@ impl Record {
         self.cut.0 = now;
     }
 
-    /// Ends an interval in which `asked` was asked, `changing` or not; one in
-    /// which nothing came leaves no trace.
-    pub fn end_interval(&mut self, asked: &Arc<Impairment>, changing: bool, now: Instant) {
+    /// Ends an interval with the settings `config`, `changing` or not. An interval without
+    /// frames is not recorded.
+    pub fn end_interval(&mut self, config: &Arc<Impairment>, changing: bool, now: Instant) {
         let (from, before) = *self.cut;
         if self.totals != before {
-            let (asked, got) = (asked.clone(), self.totals.since(&before));
-            self.intervals.push(Interval { from, to: now, asked, changing, got });
+            let (config, got) = (config.clone(), self.totals.since(&before));
+            self.intervals.push(Interval { from, to: now, asked: config, changing, got });
         }
         *self.cut = (now, self.totals);
     }

@@ -1,15 +1,14 @@
-//! A link that carries when a recorded one did: Mahimahi's packet-delivery
-//! traces.
+//! Links that follow a recorded one: Mahimahi's packet-delivery traces.
 
 use crate::Instant;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes that one opportunity carries: an IP packet of 1,500 bytes and the header of the
-/// TUN device that Mahimahi reads it from (`PACKET_SIZE` in its link_queue.hh).
+/// Bytes per delivery opportunity: an IP packet of 1,500 bytes and the header of the TUN
+/// device that Mahimahi reads it from (`PACKET_SIZE` in its link_queue.hh).
 const OPPORTUNITY: u64 = 1504;
-/// The Ethernet header, which our frames have and Mahimahi's packets do not.
+/// The Ethernet header, present in our frames but not in Mahimahi's packets.
 const ETHERNET_HEADER: u64 = 14;
 const TUN_HEADER: u64 = 4;
 const MS: Instant = 1_000_000;
@@ -17,72 +16,70 @@ const MS: Instant = 1_000_000;
 /// A trace of delivery opportunities.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
-    /// The file.
+    /// Path of the file.
     pub file: PathBuf,
-    /// When the opportunities are, in ms. Not written down with a plan: the file
-    /// is.
+    /// Times of the opportunities, in ms. Not stored with a plan; the file path is.
     #[serde(skip)]
     at_ms: Arc<[u32]>,
 }
 
-/// Why a trace cannot be used.
+/// Why a trace is not usable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// It cannot be read.
+    /// The file is not readable.
     #[error("could not read {}: {why}", file.display())]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What the system said.
+        /// The system's error message.
         why: String,
     },
-    /// A line holds something else.
+    /// A line contains something other than a time.
     #[error(
         "{}, line {line}: `{text}` is not a time in whole milliseconds; a trace has one per line, \
          each for the transmission of 1504 B",
         file.display()
     )]
     NotATime {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What stands there.
+        /// The text there.
         text: String,
     },
-    /// Times go back.
+    /// The times decrease.
     #[error("{}, line {line}: {later} ms comes after {earlier} ms; sort the times", file.display())]
     Unsorted {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// The time before.
+        /// The previous time.
         earlier: u32,
         /// The time there.
         later: u32,
     },
-    /// There is nothing in it.
+    /// The file has no times.
     #[error("{} has no times", file.display())]
     Empty {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
     },
-    /// It cannot be repeated.
+    /// The trace has no length and cannot repeat.
     #[error("{} ends at 0 ms, but a trace repeats after its last time", file.display())]
     NoLength {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
     },
 }
 
 impl Trace {
-    /// Reads a file of Mahimahi's format: on each line the time of an opportunity
-    /// to deliver 1504 bytes, in ms, not decreasing. It starts again after its
-    /// last time.
+    /// Reads a file in Mahimahi's format: each line is the time in ms of an opportunity to
+    /// deliver 1504 bytes; times must not decrease. The trace repeats after its last time.
     ///
     /// # Errors
-    /// When it cannot be read or is no trace.
+    /// If the file is not readable or not a trace.
     pub fn read(file: &Path) -> Result<Self, TraceError> {
         let text = std::fs::read_to_string(file).map_err(|error| TraceError::Unreadable {
             file: file.to_owned(),
@@ -91,10 +88,10 @@ impl Trace {
         Self::parse(file, &text)
     }
 
-    /// The same from text that has been read.
+    /// As [`Self::read`], from text.
     ///
     /// # Errors
-    /// When it is no trace.
+    /// If the text is not a trace.
     pub fn parse(file: &Path, text: &str) -> Result<Self, TraceError> {
         let file = file.to_owned();
         let mut at_ms: Vec<u32> = Vec::new();
@@ -119,18 +116,18 @@ impl Trace {
         }
     }
 
-    /// The mean rate in bit/s.
+    /// Mean rate in bit/s.
     pub fn mean_bit_s(&self) -> f64 {
         let length = f64::from(self.at_ms.last().copied().unwrap_or(0)) / 1e3;
         (self.at_ms.len() as u64 * OPPORTUNITY * 8) as f64 / length.max(1e-3)
     }
 }
 
-/// A trace followed through time.
+/// Position in a trace over time.
 #[derive(Debug, Clone)]
 pub(crate) struct Follower {
     trace: Trace,
-    /// The opportunity in use: its number over all rounds, and the bytes left.
+    /// The current opportunity: its number over all repetitions, and its remaining bytes.
     place: u64,
     left: u64,
 }
@@ -140,14 +137,15 @@ impl Follower {
         Self { trace, place: 0, left: OPPORTUNITY }
     }
 
-    /// Whether this is the trace it follows.
+    /// Whether this is the trace in use.
     pub fn follows(&self, trace: &Trace) -> bool {
         self.trace == *trace
     }
 
-    /// When the last byte of a frame of `len` bytes leaves, Ethernet header included, that
-    /// is at the head of the queue `at` ns after the start; opportunities that find
-    /// nothing pass. As in Mahimahi, the frame takes the bytes of its IP packet and 4 more.
+    /// Departure time of the last byte of a frame of `len` bytes, including the Ethernet
+    /// header, that is at the head of the queue `at` ns after the start. Opportunities
+    /// without a queued frame pass unused. As in Mahimahi, the frame takes the bytes of its
+    /// IP packet and 4 more.
     pub fn send(&mut self, len: u64, at: Instant) -> Instant {
         let len = len.saturating_sub(ETHERNET_HEADER) + TUN_HEADER;
         let all = self.trace.at_ms.len() as u64;
@@ -173,18 +171,18 @@ impl Follower {
         done
     }
 
-    /// When the opportunity `place` is, in ns.
+    /// Time of the opportunity `place`, in ns.
     fn time(&self, place: u64) -> Instant {
         let all = self.trace.at_ms.len() as u64;
         let within = u64::from(self.trace.at_ms[(place % all) as usize]);
         (place / all * self.length() + within) * MS
     }
 
-    /// The first opportunity that is not before `at`.
+    /// The first opportunity at or after `at`.
     fn first(&self, at: Instant) -> u64 {
         let ms = at.div_ceil(MS);
-        // Times within a round are from 1 to its length: the end of a round is
-        // its last opportunity's.
+        // Times within a repetition are from 1 to its length: its end is the time of its
+        // last opportunity.
         let round = ms.saturating_sub(1) / self.length();
         let within = ms - round * self.length();
         let place = self.trace.at_ms.partition_point(|time| u64::from(*time) < within);

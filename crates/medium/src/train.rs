@@ -1,30 +1,29 @@
-//! Which frames share a fate: the fragments of a datagram, the back-to-back
-//! segments of a TCP flow.
+//! Loss units of several frames: the fragments of a datagram, and back-to-back segments of
+//! a TCP flow.
 
 use crate::Instant;
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use std::collections::HashMap;
 
-/// Segments of one flow further apart than this are trains of their own. A
-/// segmentation-offload burst leaves a stack within microseconds; the bound
-/// leaves room for a sender that was preempted.
+/// Segments of one flow further apart than this are separate trains. A segmentation-offload
+/// burst leaves a stack within microseconds; the bound leaves room for a preempted sender.
 const GAP: Instant = 1_000_000;
-/// Fragments may be this far apart: as long as a receiver waits for them (RFC
-/// 1122, section 3.3.2, asks for 60 to 120 s; Linux waits for 30 s).
+/// Maximum gap between fragments: as long as a receiver waits for them (RFC 1122, section
+/// 3.3.2, specifies 60 to 120 s; Linux waits for 30 s).
 const REASSEMBLY: Instant = 30_000_000_000;
-/// The largest IP packet, so the largest segmentation-offload burst.
+/// The largest IP packet, and so the largest segmentation-offload burst.
 const MAX_BYTES: usize = 65_536;
-/// Trains remembered before those that have ended are forgotten.
-const ROOM: usize = 4_096;
+/// Trains stored before ended ones are removed.
+const MAX_OPEN: usize = 4_096;
 
-/// What all frames of a train have in common.
+/// Key that all frames of a train share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Tie {
+enum TrainKey {
     Fragment { addresses: [u8; 8], id: u16, protocol: u8 },
     Flow { addresses: [u8; 8], ports: (u16, u16) },
 }
 
-/// A train that may go on.
+/// An open train.
 #[derive(Debug, Clone, Copy)]
 struct Train {
     number: u64,
@@ -34,35 +33,34 @@ struct Train {
     bytes: usize,
 }
 
-/// Numbers the trains of one direction of a link. Trains of several senders may
-/// run through each other: who comes between is chance of the machine's.
+/// Numbers the trains of one direction of a link. Trains of several senders may interleave:
+/// their order depends on the machine's scheduling.
 #[derive(Debug, Clone, Default)]
 pub struct Trains {
     number: u64,
-    open: HashMap<Tie, Train>,
+    open: HashMap<TrainKey, Train>,
     room: usize,
-    /// Whether segments are trains of one, and fragments alone are tied.
+    /// Whether only fragments form trains, and each segment is separate.
     fragments: bool,
 }
 
 impl Trains {
-    /// Numbers datagrams: fragments are tied, segments are not.
+    /// Numbers datagrams: only fragments form trains.
     pub fn of_datagrams() -> Self {
         Self { fragments: true, ..Self::default() }
     }
 
-    /// The number of the train that `frame`, which came at `now`, belongs to.
+    /// Number of the train of `frame`, which arrived at `now`.
     ///
-    /// Frames that are neither fragments nor TCP segments with data are trains
-    /// of one.
+    /// Frames that are neither fragments nor TCP segments with data are trains of one.
     pub fn number(&mut self, frame: &[u8], now: Instant) -> u64 {
-        let tied =
-            tie(frame).filter(|(tie, ..)| !self.fragments || matches!(tie, Tie::Fragment { .. }));
-        let Some((tie, sequence, bytes)) = tied else { return self.begin() };
+        let keyed = key(frame)
+            .filter(|(key, ..)| !self.fragments || matches!(key, TrainKey::Fragment { .. }));
+        let Some((key, sequence, bytes)) = keyed else { return self.begin() };
         let gap = |train: &Train| now.saturating_sub(train.last);
-        let joined = self.open.get(&tie).copied().filter(|train| match tie {
-            Tie::Fragment { .. } => gap(train) <= REASSEMBLY,
-            Tie::Flow { .. } => {
+        let joined = self.open.get(&key).copied().filter(|train| match key {
+            TrainKey::Fragment { .. } => gap(train) <= REASSEMBLY,
+            TrainKey::Flow { .. } => {
                 gap(train) <= GAP && train.next == sequence && train.bytes + bytes <= MAX_BYTES
             }
         });
@@ -71,7 +69,7 @@ impl Trains {
             None => (self.begin(), 0),
         };
         let next = sequence.wrapping_add(bytes as u32);
-        self.open.insert(tie, Train { number, last: now, next, bytes: before + bytes });
+        self.open.insert(key, Train { number, last: now, next, bytes: before + bytes });
         self.forget(now);
         number
     }
@@ -81,11 +79,11 @@ impl Trains {
         self.number
     }
 
-    /// Forgets trains that have ended, now and then.
+    /// Removes ended trains, from time to time.
     fn forget(&mut self, now: Instant) {
-        if self.open.len() > self.room.max(ROOM) {
-            self.open.retain(|tie, train| {
-                let most = if matches!(tie, Tie::Flow { .. }) { GAP } else { REASSEMBLY };
+        if self.open.len() > self.room.max(MAX_OPEN) {
+            self.open.retain(|key, train| {
+                let most = if matches!(key, TrainKey::Flow { .. }) { GAP } else { REASSEMBLY };
                 now.saturating_sub(train.last) <= most
             });
             self.room = 2 * self.open.len();
@@ -93,9 +91,9 @@ impl Trains {
     }
 }
 
-/// What ties `frame` to others, the sequence number of its first byte, and its
-/// bytes; the last two are 0 for a fragment.
-fn tie(frame: &[u8]) -> Option<(Tie, u32, usize)> {
+/// Train key of `frame`, the sequence number of its first byte, and its number of bytes;
+/// the last two are 0 for a fragment.
+fn key(frame: &[u8]) -> Option<(TrainKey, u32, usize)> {
     let packet = SlicedPacket::from_ethernet(frame).ok()?;
     let NetSlice::Ipv4(ip) = packet.net? else { return None };
     let header = ip.header();
@@ -104,12 +102,12 @@ fn tie(frame: &[u8]) -> Option<(Tie, u32, usize)> {
     addresses[4..].copy_from_slice(&header.destination());
     if header.is_fragmenting_payload() {
         let (id, protocol) = (header.identification(), header.protocol().0);
-        return Some((Tie::Fragment { addresses, id, protocol }, 0, 0));
+        return Some((TrainKey::Fragment { addresses, id, protocol }, 0, 0));
     }
     let Some(TransportSlice::Tcp(tcp)) = packet.transport else { return None };
     let ports = (tcp.source_port(), tcp.destination_port());
     let bytes = tcp.payload().len();
-    (bytes > 0).then_some((Tie::Flow { addresses, ports }, tcp.sequence_number(), bytes))
+    (bytes > 0).then_some((TrainKey::Flow { addresses, ports }, tcp.sequence_number(), bytes))
 }
 
 #[cfg(test)]
@@ -193,7 +191,7 @@ mod tests {
         for i in 0..100_000u64 {
             trains.number(&segment((i % 60_000) as u16, 0), i * GAP);
         }
-        assert!(trains.open.len() <= ROOM + 1, "{}", trains.open.len());
+        assert!(trains.open.len() <= MAX_OPEN + 1, "{}", trains.open.len());
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! A traced link next to Mahimahi's `mm-link`, packet by packet.
+//! Compares a traced link with Mahimahi's `mm-link`, packet by packet.
 //!
-//! `mahimahi/up.log` is what `mm-link` of Mahimahi 0.98 wrote with
-//! `--uplink-log` over `mahimahi/up.trace` while a program sent UDP datagrams of 0 to
-//! 1,472 bytes at random times: `TIME + BYTES` for a packet that arrives and
-//! `TIME - BYTES WAIT` for one that departs, in ms. Its bytes are the IP packet's and 4
-//! of the TUN device's header. Lines about opportunities are left out.
+//! `mahimahi/up.log` is the `--uplink-log` of `mm-link` from Mahimahi 0.98 with
+//! `mahimahi/up.trace`, while a program sent UDP datagrams of 0 to 1,472 bytes at random
+//! times: `TIME + BYTES` for an arriving packet and `TIME - BYTES WAIT` for a departing
+//! one, in ms. Its bytes are those of the IP packet and 4 of the TUN device's header. Lines
+//! about opportunities are removed.
 
 use medium::{Endpoint, Impairment, Limit, Segment, SegmentSpec, Trace};
 use std::path::Path;
@@ -13,7 +13,7 @@ const MS: u64 = 1_000_000;
 const ETHERNET_HEADER: usize = 14;
 const TUN_HEADER: usize = 4;
 
-/// Times since the trace began in ms, and bytes.
+/// Times since the start of the trace in ms, and bytes.
 fn events(log: &str, kind: &str) -> Vec<(u64, usize)> {
     let base = log.lines().find_map(|line| line.strip_prefix("# base timestamp: "));
     let base: u64 = base.unwrap().parse().unwrap();
@@ -36,8 +36,8 @@ fn each_packet_departs_when_mahimahi_lets_it() {
     assert!(sent.len() > 1_500);
     let mut sizes = std::collections::HashSet::new();
     loop {
-        // Mahimahi's clock has milliseconds: a packet of a millisecond comes after its
-        // opportunities.
+        // Mahimahi's clock has milliseconds: a packet within a millisecond comes after that
+        // millisecond's opportunities.
         let next = sent.peek().map(|(ms, _)| ms * MS + MS / 2);
         match (next, link.next()) {
             (Some(at), due) if due.is_none_or(|due| at < due) => {

@@ -1,103 +1,102 @@
-//! Random draws that belong to a place, not to a shared stream.
+//! Reproducible random numbers: each number is a function of its position, not of a shared
+//! stream.
 //!
-//! A draw is a function of the seed, the link, the direction, what it is for
-//! and the frame's index there. So the same seed gives every protocol the same
-//! weather, whatever the order in which other links draw. The mixing function
-//! is the finaliser of SplitMix64 (Steele, Lea, Flood: Fast Splittable
-//! Pseudorandom Number Generators, OOPSLA 2014).
+//! The position is the seed, the link, the direction, the purpose and the frame's index.
+//! With the same seed, every protocol sees the same impairments, whatever the order in
+//! which other links draw. The mixing function is the finaliser of SplitMix64 (Steele, Lea,
+//! Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014).
 
-/// What a draw decides; each purpose has draws of its own, so that switching
-/// one impairment on does not change another's.
+/// What a random number decides. Each purpose has a separate stream, so enabling one
+/// impairment does not change the decisions of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Whether the frame is lost.
+    /// Frame loss.
     Loss = 1,
-    /// How far its delay lies from the mean.
+    /// Deviation of the delay from its mean.
     Jitter = 2,
-    /// Whether it is corrupted.
+    /// Frame corruption.
     Corrupt = 3,
-    /// Which of its bits is.
+    /// Which bit of a corrupted frame flips.
     Bit = 4,
-    /// Whether it comes twice.
+    /// Frame duplication.
     Duplicate = 5,
-    /// Whether it overtakes others.
+    /// Frame reordering.
     Reorder = 6,
-    /// The next state of a model that has states.
+    /// State transition of a Markov model.
     State = 7,
-    /// Whether a queue drops it early.
+    /// Early drop in a queue.
     Queue = 8,
-    /// When a slot is.
+    /// Time of the next slot.
     Slot = 9,
-    /// How long a link stays up or down.
+    /// Duration of a link's up and down periods.
     Outage = 10,
-    /// How many units a sender waits before it looks at a shared channel.
+    /// CSMA backoff: number of units a sender waits before it senses the channel.
     Backoff = 16,
-    /// Whether a frame that is sent again on a shared channel is lost again.
+    /// Repeated loss of a frame that is retransmitted on a shared channel.
     Retry = 17,
-    /// Which of many clients sends a message.
+    /// Which of many clients publishes a message.
     Publisher = 32,
-    /// In which order things are done.
+    /// Order of operations.
     Order = 33,
-    /// How long after the last request the next one comes.
+    /// Time between two requests.
     Arrival = 48,
-    /// How long a request takes to serve.
+    /// Service time of a request.
     Service = 49,
-    /// Which of a device's resources, or which device, a request is for.
+    /// Which device, or which of its resources, a request addresses.
     Choice = 50,
-    /// A request's method.
+    /// Method of a request.
     Method = 51,
-    /// How much data a request carries.
+    /// Payload size of a request.
     Size = 52,
-    /// Whether an answer is spoiled on purpose, and how.
+    /// Whether and how an answer is deliberately malformed.
     Mischief = 53,
-    /// How long a sender waits for an acknowledgement before it sends again.
+    /// Acknowledgement timeout before a retransmission.
     Retransmission = 54,
-    /// When a device tells its observers of a new value.
+    /// Time at which a device notifies its observers of a new value.
     Notification = 55,
 }
 
-/// The draws of one link in one direction.
+/// Random numbers of one link in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Draw {
     key: u64,
 }
 
 impl Draw {
-    /// The draws of direction `direction` of link `link` in a run of `seed`.
+    /// Random numbers for `direction` of `link` in a run with `seed`.
     pub fn new(seed: u64, link: u64, direction: u64) -> Self {
         Self { key: mix(mix(mix(seed) ^ link) ^ direction) }
     }
 
-    /// The draws of the copies of frames, which have the place of their original.
+    /// Separate random numbers for duplicates, which share the index of their original.
     pub fn of_copies(self) -> Self {
         Self { key: mix(self.key) }
     }
 
-    /// A seed for draws about this direction that somebody else makes.
+    /// A seed for another generator that belongs to this link and direction.
     pub fn seed(self) -> u64 {
         mix(!self.key)
     }
 
-    /// A number in [0, 1), uniform, for the frame at `index`.
+    /// A uniform number in [0, 1) for the frame at `index`.
     pub fn uniform(self, purpose: Purpose, index: u64) -> f64 {
         self.of(purpose).uniform(index)
     }
 
-    /// The draws for one purpose, for whoever draws many.
+    /// The stream for one purpose, for callers that draw many numbers.
     pub fn of(self, purpose: Purpose) -> Lot {
         Lot { key: mix(self.key ^ purpose as u64) }
     }
 }
 
-/// The draws of one link in one direction for one purpose.
+/// Random numbers of one link in one direction for one purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lot {
     key: u64,
 }
 
 impl Lot {
-    /// A number in [0, 1), uniform, for the frame at `index`: that of
-    /// [`Draw::uniform`].
+    /// A uniform number in [0, 1) for the frame at `index`, equal to [`Draw::uniform`].
     #[inline]
     pub fn uniform(self, index: u64) -> f64 {
         let bits = mix(self.key ^ index) >> 11;
@@ -105,12 +104,12 @@ impl Lot {
     }
 }
 
-/// The stream of SplitMix64 (Steele, Lea, Flood 2014) from a seed on.
+/// The SplitMix64 sequence (Steele, Lea, Flood 2014) that starts at a seed.
 pub fn words(seed: u64) -> impl Iterator<Item = u64> {
     (0_u64..).map(move |place| mix(seed.wrapping_add(place.wrapping_mul(GOLDEN))))
 }
 
-/// The step of SplitMix64: the golden ratio of 64 bits.
+/// The increment of SplitMix64: 2^64 divided by the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// One step of SplitMix64.
@@ -127,7 +126,7 @@ mod tests {
 
     #[test]
     fn mixing_agrees_with_the_published_sequence() {
-        // First output of SplitMix64 seeded with 0, as in the reference code's tests.
+        // First output of SplitMix64 with seed 0, as in the reference code's tests.
         assert_eq!(mix(0), 0xe220_a839_7b1d_cdaf);
         let first: Vec<u64> = words(0).take(2).collect();
         assert_eq!(first, [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4]);
@@ -144,7 +143,7 @@ mod tests {
 
     #[test]
     fn draws_are_uniform_by_chi_square() {
-        // 100 cells, 99 degrees of freedom: the 99.9 % point is 148.2.
+        // 100 cells give 99 degrees of freedom: the 99.9 % quantile is 148.2.
         let draw = Draw::new(1, 2, 3);
         let mut cells = [0f64; 100];
         for index in 0..100_000 {

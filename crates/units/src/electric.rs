@@ -1,10 +1,10 @@
-//! Quantities of electric devices: current, voltage, charge, clock frequency.
+//! Electrical quantities: current, voltage, charge, clock frequency.
 
 use crate::parse::{ParseError, Syntax};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use std::{fmt, str::FromStr};
 
-/// A quantity that is kept as a number of its base unit.
+/// A quantity stored as a number in its base unit.
 macro_rules! real {
     ($(#[$doc:meta])* $kind:ident, $base:ident, $doc_base:literal, $syntax:ident = $of:expr) => {
         $(#[$doc])*
@@ -48,7 +48,7 @@ macro_rules! real {
 }
 
 real!(
-    /// An electric current; 0 to 100 A.
+    /// An electric current, 0 A to 100 A.
     Current, amperes, "amperes", CURRENT = Syntax {
         what: "a current",
         example: "4.6 mA",
@@ -58,7 +58,7 @@ real!(
     }
 );
 real!(
-    /// A voltage; 0 to 1000 V.
+    /// A voltage, 0 V to 1000 V.
     Voltage, volts, "volts", VOLTAGE = Syntax {
         what: "a voltage",
         example: "3.3 V",
@@ -68,7 +68,7 @@ real!(
     }
 );
 real!(
-    /// A charge, as batteries hold it; 0 to 10,000 Ah.
+    /// A battery charge, 0 Ah to 10,000 Ah.
     Charge, ampere_hours, "ampere hours", CHARGE = Syntax {
         what: "a charge",
         example: "220 mAh",
@@ -78,7 +78,7 @@ real!(
     }
 );
 real!(
-    /// A frequency, of a clock; 0 to 100 GHz.
+    /// A clock frequency, 0 Hz to 100 GHz.
     Frequency, hertz, "hertz", FREQUENCY = Syntax {
         what: "a frequency",
         example: "200 MHz",
@@ -89,13 +89,13 @@ real!(
 );
 
 impl Frequency {
-    /// A frequency of `hertz`; none if that is no frequency.
+    /// A frequency in hertz; `None` outside 0 Hz to 100 GHz.
     pub fn from_hertz(hertz: f64) -> Option<Self> {
         (0.0..=FREQUENCY.max).contains(&hertz).then_some(Self(hertz))
     }
 }
 
-/// Writes `value` in the largest unit of which it is one or more.
+/// Writes `value` in the largest unit that gives at least 1.
 fn write_real(f: &mut fmt::Formatter<'_>, value: f64, units: &[(&str, f64)]) -> fmt::Result {
     let fits = |factor: f64| value >= factor * (1.0 - 1e-12);
     let (unit, factor) = units.iter().rev().find(|(_, factor)| fits(*factor)).unwrap_or(&units[0]);

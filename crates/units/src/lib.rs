@@ -1,8 +1,7 @@
-//! Quantities that carry their unit, and random draws that belong to a place.
+//! Quantities with units, and reproducible random numbers.
 //!
-//! Everything here is pure: no clock, no I/O. A quantity is read from text such
-//! as `20 ms`, `250 kbit/s`, `127 B` or `30 %`; a bare number is refused with a
-//! sentence that says what to write.
+//! This crate has no clock and no I/O. It parses quantities from text such as `20 ms`, `250
+//! kbit/s`, `127 B` or `30 %`. It rejects a bare number and says what to write instead.
 
 mod draw;
 mod electric;

@@ -1,64 +1,64 @@
-//! Reading `number unit` text.
+//! Parser for `number unit` text.
 
-/// Why a text is not the quantity that was asked for.
+/// Why a text is not a valid quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// A bare number where a unit is needed.
     #[error("`{text}` has no unit; write for example `{example}`")]
     MissingUnit {
-        /// What was given.
+        /// The input.
         text: String,
-        /// A spelling that would do.
+        /// A valid spelling.
         example: String,
     },
-    /// A unit that this quantity does not have.
+    /// A unit that this quantity does not accept.
     #[error("`{unit}` is not a unit of {what}; use one of {known}")]
     UnknownUnit {
-        /// The unit as given.
+        /// The unit in the input.
         unit: String,
-        /// The quantity's name.
+        /// The quantity's name, with its article.
         what: &'static str,
-        /// The units that are known, joined by commas.
+        /// The accepted units, separated by commas.
         known: String,
     },
     /// No number at the start.
     #[error("`{text}` is not {what}; write for example `{example}`")]
     NotANumber {
-        /// What was given.
+        /// The input.
         text: String,
         /// The quantity's name, with its article.
         what: &'static str,
-        /// A spelling that would do.
+        /// A valid spelling.
         example: String,
     },
-    /// The number is outside what the quantity can hold.
+    /// The number is outside the quantity's range.
     #[error("`{text}` is out of range: {what} must be between {range}")]
     OutOfRange {
-        /// What was given.
+        /// The input.
         text: String,
-        /// The quantity's name.
+        /// The quantity's name, with its article.
         what: &'static str,
         /// The range in words.
         range: &'static str,
     },
 }
 
-/// What a quantity looks like in text.
+/// Text syntax of a quantity.
 pub(crate) struct Syntax {
-    /// The quantity's name in error texts.
+    /// The quantity's name in error messages, with its article.
     pub what: &'static str,
-    /// A spelling that parses, shown in errors.
+    /// A valid spelling, shown in error messages.
     pub example: &'static str,
-    /// The range in words, shown in errors.
+    /// The range in words, shown in error messages.
     pub range: &'static str,
-    /// Unit and its factor to the base unit.
+    /// Units and their factors to the base unit.
     pub units: &'static [(&'static str, f64)],
-    /// The largest value in base units.
+    /// The largest value, in base units.
     pub max: f64,
 }
 
 impl Syntax {
-    /// The value of `text` in base units.
+    /// Parses `text` to a value in base units.
     pub fn parse(&self, text: &str) -> Result<f64, ParseError> {
         let trimmed = text.trim();
         let end = number_len(trimmed);
@@ -97,8 +97,8 @@ impl Syntax {
     }
 }
 
-/// The length in bytes of the number that `text` starts with. An exponent
-/// counts only when a digit follows, so that `1 eV` is not read as `1e`.
+/// The length in bytes of the number at the start of `text`. An exponent counts only if a
+/// digit follows, so `1 eV` is not read as `1e`.
 fn number_len(text: &str) -> usize {
     let bytes = text.as_bytes();
     let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);

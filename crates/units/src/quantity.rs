@@ -1,18 +1,18 @@
-//! The quantities: a span of time, an amount of data, a data rate, a share.
+//! Quantities: time span, amount of data, data rate, share.
 
 use crate::parse::{ParseError, Syntax};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use std::{fmt, str::FromStr};
 
-/// A span of time, kept in nanoseconds; 0 to about 584 years.
+/// A time span, stored in nanoseconds: 0 to about 584 years.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Span(u64);
 
-/// An amount of data in bytes; decimal (`kB`) and binary (`KiB`) multiples.
+/// An amount of data in bytes, with decimal (`kB`) and binary (`KiB`) multiples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Bytes(u64);
 
-/// A data rate in bit/s; 1 bit/s or more, since a link of rate 0 carries nothing.
+/// A data rate of at least 1 bit/s: a link with rate 0 carries nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
@@ -58,7 +58,7 @@ const RATIO: Syntax = Syntax {
 };
 
 impl Span {
-    /// No time at all.
+    /// Zero time.
     pub const ZERO: Self = Self(0);
 
     /// A span of `ns` nanoseconds.
@@ -78,7 +78,7 @@ impl Span {
 }
 
 impl Bytes {
-    /// Nothing.
+    /// Zero bytes.
     pub const ZERO: Self = Self(0);
 
     /// An amount of `bytes` bytes.
@@ -93,7 +93,7 @@ impl Bytes {
 }
 
 impl Rate {
-    /// A rate in bit/s, or nothing for 0.
+    /// A rate in bit/s; `None` for 0.
     pub const fn from_bit_s(bit_s: u64) -> Option<Self> {
         if bit_s == 0 { None } else { Some(Self(bit_s)) }
     }
@@ -103,8 +103,8 @@ impl Rate {
         self.0
     }
 
-    /// How long `bytes` take to serialise at this rate, rounded up to a whole
-    /// nanosecond so that a rate is never exceeded.
+    /// Serialisation time of `bytes` at this rate, rounded up to a whole nanosecond so that
+    /// the rate is never exceeded.
     pub fn serialisation(self, bytes: u64) -> Span {
         let ns = (u128::from(bytes) * 8 * 1_000_000_000).div_ceil(u128::from(self.0));
         Span(u64::try_from(ns).unwrap_or(u64::MAX))
@@ -112,10 +112,10 @@ impl Rate {
 }
 
 impl Ratio {
-    /// None of it.
+    /// 0 %.
     pub const ZERO: Self = Self(0.0);
 
-    /// A share from a fraction; nothing outside 0 to 1.
+    /// A share from a fraction; `None` outside 0 to 1.
     pub fn from_fraction(fraction: f64) -> Option<Self> {
         (0.0..=1.0).contains(&fraction).then_some(Self(fraction))
     }
@@ -197,7 +197,7 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// Text in files and JSON, both ways.
+/// Serialises as text, in both directions.
 macro_rules! as_text {
     ($($kind:ty),*) => {$(
         impl Serialize for $kind {

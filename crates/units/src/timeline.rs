@@ -1,47 +1,48 @@
-//! How a load develops over a run: what was offered and answered in each part of it.
+//! Requests and answers over the time of a load run.
 
 use serde::{Deserialize, Serialize};
 
-/// Parts of time that are kept. When a run outlasts them, two become one.
+/// Number of time slices. When a run exceeds them, neighbouring slices are merged.
 const PARTS: usize = 1024;
 const FIRST_WIDTH_NS: u64 = 1_000_000;
 
 /// Requests and answers by time, in constant memory.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(try_from = "Kept")]
+#[serde(try_from = "TimelineFile")]
 pub struct Timeline {
     width_ns: u64,
     parts: Vec<Part>,
 }
 
-/// A timeline in a file.
+/// File format of a timeline.
 #[derive(Deserialize)]
-struct Kept {
+struct TimelineFile {
     width_ns: u64,
     parts: Vec<Part>,
 }
 
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Part {
-    /// Requests that were due in it.
+    /// Requests due in this slice.
     offered: u64,
-    /// Those of them that were answered at any time, and the sum of their response times.
+    /// Requests due in this slice and answered at any time, and the sum of their response
+    /// times.
     replied: u64,
     response_ns: u64,
-    /// Answers that came in it.
+    /// Answers received in this slice.
     answered: u64,
 }
 
-/// A quarter of a load's schedule.
+/// One quarter of a load schedule.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quarter {
-    /// Requests that were due in it.
+    /// Requests due in this quarter.
     pub offered: u64,
-    /// Answers that came in it.
+    /// Answers received in this quarter.
     pub answered: u64,
-    /// At its end, requests that were due and had no answer yet, and got one later.
+    /// Requests due before the end of this quarter that are answered later.
     pub outstanding: u64,
-    /// Mean response time of the requests that were due in it and were answered, in ms.
+    /// Mean response time in ms of the requests due in this quarter and answered.
     pub response_ms: Option<f64>,
 }
 
@@ -51,26 +52,26 @@ impl Default for Timeline {
     }
 }
 
-impl TryFrom<Kept> for Timeline {
+impl TryFrom<TimelineFile> for Timeline {
     type Error = &'static str;
 
-    fn try_from(kept: Kept) -> Result<Self, Self::Error> {
-        let Kept { width_ns, parts } = kept;
+    fn try_from(file: TimelineFile) -> Result<Self, Self::Error> {
+        let TimelineFile { width_ns, parts } = file;
         let doubled = width_ns / FIRST_WIDTH_NS;
         if width_ns % FIRST_WIDTH_NS != 0 || !doubled.is_power_of_two() || parts.len() > PARTS {
-            return Err("no timeline has such parts");
+            return Err("timeline with an invalid slice width or too many slices");
         }
         Ok(Self { width_ns, parts })
     }
 }
 
 impl Timeline {
-    /// Counts a request that is due at `due_ns` since the start.
+    /// Counts a request due at `due_ns` after the start.
     pub fn offered(&mut self, due_ns: u64) {
         self.part(due_ns).offered += 1;
     }
 
-    /// Counts the answer at `at_ns` to a request that was due at `due_ns`.
+    /// Counts the answer at `at_ns` to a request due at `due_ns`.
     pub fn answered(&mut self, due_ns: u64, at_ns: u64) {
         self.part(at_ns).answered += 1;
         let part = self.part(due_ns);
@@ -78,7 +79,7 @@ impl Timeline {
         part.response_ns = part.response_ns.saturating_add(at_ns.saturating_sub(due_ns));
     }
 
-    /// Takes in another timeline of the same start.
+    /// Merges another timeline with the same start.
     pub fn add(&mut self, other: &Self) {
         while self.width_ns < other.width_ns {
             self.halve();
@@ -88,8 +89,8 @@ impl Timeline {
         }
     }
 
-    /// The four quarters of a schedule of `schedule_ns`, to a five-hundredth of it or
-    /// better. Answers that come later are in none.
+    /// The four quarters of a schedule of `schedule_ns`, accurate to 1/500 of the schedule
+    /// or better. Answers after the end of the schedule are in no quarter.
     pub fn quarters(&self, schedule_ns: u64) -> [Quarter; 4] {
         let mut quarters = [Quarter::default(); 4];
         let (mut replied, mut answered) = (0, 0);
@@ -148,7 +149,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// A queue with one server: so many a second are offered and so many served.
+    /// A queue with one server; `offered` and `served` are requests per second.
     fn queue(offered: u64, served: u64, seconds: u64) -> Timeline {
         let mut timeline = Timeline::default();
         let mut free = 0;
@@ -165,7 +166,7 @@ mod tests {
     fn a_queue_that_grows_shows_in_every_quarter() {
         let quarters = queue(243, 200, 4).quarters(4 * S);
         assert_eq!(quarters.map(|q| q.offered), [243; 4]);
-        // 43 a second more than are served.
+        // 43 requests per second exceed the service rate.
         for (quarter, expected) in quarters.iter().zip([43, 86, 129, 172]) {
             assert!(quarter.outstanding.abs_diff(expected) <= 2, "{quarters:?}");
             assert!(quarter.answered.abs_diff(200) <= 2, "{quarters:?}");

@@ -1,10 +1,11 @@
-//! The Internet checksum (RFC 1071), for frames that a kernel left unfinished.
+//! The Internet checksum (RFC 1071), for frames whose checksum the kernel left incomplete.
 
 use super::VnetHeader;
 
-/// The sum of 16-bit words of `bytes` onto `start`, not yet folded.
+/// Adds the 16-bit words of `bytes` to `start`, without folding.
 pub(super) fn sum(start: u64, bytes: &[u8]) -> u64 {
-    // Four bytes at a time: the sum is the same, and there is room for carries.
+    // Four bytes at a time give the same sum after folding; 64 bits have room for the
+    // carries.
     let mut total = start;
     let mut words = bytes.chunks_exact(4);
     for word in &mut words {
@@ -16,7 +17,7 @@ pub(super) fn sum(start: u64, bytes: &[u8]) -> u64 {
     total + u64::from(u32::from_be_bytes(last))
 }
 
-/// The sum in 16 bits.
+/// Folds the sum to 16 bits.
 pub(super) fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -24,14 +25,14 @@ pub(super) fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// Fills in the checksum that `header` says is missing; its place holds the sum of
-/// the pseudo-header. False when the header does not fit the frame.
+/// Completes the checksum that `header` marks as missing; the field holds the
+/// pseudo-header's sum. Returns `false` if the header does not fit the frame.
 pub fn finish_checksum(header: &VnetHeader, frame: &mut [u8]) -> bool {
     let Some((start, offset)) = header.missing_checksum() else { return true };
     let Some(covered) = frame.get_mut(start..) else { return false };
     let checksum = !fold(sum(0, covered));
     let Some(place) = covered.get_mut(offset..offset + 2) else { return false };
-    // UDP says "none" by 0, and 0 by its complement (RFC 768).
+    // In UDP, 0 means "no checksum", and 0xffff stands in for a sum of 0 (RFC 768).
     let checksum = if checksum == 0 && offset == 6 { 0xffff } else { checksum };
     place.copy_from_slice(&checksum.to_be_bytes());
     true
@@ -43,7 +44,7 @@ mod tests {
 
     #[test]
     fn sums_are_those_of_the_standard() {
-        // The example of RFC 1071, section 3.
+        // Example of RFC 1071, section 3.
         let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
         assert_eq!(fold(sum(0, &bytes)), 0xddf2);
         for len in 0..bytes.len() {

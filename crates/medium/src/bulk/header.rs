@@ -1,44 +1,44 @@
-//! The header that a TAP puts before a frame of which something is left to do
-//! (`struct virtio_net_hdr`; VIRTIO 1.2, section 5.1.6).
+//! The virtio-net header that a TAP puts before each frame (`struct virtio_net_hdr`; VIRTIO
+//! 1.2, section 5.1.6).
 
-/// Its length in bytes.
+/// Length in bytes.
 pub const VNET_HEADER: usize = 10;
 
 const NEEDS_CHECKSUM: u8 = 1;
 const ECN: u8 = 0x80;
 
-/// What kind of super-frame a frame is.
+/// Offload type of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offload {
-    /// None: one frame as it goes over a wire.
+    /// An ordinary frame, as on the wire.
     None,
     /// TCP over IPv4.
     TcpV4,
     /// TCP over IPv6.
     TcpV6,
-    /// One that we do not ask kernels for.
+    /// A type that Thingbed does not enable.
     Unknown,
 }
 
-/// The header, in this machine's order of bytes.
+/// The virtio-net header, in host byte order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VnetHeader {
-    /// Whether the checksum is missing, and other things.
+    /// Flags; bit 0: the checksum is missing.
     pub flags: u8,
-    /// The kind of super-frame.
+    /// Offload type (`gso_type`).
     pub kind: u8,
-    /// Bytes of the frame's headers, as a hint.
+    /// Length of the frame's headers in bytes, as a hint.
     pub headers: u16,
-    /// Payload bytes of a segment.
+    /// Payload bytes per segment.
     pub segment: u16,
-    /// Where the bytes begin that the missing checksum covers.
+    /// Offset of the first byte that the missing checksum covers.
     pub checksum_start: u16,
-    /// Where after that it goes.
+    /// Offset of the checksum field from `checksum_start`.
     pub checksum_offset: u16,
 }
 
 impl VnetHeader {
-    /// Reads what a TAP gave: the header, and the frame behind it.
+    /// Splits the data from a TAP into header and frame.
     pub fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (header, frame) = bytes.split_first_chunk::<VNET_HEADER>()?;
         let word = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
@@ -53,7 +53,7 @@ impl VnetHeader {
         Some((header, frame))
     }
 
-    /// The bytes that a TAP takes.
+    /// The header as bytes for a TAP.
     pub fn bytes(&self) -> [u8; VNET_HEADER] {
         let mut bytes = [0; VNET_HEADER];
         (bytes[0], bytes[1]) = (self.flags, self.kind);
@@ -64,7 +64,7 @@ impl VnetHeader {
         bytes
     }
 
-    /// The kind of super-frame that follows.
+    /// Offload type of the frame.
     pub fn offload(&self) -> Offload {
         match self.kind & !ECN {
             0 => Offload::None,
@@ -74,14 +74,14 @@ impl VnetHeader {
         }
     }
 
-    /// Where the bytes begin that the missing checksum covers, and where after that
-    /// it goes; nothing when it is there.
+    /// Offset of the first byte that the missing checksum covers, and offset of the
+    /// checksum field from there; `None` if the checksum is complete.
     pub fn missing_checksum(&self) -> Option<(usize, usize)> {
         (self.flags & NEEDS_CHECKSUM != 0)
             .then(|| (usize::from(self.checksum_start), usize::from(self.checksum_offset)))
     }
 
-    /// The same of a frame that is one segment.
+    /// The header for a single segment.
     pub(super) fn of_one(&self) -> Self {
         Self { kind: 0, segment: 0, headers: 0, ..*self }
     }

@@ -1,18 +1,18 @@
-//! Super-frames: what a kernel hands over when it leaves the cutting of TCP into
-//! segments to the interface (TSO).
+//! Super-frames: TCP data that the kernel leaves to the interface to segment (TSO).
 //!
-//! A medium that took one for one packet would lose 64 KB at a time. So it is kept
-//! whole in memory and split in thought: each segment has a length and a fate of
-//! its own, as on a wire, and neighbours that share a fate travel on together.
+//! A medium that treats a super-frame as one packet would lose 64 KB at once. So the medium
+//! stores it once and decides per segment: each segment has a separate length and
+//! impairment decision, as on a wire. Neighbouring segments with the same decision stay
+//! together.
 
 mod checksum;
 mod header;
-mod intake;
+mod read_buffer;
 mod segments;
 pub(crate) mod split;
 
 pub use checksum::finish_checksum;
 pub use header::{Offload, VNET_HEADER, VnetHeader};
-pub use intake::{Came, Intake};
+pub use read_buffer::{Came, Intake};
 pub use segments::Segments;
 pub use split::{Run, SuperFrame};

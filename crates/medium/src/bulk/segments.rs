@@ -1,73 +1,72 @@
-//! A super-frame that is held once, and the runs of its segments that are under way.
+//! A super-frame, stored once, and the runs of its segments in flight.
 
 use super::split::{Layout, Run, SuperFrame};
 use super::{VnetHeader, finish_checksum};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Rooms that are kept for the next super-frames: 4 MB.
-const KEPT: usize = 64;
+/// Buffers kept for the next super-frames: 4 MB.
+const MAX_BUFFERS: usize = 64;
 
-/// Rooms that super-frames were read into and are done with, to be read into again:
-/// making one anew costs as much as reading it.
+/// Read buffers for reuse: to allocate one costs as much as to read into it.
 #[derive(Debug, Default)]
-pub(super) struct Spare(RefCell<Vec<Box<[u8]>>>);
+pub(super) struct BufferPool(RefCell<Vec<Box<[u8]>>>);
 
-impl Spare {
+impl BufferPool {
     pub fn take(&self) -> Option<Box<[u8]>> {
         self.0.borrow_mut().pop()
     }
 }
 
-/// A super-frame in memory, which all its segments share.
+/// A super-frame in memory, shared by all its segments.
 #[derive(Debug)]
-struct Uncut {
+struct SuperFrameData {
     bytes: Box<[u8]>,
-    /// Where in `bytes` the frame lies.
+    /// Range of the frame in `bytes`.
     from: usize,
     to: usize,
     layout: Layout,
-    /// Where the room goes back to, if it was lent.
-    spare: Option<Rc<Spare>>,
+    /// Pool to which the buffer returns, if it came from one.
+    pool: Option<Rc<BufferPool>>,
 }
 
-impl Drop for Uncut {
+impl Drop for SuperFrameData {
     fn drop(&mut self) {
-        let Some(spare) = &self.spare else { return };
-        let mut rooms = spare.0.borrow_mut();
-        if rooms.len() < KEPT {
+        let Some(pool) = &self.pool else { return };
+        let mut rooms = pool.0.borrow_mut();
+        if rooms.len() < MAX_BUFFERS {
             rooms.push(std::mem::take(&mut self.bytes));
         }
     }
 }
 
-/// Segments of one super-frame that follow each other and go the same way together.
+/// Consecutive segments of one super-frame that travel together.
 #[derive(Debug, Clone)]
 pub struct Segments {
-    of: Rc<Uncut>,
+    of: Rc<SuperFrameData>,
     from: u16,
     to: u16,
 }
 
 impl Segments {
-    /// All segments of a super-frame, whose bytes are copied; nothing when it is none,
-    /// or not what its header says.
+    /// All segments of a super-frame. Copies the bytes. `None` if the frame is not a
+    /// super-frame or contradicts its header.
     pub fn new(header: VnetHeader, frame: &[u8]) -> Option<Self> {
         let layout = segmented(header, frame)?;
         Some(Self::of(frame.into(), (0, frame.len()), layout, None))
     }
 
-    /// The same of bytes that lie in a room from `from` to `to`, which are kept
-    /// there; the room goes to `spare` after the last segment has gone. Without a
-    /// super-frame in it, the room comes back.
-    pub(super) fn in_room(
+    /// As `new`, but keeps the bytes `from..to` in their read buffer. The buffer returns to
+    /// `pool` after the last segment is dropped. Returns the buffer as `Err` if it holds
+    /// no super-frame.
+    pub(super) fn in_buffer(
         header: VnetHeader,
         room: Box<[u8]>,
         (from, to): (usize, usize),
-        spare: &Rc<Spare>,
+        pool: &Rc<BufferPool>,
     ) -> Result<Self, Box<[u8]>> {
         match room.get(from..to).and_then(|frame| segmented(header, frame)) {
-            Some(layout) => Ok(Self::of(room, (from, to), layout, Some(spare.clone()))),
+            Some(layout) => Ok(Self::of(room, (from, to), layout, Some(pool.clone()))),
             None => Err(room),
         }
     }
@@ -76,55 +75,56 @@ impl Segments {
         bytes: Box<[u8]>,
         (from, to): (usize, usize),
         (layout, count): (Layout, u16),
-        spare: Option<Rc<Spare>>,
+        pool: Option<Rc<BufferPool>>,
     ) -> Self {
-        Self { of: Rc::new(Uncut { bytes, from, to, layout, spare }), from: 0, to: count }
+        Self { of: Rc::new(SuperFrameData { bytes, from, to, layout, pool }), from: 0, to: count }
     }
 
-    /// How many there are; at least one.
+    /// Number of segments, at least one.
     pub fn count(&self) -> usize {
         usize::from(self.to - self.from)
     }
 
-    /// Their bytes on the wire, each with the headers of its own.
+    /// Bytes on the wire, with the headers of each segment.
     pub fn size(&self) -> usize {
         let whole = self.whole();
-        // All but the last of a super-frame have one length.
+        // All segments of a super-frame but the last have the same length.
         (self.count() - 1) * whole.wire_len(usize::from(self.from))
             + whole.wire_len(usize::from(self.to) - 1)
     }
 
-    /// The length of the first on the wire; that of all but the last.
+    /// Length of the first segment on the wire; equal for all but the last.
     pub fn first_size(&self) -> usize {
         self.whole().wire_len(usize::from(self.from))
     }
 
-    /// The super-frame that they are of: its addresses are theirs.
+    /// The super-frame that contains these segments, with the same addresses.
     pub fn super_frame(&self) -> &[u8] {
         &self.of.bytes[self.of.from..self.of.to]
     }
 
-    /// All of them as one frame.
+    /// All segments as one frame.
     pub fn joined(&self) -> Run<'_> {
         self.whole().join(usize::from(self.from)..usize::from(self.to))
     }
 
-    /// The first as a wire has it, with its checksum.
+    /// The first segment as on the wire, with its checksum.
     pub fn first(&self) -> Vec<u8> {
         let from = usize::from(self.from);
         let mut frame = self.whole().join(from..from + 1).frame();
-        // It fits: that was seen when the super-frame was taken apart.
+        // The header fits: `segmented` checked it.
         finish_checksum(&self.of.layout.header(), &mut frame);
         frame
     }
 
-    /// Each by itself, in order.
+    /// Each segment separately, in order.
     pub fn each(&self) -> impl Iterator<Item = Self> + use<> {
         let of = self.of.clone();
         (self.from..self.to).map(move |from| Self { of: of.clone(), from, to: from + 1 })
     }
 
-    /// Takes `next` to these if it follows them in their super-frame.
+    /// Appends `next` if it directly follows in the same super-frame; returns whether it
+    /// does.
     pub(crate) fn extend(&mut self, next: &Self) -> bool {
         let follows = self.to == next.from && Rc::ptr_eq(&self.of, &next.of);
         if follows {
@@ -138,8 +138,8 @@ impl Segments {
     }
 }
 
-/// Where the parts of a super-frame are, and how many segments it has; nothing when it
-/// is none, or has so many that nobody means it.
+/// Layout and segment count of a super-frame; `None` if the frame is not one, or if the
+/// count exceeds `u16`.
 fn segmented(header: VnetHeader, frame: &[u8]) -> Option<(Layout, u16)> {
     let whole = SuperFrame::new(header, frame).filter(|whole| whole.headers() > 0)?;
     Some((whole.layout(), u16::try_from(whole.segments()).ok()?))

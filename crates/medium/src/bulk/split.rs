@@ -1,5 +1,4 @@
-//! Splitting a super-frame into segments in thought, and joining those that go on
-//! together.
+//! Splits a super-frame into virtual segments, and joins segments that travel together.
 
 use super::checksum::{fold, sum};
 use super::{Offload, VNET_HEADER, VnetHeader};
@@ -12,17 +11,17 @@ const TCP_FLAGS: usize = 13;
 const TCP_CHECKSUM: usize = 16;
 const FIN_AND_PUSH: u8 = 0x09;
 const CWR: u8 = 0x80;
-/// Ethernet with a tag, IPv6, the longest TCP header, and options of IP.
+/// Ethernet with a VLAN tag, IPv6, the longest TCP header, and IP options.
 const LONGEST: usize = 192;
 
-/// Where the parts of a super-frame are, and what its sender left to be done.
+/// Offsets of a super-frame's parts, and its offload header.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     header: VnetHeader,
     ip: usize,
     tcp: usize,
     payload: usize,
-    /// Payload bytes of each segment but the last.
+    /// Payload bytes per segment, except the last.
     segment: usize,
     version_6: bool,
 }
@@ -33,43 +32,43 @@ impl Layout {
     }
 }
 
-/// A frame and what its sender left to be done: one segment or many.
+/// A frame and its offload header: one segment or many.
 #[derive(Debug, Clone, Copy)]
 pub struct SuperFrame<'a> {
     layout: Layout,
     bytes: &'a [u8],
 }
 
-/// Neighbouring segments as they are written to a TAP: the beginning, then a piece
-/// of the super-frame's payload, which is not copied.
+/// Neighbouring segments as written to a TAP: a header part, then a slice of the
+/// super-frame's payload, which is not copied.
 #[derive(Debug, Clone)]
 pub struct Run<'a> {
     before: [u8; VNET_HEADER + LONGEST],
     len: usize,
-    /// The payload of its segments.
+    /// Payload of the segments.
     pub payload: &'a [u8],
 }
 
 impl Run<'_> {
-    /// The header for the TAP, and the frame's own headers.
+    /// The virtio-net header for the TAP, and the frame's headers.
     pub fn before(&self) -> &[u8] {
         &self.before[..self.len]
     }
 
-    /// The frame's own headers.
+    /// The frame's headers.
     pub fn headers(&self) -> &[u8] {
         &self.before[VNET_HEADER..self.len]
     }
 
-    /// The frame without the TAP's header, in one piece.
+    /// The frame without the virtio-net header, in one piece.
     pub fn frame(&self) -> Vec<u8> {
         [&self.before[VNET_HEADER..self.len], self.payload].concat()
     }
 }
 
 impl<'a> SuperFrame<'a> {
-    /// Takes a frame apart; nothing when it is not what its header says, which is
-    /// then to be dropped as an interface would.
+    /// Parses a frame; `None` if it contradicts its header. Callers drop such a frame, as
+    /// an interface would.
     pub fn new(header: VnetHeader, bytes: &'a [u8]) -> Option<Self> {
         let layout =
             Layout { header, ip: 0, tcp: 0, payload: 0, segment: usize::MAX, version_6: false };
@@ -86,15 +85,15 @@ impl<'a> SuperFrame<'a> {
         let payload = tcp + 4 * words;
         let least = if version_6 { 40 } else { 20 };
         let fits = words >= 5 && tcp >= ip + least && payload <= LONGEST.min(bytes.len());
-        let said = header.missing_checksum() == Some((tcp, TCP_CHECKSUM));
-        if !fits || !said || header.segment == 0 || payload == bytes.len() {
+        let checksum_fits = header.missing_checksum() == Some((tcp, TCP_CHECKSUM));
+        if !fits || !checksum_fits || header.segment == 0 || payload == bytes.len() {
             return None;
         }
         let segment = usize::from(header.segment);
         Some(Self { layout: Layout { ip, tcp, payload, segment, version_6, ..layout }, bytes })
     }
 
-    /// The one that was taken apart before.
+    /// Restores a frame from a layout parsed before.
     pub(super) fn of(layout: Layout, bytes: &'a [u8]) -> Self {
         Self { layout, bytes }
     }
@@ -103,20 +102,20 @@ impl<'a> SuperFrame<'a> {
         self.layout
     }
 
-    /// Bytes of the headers before the payload; 0 of a frame that is no super-frame.
+    /// Bytes of the headers before the payload; 0 for an ordinary frame.
     pub(super) fn headers(&self) -> usize {
         self.layout.payload
     }
 
-    /// How many segments it is; 1 of a frame that is none.
+    /// Number of segments; 1 for an ordinary frame.
     pub fn segments(&self) -> usize {
         (self.bytes.len() - self.layout.payload).div_ceil(self.layout.segment).max(1)
     }
 
-    /// The length of a segment on the wire, link header included.
+    /// Length of a segment on the wire, including the link header.
     ///
     /// # Panics
-    /// When there is no such segment.
+    /// If the segment does not exist.
     pub fn wire_len(&self, segment: usize) -> usize {
         self.layout.payload + self.part(&(segment..segment + 1)).len()
     }
@@ -129,10 +128,10 @@ impl<'a> SuperFrame<'a> {
         &payload[from..to]
     }
 
-    /// Neighbouring segments as one frame, super-frame if they are many.
+    /// Neighbouring segments as one frame; a super-frame if there is more than one segment.
     ///
     /// # Panics
-    /// When there are no such segments.
+    /// If the segments do not exist.
     pub fn join(&self, run: Range<usize>) -> Run<'a> {
         let payload = self.part(&run);
         let mut before = [0; VNET_HEADER + LONGEST];
@@ -141,13 +140,13 @@ impl<'a> SuperFrame<'a> {
         let len = VNET_HEADER + self.layout.payload;
         before[VNET_HEADER..len].copy_from_slice(&self.bytes[..self.layout.payload]);
         if self.layout.payload > 0 {
-            self.retell(&mut before[VNET_HEADER..len], &run, payload.len());
+            self.rewrite_headers(&mut before[VNET_HEADER..len], &run, payload.len());
         }
         Run { before, len, payload }
     }
 
-    /// Makes the headers those of the segments of `run`.
-    fn retell(&self, headers: &mut [u8], run: &Range<usize>, payload: usize) {
+    /// Rewrites the headers for the segments in `run`.
+    fn rewrite_headers(&self, headers: &mut [u8], run: &Range<usize>, payload: usize) {
         let (ip, tcp) = (self.layout.ip, self.layout.tcp);
         let add = |field: &mut [u8], more: u64| {
             let old = field.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
@@ -179,18 +178,19 @@ impl<'a> SuperFrame<'a> {
         if run.start > 0 {
             headers[tcp + TCP_FLAGS] &= !CWR;
         }
-        // What is left for the checksum is to add the segment itself (TCP is 6).
+        // The partial checksum covers the pseudo-header; the segment itself is still to
+        // add. TCP is 6.
         let partial = fold(pseudo + 6 + below as u64);
         let place = tcp + TCP_CHECKSUM;
         headers[place..place + 2].copy_from_slice(&partial.to_be_bytes());
     }
 
-    /// A segment as the wire would have it, its checksum finished: for captures,
-    /// and for a fate that changes bytes, which a receiver has to notice. Nothing
-    /// when the header does not fit the frame.
+    /// A segment as on the wire, with its checksum completed. For captures, and for
+    /// corruption, which the receiver must be able to detect. `None` if the header does not
+    /// fit the frame.
     ///
     /// # Panics
-    /// When there is no such segment.
+    /// If the segment does not exist.
     pub fn wire(&self, segment: usize) -> Option<Vec<u8>> {
         let mut frame = self.join(segment..segment + 1).frame();
         super::finish_checksum(&self.layout.header, &mut frame).then_some(frame)
@@ -204,7 +204,7 @@ pub(crate) mod tests {
 
     pub const SEGMENT: usize = 1448;
 
-    /// A super-frame of so many payload bytes, as a kernel would hand it over.
+    /// A super-frame with `bytes` payload bytes, as a kernel passes it on.
     pub fn build(version_6: bool, bytes: usize) -> (VnetHeader, Vec<u8>) {
         let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
         let builder = match version_6 {
@@ -225,14 +225,13 @@ pub(crate) mod tests {
             checksum_start: start,
             checksum_offset: 16,
         };
-        // The kernel leaves the pseudo-header's sum.
+        // The kernel leaves the pseudo-header's sum in the checksum field.
         let whole = SuperFrame::new(header, &frame).unwrap();
         let frame = whole.join(0..whole.segments()).frame();
         (header, frame)
     }
 
-    /// Sequence number, flags (FIN, PSH), payload of a wire frame whose checksums
-    /// are right.
+    /// Sequence number, flags (FIN, PSH) and payload of a wire frame; checks its checksums.
     fn read(frame: &[u8]) -> (u32, [bool; 2], Vec<u8>) {
         let sliced = SlicedPacket::from_ethernet(frame).unwrap();
         let Some(TransportSlice::Tcp(tcp)) = sliced.transport else { panic!("TCP") };

@@ -1,80 +1,79 @@
-//! What a channel says of the frames that contend for it.
+//! Results and statistics of frames on a CSMA channel.
 
 use crate::Instant;
 
-/// How the sending of a frame ended.
+/// How the transmission of a frame ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// On air without collision, received, and acknowledged where asked.
+    /// Received without collision, and acknowledged if required.
     Sent,
-    /// Given up: the last time it was on air, the link lost it.
+    /// Given up: the link lost the last transmission.
     Lost,
-    /// Given up: the last time it was on air, it or its acknowledgement collided.
+    /// Given up: the last transmission or its acknowledgement collided.
     Collided,
-    /// Given up before it was on air once more: the channel was always busy.
+    /// Given up before another transmission: the channel was always busy.
     NoAccess,
 }
 
-/// The end of one frame's stay at the head of its link's queue.
+/// The end of one frame's contention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
-    /// Whose frame.
+    /// Link of the frame.
     pub link: usize,
-    /// When its sender knew. The next frame of the link may be made
+    /// Time at which the sender knows the result. The next frame of the link may become
     /// [`Csma::ready`](super::Csma::ready) from now on.
     pub at: Instant,
     /// How it ended.
     pub outcome: Ending,
-    /// When its last bit first came to the receiver, if it did. It may have and
-    /// the sender not know, when acknowledgements collided.
+    /// Time at which the receiver first has the whole frame, if ever. The sender may not
+    /// know, if acknowledgements collided.
     pub delivered: Option<Instant>,
 }
 
-/// A frame that came through the air without collision; the caller says
-/// whether the link loses it there.
+/// A frame received without collision; the caller decides whether the link loses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
-    /// Whose frame.
+    /// Link of the frame.
     pub link: usize,
-    /// How often it was sent before: 0 to `retries`.
+    /// Number of earlier transmissions, 0 to `retries`.
     pub attempt: u32,
-    /// When its last bit came.
+    /// Time of the last bit.
     pub at: Instant,
-    /// Whether the receiver has it already and only the acknowledgement was
-    /// lost: it is acknowledged again, but not to be delivered again.
+    /// Whether the receiver already has the frame and only its acknowledgement was lost:
+    /// the frame is acknowledged again, but not delivered again.
     pub duplicate: bool,
 }
 
-/// What a link did with the channel so far.
+/// Channel usage of a link so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Frames that were made ready.
+    /// Frames that became ready.
     pub frames: u64,
-    /// Times that a frame was on air.
+    /// Transmissions of frames.
     pub transmissions: u64,
-    /// Time on air of its frames and of their acknowledgements, in nanoseconds.
+    /// Airtime of the link's frames and their acknowledgements, in nanoseconds.
     pub airtime: u64,
-    /// Times that a frame or the acknowledgement to it collided.
+    /// Collisions of the link's frames and their acknowledgements.
     pub collisions: u64,
     /// Frames given up because the channel was busy.
     pub access_failures: u64,
-    /// Times that a frame was sent, or tried to be, once more.
+    /// Retransmissions, including those that never got channel access.
     pub retries: u64,
 }
 
-/// The frame that a link contends for the channel with.
+/// The frame that a link contends with.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Frame {
-    /// Its length, link header included.
+    /// Length in bytes, including the link header.
     pub len: usize,
-    /// Whether it is to be acknowledged.
+    /// Whether the frame requires an acknowledgement.
     pub acknowledged: bool,
-    /// How often it was sent before.
+    /// Number of earlier transmissions.
     pub attempt: u32,
-    /// How often the channel was busy for this attempt.
+    /// Number of busy CCAs in this attempt.
     pub backoff: u32,
-    /// When the receiver first had it.
+    /// Time of the first reception.
     pub delivered: Option<Instant>,
-    /// Whether the last time on air ended in a collision.
+    /// Whether the last transmission collided.
     pub collided: bool,
 }

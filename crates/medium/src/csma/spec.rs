@@ -1,55 +1,53 @@
-//! What a channel under CSMA-CA is asked to be, and how long things take on it.
+//! Parameters of a CSMA-CA channel, and its timing.
 
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate, Span};
 
-/// Longest frame after which the short interframe space does, in bytes of MAC
-/// frame: aMaxSIFSFrameSize (IEEE 802.15.4-2011, table 51).
+/// Longest frame followed by the short interframe space, in bytes of MAC frame:
+/// aMaxSIFSFrameSize (IEEE 802.15.4-2011, table 51).
 const MAX_SIFS_FRAME: usize = 18;
 
-/// One channel under the unslotted CSMA-CA of IEEE 802.15.4-2011 (5.1.1.4),
-/// shared by all links. The default is the standard's at 2.4 GHz.
+/// One channel with the unslotted CSMA-CA of IEEE 802.15.4-2011 (5.1.1.4), shared by all
+/// links. The defaults are the standard's values at 2.4 GHz.
 ///
-/// A frame is on air for its full length in the emulator, link header
-/// included, plus `phy_header`: the emulator's 14 bytes stand for the MAC
-/// header and check sum of the real link. So a frame of 127 B, the longest that
-/// the standard allows, is an IP packet of 113 B.
+/// A frame occupies the channel for its full length in the emulator, including the link
+/// header, plus `phy_header`: the emulator's 14 bytes represent the MAC header and check
+/// sum of the real link. So a frame of 127 B, the maximum of the standard, is an IP packet
+/// of 113 B.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CsmaSpec {
-    /// Data rate on air, of headers and acknowledgements too.
+    /// Data rate on air, also of headers and acknowledgements.
     pub rate: Rate,
-    /// Sent before every frame and acknowledgement: preamble (4 B), start of
-    /// frame (1 B), length (1 B).
+    /// Bytes before each frame and acknowledgement: preamble (4 B), start of frame (1 B),
+    /// length (1 B).
     pub phy_header: Bytes,
-    /// The unit of backoffs: aUnitBackoffPeriod, 20 symbols.
+    /// Backoff unit: aUnitBackoffPeriod, 20 symbols.
     pub unit_backoff: Span,
-    /// The first backoff is drawn from 0 to 2^`min_be` - 1 units; 0 to `max_be`.
+    /// Initial backoff exponent: the first backoff is 0 to 2^`min_be` - 1 units; 0 to
+    /// `max_be`.
     pub min_be: u32,
-    /// The exponent grows by one with each busy channel up to this; 3 to 8.
+    /// Maximum backoff exponent; each busy CCA adds one; 3 to 8.
     pub max_be: u32,
-    /// How often in a row the channel may be found busy; once more, and the
-    /// frame is given up; 0 to 5.
+    /// Maximum consecutive busy CCAs; after one more, the frame is given up; 0 to 5.
     pub max_backoffs: u32,
-    /// How long the channel is looked at: 8 symbols. Anything on air at any
-    /// moment of this time makes it busy.
+    /// CCA duration: 8 symbols. Any transmission during this time makes the channel busy.
     pub cca: Span,
-    /// From listening to sending or back: aTurnaroundTime, 12 symbols. Also from
-    /// the end of a frame to the start of its acknowledgement.
+    /// Time to switch between reception and transmission: aTurnaroundTime, 12 symbols. Also
+    /// the time from the end of a frame to its acknowledgement.
     pub turnaround: Span,
-    /// Whether frames to one receiver are acknowledged, and sent again without.
+    /// Whether unicast frames are acknowledged, and retransmitted without acknowledgement.
     pub acknowledge: bool,
     /// Length of an acknowledgement, without `phy_header`.
     pub ack: Bytes,
-    /// From the end of a frame until its acknowledgement is given up:
-    /// macAckWaitDuration, 54 symbols.
+    /// Acknowledgement timeout after the end of a frame: macAckWaitDuration, 54 symbols.
     pub ack_wait: Span,
-    /// Times that an unacknowledged frame is sent again; 0 to 7.
+    /// Maximum retransmissions of an unacknowledged frame; 0 to 7.
     pub retries: u32,
-    /// Silence that a sender keeps after a frame of more than 18 B and its
-    /// acknowledgement: 40 symbols.
+    /// Interframe space after a frame of more than 18 B and its acknowledgement: 40
+    /// symbols.
     pub lifs: Span,
-    /// The same after a shorter one: 12 symbols.
+    /// Interframe space after a shorter frame: 12 symbols.
     pub sifs: Span,
 }
 
@@ -76,7 +74,7 @@ impl Default for CsmaSpec {
 }
 
 impl CsmaSpec {
-    /// Whether the spec makes sense; if not, what is wrong and what to write.
+    /// Validates the parameters. The error says what is wrong and what to write.
     pub fn check(&self) -> Result<(), String> {
         // IEEE 802.15.4-2011, table 52.
         let ranges = [
@@ -88,7 +86,7 @@ impl CsmaSpec {
         for (key, value, least, most) in ranges {
             if !(least..=most).contains(&value) {
                 return Err(format!(
-                    "`{key}` is {value}, which IEEE 802.15.4 does not allow; use {least} to {most}"
+                    "`{key}` is {value}, outside the range of IEEE 802.15.4; use {least} to {most}"
                 ));
             }
         }
@@ -100,7 +98,7 @@ impl CsmaSpec {
         for (key, span) in spans {
             if span == Span::ZERO {
                 return Err(format!(
-                    "with a `{key}` of zero nothing keeps senders apart; write for example \
+                    "`{key}` is zero, so all senders collide; write for example \
                      `{key}: {}`",
                     match key {
                         "unit_backoff" => "320 us",
@@ -113,8 +111,8 @@ impl CsmaSpec {
         let ack = self.turnaround.as_ns().saturating_add(self.ack_airtime().as_ns());
         if self.acknowledge && self.ack_wait.as_ns() < ack {
             return Err(format!(
-                "`ack_wait` is {}, but turnaround and acknowledgement take {}: no frame would \
-                 ever be acknowledged; use a longer `ack_wait` or `acknowledge: false`",
+                "`ack_wait` is {}, but turnaround and acknowledgement take {}: no frame can \
+                 be acknowledged; use a longer `ack_wait` or `acknowledge: false`",
                 self.ack_wait,
                 Span::from_ns(ack)
             ));
@@ -122,24 +120,24 @@ impl CsmaSpec {
         Ok(())
     }
 
-    /// How long a frame of `len` bytes, link header included, is on air.
+    /// Airtime of a frame of `len` bytes, including the link header.
     pub fn airtime(&self, len: usize) -> Span {
         self.rate.serialisation(self.phy_header.get().saturating_add(len as u64))
     }
 
-    /// How long an acknowledgement is on air.
+    /// Airtime of an acknowledgement.
     pub fn ack_airtime(&self) -> Span {
         self.rate.serialisation(self.phy_header.get().saturating_add(self.ack.get()))
     }
 
-    /// The silence that the sender of a frame of `len` bytes keeps after it.
+    /// Interframe space after a frame of `len` bytes.
     pub fn interframe(&self, len: usize) -> Span {
         if len > MAX_SIFS_FRAME { self.lifs } else { self.sifs }
     }
 
-    /// The mean time from one frame of `len` bytes to the next of a sender that
-    /// has the channel to itself: backoff, CCA, turnaround, frame, and with
-    /// `acknowledged` turnaround and acknowledgement, then the interframe space.
+    /// Mean time between frames of `len` bytes for a single sender on the channel: backoff,
+    /// CCA, turnaround, frame, with `acknowledged` also turnaround and acknowledgement,
+    /// then the interframe space.
     pub fn mean_frame_time(&self, len: usize, acknowledged: bool) -> Span {
         let units = (1u64 << self.min_be) - 1;
         let backoff = units * self.unit_backoff.as_ns() / 2;
@@ -159,7 +157,7 @@ mod tests {
     #[test]
     fn the_longest_frame_takes_6_88_ms_acknowledged() {
         let spec = CsmaSpec::default();
-        // 133 B and 11 B at 32 us a byte.
+        // 133 B and 11 B at 32 us per byte.
         assert_eq!(spec.airtime(127), Span::from_ns(4_256_000));
         assert_eq!(spec.ack_airtime(), Span::from_ns(352_000));
         // Mean backoff 1120, CCA 128, turnaround 192, frame 4256, turnaround 192,
@@ -188,7 +186,7 @@ mod tests {
         };
         assert_eq!(
             wrong(|spec| spec.min_be = 6),
-            "`min_be` is 6, which IEEE 802.15.4 does not allow; use 0 to 5"
+            "`min_be` is 6, outside the range of IEEE 802.15.4; use 0 to 5"
         );
         assert!(wrong(|spec| spec.retries = 8).contains("use 0 to 7"));
         assert!(wrong(|spec| spec.cca = Span::ZERO).ends_with("write for example `cca: 128 us`"));

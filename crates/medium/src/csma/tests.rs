@@ -1,12 +1,12 @@
-//! The channel against arithmetic, in virtual time.
+//! The channel compared with arithmetic, in virtual time.
 
 use super::*;
 use crate::Instant;
 use std::collections::HashMap;
 
-/// What was on air, from when to when: the trace that tests look at.
+/// A transmission, recorded in the trace for tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stay {
+pub(super) struct Transmission {
     pub link: usize,
     pub since: Instant,
     pub until: Instant,
@@ -25,18 +25,18 @@ fn unacknowledged() -> CsmaSpec {
     CsmaSpec { acknowledge: false, ..CsmaSpec::default() }
 }
 
-/// No backoff at all before the first look.
+/// No backoff before the first CCA.
 fn at_once() -> CsmaSpec {
     CsmaSpec { min_be: 0, ..unacknowledged() }
 }
 
-/// All that ends, with nothing made ready after.
+/// All attempts that end, without new frames.
 fn drain(csma: &mut Csma, received: &mut dyn FnMut(Arrival) -> bool) -> Vec<Attempt> {
     std::iter::from_fn(|| csma.step(u64::MAX, received)).collect()
 }
 
-/// Every link always has a frame of [`FRAME`] bytes until `end`; what ended by
-/// then. Links begin at times of their own, so that no two share a clock.
+/// Every link always has a frame of [`FRAME`] bytes until `end`; returns the attempts ended
+/// by then. Links start at different times, so that no two share a time grid.
 pub(super) fn saturate(csma: &mut Csma, links: usize, end: Instant) -> Vec<Attempt> {
     let phase = Draw::new(99, 0, 0);
     for link in 0..links {
@@ -61,7 +61,7 @@ fn a_frame_alone_has_the_airtime_of_itself_and_its_acknowledgement() {
         csma.ready(0, FRAME, 0);
         let ended = drain(&mut csma, &mut |_| true);
         assert_eq!((ended.len(), ended[0].outcome), (1, Ending::Sent));
-        // The rest is whole backoff units.
+        // The remainder is whole backoff units.
         assert_eq!((ended[0].at - least) % 320_000, 0);
         let delivered = ended[0].at - if spec.acknowledge { 544_000 } else { 0 };
         assert_eq!(ended[0].delivered, Some(delivered));
@@ -83,8 +83,8 @@ fn a_lone_sender_waits_half_the_window_and_sends_a_frame_each_6_88_ms() {
         csma.ready(0, FRAME, last);
     }
     let each = last as f64 / FRAMES as f64;
-    // 6.88 ms less the backoff's mean, 3.5 units. The window of 8 has a deviation
-    // of 2.29 units; four of the mean's: 0.065 units.
+    // 6.88 ms minus the mean backoff of 3.5 units. The window of 8 has a standard deviation
+    // of 2.29 units; four standard errors of the mean: 0.065 units.
     let units = (each - 5_760_000.0) / 320_000.0;
     assert!((units - 3.5).abs() < 0.065, "{units}");
     assert_eq!(csma.usage()[0].collisions, 0);
@@ -92,10 +92,10 @@ fn a_lone_sender_waits_half_the_window_and_sends_a_frame_each_6_88_ms() {
 
 #[test]
 fn the_first_frame_of_many_at_once_collides_as_often_as_the_least_draw_is_shared() {
-    // The setting of Buratti and Verdone, IEEE Trans. Veh. Tech. 58 (7), 2009:
-    // all answer one query at once. In the first window all look on one grid of
-    // units, so the first transmission survives when exactly one sender drew the
-    // least of 8 numbers, an exact sum without any fixed point.
+    // The setting of Buratti and Verdone, IEEE Trans. Veh. Tech. 58 (7), 2009: all nodes
+    // answer one query at once. In the first window all CCAs lie on one grid of units, so
+    // the first transmission survives if exactly one sender drew the least of 8 numbers: an
+    // exact sum without a fixed point.
     const TRIALS: u64 = 20_000;
     for senders in [2, 5, 10, 20, 50] {
         let alone: f64 =
@@ -106,7 +106,7 @@ fn the_first_frame_of_many_at_once_collides_as_often_as_the_least_draw_is_shared
                 (0..senders).for_each(|link| csma.ready(link as usize, FRAME, 0));
                 csma.step(u64::MAX, &mut |_| true);
                 drain(&mut csma, &mut |_| true);
-                !csma.trace.iter().min_by_key(|stay| stay.since).unwrap().collided
+                !csma.trace.iter().min_by_key(|sent| sent.since).unwrap().collided
             })
             .count() as f64;
         let deviation = (alone * (1.0 - alone) / TRIALS as f64).sqrt();
@@ -157,13 +157,13 @@ fn what_the_link_loses_is_sent_again_until_retries_are_used_up() {
     let outcome = |spec: &CsmaSpec, losses: u32| {
         let mut csma = Csma::new(spec, 1, draw(5));
         csma.ready(0, FRAME, 0);
-        let mut asked = Vec::new();
+        let mut attempts = Vec::new();
         let ended = drain(&mut csma, &mut |arrival| {
-            asked.push(arrival.attempt);
+            attempts.push(arrival.attempt);
             arrival.attempt >= losses
         });
-        assert_eq!(asked.len() as u64, csma.usage()[0].transmissions);
-        (ended[0].outcome, ended[0].delivered.is_some(), asked)
+        assert_eq!(attempts.len() as u64, csma.usage()[0].transmissions);
+        (ended[0].outcome, ended[0].delivered.is_some(), attempts)
     };
     let acknowledged = CsmaSpec::default();
     assert_eq!(outcome(&acknowledged, 0), (Ending::Sent, true, vec![0]));
@@ -183,7 +183,7 @@ fn a_frame_for_all_is_sent_once() {
 #[test]
 fn five_looks_at_a_busy_channel_end_a_frame() {
     let mut csma = Csma::new(&at_once(), 2, draw(7));
-    // 2000 B are 64 ms; five backoffs are 37 ms at most.
+    // 2000 B take 64 ms; five backoffs take 37 ms at most.
     csma.ready(0, 2_000, 0);
     csma.ready(1, FRAME, 1_000_000);
     let first = csma.step(u64::MAX, &mut |_| true).unwrap();
@@ -194,7 +194,7 @@ fn five_looks_at_a_busy_channel_end_a_frame() {
     assert!(csma.contends(0) && !csma.contends(1));
 }
 
-/// A second of 60 links that send when they like, over links that lose.
+/// One second of 60 links with random traffic and loss.
 fn busy_second(seed: u64) -> (Csma, Vec<Attempt>, u64) {
     let traffic = Draw::new(seed, 1, 0);
     let mut csma = Csma::new(&CsmaSpec::default(), 60, draw(seed));
@@ -226,28 +226,28 @@ fn every_frame_ends_once() {
     }
     assert!(ended.iter().map(|attempt| attempt.at).is_sorted());
     assert!((0..60).all(|link| !csma.contends(link)));
-    // All endings came up, so the count is of something.
+    // Check that these endings occur.
     for ending in [Ending::Sent, Ending::NoAccess] {
         assert!(ended.iter().any(|attempt| attempt.outcome == ending), "{ending:?}");
     }
 }
 
 #[test]
-fn nothing_is_on_air_beside_another_without_a_collision_nor_collides_alone() {
+fn overlapping_transmissions_collide_and_others_do_not() {
     let (mut csma, ..) = busy_second(9);
-    csma.trace.sort_by_key(|stay| stay.since);
-    let overlap = |a: &Stay, b: &Stay| a.since < b.until && b.since < a.until;
+    csma.trace.sort_by_key(|sent| sent.since);
+    let overlap = |a: &Transmission, b: &Transmission| a.since < b.until && b.since < a.until;
     let trace = &csma.trace;
-    assert!(trace.iter().any(|stay| stay.collided) && trace.iter().any(|stay| !stay.collided));
-    for (i, stay) in trace.iter().enumerate() {
-        let beside = trace.iter().enumerate().any(|(j, other)| i != j && overlap(stay, other));
-        assert_eq!(beside, stay.collided, "{stay:?}");
+    assert!(trace.iter().any(|sent| sent.collided) && trace.iter().any(|sent| !sent.collided));
+    for (i, sent) in trace.iter().enumerate() {
+        let overlaps = trace.iter().enumerate().any(|(j, other)| i != j && overlap(sent, other));
+        assert_eq!(overlaps, sent.collided, "{sent:?}");
     }
-    // What is on air is what was counted.
+    // The trace agrees with the counters.
     for (link, usage) in csma.usage().iter().enumerate() {
-        let own = || trace.iter().filter(|stay| stay.link == link);
-        assert_eq!(usage.airtime, own().map(|stay| stay.until - stay.since).sum::<u64>());
-        assert_eq!(usage.collisions, own().filter(|stay| stay.collided).count() as u64);
+        let own = || trace.iter().filter(|sent| sent.link == link);
+        assert_eq!(usage.airtime, own().map(|sent| sent.until - sent.since).sum::<u64>());
+        assert_eq!(usage.collisions, own().filter(|sent| sent.collided).count() as u64);
     }
 }
 
@@ -260,7 +260,7 @@ fn one_seed_gives_one_run() {
 
 #[test]
 fn draws_belong_to_the_link() {
-    // The second link's first look does not move when another link is there.
+    // Another link's traffic does not move the second link's first CCA.
     let first_of_1 = |others: bool| {
         let mut csma = Csma::new(&unacknowledged(), 2, draw(12));
         if others {
@@ -273,7 +273,7 @@ fn draws_belong_to_the_link() {
 }
 
 #[test]
-fn waking_when_told_to_misses_nothing() {
+fn waking_at_next_misses_nothing() {
     let run = |stepwise: bool| {
         let mut csma = Csma::new(&CsmaSpec::default(), 30, draw(13));
         (0..30).for_each(|link| csma.ready(link, FRAME, link as u64 * 1_000));
@@ -295,6 +295,6 @@ fn waking_when_told_to_misses_nothing() {
     };
     let ((stepwise, wakes), (at_once, _)) = (run(true), run(false));
     assert_eq!(stepwise, at_once);
-    // A wake is no sooner than a look after the last.
+    // Wakes are at least one CCA time apart.
     assert!(wakes < SECOND / 128_000 + 2 * stepwise.len() as u64, "{wakes}");
 }

@@ -1,13 +1,13 @@
-//! What the engine's thread does: takes frames in, passes on what is due, and sleeps.
+//! Main loop of the engine's thread: reads frames, forwards those due, and sleeps.
 
-mod wishes;
+mod commands;
 
 use super::{Control, Outcome, monotonic_now};
 use crate::io::FrameIo;
 use crate::observer::{Observer, Place};
 use crate::priority::Governor;
-use crate::remote::Wishes;
-use crate::stalls::Watch;
+use crate::remote::Commands;
+use crate::stalls::StallDetector;
 use crate::{Came, Delivery, Frame, Instant, Intake, Interval, Segment, Totals};
 use std::io;
 use std::sync::Arc;
@@ -16,40 +16,40 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(super) struct Work<Io, O> {
     io: Io,
     segments: Vec<Segment>,
-    /// The latest time that each segment was told.
+    /// The latest time passed to each segment.
     clocks: Vec<Instant>,
     places: Vec<Place>,
     /// The port of each endpoint, by segment.
     ports: Vec<Vec<usize>>,
     observer: O,
     control: Arc<Control>,
-    wishes: Arc<Wishes<O>>,
-    watch: Watch,
+    commands: Arc<Commands<O>>,
+    watch: StallDetector,
     spin: Instant,
-    /// Frames on their way out, when each was written, and whether it was taken; empty between
-    /// two calls.
+    /// Frames to send, each with its send time and whether the port accepted it; empty
+    /// between calls.
     leaving: Vec<(Delivery, Instant, bool)>,
 }
 
-/// What is asked and got is written down at least this often, ns: a minute's
-/// outage shows, and 4,096 nodes for an hour are held in tens of megabytes.
-const INTERVAL: Instant = 10_000_000_000;
+/// Maximum interval of counters and settings, in ns: a minute's outage is visible, and
+/// 4,096 nodes for an hour take tens of megabytes.
+const MAX_INTERVAL: Instant = 10_000_000_000;
 
 type Measured = (Vec<Vec<[Totals; 2]>>, Vec<Vec<[Vec<Interval>; 2]>>);
 
-/// Frames taken in before due ones are looked after again; segments of super-frames
-/// count as frames.
+/// Maximum frames read before due ones are checked again; segments of super-frames count as
+/// frames.
 const BATCH: usize = 64;
-/// Frames of one segment that are taken in, sent, or counted in a row: what each of the three
-/// works with stays in the caches, and a frame waits microseconds for the others at most.
-const TOGETHER: usize = 16;
-/// How long a frame that is due may wait for older ones that have come and are
-/// still to be taken in. Later, it goes, and their time is reckoned from then.
-const PATIENCE: Instant = 200_000;
-/// The longest spin before a due time: a timer's lateness, generously.
-pub(super) const SPIN: Instant = 60_000;
-/// The longest sleep in which arrivals do not wake: they are in the kernel's ring meanwhile.
-const DOZE: Instant = 1_000_000;
+/// Maximum frames of one segment that are read, sent or counted in a row: each step keeps
+/// its data in the CPU caches, and delays other frames by microseconds at most.
+const MAX_ROW: usize = 16;
+/// Maximum wait of a due frame for older frames that have arrived but are not yet read.
+/// After that the due frame leaves, and the older ones count from then.
+const MAX_REORDER_WAIT: Instant = 200_000;
+/// The longest busy-wait before a due time: a generous bound for timer lateness.
+pub(super) const MAX_SPIN: Instant = 60_000;
+/// The longest sleep without waking for arrivals; the kernel's ring holds them meanwhile.
+const MAX_DOZE: Instant = 1_000_000;
 
 impl<Io: FrameIo, O: Observer> Work<Io, O> {
     pub(super) fn new(
@@ -57,7 +57,7 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         segments: Vec<Segment>,
         places: Vec<Place>,
         observer: O,
-        (control, wishes): (Arc<Control>, Arc<Wishes<O>>),
+        (control, commands): (Arc<Control>, Arc<Commands<O>>),
         spin: Instant,
     ) -> Self {
         let mut ports: Vec<_> = segments.iter().map(|s| vec![0; s.endpoints()]).collect();
@@ -65,8 +65,8 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
             ports[place.segment][place.endpoint] = port;
         }
         let clocks = vec![0; segments.len()];
-        let watch = Watch::default();
-        let leaving = Vec::with_capacity(TOGETHER);
+        let watch = StallDetector::default();
+        let leaving = Vec::with_capacity(MAX_ROW);
         Self {
             io,
             segments,
@@ -75,7 +75,7 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
             ports,
             observer,
             control,
-            wishes,
+            commands,
             watch,
             spin,
             leaving,
@@ -89,16 +89,16 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         let mut begun = false;
         let mut measured = None;
         let mut interval = 0;
-        self.watch.waited(None, now);
+        self.watch.on_wait(None, now);
         while !self.control.stop.load(Relaxed) {
-            // What has come before now meets what was asked for until now.
+            // Frames that arrived before now use the settings that applied until now.
             let (taken, reached) = self.take_in(&mut intake, now);
             for segment in 0..self.segments.len() {
                 self.deliver(segment, reached);
             }
             if !begun && self.control.begin.load(Relaxed) {
                 begun = true;
-                interval = now + INTERVAL;
+                interval = now + MAX_INTERVAL;
                 self.segments.iter_mut().for_each(|segment| segment.impair(now));
                 self.observer.begin(now);
                 self.watch.measure(true);
@@ -109,26 +109,26 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
                 self.watch.measure(false);
                 self.control.ended.store(true, Relaxed);
             }
-            self.fulfil(now);
+            self.execute(now);
             if begun && measured.is_none() && now >= interval {
                 self.segments.iter_mut().for_each(|segment| segment.end_interval(now));
-                interval = now + INTERVAL;
+                interval = now + MAX_INTERVAL;
             }
             self.control.frames.fetch_add(taken as u64, Relaxed);
             let waiting = self.segments.iter().map(Segment::waiting).sum::<usize>();
             self.control.waiting.store(waiting as u64, Relaxed);
             let until = self.segments.iter().filter_map(Segment::next).min();
-            // Until then nothing can be due but what is under way, whatever has come since.
+            // Until then only frames in flight can become due, whatever has arrived since.
             let lookahead = self.segments.iter_mut().map(Segment::lookahead).min();
-            let foreseen = now + lookahead.unwrap_or(0).min(DOZE);
+            let known_until = now + lookahead.unwrap_or(0).min(MAX_DOZE);
             now = monotonic_now();
-            self.watch.worked(now);
+            self.watch.on_work(now);
             let due = until.is_some_and(|until| until <= now + self.spin);
             if taken >= BATCH || due {
                 governor.waited(now, now);
                 continue;
             }
-            let dozes = until.is_some_and(|until| until <= foreseen) && self.io.can_doze();
+            let dozes = until.is_some_and(|until| until <= known_until) && self.io.can_doze();
             let wake_at = until.map(|until| until - self.spin);
             match wake_at.filter(|_| dozes) {
                 Some(wake_at) => self.io.doze(now, wake_at)?,
@@ -136,8 +136,8 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
             }
             let from = std::mem::replace(&mut now, monotonic_now());
             match dozes {
-                true => self.watch.dozed(until, now),
-                false => self.watch.waited(until, now),
+                true => self.watch.on_doze(until, now),
+                false => self.watch.on_wait(until, now),
             }
             governor.waited(from, now);
         }
@@ -148,19 +148,19 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         Ok(Outcome { observer: self.observer, priority, totals, intervals, refused, stalls })
     }
 
-    /// What was done so far, whole and by intervals.
+    /// Counters so far, in total and by interval.
     fn measured(&mut self, now: Instant) -> Measured {
         self.segments.iter_mut().for_each(|segment| segment.end_interval(now));
         let totals = self.segments.iter().map(Segment::totals).collect();
         (totals, self.segments.iter_mut().map(Segment::intervals).collect())
     }
 
-    /// Takes frames in, older ones first, and passes on those that are due by
-    /// then. How many, and up to when all that came has been taken in, if `now`
-    /// is the present.
+    /// Reads frames, oldest first, and forwards those due by then. Returns the number of
+    /// frames, and the time up to which all arrivals have been read, if `now` is the
+    /// present.
     fn take_in(&mut self, intake: &mut Intake, now: Instant) -> (usize, Instant) {
         let (mut taken, mut last) = (0, now);
-        // The segment of the frames in a row, and how many they are.
+        // Segment of the frames in the current row, and their number.
         let (mut own, mut row) = (None, 0);
         while taken < BATCH {
             let Some(received) = self.io.receive(intake.room()) else {
@@ -168,14 +168,14 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
                 return (taken, now);
             };
             let place = self.places[received.port];
-            if row >= TOGETHER || own.is_some_and(|own| own != place.segment) {
+            if row >= MAX_ROW || own.is_some_and(|own| own != place.segment) {
                 own.into_iter().for_each(|segment| self.deliver(segment, last));
                 row = 0;
             }
             own = Some(place.segment);
             let at = match received.arrived {
                 Some(arrived) => {
-                    self.watch.took(arrived);
+                    self.watch.on_frame(arrived);
                     arrived
                 }
                 None => monotonic_now(),
@@ -183,7 +183,7 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
             last = self.clocks[place.segment].max(at);
             self.clocks[place.segment] = last;
             if last > at {
-                self.watch.behind(last - at);
+                self.watch.on_backlog(last - at);
             }
             let came = match received.has_header {
                 true => intake.behind_header(received.len),
@@ -193,11 +193,11 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
             (taken, row) = (taken + count, row + count);
         }
         own.into_iter().for_each(|segment| self.deliver(segment, last));
-        (taken, if last + PATIENCE < now { now } else { last.min(now) })
+        (taken, if last + MAX_REORDER_WAIT < now { now } else { last.min(now) })
     }
 
-    /// Gives to its segment what came at `at`, which counts as `now` there. How many
-    /// frames it was.
+    /// Passes data that arrived at `at` to its segment with the time `now`. Returns the
+    /// number of frames.
     fn take(&mut self, place: Place, came: Came<'_>, at: Instant, now: Instant) -> usize {
         let segment = &mut self.segments[place.segment];
         match came {
@@ -219,7 +219,7 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         }
     }
 
-    /// Passes on what is due at `now`, or was due when time was last told.
+    /// Forwards what is due at `now` or at the segment's latest time.
     fn deliver(&mut self, segment: usize, now: Instant) {
         let now = self.clocks[segment].max(now);
         self.clocks[segment] = now;
@@ -232,10 +232,10 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         }
     }
 
-    /// Sends some of what is due, and counts it. Whether there was anything.
+    /// Sends and counts some of the due frames. Returns whether there were any.
     fn send_some(&mut self, segment: usize, now: Instant) -> bool {
         let own = &mut self.segments[segment];
-        let due = std::iter::from_fn(|| own.due(now)).take(TOGETHER);
+        let due = std::iter::from_fn(|| own.due(now)).take(MAX_ROW);
         self.leaving.extend(due.map(|delivery| (delivery, now, false)));
         for (delivery, at, sent) in &mut self.leaving {
             let port = self.ports[segment][delivery.endpoint];
@@ -244,7 +244,7 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
                 Frame::Segments(segments) => self.io.send_segments(port, segments),
             };
             *at = monotonic_now();
-            self.watch.worked(*at);
+            self.watch.on_work(*at);
         }
         let any = !self.leaving.is_empty();
         for (delivery, at, sent) in self.leaving.drain(..) {

@@ -1,47 +1,45 @@
-//! What a sender of a cellular link is granted, as the experiment file says it.
+//! Grant parameters of a cellular link, as in the experiment file.
 
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Ratio, Span};
 
-/// The grants of one direction of a cellular link; see
-/// [`Grant`](super::Grant) for what they do to frames.
+/// Grant parameters of one direction of a cellular link; see [`Grant`](super::Grant) for
+/// the model.
 ///
-/// `cycle` alone or `request_period` with `delay` make the sender ask; with none
-/// of them it is always granted, and each block of time is its own.
+/// With `cycle` alone, or with `request_period` and `delay`, the sender requests grants.
+/// Without them it always has a grant for every block.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GrantSpec {
-    /// Time that one transport block takes, and from one to the next; above 0.
+    /// Duration of a transport block, and block period; above 0.
     pub tti: Span,
-    /// Bytes that one transport block carries; above 0.
+    /// Bytes per transport block; above 0.
     pub transport_block: Bytes,
-    /// Share of a transport block that carries frames and their `overhead`;
-    /// above 0.
+    /// Share of a transport block that carries frames and their `overhead`; above 0.
     #[serde(default = "all")]
     pub efficiency: Ratio,
     /// Bytes that the radio adds to each IP packet.
     #[serde(default)]
     pub overhead: Bytes,
-    /// When the first block of the run's clock begins; below `tti`. Sets two
-    /// directions apart, such as GSM's uplink, three timeslots behind.
+    /// Start of the first block on the run's clock; below `tti`. Shifts two directions
+    /// against each other: GSM's uplink, for example, is three timeslots later.
     #[serde(default)]
     pub offset: Span,
-    /// From data at an idle sender to the first grant, where one number is all
-    /// that is known; and from the end of that grant to the next, if `initial`
-    /// was not enough.
+    /// Time from data at an idle sender to the first grant, if only the total is known; and
+    /// from the end of that grant to the next, if `initial` was too small.
     #[serde(default)]
     pub cycle: Option<Span>,
-    /// Requests can be made at each multiple of this only.
+    /// Requests are possible only at multiples of this time.
     #[serde(default)]
     pub request_period: Option<Span>,
-    /// From the request to the grant; default 0.
+    /// Time from request to grant; default 0.
     #[serde(default)]
     pub delay: Option<Span>,
-    /// Bytes of the first grant after idling, overhead included; frames that exceed
-    /// them wait for a second, which has no end. Default: the first has none.
+    /// Bytes of the first grant after an idle period, including overhead. Frames beyond
+    /// that wait for a second grant without limit. Default: the first grant has no limit.
     #[serde(default)]
     pub initial: Option<Bytes>,
-    /// How long the sender stays granted after its last block; default 0.
+    /// How long the sender keeps its grant after its last block; default 0.
     #[serde(default)]
     pub hold: Option<Span>,
 }
@@ -67,23 +65,22 @@ impl GrantSpec {
         }
     }
 
-    /// Whether the sender has to ask for grants.
+    /// Whether the sender has to request grants.
     pub fn asks(&self) -> bool {
         self.cycle.is_some() || self.request_period.is_some() || self.delay.is_some()
     }
 
-    /// The most that is carried, in bit/s, with each packet's `overhead`.
+    /// Maximum throughput in bit/s, including each packet's `overhead`.
     pub fn bit_s(&self) -> f64 {
         self.capacity() as f64 * 8e6 / self.tti.as_ns().max(1) as f64
     }
 
-    /// Thousandths of a byte that one block carries; 0 only in a spec that
-    /// [`Self::check`] refuses.
+    /// Capacity of a block in 1/1000 byte; 0 only in a spec that [`Self::check`] rejects.
     pub(super) fn capacity(&self) -> u64 {
         (self.transport_block.get() as f64 * 1e3 * self.efficiency.fraction()).round() as u64
     }
 
-    /// Whether the spec makes sense; if not, what is wrong and what to write.
+    /// Validates the parameters. The error says what is wrong and what to write.
     pub fn check(&self) -> Result<(), String> {
         let refuse = |text: &str| Err(text.to_owned());
         let zero = |span: Option<Span>| span == Some(Span::ZERO);
@@ -92,13 +89,13 @@ impl GrantSpec {
         }
         if self.transport_block.get() == 0 {
             return refuse(
-                "a `transport_block` of zero has no room for data; write for example \
+                "a `transport_block` of zero carries no data; write for example \
                  `transport_block: 148 B`",
             );
         }
         if self.capacity() == 0 {
             return Err(format!(
-                "with an `efficiency` of {} a transport block has no room for data; write for \
+                "with an `efficiency` of {} a transport block carries no data; write for \
                  example `efficiency: 90 %`",
                 self.efficiency
             ));
@@ -111,24 +108,25 @@ impl GrantSpec {
         }
         if zero(self.cycle) {
             return refuse(
-                "a `cycle` of zero grants at once; remove it, or write for example `cycle: 157 ms`",
+                "a `cycle` of zero grants immediately; remove it, or write for example \
+                 `cycle: 157 ms`",
             );
         }
         if zero(self.request_period) {
             return refuse(
-                "a `request_period` of zero would send requests without end; remove it, or write \
+                "a `request_period` of zero sends requests endlessly; remove it, or write \
                  for example `request_period: 20 ms`",
             );
         }
         if self.cycle.is_some() && (self.request_period.is_some() || self.delay.is_some()) {
             return refuse(
-                "`cycle` is the whole time from data to grant, and `request_period` and `delay` \
-                 are its parts; use one or the other",
+                "`cycle` is the total time from data to grant; `request_period` and `delay` are \
+                 its parts; use one or the other",
             );
         }
         if self.initial == Some(Bytes::new(0)) {
             return refuse(
-                "an `initial` grant of zero has no room for data; remove it, or write for example \
+                "an `initial` grant of zero covers no data; remove it, or write for example \
                  `initial: 176 B`",
             );
         }

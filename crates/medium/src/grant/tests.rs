@@ -1,4 +1,4 @@
-//! The grant against arithmetic.
+//! The grant model compared with arithmetic.
 
 use super::*;
 use units::{Bytes, Ratio, Span};
@@ -9,7 +9,7 @@ fn span(text: &str) -> Span {
     text.parse().unwrap()
 }
 
-/// 100 bytes each 10 ms, changed; frames of 114 B are one block.
+/// 100 bytes each 10 ms, then modified; frames of 114 B fill one block.
 fn spec(change: impl FnOnce(&mut GrantSpec)) -> GrantSpec {
     let mut spec = GrantSpec::always(span("10 ms"), Bytes::new(100));
     change(&mut spec);
@@ -37,7 +37,7 @@ fn a_saturated_sender_has_block_times_efficiency_each_tti() {
     let frames = 10_000;
     let first = edge.send(1_514, 0);
     let last = (1..frames).map(|_| edge.send(1_514, 0)).last().unwrap();
-    // 1500 B and 11 B a frame at 133.2 B a block; the end may waste one block.
+    // 1500 B and 11 B per frame, 133.2 B per block; the end may waste one block.
     let bytes = (frames - 1) as f64 * 1_511.0;
     let expected = bytes / (148.0 * 0.9) * 20.0;
     let took = (last - first) as f64 / 1e6;
@@ -58,7 +58,7 @@ fn frames_share_a_block_if_they_are_there_when_it_begins() {
     let mut link = Grant::new(spec(|_| ()));
     let ends: Vec<_> = (0..4).map(|_| link.send(54, 5 * MS)).collect();
     assert_eq!(ends, [20 * MS, 20 * MS, 30 * MS, 30 * MS]);
-    // The last block has 40 B left, but began without this frame.
+    // The last block has 40 B left, but began before this frame.
     assert_eq!(link.send(54, 25 * MS), 40 * MS);
     assert_eq!(link.send(54, 30 * MS), 40 * MS);
 }
@@ -68,10 +68,10 @@ fn the_first_frame_after_idling_takes_cycle_and_block() {
     let mut link = asking(|_| ());
     // Granted at 35 ms, sent in the block from 40 ms.
     assert_eq!(link.send(114, 0), 50 * MS);
-    // Without hold the grant is gone when the block has ended: asked at 51 ms,
-    // granted at 86, sent from 90 ms.
+    // Without hold the grant ends with the block: requested at 51 ms, granted at 86, sent
+    // from 90 ms.
     assert_eq!(link.send(114, 51 * MS), 100 * MS);
-    // While it waits more may come.
+    // More frames may arrive while it waits.
     let mut link = asking(|_| ());
     assert_eq!([link.send(64, 0), link.send(64, 30 * MS)], [50 * MS, 50 * MS]);
 }
@@ -94,9 +94,9 @@ fn what_exceeds_the_first_grant_waits_for_a_second() {
     // Granted at 35 ms and again at 70; 400 B in blocks from then on.
     assert_eq!(link.send(414, 0), 110 * MS);
     assert_eq!(link.send(64, 111 * MS), 130 * MS);
-    // After hold it begins anew, and 150 B do not need the second.
+    // After hold it starts again, and 150 B need no second grant.
     assert_eq!(link.send(164, 1_000 * MS), 1_060 * MS);
-    // And are granted without limit then.
+    // The grant is then unlimited.
     assert_eq!(link.send(1_014, 1_060 * MS), 1_160 * MS);
 }
 
@@ -107,11 +107,11 @@ fn a_frame_behind_a_used_up_first_grant_waits_for_the_second() {
         assert_eq!(link.send(114, 0), 50 * MS);
         link
     };
-    // Queued before the first grant came: the second comes at 70 ms.
+    // Queued before the first grant: the second comes at 70 ms.
     assert_eq!(link().send(54, 20 * MS), 80 * MS);
-    // Queued while it is used: it is asked for then.
+    // Queued during the first grant: requested then.
     assert_eq!(link().send(54, 45 * MS), 90 * MS);
-    // And what is behind it does not go before, though it would fit.
+    // A later frame does not overtake, even if it would fit.
     let mut link = asking(|spec| spec.initial = Some(Bytes::new(100)));
     assert_eq!([link.send(214, 0), link.send(24, 0)], [90 * MS, 100 * MS]);
 }
@@ -136,7 +136,7 @@ fn requests_wait_for_their_opportunity() {
     };
     assert_eq!(link().send(54, MS), 29 * MS);
     assert_eq!(link().send(54, 20 * MS), 29 * MS);
-    // The second is 8 ms behind the first.
+    // The second grant comes 8 ms after the first.
     assert_eq!(link().send(55, MS), 37 * MS);
 }
 
@@ -164,8 +164,8 @@ fn order_is_kept_and_no_block_carries_too_much() {
     }
     assert!(ends.is_sorted_by_key(|(end, ..)| *end));
     assert!(ends.iter().all(|(end, now, _)| *end >= now + 10 * MS && end % (10 * MS) == 0));
-    // Whatever ends within a stretch of blocks fits into it, but for what of the
-    // first frame went before.
+    // All frames that end within a window of blocks fit into it, except for the part of the
+    // first frame sent before.
     let bytes = |(_, _, len): &(u64, u64, usize)| (len - 14 + 3) as u64;
     for window in ends.windows(20) {
         let blocks = (window[19].0 - window[0].0) / (10 * MS) + 1;

@@ -1,20 +1,20 @@
-//! An assembler for BPF, as small as one program needs (RFC 9669).
+//! A minimal BPF assembler for one program (RFC 9669).
 
 use std::collections::HashMap;
 
-/// One instruction, as the kernel reads it.
+/// One instruction, in the kernel's format.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Instruction {
     code: u8,
-    /// The source in the upper half, the target in the lower.
+    /// Source register in the upper half, target register in the lower half.
     registers: u8,
     offset: i16,
     immediate: i32,
 }
 
-/// A register: R0 holds results, R1 to R5 arguments, R6 to R9 outlive calls, R10
-/// is the frame pointer.
+/// A register: R0 holds results, R1 to R5 arguments. R6 to R9 are callee-saved. R10 is the
+/// frame pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Register(u8);
 
@@ -29,7 +29,7 @@ pub(super) const R8: Register = Register(8);
 pub(super) const R9: Register = Register(9);
 pub(super) const R10: Register = Register(10);
 
-/// How much of memory an access touches.
+/// Size of a memory access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Size {
     /// Four bytes.
@@ -38,7 +38,7 @@ pub(super) enum Size {
     Double = 0x18,
 }
 
-/// What a comparison asks, unsigned.
+/// Condition of an unsigned comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum When {
     Equal = 0x10,
@@ -48,7 +48,7 @@ pub(super) enum When {
     Below = 0xa0,
 }
 
-/// A place in the program, to be jumped to.
+/// A jump target in the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Label(usize);
 
@@ -60,7 +60,7 @@ const LOAD_DOUBLE: u8 = 0x18;
 const MAP_DESCRIPTOR: u8 = 1;
 const MAP_VALUE: u8 = 2;
 
-/// Writes instructions one after the other.
+/// Appends instructions.
 #[derive(Debug, Default)]
 pub(super) struct Assembler {
     code: Vec<Instruction>,
@@ -75,7 +75,7 @@ impl Assembler {
         self.code.push(Instruction { code, registers, offset, immediate });
     }
 
-    /// A new label, to be placed later.
+    /// Creates a label; place it later.
     pub fn label(&mut self) -> Label {
         self.labels += 1;
         Label(self.labels)
@@ -126,27 +126,27 @@ impl Assembler {
         self.push(0x63 | size as u8, to, from, offset, 0);
     }
 
-    /// `*(to + offset) += from`, in one piece.
+    /// `*(to + offset) += from`, atomically.
     pub fn atomic_add(&mut self, to: Register, offset: i16, from: Register) {
         self.push(ATOMIC | Size::Double as u8, to, from, offset, 0);
     }
 
-    /// Exchanges `*(to + offset)` and `with`, in one piece; a full barrier.
+    /// Atomically exchanges `*(to + offset)` and `with`; a full barrier.
     pub fn exchange(&mut self, to: Register, offset: i16, with: Register) {
         self.push(ATOMIC | Size::Double as u8, to, with, offset, 0xe1);
     }
 
-    /// `to = value`, 64 bits of it.
+    /// `to = value`, with 64 bits.
     pub fn set_double(&mut self, to: Register, value: u64) {
         self.double(to, 0, value as i32, (value >> 32) as i32);
     }
 
-    /// `to = map`, by its descriptor.
+    /// `to = map`, by its file descriptor.
     pub fn map(&mut self, to: Register, descriptor: i32) {
         self.double(to, MAP_DESCRIPTOR, descriptor, 0);
     }
 
-    /// `to = &map[0]` of an array of one.
+    /// `to = &map[0]` of an array with one element.
     pub fn map_value(&mut self, to: Register, descriptor: i32) {
         self.double(to, MAP_VALUE, descriptor, 0);
     }
@@ -156,39 +156,39 @@ impl Assembler {
         self.push(0, R0, R0, 0, high);
     }
 
-    /// Calls a helper of the kernel.
+    /// Calls a kernel helper.
     pub fn call(&mut self, helper: i32) {
         self.push(0x80 | JUMP, R0, R0, 0, helper);
     }
 
-    /// Ends with R0.
+    /// Returns R0.
     pub fn exit(&mut self) {
         self.push(0x90 | JUMP, R0, R0, 0, 0);
     }
 
-    /// Goes to `label`.
+    /// Jumps to `label`.
     pub fn jump(&mut self, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.push(JUMP, R0, R0, 0, 0);
     }
 
-    /// Goes to `label` when `left` is so against `value`.
+    /// Jumps to `label` if the comparison of `left` with `value` is true.
     pub fn jump_if(&mut self, when: When, left: Register, value: i32, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.push(when as u8 | JUMP, left, R0, 0, value);
     }
 
-    /// Goes to `label` when `left` is so against `right`.
+    /// Jumps to `label` if the comparison of `left` with `right` is true.
     pub fn jump_if_register(&mut self, when: When, left: Register, right: Register, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.push(when as u8 | SOURCE_REGISTER | JUMP, left, right, 0, 0);
     }
 
-    /// The program, with its jumps filled in.
+    /// The program with resolved jumps.
     ///
     /// # Panics
-    /// When a label was never placed, or lies too far away: mistakes of the
-    /// program's writer, which a test of the program shows.
+    /// If a label was never placed or is too far away: programming errors that a test of
+    /// the program finds.
     pub fn finish(mut self) -> Vec<Instruction> {
         for (at, label) in &self.jumps {
             let place = self.places[label] as i64;

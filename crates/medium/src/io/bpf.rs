@@ -1,14 +1,14 @@
-//! The calls of bpf(2) that the ring needs: maps, a program, memory shared with it.
+//! The bpf(2) calls that the ring needs: maps, a program, shared memory.
 
 use super::assembler::Instruction;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
-/// The kinds of map in use, by their numbers in the kernel.
+/// Map types, by their numbers in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MapKind {
-    /// An array that is shared with this process.
+    /// An array shared with this process.
     SharedArray = 2,
     /// A ring buffer.
     RingBuffer = 27,
@@ -18,12 +18,12 @@ const MAP_CREATE: i32 = 0;
 const PROG_LOAD: i32 = 5;
 /// A program at a queueing discipline, here clsact (BPF_PROG_TYPE_SCHED_CLS).
 const SCHED_CLS: u32 = 3;
-/// The array can be mapped into this process (BPF_F_MMAPABLE).
+/// This process can map the array (BPF_F_MMAPABLE).
 const MMAPABLE: u32 = 1 << 10;
-/// Room for the verifier's words, which are for whoever changes the program.
+/// Size of the verifier log, for developers of the program.
 const LOG: usize = 1 << 16;
 
-/// The part of `union bpf_attr` that makes maps.
+/// The part of `union bpf_attr` that creates maps.
 #[repr(C)]
 #[derive(Default)]
 struct NewMap {
@@ -54,19 +54,19 @@ struct NewProgram {
 }
 
 fn bpf<T>(command: i32, attributes: &T) -> io::Result<OwnedFd> {
-    // SAFETY: the attributes live over the call and say their own size; what they
-    // point to does so, too, as the callers see to.
+    // SAFETY: the attributes and their size are valid during the call, and so is what
+    // they point to; the callers ensure that.
     let fd = unsafe {
         libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), size_of::<T>())
     };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just made this descriptor for us.
+    // SAFETY: the kernel has just created this descriptor for this process.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-fn tried(what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> io::Error {
+fn with_context(what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
@@ -78,7 +78,7 @@ fn name(text: &str) -> [u8; 16] {
     name
 }
 
-/// Makes a map. A ring buffer has no keys, and its `entries` are bytes.
+/// Creates a map. A ring buffer has no keys, and its `entries` are bytes.
 pub(super) fn map(kind: MapKind, value_size: u32, entries: u32) -> io::Result<OwnedFd> {
     let shared = kind == MapKind::SharedArray;
     let map = NewMap {
@@ -90,7 +90,7 @@ pub(super) fn map(kind: MapKind, value_size: u32, entries: u32) -> io::Result<Ow
         name: name("thingbed"),
         ..NewMap::default()
     };
-    bpf(MAP_CREATE, &map).map_err(tried(format_args!("create a BPF map ({kind:?})")))
+    bpf(MAP_CREATE, &map).map_err(with_context(format_args!("create a BPF map ({kind:?})")))
 }
 
 /// Loads a program for the ends of veth pairs.
@@ -105,7 +105,7 @@ pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
         ..NewProgram::default()
     };
     bpf(PROG_LOAD, &attributes).or_else(|_| {
-        // Once more, to hear why.
+        // Load again, with the verifier log.
         attributes.log_level = 1;
         attributes.log_size = LOG as u32;
         attributes.log = log.as_mut_ptr() as u64;
@@ -113,29 +113,32 @@ pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
             let words = String::from_utf8_lossy(&log);
             let words = words.trim_matches('\0').lines().rev().take(3).collect::<Vec<_>>();
             let words: String = words.into_iter().rev().map(|line| format!("; {line}")).collect();
-            tried("load a BPF program")(io::Error::new(error.kind(), format!("{error}{words}")))
+            with_context("load a BPF program")(io::Error::new(
+                error.kind(),
+                format!("{error}{words}"),
+            ))
         })
     })
 }
 
-/// Memory that is shared with the kernel.
+/// Memory shared with the kernel.
 #[derive(Debug)]
 pub(super) struct Mapping {
     start: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: the memory belongs to no thread; who holds the mapping may use it.
+// SAFETY: the memory is not tied to a thread; the owner of the mapping may use it.
 unsafe impl Send for Mapping {}
-// SAFETY: the mapping itself never changes; its contents are reached by atomics or
-// under the rules of the kernel that the users of `at` state.
+// SAFETY: the mapping itself never changes; its contents are accessed by atomics, or
+// under the kernel's rules stated at each use of `at`.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps `len` bytes of `fd` from `offset`.
     pub fn new(fd: BorrowedFd<'_>, offset: usize, len: usize, write: bool) -> io::Result<Self> {
         let access = if write { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
-        // SAFETY: a new mapping at a place of the kernel's choice.
+        // SAFETY: creates a mapping at an address that the kernel chooses.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -150,25 +153,25 @@ impl Mapping {
             Some(start) => Ok(Self { start, len }),
             None => {
                 let what = format!("map {len} bytes shared with the kernel");
-                Err(tried(what)(io::Error::last_os_error()))
+                Err(with_context(what)(io::Error::last_os_error()))
             }
         }
     }
 
-    /// The address of the byte `offset`.
+    /// The address of the byte at `offset`.
     ///
     /// # Panics
-    /// When it lies outside.
+    /// If `offset` is outside the mapping.
     pub fn at(&self, offset: usize) -> *mut u8 {
         assert!(offset < self.len, "{offset} of {}", self.len);
-        // SAFETY: within the mapping, as just seen.
+        // SAFETY: within the mapping, as checked above.
         unsafe { self.start.as_ptr().add(offset) }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: ours, and nothing refers to it any more.
+        // SAFETY: this process owns the mapping, and nothing refers to it any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

@@ -1,38 +1,38 @@
-//! Turns for the ports of one ring: a port that floods waits for the others.
+//! Fair scheduling of the ports in one ring: a port that floods waits for the others.
 //!
-//! Pure: it is told which port each record is of, in order, and says which record
-//! is next. Records of one port stay in order. While no port gives more than its
-//! turn, that is the order in which they came, and nothing is kept.
+//! Pure: takes the port of each record, in order, and returns the next record. Records of
+//! one port stay in order. While no port exceeds its turn, records leave in order of
+//! arrival, and nothing is stored.
 
 use super::TURN;
 use std::collections::VecDeque;
 
-/// New records looked at between two turns of parked ones.
+/// New records examined between two turns of parked ones.
 const LOOK_AHEAD: u32 = 1_024;
 
-/// A record that waits its turn.
+/// A record that waits for its port's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Parked {
-    /// Where it begins in the ring.
+    /// Start of the record in the ring.
     record: u64,
-    /// Its place in the line of those that hold room.
+    /// Number of the record in `holding`.
     number: u64,
 }
 
 #[derive(Debug, Default)]
 struct Lane {
     parked: VecDeque<Parked>,
-    /// The round of the last record, and how many were taken in it.
+    /// Round of the last record, and records taken in that round.
     round: u64,
     taken: u32,
 }
 
-/// What becomes of a record that was looked at.
+/// Decision about an examined record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// It is next.
+    /// The record is next.
     Now,
-    /// It waits; look at another.
+    /// The record waits; examine another.
     Later,
 }
 
@@ -42,16 +42,16 @@ pub(super) struct Lanes {
     lanes: Vec<Lane>,
     round: u64,
     looked: u32,
-    /// Ports with parked records, those to be served in this round first.
+    /// Ports with parked records; those to serve in this round come first.
     line: VecDeque<usize>,
-    /// How many of them are still to be served in this round.
+    /// Number of these ports still to serve in this round.
     to_serve: usize,
-    /// Whether the first of them is in the middle of its turn.
+    /// Whether the first port is in the middle of its turn.
     serving: bool,
-    /// The end of each record since the oldest that holds its room, and whether it
-    /// is done with; empty while nothing is parked.
+    /// End of each record since the oldest that occupies the ring, and whether it is
+    /// processed; empty while nothing is parked.
     holding: VecDeque<(u64, bool)>,
-    /// The number of the first of them.
+    /// Number of the first entry.
     first: u64,
     released: u64,
 }
@@ -72,13 +72,13 @@ impl Lanes {
         }
     }
 
-    /// Whether a new record may be looked at now: between the turns of ports with
-    /// parked ones, so that a quiet port waits for one of them at most.
+    /// Whether to examine a new record now: only between the turns of ports with parked
+    /// records, so that an idle port waits for at most one of them.
     pub fn looks_ahead(&self) -> bool {
         !self.serving && self.looked < LOOK_AHEAD
     }
 
-    /// Looks at the record of `port` that lies from `record` to `end`.
+    /// Examines the record of `port` from `record` to `end`.
     pub fn look(&mut self, port: usize, record: u64, end: u64) -> Turn {
         self.looked += 1;
         let lane = &mut self.lanes[port];
@@ -105,7 +105,7 @@ impl Lanes {
         Turn::Later
     }
 
-    /// Skips what is of no port.
+    /// Skips a record that belongs to no port.
     pub fn skip(&mut self, end: u64) {
         match self.holding.is_empty() {
             true => self.released = end,
@@ -113,8 +113,8 @@ impl Lanes {
         }
     }
 
-    /// When no new record is there or may be looked at: the port and the place of
-    /// the parked record whose turn it is. Nothing when none is parked.
+    /// The port and start of the next parked record; `None` if none is parked. Call this if
+    /// no new record exists or may be examined.
     pub fn parked(&mut self) -> Option<(usize, u64)> {
         if !self.serving {
             self.looked = 0;
@@ -149,8 +149,8 @@ impl Lanes {
         self.line.is_empty()
     }
 
-    /// Up to where room can be given back. To be asked when the record given last
-    /// is done with.
+    /// Position up to which the ring's memory can be released. Call this after the last
+    /// returned record is processed.
     pub fn released(&mut self) -> u64 {
         while let Some((end, true)) = self.holding.front() {
             self.released = *end;
@@ -165,8 +165,7 @@ impl Lanes {
 mod tests {
     use super::*;
 
-    /// What comes out, by port and number, when `records` are in the ring, each of
-    /// length 1.
+    /// Returned records by port and number, for `records` of length 1 in the ring.
     fn drain(lanes: &mut Lanes, records: &[usize], at: &mut u64, most: usize) -> Vec<(usize, u64)> {
         let mut out = Vec::new();
         while out.len() < most {
@@ -197,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_flood_waits_for_its_neighbours_and_stays_in_order() {
-        // 5,000 frames of a flood, and one of a neighbour behind them.
+        // 5,000 frames of a flood, followed by one of another port.
         let mut records = vec![0; 5_000];
         records.push(1);
         let mut lanes = Lanes::new(2);
@@ -215,8 +214,8 @@ mod tests {
         let mut lanes = Lanes::new(3);
         let out = drain(&mut lanes, &records, &mut 0, usize::MAX);
         assert_eq!(out.len(), 9_000);
-        // Once all three have been seen, none is served more than a turn before
-        // the others are.
+        // Once all three have been seen, none is served more than one turn ahead of the
+        // others.
         let seen = out.iter().position(|(port, _)| *port == 2).unwrap();
         let mut run = 0;
         for pair in out[seen..seen + 3_000].windows(2) {
@@ -231,7 +230,7 @@ mod tests {
         let mut records: Vec<usize> = (0..floods).flat_map(|port| [port; 500]).collect();
         let mut lanes = Lanes::new(floods + 1);
         let mut at = 0;
-        // All have been seen, and are parked for the most part.
+        // All have been seen, and most are parked.
         drain(&mut lanes, &records, &mut at, 15_000);
         assert_eq!(at as usize, records.len());
         records.push(floods);

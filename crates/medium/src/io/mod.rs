@@ -1,8 +1,8 @@
-//! The boundary between the engine and whatever carries frames to nodes.
+//! Interface between the engine and the frame backends.
 
 mod assembler;
+mod backend;
 mod bpf;
-mod carrier;
 mod lanes;
 mod packet;
 mod program;
@@ -10,7 +10,7 @@ mod ring;
 mod ring_buffer;
 mod taps;
 
-pub use carrier::{Carrier, FramePath, Refused};
+pub use backend::{Carrier, FramePath, Refused};
 pub use packet::{Overruns, Packet};
 pub use ring::{Attach, Ring, Tallies};
 pub use taps::{End, Gives, Taps};
@@ -20,72 +20,71 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-/// A frame that was read into the caller's buffer.
+/// A frame read into the caller's buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
-    /// The port that it came from.
+    /// Source port.
     pub port: usize,
-    /// Its length in the buffer.
+    /// Length in the buffer.
     pub len: usize,
-    /// When the kernel had it from the node (CLOCK_MONOTONIC), if the path
-    /// tells.
+    /// Time at which the kernel got the frame from the node (CLOCK_MONOTONIC), if the path
+    /// provides it.
     pub arrived: Option<Instant>,
-    /// Whether it begins with the header of a TAP that gives super-frames, and may be
-    /// one: see [`crate::Intake`].
+    /// Whether the frame begins with the virtio-net header of a TAP with super-frames, and
+    /// may be a super-frame: see [`crate::Intake`].
     pub has_header: bool,
 }
 
-/// Frame I/O over a set of ports. A port's place in the set is its number.
+/// Frame I/O over a set of ports, numbered by position.
 pub trait FrameIo: Send {
-    /// Waits until a frame can be read, `until` has come (CLOCK_MONOTONIC) or
-    /// the waker was used.
+    /// Waits until a frame is readable, `until` is reached (CLOCK_MONOTONIC), or the waker
+    /// is used.
     ///
     /// # Errors
-    /// When the kernel cannot wait, which ends the engine.
+    /// If the kernel cannot wait. This stops the engine.
     fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()>;
-    /// Whether frames may lie where they are until they are asked for: whether each says
-    /// when it came, and there is room for those of some milliseconds.
+    /// Whether frames may stay unread for a while: each has an arrival time, and there is
+    /// room for the frames of several milliseconds.
     fn can_doze(&self) -> bool {
         false
     }
-    /// Waits until `until` has come or the waker was used, whether frames come or not.
+    /// Waits until `until` is reached or the waker is used, whether frames arrive or not.
     ///
     /// # Errors
-    /// When the kernel cannot wait, which ends the engine.
+    /// If the kernel cannot wait. This stops the engine.
     fn doze(&mut self, now: Instant, until: Instant) -> io::Result<()> {
         self.wait(now, Some(until))
     }
-    /// Reads the next frame that is there into `buffer`. Frames of one port come
-    /// in the order in which they were sent.
+    /// Reads the next available frame into `buffer`. Frames of one port keep their order.
     fn receive(&mut self, buffer: &mut [u8]) -> Option<Received>;
-    /// Sends `frame` to `port`; false when the kernel would not take it.
+    /// Sends `frame` to `port`; `false` if the kernel rejects it.
     fn send(&mut self, port: usize, frame: &[u8]) -> bool;
-    /// Sends segments to `port`, as one where it takes that and as a frame each where
-    /// not; false when the kernel would not take all.
+    /// Sends segments to `port`, as one super-frame if the port accepts that, else as
+    /// separate frames; `false` if the kernel rejects any of them.
     fn send_segments(&mut self, port: usize, segments: &Segments) -> bool {
         segments.each().filter(|one| !self.send(port, &one.first())).count() == 0
     }
-    /// Takes one more port over; its number, which is that of ports until then.
+    /// Adds a port and returns its number: the number of ports before.
     ///
     /// # Errors
-    /// When this way of carrying frames cannot, or there are too many open files.
+    /// If this frame path does not support it, or there are too many open files.
     fn attach(&mut self, end: End) -> io::Result<usize> {
         drop(end);
-        Err(io::Error::other("no port can be added here"))
+        Err(io::Error::other("this frame path does not support adding a port"))
     }
-    /// Lets a port go: nothing comes from it any more, and what is sent to it is lost. What
-    /// held it is the caller's to drop, which may take the kernel tens of milliseconds;
-    /// nothing if the port holds nothing of a node's.
+    /// Removes a port: it receives nothing, and frames sent to it are lost. The caller
+    /// drops the returned descriptor, which may take the kernel tens of milliseconds.
+    /// `None` if the port has no descriptor of a node.
     fn detach(&mut self, port: usize) -> Option<OwnedFd> {
         let _ = port;
         None
     }
 }
 
-/// How many frames one port may give before others get their turn.
+/// Frames that one port may deliver before the next port's turn.
 const TURN: u32 = 64;
 
-/// Wakes an engine that waits.
+/// Wakes a waiting engine.
 #[derive(Debug, Clone)]
 pub struct Waker(Arc<OwnedFd>);
 
@@ -98,14 +97,14 @@ impl Waker {
         Ok(Self(Arc::new(event)))
     }
 
-    /// Ends the present wait, or the next.
+    /// Ends the current wait, or the next one.
     pub fn wake(&self) {
         let one = 1u64.to_ne_bytes();
         // SAFETY: the descriptor is owned and the buffer is 8 bytes long.
         unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
-    /// Waits for nothing else, until `until` at most.
+    /// Waits only for this waker, at most until `until`.
     fn wait(&self, now: Instant, until: Instant) -> io::Result<()> {
         let fd = self.0.as_raw_fd();
         let mut polled = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
@@ -118,7 +117,7 @@ impl Waker {
         interrupted_or(n).map(drop)
     }
 
-    /// Forgets that it was used.
+    /// Resets the waker.
     fn clear(&self) {
         let mut count = [0u8; 8];
         // SAFETY: reads the eventfd's 8 bytes into 8 bytes.
@@ -127,11 +126,11 @@ impl Waker {
 }
 
 const WAKER: u64 = u64::MAX;
-/// What is waited for and is no port.
+/// Token of a descriptor that is not a port.
 const OTHER: u64 = u64::MAX - 1;
 const EVENTS: usize = 64;
 
-/// Waits for many descriptors, or for a time, in one call.
+/// Waits for many descriptors and a timeout in one call.
 #[derive(Debug)]
 struct Poll {
     epoll: OwnedFd,
@@ -148,7 +147,7 @@ impl Poll {
         Ok(poll)
     }
 
-    /// Tells of `fd` as `token` when it can be read.
+    /// Reports `fd` as `token` when it is readable.
     fn add(&self, fd: RawFd, token: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: token };
         let epoll = self.epoll.as_raw_fd();
@@ -157,15 +156,15 @@ impl Poll {
         Ok(())
     }
 
-    /// No longer tells of `fd`; one that it does not know is none of its business.
+    /// Stops reporting `fd`; ignores unknown descriptors.
     fn remove(&self, fd: RawFd) {
         let epoll = self.epoll.as_raw_fd();
         // SAFETY: integer arguments; the event is not read for a removal.
         unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut()) };
     }
 
-    /// Waits, and calls `ready` with the token of each descriptor that can be
-    /// read; the waker's is kept to itself.
+    /// Waits, and calls `ready` with the token of each readable descriptor except the
+    /// waker.
     fn wait(
         &self,
         now: Instant,
@@ -174,9 +173,9 @@ impl Poll {
     ) -> io::Result<()> {
         let timeout = until.map(|until| timeout(until.saturating_sub(now)));
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
-        // epoll_pwait2 has a nanosecond time-out in the same call; epoll_wait's
-        // millisecond would cost a timer descriptor and two more calls a wait.
-        // SAFETY: the array is as long as said, the timeout lives over the call.
+        // epoll_pwait2 takes a nanosecond timeout; epoll_wait's milliseconds would cost a
+        // timer descriptor and two more calls per wait.
+        // SAFETY: the array has the given length, and the timeout lives over the call.
         let n = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
@@ -206,7 +205,7 @@ fn timeout(ns: Instant) -> libc::timespec {
     }
 }
 
-/// What a wait came back with; nothing when a signal ended it.
+/// Result of a wait; 0 if a signal ended it.
 fn interrupted_or(result: libc::c_int) -> io::Result<usize> {
     match check(result) {
         Ok(count) => Ok(count as usize),

@@ -1,5 +1,5 @@
-//! Packet sockets at the medium's ends of veth pairs, read through rings in shared
-//! memory (TPACKET_V2): the path for those who may not open `/dev/net/tun`.
+//! Packet sockets at the medium's ends of veth pairs, read through rings in shared memory
+//! (TPACKET_V2): the path for users without access to `/dev/net/tun`.
 
 use super::bpf::Mapping;
 use super::{End, FrameIo, Poll, Received, TURN, Waker, check};
@@ -8,43 +8,43 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Memory of all rings together, and of each at least and at most.
+/// Memory of all rings together, and minimum and maximum per ring.
 const MEMORY: usize = 256 << 20;
 const LEAST: usize = 128 << 10;
 const MOST: usize = 4 << 20;
 const PAGE: usize = 4096;
-/// What the kernel puts before a frame in its slot: `struct tpacket2_hdr`, an
-/// address and padding, and room for a tag.
+/// Bytes before a frame in its slot: `struct tpacket2_hdr`, an address and padding, and
+/// room for a VLAN tag.
 const BEFORE: usize = 32 + 20 + 16 + 16;
 
-/// One port's ring.
+/// Ring of one port.
 #[derive(Debug)]
 struct Slots {
     socket: OwnedFd,
     memory: Mapping,
     size: usize,
-    /// How many slots lie in each block, and in all.
+    /// Slots per block, bytes per block, and slots in total.
     in_block: usize,
     block: usize,
     count: usize,
     next: usize,
 }
 
-/// Packet sockets, one a port.
+/// Packet sockets, one per port.
 #[derive(Debug)]
 pub struct Packet {
     poll: Poll,
     ports: Vec<Slots>,
     ready: Vec<(usize, u32)>,
-    /// What the clock of the kernel's arrival times is ahead of CLOCK_MONOTONIC.
-    ahead: u64,
+    /// Offset of the kernel's arrival clock from CLOCK_MONOTONIC, in ns.
+    clock_offset: u64,
 }
 
 impl Packet {
-    /// Takes over packet sockets that are bound to an interface each.
+    /// Takes packet sockets, each bound to one interface.
     ///
     /// # Errors
-    /// When the kernel has no memory for the rings, or one is no packet socket.
+    /// If the kernel has no memory for the rings, or a descriptor is not a packet socket.
     pub fn new(sockets: Vec<OwnedFd>) -> io::Result<Self> {
         let poll = Poll::new()?;
         let share = (MEMORY / sockets.len().max(1)).clamp(LEAST, MOST);
@@ -56,40 +56,40 @@ impl Packet {
                 io::Error::new(error.kind(), what)
             })?);
         }
-        Ok(Self { poll, ports, ready: Vec::new(), ahead: ahead() })
+        Ok(Self { poll, ports, ready: Vec::new(), clock_offset: clock_offset() })
     }
 
-    /// A handle that ends a wait from another thread.
+    /// A handle that wakes the waiting thread from another thread.
     pub fn waker(&self) -> Waker {
         self.poll.waker.clone()
     }
 
-    /// Descriptors that tell what the kernel dropped.
+    /// A handle that reads the kernel's drop counters.
     ///
     /// # Errors
-    /// When there are too many open files.
+    /// If there are too many open files.
     pub fn overruns(&self) -> io::Result<Overruns> {
         let sockets = self.ports.iter().map(|slots| slots.socket.try_clone());
-        let told = self.ports.iter().map(|_| AtomicU64::new(0)).collect();
-        Ok(Overruns { sockets: sockets.collect::<io::Result<_>>()?, told })
+        let read_before = self.ports.iter().map(|_| AtomicU64::new(0)).collect();
+        Ok(Overruns { sockets: sockets.collect::<io::Result<_>>()?, read_before })
     }
 }
 
-/// Tells what the kernel dropped because a port's ring was full.
+/// Drop counters: frames that the kernel dropped because a port's ring was full.
 #[derive(Debug)]
 pub struct Overruns {
     sockets: Vec<OwnedFd>,
-    /// What was told at earlier times: the kernel begins anew at each.
-    told: Vec<AtomicU64>,
+    /// Drops read earlier: the kernel resets its counter with each read.
+    read_before: Vec<AtomicU64>,
 }
 
 impl Overruns {
-    /// The frames dropped at each port so far.
+    /// Dropped frames per port so far.
     pub fn read(&self) -> Vec<u64> {
-        let tally = |(socket, told): (&OwnedFd, &AtomicU64)| {
+        let tally = |(socket, read_before): (&OwnedFd, &AtomicU64)| {
             let mut figures = [0u32; 2];
             let mut len = size_of_val(&figures) as u32;
-            // SAFETY: writes two numbers into two numbers.
+            // SAFETY: writes two numbers into an array of two numbers.
             unsafe {
                 libc::getsockopt(
                     socket.as_raw_fd(),
@@ -100,9 +100,9 @@ impl Overruns {
                 )
             };
             let new = u64::from(figures[1]);
-            told.fetch_add(new, Ordering::Relaxed) + new
+            read_before.fetch_add(new, Ordering::Relaxed) + new
         };
-        self.sockets.iter().zip(&self.told).map(tally).collect()
+        self.sockets.iter().zip(&self.read_before).map(tally).collect()
     }
 }
 
@@ -110,7 +110,7 @@ impl Slots {
     fn new(socket: OwnedFd, share: usize) -> io::Result<Self> {
         let frame = mtu(&socket)? + 14 + 4;
         let size = (BEFORE + frame).next_multiple_of(16);
-        // A block is one piece of the kernel's memory: no larger than needed.
+        // A block is contiguous kernel memory: no larger than needed.
         let block = size.next_multiple_of(PAGE);
         let in_block = block / size;
         let blocks = (share / block).max(2);
@@ -134,7 +134,7 @@ impl Slots {
         Ok(Self { socket, memory, size, in_block, block, count, next: 0 })
     }
 
-    /// Where the slot `index` begins.
+    /// Offset of the slot `index`.
     fn place(&self, index: usize) -> usize {
         index / self.in_block * self.block + index % self.in_block * self.size
     }
@@ -145,14 +145,14 @@ impl Slots {
         unsafe { &*self.memory.at(self.place(self.next)).cast::<AtomicU32>() }
     }
 
-    /// Copies the next frame into `buffer`, if one is there: its length, and its
-    /// arrival by the kernel's clock.
+    /// Copies the next available frame into `buffer`. Returns its length and its arrival
+    /// time on the kernel's clock.
     fn read(&mut self, buffer: &mut [u8]) -> Option<(usize, u64)> {
         if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return None;
         }
         let start = self.place(self.next);
-        // SAFETY: the slot is ours until its status says otherwise, lies within the
+        // SAFETY: this process owns the slot until its status changes; it lies within the
         // mapping, and begins with this header.
         let (header, slot) = unsafe {
             let header = std::ptr::read(self.memory.at(start).cast::<libc::tpacket2_hdr>());
@@ -170,7 +170,7 @@ impl Slots {
     }
 }
 
-/// Copies `frame`, with the tag that the kernel has taken out of it put back.
+/// Copies `frame` and re-inserts the VLAN tag that the kernel removed.
 fn copy(frame: &[u8], tag: Option<Vec<u8>>, buffer: &mut [u8]) -> Option<usize> {
     let tag = tag.unwrap_or_default();
     let (addresses, rest) = frame.split_at_checked(12)?;
@@ -182,7 +182,7 @@ fn copy(frame: &[u8], tag: Option<Vec<u8>>, buffer: &mut [u8]) -> Option<usize> 
     Some(at)
 }
 
-/// The MTU of the interface that a packet socket is bound to.
+/// MTU of the interface that a packet socket is bound to.
 fn mtu(socket: &OwnedFd) -> io::Result<usize> {
     // SAFETY: all-zero structures are valid and live over the calls, which write
     // no more than they hold; each reads the union field that the one before wrote.
@@ -199,8 +199,8 @@ fn mtu(socket: &OwnedFd) -> io::Result<usize> {
     }
 }
 
-/// How far CLOCK_REALTIME, which packet sockets tell times by, is ahead.
-fn ahead() -> u64 {
+/// Offset of CLOCK_REALTIME, the clock of packet sockets, from CLOCK_MONOTONIC, in ns.
+fn clock_offset() -> u64 {
     let mut real = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes one timespec that lives over the call.
     unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut real) };
@@ -212,8 +212,8 @@ impl FrameIo for Packet {
     fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()> {
         let Self { poll, ready, .. } = self;
         poll.wait(now, until, |token| ready.push((token as usize, TURN)))?;
-        // The host's clock may be set while a run is on.
-        self.ahead = ahead();
+        // The host's clock may be set during a run.
+        self.clock_offset = clock_offset();
         Ok(())
     }
 
@@ -225,7 +225,8 @@ impl FrameIo for Packet {
             match read {
                 Some((0, _)) => {}
                 Some((len, at)) => {
-                    let arrived = Some(at.saturating_sub(self.ahead).min(crate::monotonic_now()));
+                    let arrived =
+                        Some(at.saturating_sub(self.clock_offset).min(crate::monotonic_now()));
                     return Some(Received { port, len, arrived, has_header: false });
                 }
                 None => drop(self.ready.pop()),

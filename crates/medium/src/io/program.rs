@@ -1,11 +1,11 @@
-//! The program that runs in the kernel for each frame that a node sends: it copies
-//! the frame into the ring and takes it from the kernel.
+//! The BPF program that the kernel runs for each frame of a node: it copies the frame into
+//! the ring and consumes it.
 //!
-//! It is at the ingress of the medium's end of a veth pair (clsact, direct action),
-//! behind all that the kernel does with a frame: cut into segments, with checksums
-//! finished, and counted as sent by the node's interface. A filter of a TAP
-//! (TUNSETFILTEREBPF) is a little faster, but what it takes the interface counts as
-//! dropped, and a program at the node's own egress sees TCP before it is cut.
+//! It runs at the ingress of the medium's end of a veth pair (clsact, direct action). By
+//! then the kernel has segmented the frame, completed its checksums and counted it as sent
+//! by the node's interface. A TAP filter (TUNSETFILTEREBPF) is a little faster, but the
+//! interface counts consumed frames as dropped. A program at the node's egress sees TCP
+//! before segmentation.
 
 use super::assembler::{
     Assembler, Instruction, Label, R0, R1, R2, R3, R4, R6, R7, R8, R9, R10, Size, When,
@@ -16,26 +16,26 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Bytes before the frame in a record: port, length, arrival time.
 pub(super) const HEADER: usize = 16;
-/// Bytes that the kernel has before each record, and what it aligns them to.
+/// Size of the kernel's header before each record, and alignment of records.
 pub(super) const KERNEL_HEADER: usize = 8;
 
-/// Room for frames: the kernel takes constants only. Small ones fill a power of
-/// two with both headers; one is for an MTU of 1500, one for jumbo frames, the
-/// last for the largest frame that there is.
+/// Sizes of records: the kernel accepts constants only. Small ones fill a power of two with
+/// both headers; one is for an MTU of 1500, one for jumbo frames, the last for the largest
+/// possible frame.
 const CLASSES: [usize; 12] =
     [104, 168, 232, 488, 1000, 1520, 2024, 4072, 9040, 16_360, 32_744, 65_560];
 
-/// What the program and its reader share for each port, a line of the cache each.
+/// State shared by the program and its reader for each port, one cache line per writer.
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub(super) struct PortState {
-    /// Put into the ring so far: frames times [`FRAME`] plus bytes. One figure, so
-    /// that both change at once.
+    /// Written to the ring so far: frames times [`FRAME`] plus bytes. One counter, so that
+    /// both change atomically.
     pub put: std::sync::atomic::AtomicU64,
-    /// Frames that found no room, or the port's share used up.
+    /// Frames dropped because the ring was full or the port had used up its share.
     pub refused: std::sync::atomic::AtomicU64,
     _line: [u64; 6],
-    /// Taken out so far, in the same figure; the reader's.
+    /// Read from the ring so far, in the same format; written by the reader.
     pub taken: std::sync::atomic::AtomicU64,
     _other_line: [u64; 7],
 }
@@ -44,19 +44,19 @@ const _: () = assert!(size_of::<PortState>() == 128);
 const REFUSED: i16 = 8;
 const TAKEN: i16 = 64;
 
-/// One frame in [`PortState::put`]. Differences stay right when the lower part
-/// runs over into the upper, as both figures do.
+/// One frame in [`PortState::put`]. Differences stay correct if the lower part overflows
+/// into the upper, since that happens in both counters.
 pub(super) const FRAME: u64 = 1 << 40;
-/// Frames that one port may have in the ring: the queue of a node's interface,
-/// which is what it replaces.
+/// Maximum frames of one port in the ring: the queue length of a node's interface, which it
+/// replaces.
 pub(super) const LARGEST_SHARE: i32 = 10_000;
 
-/// The flags of a submission.
+/// Flags of a submission.
 const NO_WAKE_UP: i32 = 1;
 const WAKE_UP: i32 = 2;
 const AVAILABLE_DATA: i32 = 0;
 
-/// Helpers of the kernel, by number.
+/// Kernel helpers, by number.
 mod helper {
     pub const MAP_LOOKUP: i32 = 1;
     pub const KTIME: i32 = 5;
@@ -75,32 +75,32 @@ mod frame {
     pub const IFINDEX: i16 = 40;
 }
 
-/// What becomes of a frame (linux/pkt_cls.h).
+/// Return values for a frame (linux/pkt_cls.h).
 mod verdict {
     pub const DROPPED: i32 = 2;
     pub const TAKEN: i32 = 4;
 }
 
-/// Slots of the stack.
+/// Stack slots.
 const KEY: i16 = -4;
 const TIME: i16 = -16;
 const RECORD: i16 = -24;
 
-/// The maps that the program works with.
+/// Maps of the program.
 #[derive(Debug)]
 pub(super) struct Maps {
     /// The ring buffer.
     pub ring: OwnedFd,
-    /// Its size in bytes.
+    /// Size of the ring in bytes.
     pub size: u32,
-    /// A [`PortState`] for each port.
+    /// One [`PortState`] per port.
     pub ports: OwnedFd,
-    /// Whether the reader sleeps and wants to be woken.
+    /// Whether the reader sleeps and needs a wake-up.
     pub sleeping: OwnedFd,
 }
 
-/// Loads the program. The interface of port 0 has the number `first`, those of the
-/// others follow.
+/// Loads the program. The interface of port 0 has the index `first`; the others follow in
+/// order.
 pub(super) fn load(maps: &Maps, first: u32) -> io::Result<OwnedFd> {
     bpf::load(&assemble(maps, first))
 }
@@ -111,8 +111,8 @@ fn assemble(maps: &Maps, first: u32) -> Vec<Instruction> {
     code.copy(R6, R1);
     code.load(Size::Word, R0, R6, frame::VLAN_PRESENT);
     code.jump_if(When::Equal, R0, 0, untagged);
-    // The kernel has taken its tag out of its bytes. Another before it, which is as far
-    // from being among them, puts it back.
+    // The kernel has moved the VLAN tag out of the frame's bytes. A further tag, which is
+    // also kept outside the bytes, makes the kernel put the first back.
     code.set(R2, 0);
     code.set(R3, 0);
     code.call(helper::VLAN_PUSH);
@@ -150,9 +150,9 @@ fn assemble(maps: &Maps, first: u32) -> Vec<Instruction> {
     code.finish()
 }
 
-/// Goes to `refuse` when the port has its share of the ring: it may hold as much as
-/// is still free, so that a flood leaves half of it, two leave a third, and a port
-/// that is quiet always finds room (dynamic thresholds, Choudhury and Hahne 1998).
+/// Jumps to `refuse` if the port has used its share of the ring: at most as many bytes as
+/// are still free. So one flood leaves half of the ring, two leave a third, and an idle
+/// port always finds room (dynamic thresholds, Choudhury and Hahne 1998).
 fn share(code: &mut Assembler, maps: &Maps, refuse: Label) {
     code.map(R1, maps.ring.as_raw_fd());
     code.set(R2, AVAILABLE_DATA);
@@ -166,12 +166,12 @@ fn share(code: &mut Assembler, maps: &Maps, refuse: Label) {
     code.shift_right(R3, 40);
     code.jump_if(When::AtLeast, R3, LARGEST_SHARE, refuse);
     code.set_double(R4, FRAME - 1);
-    // The lower part is the bytes.
+    // The lower part is the byte count.
     code.and(R2, R4);
     code.jump_if_register(When::AtLeast, R2, R1, refuse);
 }
 
-/// Copies a frame of `class` bytes at most into the ring.
+/// Copies a frame of at most `class` bytes into the ring.
 fn copy(code: &mut Assembler, maps: &Maps, class: usize, refuse: Label, out: Label) {
     let [failed, submit] = [(); 2].map(|()| code.label());
     code.map(R1, maps.ring.as_raw_fd());
@@ -193,9 +193,8 @@ fn copy(code: &mut Assembler, maps: &Maps, class: usize, refuse: Label, out: Lab
     code.jump_if(When::NotEqual, R0, 0, failed);
     code.set_double(R1, FRAME + record(class) as u64);
     code.atomic_add(R9, 0, R1);
-    // The reader says that it sleeps before it looks for the last time whether
-    // something has been reserved; this looks after reserving. One of the two
-    // sees the other.
+    // The reader sets `sleeping` before its last check for reserved records; the program
+    // reads `sleeping` after it reserves. One of the two sees the other.
     code.map_value(R3, maps.sleeping.as_raw_fd());
     code.set(R1, 0);
     code.exchange(R3, 0, R1);
@@ -213,12 +212,12 @@ fn copy(code: &mut Assembler, maps: &Maps, class: usize, refuse: Label, out: Lab
     code.jump(refuse);
 }
 
-/// What a frame of a class takes in the ring.
+/// Bytes of a class's record in the ring.
 fn record(class: usize) -> usize {
     (KERNEL_HEADER + HEADER + class).next_multiple_of(8)
 }
 
-/// What a frame of `len` bytes takes in the ring.
+/// Bytes of a `len`-byte frame's record in the ring.
 pub(super) fn room(len: usize) -> usize {
     let class = CLASSES.iter().find(|class| len <= **class);
     record(*class.unwrap_or(&CLASSES[CLASSES.len() - 1]))

@@ -1,5 +1,5 @@
-//! Veth pairs of which a BPF program takes the frames: they come through one ring in
-//! shared memory, without a system call and with the kernel's arrival time.
+//! Veth pairs with a BPF program: frames arrive through one ring in shared memory, without
+//! a system call and with the kernel's arrival time.
 
 use super::bpf::{self, MapKind, Mapping};
 use super::lanes::{Lanes, Turn};
@@ -12,26 +12,26 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Room for 10,000 frames of MTU 1500 of each of three nodes, or for 500,000 small
-/// ones of many. Less where memory is short.
+/// Room for 10,000 frames of MTU 1500 from each of three nodes, or for 500,000 small ones
+/// from many. The smaller sizes are for hosts with little memory.
 const SIZES: [u32; 3] = [64 << 20, 16 << 20, 4 << 20];
-/// Frames after which the program is told how many a port has had taken out: each
-/// telling costs the senders a line of the cache.
-const TELL: u32 = 32;
-/// The largest wait while a record is being written: its writer's processor was
-/// taken away, and nobody says when it is back.
-const WRITING: Instant = 20_000;
+/// Frames taken from a port before the program's `taken` counter is updated: each update
+/// costs the senders a cache line.
+const REPORT_EVERY: u32 = 32;
+/// Maximum wait for a record that is still being written: its writer was preempted, and
+/// nothing reports when it resumes.
+const MAX_WRITE_WAIT: Instant = 20_000;
 
-/// Ports that may be added beside those of the start: 2 MB shared with the kernel.
-const SPARE: usize = 16_384;
+/// Ports that can be added later: 2 MB shared with the kernel.
+const SPARE_PORTS: usize = 16_384;
 
-/// What has a program see each frame that comes from the interface with a number.
+/// Attaches the program to the interface with an index.
 pub struct Attach(Box<Attaching>);
 
 type Attaching = dyn Fn(u32, BorrowedFd<'_>) -> io::Result<()> + Send;
 
 impl Attach {
-    /// By this function.
+    /// Uses this function.
     pub fn by(attach: impl Fn(u32, BorrowedFd<'_>) -> io::Result<()> + Send + 'static) -> Self {
         Self(Box::new(attach))
     }
@@ -43,15 +43,15 @@ impl std::fmt::Debug for Attach {
     }
 }
 
-/// The program's counts, to be read from any thread.
+/// The program's counters, readable from any thread.
 #[derive(Debug, Clone)]
 pub struct Tallies {
     shared: Arc<Shared>,
 }
 
 impl Tallies {
-    /// Frames that it dropped so far, of each port that there is or can be: the port's
-    /// share of the ring was used up.
+    /// Frames dropped so far because a port had used up its share of the ring, for each
+    /// existing or spare port.
     pub fn refused(&self) -> Vec<u64> {
         let ports = 0..self.shared.count;
         ports.map(|port| self.shared.port(port).refused.load(Ordering::Relaxed)).collect()
@@ -62,7 +62,7 @@ impl Tallies {
 struct Shared {
     ports: Mapping,
     sleeping: Mapping,
-    /// Ports that it has room for.
+    /// Number of ports with state.
     count: usize,
 }
 
@@ -70,59 +70,59 @@ impl Shared {
     fn port(&self, port: usize) -> &PortState {
         assert!(port < self.count);
         // SAFETY: the array has `count` states of this size, aligned by the page,
-        // and both sides touch them by atomics alone.
+        // and both sides access them only by atomics.
         unsafe { &*self.ports.at(port * size_of::<PortState>()).cast::<PortState>() }
     }
 
     fn sleeping(&self) -> &AtomicU64 {
-        // SAFETY: the array's one value is this word.
+        // SAFETY: the array's only value is this word.
         unsafe { &*self.sleeping.at(0).cast::<AtomicU64>() }
     }
 }
 
-/// Frames of one port that the program has not been told of.
+/// Frames of one port not yet reported to the program.
 #[derive(Debug, Clone, Copy, Default)]
-struct Untold {
+struct Unreported {
     frames: u32,
     figure: u64,
-    /// Whether it is in the list of those to be told at the next wait.
+    /// Whether the port is in the list to report at the next wait.
     listed: bool,
 }
 
-/// Veth pairs whose frames come through a BPF ring, and TAPs that give super-frames
-/// beside them.
+/// Veth pairs whose frames arrive through a BPF ring, and TAPs with super-frames.
 #[derive(Debug)]
 pub struct Ring {
     ends: Taps,
     ring: RingBuffer,
     lanes: Lanes,
-    untold: Vec<Untold>,
-    untold_ports: Vec<u32>,
+    unreported: Vec<Unreported>,
+    unreported_ports: Vec<u32>,
     shared: Arc<Shared>,
-    /// Whether some ends are read, and so not in the ring.
-    reads: bool,
+    /// Whether some ends are read directly, not through the ring.
+    has_readable: bool,
     program: OwnedFd,
     attach: Attach,
-    /// The number of the first port's interface; the others follow.
+    /// Index of the first port's interface; the others follow.
     first: u32,
-    /// Frames out of the ring since those were looked after.
+    /// Frames taken from the ring since the directly read ends were polled.
     since: u32,
-    /// Held so that the ring lives; the veth pairs hold the program.
+    /// Keeps the ring alive; the veth pairs keep the program alive.
     _maps: Maps,
 }
 
 impl Ring {
-    /// Takes over the ends of links, and attaches a program to those that give nothing:
-    /// packet sockets at the medium's ends of veth pairs. Both interfaces of the first
-    /// pair have the number `first` (ifindex), those of the others follow in order.
+    /// Takes the ends of links, and attaches a program to those with [`Gives::Nothing`]:
+    /// packet sockets at the medium's ends of veth pairs. Both interfaces of the first pair
+    /// have the index `first` (ifindex); those of the others follow in order.
     ///
     /// # Errors
-    /// Why this path cannot be had: the kernel or this user may not.
+    /// Why this path is unavailable: the kernel does not support it, or this user has no
+    /// permission.
     pub fn new(ends: Vec<End>, first: u32, attach: Attach) -> io::Result<Self> {
-        Self::with_room(ends, first, attach, SPARE)
+        Self::with_room(ends, first, attach, SPARE_PORTS)
     }
 
-    /// The same, with room for so many ports more.
+    /// As [`Self::new`], with room for `spare` more ports.
     ///
     /// # Errors
     /// See [`Self::new`].
@@ -139,17 +139,18 @@ impl Ring {
                 (attach.0)(number, program.as_fd())?;
             }
         }
-        let (count, reads) = (room.max(1), ends.iter().any(|end| end.gives != Gives::Nothing));
+        let (count, has_readable) =
+            (room.max(1), ends.iter().any(|end| end.gives != Gives::Nothing));
         let ends = Taps::of(ends)?;
         ends.watch(maps.ring.as_raw_fd())?;
         Ok(Self {
             ends,
             ring,
             lanes: Lanes::new(count),
-            untold: vec![Untold::default(); count],
-            untold_ports: Vec::with_capacity(count),
+            unreported: vec![Unreported::default(); count],
+            unreported_ports: Vec::with_capacity(count),
             shared,
-            reads,
+            has_readable,
             program,
             attach,
             first,
@@ -182,22 +183,22 @@ impl Ring {
         Ok((maps, ring, Arc::new(shared), program))
     }
 
-    /// Whether this process may do all that the path takes, tried without a node: whether
-    /// the program can be had, and what `attach` makes of it.
+    /// Checks without a node whether this process can use this path: loads the program and
+    /// passes it to `attach`.
     ///
     /// # Errors
-    /// Why it may not.
+    /// Why this process cannot.
     pub fn try_out(attach: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>) -> io::Result<()> {
         let (_maps, _, _, program) = Self::prepare(1, 1, SIZES[SIZES.len() - 1])?;
         attach(program.as_fd())
     }
 
-    /// A handle that ends a wait from another thread.
+    /// A handle that wakes the waiting thread from another thread.
     pub fn waker(&self) -> Waker {
         self.ends.waker()
     }
 
-    /// What the program counts.
+    /// The program's counters.
     pub fn tallies(&self) -> Tallies {
         Tallies { shared: self.shared.clone() }
     }
@@ -215,32 +216,32 @@ impl Ring {
     }
 
     fn count(&mut self, port: usize, len: usize) {
-        let untold = &mut self.untold[port];
-        if !untold.listed {
-            untold.listed = true;
-            self.untold_ports.push(port as u32);
+        let unreported = &mut self.unreported[port];
+        if !unreported.listed {
+            unreported.listed = true;
+            self.unreported_ports.push(port as u32);
         }
-        untold.frames += 1;
-        untold.figure += FRAME + program::room(len) as u64;
-        if untold.frames >= TELL {
-            self.tell(port);
+        unreported.frames += 1;
+        unreported.figure += FRAME + program::room(len) as u64;
+        if unreported.frames >= REPORT_EVERY {
+            self.report(port);
         }
     }
 
-    fn tell(&mut self, port: usize) {
-        let figure = self.untold[port].figure;
-        (self.untold[port].frames, self.untold[port].figure) = (0, 0);
+    fn report(&mut self, port: usize) {
+        let figure = self.unreported[port].figure;
+        (self.unreported[port].frames, self.unreported[port].figure) = (0, 0);
         let taken = &self.shared.port(port).taken;
         taken.store(taken.load(Ordering::Relaxed).wrapping_add(figure), Ordering::Relaxed);
     }
 
-    fn tell_all(&mut self) {
-        while let Some(port) = self.untold_ports.pop() {
-            self.untold[port as usize].listed = false;
-            self.tell(port as usize);
+    fn report_all(&mut self) {
+        while let Some(port) = self.unreported_ports.pop() {
+            self.unreported[port as usize].listed = false;
+            self.report(port as usize);
         }
         let released = self.lanes.released();
-        self.ring.tell(released);
+        self.ring.report(released);
     }
 }
 
@@ -249,19 +250,19 @@ impl FrameIo for Ring {
         if !self.lanes.is_empty() {
             return Ok(());
         }
-        self.tell_all();
+        self.report_all();
         let sleeping = self.shared.sleeping();
         sleeping.store(1, Ordering::SeqCst);
         std::sync::atomic::fence(Ordering::SeqCst);
         let until = match self.ring.is_drained() {
             true => until,
-            // Something is on its way: to be looked for again, soon.
+            // A record is still being written: check again soon.
             false => {
                 sleeping.store(0, Ordering::SeqCst);
                 if self.ring.is_ready() {
                     return Ok(());
                 }
-                Some(until.map_or(now + WRITING, |until| until.min(now + WRITING)))
+                Some(until.map_or(now + MAX_WRITE_WAIT, |until| until.min(now + MAX_WRITE_WAIT)))
             }
         };
         let waited = self.ends.wait(now, until);
@@ -269,27 +270,27 @@ impl FrameIo for Ring {
         waited
     }
 
-    /// What is read does not say when it came.
+    /// Frames that are read directly have no arrival time.
     fn can_doze(&self) -> bool {
-        !self.reads
+        !self.has_readable
     }
 
     fn doze(&mut self, now: Instant, until: Instant) -> io::Result<()> {
         if !self.lanes.is_empty() {
             return Ok(());
         }
-        // What is being written may have come long ago: its writer's processor was taken away.
+        // A record that is still being written may be old: its writer was preempted.
         if !self.ring.is_drained() && !self.ring.is_ready() {
             return self.wait(now, Some(until));
         }
-        self.tell_all();
-        // That the medium sleeps is not said: whoever reads it would wake it.
+        self.report_all();
+        // Leave `sleeping` unset: otherwise the program would wake the medium.
         self.ends.doze(now, until)
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> Option<Received> {
-        if self.reads && self.since >= TURN {
-            // A ring that is never empty is not to keep the others waiting.
+        if self.has_readable && self.since >= TURN {
+            // A ring that is never empty must not block the directly read ends.
             if let Some(received) = self.ends.receive(buffer) {
                 return Some(received);
             }
@@ -313,7 +314,7 @@ impl FrameIo for Ring {
                 return self.take(record, buffer);
             }
             if self.lanes.is_empty() && !self.ring.is_ready() {
-                return if self.reads { self.ends.receive(buffer) } else { None };
+                return if self.has_readable { self.ends.receive(buffer) } else { None };
             }
         }
     }
@@ -326,17 +327,17 @@ impl FrameIo for Ring {
         self.ends.send_segments(port, segments)
     }
 
-    /// The interface's number follows on those of the ports that are there.
+    /// The new interface's index must follow those of the existing ports.
     fn attach(&mut self, end: End) -> io::Result<usize> {
         let gives = end.gives;
         let port = self.ends.attach(end)?;
         if gives != Gives::Nothing {
-            self.reads = true;
+            self.has_readable = true;
         } else if port < self.shared.count {
             (self.attach.0)(self.first + port as u32, self.program.as_fd())?;
         } else {
             return Err(io::Error::other(format!(
-                "the ring has room for {} ports and no more",
+                "the ring is full: it holds at most {} ports",
                 self.shared.count
             )));
         }

@@ -1,7 +1,7 @@
-//! Reading a BPF ring buffer in place.
+//! Reads a BPF ring buffer in place.
 //!
-//! The kernel maps it as a page with the reader's position, a page with the
-//! writers', and the data twice in a row, so that no record is cut.
+//! The kernel maps a page with the reader's position, a page with the writers' position,
+//! and the data twice in a row, so that every record is contiguous.
 
 use super::bpf::Mapping;
 use std::io;
@@ -10,30 +10,30 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
-/// Looks at a record that is still being written before giving up for now: about
-/// 20 us, while writing one takes a tenth of one.
-const LOOKS: u32 = 1_000;
-/// The reader's position is told to the kernel after this share of the ring: each
-/// telling costs the writers a line of the cache.
-const TELL: u64 = 64;
+/// Checks of a record that is still being written before giving up for now: about 20 us,
+/// while writing a record takes a tenth of a microsecond.
+const MAX_CHECKS: u32 = 1_000;
+/// The reader reports its position to the kernel after this fraction of the ring: each
+/// report costs the writers a cache line.
+const REPORT_FRACTION: u64 = 64;
 
-/// The reading end.
+/// The reader of the ring.
 #[derive(Debug)]
 pub(super) struct RingBuffer {
     reader: Mapping,
     rest: Mapping,
     page: usize,
     size: u64,
-    /// Read up to here.
+    /// Read position.
     position: u64,
-    /// Told to the kernel up to here.
-    told: u64,
+    /// Position last reported to the kernel.
+    reported: u64,
 }
 
 impl RingBuffer {
     /// Maps the ring of `size` bytes.
     pub fn new(ring: BorrowedFd<'_>, size: u32) -> io::Result<Self> {
-        // SAFETY: asking for a constant of the system.
+        // SAFETY: reads a system constant.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         Ok(Self {
             reader: Mapping::new(ring, 0, page, true)?,
@@ -41,11 +41,11 @@ impl RingBuffer {
             page,
             size: u64::from(size),
             position: 0,
-            told: 0,
+            reported: 0,
         })
     }
 
-    fn told_position(&self) -> &AtomicU64 {
+    fn reported_position(&self) -> &AtomicU64 {
         // SAFETY: the page begins with this word, aligned, for as long as it is mapped.
         unsafe { &*self.reader.at(0).cast::<AtomicU64>() }
     }
@@ -55,13 +55,13 @@ impl RingBuffer {
         unsafe { &*self.rest.at(0).cast::<AtomicU64>() }
     }
 
-    /// Whether anything is there or on its way, to be asked after having said that
-    /// one sleeps.
+    /// Whether the ring has no record, complete or in progress. Check this after `sleeping`
+    /// is set.
     pub fn is_drained(&self) -> bool {
         self.written().load(Ordering::SeqCst) == self.position
     }
 
-    /// Whether the next record is there and whole.
+    /// Whether the next record is complete.
     pub fn is_ready(&self) -> bool {
         if self.written().load(Ordering::Acquire) == self.position {
             return false;
@@ -69,7 +69,7 @@ impl RingBuffer {
         self.header().load(Ordering::Acquire) & BUSY == 0
     }
 
-    /// The length and the state of the next record, if anything has been written.
+    /// Length and state of the next record, if anything has been written.
     fn header(&self) -> &AtomicU32 {
         let start = self.page + (self.position % self.size) as usize;
         // SAFETY: each record begins with its length in an aligned word, which the
@@ -77,18 +77,17 @@ impl RingBuffer {
         unsafe { &*self.rest.at(start).cast::<AtomicU32>() }
     }
 
-    /// The beginning of the next record and its bytes, if it is there and whole; no
-    /// bytes of one that was given up. What is given stays until its end has been
-    /// released.
+    /// Position and bytes of the next record, if it is complete; empty for a discarded
+    /// record. The bytes stay valid until the end of the record is released.
     pub fn next(&mut self) -> Option<(u64, &[u8])> {
         if self.written().load(Ordering::Acquire) == self.position {
             return None;
         }
         let mut len = self.header().load(Ordering::Acquire);
-        let mut looks = 0;
+        let mut checks = 0;
         while len & BUSY != 0 {
-            looks += 1;
-            if looks == LOOKS {
+            checks += 1;
+            if checks == MAX_CHECKS {
                 return None;
             }
             std::hint::spin_loop();
@@ -100,33 +99,33 @@ impl RingBuffer {
         Some((record, if len & DISCARDED == 0 { self.at(record, bytes) } else { &[] }))
     }
 
-    /// The first `bytes` of the record at `position`, which has been given and not
-    /// been released.
+    /// The first `bytes` of the record at `position`, which [`Self::next`] has returned and
+    /// which is not yet released.
     pub fn at(&self, position: u64, bytes: usize) -> &[u8] {
         let start = self.page + (position % self.size) as usize + 8;
-        // SAFETY: a record lies in one piece within the doubled mapping, and the
+        // SAFETY: a record is contiguous in the doubled mapping, and the
         // kernel does not write to it before its end has been released, which
         // takes this borrow's end.
         unsafe { std::slice::from_raw_parts(self.rest.at(start), bytes) }
     }
 
-    /// How far has been read.
+    /// Read position.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Gives room up to `position` back to the writers, now and then.
+    /// Releases memory up to `position` to the writers, in batches.
     pub fn release(&mut self, position: u64) {
-        if position - self.told >= self.size / TELL {
-            self.tell(position);
+        if position - self.reported >= self.size / REPORT_FRACTION {
+            self.report(position);
         }
     }
 
-    /// Gives room up to `position` back to the writers at once.
-    pub fn tell(&mut self, position: u64) {
-        if position != self.told {
-            self.told = position;
-            self.told_position().store(position, Ordering::Release);
+    /// Releases memory up to `position` to the writers at once.
+    pub fn report(&mut self, position: u64) {
+        if position != self.reported {
+            self.reported = position;
+            self.reported_position().store(position, Ordering::Release);
         }
     }
 }

@@ -1,42 +1,42 @@
-//! TAP devices, one a port, read and written one frame a call: the path that
-//! works wherever nodes have TAPs, and the one of those that give super-frames. What
-//! is sent by packet sockets is written here, too.
+//! TAP devices, one per port, with one frame per read or write: the path for nodes with
+//! TAPs, and the one with super-frames. Also writes frames to packet sockets for the ring
+//! path.
 
 use super::{FrameIo, OTHER, Poll, Received, TURN, Waker, check};
 use crate::{Instant, Segments, VNET_HEADER, VnetHeader};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// The descriptor by which frames go to and come from a node's interface.
+/// The descriptor that connects the medium to a node's interface.
 #[derive(Debug)]
 pub struct End {
     /// The descriptor.
     pub fd: OwnedFd,
-    /// What comes out of it.
+    /// What a read from it returns.
     pub gives: Gives,
 }
 
-/// What comes out of a descriptor.
+/// What a read from a descriptor returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gives {
-    /// One frame a read.
+    /// One frame per read.
     Frames,
-    /// TCP uncut, and all frames behind a header that says so (`IFF_VNET_HDR`); the same
-    /// may go in.
+    /// Unsegmented TCP, and all frames behind a virtio-net header (`IFF_VNET_HDR`); writes
+    /// have the same format.
     SuperFrames,
-    /// Nothing: it is a packet socket that sends, and a program takes what comes.
+    /// Nothing: a packet socket for sending only; a BPF program takes the incoming frames.
     Nothing,
 }
 
 impl From<OwnedFd> for End {
-    /// One that gives frames.
+    /// An end with [`Gives::Frames`].
     fn from(fd: OwnedFd) -> Self {
         Self { fd, gives: Gives::Frames }
     }
 }
 
 impl End {
-    /// Makes it non-blocking, and waits for what it gives as `port`.
+    /// Makes the descriptor non-blocking and adds it to `poll` as `port`.
     fn join(&self, poll: &Poll, port: usize) -> io::Result<()> {
         let fd = self.fd.as_raw_fd();
         // SAFETY: fcntl on an owned descriptor with integer arguments.
@@ -50,7 +50,7 @@ impl End {
         poll.add(fd, port as u64)
     }
 
-    /// Whether it gives and takes super-frames.
+    /// Whether it uses super-frames.
     fn is_uncut(&self) -> bool {
         self.gives == Gives::SuperFrames
     }
@@ -68,7 +68,7 @@ impl End {
     }
 }
 
-/// TAP devices, one a port.
+/// TAP devices, one per port.
 #[derive(Debug)]
 pub struct Taps {
     poll: Poll,
@@ -77,18 +77,18 @@ pub struct Taps {
 }
 
 impl Taps {
-    /// Takes over plain TAPs; they are made non-blocking.
+    /// Takes ordinary TAPs and makes them non-blocking.
     ///
     /// # Errors
-    /// When there are too many open files.
+    /// If there are too many open files.
     pub fn new(taps: Vec<OwnedFd>) -> io::Result<Self> {
         Self::of(taps.into_iter().map(End::from).collect())
     }
 
-    /// The same of TAPs of both kinds.
+    /// As [`Self::new`], for all kinds of ends.
     ///
     /// # Errors
-    /// When there are too many open files.
+    /// If there are too many open files.
     pub fn of(taps: Vec<End>) -> io::Result<Self> {
         let poll = Poll::new()?;
         for (port, tap) in taps.iter().enumerate() {
@@ -97,18 +97,18 @@ impl Taps {
         Ok(Self { poll, taps, ready: Vec::new() })
     }
 
-    /// A handle that ends a wait from another thread.
+    /// A handle that wakes the waiting thread from another thread.
     pub fn waker(&self) -> Waker {
         self.poll.waker.clone()
     }
 
-    /// Looks which ports have something, without waiting. For when none has its turn.
+    /// Polls the ports without waiting, for use when no port has a turn left.
     pub(super) fn look(&mut self) {
-        // What cannot be looked at now is seen at the next wait, which tells.
+        // The next wait reports any error.
         let _ = self.wait(0, Some(0));
     }
 
-    /// Also waits for `fd`, which is no port.
+    /// Also waits for `fd`, which is not a port.
     pub(super) fn watch(&self, fd: RawFd) -> io::Result<()> {
         self.poll.add(fd, OTHER)
     }
@@ -143,7 +143,7 @@ impl FrameIo for Taps {
             if n > 0 {
                 let len = n as usize;
                 if has_header {
-                    // Its segments are frames of its turn, too.
+                    // The segments count as frames of the port's turn.
                     *turn = turn.saturating_sub(segments(&buffer[..len]) as u32);
                 }
                 return Some(Received { port, len, arrived: None, has_header });
@@ -162,7 +162,7 @@ impl FrameIo for Taps {
         // SAFETY: the frame is readable for its whole length.
         let n = unsafe {
             match tap.gives {
-                // A twentieth less work for the kernel than a write to a socket.
+                // Costs the kernel a twentieth less than a write to a socket.
                 Gives::Nothing => libc::send(fd, start, frame.len(), libc::MSG_DONTWAIT),
                 _ => libc::write(fd, start, frame.len()),
             }
@@ -185,8 +185,8 @@ impl FrameIo for Taps {
         Ok(port)
     }
 
-    /// As long as the file is open, the kernel of a node that is gone answers. In its place
-    /// comes one that takes and gives nothing.
+    /// An open file keeps the network stack of a removed node alive. `/dev/null` replaces
+    /// it.
     fn detach(&mut self, port: usize) -> Option<OwnedFd> {
         let tap = self.taps.get_mut(port)?;
         let nothing = std::fs::File::options().read(true).write(true).open("/dev/null").ok()?;
@@ -196,21 +196,21 @@ impl FrameIo for Taps {
     }
 }
 
-/// About how many segments there are behind a TAP's header.
+/// Approximate number of segments behind a virtio-net header.
 fn segments(bytes: &[u8]) -> usize {
     let segment = VnetHeader::split(bytes).map_or(0, |(header, _)| usize::from(header.segment));
     bytes.len().checked_div(segment).unwrap_or(0)
 }
 
 impl Drop for Taps {
-    /// Closing a TAP waits for a grace period of the kernel, 20 ms and more
-    /// each; those of many threads overlap.
+    /// Closing a TAP waits for a kernel grace period, at least 20 ms each; several threads
+    /// overlap these waits.
     fn drop(&mut self) {
         close(std::mem::take(&mut self.taps));
     }
 }
 
-/// Closes descriptors that take their time, many at once.
+/// Closes slow descriptors in parallel.
 fn close(mut descriptors: Vec<End>) {
     let share = descriptors.len().div_ceil(64).max(1);
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Endpoints that come while the segment is at work.
+//! Endpoints attached while the segment is running.
 
 use super::*;
 use crate::CsmaSpec;
@@ -10,7 +10,7 @@ fn frame(from: u8, to: u8) -> Vec<u8> {
     frame
 }
 
-/// Something of everything that chance decides.
+/// Several random impairments.
 fn end(number: u8) -> Endpoint {
     let way = crate::Impairment {
         delay: "5 ms".parse().unwrap(),
@@ -32,10 +32,10 @@ fn channels() -> Vec<Channel> {
     ]
 }
 
-/// To whom, when, from whom.
+/// Receiver, time, sender.
 type Delivered = (usize, Instant, u8);
 
-/// All deliveries of frames between all, and the totals.
+/// All deliveries of frames between all endpoints, and the totals.
 fn traffic(segment: &mut Segment) -> (Vec<Delivered>, Vec<[Totals; 2]>) {
     let mut all = Vec::new();
     for round in 0..200u64 {
@@ -52,7 +52,7 @@ fn traffic(segment: &mut Segment) -> (Vec<Delivered>, Vec<[Totals; 2]>) {
     (all, segment.totals())
 }
 
-/// Who came later is treated as if it had been there from the start.
+/// An endpoint attached later is treated as if it had been there from the start.
 #[test]
 fn a_newcomer_has_the_fate_that_it_would_have_had() {
     for channel in channels() {
@@ -85,9 +85,9 @@ fn a_newcomer_is_in_the_part_of_those_that_were_not_named() {
     let spec = SegmentSpec { endpoints: ends(3).collect(), ..SegmentSpec::switch(7) };
     let mut segment = Segment::new(&spec);
     segment.change(Change::Partition(Some(vec![0, 0, 1])), 0);
-    let newcomer = ends(4).next_back().unwrap();
-    assert_eq!(segment.attach(newcomer, 0), 3);
-    // Parts that were drawn before it came, as by a timetable.
+    let new_port = ends(4).next_back().unwrap();
+    assert_eq!(segment.attach(new_port, 0), 3);
+    // Partitions defined before it was attached, as by a timetable.
     let reached = |segment: &mut Segment, from: u8, now| {
         let everybody = [&[0xff; 6][..], &frame(from, 0)[6..]].concat();
         segment.send(usize::from(from), &everybody, now);
@@ -121,7 +121,7 @@ fn an_endpoint_that_is_gone_takes_and_gives_nothing() {
     assert_eq!(receivers(&mut segment, 0), [0, 1]);
     segment.detach(2, 1);
     segment.send(0, &frame(0, 2), 2);
-    assert_eq!(receivers(&mut segment, 2), [1], "nobody knows where it is");
+    assert_eq!(receivers(&mut segment, 2), [1], "its location is unknown");
     segment.send(2, &frame(2, 0), 3);
     assert!(receivers(&mut segment, 3).is_empty());
     assert_eq!(segment.totals()[2][0].rejected, 1);

@@ -1,12 +1,12 @@
-//! How far ahead a segment is known, whatever comes.
+//! Lookahead: how far ahead a segment's deliveries are known, whatever arrives.
 
 use super::Segment;
 use crate::Instant;
 
 impl Segment {
-    /// The time in ns that every frame takes at least from a node to another: until so long
-    /// after now, what is under way is all that can be due (the lookahead of conservative
-    /// simulation, Chandy and Misra 1979). Rates, channels and slots only add to it.
+    /// Minimum time in ns from any node to any other: until that long after now, only
+    /// frames already in flight can become due (the lookahead of conservative simulation,
+    /// Chandy and Misra 1979). Rates, channels and slots only add to it.
     pub fn lookahead(&mut self) -> Instant {
         if !self.impaired {
             return 0;
@@ -14,7 +14,7 @@ impl Segment {
         if let Some(known) = self.lookahead {
             return known;
         }
-        // The least of each way, for anybody may send to anybody.
+        // The minimum of each direction, since any node may send to any other.
         let least = |way: usize| self.links.iter().map(|link| link[way].least_delay_ns()).min();
         let lookahead = [0, 1].into_iter().filter_map(least).sum();
         self.lookahead = Some(lookahead);
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(recorded.lookahead(), 0);
     }
 
-    /// No frame is there sooner, whatever chance decides.
+    /// No frame arrives earlier, whatever the random decisions.
     #[test]
     fn no_frame_is_faster() {
         let wild = way(|way| {

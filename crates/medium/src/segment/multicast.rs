@@ -1,14 +1,14 @@
-//! What a segment does about multicast groups: hears of them, asks for them.
+//! Multicast snooping and queries of a segment.
 
 use super::Segment;
-use crate::calendar::What;
 use crate::change::Way;
+use crate::event_queue::Event;
 use crate::membership::Message;
 use crate::{Delivery, Instant};
 
 impl Segment {
-    /// Takes note of a message about groups.
-    pub(super) fn hear(&mut self, message: &Message, link: usize, now: Instant) {
+    /// Learns from a membership message.
+    pub(super) fn on_membership(&mut self, message: &Message, link: usize, now: Instant) {
         match message {
             Message::Query { from_router: true } => self.querier.router_asks(now),
             Message::Report(groups) => {
@@ -18,21 +18,21 @@ impl Segment {
             _ => {}
         }
         let until = self.querier.holds_until(now);
-        self.directory.learn_groups(message, link, until);
+        self.table.learn_groups(message, link, until);
     }
 
-    /// There is multicast on the segment.
+    /// Multicast was seen on the segment.
     pub(super) fn wake_querier(&mut self, now: Instant) {
         if let Some(first) = self.querier.wake(now) {
-            self.calendar.add(first, What::Query);
+            self.events_due.add(first, Event::Query);
         }
     }
 
-    /// Asks all hosts for their groups, over their links.
+    /// Sends membership queries to all hosts, over their links.
     pub(super) fn query(&mut self, now: Instant) {
-        self.directory.expire(now);
+        self.table.expire(now);
         let (asks, next) = self.querier.turn(now);
-        self.calendar.add(next, What::Query);
+        self.events_due.add(next, Event::Query);
         if !asks {
             return;
         }
@@ -75,7 +75,7 @@ mod tests {
         Segment::new(&spec)
     }
 
-    /// Who gets something until then, and whether it is a query.
+    /// Receivers until then, and whether each got a query.
     fn received(segment: &mut Segment, until: Instant) -> Vec<(Instant, usize, bool)> {
         let mut all = Vec::new();
         while let Some(next) = segment.next().filter(|next| *next <= until) {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_asked_where_there_is_no_multicast() {
+    fn without_multicast_there_are_no_queries() {
         let mut segment = segment("10 s");
         segment.send(0, &[2; 60], S);
         assert!(received(&mut segment, 100 * S).iter().all(|(_, _, query)| !query));
@@ -107,10 +107,10 @@ mod tests {
     #[test]
     fn a_member_whose_report_is_lost_is_asked_again() {
         let mut segment = segment("10 s");
-        // The report of endpoint 2 was lost; somebody sends to the group.
+        // The report of endpoint 2 was lost; endpoint 0 sends to the group.
         segment.send(0, &to_group(1), S);
         assert_eq!(received(&mut segment, 2 * S), [(2, 0, true), (2, 1, true), (2, 2, true)]);
-        // It answers, and has the next message.
+        // Endpoint 2 answers and receives the next message.
         segment.send(2, &igmp_frame(&JOIN_V3), 3 * S);
         segment.send(0, &to_group(1), 4 * S);
         assert_eq!(received(&mut segment, 4 * S), [(4, 2, false)]);
@@ -133,12 +133,12 @@ mod tests {
     fn reports_go_to_routers_alone_which_then_ask() {
         let mut segment = segment("10 s");
         let query = igmp_frame(&[0x11, 100, 0, 0, 0, 0, 0, 0]);
-        // Sent to 224.0.0.22 here, which everybody gets.
+        // Sent to 224.0.0.22 here, which is flooded.
         segment.send(0, &query, S);
         assert_eq!(received(&mut segment, S), [(1, 1, true), (1, 2, true)]);
         segment.send(2, &igmp_frame(&JOIN_V3), 2 * S);
-        assert_eq!(received(&mut segment, 20 * S), [(2, 0, false)], "and nobody else asks");
-        // It gets what members get.
+        assert_eq!(received(&mut segment, 20 * S), [(2, 0, false)], "and no other querier sends");
+        // The router receives what members receive.
         segment.send(1, &to_group(3), 21 * S);
         assert_eq!(received(&mut segment, 21 * S), [(21, 0, false), (21, 2, false)]);
     }

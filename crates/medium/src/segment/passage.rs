@@ -1,50 +1,49 @@
-//! The way of frames through a segment: up, over what links share, down.
+//! Path of frames through a segment: up, over the shared channel, down.
 
 use super::Segment;
-use crate::calendar::What;
 use crate::change::Way;
-use crate::channel::Said;
-use crate::directory::Receivers;
+use crate::channel::ChannelEvent;
+use crate::event_queue::Event;
+use crate::forwarding_table::Receivers;
+use crate::in_flight::place;
 use crate::membership::{self, Message};
-use crate::sky::place;
-use crate::step::{Carried, Cause, Step};
+use crate::step::{Cause, Step, TransitFrame};
 use crate::{Decided, Delivery, Frame, Instant};
 
-/// Bytes that may be under way on one direction, which a delay without a rate does
-/// not bound: 64 ms of 8 Gbit/s, or 5 s of 100 Mbit/s. More is dropped as by a full
-/// queue.
-const MOST_HELD: u64 = 64 << 20;
+/// Maximum bytes in flight on one direction, which a delay without a rate does not bound:
+/// 64 ms of 8 Gbit/s, or 5 s of 100 Mbit/s. Excess frames are dropped as by a full queue.
+const MAX_IN_FLIGHT: u64 = 64 << 20;
 
 impl Segment {
-    /// Lets everything happen that does until `now`.
+    /// Processes all events until `now`.
     pub(super) fn advance(&mut self, now: Instant) {
-        while let Some((at, what)) = self.calendar.take(now) {
+        while let Some((at, what)) = self.events_due.take(now) {
             self.clock = self.clock.max(at);
             match what {
-                What::Land(frame, arrived, link, way) => {
+                Event::Land(frame, arrived, link, way) => {
                     self.land((frame, arrived), link as usize, way, at);
                 }
-                What::Gather(frame, arrived, link, way) => {
+                Event::Gather(frame, arrived, link, way) => {
                     self.gather((frame, arrived), link as usize, way, at);
                 }
-                What::Offer(link, way, frame) => self.offer(link as usize, way, *frame, at),
-                What::Turn(link, way) => {
+                Event::Offer(link, way, frame) => self.offer(link as usize, way, *frame, at),
+                Event::Turn(link, way) => {
                     let mut steps = std::mem::take(&mut self.steps);
                     let (link, channel) = (link as usize, self.has_channel(way));
                     self.links[link][way as usize].turn(at, channel, &mut steps);
-                    self.carry_out(link, way, steps, at);
+                    self.execute(link, way, steps, at);
                 }
-                What::LineTurn(way) => {
-                    let mut said = std::mem::take(&mut self.said);
-                    if let Some(line) = &mut self.lines[way as usize] {
-                        line.turn(at, &mut said);
-                    } else if let Some(air) = &mut self.air {
-                        air.turn(at, &mut said);
+                Event::SharedTurn(way) => {
+                    let mut events = std::mem::take(&mut self.events);
+                    if let Some(line) = &mut self.shared_links[way as usize] {
+                        line.turn(at, &mut events);
+                    } else if let Some(medium) = &mut self.medium {
+                        medium.turn(at, &mut events);
                     }
-                    self.heed(way, said, at);
+                    self.handle(way, events, at);
                 }
-                What::Change(change) => self.make(*change, at),
-                What::Query => self.query(at),
+                Event::Change(change) => self.make(*change, at),
+                Event::Query => self.query(at),
             }
         }
         self.clock = self.clock.max(now);
@@ -69,15 +68,15 @@ impl Segment {
         let radio = self.radios[link].as_mut().map(|radio| (radio, way));
         let direction = &mut self.links[link][way as usize];
         direction.admit(frame, arrived, now, (channel, radio), &mut steps);
-        self.carry_out(link, way, steps, now);
+        self.execute(link, way, steps, now);
     }
 
-    /// Whether frames that go this way have to pass a channel.
+    /// Whether frames in this direction pass a shared channel.
     fn has_channel(&self, way: Way) -> bool {
-        self.lines[way as usize].is_some() || (way == Way::Up && self.air.is_some())
+        self.shared_links[way as usize].is_some() || (way == Way::Up && self.medium.is_some())
     }
 
-    fn carry_out(&mut self, link: usize, way: Way, mut steps: Vec<Step>, now: Instant) {
+    fn execute(&mut self, link: usize, way: Way, mut steps: Vec<Step>, now: Instant) {
         for step in steps.drain(..) {
             match step {
                 Step::Release(frame, at) => {
@@ -85,19 +84,19 @@ impl Segment {
                 }
                 Step::Offer(frame, at) if at <= now => self.offer(link, way, frame, now),
                 Step::Offer(frame, at) => {
-                    self.calendar.add(at, What::Offer(link as u32, way, Box::new(frame)));
+                    self.events_due.add(at, Event::Offer(link as u32, way, Box::new(frame)));
                 }
                 Step::Drop(cause) => self.drop(link, way, cause),
                 Step::Decided(index, decision) => {
                     self.decided.push(Decided { endpoint: link as u32, way, index, decision });
                 }
-                Step::Turn(at) => self.calendar.add(at, What::Turn(link as u32, way)),
+                Step::Turn(at) => self.events_due.add(at, Event::Turn(link as u32, way)),
             }
         }
         self.steps = steps;
     }
 
-    /// A frame goes out at `at`, if there is room for it until then.
+    /// Releases a frame at `at`, if the in-flight limit allows it.
     fn release(
         &mut self,
         (frame, arrived): (Frame, Instant),
@@ -106,7 +105,7 @@ impl Segment {
         now: Instant,
     ) {
         let size = frame.size() as u64;
-        if self.held[link][way as usize] + size > MOST_HELD {
+        if self.in_flight[link][way as usize] + size > MAX_IN_FLIGHT {
             if let Frame::Segments(segments) = &frame
                 && segments.count() > 1
             {
@@ -118,50 +117,50 @@ impl Segment {
             return self.drop(link, way, Cause::Overflow);
         }
         let gathers = self.links[link][way as usize].slots.is_some();
-        // What is due at once, and behind nothing, need not go through the calendar.
+        // A frame due now, with no earlier event pending, can skip the event queue.
         if way == Way::Down
             && !gathers
             && at <= now
-            && self.calendar.next().is_none_or(|next| next > at)
+            && self.events_due.next().is_none_or(|next| next > at)
         {
-            return self.get_ready(Delivery { endpoint: link, frame, arrived, intended: at });
+            return self.queue_delivery(Delivery { endpoint: link, frame, arrived, intended: at });
         }
-        self.held[link][way as usize] += size;
-        self.calendar.fly(at, (frame, arrived), place(link as u32, way, gathers));
+        self.in_flight[link][way as usize] += size;
+        self.events_due.push_frame(at, (frame, arrived), place(link as u32, way, gathers));
     }
 
-    fn offer(&mut self, link: usize, way: Way, frame: Carried, now: Instant) {
-        let mut said = std::mem::take(&mut self.said);
+    fn offer(&mut self, link: usize, way: Way, frame: TransitFrame, now: Instant) {
+        let mut events = std::mem::take(&mut self.events);
         let draw = self.draws[link][way as usize];
-        if let Some(line) = &mut self.lines[way as usize] {
-            line.offer(link, frame, now, draw, &mut said);
-        } else if let Some(air) = &mut self.air {
-            // A ramp may have changed it since the last frame.
-            air.lose(link, self.links[link][way as usize].asked().mean_loss());
-            air.offer(link, frame, now, &mut said);
+        if let Some(line) = &mut self.shared_links[way as usize] {
+            line.offer(link, frame, now, draw, &mut events);
+        } else if let Some(medium) = &mut self.medium {
+            // A ramp may have changed the loss since the last frame.
+            medium.set_loss(link, self.links[link][way as usize].config().mean_loss());
+            medium.offer(link, frame, now, &mut events);
         }
-        self.heed(way, said, now);
+        self.handle(way, events, now);
     }
 
-    fn heed(&mut self, way: Way, mut said: Vec<Said>, now: Instant) {
-        for word in said.drain(..) {
-            match word {
-                Said::Left(link, frame, at) => {
+    fn handle(&mut self, way: Way, mut events: Vec<ChannelEvent>, now: Instant) {
+        for event in events.drain(..) {
+            match event {
+                ChannelEvent::Left(link, frame, at) => {
                     let mut steps = Vec::new();
                     self.links[link][way as usize].depart(frame, at, &mut steps);
-                    self.carry_out(link, way, steps, now);
+                    self.execute(link, way, steps, now);
                 }
-                Said::Drop(link, cause) => {
+                ChannelEvent::Drop(link, cause) => {
                     self.links[link][way as usize].stopped(cause);
                     self.drop(link, way, cause);
                 }
-                Said::Turn(at) => self.calendar.add(at, What::LineTurn(way)),
+                ChannelEvent::Turn(at) => self.events_due.add(at, Event::SharedTurn(way)),
             }
         }
-        self.said = said;
+        self.events = events;
     }
 
-    /// A frame waits for the slot in which it leaves.
+    /// Assigns a frame to its slot.
     fn gather(&mut self, (frame, arrived): (Frame, Instant), link: usize, way: Way, now: Instant) {
         if let Frame::Segments(segments) = &frame
             && segments.count() > 1
@@ -171,49 +170,48 @@ impl Segment {
         }
         let slots = &mut self.links[link][way as usize].slots;
         let at = slots.as_mut().map_or(now, |slots| slots.send(frame.size() as u64, now));
-        self.calendar.fly(at, (frame, arrived), place(link as u32, way, false));
+        self.events_due.push_frame(at, (frame, arrived), place(link as u32, way, false));
     }
 
-    /// A frame has come to the end of a direction.
+    /// Handles a frame at the end of a direction.
     fn land(&mut self, (frame, arrived): (Frame, Instant), link: usize, way: Way, at: Instant) {
-        let held = &mut self.held[link][way as usize];
-        *held = held.saturating_sub(frame.size() as u64);
+        let in_flight = &mut self.in_flight[link][way as usize];
+        *in_flight = in_flight.saturating_sub(frame.size() as u64);
         if way == Way::Down {
-            return self.get_ready(Delivery { endpoint: link, frame, arrived, intended: at });
+            return self.queue_delivery(Delivery { endpoint: link, frame, arrived, intended: at });
         }
         let message = membership::read(frame.head());
         if let Some(message) = &message {
-            self.hear(message, link, at);
+            self.on_membership(message, link, at);
         }
-        // A report flooded to a thousand nodes is a storm: routers alone get it, of whom
-        // the switch knows by their own messages (RFC 4541, 2.1.1).
+        // A report flooded to a thousand nodes would be a storm: only routers get it. The
+        // switch knows them from their own messages (RFC 4541, 2.1.1).
         let receivers = match message {
             Some(Message::Report(_) | Message::Other) => {
-                let mut routers = self.directory.routers();
+                let mut routers = self.table.routers();
                 routers.retain(|router| *router != link);
                 Receivers::Many(routers.into_iter())
             }
-            _ => self.directory.receivers(frame.head(), link),
+            _ => self.table.receivers(frame.head(), link),
         };
         if self.querier.sleeps() && membership::group_of(frame.head()).is_some() {
             self.wake_querier(at);
         }
         for endpoint in receivers {
-            if self.directory.are_parted(link, endpoint) {
+            if self.table.are_partitioned(link, endpoint) {
                 (0..frame.count()).for_each(|_| self.drop(endpoint, Way::Down, Cause::Parted));
             } else if self.impaired {
                 self.enter(endpoint, Way::Down, frame.clone(), arrived, at);
             } else {
                 let frame = frame.clone();
-                self.get_ready(Delivery { endpoint, frame, arrived, intended: at });
+                self.queue_delivery(Delivery { endpoint, frame, arrived, intended: at });
             }
         }
     }
 
-    /// A frame can be taken. Segments that follow each other and came to be due at
-    /// one time are taken together.
+    /// Queues a delivery. Consecutive segments due at the same time are merged.
     #[inline]
-    fn get_ready(&mut self, delivery: Delivery) {
+    fn queue_delivery(&mut self, delivery: Delivery) {
         if matches!(delivery.frame, Frame::Segments(_))
             && let Some(last) = self.ready.back_mut()
             && (last.endpoint, last.intended) == (delivery.endpoint, delivery.intended)

@@ -1,59 +1,58 @@
-//! The states of a radio, as the experiment file says them.
+//! Radio states, as in the experiment file.
 
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Span};
 
-/// What a state does with frames of either direction.
+/// What a state does with frames, in both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Service {
-    /// Passes them on to what comes behind: grant, rate.
+    /// Passes them to the link's transmission model: grant, rate.
     Full,
-    /// Carries them itself over a slow shared channel, one behind the other in
-    /// each direction.
+    /// Carries them itself over a slow shared channel, one after another in each direction.
     Slow {
-        /// From the device into the network.
+        /// Device to network.
         up: Slow,
-        /// From the network to the device.
+        /// Network to device.
         down: Slow,
     },
 }
 
-/// How long a frame takes in slow service: `fixed`, `byte` for each byte of its
-/// IP packet, and `square` for each of these times itself.
+/// Service time of a frame in slow service: `fixed`, plus `byte` for each byte of its IP
+/// packet, plus `square` times the number of bytes squared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Slow {
-    /// For each frame.
+    /// Per frame.
     pub fixed: Span,
-    /// For each byte.
+    /// Per byte.
     pub byte: Span,
-    /// For each byte squared.
+    /// Per byte squared.
     pub square: Span,
 }
 
 impl Slow {
-    /// The time that `bytes` take.
+    /// Service time of `bytes`.
     pub fn time(self, bytes: u64) -> Span {
         let each = self.square.as_ns().saturating_mul(bytes).saturating_add(self.byte.as_ns());
         Span::from_ns(each.saturating_mul(bytes).saturating_add(self.fixed.as_ns()))
     }
 }
 
-/// How data moves the radio to a higher state.
+/// Promotion to a higher state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Promotion {
-    /// How long it takes. Frames wait meanwhile, in both directions.
+    /// Duration. Frames wait meanwhile, in both directions.
     pub delay: Span,
-    /// It begins when more than this is queued on the way up, in bytes of IP
+    /// The promotion begins when more than this is queued on the uplink, in bytes of IP
     /// packets; in a state without service, with any frame.
     #[serde(default)]
     pub up: Bytes,
-    /// The same on the way down.
+    /// The threshold on the downlink.
     #[serde(default)]
     pub down: Bytes,
-    /// Which state it leads to; default: the last.
+    /// Target state; default: the last.
     #[serde(default)]
     pub to: Option<String>,
 }
@@ -62,35 +61,34 @@ pub struct Promotion {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {
-    /// Its name, for `to`, `initial` and reports.
+    /// Name, for `to`, `initial` and reports.
     pub name: String,
-    /// What it does with frames; default: nothing passes.
+    /// What the state does with frames; default: nothing passes.
     #[serde(default)]
     pub service: Option<Service>,
-    /// How data leads out of it.
+    /// Promotion to a higher state.
     #[serde(default)]
     pub promotion: Option<Promotion>,
-    /// Back to the state before after this long without data, in either
-    /// direction; default: never.
+    /// Returns to the previous state after this long without data in either direction;
+    /// default: never.
     #[serde(default)]
     pub inactivity: Option<Span>,
 }
 
-/// The states of a radio, from the one that spends least to the one that
-/// carries most.
+/// Radio states, from the lowest power to the highest capacity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatesSpec {
-    /// The states; one at least.
+    /// The states; at least one.
     pub states: Vec<State>,
-    /// Where it begins; default: the first.
+    /// Initial state; default: the first.
     #[serde(default)]
     pub initial: Option<String>,
 }
 
 impl StatesSpec {
-    /// Idle and connected, as LTE, LTE-M, NB-IoT and 5G have it: `promotion` on
-    /// any data, back after `inactivity`.
+    /// Idle and connected, as in LTE, LTE-M, NB-IoT and 5G: `promotion` with any data, back
+    /// to idle after `inactivity`.
     pub fn idle_connected(promotion: Span, inactivity: Span) -> Self {
         let state = |name: &str| State {
             name: name.to_owned(),
@@ -113,12 +111,12 @@ impl StatesSpec {
         }
     }
 
-    /// Where in the list the state of this name is.
+    /// Index of the state with this name.
     pub(super) fn place(&self, name: &str) -> Option<usize> {
         self.states.iter().position(|state| state.name == name)
     }
 
-    /// Whether the spec makes sense; if not, what is wrong and what to write.
+    /// Validates the spec. The error says what is wrong and what to write.
     pub fn check(&self) -> Result<(), String> {
         let Some(highest) = self.states.len().checked_sub(1) else {
             return Err(
@@ -148,8 +146,8 @@ impl StatesSpec {
         match state.inactivity {
             Some(_) if place == 0 => {
                 return Err(format!(
-                    "`{name}` is the first state, and its `inactivity` leads nowhere; remove it, \
-                     or add the state that it leads to before it"
+                    "`{name}` is the first state and cannot fall back with `inactivity`; remove \
+                     `inactivity`, or add a lower state before `{name}`"
                 ));
             }
             Some(Span::ZERO) => {
@@ -164,8 +162,8 @@ impl StatesSpec {
             return match state.service {
                 Some(_) => Ok(()),
                 None => Err(format!(
-                    "`{name}` has neither `service` nor `promotion`, so that no frame would ever \
-                     leave it; add `service: full` or a `promotion`"
+                    "`{name}` has neither `service` nor `promotion`, so no frame can pass; \
+                     add `service: full` or a `promotion`"
                 )),
             };
         };
@@ -188,7 +186,7 @@ impl StatesSpec {
         match self.states[target].service {
             Some(_) => Ok(()),
             None => Err(format!(
-                "the promotion of `{name}` leads to `{}`, which sends nothing; add a `service` to \
+                "the promotion of `{name}` leads to `{}`, which has no `service`; add a `service` to \
                  it",
                 self.states[target].name
             )),

@@ -1,4 +1,4 @@
-//! The states against arithmetic.
+//! The radio states compared with arithmetic.
 
 use super::*;
 use crate::{Grant, GrantSpec};
@@ -10,7 +10,7 @@ fn span(text: &str) -> Span {
     text.parse().unwrap()
 }
 
-/// The times of lte-5mhz: 260 ms to connect, 10 s until idle.
+/// Timing of lte-5mhz: 260 ms to connect, 10 s until idle.
 fn lte() -> States {
     checked(StatesSpec::idle_connected(span("260 ms"), span("10 s")))
 }
@@ -20,7 +20,7 @@ fn checked(spec: StatesSpec) -> States {
     States::new(spec)
 }
 
-/// The figures of umts-field.
+/// Parameters of umts-field.
 fn umts() -> StatesSpec {
     let promotion = |delay, up, down| {
         let (up, down) = (Bytes::new(up), Bytes::new(down));
@@ -46,7 +46,7 @@ fn umts() -> StatesSpec {
     }
 }
 
-/// Full service that takes 10 ms a frame, however many.
+/// Full service that takes 10 ms per frame, regardless of load.
 fn ten(_: usize, now: Instant) -> Instant {
     now + 10 * MS
 }
@@ -99,7 +99,7 @@ fn fach_carries_little_slowly_and_stays_while_it_does() {
     let mut radio = checked(StatesSpec { initial: Some("fach".to_owned()), ..umts() });
     // 20 + 1.6 x 100 + 0.0014 x 100 x 100 ms.
     assert_eq!(radio.send(Way::Up, 114, 0, &mut ten), 194 * MS);
-    // The next waits for it; the other direction does not.
+    // The next frame waits for it; the other direction does not.
     assert_eq!(radio.send(Way::Up, 114, 100 * MS, &mut ten), 388 * MS);
     assert_eq!(radio.send(Way::Down, 114, 150 * MS, &mut ten), 170 * MS);
     assert_eq!(radio.state(10_387 * MS), "fach");
@@ -109,17 +109,17 @@ fn fach_carries_little_slowly_and_stays_while_it_does() {
 #[test]
 fn more_than_the_threshold_queued_promotes() {
     let fach = || checked(StatesSpec { initial: Some("fach".to_owned()), ..umts() });
-    // 543 B of packet stay, 544 do not; on the way down 475.
+    // 543 B of packet stay in FACH, 544 do not; the downlink threshold is 475.
     let mut radio = fach();
     radio.send(Way::Up, 557, 0, &mut ten);
     assert_eq!(radio.promoted_at(), None);
     assert_eq!(fach().send(Way::Up, 558, 0, &mut ten), 1_510 * MS);
     assert_eq!(fach().send(Way::Down, 490, 0, &mut ten), 1_510 * MS);
-    // Neither do six of 100 B, of which none is delivered yet.
+    // Six frames of 100 B, none delivered yet, exceed the threshold as well.
     let mut radio = fach();
     let ends: Vec<_> = (0..6).map(|_| radio.send(Way::Up, 114, 0, &mut ten) / MS).collect();
     assert_eq!(ends, [194, 388, 582, 776, 970, 1_510]);
-    // But 100 B each 200 ms do: each is delivered before the next comes.
+    // With 100 B each 200 ms, each is delivered before the next arrives.
     let mut radio = fach();
     for i in 0..100 {
         assert_eq!(radio.send(Way::Up, 114, i * 200 * MS, &mut ten), (i * 200 + 194) * MS);
@@ -136,7 +136,7 @@ fn nothing_overtakes_and_what_is_behind_is_asked_in_order() {
         spec.cycle = Some(span("50 ms"));
         Grant::new(spec)
     });
-    let (mut now, mut asked, mut ends) = (0, [0; 2], [0; 2]);
+    let (mut now, mut starts, mut ends) = (0, [0; 2], [0; 2]);
     let mut seen = std::collections::HashSet::new();
     for i in 0..20_000 {
         now += (draw.uniform(Purpose::Jitter, i).powi(12) * 2e10) as u64;
@@ -145,8 +145,8 @@ fn nothing_overtakes_and_what_is_behind_is_asked_in_order() {
         let len = 20 + (draw.uniform(Purpose::Loss, 2 * i + 1) * 300.0) as usize;
         let at = way as usize;
         let end = radio.send(way, len, now, &mut |len, from| {
-            assert!(from >= asked[at] && from >= now);
-            asked[at] = from;
+            assert!(from >= starts[at] && from >= now);
+            starts[at] = from;
             grants[at].send(len, from)
         });
         assert!(end >= ends[at] && end > now);
@@ -172,7 +172,9 @@ fn nonsense_is_refused_with_what_to_write() {
         "`initial` is `cell`, which is not a state; use one of `idle`, `fach`, `dch`"
     );
     assert!(wrong(|spec| spec.states[0].promotion = None).contains("neither"));
-    assert!(wrong(|spec| spec.states[0].inactivity = Some(span("1 s"))).contains("leads nowhere"));
+    assert!(
+        wrong(|spec| spec.states[0].inactivity = Some(span("1 s"))).contains("cannot fall back")
+    );
     assert!(wrong(|spec| spec.states[1].inactivity = Some(Span::ZERO)).contains("10 s"));
     let to = |spec: &mut StatesSpec, state: usize, to: &str| {
         spec.states[state].promotion.as_mut().unwrap().to = Some(to.to_owned());

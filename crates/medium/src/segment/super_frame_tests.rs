@@ -1,4 +1,4 @@
-//! Super-frames fare as the frames would that a kernel had cut them into.
+//! Super-frames get the same treatment as the frames that a kernel would cut them into.
 
 use super::*;
 use crate::bulk::split::tests::{SEGMENT, build};
@@ -14,17 +14,17 @@ fn uncut(payload: usize) -> Segments {
     Segments::new(header, &frame).unwrap()
 }
 
-/// An acknowledgement, or so.
+/// A small frame in the reverse direction.
 fn answer() -> Vec<u8> {
     [&[2, 0, 0, 0, 0, 0][..], &[2, 0, 0, 0, 0, 1], &[8, 0], &[0; 52]].concat()
 }
 
-/// What a segment did: deliveries frame by frame, drops, decisions and totals; and
-/// how many deliveries there were.
+/// Results of a segment: deliveries frame by frame, drops, decisions and totals; and the
+/// number of deliveries.
 type Did =
     (Vec<(usize, Instant, Instant, Vec<u8>)>, Vec<Drop>, Vec<Decided>, Vec<[Totals; 2]>, usize);
 
-/// Sends super-frames of many sizes and answers over a segment, cut or not.
+/// Sends super-frames of many sizes and answers over a segment, segmented or not.
 fn did(spec: &SegmentSpec, cut: bool) -> Did {
     let mut segment = Segment::new(spec);
     segment.impair(0);
@@ -59,7 +59,7 @@ fn did(spec: &SegmentSpec, cut: bool) -> Did {
     (deliveries, drops, decided, segment.totals(), count)
 }
 
-/// Holds both ways against each other; how many deliveries there were of either.
+/// Compares both variants and returns the number of deliveries of each.
 #[track_caller]
 fn agree(name: &str, channel: Channel, change: impl Fn(&mut Endpoint)) -> [usize; 2] {
     let mut link = Endpoint::default();
@@ -81,8 +81,8 @@ fn up(name: &str, change: impl Fn(&mut Impairment)) -> [usize; 2] {
 }
 
 fn set(name: &str, value: &str) -> [usize; 2] {
-    let asked: Impairment = serde_json::from_str(value).unwrap();
-    up(name, |link| *link = asked.clone())
+    let config: Impairment = serde_json::from_str(value).unwrap();
+    up(name, |link| *link = config.clone())
 }
 
 #[test]

@@ -1,19 +1,18 @@
-//! What has been given its time to leave ahead of it.
+//! Queue of frames with a departure time that is known on arrival.
 
 use crate::{Instant, Limit};
 use std::collections::VecDeque;
 
-/// Frames that wait for a time that they know already, in the order in which
-/// they leave.
+/// Queued frames with known departure times, in order of departure.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ahead {
-    /// When each leaves, and its bytes.
+pub(crate) struct DepartureQueue {
+    /// Departure time and length in bytes.
     frames: VecDeque<(Instant, usize)>,
     bytes: u64,
 }
 
-impl Ahead {
-    /// Whether a frame of `len` bytes that comes at `now` has room.
+impl DepartureQueue {
+    /// Whether a frame of `len` bytes that arrives at `now` fits into the queue.
     pub fn has_room(&mut self, len: usize, limit: Limit, now: Instant) -> bool {
         while let Some((_, len)) = self.frames.pop_front_if(|(left, _)| *left <= now) {
             self.bytes -= len as u64;
@@ -24,7 +23,7 @@ impl Ahead {
         }
     }
 
-    /// Takes a frame of `len` bytes that leaves at `left`.
+    /// Adds a frame of `len` bytes that leaves at `left`.
     pub fn add(&mut self, len: usize, left: Instant) {
         self.frames.push_back((left, len));
         self.bytes += len as u64;
@@ -38,7 +37,7 @@ mod tests {
 
     #[test]
     fn what_has_left_makes_room() {
-        let mut ahead = Ahead::default();
+        let mut ahead = DepartureQueue::default();
         for left in [10, 20] {
             assert!(ahead.has_room(100, Limit::Frames(2), 0));
             ahead.add(100, left);

@@ -1,32 +1,32 @@
-//! What others want, done between two frames.
+//! Executes commands of other threads between two frames.
 
 use super::Work;
 use crate::io::FrameIo;
 use crate::observer::Observer;
-use crate::remote::{self, Newcomer, Wish};
+use crate::remote::{self, Command, NewPort};
 use crate::{End, Endpoint, Instant, Place};
 use std::io;
 use std::os::fd::OwnedFd;
 
 impl<Io: FrameIo, O: Observer> Work<Io, O> {
-    /// Fulfils what waits.
-    pub(super) fn fulfil(&mut self, now: Instant) {
-        for wish in self.wishes.take() {
-            match wish {
-                Wish::Change(segment, change) => {
+    /// Executes all queued commands.
+    pub(super) fn execute(&mut self, now: Instant) {
+        for command in self.commands.take() {
+            match command {
+                Command::Change(segment, change) => {
                     remote::change(&mut self.segments, segment, change, now);
                 }
-                // Who asked may have gone.
-                Wish::Tell(to) => {
+                // The requester may no longer wait.
+                Command::ReportStates(to) => {
                     drop(to.try_send(remote::states(&self.segments, now)));
                 }
-                Wish::Observer(what) => what(&mut self.observer),
-                Wish::Attach(newcomer) => {
-                    let Newcomer { segment, link, end, met } = *newcomer;
+                Command::Observer(what) => what(&mut self.observer),
+                Command::Attach(new_port) => {
+                    let NewPort { segment, link, end, on_attached } = *new_port;
                     let place = self.attach(segment, link, end, now);
-                    met(&mut self.observer, place);
+                    on_attached(&mut self.observer, place);
                 }
-                Wish::Detach(place, to) => {
+                Command::Detach(place, to) => {
                     let end = self.detach(place, now);
                     let _ = to.try_send(end);
                 }

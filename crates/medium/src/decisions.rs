@@ -1,4 +1,4 @@
-//! What chance decides about each frame of a direction.
+//! Random impairment decisions for each frame of a direction.
 
 use crate::correlated::Correlated;
 use crate::loss::{Loss, LossUnit};
@@ -6,64 +6,64 @@ use crate::{Frame, Impairment, Instant, Trains, Way};
 use std::collections::VecDeque;
 use units::{Draw, Lot, Purpose, Ratio};
 
-/// What chance decided about one frame.
+/// Random decisions about one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Decision {
-    /// It is lost on the way.
+    /// The frame is lost.
     pub lost: bool,
-    /// It comes twice.
+    /// The frame is duplicated.
     pub duplicated: bool,
-    /// It is not delayed, and so overtakes others.
+    /// The frame is not delayed, and so overtakes others.
     pub overtakes: bool,
-    /// Where in the frame a bit is turned over, of 2^32 parts of its length.
+    /// Position of the flipped bit, as a fraction of the frame's length in units of 2^-32.
     pub corrupt: Option<u32>,
     /// Time from the end of serialisation to delivery, in ns.
     pub delay: u64,
 }
 
-/// A decision, and where it was made.
+/// A decision and its frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decided {
-    /// On whose link.
+    /// Endpoint of the link.
     pub endpoint: u32,
-    /// Which way.
+    /// Direction.
     pub way: Way,
-    /// The frame's place in the direction.
+    /// The frame's index in the direction.
     pub index: u64,
-    /// What was decided.
+    /// The decision.
     pub decision: Decision,
 }
 
-/// The decisions of an earlier run on one direction, by the frames' places.
+/// The decisions of an earlier run for one direction, by frame index.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Replay {
     decisions: VecDeque<(u64, Decision)>,
 }
 
 impl Replay {
-    /// Decisions by place, in the order of the places.
+    /// `decisions` must be sorted by frame index.
     pub fn new(decisions: Vec<(u64, Decision)>) -> Self {
         Self { decisions: decisions.into() }
     }
 
-    /// The decision on the frame at `index`, if there is one. Places must not
-    /// decrease.
+    /// The decision for the frame at `index`, if recorded. Indices must not decrease
+    /// between calls.
     pub fn take(&mut self, index: u64) -> Option<Decision> {
         while self.decisions.pop_front_if(|(place, _)| *place < index).is_some() {}
         self.decisions.pop_front_if(|(place, _)| *place == index).map(|(_, decision)| decision)
     }
 }
 
-/// What is drawn from for each frame, so that it need not be found for each.
+/// The random streams used per frame, computed once.
 #[derive(Debug, Clone, Copy)]
-struct Lots {
+struct Streams {
     jitter: Lot,
     corrupt: Lot,
     duplicate: Lot,
     reorder: Lot,
 }
 
-impl Lots {
+impl Streams {
     fn of(draw: Draw) -> Self {
         Self {
             jitter: draw.of(Purpose::Jitter),
@@ -74,74 +74,74 @@ impl Lots {
     }
 }
 
-/// Draws decisions, in the order in which frames come.
+/// Makes random decisions in frame order.
 #[derive(Debug, Clone)]
-pub(crate) struct Fates {
+pub(crate) struct Decider {
     draw: Draw,
     loss: Loss,
     trains: Option<Box<Trains>>,
-    lots: Lots,
+    streams: Streams,
     jitter: Correlated,
     corrupt: Correlated,
     duplicate: Correlated,
     reorder: Correlated,
-    /// Frames delayed since the last that overtook.
+    /// Frames delayed since the last one that overtook.
     delayed: u32,
 }
 
-impl Fates {
-    pub fn new(asked: &Impairment, draw: Draw) -> Self {
+impl Decider {
+    pub fn new(config: &Impairment, draw: Draw) -> Self {
         Self {
             draw,
-            loss: loss(asked),
-            trains: trains(asked.loss_unit),
-            lots: Lots::of(draw),
-            jitter: Correlated::new(asked.correlation),
-            corrupt: Correlated::new(asked.corrupt_correlation),
-            duplicate: Correlated::new(asked.duplicate_correlation),
-            reorder: Correlated::new(asked.reorder_correlation),
+            loss: loss(config),
+            trains: trains(config.loss_unit),
+            streams: Streams::of(draw),
+            jitter: Correlated::new(config.correlation),
+            corrupt: Correlated::new(config.corrupt_correlation),
+            duplicate: Correlated::new(config.duplicate_correlation),
+            reorder: Correlated::new(config.reorder_correlation),
             delayed: 0,
         }
     }
 
-    /// Goes on by what is asked now instead of `before`. What has a state keeps
-    /// it, unless it is another model.
-    pub fn change(&mut self, before: &Impairment, asked: &Impairment) {
-        let fresh = Self::new(asked, self.draw);
+    /// Applies the new settings instead of `before`. A model keeps its state unless it is
+    /// replaced by another model.
+    pub fn change(&mut self, before: &Impairment, config: &Impairment) {
+        let fresh = Self::new(config, self.draw);
         match (&mut self.loss, fresh.loss) {
             (Loss::Random { share, .. }, Loss::Random { share: new, .. })
-                if before.loss_correlation == asked.loss_correlation =>
+                if before.loss_correlation == config.loss_correlation =>
             {
                 *share = new;
             }
-            (Loss::GilbertElliott { asked, .. }, Loss::GilbertElliott { asked: new, .. }) => {
-                *asked = new;
+            (Loss::GilbertElliott { config, .. }, Loss::GilbertElliott { config: new, .. }) => {
+                *config = new;
             }
-            (Loss::Markov { asked, .. }, Loss::Markov { asked: new, .. }) => *asked = new,
+            (Loss::Markov { config, .. }, Loss::Markov { config: new, .. }) => *config = new,
             (loss, fresh) => *loss = fresh,
         }
-        if before.loss_unit != asked.loss_unit {
+        if before.loss_unit != config.loss_unit {
             self.trains = fresh.trains;
         }
         let kept = [
-            (&mut self.jitter, fresh.jitter, before.correlation, asked.correlation),
+            (&mut self.jitter, fresh.jitter, before.correlation, config.correlation),
             (
                 &mut self.corrupt,
                 fresh.corrupt,
                 before.corrupt_correlation,
-                asked.corrupt_correlation,
+                config.corrupt_correlation,
             ),
             (
                 &mut self.duplicate,
                 fresh.duplicate,
                 before.duplicate_correlation,
-                asked.duplicate_correlation,
+                config.duplicate_correlation,
             ),
             (
                 &mut self.reorder,
                 fresh.reorder,
                 before.reorder_correlation,
-                asked.reorder_correlation,
+                config.reorder_correlation,
             ),
         ];
         for (draws, fresh, was, is) in kept {
@@ -151,63 +151,63 @@ impl Fates {
         }
     }
 
-    /// Whether nothing is remembered from frame to frame but what draws leave.
+    /// Whether no state other than the random streams carries over between frames.
     pub fn are_certain(&self) -> bool {
         self.trains.is_none() && self.loss.is_random()
     }
 
-    /// The decision on `frame`, the `index`th of its direction, that came at
-    /// `now`.
+    /// The decision for `frame`, number `index` of its direction, which arrived at `now`.
     pub fn decide(
         &mut self,
-        asked: &Impairment,
+        config: &Impairment,
         index: u64,
         frame: &Frame,
         now: Instant,
     ) -> Decision {
         let trains = self.trains.as_mut();
         let unit = trains.map_or(index, |trains| trains.number(&frame.first(), now));
-        let (draw, lots) = (self.draw, self.lots);
-        let overtakes = self.overtakes(asked, index);
+        let (draw, streams) = (self.draw, self.streams);
+        let overtakes = self.overtakes(config, index);
         Decision {
             lost: self.loss.takes(draw, index, unit),
-            duplicated: takes(&mut self.duplicate, lots.duplicate, asked.duplicate, index),
+            duplicated: takes(&mut self.duplicate, streams.duplicate, config.duplicate, index),
             overtakes,
-            corrupt: takes(&mut self.corrupt, lots.corrupt, asked.corrupt, index)
+            corrupt: takes(&mut self.corrupt, streams.corrupt, config.corrupt, index)
                 .then(|| (draw.uniform(Purpose::Bit, index) * 4_294_967_296.0) as u32),
             delay: match overtakes {
                 true => 0,
-                false if asked.jitter.as_ns() == 0 => asked.delay.as_ns(),
+                false if config.jitter.as_ns() == 0 => config.delay.as_ns(),
                 false => {
-                    let shape = &asked.distribution;
-                    asked.delay_ns(self.jitter.shaped(shape, lots.jitter, index))
+                    let shape = &config.distribution;
+                    config.delay_ns(self.jitter.shaped(shape, streams.jitter, index))
                 }
             },
         }
     }
 
-    /// The decision on the copy of a frame, which shares none of its luck.
-    pub fn decide_copy(&self, asked: &Impairment, index: u64) -> Decision {
+    /// The decision for a duplicate, independent of the original.
+    pub fn decide_copy(&self, config: &Impairment, index: u64) -> Decision {
         let draw = self.draw.of_copies();
         Decision {
-            lost: draw.uniform(Purpose::Loss, index) < asked.mean_loss(),
-            delay: match asked.jitter.as_ns() {
-                0 => asked.delay.as_ns(),
-                _ => asked
-                    .delay_ns(asked.distribution.quantile(draw.uniform(Purpose::Jitter, index))),
+            lost: draw.uniform(Purpose::Loss, index) < config.mean_loss(),
+            delay: match config.jitter.as_ns() {
+                0 => config.delay.as_ns(),
+                _ => config
+                    .delay_ns(config.distribution.quantile(draw.uniform(Purpose::Jitter, index))),
             },
             ..Decision::default()
         }
     }
 
-    /// tc-netem's rule: after `gap - 1` frames that were delayed, each overtakes
-    /// with the probability asked for.
-    fn overtakes(&mut self, asked: &Impairment, index: u64) -> bool {
-        if asked.reorder.fraction() == 0.0 {
+    /// tc-netem's rule: after `gap - 1` delayed frames, each frame overtakes with the
+    /// configured probability.
+    fn overtakes(&mut self, config: &Impairment, index: u64) -> bool {
+        if config.reorder.fraction() == 0.0 {
             return false;
         }
-        let u = self.reorder.next(self.lots.reorder, index);
-        let overtakes = self.delayed >= asked.gap.saturating_sub(1) && u < asked.reorder.fraction();
+        let u = self.reorder.next(self.streams.reorder, index);
+        let overtakes =
+            self.delayed >= config.gap.saturating_sub(1) && u < config.reorder.fraction();
         self.delayed = if overtakes { 0 } else { self.delayed.saturating_add(1) };
         overtakes
     }
@@ -217,11 +217,11 @@ fn takes(draws: &mut Correlated, lot: Lot, share: Ratio, index: u64) -> bool {
     share.fraction() > 0.0 && draws.next(lot, index) < share.fraction()
 }
 
-fn loss(asked: &Impairment) -> Loss {
-    match (asked.gilbert_elliott, asked.markov) {
+fn loss(config: &Impairment) -> Loss {
+    match (config.gilbert_elliott, config.markov) {
         (Some(model), _) => Loss::gilbert_elliott(model),
         (None, Some(model)) => Loss::markov(model),
-        (None, None) => Loss::random(asked.loss, asked.loss_correlation),
+        (None, None) => Loss::random(config.loss, config.loss_correlation),
     }
 }
 
@@ -241,25 +241,24 @@ mod tests {
     const FRAME: [u8; 127] = [0; 127];
 
     fn decisions(change: impl FnOnce(&mut Impairment)) -> Vec<Decision> {
-        let mut asked = Impairment::default();
-        change(&mut asked);
-        let mut fates = Fates::new(&asked, Draw::new(7, 1, 0));
+        let mut config = Impairment::default();
+        change(&mut config);
+        let mut fates = Decider::new(&config, Draw::new(7, 1, 0));
         let frame = Frame::from(&FRAME[..]);
-        (0..100_000).map(|i| fates.decide(&asked, i, &frame, i * 1_000_000_000)).collect()
+        (0..100_000).map(|i| fates.decide(&config, i, &frame, i * 1_000_000_000)).collect()
     }
 
     fn jittered(distribution: Distribution) -> Vec<f64> {
-        let all = decisions(|asked| {
-            asked.delay = "30 ms".parse().unwrap();
-            asked.jitter = "5 ms".parse().unwrap();
-            asked.distribution = distribution;
+        let all = decisions(|config| {
+            config.delay = "30 ms".parse().unwrap();
+            config.jitter = "5 ms".parse().unwrap();
+            config.distribution = distribution;
         });
         all.iter().map(|decision| decision.delay as f64 / 1e6).collect()
     }
 
-    /// The largest distance between the sample's distribution and `cdf`
-    /// (Kolmogorov and Smirnov), times the root of the sample's size; above
-    /// 1.95 with probability 0.001.
+    /// The largest distance between the sample's distribution and `cdf` (Kolmogorov and
+    /// Smirnov), times the root of the sample size; above 1.95 with probability 0.001.
     fn kolmogorov(mut sample: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
         sample.sort_by(f64::total_cmp);
         let n = sample.len() as f64;
@@ -273,14 +272,14 @@ mod tests {
     fn delays_are_distributed_as_asked() {
         use statrs::function::erf::erfc;
         let normal = |x: f64| 0.5 * erfc(-(x - 30.0) / 5.0 / std::f64::consts::SQRT_2);
-        // Of a Pareto variable X of shape 3: 1 - X^-3, X = 3/4 z + 1.5.
+        // For a Pareto variable X of shape 3: 1 - X^-3, X = 3/4 z + 1.5.
         let pareto = |x: f64| 1.0 - (0.75 * (x - 30.0) / 5.0 + 1.5).max(1.0).powi(-3);
         let uniform = |x: f64| ((x - 25.0) / 10.0).clamp(0.0, 1.0);
         let far = [
             kolmogorov(jittered(Distribution::Uniform), uniform),
             kolmogorov(jittered(Distribution::Normal), normal),
-            // The share over four jitters is cut there: 0.0105 of the frames at one
-            // value, which the formula has spread.
+            // Values above four jitters are truncated there: 0.0105 of the frames have that
+            // one value, while the formula spreads them.
             kolmogorov(
                 jittered(Distribution::Pareto).into_iter().filter(|x| *x < 49.9).collect(),
                 |x| pareto(x) / pareto(49.9),
@@ -292,22 +291,22 @@ mod tests {
     #[test]
     fn shares_are_those_asked_for() {
         let share = |n: usize| n as f64 / 1e5;
-        let all = decisions(|asked| {
-            asked.corrupt = "10 %".parse().unwrap();
-            asked.duplicate = "20 %".parse().unwrap();
-            asked.loss = "30 %".parse().unwrap();
+        let all = decisions(|config| {
+            config.corrupt = "10 %".parse().unwrap();
+            config.duplicate = "20 %".parse().unwrap();
+            config.loss = "30 %".parse().unwrap();
         });
         let count = |of: fn(&Decision) -> bool| share(all.iter().filter(|d| of(d)).count());
         // Four standard deviations of a binomial of 100,000: at most 0.006.
         assert!((count(|d| d.corrupt.is_some()) - 0.1).abs() < 0.004);
         assert!((count(|d| d.duplicated) - 0.2).abs() < 0.006);
         assert!((count(|d| d.lost) - 0.3).abs() < 0.006);
-        assert!((count(|d| d.lost && d.duplicated) - 0.06).abs() < 0.003, "drawn by themselves");
+        assert!((count(|d| d.lost && d.duplicated) - 0.06).abs() < 0.003, "independent draws");
     }
 
     #[test]
     fn any_bit_may_be_turned_over() {
-        let all = decisions(|asked| asked.corrupt = "100 %".parse().unwrap());
+        let all = decisions(|config| config.corrupt = "100 %".parse().unwrap());
         let places: Vec<f64> =
             all.iter().map(|d| f64::from(d.corrupt.unwrap()) / 4_294_967_296.0).collect();
         let far = kolmogorov(places, |x| x);
@@ -316,36 +315,36 @@ mod tests {
 
     #[test]
     fn every_gapth_frame_overtakes() {
-        let all = decisions(|asked| {
-            asked.delay = "30 ms".parse().unwrap();
-            asked.reorder = "100 %".parse().unwrap();
-            asked.gap = 5;
+        let all = decisions(|config| {
+            config.delay = "30 ms".parse().unwrap();
+            config.reorder = "100 %".parse().unwrap();
+            config.gap = 5;
         });
         assert!(all.iter().enumerate().all(|(i, d)| d.overtakes == (i % 5 == 4)));
         assert!(all.iter().all(|d| d.delay == if d.overtakes { 0 } else { 30_000_000 }));
     }
 
     #[test]
-    fn a_gap_and_a_share_give_the_mean_delay_told() {
-        let change = |asked: &mut Impairment| {
-            asked.delay = "30 ms".parse().unwrap();
-            asked.reorder = "25 %".parse().unwrap();
-            asked.gap = 3;
+    fn a_gap_and_a_share_give_the_predicted_mean_delay() {
+        let change = |config: &mut Impairment| {
+            config.delay = "30 ms".parse().unwrap();
+            config.reorder = "25 %".parse().unwrap();
+            config.gap = 3;
         };
-        let mut asked = Impairment::default();
-        change(&mut asked);
+        let mut config = Impairment::default();
+        change(&mut config);
         let all = decisions(change);
         let mean = all.iter().map(|d| d.delay as f64).sum::<f64>() / all.len() as f64;
-        assert!((mean / asked.mean_delay_ns() - 1.0).abs() < 0.005, "{mean}");
+        assert!((mean / config.mean_delay_ns() - 1.0).abs() < 0.005, "{mean}");
     }
 
     #[test]
     fn one_impairment_does_not_change_the_draws_of_another() {
-        let alone = decisions(|asked| asked.loss = "30 %".parse().unwrap());
-        let along = decisions(|asked| {
-            asked.loss = "30 %".parse().unwrap();
-            asked.corrupt = "10 %".parse().unwrap();
-            asked.jitter = "5 ms".parse().unwrap();
+        let alone = decisions(|config| config.loss = "30 %".parse().unwrap());
+        let along = decisions(|config| {
+            config.loss = "30 %".parse().unwrap();
+            config.corrupt = "10 %".parse().unwrap();
+            config.jitter = "5 ms".parse().unwrap();
         });
         assert!(alone.iter().zip(&along).all(|(a, b)| a.lost == b.lost));
     }

@@ -1,4 +1,4 @@
-//! One way of carrying frames out of the three that there are.
+//! The frame backend in use: one of the three frame paths.
 
 use super::packet::Overruns;
 use super::{Attach, End, FrameIo, Packet, Received, Ring, Tallies, Taps, Waker};
@@ -7,24 +7,23 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// How frames get from nodes to the medium and back.
+/// How frames travel between nodes and the medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FramePath {
-    /// Out of veth pairs by a BPF program and one ring for all, into them by packet
-    /// sockets.
+    /// From veth pairs by a BPF program into one shared ring; to them by packet sockets.
     Ring,
-    /// Out of TAPs by reading, into them by writing.
+    /// TAP devices, read and written.
     Tap,
-    /// By packet sockets at the other ends of veth pairs.
+    /// Packet sockets at the other ends of veth pairs.
     Packet,
 }
 
 impl FramePath {
-    /// All of them, the fastest first.
+    /// All paths, the fastest first.
     pub const ALL: [Self; 3] = [Self::Ring, Self::Tap, Self::Packet];
 
-    /// Its name, as in `run.json`.
+    /// Name of the path, as in `run.json`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ring => "ring",
@@ -33,49 +32,49 @@ impl FramePath {
         }
     }
 
-    /// The one of this name.
+    /// The path with this name, if any.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|path| path.name() == name)
     }
 }
 
-/// Whichever way was had.
+/// The frame backend in use.
 #[derive(Debug)]
 pub enum Carrier {
-    /// By a BPF ring.
+    /// BPF ring.
     Ring(Box<Ring>),
-    /// By TAPs alone.
+    /// TAPs only.
     Taps(Taps),
-    /// By packet sockets.
+    /// Packet sockets.
     Packet(Packet),
 }
 
 impl Carrier {
-    /// Over veth pairs, by a BPF ring: see [`Ring::new`].
+    /// Uses veth pairs and a BPF ring: see [`Ring::new`].
     ///
     /// # Errors
-    /// When the kernel or this user may not.
+    /// If the kernel does not support it or this user has no permission.
     pub fn over_ring(ends: Vec<End>, first: u32, attach: Attach) -> io::Result<Self> {
         Ok(Self::Ring(Box::new(Ring::new(ends, first, attach)?)))
     }
 
-    /// Over TAPs.
+    /// Uses TAPs.
     ///
     /// # Errors
-    /// When there are too many open files.
+    /// If there are too many open files.
     pub fn over_taps(taps: Vec<End>) -> io::Result<Self> {
         Ok(Self::Taps(Taps::of(taps)?))
     }
 
-    /// Over packet sockets.
+    /// Uses packet sockets.
     ///
     /// # Errors
-    /// When they cannot be taken over.
+    /// If their rings cannot be set up.
     pub fn over_packets(sockets: Vec<OwnedFd>) -> io::Result<Self> {
         Ok(Self::Packet(Packet::new(sockets)?))
     }
 
-    /// Which way it is.
+    /// Frame path of this backend.
     pub fn path(&self) -> FramePath {
         match self {
             Self::Ring(_) => FramePath::Ring,
@@ -84,7 +83,7 @@ impl Carrier {
         }
     }
 
-    /// A handle that ends a wait from another thread.
+    /// A handle that wakes the waiting thread from another thread.
     pub fn waker(&self) -> Waker {
         match self {
             Self::Ring(ring) => ring.waker(),
@@ -93,10 +92,11 @@ impl Carrier {
         }
     }
 
-    /// Tells what found no room behind the interfaces, from another thread.
+    /// A handle for other threads that reads the counts of frames dropped behind the
+    /// interfaces.
     ///
     /// # Errors
-    /// When there are too many open files.
+    /// If there are too many open files.
     pub fn refused(&self) -> io::Result<Refused> {
         Ok(match self {
             Self::Ring(ring) => Refused::Ring(ring.tallies()),
@@ -106,20 +106,20 @@ impl Carrier {
     }
 }
 
-/// What an interface's counters do not know: the frames that it sent and that found no
-/// room behind it.
+/// Frames that an interface has sent and that were dropped behind it: its own counters do
+/// not include them.
 #[derive(Debug)]
 pub enum Refused {
-    /// There are none: it counts them itself, as dropped.
+    /// None: the interface counts them itself, as dropped.
     Counted,
-    /// By the program's counts.
+    /// Counted by the BPF program.
     Ring(Tallies),
-    /// By the packet sockets' counts.
+    /// Counted by the packet sockets.
     Packet(Overruns),
 }
 
 impl Refused {
-    /// How many each port had so far; nothing when there is nothing to add.
+    /// Dropped frames per port so far; empty if there is nothing to add.
     pub fn read(&self) -> Vec<u64> {
         match self {
             Self::Counted => Vec::new(),

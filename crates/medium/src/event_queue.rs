@@ -1,39 +1,39 @@
-//! What happens when, in order.
+//! Event queue of a segment.
 
 use crate::change::{Change, Way};
-use crate::sky::{Flying, Sky};
-use crate::step::Carried;
+use crate::in_flight::{InFlight, InFlightQueue};
+use crate::step::TransitFrame;
 use crate::{Frame, Instant, Segments};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
-/// What may happen in a segment.
+/// An event in a segment.
 #[derive(Debug)]
-pub(crate) enum What {
-    /// A frame (when it came into the segment) has come to the end of this link's
-    /// direction.
+pub(crate) enum Event {
+    /// A frame reaches the end of a link's direction. The instant is its arrival in the
+    /// segment.
     Land(Frame, Instant, u32, Way),
-    /// The same, and it waits for a slot.
+    /// As `Land`, but the frame waits for a slot.
     Gather(Frame, Instant, u32, Way),
-    /// A frame wants the channel.
-    Offer(u32, Way, Box<Carried>),
-    /// A direction can send what waits.
+    /// A frame contends for the channel.
+    Offer(u32, Way, Box<TransitFrame>),
+    /// A direction can send its next queued frame.
     Turn(u32, Way),
-    /// The channel can.
-    LineTurn(Way),
-    /// What is asked of links changes.
+    /// The shared link can send its next queued frame.
+    SharedTurn(Way),
+    /// Link settings change.
     Change(Box<Change>),
-    /// The network asks who wants which groups.
+    /// The network sends a multicast membership query.
     Query,
 }
 
-/// Anything else.
+/// An event that is not a frame's landing or gathering.
 #[derive(Debug)]
 struct Entry {
     at: Instant,
     order: u32,
-    what: What,
+    what: Event,
 }
 
 impl PartialEq for Entry {
@@ -53,39 +53,39 @@ impl Ord for Entry {
     }
 }
 
-/// What is to happen.
+/// Pending events, ordered by time and then by insertion.
 #[derive(Debug, Default)]
-pub(crate) struct Calendar {
-    frames: Sky<Rc<[u8]>>,
-    segments: Sky<Segments>,
+pub(crate) struct EventQueue {
+    frames: InFlightQueue<Rc<[u8]>>,
+    segments: InFlightQueue<Segments>,
     entries: BinaryHeap<Reverse<Entry>>,
     order: u32,
-    /// Frames that fly as segments.
+    /// Frames in flight as parts of super-frames.
     uncut: usize,
-    /// Entries that somebody waits for: all but changes.
+    /// Events that count as traffic: all but changes and queries.
     awaited: usize,
 }
 
-impl Calendar {
-    /// Has something happen at `at` that is no frame's landing or gathering.
-    pub fn add(&mut self, at: Instant, what: What) {
-        self.awaited += usize::from(!matches!(what, What::Change(_) | What::Query));
+impl EventQueue {
+    /// Schedules an event at `at` that is not a frame's landing or gathering.
+    pub fn add(&mut self, at: Instant, what: Event) {
+        self.awaited += usize::from(!matches!(what, Event::Change(_) | Event::Query));
         let order = self.order();
         self.entries.push(Reverse(Entry { at, order, what }));
     }
 
-    /// Has a frame (when it came into the segment) come down at `at`, at a
-    /// [`crate::sky::place`].
+    /// Schedules a frame's landing at `at`, at a [`crate::in_flight::place`]. The second instant
+    /// is its arrival in the segment.
     #[inline]
-    pub fn fly(&mut self, at: Instant, (frame, arrived): (Frame, Instant), place: u32) {
+    pub fn push_frame(&mut self, at: Instant, (frame, arrived): (Frame, Instant), place: u32) {
         let order = self.order();
         match frame {
             Frame::Whole(frame) => {
-                self.frames.push(Flying { at, frame, arrived, order, place });
+                self.frames.push(InFlight { at, frame, arrived, order, place });
             }
             Frame::Segments(frame) => {
                 self.uncut += frame.count();
-                self.segments.push(Flying { at, frame, arrived, order, place });
+                self.segments.push(InFlight { at, frame, arrived, order, place });
             }
         }
     }
@@ -96,14 +96,14 @@ impl Calendar {
         order
     }
 
-    /// When something happens next.
+    /// Time of the next event.
     pub fn next(&self) -> Option<Instant> {
         self.first().map(|((at, _), _)| at)
     }
 
-    /// When what comes first of all happens, and what kind it is.
+    /// Time, order and kind of the next event.
     fn first(&self) -> Option<((Instant, u32), Kind)> {
-        // Straight on, for this is asked for each frame several times.
+        // Unrolled: this runs several times per frame.
         let mut first = self.frames.first().map(|when| (when, Kind::Frame));
         let before = |when, first: &Option<((Instant, u32), Kind)>| match first {
             Some((known, _)) => when < *known,
@@ -123,14 +123,14 @@ impl Calendar {
         first
     }
 
-    /// The next that happens at `now` or before, and when.
-    pub fn take(&mut self, now: Instant) -> Option<(Instant, What)> {
+    /// Removes the next event due at or before `now`, with its time.
+    pub fn take(&mut self, now: Instant) -> Option<(Instant, Event)> {
         let ((at, _), kind) = self.first()?;
         if at > now {
             return None;
         }
         match kind {
-            Kind::Frame => self.frames.pop().map(Flying::what),
+            Kind::Frame => self.frames.pop().map(InFlight::what),
             Kind::Segments => {
                 let flying = self.segments.pop()?;
                 self.uncut -= flying.frame.count();
@@ -138,13 +138,13 @@ impl Calendar {
             }
             Kind::Entry => {
                 let Reverse(Entry { what, .. }) = self.entries.pop()?;
-                self.awaited -= usize::from(!matches!(what, What::Change(_) | What::Query));
+                self.awaited -= usize::from(!matches!(what, Event::Change(_) | Event::Query));
                 Some((at, what))
             }
         }
     }
 
-    /// How many frames are under way. Turns count as one: somebody waits for them.
+    /// Number of frames in flight. A turn counts as one frame: a queued frame waits for it.
     pub fn frames(&self) -> usize {
         self.frames.len() + self.uncut + self.awaited
     }
@@ -160,29 +160,29 @@ enum Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sky::place;
+    use crate::in_flight::place;
 
     #[test]
     fn what_happens_at_one_time_happens_in_the_order_it_was_added() {
-        let mut calendar = Calendar::default();
+        let mut queue = EventQueue::default();
         let frame = Frame::from(&[0; 60][..]);
-        calendar.fly(5, (frame.clone(), 1), place(7, Way::Down, false));
-        calendar.add(5, What::Turn(1, Way::Up));
-        calendar.fly(5, (frame, 2), place(9, Way::Up, true));
-        calendar.add(4, What::LineTurn(Way::Up));
-        assert_eq!((calendar.next(), calendar.frames()), (Some(4), 4));
-        assert!(calendar.take(3).is_none());
-        let said: Vec<_> = std::iter::from_fn(|| calendar.take(5))
+        queue.push_frame(5, (frame.clone(), 1), place(7, Way::Down, false));
+        queue.add(5, Event::Turn(1, Way::Up));
+        queue.push_frame(5, (frame, 2), place(9, Way::Up, true));
+        queue.add(4, Event::SharedTurn(Way::Up));
+        assert_eq!((queue.next(), queue.frames()), (Some(4), 4));
+        assert!(queue.take(3).is_none());
+        let happened: Vec<_> = std::iter::from_fn(|| queue.take(5))
             .map(|(at, what)| match what {
-                What::Land(_, arrived, link, way) => format!("{at} land {arrived} {link} {way:?}"),
-                What::Gather(_, arrived, link, way) => {
+                Event::Land(_, arrived, link, way) => format!("{at} land {arrived} {link} {way:?}"),
+                Event::Gather(_, arrived, link, way) => {
                     format!("{at} gather {arrived} {link} {way:?}")
                 }
-                What::Turn(..) => format!("{at} turn"),
+                Event::Turn(..) => format!("{at} turn"),
                 _ => format!("{at} line"),
             })
             .collect();
-        assert_eq!(said, ["4 line", "5 land 1 7 Down", "5 turn", "5 gather 2 9 Up"]);
-        assert_eq!((calendar.next(), calendar.frames()), (None, 0));
+        assert_eq!(happened, ["4 line", "5 land 1 7 Down", "5 turn", "5 gather 2 9 Up"]);
+        assert_eq!((queue.next(), queue.frames()), (None, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! Who is where on a segment: learnt addresses, members of groups, parts.
+//! Forwarding table of a segment: learnt addresses, group members, partitions.
 
 use crate::Instant;
 use crate::groups::Groups;
@@ -6,38 +6,39 @@ use crate::membership::{Message, group_of};
 use rustc_hash::FxHashMap;
 use std::collections::{HashMap, HashSet};
 
-/// Addresses besides its own that are learnt at one endpoint, as behind a bridge in the
-/// node. Frames to further ones go to everybody, as in a switch whose table is full.
+/// Maximum learnt addresses per endpoint besides its own, as behind a bridge in the node.
+/// Frames to further addresses are flooded, as in a switch with a full table.
 pub const MOST_ADDRESSES: usize = 1024;
 
-/// The places of addresses and groups.
+/// Locations of addresses and groups.
 #[derive(Debug, Default)]
-pub(crate) struct Directory {
+pub(crate) struct ForwardingTable {
     endpoints: usize,
     gone: HashSet<usize>,
-    /// Asked twice for each frame: nodes' own addresses, which we chose, once they have sent.
+    /// Nodes' own addresses, which Thingbed assigns, once they have sent. Read twice per
+    /// frame.
     places: FxHashMap<[u8; 6], usize>,
-    /// Whose own address it is.
+    /// Endpoint that owns an address.
     owners: FxHashMap<[u8; 6], usize>,
-    /// Other addresses, which nodes chose; hashed so that nobody can make that slow.
+    /// Other addresses, which nodes choose; hashed so that no node can degrade lookups.
     learnt: HashMap<[u8; 6], usize>,
-    /// How many of these each endpoint has.
+    /// Learnt addresses per endpoint.
     counts: HashMap<usize, usize>,
     groups: Groups,
     parts: Option<Vec<u32>>,
-    /// Whether multicast goes nowhere.
-    deaf: bool,
+    /// Whether multicast is dropped.
+    blocks_multicast: bool,
 }
 
-impl Directory {
-    /// A directory of endpoints with these own addresses that has seen no frame.
+impl ForwardingTable {
+    /// A table of endpoints with these own addresses, before any frame.
     pub fn new(own: impl Iterator<Item = Option<[u8; 6]>>) -> Self {
-        let mut directory = Self::default();
-        own.for_each(|own| directory.attach(own));
-        directory
+        let mut table = Self::default();
+        own.for_each(|own| table.attach(own));
+        table
     }
 
-    /// One more endpoint, in the part of those that were in none by name.
+    /// Adds an endpoint. It joins partition 0, the one of endpoints not listed explicitly.
     pub fn attach(&mut self, own: Option<[u8; 6]>) {
         if let Some(own) = own {
             self.owners.insert(own, self.endpoints);
@@ -46,7 +47,7 @@ impl Directory {
         self.parts.iter_mut().for_each(|parts| parts.push(0));
     }
 
-    /// `endpoint` is there no more; its own address stays its own.
+    /// Removes `endpoint`; its own address stays reserved.
     pub fn detach(&mut self, endpoint: usize) {
         self.gone.insert(endpoint);
         self.places.retain(|_, place| *place != endpoint);
@@ -65,13 +66,13 @@ impl Directory {
         self.owners.get(&source).is_some_and(|owner| *owner != endpoint)
     }
 
-    /// Takes note that `endpoint` has its own address `source`.
+    /// Learns that `endpoint` has its own address `source`.
     pub fn learn_own(&mut self, source: [u8; 6], endpoint: usize) {
         self.places.insert(source, endpoint);
     }
 
-    /// Takes note that behind `endpoint` there is the address `source`, which may have
-    /// moved there from another.
+    /// Learns that the address `source` is behind `endpoint`; it may have moved from
+    /// another endpoint.
     pub fn learn(&mut self, source: [u8; 6], endpoint: usize) {
         let before = self.learnt.get(&source).copied();
         if before == Some(endpoint) {
@@ -88,23 +89,23 @@ impl Directory {
         self.learnt.insert(source, endpoint);
     }
 
-    /// Takes note of a message about groups, which holds until `until`.
+    /// Learns from a membership message; the entry expires at `until`.
     pub fn learn_groups(&mut self, message: &Message, endpoint: usize, until: Instant) {
         self.groups.learn(message, endpoint, until);
     }
 
-    /// Forgets members and routers that have not been heard of again.
+    /// Removes expired members and routers.
     pub fn expire(&mut self, now: Instant) {
         self.groups.expire(now);
     }
 
-    /// The endpoints behind which there are routers.
+    /// Endpoints with routers behind them.
     pub fn routers(&self) -> Vec<usize> {
         self.groups.routers().collect()
     }
 
-    /// Cuts the segment into parts, by endpoint; nothing makes it whole. Endpoints
-    /// that came after the parts were drawn are in part 0.
+    /// Partitions the segment by endpoint; `None` ends the partition. Endpoints attached
+    /// later are in part 0.
     pub fn part(&mut self, parts: Option<Vec<u32>>) {
         self.parts = parts.map(|mut parts| {
             parts.resize(self.endpoints.max(parts.len()), 0);
@@ -112,18 +113,19 @@ impl Directory {
         });
     }
 
-    /// Passes multicast on, or to nobody any more; broadcast and what is link-local goes on.
-    pub fn pass_multicast(&mut self, passes: bool) {
-        self.deaf = !passes;
+    /// Enables or disables multicast forwarding. Broadcast and link-local multicast always
+    /// pass.
+    pub fn set_multicast(&mut self, passes: bool) {
+        self.blocks_multicast = !passes;
     }
 
-    /// Whether no frame passes between the two.
-    pub fn are_parted(&self, one: usize, other: usize) -> bool {
+    /// Whether a partition separates the two endpoints.
+    pub fn are_partitioned(&self, one: usize, other: usize) -> bool {
         self.parts.as_ref().is_some_and(|part| part[one] != part[other])
     }
 
-    /// Who gets `frame` from `from`: the place of its address, the members of
-    /// its group, or all. In order of index, so that a seed repeats a run.
+    /// Receivers of `frame` from `from`: the endpoint with its address, the members of its
+    /// group, or all. In order of index, so that a seed reproduces a run.
     pub fn receivers(&self, frame: &[u8], from: usize) -> Receivers {
         let Some((target, _)) = addresses(frame) else { return Receivers::One(None) };
         let place = self.places.get(&target).or_else(|| self.learnt.get(&target));
@@ -135,7 +137,7 @@ impl Directory {
 
     fn others(&self, frame: &[u8], from: usize) -> Vec<usize> {
         match group_of(frame) {
-            Some(_) if self.deaf => Vec::new(),
+            Some(_) if self.blocks_multicast => Vec::new(),
             Some(group) => {
                 let mut members = self.groups.members(group);
                 members.retain(|member| *member != from);
@@ -149,7 +151,7 @@ impl Directory {
     }
 }
 
-/// Who gets a frame: mostly one, and then nothing is allocated.
+/// Receivers of a frame; usually one, which needs no allocation.
 #[derive(Debug)]
 pub(crate) enum Receivers {
     One(Option<usize>),
@@ -185,41 +187,41 @@ mod tests {
         [&target[..], &[2, 0, 0, 0, 0, 0, 0, 0]].concat()
     }
 
-    fn receivers(directory: &Directory, target: [u8; 6]) -> Vec<usize> {
-        directory.receivers(&frame(target), 0).collect()
+    fn receivers(table: &ForwardingTable, target: [u8; 6]) -> Vec<usize> {
+        table.receivers(&frame(target), 0).collect()
     }
 
     #[test]
     fn addresses_behind_a_bridge_are_learnt_and_move() {
-        let mut directory = Directory::new([None; 3].into_iter());
+        let mut table = ForwardingTable::new([None; 3].into_iter());
         let guest = [6, 0, 0, 0, 0, 9];
-        assert_eq!(receivers(&directory, guest), [1, 2]);
-        directory.learn(guest, 1);
-        assert_eq!(receivers(&directory, guest), [1]);
-        directory.learn(guest, 2);
-        assert_eq!(receivers(&directory, guest), [2]);
-        assert_eq!(directory.counts[&1], 0);
+        assert_eq!(receivers(&table, guest), [1, 2]);
+        table.learn(guest, 1);
+        assert_eq!(receivers(&table, guest), [1]);
+        table.learn(guest, 2);
+        assert_eq!(receivers(&table, guest), [2]);
+        assert_eq!(table.counts[&1], 0);
     }
 
     #[test]
-    fn nobody_takes_anothers_own_address() {
+    fn own_addresses_belong_to_one_endpoint() {
         let own = [2, 0, 0, 0, 0, 1];
-        let directory = Directory::new([None, Some(own)].into_iter());
-        assert!(directory.belongs_to_another(own, 0) && !directory.belongs_to_another(own, 1));
-        assert!(!directory.belongs_to_another([6; 6], 0));
+        let table = ForwardingTable::new([None, Some(own)].into_iter());
+        assert!(table.belongs_to_another(own, 0) && !table.belongs_to_another(own, 1));
+        assert!(!table.belongs_to_another([6; 6], 0));
     }
 
     #[test]
     fn an_endpoint_cannot_fill_the_table() {
-        let mut directory = Directory::new([None; 3].into_iter());
+        let mut table = ForwardingTable::new([None; 3].into_iter());
         let address = |number: u32| {
             let [a, b, c, d] = number.to_be_bytes();
             [6, 0, a, b, c, d]
         };
-        (0..100_000).for_each(|number| directory.learn(address(number), 1));
-        directory.learn(address(7), 2);
-        assert_eq!(directory.learnt.len(), MOST_ADDRESSES);
-        assert_eq!(receivers(&directory, address(7)), [2], "it has moved");
-        assert_eq!(receivers(&directory, address(99_999)), [1, 2], "flooded, and not lost");
+        (0..100_000).for_each(|number| table.learn(address(number), 1));
+        table.learn(address(7), 2);
+        assert_eq!(table.learnt.len(), MOST_ADDRESSES);
+        assert_eq!(receivers(&table, address(7)), [2], "it has moved");
+        assert_eq!(receivers(&table, address(99_999)), [1, 2], "flooded, and not lost");
     }
 }

@@ -1,176 +1,176 @@
-//! One direction of one link: from a frame and a time to the frame's fate.
+//! One direction of one link: decides what happens to each frame.
 
 mod sending;
 
-use crate::ahead::Ahead;
-use crate::fates::{Decision, Fates, Replay};
+use crate::decisions::{Decider, Decision, Replay};
+use crate::departure_queue::DepartureQueue;
 use crate::outage::Gate;
 use crate::queue::Queue;
 use crate::ramp::Ramps;
 use crate::server::Server;
 use crate::slot::Slots;
-use crate::step::{self, Carried, Cause, Step};
+use crate::step::{self, Cause, Step, TransitFrame};
 use crate::totals::{Record, Totals};
 use crate::{Frame, Impairment, Instant, Overlay, States, Way};
 use std::sync::Arc;
 use units::{Draw, Span};
 
-/// How one direction of a link is at some time.
+/// State of one direction of a link at one time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkState {
-    /// What it is configured to do now.
+    /// Settings that apply now.
     pub now: Impairment,
-    /// What it will do when changes that are on their way are over; none without any.
+    /// Settings after all changes in progress; `None` without such changes.
     pub target: Option<Impairment>,
-    /// Whether it was taken down.
+    /// Whether the link is administratively down.
     pub down: bool,
-    /// What it has done since impairments began.
+    /// Counters since impairments began.
     pub totals: Totals,
 }
 
 impl LinkState {
-    /// What it is configured to do in the end.
+    /// Settings after all changes in progress.
     pub fn settled(&self) -> &Impairment {
         self.target.as_ref().unwrap_or(&self.now)
     }
 }
 
-/// The state of one direction of a link. It is looked at for each frame, and among hundreds
-/// of links it has left the caches since the last: what few links have is in boxes.
+/// State of one direction of a link. Each frame reads it, and with hundreds of links it is
+/// no longer in the CPU caches by then: rarely used parts are boxed.
 #[derive(Debug, Clone)]
-pub struct Direction {
-    asked: Arc<Impairment>,
+pub struct LinkPipe {
+    config: Arc<Impairment>,
     draw: Draw,
-    fates: Fates,
+    fates: Decider,
     gates: Vec<Gate>,
-    /// Taken down by hand.
+    /// Administratively down.
     down: bool,
-    queue: Queue<Carried>,
+    queue: Queue<TransitFrame>,
     server: Option<Server>,
-    /// Until when the last frame is being sent, and its length.
+    /// End of the current transmission, and length of that frame.
     busy_until: Instant,
     sending: usize,
-    turn_asked: bool,
+    turn_requested: bool,
     pub(crate) slots: Option<Box<Slots>>,
     pub(crate) record: Record,
     last_release: Instant,
-    /// When impairments began: outages and traces count from there.
+    /// Start of impairments: origin of outages and traces.
     epoch: Instant,
-    /// Changes on their way, while there are any.
+    /// Settings changes in progress.
     ramps: Option<Box<Ramps>>,
-    dropped: Vec<Carried>,
-    ahead: Ahead,
-    /// What an earlier run decided, to be decided again.
+    dropped: Vec<TransitFrame>,
+    ahead: DepartureQueue,
+    /// Decisions of an earlier run to repeat.
     replay: Option<Box<Replay>>,
-    /// Of what is asked now: whether chance decides anything, and whether all frames meet
-    /// the same fate as long as the link is up and nothing waits.
-    chancy: bool,
+    /// Derived from the current settings: whether any decision is random, and whether all
+    /// frames get the same decision while the link is up and the queue is empty.
+    random: bool,
     alike: bool,
 }
 
-/// The radio of a link's node, which both its directions share, and the way that
-/// they go over it.
+/// The radio of a link's node, shared by both its directions, and the direction of the
+/// frames.
 pub(crate) type Radio<'a> = Option<(&'a mut States, Way)>;
 
-impl Direction {
-    /// A direction that does what `asked` says, by the draws of `draw`.
-    pub fn new(asked: impl Into<Arc<Impairment>>, draw: Draw) -> Self {
-        let asked = asked.into();
+impl LinkPipe {
+    /// A direction with these settings and random numbers.
+    pub fn new(config: impl Into<Arc<Impairment>>, draw: Draw) -> Self {
+        let config = config.into();
         let mut direction = Self {
-            fates: Fates::new(&asked, draw),
-            gates: gates(&asked, draw),
+            fates: Decider::new(&config, draw),
+            gates: gates(&config, draw),
             down: false,
-            queue: Queue::new(asked.queue, asked.codel, asked.red),
-            server: Server::new(&asked),
+            queue: Queue::new(config.queue, config.codel, config.red),
+            server: Server::new(&config),
             busy_until: 0,
             sending: 0,
-            turn_asked: false,
-            slots: asked.slot.map(|slot| Box::new(Slots::new(slot, draw))),
+            turn_requested: false,
+            slots: config.slot.map(|slot| Box::new(Slots::new(slot, draw))),
             record: Record::default(),
             last_release: 0,
             epoch: 0,
             ramps: None,
             dropped: Vec::new(),
-            ahead: Ahead::default(),
+            ahead: DepartureQueue::default(),
             replay: None,
-            chancy: false,
+            random: false,
             alike: false,
-            asked,
+            config,
             draw,
         };
         direction.settle();
         direction
     }
 
-    /// Finds out what need not be asked for each frame.
+    /// Caches the properties that need not be evaluated per frame.
     fn settle(&mut self) {
-        self.chancy = self.asked.is_chancy();
-        self.alike = !self.chancy
+        self.random = self.config.is_random();
+        self.alike = !self.random
             && self.server.is_none()
             && self.gates.is_empty()
             && self.replay.is_none()
             && self.fates.are_certain();
     }
 
-    /// What is asked of this direction now.
-    pub fn asked(&self) -> &Impairment {
-        &self.asked
+    /// Current settings of this direction.
+    pub fn config(&self) -> &Impairment {
+        &self.config
     }
 
-    /// How this direction is at `now`, whether frames come or not.
+    /// State at `now`, with or without traffic.
     pub fn state(&self, now: Instant) -> LinkState {
         let ramps = self.ramps.as_ref();
         LinkState {
-            now: ramps.map_or_else(|| (*self.asked).clone(), |ramps| ramps.at(now)),
-            // Frames end a ramp that is over, and here there may be none.
+            now: ramps.map_or_else(|| (*self.config).clone(), |ramps| ramps.at(now)),
+            // Frames end a finished ramp, but there may be none.
             target: ramps.filter(|ramps| !ramps.are_over(now)).map(|ramps| ramps.target().clone()),
             down: self.down,
             totals: self.record.totals,
         }
     }
 
-    /// The time in ns that no frame is faster through than, as long as nothing changes.
+    /// Minimum delay of any frame in ns, while settings do not change.
     pub(crate) fn least_delay_ns(&self) -> u64 {
         if self.replay.is_some() {
             return 0;
         }
         match &self.ramps {
             Some(ramps) => ramps.least_delay_ns(),
-            None => self.asked.least_delay_ns(),
+            None => self.config.least_delay_ns(),
         }
     }
 
-    /// What was done so far.
+    /// Counters so far.
     pub fn totals(&self) -> Totals {
         self.record.totals
     }
 
-    /// Decides as an earlier run did, as far as its record goes.
+    /// Repeats the decisions of an earlier run as long as its record lasts.
     pub(crate) fn replay(&mut self, replay: Replay) {
         self.replay = Some(Box::new(replay));
         self.settle();
     }
 
-    /// Impairments begin.
+    /// Starts impairments.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.epoch = now;
         self.record.begin(now);
     }
 
-    /// Changes these keys from now on, at once or on a straight line over a span. Ramps
-    /// of other keys go on.
+    /// Changes these keys from now on, at once or linearly over a span. Ramps of other keys
+    /// continue.
     ///
     /// # Errors
-    /// When a key is unknown or a value is not one of its kind; then nothing changes.
+    /// If a key is unknown or a value has the wrong type. Nothing changes then.
     pub(crate) fn set(&mut self, set: &Overlay, over: Span, now: Instant) -> Result<(), String> {
         self.follow_ramps(now);
         let changing = self.ramps.is_some();
         let mut ramps = match self.ramps.take() {
             Some(ramps) => *ramps,
-            None => Ramps::at_rest((*self.asked).clone()),
+            None => Ramps::at_rest((*self.config).clone()),
         };
         let made = set.on(ramps.target()).map(|target| {
-            self.record.end_interval(&self.asked, changing, now);
+            self.record.end_interval(&self.config, changing, now);
             ramps.set(set.0.keys().map(String::as_str), target, (now, over));
             self.configure(ramps.at(now));
         });
@@ -180,47 +180,47 @@ impl Direction {
         made
     }
 
-    /// Goes on with this configuration. What has been sent stays sent.
-    fn configure(&mut self, asked: Impairment) {
-        self.fates.change(&self.asked, &asked);
-        Server::change(&mut self.server, &self.asked, &asked);
-        if (self.asked.queue, self.asked.codel, self.asked.red)
-            != (asked.queue, asked.codel, asked.red)
+    /// Applies these settings. Frames already sent are not affected.
+    fn configure(&mut self, config: Impairment) {
+        self.fates.change(&self.config, &config);
+        Server::change(&mut self.server, &self.config, &config);
+        if (self.config.queue, self.config.codel, self.config.red)
+            != (config.queue, config.codel, config.red)
         {
-            self.queue.change(asked.queue, asked.codel, asked.red);
+            self.queue.change(config.queue, config.codel, config.red);
         }
-        if self.asked.slot != asked.slot {
-            self.slots = asked.slot.map(|slot| Box::new(Slots::new(slot, self.draw)));
+        if self.config.slot != config.slot {
+            self.slots = config.slot.map(|slot| Box::new(Slots::new(slot, self.draw)));
         }
-        if self.asked.outages != asked.outages {
-            self.gates = gates(&asked, self.draw);
+        if self.config.outages != config.outages {
+            self.gates = gates(&config, self.draw);
         }
-        self.asked = Arc::new(asked);
+        self.config = Arc::new(config);
         self.settle();
     }
 
-    /// Takes the link down or up by hand.
+    /// Takes the link administratively down or up.
     pub(crate) fn set_down(&mut self, down: bool) {
         self.down = down;
     }
 
-    /// Writes down what was done since the last time, if anything was.
+    /// Records the counters since the last interval, if anything happened.
     pub(crate) fn end_interval(&mut self, now: Instant) {
-        self.record.end_interval(&self.asked, self.ramps.is_some(), now);
+        self.record.end_interval(&self.config, self.ramps.is_some(), now);
     }
 
-    /// Counts frames that were delivered so much later than meant.
+    /// Counts delivered frames and their lateness in ns.
     pub(crate) fn released(&mut self, frames: u64, late: u64) {
         self.record.totals.released += frames;
         self.record.totals.late_sum += frames * late;
     }
 
-    /// Counts frames that came and were none of this link.
+    /// Counts received frames that do not belong to this link.
     pub(crate) fn rejected(&mut self, frames: u64) {
         self.record.totals.rejected += frames;
     }
 
-    /// Counts a frame that went no further on a channel behind this direction.
+    /// Counts a frame dropped on the channel behind this direction.
     pub(crate) fn stopped(&mut self, cause: Cause) {
         match cause {
             Cause::Lost => self.record.totals.lost += 1,
@@ -229,11 +229,10 @@ impl Direction {
         }
     }
 
-    /// Takes `frame` (link header included), which came into the segment at
-    /// `arrived` and to this direction at `now`. With a
-    /// `channel` it is then offered to that. Segments of a super-frame come as one
-    /// frame each, all at `now`. Times must not decrease between
-    /// calls of this and [`Self::turn`].
+    /// Accepts `frame` (including the link header), which entered the segment at `arrived`
+    /// and this direction at `now`. With a `channel`, the frame then goes to that channel.
+    /// Segments of a super-frame are processed as separate frames, all at `now`. Times must
+    /// not decrease between calls of this and [`Self::turn`].
     pub(crate) fn admit(
         &mut self,
         frame: Frame,
@@ -265,16 +264,16 @@ impl Direction {
         self.record.totals.bytes += frame.size() as u64;
         let decision = match self.replay.as_mut().and_then(|replay| replay.take(index)) {
             Some(recorded) => recorded,
-            None => self.fates.decide(&self.asked, index, &frame, now),
+            None => self.fates.decide(&self.config, index, &frame, now),
         };
-        if self.chancy {
+        if self.random {
             steps.push(Step::Decided(index, decision));
         }
         let copy = decision.duplicated.then(|| {
-            let decision = self.fates.decide_copy(&self.asked, index);
-            Carried { frame: frame.clone(), arrived, index, decision }
+            let decision = self.fates.decide_copy(&self.config, index);
+            TransitFrame { frame: frame.clone(), arrived, index, decision }
         });
-        let frame = Carried { frame, arrived, index, decision };
+        let frame = TransitFrame { frame, arrived, index, decision };
         self.enter(frame, now, channel, radio, steps);
         if let Some(copy) = copy {
             self.record.totals.duplicated += 1;
@@ -282,16 +281,16 @@ impl Direction {
         }
     }
 
-    /// Takes a frame, or segments, that all meet the same fate: when they go out.
-    /// Nothing where chance decides, the link is down, or one has to wait for another;
-    /// then [`Self::admit`] takes it.
+    /// Fast path for a frame, or segments, with a deterministic decision: returns the
+    /// release time. `None` if a decision is random, the link is down, or a frame must
+    /// queue; then call [`Self::admit`].
     #[inline]
     pub(crate) fn pass(&mut self, frame: &Frame, now: Instant) -> Option<Instant> {
         if self.ramps.is_some() || !self.alike || self.down || !self.queue.is_empty() {
             return None;
         }
         let count = frame.count() as u64;
-        let decision = Decision { delay: self.asked.delay.as_ns(), ..Decision::default() };
+        let decision = Decision { delay: self.config.delay.as_ns(), ..Decision::default() };
         self.record.totals.frames += count;
         self.record.totals.bytes += frame.size() as u64;
         let release = self.release_time(&decision, now);
@@ -299,10 +298,10 @@ impl Direction {
         Some(release)
     }
 
-    /// Decides on a frame whose last bit has left at `left`.
-    pub(crate) fn depart(&mut self, mut frame: Carried, left: Instant, steps: &mut Vec<Step>) {
+    /// Decides about a frame whose last bit left at `left`.
+    pub(crate) fn depart(&mut self, mut frame: TransitFrame, left: Instant, steps: &mut Vec<Step>) {
         let since = left.saturating_sub(self.epoch);
-        // Each is asked, since each keeps up with the time.
+        // Call every gate: each advances its state.
         let down = self.gates.iter_mut().fold(false, |down, gate| gate.is_down(since) | down);
         if down || self.down {
             self.record.totals.outage += 1;
@@ -315,7 +314,7 @@ impl Direction {
         }
         if let Some(place) = decision.corrupt {
             self.record.totals.corrupted += 1;
-            frame.frame = frame.frame.turned_over(place);
+            frame.frame = frame.frame.with_flipped_bit(place);
         }
         self.record.totals.reordered += u64::from(decision.overtakes);
         let release = self.release_time(&decision, left);
@@ -323,40 +322,40 @@ impl Direction {
         step::release(frame, release, steps);
     }
 
-    /// When what has left at `left` goes out.
+    /// Release time of a frame that left at `left`.
     fn release_time(&mut self, decision: &Decision, left: Instant) -> Instant {
         let mut release = left + decision.delay;
-        if self.asked.keep_order && !decision.overtakes {
+        if self.config.keep_order && !decision.overtakes {
             release = release.max(self.last_release);
             self.last_release = release;
         }
         release
     }
 
-    /// Counts frames that were given this delay each.
+    /// Counts frames with this delay each.
     fn delayed(&mut self, frames: u64, delay: u64) {
         self.record.totals.passed += frames;
         self.record.totals.delay_sum += frames * delay;
         self.record.totals.delay_max = self.record.totals.delay_max.max(delay);
     }
 
-    /// Takes what is on its way as far as it is at `now`.
+    /// Applies the ramps in progress as of `now`.
     pub(crate) fn follow_ramps(&mut self, now: Instant) {
         let Some(mut ramps) = self.ramps.take() else { return };
         self.configure(ramps.at(now));
         match ramps.settle(now) {
-            // The interval in which it changed ends here.
-            true => self.record.end_interval(&self.asked, true, now),
+            // The interval of the change ends here.
+            true => self.record.end_interval(&self.config, true, now),
             false => self.ramps = Some(ramps),
         }
     }
 }
 
-fn gates(asked: &Impairment, draw: Draw) -> Vec<Gate> {
-    let outages = asked.outages.iter().enumerate();
+fn gates(config: &Impairment, draw: Draw) -> Vec<Gate> {
+    let outages = config.outages.iter().enumerate();
     outages.map(|(number, outage)| Gate::new(*outage, draw, number as u64)).collect()
 }
 
 #[cfg(test)]
-#[path = "direction_tests.rs"]
+#[path = "link_pipe_tests.rs"]
 mod tests;

@@ -1,68 +1,69 @@
-//! Frames under way in no order, by when they come down: a calendar queue (R. Brown,
-//! Communications of the ACM 31, 1988), whose buckets are put in order one at a time.
+//! Timer wheel of frames in flight: a calendar queue (R. Brown, Communications of the ACM
+//! 31, 1988). Buckets are sorted one at a time.
 
 use crate::Instant;
-use crate::sky::{Flying, Touch};
+use crate::in_flight::{InFlight, Touch};
 
-/// A bucket is 2^14 ns long: at a million frames a second, it holds sixteen.
+/// A bucket covers 2^14 ns: at a million frames per second, it holds sixteen.
 const SHIFT: u32 = 14;
-/// 268 ms of buckets.
+/// Buckets for 268 ms.
 const BUCKETS: usize = 1 << 14;
-/// An open bucket with no more than this is closed again for one before it. Else one
-/// late frame would keep all earlier ones out.
+/// An open bucket with at most this many frames is closed again for an earlier frame.
+/// Otherwise one late frame would exclude all earlier ones.
 const FEW: usize = 16;
 const NONE: u32 = u32::MAX;
 
-/// A frame in a bucket. The time is that of the bucket and `within`, so that this takes
-/// no more than what flies does elsewhere.
+/// A frame in a bucket. Its time is that of the bucket plus `within`, so that this takes no
+/// more memory than a frame in a lane.
 #[derive(Debug)]
-struct Held<F> {
-    /// Nothing in a place that is free.
+struct Slot<F> {
+    /// `None` in a free slot.
     frame: Option<F>,
     arrived: Instant,
     within: u32,
     order: u32,
     place: u32,
-    /// The next of its bucket, or the next that is free.
+    /// The next frame of the bucket, or the next free slot.
     next: u32,
 }
 
-/// All frames whose buckets are still to be opened, and those of the one that is open.
+/// Frames in closed buckets, and those of the open bucket.
 #[derive(Debug)]
-pub(crate) struct Wheel<F> {
-    /// The first of each bucket; nothing until one is needed.
+pub(crate) struct TimerWheel<F> {
+    /// First frame of each bucket; empty until needed.
     heads: Vec<u32>,
-    /// Which buckets hold something, a bit each.
+    /// Bitmap of non-empty buckets.
     full: Vec<u64>,
-    held: Vec<Held<F>>,
+    held: Vec<Slot<F>>,
     free: u32,
-    /// Frames in buckets that are not open.
+    /// Frames in closed buckets.
     closed: usize,
-    /// The bucket that is open, counted from time 0, and the last that holds something.
+    /// The open bucket, counted from time 0, and the last non-empty bucket.
     tick: u64,
     last: u64,
-    /// What is in it, the first last: time, order and place, of 64, 32 and 32 bits.
+    /// Keys of the open bucket, the earliest last: time, order and slot, with 64, 32 and 32
+    /// bits.
     open: Vec<u128>,
 }
 
-impl<F> Default for Wheel<F> {
+impl<F> Default for TimerWheel<F> {
     fn default() -> Self {
         let (heads, full, held, open) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { heads, full, held, free: NONE, closed: 0, tick: 0, last: 0, open }
     }
 }
 
-impl<F: Touch> Wheel<F> {
-    /// When the first comes down, and its order.
+impl<F: Touch> TimerWheel<F> {
+    /// Time and order of the earliest frame.
     #[inline]
     pub fn first(&self) -> Option<(Instant, u32)> {
         self.open.last().map(|key| ((key >> 64) as Instant, (key >> 32) as u32))
     }
 
-    /// Takes what flies, or gives it back: what comes down before the open bucket ends,
-    /// or later than there are buckets.
+    /// Stores a frame, or returns it if it is due before the open bucket ends or later than
+    /// the wheel covers.
     #[inline]
-    pub fn push(&mut self, flying: Flying<F>) -> Result<(), Flying<F>> {
+    pub fn push(&mut self, flying: InFlight<F>) -> Result<(), InFlight<F>> {
         let tick = flying.at >> SHIFT;
         if self.is_empty() {
             if self.heads.is_empty() {
@@ -82,9 +83,9 @@ impl<F: Touch> Wheel<F> {
             return Err(flying);
         }
         self.last = self.last.max(tick);
-        let Flying { at, frame, arrived, order, place } = flying;
+        let InFlight { at, frame, arrived, order, place } = flying;
         let within = at as u32 & ((1 << SHIFT) - 1);
-        let held = Held { frame: Some(frame), arrived, within, order, place, next: NONE };
+        let held = Slot { frame: Some(frame), arrived, within, order, place, next: NONE };
         let slot = self.keep(held);
         self.put(tick, slot);
         if self.open.is_empty() {
@@ -93,14 +94,14 @@ impl<F: Touch> Wheel<F> {
         Ok(())
     }
 
-    /// The first that comes down.
+    /// Removes the earliest frame.
     #[inline]
-    pub fn pop(&mut self) -> Option<Flying<F>> {
+    pub fn pop(&mut self) -> Option<InFlight<F>> {
         let key = self.open.pop()?;
         let slot = key as u32;
         let held = &mut self.held[slot as usize];
         let (at, order) = ((key >> 64) as Instant, held.order);
-        let flying = Flying {
+        let flying = InFlight {
             at,
             frame: held.frame.take()?,
             arrived: held.arrived,
@@ -114,7 +115,7 @@ impl<F: Touch> Wheel<F> {
         Some(flying)
     }
 
-    /// Puts what is kept into its bucket.
+    /// Puts a stored frame into its bucket.
     #[inline]
     fn put(&mut self, tick: u64, slot: u32) {
         let bucket = tick as usize % BUCKETS;
@@ -129,21 +130,21 @@ impl<F: Touch> Wheel<F> {
         }
     }
 
-    fn keep(&mut self, held: Held<F>) -> u32 {
+    fn keep(&mut self, held: Slot<F>) -> u32 {
         if let Some(free) = self.held.get_mut(self.free as usize) {
             let slot = std::mem::replace(&mut self.free, free.next);
             *free = held;
             return slot;
         }
         if self.held.len() == self.held.capacity() {
-            // An eighth more and not twice as much: see the sky.
+            // Grow by an eighth instead of doubling: see [`crate::in_flight`].
             self.held.reserve_exact((self.held.len() / 8).max(64));
         }
         self.held.push(held);
         self.held.len() as u32 - 1
     }
 
-    /// Opens the next bucket that holds something; there must be one.
+    /// Opens the next non-empty bucket; there must be one.
     fn turn(&mut self) {
         self.tick += self.to_next();
         let bucket = self.tick as usize % BUCKETS;
@@ -153,8 +154,8 @@ impl<F: Touch> Wheel<F> {
             let at = self.tick << SHIFT | u64::from(held.within);
             let key = u128::from(at) << 64 | u128::from(held.order) << 32 | u128::from(slot);
             self.open.push(key);
-            // It was put away milliseconds ago and is wanted in microseconds: all of a
-            // bucket come from memory at a time.
+            // Stored milliseconds ago, needed within microseconds: prefetch a whole bucket
+            // at once.
             held.frame.iter().for_each(Touch::touch);
             slot = held.next;
         }
@@ -162,7 +163,7 @@ impl<F: Touch> Wheel<F> {
         self.open.sort_unstable_by(|one, other| other.cmp(one));
     }
 
-    /// How many buckets after the open one the next is that holds something.
+    /// Distance from the open bucket to the next non-empty one.
     fn to_next(&self) -> u64 {
         let from = (self.tick as usize + 1) % BUCKETS;
         let words = self.full.len();
@@ -185,7 +186,7 @@ impl<F: Touch> Wheel<F> {
         self.closed + self.open.len()
     }
 
-    /// Places for frames, in use or not.
+    /// Slots for frames, in use or free.
     #[cfg(test)]
     pub fn room(&self) -> usize {
         self.held.capacity()
@@ -197,11 +198,11 @@ mod tests {
     use super::*;
     use std::rc::Rc;
 
-    fn flying(at: Instant, order: u32) -> Flying<Rc<[u8]>> {
-        Flying { at, frame: Rc::from(&[0; 60][..]), arrived: at / 2, order, place: 7 }
+    fn flying(at: Instant, order: u32) -> InFlight<Rc<[u8]>> {
+        InFlight { at, frame: Rc::from(&[0; 60][..]), arrived: at / 2, order, place: 7 }
     }
 
-    fn drain(wheel: &mut Wheel<Rc<[u8]>>) -> Vec<(Instant, u32)> {
+    fn drain(wheel: &mut TimerWheel<Rc<[u8]>>) -> Vec<(Instant, u32)> {
         let all = std::iter::from_fn(|| {
             let first = wheel.first();
             let next = wheel.pop()?;
@@ -213,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_late_frame_does_not_keep_earlier_ones_out() {
-        let mut wheel = Wheel::default();
+        let mut wheel = TimerWheel::default();
         let ms = 1_000_000;
         for (order, at) in [250 * ms, 100 * ms, 3 * ms, 4 * ms, 200 * ms].into_iter().enumerate() {
             assert!(wheel.push(flying(at, order as u32)).is_ok());
@@ -230,8 +231,8 @@ mod tests {
 
     #[test]
     fn buckets_come_round_again() {
-        // Through all of them many times, with strides that are no part of their number.
-        let (mut wheel, mut down) = (Wheel::default(), Vec::new());
+        // Wraps many times, with strides that do not divide the number of buckets.
+        let (mut wheel, mut down) = (TimerWheel::default(), Vec::new());
         let mut all = Vec::new();
         for order in 0..20_000u32 {
             let now = u64::from(order) * 777_777;

@@ -1,57 +1,57 @@
-//! Where frames are read into, and what came.
+//! Read buffer for frames, and the result of a read.
 
-use super::segments::Spare;
+use super::segments::BufferPool;
 use super::{Offload, Segments, VNET_HEADER, VnetHeader, finish_checksum};
 use std::rc::Rc;
 
-/// The largest frame, its link header and a tag, and what a TAP puts before it.
-const ROOM: usize = VNET_HEADER + 65_536 + 18;
-/// A super-frame stays in the room that it was read into if that wastes no more than
-/// this for each of its segments; else it is copied.
-const WASTE: usize = 40;
+/// The largest frame with its link header and VLAN tag, and the TAP's virtio-net header.
+const BUFFER_SIZE: usize = VNET_HEADER + 65_536 + 18;
+/// A super-frame stays in its read buffer if that wastes at most this many bytes per
+/// segment; otherwise it is copied.
+const MAX_WASTE: usize = 40;
 
-/// A room that frames are read into.
+/// A reusable read buffer.
 #[derive(Debug)]
 pub struct Intake {
     room: Box<[u8]>,
-    spare: Rc<Spare>,
+    pool: Rc<BufferPool>,
 }
 
-/// What has come behind a header of a TAP.
+/// A frame or super-frame read from behind a virtio-net header.
 #[derive(Debug)]
 pub enum Came<'a> {
-    /// A frame as a wire has it, whose checksum is finished now.
+    /// An ordinary frame with its checksum completed.
     Frame(&'a [u8]),
     /// A super-frame.
     Segments(Segments),
-    /// Something that is not what its header says.
+    /// The header contradicts the data.
     Nonsense,
 }
 
 impl Default for Intake {
     fn default() -> Self {
-        Self { room: room(), spare: Rc::default() }
+        Self { room: room(), pool: Rc::default() }
     }
 }
 
 fn room() -> Box<[u8]> {
-    vec![0; ROOM].into()
+    vec![0; BUFFER_SIZE].into()
 }
 
 impl Intake {
-    /// The room, for the next frame.
+    /// The buffer for the next frame.
     pub fn room(&mut self) -> &mut [u8] {
         &mut self.room
     }
 
-    /// The frame that fills the first `len` bytes of the room.
+    /// The frame in the first `len` bytes of the buffer.
     pub fn frame(&self, len: usize) -> &[u8] {
-        &self.room[..len.min(ROOM)]
+        &self.room[..len.min(BUFFER_SIZE)]
     }
 
-    /// What the first `len` bytes of the room are, which begin with a TAP's header.
+    /// Parses the first `len` bytes of the buffer, which begin with a virtio-net header.
     pub fn behind_header(&mut self, len: usize) -> Came<'_> {
-        let len = len.min(ROOM);
+        let len = len.min(BUFFER_SIZE);
         let Some((header, frame)) = VnetHeader::split(&self.room[..len]) else {
             return Came::Nonsense;
         };
@@ -63,12 +63,12 @@ impl Intake {
             };
         }
         let segments = frame.len() / usize::from(header.segment.max(1));
-        if ROOM - len > WASTE * segments {
+        if BUFFER_SIZE - len > MAX_WASTE * segments {
             return Segments::new(header, frame).map_or(Came::Nonsense, Came::Segments);
         }
-        let next = self.spare.take().unwrap_or_else(room);
+        let next = self.pool.take().unwrap_or_else(room);
         let full = std::mem::replace(&mut self.room, next);
-        match Segments::in_room(header, full, (VNET_HEADER, len), &self.spare) {
+        match Segments::in_buffer(header, full, (VNET_HEADER, len), &self.pool) {
             Ok(segments) => Came::Segments(segments),
             Err(full) => {
                 self.room = full;
@@ -99,9 +99,9 @@ mod tests {
         assert_eq!(held.super_frame().as_ptr(), first.wrapping_add(VNET_HEADER), "not copied");
         let last = held.each().last();
         drop(held);
-        assert!(intake.spare.take().is_none(), "one of them is still under way");
+        assert!(intake.pool.take().is_none(), "one of them is still in flight");
         drop(last);
-        assert_eq!(intake.spare.take().map(|room| room.as_ptr()), Some(first));
+        assert_eq!(intake.pool.take().map(|room| room.as_ptr()), Some(first));
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_told_and_borne() {
+    fn invalid_headers_are_detected() {
         let mut intake = Intake::default();
         let (header, frame) = build(false, 45 * SEGMENT);
         assert!(matches!(intake.behind_header(9), Came::Nonsense));
@@ -143,6 +143,6 @@ mod tests {
             let many = matches!(&came, Came::Segments(s) if s.count() > 65_000);
             assert!(many || matches!(came, Came::Nonsense), "{header:?} {came:?}");
         }
-        assert_eq!(intake.room().len(), ROOM);
+        assert_eq!(intake.room().len(), BUFFER_SIZE);
     }
 }

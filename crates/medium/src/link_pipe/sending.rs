@@ -1,15 +1,15 @@
-//! How frames of a direction get their time to leave: at once, in a queue before a
-//! rate, or by what is granted ahead.
+//! Departure time of frames: at once, from a queue at a rate, or from a link that computes
+//! it on arrival.
 
-use super::{Direction, Radio};
+use super::{LinkPipe, Radio};
 use crate::Instant;
 use crate::server::Server;
-use crate::step::{Carried, Cause, Step};
+use crate::step::{Cause, Step, TransitFrame};
 
-impl Direction {
-    /// Sends what waits, as asked for by [`Step::Turn`].
+impl LinkPipe {
+    /// Sends the next queued frame, as requested by [`Step::Turn`].
     pub(crate) fn turn(&mut self, now: Instant, channel: bool, steps: &mut Vec<Step>) {
-        self.turn_asked = false;
+        self.turn_requested = false;
         self.follow_ramps(now);
         let next = self.queue.pop(now, &mut self.dropped);
         self.record.totals.overflow += self.dropped.len() as u64;
@@ -17,12 +17,12 @@ impl Direction {
         if let Some(next) = next {
             self.serve(next, now, channel, steps);
         }
-        self.ask_for_turn(steps);
+        self.request_turn(steps);
     }
 
     pub(super) fn enter(
         &mut self,
-        frame: Carried,
+        frame: TransitFrame,
         now: Instant,
         channel: bool,
         radio: &mut Radio<'_>,
@@ -43,7 +43,7 @@ impl Direction {
         }
         let (len, place) = (frame.frame.size(), (self.draw, frame.index));
         match self.queue.push(frame, len, now, place, busy.then_some(self.sending)) {
-            Ok(()) => self.ask_for_turn(steps),
+            Ok(()) => self.request_turn(steps),
             Err(_) => {
                 self.record.totals.overflow += 1;
                 steps.push(Step::Drop(Cause::Overflow));
@@ -51,29 +51,29 @@ impl Direction {
         }
     }
 
-    /// Gives a frame its time to leave at once: through the radio's states, then
-    /// by the link's own means.
+    /// Computes a frame's departure time on arrival: first the radio's states, then the
+    /// link's server.
     fn look_ahead(
         &mut self,
-        frame: Carried,
+        frame: TransitFrame,
         now: Instant,
         channel: bool,
         radio: &mut Radio<'_>,
         steps: &mut Vec<Step>,
     ) {
         let len = frame.frame.size();
-        if !self.ahead.has_room(len, self.asked.queue, now) {
+        if !self.ahead.has_room(len, self.config.queue, now) {
             self.record.totals.overflow += 1;
             return steps.push(Step::Drop(Cause::Overflow));
         }
-        let on_wire = self.asked.framing().on_wire(len);
+        let on_wire = self.config.framing().on_wire(len);
         let (server, epoch) = (&mut self.server, self.epoch);
         let mut onward = |len: usize, at: Instant| match server {
             Some(server) => server.send(len, on_wire, at, epoch),
             None => at,
         };
         let left = match radio {
-            // A radio's time begins with the impairments.
+            // A radio's time starts with the impairments.
             Some((states, way)) => {
                 let mut since = |len: usize, at: Instant| onward(len, at + epoch) - epoch;
                 epoch + states.send(*way, len, now.saturating_sub(epoch), &mut since)
@@ -90,15 +90,15 @@ impl Direction {
         }
     }
 
-    fn ask_for_turn(&mut self, steps: &mut Vec<Step>) {
-        if !self.turn_asked && !self.queue.is_empty() {
-            self.turn_asked = true;
+    fn request_turn(&mut self, steps: &mut Vec<Step>) {
+        if !self.turn_requested && !self.queue.is_empty() {
+            self.turn_requested = true;
             steps.push(Step::Turn(self.busy_until));
         }
     }
 
-    fn serve(&mut self, frame: Carried, now: Instant, channel: bool, steps: &mut Vec<Step>) {
-        let bytes = self.asked.framing().on_wire(frame.frame.size());
+    fn serve(&mut self, frame: TransitFrame, now: Instant, channel: bool, steps: &mut Vec<Step>) {
+        let bytes = self.config.framing().on_wire(frame.frame.size());
         let left = match &mut self.server {
             Some(server) => server.send(frame.frame.size(), bytes, now, self.epoch),
             None => now,

@@ -9,16 +9,16 @@ const MS: Instant = 1_000_000;
 /// 127 bytes at 250 kbit/s.
 const TIME: Instant = 4_064_000;
 
-/// What became of a frame.
+/// Outcome of a frame.
 #[derive(Debug, Clone, PartialEq)]
 enum Fate {
     Release(Instant),
     Dropped(Cause),
 }
 
-/// A direction with its turns kept: what the segment does round it.
+/// A direction with its pending turns; does what the segment does for it.
 struct Link {
-    direction: Direction,
+    direction: LinkPipe,
     turns: Vec<Instant>,
     fates: Vec<Fate>,
     frames: Vec<Frame>,
@@ -26,9 +26,9 @@ struct Link {
 
 impl Link {
     fn new(change: impl FnOnce(&mut Impairment)) -> Self {
-        let mut asked = Impairment::default();
-        change(&mut asked);
-        let direction = Direction::new(asked, Draw::new(7, 1, 0));
+        let mut config = Impairment::default();
+        change(&mut config);
+        let direction = LinkPipe::new(config, Draw::new(7, 1, 0));
         Self { direction, turns: Vec::new(), fates: Vec::new(), frames: Vec::new() }
     }
 
@@ -62,7 +62,7 @@ impl Link {
         self.heed(steps);
     }
 
-    /// What became of `frames` frames, one each `gap`.
+    /// Outcomes of `frames` frames, one per `gap`.
     fn fates(&mut self, frames: u64, gap: Instant) -> Vec<Fate> {
         (0..frames).for_each(|i| self.send(&FRAME, i * gap));
         self.turns_until(Instant::MAX);
@@ -90,7 +90,7 @@ fn nothing_asked_nothing_done() {
 
 #[test]
 fn loss_is_the_share_asked_and_independent() {
-    let mut link = Link::new(|asked| asked.loss = share(30.0));
+    let mut link = Link::new(|config| config.loss = share(30.0));
     let fates = link.fates(1_000_000, 1);
     let lost: Vec<bool> = fates.iter().map(|fate| *fate == Fate::Dropped(Cause::Lost)).collect();
     let mean = |n: usize| n as f64 / 1e6;
@@ -104,9 +104,9 @@ fn loss_is_the_share_asked_and_independent() {
 #[test]
 fn jitter_reorders_unless_order_is_kept() {
     let in_order = |keep: bool| {
-        let mut link = Link::new(|asked| {
-            (asked.delay, asked.jitter) = (span(30), span(5));
-            asked.keep_order = keep;
+        let mut link = Link::new(|config| {
+            (config.delay, config.jitter) = (span(30), span(5));
+            config.keep_order = keep;
         });
         releases(&link.fates(1000, 100_000)).is_sorted()
     };
@@ -115,9 +115,9 @@ fn jitter_reorders_unless_order_is_kept() {
 
 #[test]
 fn a_full_queue_drops_and_drains_at_the_rate() {
-    let mut link = Link::new(|asked| {
-        asked.rate = Rate::from_bit_s(250_000);
-        asked.queue = Limit::Frames(3);
+    let mut link = Link::new(|config| {
+        config.rate = Rate::from_bit_s(250_000);
+        config.queue = Limit::Frames(3);
     });
     (0..5).for_each(|_| link.send(&FRAME, 0));
     link.send(&FRAME, TIME);
@@ -129,9 +129,9 @@ fn a_full_queue_drops_and_drains_at_the_rate() {
 
 #[test]
 fn the_throughput_is_the_rates_over_a_long_time() {
-    let mut link = Link::new(|asked| {
-        asked.rate = Rate::from_bit_s(1_000_000);
-        asked.queue = Limit::Frames(100_000);
+    let mut link = Link::new(|config| {
+        config.rate = Rate::from_bit_s(1_000_000);
+        config.queue = Limit::Frames(100_000);
     });
     let last = *releases(&link.fates(10_000, 0)).last().unwrap();
     assert_eq!(last, 10_000 * 127 * 8_000);
@@ -141,10 +141,10 @@ fn the_throughput_is_the_rates_over_a_long_time() {
 
 #[test]
 fn overhead_and_cells_take_their_share_of_the_rate() {
-    let mut link = Link::new(|asked| {
-        asked.rate = Rate::from_bit_s(8_000_000);
-        asked.overhead = 8;
-        asked.cell = Some(Cell { size: Bytes::new(48), overhead: Bytes::new(5) });
+    let mut link = Link::new(|config| {
+        config.rate = Rate::from_bit_s(8_000_000);
+        config.overhead = 8;
+        config.cell = Some(Cell { size: Bytes::new(48), overhead: Bytes::new(5) });
     });
     assert_eq!(link.fates(1, 0), [Fate::Release(3 * 53 * 1000)]);
 }
@@ -152,7 +152,7 @@ fn overhead_and_cells_take_their_share_of_the_rate() {
 #[test]
 fn a_trace_is_followed_from_the_start_of_impairments() {
     let trace = Trace::parse("t".as_ref(), "2\n10\n").unwrap();
-    let mut link = Link::new(|asked| asked.trace = Some(trace));
+    let mut link = Link::new(|config| config.trace = Some(trace));
     link.direction.begin(100 * MS);
     link.send(&FRAME, 101 * MS);
     link.send(&FRAME, 103 * MS);
@@ -161,17 +161,17 @@ fn a_trace_is_followed_from_the_start_of_impairments() {
 
 #[test]
 fn codel_keeps_the_wait_near_its_target() {
-    // 250 kbit/s, offered a tenth more.
+    // 250 kbit/s; the offered load exceeds it by a tenth.
     let wait = |codel: Option<Codel>| {
-        let mut link = Link::new(|asked| {
-            asked.rate = Rate::from_bit_s(250_000);
-            asked.codel = codel;
+        let mut link = Link::new(|config| {
+            config.rate = Rate::from_bit_s(250_000);
+            config.codel = codel;
         });
         let gap = TIME * 10 / 11;
         let fates = link.fates(20_000, gap);
         let mut waits: Vec<f64> = Vec::new();
-        // Frames leave in order, so the wait is that since the frame of the same
-        // place came, less the drops: taken from the last thousand.
+        // Frames leave in order, so the delay of the last frame is its departure minus its
+        // arrival.
         let left = releases(&fates);
         let came = 20_000 * gap;
         waits.push(left.last().unwrap().saturating_sub(came) as f64 / MS as f64);
@@ -184,8 +184,8 @@ fn codel_keeps_the_wait_near_its_target() {
 
 #[test]
 fn an_outage_takes_what_leaves_in_it() {
-    let mut link = Link::new(|asked| {
-        asked.outages = vec![Outage::Scheduled { at: span(10), lasts: span(5), every: None }];
+    let mut link = Link::new(|config| {
+        config.outages = vec![Outage::Scheduled { at: span(10), lasts: span(5), every: None }];
     });
     let fates = link.fates(20, MS);
     let gone = |i: usize| fates[i] == Fate::Dropped(Cause::Outage);
@@ -195,9 +195,9 @@ fn an_outage_takes_what_leaves_in_it() {
 
 #[test]
 fn a_copy_comes_as_well_and_has_delays_of_its_own() {
-    let mut link = Link::new(|asked| {
-        asked.duplicate = share(100.0);
-        (asked.delay, asked.jitter) = (span(30), span(5));
+    let mut link = Link::new(|config| {
+        config.duplicate = share(100.0);
+        (config.delay, config.jitter) = (span(30), span(5));
     });
     let releases = releases(&link.fates(100, 100 * MS));
     assert_eq!(releases.len(), 200);
@@ -207,7 +207,7 @@ fn a_copy_comes_as_well_and_has_delays_of_its_own() {
 
 #[test]
 fn corruption_turns_one_bit_over() {
-    let mut link = Link::new(|asked| asked.corrupt = share(100.0));
+    let mut link = Link::new(|config| config.corrupt = share(100.0));
     link.fates(100, 1);
     let bits = |frame: &Frame| frame.head().iter().map(|byte| byte.count_ones()).sum::<u32>();
     assert!(link.frames.iter().all(|frame| frame.size() == 127 && bits(frame) == 1));
@@ -215,22 +215,22 @@ fn corruption_turns_one_bit_over() {
 
 #[test]
 fn what_overtakes_is_not_delayed() {
-    let mut link = Link::new(|asked| {
-        asked.delay = span(30);
-        asked.reorder = share(100.0);
-        asked.gap = 2;
+    let mut link = Link::new(|config| {
+        config.delay = span(30);
+        config.reorder = share(100.0);
+        config.gap = 2;
     });
     assert_eq!(releases(&link.fates(4, MS)), [30 * MS, MS, 32 * MS, 3 * MS]);
 }
 
 #[test]
 fn a_change_holds_from_its_moment() {
-    let mut link = Link::new(|asked| asked.rate = Rate::from_bit_s(250_000));
+    let mut link = Link::new(|config| config.rate = Rate::from_bit_s(250_000));
     (0..3).for_each(|_| link.send(&FRAME, 0));
     let faster = serde_json::from_str::<Overlay>("{\"rate\": \"2.5 Mbit/s\"}").unwrap();
     link.direction.set(&faster, Span::ZERO, MS).unwrap();
     link.turns_until(Instant::MAX);
-    // The first is on the wire already; the others go ten times as fast.
+    // The first frame is already on the wire; the others take a tenth of the time.
     assert_eq!(releases(&link.fates), [TIME, TIME + TIME / 10, TIME + TIME / 5]);
     assert_eq!(link.direction.record.intervals.len(), 1);
     assert_eq!(link.direction.record.intervals[0].got.frames, 3);
@@ -238,19 +238,19 @@ fn a_change_holds_from_its_moment() {
 
 #[test]
 fn a_slot_is_made_for_those_that_gather() {
-    let asked = Slot { min: span(10), max: span(10), packets: None, bytes: None };
-    let link = Link::new(|a| a.slot = Some(asked));
-    assert!(link.direction.slots.is_some(), "tested beside its code and in the segment");
+    let config = Slot { min: span(10), max: span(10), packets: None, bytes: None };
+    let link = Link::new(|a| a.slot = Some(config));
+    assert!(link.direction.slots.is_some(), "tested in its module and in the segment");
 }
 
 #[test]
 fn the_same_frames_meet_the_same_fate() {
     let run = || {
-        Link::new(|asked| {
-            (asked.delay, asked.jitter) = (span(30), span(5));
-            (asked.loss, asked.corrupt, asked.duplicate) = (share(5.0), share(5.0), share(5.0));
-            asked.correlation = share(25.0);
-            asked.outages = vec![Outage::Random { mean_up: span(500), mean_down: span(50) }];
+        Link::new(|config| {
+            (config.delay, config.jitter) = (span(30), span(5));
+            (config.loss, config.corrupt, config.duplicate) = (share(5.0), share(5.0), share(5.0));
+            config.correlation = share(25.0);
+            config.outages = vec![Outage::Random { mean_up: span(500), mean_down: span(50) }];
         })
         .fates(10_000, 100_000)
     };
@@ -260,9 +260,9 @@ fn the_same_frames_meet_the_same_fate() {
 #[test]
 fn serialisers_of_the_first_version_give_the_same_times() {
     let mut serialiser = Serialiser::new(Rate::from_bit_s(250_000).unwrap(), Bytes::new(1600));
-    let mut link = Link::new(|asked| {
-        asked.rate = Rate::from_bit_s(250_000);
-        asked.burst = Bytes::new(1600);
+    let mut link = Link::new(|config| {
+        config.rate = Rate::from_bit_s(250_000);
+        config.burst = Bytes::new(1600);
     });
     let want: Vec<_> = (0..50).map(|_| serialiser.send(127, 0)).collect();
     assert_eq!(releases(&link.fates(50, 0)), want);
@@ -270,9 +270,9 @@ fn serialisers_of_the_first_version_give_the_same_times() {
 
 #[test]
 fn a_replay_decides_again_what_was_decided() {
-    let asked = |seed: u64, replay: Option<Vec<(u64, Decision)>>| {
-        let asked = Impairment { loss: share(30.0), ..Impairment::default() };
-        let mut direction = Direction::new(asked, Draw::new(seed, 1, 0));
+    let run = |seed: u64, replay: Option<Vec<(u64, Decision)>>| {
+        let config = Impairment { loss: share(30.0), ..Impairment::default() };
+        let mut direction = LinkPipe::new(config, Draw::new(seed, 1, 0));
         if let Some(replay) = replay {
             direction.replay(Replay::new(replay));
         }
@@ -288,10 +288,10 @@ fn a_replay_decides_again_what_was_decided() {
         }
         decided
     };
-    let first = asked(7, None);
-    assert_ne!(asked(8, None), first);
-    assert_eq!(asked(8, Some(first.clone())), first, "whatever the seed");
-    let half = asked(8, Some(first[..500].to_vec()));
+    let first = run(7, None);
+    assert_ne!(run(8, None), first);
+    assert_eq!(run(8, Some(first.clone())), first, "whatever the seed");
+    let half = run(8, Some(first[..500].to_vec()));
     assert_eq!(half[..500], first[..500]);
-    assert_eq!(half[500..], asked(8, None)[500..], "beyond the record draws decide");
+    assert_eq!(half[500..], run(8, None)[500..], "beyond the record draws decide");
 }

@@ -1,82 +1,82 @@
-//! What flies, the earliest first.
+//! In-flight queue: frames by delivery time, the earliest first.
 
-use crate::calendar::What;
 use crate::change::Way;
-use crate::wheel::Wheel;
+use crate::event_queue::Event;
+use crate::timer_wheel::TimerWheel;
 use crate::{Frame, Instant, Segments};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::hint::black_box;
 use std::rc::Rc;
 
-/// A frame under way, or segments that fly together. With the bytes of frames there
-/// may be millions of these, so they are kept small: 40 bytes here and 16 before the
-/// frame. That is why there are two kinds, and not one of either.
+/// A frame in flight, or segments that travel together. There may be millions, so they are
+/// small: 40 bytes here and 16 before the frame's bytes. That is why there are two separate
+/// types of `F` instead of one enum.
 #[derive(Debug)]
-pub(crate) struct Flying<F> {
-    /// When it comes down.
+pub(crate) struct InFlight<F> {
+    /// Delivery time.
     pub at: Instant,
     pub frame: F,
-    /// When it came into the segment.
+    /// Arrival time in the segment.
     pub arrived: Instant,
-    /// When it was added, to keep the order of what happens at one time. It wraps,
-    /// after which two of one nanosecond may change places.
+    /// Insertion number, to keep the order of simultaneous events. It wraps; then two
+    /// frames of the same nanosecond may change places.
     pub order: u32,
-    /// Link, way and whether it waits for a slot: see [`place`].
+    /// Link, direction and whether it waits for a slot: see [`place`].
     pub place: u32,
 }
 
-/// A link's way, and whether a frame waits for a slot there.
+/// Encodes link, direction and whether a frame waits for a slot.
 pub(crate) fn place(link: u32, way: Way, gathers: bool) -> u32 {
     link << 2 | u32::from(gathers) << 1 | way as u32
 }
 
-impl<F> Flying<F> {
+impl<F> InFlight<F> {
     fn when(&self) -> (Instant, u32) {
         (self.at, self.order)
     }
 }
 
-impl<F: Into<Frame>> Flying<F> {
-    /// What happens when it comes down, and when that is.
-    pub fn what(self) -> (Instant, What) {
+impl<F: Into<Frame>> InFlight<F> {
+    /// The event of its delivery, and the time.
+    pub fn what(self) -> (Instant, Event) {
         let Self { at, frame, arrived, place, .. } = self;
         let (frame, link) = (frame.into(), place >> 2);
         let way = if place & 1 == 1 { Way::Down } else { Way::Up };
         match place & 2 == 2 {
-            true => (at, What::Gather(frame, arrived, link, way)),
-            false => (at, What::Land(frame, arrived, link, way)),
+            true => (at, Event::Gather(frame, arrived, link, way)),
+            false => (at, Event::Land(frame, arrived, link, way)),
         }
     }
 }
 
-impl<F> PartialEq for Flying<F> {
+impl<F> PartialEq for InFlight<F> {
     fn eq(&self, other: &Self) -> bool {
         self.when() == other.when()
     }
 }
-impl<F> Eq for Flying<F> {}
-impl<F> PartialOrd for Flying<F> {
+impl<F> Eq for InFlight<F> {}
+impl<F> PartialOrd for InFlight<F> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
-impl<F> Ord for Flying<F> {
+impl<F> Ord for InFlight<F> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.when().cmp(&other.when())
     }
 }
 
-/// Something whose bytes can be asked for ahead of time.
+/// Data that can be prefetched.
 pub(crate) trait Touch {
-    /// Looks at its bytes, so that they are in the cache when they are wanted.
+    /// Reads its bytes, so that they are in the CPU cache when needed.
     fn touch(&self);
 }
 
 impl Touch for Rc<[u8]> {
     #[inline]
     fn touch(&self) {
-        // The first and the last: small frames lie in two lines or three.
+        // The first and the last byte: small frames occupy two or three cache lines.
         black_box((self.first(), self.last()));
     }
 }
@@ -85,48 +85,48 @@ impl Touch for Segments {
     fn touch(&self) {}
 }
 
-/// Lanes beside the wheel. Links that delay alike let frames go in the order in which
-/// they came: a lane takes those for the price of a list. A few lanes are as many
-/// different delays; what fits into none goes into the wheel, and what finds no bucket
-/// there, since it comes down very soon or very late, into the heap.
+/// FIFO lanes in front of the wheel. Links with equal delays release frames in order of
+/// arrival, and a lane stores those at the cost of a list. A few lanes cover as many
+/// different delays. Frames that fit no lane go into the wheel. Frames without a bucket
+/// there, because they are due very soon or very late, go into the heap.
 const LANES: usize = 4;
-/// How many frames ahead in a lane one is looked at.
-const AHEAD: usize = 4;
+/// Prefetch distance in a lane, in frames.
+const PREFETCH: usize = 4;
 const WHEEL: usize = LANES;
 const HEAP: usize = LANES + 1;
 
-/// All that flies.
+/// All frames in flight.
 #[derive(Debug)]
-pub(crate) struct Sky<F> {
-    lanes: [VecDeque<Flying<F>>; LANES],
-    wheel: Wheel<F>,
-    heap: BinaryHeap<Reverse<Flying<F>>>,
-    /// What comes down first, and from where: a lane, the wheel or the heap.
+pub(crate) struct InFlightQueue<F> {
+    lanes: [VecDeque<InFlight<F>>; LANES],
+    wheel: TimerWheel<F>,
+    heap: BinaryHeap<Reverse<InFlight<F>>>,
+    /// The earliest frame, and where it is: a lane, the wheel or the heap.
     first: Option<((Instant, u32), usize)>,
 }
 
-impl<F> Default for Sky<F> {
+impl<F> Default for InFlightQueue<F> {
     fn default() -> Self {
         Self {
             lanes: std::array::from_fn(|_| VecDeque::new()),
-            wheel: Wheel::default(),
+            wheel: TimerWheel::default(),
             heap: BinaryHeap::new(),
             first: None,
         }
     }
 }
 
-impl<F: Touch> Sky<F> {
-    /// When the first comes down, and its order.
+impl<F: Touch> InFlightQueue<F> {
+    /// Time and order of the earliest frame.
     #[inline]
     pub fn first(&self) -> Option<(Instant, u32)> {
         self.first.map(|(when, _)| when)
     }
 
-    pub fn push(&mut self, flying: Flying<F>) {
+    pub fn push(&mut self, flying: InFlight<F>) {
         let when = flying.when();
-        let fits = |lane: &VecDeque<Flying<F>>| lane.back().is_none_or(|last| last.at <= when.0);
-        // An eighth more and not twice as much: most of what is held is held here.
+        let fits = |lane: &VecDeque<InFlight<F>>| lane.back().is_none_or(|last| last.at <= when.0);
+        // Grow by an eighth instead of doubling: most of the memory in use is here.
         let more = |len: usize| (len / 8).max(64);
         match self.lanes.iter().position(fits) {
             Some(place) => {
@@ -138,7 +138,8 @@ impl<F: Touch> Sky<F> {
                 self.note(when, place);
             }
             None => match self.wheel.push(flying) {
-                // Not what was pushed: buckets that are not open are in no order.
+                // Use the wheel's earliest frame, not the one pushed: closed buckets are
+                // unsorted.
                 Ok(()) => self.note_wheel(),
                 Err(flying) => {
                     if self.heap.len() == self.heap.capacity() {
@@ -165,21 +166,21 @@ impl<F: Touch> Sky<F> {
         }
     }
 
-    pub fn pop(&mut self) -> Option<Flying<F>> {
+    pub fn pop(&mut self) -> Option<InFlight<F>> {
         let (_, from) = self.first?;
         let flying = match from {
             WHEEL => self.wheel.pop(),
             HEAP => self.heap.pop().map(|Reverse(flying)| flying),
             _ => {
                 let lane = &mut self.lanes[from];
-                // Put away long ago, and wanted soon.
-                lane.get(AHEAD).iter().for_each(|flying| flying.frame.touch());
+                // Stored long ago, needed soon.
+                lane.get(PREFETCH).iter().for_each(|flying| flying.frame.touch());
                 lane.pop_front()
             }
         };
         self.first = None;
         for lane in 0..LANES {
-            if let Some(when) = self.lanes[lane].front().map(Flying::when) {
+            if let Some(when) = self.lanes[lane].front().map(InFlight::when) {
                 self.note(when, lane);
             }
         }
@@ -200,15 +201,15 @@ mod tests {
     use super::*;
     use units::{Draw, Purpose};
 
-    fn flying(at: Instant, order: u32) -> Flying<Rc<[u8]>> {
-        Flying { at, frame: Rc::from(&[0; 60][..]), arrived: 0, order, place: 0 }
+    fn flying(at: Instant, order: u32) -> InFlight<Rc<[u8]>> {
+        InFlight { at, frame: Rc::from(&[0; 60][..]), arrived: 0, order, place: 0 }
     }
 
     #[test]
     fn all_come_down_in_order_whatever_the_order_they_were_added_in() {
-        // Some in order, some of few delays, some by chance, and many at one time.
+        // Some in order, some with few delays, some random, and many at the same time.
         let draw = Draw::new(1, 2, 3);
-        let (mut sky, mut down, mut now) = (Sky::default(), Vec::new(), 0);
+        let (mut sky, mut down, mut now) = (InFlightQueue::default(), Vec::new(), 0);
         for order in 0..20_000u32 {
             let u = draw.uniform(Purpose::Jitter, u64::from(order));
             let delay = match order / 5_000 {
@@ -235,14 +236,14 @@ mod tests {
 
     #[test]
     fn a_frame_under_way_costs_its_bytes_and_at_most_64() {
-        // An eighth more than is used, and two counters before the bytes.
-        let each = size_of::<Reverse<Flying<Rc<[u8]>>>>() as f64 * 1.125 + 16.0;
+        // An eighth more than in use, and two counters before the bytes.
+        let each = size_of::<Reverse<InFlight<Rc<[u8]>>>>() as f64 * 1.125 + 16.0;
         assert!(each <= 64.0, "{each}");
-        assert_eq!(size_of::<Flying<crate::Segments>>(), size_of::<Flying<Rc<[u8]>>>());
-        // In a lane; in buckets of some hundred; in one bucket and so in the heap.
+        assert_eq!(size_of::<InFlight<crate::Segments>>(), size_of::<InFlight<Rc<[u8]>>>());
+        // In a lane; in buckets of a few hundred; in one bucket and so in the heap.
         let order = |i: u32| [i, 10_000 * (100_000 - i) / 4, 100_000 - i];
         for kind in 0..3 {
-            let mut sky = Sky::default();
+            let mut sky = InFlightQueue::default();
             for i in 0..100_000u32 {
                 sky.push(flying(u64::from(order(i)[kind]), i));
             }
