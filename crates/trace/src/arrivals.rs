@@ -1,4 +1,4 @@
-//! When requests come.
+//! Arrival processes: when requests arrive.
 
 use crate::asked::{AskError, Asked};
 use crate::course::Course;
@@ -6,30 +6,31 @@ use crate::distribution::Distribution;
 use std::str::FromStr;
 use units::{Draw, Purpose, Span};
 
-/// When requests come. Written as a distribution of the time between them, or
-/// `on-off:on=2s,off=8s,every=10ms`, `step:10/s@0s,100/s@30s`,
-/// `ramp:from=10/s,to=100/s,over=60s`, `sine:mean=100/s,amplitude=50/s,period=60s`
-/// (these with `spacing=poisson` or `even`), `burst:every=1h,spread=2s`.
+/// An arrival process. Written as a distribution of the inter-arrival time, or as
+/// `on-off:on=2s,off=8s,every=10ms`, `step:10/s@0s,100/s@30s`, `ramp:from=10/s,to=100/s,over=60s`,
+/// `sine:mean=100/s,amplitude=50/s,period=60s` (these three with `spacing=poisson` or `even`),
+/// `burst:every=1h,spread=2s`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Arrivals {
-    /// The times between requests are drawn, each by itself.
+    /// Independent inter-arrival times from a distribution.
     Between(Distribution),
-    /// Requests come `every` so often while on, and not while off.
+    /// On-off source: requests with an inter-arrival time of `every` while on, none while off.
     OnOff {
-        /// How long it is on.
+        /// Length of an on period.
         on: Distribution,
-        /// How long it is off.
+        /// Length of an off period.
         off: Distribution,
-        /// The time between requests while it is on.
+        /// Inter-arrival time while on.
         every: Distribution,
     },
-    /// At a rate that changes with time; by chance, or as evenly as the rate allows.
+    /// A time-varying rate; as a Poisson process if true, evenly spaced if false.
     Rate(Course, bool),
-    /// One request at the same moments everywhere, or within `spread` after them.
+    /// Synchronised bursts: all devices send one request at the same moment, or within `spread`
+    /// after it.
     Burst {
-        /// The time from burst to burst.
+        /// Time between bursts.
         every: Span,
-        /// How long one burst lasts.
+        /// Length of one burst.
         spread: Span,
     },
 }
@@ -76,8 +77,8 @@ impl FromStr for Arrivals {
     }
 }
 
-/// A time, or a kind with its mean: `2s`, or `exponential 2s`, since commas and
-/// colons are taken.
+/// Parses a time (`2s`) or a distribution with its mean (`exponential 2s`). The separator is a
+/// space, because commas and colons are already in use.
 fn part(asked: &mut Asked, key: &str) -> Result<Distribution, AskError> {
     let value = asked.main(key)?;
     let text = match value.split_once(' ') {
@@ -92,15 +93,14 @@ fn part(asked: &mut Asked, key: &str) -> Result<Distribution, AskError> {
 }
 
 impl Arrivals {
-    /// The moments in ns, in order, of whoever has these draws. `staggered` lets a
-    /// constant time begin anywhere within the first interval, so that many do not
-    /// come at once.
+    /// Arrival times in ns, ascending, for the device that `draw` belongs to. `staggered` shifts a
+    /// constant interval by a random phase, so that devices do not all start at once.
     pub fn times(&self, draw: Draw, staggered: bool) -> Times {
         let mut times =
             Times { arrivals: self.clone(), draw, index: 0, turn: 0, at: 0.0, ends: 0.0, sum: 0.0 };
         match self {
             Self::Between(between) if between.is_constant() => {
-                // The first comes at once, or somewhere in the first interval.
+                // The first request arrives at 0, or at a random phase of the first interval.
                 let phase = if staggered { draw.uniform(Purpose::Slot, 0) } else { 0.0 };
                 times.at = between.mean_ns() * (phase - 1.0);
             }
@@ -116,21 +116,20 @@ impl Arrivals {
     }
 }
 
-/// The moments of requests in ns since the start, never falling; it ends when
-/// no request comes any more.
+/// Arrival times in ns since the start, ascending; ends when no more requests arrive.
 #[derive(Debug, Clone)]
 pub struct Times {
     arrivals: Arrivals,
     draw: Draw,
-    /// How many times between requests were drawn.
+    /// Number of inter-arrival times drawn.
     index: u64,
-    /// How many times on and off were drawn.
+    /// Number of on and off periods drawn.
     turn: u64,
-    /// The last moment.
+    /// The last arrival, in ns.
     at: f64,
-    /// When what is on goes off.
+    /// End of the current on period, in ns.
     ends: f64,
-    /// The expected number of requests so far.
+    /// Expected number of requests so far.
     sum: f64,
 }
 
@@ -186,7 +185,8 @@ impl Iterator for Times {
             }
             Arrivals::OnOff { .. } => self.on_off(),
             Arrivals::Rate(course, poisson) => {
-                // A Poisson process of rate 1, its time bent so that the rate is right.
+                // Time-rescaled Poisson process of rate 1: inverting the expected count gives the
+                // rate.
                 self.sum += if *poisson { -(-chance).ln_1p() } else { 1.0 };
                 self.at = course.moment(self.sum, self.at / 1e9)? * 1e9;
                 self.at
@@ -195,7 +195,7 @@ impl Iterator for Times {
                 every.as_ns() as f64 * index as f64 + spread.as_ns() as f64 * chance
             }
         };
-        // Past 10,000 hours nobody waits.
+        // Stop at 10,000 hours.
         (at < 3.6e16).then(|| at.max(0.0).round() as u64)
     }
 }
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn rates_come_out_by_count() {
-        // Poisson numbers: five standard deviations are allowed.
+        // A Poisson count: allow five standard deviations.
         let within = |text: &str, from: u64, to: u64, expected: f64| {
             let seen = times(text, 7)
                 .take_while(|t| *t < to * 1_000_000_000)

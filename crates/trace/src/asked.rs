@@ -1,18 +1,18 @@
-//! Reading `kind:value,key=value` text, the way distributions and arrivals are asked for.
+//! Parser for the `kind:value,key=value` syntax of distributions and arrival processes.
 
 use units::Span;
 
-/// Why a text is not the distribution, arrivals or mix that was asked for.
+/// Why a text is not a valid distribution, arrival process or mix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}`: {why}")]
 pub struct AskError {
-    /// What was given.
+    /// The invalid text.
     pub text: String,
-    /// What is wrong with it, and what to write.
+    /// What is wrong, and what to write instead.
     pub why: String,
 }
 
-/// A text taken apart: its kind, a first value without a key, and the rest by key.
+/// A parsed text: its kind, the values without a key, and the values by key.
 #[derive(Debug)]
 pub(crate) struct Asked<'a> {
     text: &'a str,
@@ -38,13 +38,13 @@ impl<'a> Asked<'a> {
         AskError { text: self.text.to_owned(), why: why.to_string() }
     }
 
-    /// The value of a key, which is thereby used up.
+    /// Removes and returns the value of `key`.
     pub fn take(&mut self, key: &str) -> Option<&'a str> {
         let at = self.keys.iter().position(|(known, _)| *known == key)?;
         Some(self.keys.remove(at).1)
     }
 
-    /// The value of `key`, or the first one without a key.
+    /// The value of `key`, or the first value without a key.
     pub fn main(&mut self, key: &str) -> Result<&'a str, AskError> {
         match self.take(key) {
             Some(value) => Ok(value),
@@ -71,7 +71,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Refuses what nobody has asked after.
+    /// Rejects unknown keys and extra values.
     pub fn done<T>(self, value: T) -> Result<T, AskError> {
         if let Some((key, _)) = self.keys.first() {
             return Err(self.error(format_args!("`{}` has no `{key}`", self.kind)));

@@ -1,27 +1,27 @@
-//! Rates that change with time.
+//! Rate profiles: rates that change with time.
 
 use crate::asked::{AskError, Asked};
 use std::fmt;
 use std::str::FromStr;
 use units::Span;
 
-/// How often something happens: `100/s`, `6/min`, `1/h`; 0 to 1e9 a second.
+/// A rate, such as `100/s`, `6/min` or `1/h`; 0 to 1e9 per second.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Frequency(f64);
 
-/// A rate over time.
+/// A rate profile: a rate as a function of time.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Course {
-    /// Each rate from its moment on, in ns, in order of time and from 0 on.
+    /// Each rate with its start time in ns; ascending, the first at 0.
     Step(Vec<(u64, Frequency)>),
-    /// From one rate to another within a time, and on at that.
+    /// A linear change from one rate to another over a time; constant after that.
     Ramp(Frequency, Frequency, Span),
     /// Mean, amplitude (at most the mean) and period.
     Sine(Frequency, Frequency, Span),
 }
 
 impl Frequency {
-    /// So many a second.
+    /// Events per second.
     pub fn per_s(self) -> f64 {
         self.0
     }
@@ -50,7 +50,7 @@ impl fmt::Display for Frequency {
 }
 
 impl Course {
-    /// Reads what follows `step:`, `ramp:` and `sine:`.
+    /// Parses the arguments of `step:`, `ramp:` and `sine:`.
     pub(crate) fn read(asked: &mut Asked) -> Result<Self, AskError> {
         let rate = |asked: &mut Asked, key: &str| -> Result<Frequency, AskError> {
             asked.main(key)?.parse().map_err(|why: String| asked.error(why))
@@ -72,7 +72,7 @@ impl Course {
         }
     }
 
-    /// `10/s@0s,100/s@30s`.
+    /// Parses `10/s@0s,100/s@30s`.
     fn read_steps(asked: &mut Asked) -> Result<Self, AskError> {
         let mut steps: Vec<(u64, Frequency)> = Vec::new();
         for part in std::mem::take(&mut asked.bare) {
@@ -82,7 +82,7 @@ impl Course {
             let rate = rate.parse().map_err(|why: String| asked.error(why))?;
             let at: Span = at.parse().map_err(|error| asked.error(error))?;
             if steps.last().is_some_and(|(before, _)| *before >= at.as_ns()) {
-                return Err(asked.error("steps must be in order of time"));
+                return Err(asked.error("steps must be sorted by time"));
             }
             steps.push((at.as_ns(), rate));
         }
@@ -94,7 +94,7 @@ impl Course {
         }
     }
 
-    /// How many requests are expected from 0 until `t` seconds.
+    /// Expected number of requests from 0 to `t`, in seconds.
     pub(crate) fn expected(&self, t: f64) -> f64 {
         match self {
             Self::Step(steps) => {
@@ -122,7 +122,7 @@ impl Course {
         }
     }
 
-    /// The greatest rate there ever is, a second.
+    /// The maximum rate, per second.
     fn peak(&self) -> f64 {
         match self {
             Self::Step(steps) => steps.iter().map(|(_, rate)| rate.0).fold(0.0, f64::max),
@@ -131,8 +131,8 @@ impl Course {
         }
     }
 
-    /// When, in seconds and not before `from`, `count` requests are expected; nothing if
-    /// they never are. By bisection: the expected number never falls.
+    /// The time in seconds, at least `from`, at which `count` requests are expected; none if they
+    /// never are. Bisection works because the expected number never falls.
     pub(crate) fn moment(&self, count: f64, from: f64) -> Option<f64> {
         let peak = self.peak();
         if peak <= 0.0 {
@@ -140,14 +140,14 @@ impl Course {
         }
         let missing = (count - self.expected(from)).max(0.0);
         let mut low = from;
-        // It cannot be sooner than at the greatest rate.
+        // Lower bound: the time at the maximum rate.
         let mut step = (missing / peak).max(1e-9);
         let mut high = from + step;
         while self.expected(high) < count {
             low = high;
             step *= 2.0;
             high += step;
-            // A thousand hours: the rate has come to 0 for good.
+            // No arrival within 1,000 hours: the rate stays at 0.
             if high > 3.6e6 {
                 return None;
             }

@@ -1,9 +1,8 @@
-//! What a load is made of, before anything is sent: distributions of times,
-//! arrivals, mixes, and traces of requests, read and written as lines.
+//! Load models, computed before the run: distributions of times, arrival processes, weighted
+//! mixes, and traces of requests, one per line.
 //!
-//! Everything here is pure but for the lines: no clock, no sockets, no shared
-//! randomness. The same seed gives the same requests. Times are nanoseconds
-//! since the start unless a name says otherwise.
+//! Everything except trace I/O is pure: no clock, no sockets, no shared randomness. The same seed
+//! gives the same requests. Times are nanoseconds since the start unless a name says otherwise.
 
 mod arrivals;
 mod asked;

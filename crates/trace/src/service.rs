@@ -1,22 +1,21 @@
-//! Choosing among resources so that service times are distributed as asked.
+//! Chooses resources so that service times follow a distribution.
 
 use crate::distribution::Distribution;
 use std::sync::Arc;
 use units::Span;
 
-/// Resources of fixed service times, and the distribution that requests for them
-/// are to have.
+/// Resources with fixed service times, and the distribution of service times over requests.
 #[derive(Debug, Clone)]
 pub struct Service {
-    /// Path and service time in ns, by rising time.
+    /// Path and service time in ns, ascending by time.
     resources: Arc<Vec<(String, u64)>>,
     asked: Distribution,
 }
 
 impl Service {
-    /// Resources for this distribution: `count` of them, 1 or more, each with the mean
-    /// of an equal share of it, so that the mean of all is its mean. Their paths are
-    /// `r0`, `r1`, ...
+    /// Generates `count` resources (1 or more) for this distribution. Each takes the mean of an
+    /// equal share of it, so the mean over all is that of the distribution. Their paths are `r0`,
+    /// `r1`, ...
     pub fn made(asked: Distribution, count: usize) -> Self {
         let count = if asked.is_constant() { 1 } else { count.max(1) };
         const STEPS: usize = 64;
@@ -28,7 +27,7 @@ impl Service {
             (0..STEPS).map(at).sum::<f64>() / STEPS as f64
         };
         let mut times: Vec<f64> = (0..count).map(mean_of).collect();
-        // The last share has the tail, which sampling cuts short: it gets what is missing.
+        // Sampling truncates the tail in the last share: add what is missing to the mean.
         let missing = asked.mean_ns() * count as f64 - times.iter().sum::<f64>();
         if let Some(last) = times.last_mut() {
             *last = (*last + missing).max(0.0);
@@ -36,22 +35,23 @@ impl Service {
         let mut resources: Vec<(String, u64)> = times
             .iter()
             .enumerate()
-            // To the microsecond, which is what a file of resources shows.
+            // Rounded to microseconds, the resolution of resource files.
             .map(|(i, ns)| (format!("r{i}"), (ns / 1e3).round() as u64 * 1_000))
             .collect();
         resources.sort_by_key(|(_, ns)| *ns);
         Self { resources: Arc::new(resources), asked }
     }
 
-    /// Resources that a device has, with their service times in ns; nothing of none.
+    /// Uses existing resources with service times in ns; none if the list is empty.
     pub fn chosen(asked: Distribution, mut resources: Vec<(String, u64)>) -> Option<Self> {
         resources.sort_by_key(|(_, ns)| *ns);
         (!resources.is_empty()).then(|| Self { resources: Arc::new(resources), asked })
     }
 
-    /// The resource for a request, by two uniform draws: a time is drawn from what was
-    /// asked for, and of the two resources beside it the nearer is taken the oftener,
-    /// so that the mean is kept. Times beyond the first and the last get those.
+    /// The resource for a request, from two uniform random numbers. `time` draws a service time
+    /// from the distribution; `side` chooses between the two neighbouring resources with a
+    /// probability that preserves the mean. Times outside the range use the first or last
+    /// resource.
     pub fn pick(&self, time: f64, side: f64, index: u64) -> &(String, u64) {
         let wanted = self.asked.draw_ns(time, index);
         let above = self.resources.partition_point(|(_, ns)| *ns <= wanted);
@@ -64,12 +64,12 @@ impl Service {
         if side < share { next } else { below }
     }
 
-    /// What was asked for.
+    /// The configured distribution of service times.
     pub fn asked(&self) -> &Distribution {
         &self.asked
     }
 
-    /// Each resource's path and time.
+    /// Path and service time of each resource.
     pub fn resources(&self) -> impl Iterator<Item = (&str, Span)> {
         self.resources.iter().map(|(path, ns)| (path.as_str(), Span::from_ns(*ns)))
     }
@@ -99,7 +99,7 @@ mod tests {
             let service = Service::made(asked.clone(), 100);
             let spread = had(&service, 50_000);
             assert!((spread.mean_ns() / asked.mean_ns() - 1.0).abs() < 0.015, "{text}");
-            // Steps of 1 % cannot be nearer than half a step; chance adds 1.95 / sqrt(n).
+            // Steps of 1 % resolve to half a step; random error adds 1.95 / sqrt(n).
             let distance = spread.distance_from(|ns| asked.cdf(ns));
             assert!(distance < 0.01 + 0.009, "{text}: {distance}");
         }
