@@ -1,4 +1,4 @@
-//! The channel between a program and whoever started it: JSON, one line each.
+//! Control channel between a program and the process that started it: JSON, one message per line.
 
 use crate::clock::Nanos;
 use crate::error::Error;
@@ -7,46 +7,46 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// Names the descriptor of the channel, a connected Unix stream socket.
+/// Environment variable with the file descriptor of the channel, a connected Unix stream socket.
 const VARIABLE: &str = "THINGBED_CONTROL_FD";
 
-/// What a program says.
+/// A message from the program.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Said {
-    /// Set up and connected; waits for the start.
+    /// Set up and connected; waiting for the start.
     Ready {},
-    /// How far it is.
+    /// Progress counters.
     Progress {
         /// Messages sent by a source, received by a sink.
         sent: u64,
         /// Replies received by a source, sent by a sink.
         replies: u64,
     },
-    /// The schedule is over and every expected reply has come.
+    /// The schedule has ended and all expected replies have arrived.
     Done {},
-    /// The machine is contended: what is measured is not what was asked about.
+    /// The host is contended, so the measurements are not valid.
     Contended {
-        /// What was seen.
+        /// The observed contention.
         why: String,
     },
-    /// It cannot go on.
+    /// The program cannot continue.
     Failed {
-        /// What was tried, where, the likely cause and the mend.
+        /// The operation, where it failed, the likely cause and the fix.
         error: String,
     },
 }
 
-/// What a program is told.
+/// A message to the program.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// The schedule begins.
+    /// Start the schedule.
     Start {
-        /// The monotonic time that offset 0 of the schedule means.
+        /// Monotonic time of offset 0 of the schedule.
         at_ns: Nanos,
     },
-    /// End now.
+    /// Stop now.
     Stop {},
 }
 
@@ -60,8 +60,11 @@ pub struct Control {
 }
 
 impl Control {
-    /// The descriptor that the environment names, else standard input and
-    /// output, so that a person can try a program by hand.
+    /// Uses the descriptor in the environment variable, else standard input and output, so that
+    /// you can try a program by hand.
+    ///
+    /// # Errors
+    /// The variable is not the number of an open descriptor.
     pub fn from_environment() -> Result<Self, Error> {
         let Some(value) = std::env::var_os(VARIABLE) else {
             return Self::over(libc::STDIN_FILENO, libc::STDOUT_FILENO);
@@ -78,10 +81,10 @@ impl Control {
         Self::over(fd, fd)
     }
 
-    /// Copies of the descriptors, so that closing ours closes no one else's.
+    /// Duplicates the descriptors, so that closing them leaves the originals open.
     pub(crate) fn over(input: RawFd, output: RawFd) -> Result<Self, Error> {
         let copy = |fd: RawFd| {
-            // SAFETY: duplicates a descriptor by its number, which may be bad.
+            // SAFETY: fcntl accepts any number and fails on a bad descriptor.
             let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) };
             if copy < 0 {
                 return Err(Error::Control(format!(
@@ -90,24 +93,23 @@ impl Control {
                     io::Error::last_os_error()
                 )));
             }
-            // SAFETY: the copy was just made and is owned by no one else.
+            // SAFETY: the copy is new and has no other owner.
             Ok(File::from(unsafe { OwnedFd::from_raw_fd(copy) }))
         };
         Ok(Self { input: copy(input)?, output: copy(output)?, partial: Vec::new(), stopped: false })
     }
 
-    /// The descriptor to wait on.
+    /// The descriptor to poll.
     pub fn descriptor(&self) -> RawFd {
         self.input.as_raw_fd()
     }
 
-    /// Whether the order to stop was read, however long ago.
+    /// Whether a stop message has ever arrived.
     pub fn is_stopped(&self) -> bool {
         self.stopped
     }
 
-    /// Says something. A channel whose other end is gone is no error here: the
-    /// next read finds its end.
+    /// Sends a message. A closed channel is not an error: the next `read` reports the end.
     pub fn say(&mut self, said: &Said) -> Result<(), Error> {
         let mut line = serde_json::to_vec(said)
             .map_err(|error| Error::Control(format!("could not write {said:?}: {error}")))?;
@@ -118,8 +120,8 @@ impl Control {
         }
     }
 
-    /// What came. To be called when the descriptor is readable: it would wait
-    /// otherwise. The end of the channel means stop.
+    /// Reads the available messages. Blocks unless the descriptor is readable. The end of the
+    /// channel counts as a stop message.
     pub fn read(&mut self) -> Result<Vec<Order>, Error> {
         let mut chunk = [0u8; 1024];
         let n = match self.input.read(&mut chunk) {

@@ -1,4 +1,4 @@
-//! The director as an interaction model: a session, whose hub is the source.
+//! The director as an interaction model: a session with the source as hub.
 
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
@@ -15,20 +15,20 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
-/// All programs of a run have it. It keeps nothing secret: it makes a session do what a
-/// session with a secret does.
+/// Session key, the same in all programs of a run. It is not secret; it makes the session use the
+/// same code path as a secured one.
 const KEY: &[u8] = b"thingbed: a key of no secret";
-/// Ethernet, IPv4 and UDP below a datagram.
+/// Ethernet, IPv4 and UDP headers, in bytes.
 const BELOW: usize = 42;
-/// Where a broker listens.
+/// Port of the MQTT broker.
 const BROKER: u16 = 1_883;
-/// What is assumed where the experiment says nothing.
+/// Assumed round-trip time if the experiment gives none, in ns.
 const ROUND_TRIP: Nanos = 20_000_000;
-/// From one time that a group is joined again to the next.
+/// Minimum time between two group joins, in ns.
 const JOIN_EVERY: Nanos = 2_000_000_000;
-/// Datagrams in one turn, so that others get theirs.
+/// Maximum number of datagrams per turn, so that other work gets its share.
 const TURN: usize = 64;
-/// Room for what comes while a program does something else.
+/// Socket receive buffer in bytes, for datagrams that arrive while the program is busy.
 const ROOM: usize = 1 << 20;
 
 fn config(spec: &Spec) -> Config {
@@ -44,7 +44,7 @@ fn config(spec: &Spec) -> Config {
         messages_s: 1e9 / spec.every_ns.max(1) as f64,
         ..Conditions::default()
     };
-    // Each sink is to answer each message.
+    // Each sink must answer each message.
     config.targets.delivery_ratio = Some(0.999);
     config.below = BELOW;
     if let Some(group) = spec.group {
@@ -68,7 +68,7 @@ fn config(spec: &Spec) -> Config {
     config
 }
 
-/// How the other stacks are had that the spec names.
+/// Carriers of the other protocol stacks in the spec.
 fn ways(spec: &Spec) -> Vec<Arc<dyn Way>> {
     let mut ways: Vec<Arc<dyn Way>> = Vec::new();
     if spec.outside.iter().any(|model| *model != ModelId::Mqtt) {
@@ -80,7 +80,7 @@ fn ways(spec: &Spec) -> Vec<Arc<dyn Way>> {
     ways
 }
 
-/// The other stacks of this end; `group` is that of the session's own multicast.
+/// Opens the other protocol stacks of this side; `group` is the session's multicast group.
 fn stacks(spec: &Spec, group: SocketAddrV4) -> Result<Stacks, Error> {
     let at = |address| SocketAddrV4::new(address, spec.port_up);
     let peers: Vec<SocketAddrV4> = spec.peers.iter().map(|peer| at(peer.address)).collect();
@@ -90,17 +90,18 @@ fn stacks(spec: &Spec, group: SocketAddrV4) -> Result<Stacks, Error> {
     };
     let rate_bit_s = spec.multicast_rate_bit_s as f64;
     let ends = Ends { local: at(spec.address), hub, members, group, rate_bit_s, mtu: spec.mtu };
-    Stacks::open(&ways(spec), &ends)
-        .map_err(|error| Error::protocol("the director's other stacks", error.to_string()))
+    Stacks::open(&ways(spec), &ends).map_err(|error| {
+        Error::protocol("open the director's other protocol stacks", error.to_string())
+    })
 }
 
-/// Descriptors, those of other stacks last.
+/// Descriptors to poll, those of other stacks last.
 fn descriptors(own: &[&UdpSocket], stacks: &Stacks) -> Vec<RawFd> {
     let others = stacks.descriptors().map(|fd| fd.as_raw_fd());
     own.iter().map(|socket| socket.as_raw_fd()).chain(others).collect()
 }
 
-/// A socket at `address`, or one that hears the group of that address where `interface` is.
+/// A socket bound to `address`. If that is a multicast group, joins it on `interface`.
 fn socket(address: SocketAddrV4, interface: Ipv4Addr) -> Result<UdpSocket, Error> {
     let open = || {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
@@ -112,7 +113,7 @@ fn socket(address: SocketAddrV4, interface: Ipv4Addr) -> Result<UdpSocket, Error
             socket.set_multicast_if_v4(&interface)?;
             socket.set_multicast_ttl_v4(1)?;
         }
-        // Less is given where the system has a limit.
+        // The system limit may reduce the buffer.
         let _ = socket.set_recv_buffer_size(ROOM);
         socket.set_nonblocking(true)?;
         Ok(UdpSocket::from(socket))
@@ -120,12 +121,12 @@ fn socket(address: SocketAddrV4, interface: Ipv4Addr) -> Result<UdpSocket, Error
     open().map_err(Error::io("open a socket for the director"))
 }
 
-/// The next datagram of a socket, in `buffer`.
+/// Receives the next datagram of a socket into `buffer`; none if no datagram is waiting.
 fn next(socket: &UdpSocket, buffer: &mut [u8]) -> Result<Option<(usize, SocketAddr)>, Error> {
     match socket.recv_from(buffer) {
         Ok(came) => Ok(Some(came)),
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
-        // Nobody is there yet, or a signal came.
+        // The peer is not up yet, or a signal interrupted the call.
         Err(error)
             if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::Interrupted) =>
         {
@@ -135,7 +136,7 @@ fn next(socket: &UdpSocket, buffer: &mut [u8]) -> Result<Option<(usize, SocketAd
     }
 }
 
-/// The source's end.
+/// The source's side.
 pub struct DirectorSource {
     hub: Hub,
     socket: UdpSocket,
@@ -143,7 +144,7 @@ pub struct DirectorSource {
     peers: Vec<SocketAddr>,
     numbers: HashMap<Ipv4Addr, u32>,
     group: SocketAddr,
-    /// To how many each message goes that is yet to be sent.
+    /// Upcoming changes of the fan-out: message number, and number of sinks from there on.
     fan_out: VecDeque<(u64, u64)>,
     to: Vec<u32>,
     sent: u64,
@@ -153,13 +154,14 @@ pub struct DirectorSource {
 }
 
 impl DirectorSource {
-    /// Begins a session with all sinks.
+    /// Starts a session with all sinks.
     pub fn new(spec: &Spec) -> Result<Self, Error> {
         let config = config(spec);
         let (group, stacks) = (SocketAddr::V4(config.group), stacks(spec, config.group)?);
         let (now, map) = (monotonic_now(), PerformanceMap::shipped());
         let hub = Hub::new(config, map, spec.peers.len(), now / 1_000, now);
-        let hub = hub.map_err(|error| Error::protocol("director", error.to_string()))?;
+        let hub = hub
+            .map_err(|error| Error::protocol("start the director's session", error.to_string()))?;
         let own = SocketAddrV4::new(spec.address, spec.port_down);
         let peers = spec.peers.iter();
         Ok(Self {
@@ -210,7 +212,7 @@ impl SourceLink for DirectorSource {
     }
 
     fn hello(&mut self) -> Result<(), Error> {
-        // The hub invites members by itself.
+        // The hub invites members itself.
         Ok(())
     }
 
@@ -224,7 +226,9 @@ impl SourceLink for DirectorSource {
         }
         self.sent += 1;
         let sent = self.hub.send_to(message, &self.to, monotonic_now());
-        sent.map(drop).map_err(|error| Error::protocol("director", error.to_string()))
+        sent.map(drop).map_err(|error| {
+            Error::protocol("send a message through the director", error.to_string())
+        })
     }
 
     fn receive(&mut self, message: &mut Vec<u8>) -> Result<Option<usize>, Error> {
@@ -252,14 +256,14 @@ impl SourceLink for DirectorSource {
                 To::Hub => continue,
             };
             if let Err(error) = self.socket.send_to(&bytes, to) {
-                self.warning.once(|| format!("a datagram for {to} is lost: {error}"));
+                self.warning.once(|| format!("could not send a datagram to {to}: {error}"));
             }
         }
         Ok(Some(monotonic_now()))
     }
 }
 
-/// A sink's end.
+/// A sink's side.
 pub struct DirectorSink {
     member: Member,
     socket: UdpSocket,
@@ -271,7 +275,7 @@ pub struct DirectorSink {
     join_at: Nanos,
     joined: bool,
     messages: VecDeque<(u64, Vec<u8>)>,
-    /// Messages that the sink has been given and has not answered.
+    /// Messages delivered to the sink that it has not answered.
     given: VecDeque<u64>,
     buffer: Vec<u8>,
     warning: Warning,
@@ -282,10 +286,11 @@ impl DirectorSink {
     pub fn new(spec: &Spec) -> Result<Self, Error> {
         let config = config(spec);
         let own = SocketAddrV4::new(spec.address, spec.port_down);
-        // No two starts of a member may have the same.
+        // Each start of a member needs a different seed.
         let seed = monotonic_now() ^ (u64::from(u32::from(spec.address)) << 32);
         let member = Member::new(config.security, BELOW, seed);
-        let member = member.map_err(|error| Error::protocol("director", error.to_string()))?;
+        let member = member
+            .map_err(|error| Error::protocol("join the director's session", error.to_string()))?;
         let member = member.with_outside(&config.outside);
         Ok(Self {
             member,
@@ -335,7 +340,8 @@ impl DirectorSink {
 }
 
 impl DirectorSink {
-    /// Says again that the group is wanted: whoever forwards multicast may not have heard it.
+    /// Leaves and rejoins the group: a multicast router or switch may have missed the first
+    /// report.
     fn join_again(&mut self) {
         let now = monotonic_now();
         if now >= self.join_at {
@@ -374,7 +380,7 @@ impl SinkLink for DirectorSink {
         if let Some(number) = self.given.pop_front()
             && let Err(error) = self.member.answer(number, message, monotonic_now())
         {
-            self.warning.once(|| format!("an answer is lost: {error}"));
+            self.warning.once(|| format!("could not send an answer: {error}"));
         }
         Ok(true)
     }
@@ -390,7 +396,7 @@ impl SinkLink for DirectorSink {
             let Some(bytes) = datagram else { return Ok(wake) };
             let Some(bytes) = self.stacks.send(To::Hub, bytes) else { continue };
             if let Err(error) = self.socket.send_to(&bytes, self.hub) {
-                self.warning.once(|| format!("a datagram for the hub is lost: {error}"));
+                self.warning.once(|| format!("could not send a datagram to the hub: {error}"));
             }
         }
         Ok(Some(monotonic_now()))

@@ -10,15 +10,15 @@ use workloads::{
 const USAGE: &str = "usage: \
 thingbed-workload interaction SPEC.json            run a source or a sink
        thingbed-workload mqtt SPEC.json            run an MQTT client
-       thingbed-workload exchange SPEC.json        run a side of exchanges
-       thingbed-workload load SPEC.json            send requests by a schedule
-       thingbed-workload device SPEC.json          answer them after given times
-       thingbed-workload probe SPEC.json           look for contention
+       thingbed-workload exchange SPEC.json        run one side of an exchange workload
+       thingbed-workload load SPEC.json            send requests on a schedule
+       thingbed-workload device SPEC.json          answer requests after configured service times
+       thingbed-workload probe SPEC.json           measure CPU contention
        thingbed-workload ping HOST:PORT COUNT EVERY_US SIZE
-                                                   time the return of datagrams; prints JSON
+                                                   measure round-trip times of datagrams; prints JSON
        thingbed-workload echo PORT                 return datagrams
-       thingbed-workload relay PORT HOST:PORT      pass datagrams on, and back
-       thingbed-workload zmq-info                  what the libzmq in use can do";
+       thingbed-workload relay PORT HOST:PORT      forward datagrams in both directions
+       thingbed-workload zmq-info                  show the version and features of libzmq";
 
 fn main() -> ExitCode {
     let words: Vec<String> =
@@ -70,7 +70,7 @@ fn usage() -> ExitCode {
 fn probes(to: &str, count: &str, every_us: &str, size: &str) -> Option<Probes> {
     let every = every_us.parse::<u64>().ok()?.checked_mul(1_000)?;
     let (count, size) = (count.parse().ok()?, size.parse().ok()?);
-    // A datagram is no longer, and a list of round trips has to fit somewhere.
+    // Limits of a datagram's size, and of the list of round trips.
     let fits = size <= 65_000 && count <= 10_000_000;
     fits.then(|| Probes { to: to.to_owned(), count, every, size })
 }
@@ -93,12 +93,12 @@ fn run(program: impl FnOnce(&mut Control) -> Result<(), Error>) -> ExitCode {
     }
 }
 
-/// Tells both the person who reads the log and the tool that waits.
+/// Reports an error to the log and to the parent process.
 fn failed(error: &Error, control: Option<&mut Control>) -> ExitCode {
     let error = error.to_string();
     eprintln!("thingbed-workload: {error}");
     if let Some(control) = control {
-        // Whoever closed the channel already knows that the end has come.
+        // A closed channel needs no message.
         let _ = control.say(&Said::Failed { error });
     }
     ExitCode::FAILURE

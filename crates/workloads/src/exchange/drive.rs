@@ -1,4 +1,4 @@
-//! The two loops: one exchange after the other by the schedule, and serving.
+//! Main loops: the driver runs scheduled exchanges, the server serves.
 
 use super::body::Body;
 use super::failure::{Failure, Reason};
@@ -14,17 +14,17 @@ use crate::wait::punctual;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
-/// How long a connection that is kept is tried for at the start. After that each
-/// exchange says for itself why there is none.
+/// Maximum time to set up a kept connection at the start. After that, each exchange reports its
+/// connection error.
 const SET_UP: Nanos = 10 * SECOND;
-/// Where nobody listens, and how long it may take to be told so.
+/// The discard port, where no program listens, and the maximum wait for its ICMP error.
 const DISCARD: u16 = 9;
 const HEARD: Duration = Duration::from_millis(200);
 const AGAIN: Nanos = 100 * MILLISECOND;
-/// Time from one sign of progress to the next.
+/// Time between progress messages.
 const PROGRESS: Nanos = SECOND;
 
-/// Drives until all exchanges are over and the word to stop comes.
+/// Runs all exchanges, then waits for the stop message.
 pub fn run(
     spec: &ExchangeSpec,
     control: &mut Control,
@@ -42,14 +42,15 @@ pub fn run(
     }
     sections.start();
     let start = watch.start().unwrap_or_default().saturating_add(spec.offset_ns);
-    // Not before the start: TCP takes its idea of a round trip from the handshake, and
-    // without the link's delay it would send again all that takes longer than 200 ms.
+    // Not before the start: TCP takes its first round-trip estimate from the handshake. A
+    // handshake without the link's delay would cause retransmissions of everything that takes
+    // longer than 200 ms.
     let _ = driver.rest(&mut watch, start);
     if let Err(failure) = set_up(&mut *driver, &mut watch, &mut sections, &body) {
         eprintln!("thingbed-workload: no connection yet: {failure}");
     }
     sections.forget();
-    // As between exchanges, where anything was set up.
+    // If the setup took time, pause as between exchanges.
     let start = match monotonic_now() {
         now if now > start + MILLISECOND => now + spec.pause_ns,
         _ => start,
@@ -88,7 +89,7 @@ pub fn run(
         }
     }
     if !watch.stopped() {
-        // The last acknowledgements; what else passes is of no exchange any more.
+        // Wait for the last acknowledgements; later frames belong to no exchange.
         let _ = watch.sleep(monotonic_now() + spec.pause_ns.clamp(AGAIN, SECOND));
     }
     sections.flush()?;
@@ -98,29 +99,29 @@ pub fn run(
     while !watch.stopped() {
         let _ = driver.rest(&mut watch, Nanos::MAX);
     }
-    // What passed in all is counted for as long as the medium counts: where acknowledgements
-    // were lost, TCP sends again long after the last exchange.
+    // The totals cover as long as the medium counts: after lost acknowledgements, TCP retransmits
+    // long after the last exchange.
     sections.end()?;
     driver.tear_down();
     Ok(())
 }
 
-/// Says a word to the other side, which nobody hears, and whose kernel says so. The
-/// switch knows both from then on; else the first frame to each would go down every
-/// link, and there keep grants and radios awake that are another pair's.
+/// Sends an empty datagram to a closed port of each peer, whose kernel answers with an ICMP error.
+/// The switch then knows both addresses. Otherwise the first frame to each would be flooded to all
+/// links, and would keep grants and radios of other pairs awake.
 fn greet(spec: &ExchangeSpec) {
     for peer in &spec.peers {
-        // Where it cannot be said, the switch learns with the first exchange.
+        // If this fails, the switch learns the addresses in the first exchange.
         let Ok(socket) = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)) else { return };
         let said = socket.connect((peer.address, DISCARD)).and_then(|()| socket.send(&[]));
         if said.is_ok() && socket.set_read_timeout(Some(HEARD)).is_ok() {
-            // The refusal, so that nothing of it is under way at the start.
+            // Wait for the ICMP error, so that no frame is in flight at the start.
             let _ = socket.recv(&mut [0]);
         }
     }
 }
 
-/// Has the driver make what is kept, again and again where nobody answers yet.
+/// Sets up the driver's kept connection; retries until the peer answers.
 fn set_up(
     driver: &mut dyn Driver,
     watch: &mut Watch<'_>,
@@ -141,7 +142,7 @@ fn set_up(
     }
 }
 
-/// Serves until the word to stop comes.
+/// Serves until the stop message.
 pub fn serve(
     spec: &ExchangeSpec,
     control: &mut Control,

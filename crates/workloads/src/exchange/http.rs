@@ -1,5 +1,5 @@
-//! HTTP/1.1 by hyper. GET: the sink asks for `/SIZE` and the source answers. PUT and
-//! POST: the source sends to `/SIZE` and the sink answers 204.
+//! HTTP/1.1 with hyper. GET: the sink requests `/SIZE` and the source responds. PUT and POST: the
+//! source sends to `/SIZE` and the sink responds with 204.
 
 use super::body::Body;
 use super::failure::{Failure, Reason};
@@ -27,20 +27,20 @@ use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
-/// What is asked of a resource.
+/// Request method.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Verb {
-    /// The sink asks for it.
+    /// The sink requests the payload.
     #[default]
     Get,
-    /// The source puts it there.
+    /// The source sends the payload with PUT.
     Put,
-    /// The source posts it.
+    /// The source sends the payload with POST.
     Post,
 }
 
-/// What can be chosen.
+/// HTTP options of the spec.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Options {
@@ -68,8 +68,8 @@ struct Client {
     kept: bool,
 }
 
-/// A connection: where requests go in, and what carries them, which gives the stream
-/// back in the end.
+/// A connection: the request handle, and the task that runs the connection and returns the stream
+/// at the end.
 struct Link {
     requests: SendRequest<Full<Bytes>>,
     carrier: JoinHandle<hyper::Result<Parts<TokioIo<tokio::net::TcpStream>>>>,
@@ -116,7 +116,7 @@ impl Client {
         })
     }
 
-    /// A request and its whole answer.
+    /// Sends a request and receives the complete response.
     fn ask(&self, link: &mut Link, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
         let asks = self.method == Method::GET;
         let content = if asks { Vec::new() } else { turn.payload() };
@@ -135,7 +135,7 @@ impl Client {
             if !status.is_success() {
                 return Err(Failure::of(Reason::Status, status.to_string()));
             }
-            // One byte more than is wanted tells that there is more.
+            // A limit of one extra byte detects a payload that is too long.
             let content = Limited::new(response.into_body(), most + 1).collect().await;
             let content = content.map_err(|error| match error.downcast::<hyper::Error>() {
                 Ok(error) => failure(&error),
@@ -150,7 +150,7 @@ impl Client {
         Ok(Outcome { received: Some(at) })
     }
 
-    /// Takes the stream back from who carries requests on it.
+    /// Takes the stream back from the connection task.
     fn end(&self, link: Link, turn: &mut Turn<'_, '_>) -> Result<TcpStream, Failure> {
         drop(link.requests);
         self.reactor.finish(turn.watch, turn.deadline, async {
@@ -162,7 +162,7 @@ impl Client {
     }
 }
 
-/// What hyper says went wrong, in words of ours.
+/// Maps a hyper error to a failure.
 fn failure(error: &hyper::Error) -> Failure {
     let mut cause = std::error::Error::source(error);
     while let Some(inner) = cause {
@@ -189,7 +189,7 @@ pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
         let tried = format!("listen on {}:{}", spec.address, spec.port);
         Error::Address { tried, source }
     })?;
-    listener.set_nonblocking(true).map_err(Error::io("make a socket not wait"))?;
+    listener.set_nonblocking(true).map_err(Error::io("make a socket non-blocking"))?;
     let shelf = Shelf { body: Body::new(spec.seed, spec.longest()), sizes: spec.sizes.clone() };
     let spec = spec.clone();
     Ok(Box::new(Origin { listener: Some(listener), reactor: Reactor::new()?, shelf, spec }))
@@ -203,13 +203,13 @@ struct Origin {
     spec: ExchangeSpec,
 }
 
-/// What there is to be had, and what may come.
+/// Payloads to send, and sizes that are accepted.
 struct Shelf {
     body: Body,
     sizes: Vec<usize>,
 }
 
-/// A payload that has come: from whom, its number, its length, when.
+/// A received payload: peer, number, size, time.
 type Receipt = (String, Option<u64>, usize, Nanos);
 
 impl Server for Origin {
@@ -227,7 +227,7 @@ impl Server for Origin {
                     receipts.note(&peer, number, size, at)?
                 }
                 Ok(_) => {
-                    return Err(Error::protocol("wait for connections", "no process accepts them"));
+                    return Err(Error::protocol("accept connections", "the accept task ended"));
                 }
                 Err(_) => return Ok(()),
             }
@@ -235,7 +235,7 @@ impl Server for Origin {
     }
 }
 
-/// Takes every connection that comes, each by itself.
+/// Accepts connections and serves each in a separate task.
 async fn accept(
     listener: TcpListener,
     shelf: Arc<Shelf>,
@@ -244,7 +244,7 @@ async fn accept(
 ) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     loop {
-        // One that was gone before it was taken says nothing of the next.
+        // A connection that closed before accept does not affect the next one.
         let Ok((stream, from)) = listener.accept().await else {
             tokio::task::yield_now().await;
             continue;
@@ -253,7 +253,7 @@ async fn accept(
         let (shelf, notes, peer) = (Arc::clone(&shelf), notes.clone(), spec.name_of(from.ip()));
         tokio::spawn(async move {
             let answering = service_fn(|request| answer(request, &shelf, &notes, &peer));
-            // Who leaves, or speaks something else, is told as far as that can be.
+            // Ignore clients that disconnect or send invalid data.
             let connection = server::conn::http1::Builder::new()
                 .header_read_timeout(None)
                 .serve_connection(TokioIo::new(stream), answering);
@@ -262,7 +262,7 @@ async fn accept(
     }
 }
 
-/// The answer to one request.
+/// Responds to one request.
 async fn answer(
     request: Request<Incoming>,
     shelf: &Shelf,

@@ -1,10 +1,10 @@
-//! MQTT, by libmosquitto: the source publishes by a broker to the sink, who subscribes.
+//! MQTT with libmosquitto: the source publishes through a broker to the sink, which subscribes.
 //!
-//! The exchange is the publisher's: with a new connection it ends when that is closed
-//! again. That the payload has come is the subscriber's word. With QoS 0 the section
-//! `payload` ends when the broker's kernel has acknowledged all of it, with QoS 1 and 2
-//! when the broker has. TLS is part of `protocol_connect`: the library goes on from its
-//! handshake to CONNECT without a word.
+//! The exchange is measured at the publisher; with a new connection it ends when that is closed.
+//! The subscriber records whether the payload arrived. With QoS 0, the section `payload` ends when
+//! the broker's kernel has acknowledged all data; with QoS 1 and 2, when the broker has
+//! acknowledged the message. TLS is part of `protocol_connect`: libmosquitto continues from the
+//! handshake to CONNECT without an event in between.
 
 use super::body::Body;
 use super::failure::{Failure, Reason};
@@ -24,14 +24,14 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-/// Time between two looks of the library at its keep-alive.
+/// Interval of libmosquitto's keep-alive check.
 const TEND: Nanos = SECOND;
-/// How long a subscriber waits before it connects again.
+/// Time before a subscriber reconnects.
 const AGAIN: Nanos = 200 * MILLISECOND;
-/// Refusals from here on, of subscriptions and in MQTT 5.
+/// Reason codes from here on are refusals, in SUBACK and in MQTT 5.
 const REFUSED: i32 = 128;
 
-/// What can be chosen.
+/// MQTT options of the spec.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Options {
@@ -83,10 +83,10 @@ pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
 }
 
 fn no_broker(spec: &ExchangeSpec) -> Error {
-    Error::protocol(&format!("exchange by MQTT at {}", spec.node), "the spec has no broker")
+    Error::protocol(&format!("use MQTT at {}", spec.node), "the spec has no broker")
 }
 
-/// A source's topic: as short as it can be, since each payload carries it.
+/// Topic of a source; short, because each message carries it.
 fn topic(spec: &ExchangeSpec, source: std::net::Ipv4Addr) -> String {
     format!("{}/{:x}", spec.workload, u32::from(source) & 0xffff)
 }
@@ -96,7 +96,7 @@ fn session_spec(spec: &ExchangeSpec, options: &Options, broker: &Peer) -> MqttSp
         node: spec.node.clone(),
         client: format!("{}-{}", spec.node, spec.workload),
         broker: broker.name.clone(),
-        // A certificate is held against the name that a client has asked for.
+        // A certificate is checked against the host name of the connection.
         host: match spec.tls {
             Some(_) => broker.name.clone(),
             None => broker.address.to_string(),
@@ -130,14 +130,14 @@ struct Publisher {
 }
 
 impl Publisher {
-    /// A session that the broker has accepted.
+    /// Opens a session that the broker has accepted.
     fn connect(&self, turn: &mut Turn<'_, '_>) -> Result<Session, Failure> {
         turn.enter(Section::TransportConnect);
         let mut session = Session::new(&self.spec)
             .map_err(|error| Failure::of(Reason::Certificate, error.to_string()))?;
         session.connect().map_err(|code| self.ended(&mut session, code))?;
         let Some(fd) = session.descriptor() else {
-            return Err(Failure::of(Reason::Lost, "the library has no connection"));
+            return Err(Failure::of(Reason::Lost, "libmosquitto has no connection"));
         };
         turn.wait(fd, libc::POLLOUT)?;
         if let Some(error) = pending_error(fd) {
@@ -161,7 +161,7 @@ impl Publisher {
         Ok(session)
     }
 
-    /// Lets the library work until `wanted` finds what it waits for.
+    /// Processes I/O until `wanted` matches an event.
     fn await_word<T>(
         &self,
         turn: &mut Turn<'_, '_>,
@@ -227,18 +227,18 @@ impl Publisher {
         }
     }
 
-    /// Says goodbye, then closes: the library does both at once, so the connection is
-    /// held by a second descriptor meanwhile.
+    /// Disconnects, then closes. libmosquitto does both at once, so a duplicate descriptor keeps
+    /// the connection open in between.
     fn close(&self, turn: &mut Turn<'_, '_>, mut session: Session) -> Result<(), Failure> {
         let Some(fd) = session.descriptor() else {
             return Err(Failure::of(Reason::Lost, "the broker has closed the connection"));
         };
-        // SAFETY: the descriptor is the session's, which lives.
+        // SAFETY: the descriptor belongs to the session, which is alive.
         let held = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
-        let held = TcpStream::from(held.map_err(Failure::io("hold the connection"))?);
+        let held = TcpStream::from(held.map_err(Failure::io("duplicate a descriptor"))?);
         turn.enter(Section::ProtocolClose);
         session.disconnect();
-        // A broker that has gone by the time that TLS says goodbye resets the connection.
+        // A broker that has closed before the TLS close_notify resets the connection.
         match stream::drain(turn, held.as_raw_fd()) {
             Err(failure) if failure.reason != Reason::Lost => return Err(failure),
             _ => {}
@@ -277,7 +277,7 @@ impl Driver for Publisher {
             if now >= until {
                 return Ok(());
             }
-            // Punctual at last: whoever sleeps with a descriptor wakes no later.
+            // Sleep the rest without descriptors, so that none wakes the driver late.
             if until - now < 2 * MILLISECOND {
                 break;
             }
@@ -301,7 +301,7 @@ impl Driver for Publisher {
     }
 }
 
-/// Lets the library read and write as far as the socket does.
+/// Lets libmosquitto read and write when the socket is ready.
 fn transfer(session: &mut Session, seen: libc::c_short) {
     if seen & (libc::POLLIN | libc::POLLHUP | libc::POLLERR) != 0 {
         session.read();
@@ -312,9 +312,9 @@ fn transfer(session: &mut Session, seen: libc::c_short) {
     }
 }
 
-/// What the kernel has to say of a connection that was asked for.
+/// Pending error of a non-blocking connect.
 fn pending_error(fd: RawFd) -> Option<io::Error> {
-    // SAFETY: the descriptor is open; the library owns it, and it is only looked at.
+    // SAFETY: the descriptor is open; libmosquitto owns it, and this only reads its state.
     let socket = unsafe { BorrowedFd::borrow_raw(fd) };
     socket2::SockRef::from(&socket).take_error().ok().flatten()
 }
@@ -330,10 +330,10 @@ struct Subscriber {
 struct Subscription {
     spec: MqttSpec,
     session: Session,
-    /// When to connect; none while it is under way or there.
+    /// When to connect; none while connecting or connected.
     connect_at: Option<Nanos>,
     tend_at: Nanos,
-    /// How many subscriptions were answered.
+    /// Number of SUBACKs received.
     answers: usize,
     said: bool,
 }
@@ -389,7 +389,7 @@ impl Subscriber {
                     broker.again(&reason);
                 }
                 Happened::Subscribed(levels) => {
-                    // Answers come in the order of the questions.
+                    // SUBACKs arrive in the order of the SUBSCRIBEs.
                     let peer = spec.peers.get(broker.answers).map_or("", |peer| &peer.name);
                     broker.answers += 1;
                     if let Some(code) = levels.iter().find(|level| **level >= REFUSED) {

@@ -1,5 +1,5 @@
-//! Plain TCP: the payload behind eight bytes, its number and its length; the sink
-//! answers with four, the number.
+//! Plain TCP: eight bytes, exchange number and payload size, then the payload. The sink answers
+//! with the number in four bytes.
 
 use super::failure::Failure;
 use super::log::Receipts;
@@ -32,12 +32,12 @@ pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
         let tried = format!("listen on {}:{}", spec.address, spec.port);
         Error::Address { tried, source }
     })?;
-    listener.set_nonblocking(true).map_err(Error::io("make a socket not wait"))?;
+    listener.set_nonblocking(true).map_err(Error::io("make a socket non-blocking"))?;
     let body = Body::new(spec.seed, spec.longest());
     Ok(Box::new(Sink { spec: spec.clone(), listener, body, callers: Vec::new() }))
 }
 
-/// There is nothing to choose.
+/// A protocol without options.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NoOptions {}
@@ -94,7 +94,7 @@ struct Sink {
     callers: Vec<Caller>,
 }
 
-/// A connection, and what has come of a message.
+/// A connection, and its incomplete message.
 struct Caller {
     stream: TcpStream,
     peer: String,
@@ -138,7 +138,7 @@ impl Server for Sink {
 }
 
 impl Caller {
-    /// Takes in what has come; says whether the connection goes on.
+    /// Processes received data; returns whether the connection continues.
     fn turn(&mut self, longest: usize, body: &Body, to: &mut Receipts) -> Result<bool, Error> {
         let mut buffer = [0; 16_384];
         loop {
@@ -151,15 +151,15 @@ impl Caller {
             while let Some((header, rest)) = self.had.split_first_chunk::<HEADER>() {
                 let (number, size) = header.split_at(ANSWER);
                 let size = u32::from_be_bytes([size[0], size[1], size[2], size[3]]) as usize;
-                // A stranger may say anything.
+                // An unrelated client may send anything.
                 if size > longest {
                     return Ok(false);
                 }
                 let Some(payload) = rest.get(..size) else { break };
                 let at = monotonic_now();
-                // What is not ours has no answer, so that its driver notices.
+                // A foreign payload gets no answer, so that its driver notices.
                 let Some(known) = body.number(payload) else { return Ok(false) };
-                // Four bytes always find room in a connection that waits for them.
+                // Four bytes always fit into the send buffer of a connection that waits for them.
                 let answered = self.stream.write(number).is_ok_and(|n| n == ANSWER);
                 let whole = known.unwrap_or_else(|| u64::from(short(number)));
                 to.note(&self.peer, Some(whole), size, at)?;
@@ -172,7 +172,7 @@ impl Caller {
     }
 }
 
-/// A message's number, as its header has it.
+/// The message number in a header.
 pub(super) fn short(number: &[u8]) -> u32 {
     number.first_chunk().map_or(0, |four| u32::from_be_bytes(*four))
 }

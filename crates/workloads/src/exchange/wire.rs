@@ -1,10 +1,9 @@
-//! What passes an interface: every frame of the node, as its own kernel shows it, and
-//! which of them are of the exchanges.
+//! Counts the frames at an interface, as the node's kernel shows them, and filters those of the
+//! exchanges.
 //!
-//! A packet socket rather than the kernel's counters: those of IP take a datagram for
-//! one packet that is cut into fragments, and a piece of TCP's stream for one that is
-//! cut into segments behind them; those of the interface know nothing of frames that
-//! are taken from it by a program. What a packet socket sees is what is on the wire.
+//! This uses a packet socket instead of kernel counters. IP counters count a fragmented datagram
+//! as one packet, and likewise a TCP segment before segmentation offload. Interface counters miss
+//! frames that a program takes from the interface. A packet socket sees what is on the wire.
 
 use crate::error::Error;
 use std::ffi::CString;
@@ -13,7 +12,7 @@ use std::net::Ipv4Addr;
 use std::ops::{AddAssign, Sub};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// Frames and their bytes, Ethernet header included.
+/// Frames and bytes, including the Ethernet header.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count {
     pub out_bytes: u64,
@@ -55,20 +54,20 @@ impl Count {
     }
 }
 
-/// Which frames are of the exchanges: those from or to a port, and one of these nodes
-/// or a multicast group at the other end.
+/// Filter for frames of the exchanges: from or to `port`, with one of `hosts` or a multicast group
+/// as one end.
 #[derive(Debug, Clone, Default)]
 pub struct Ours {
     pub hosts: Vec<Ipv4Addr>,
     pub port: u16,
 }
 
-/// What is looked at of a frame: headers of Ethernet, of IP with all options, of UDP
-/// or TCP; and of an ICMP error the same again.
+/// Bytes inspected per frame: headers of Ethernet, IP with all options, UDP or TCP; and for an
+/// ICMP error the same for the quoted packet.
 const HEAD: usize = 14 + 60 + 8 + 60 + 8;
 
 impl Ours {
-    /// Whether a frame that begins so is one of them.
+    /// Whether the filter matches a frame, given its first bytes.
     fn is(&self, frame: &[u8]) -> bool {
         let Some((link, packet)) = frame.split_at_checked(14) else { return false };
         link[12..] == [8, 0] && self.is_packet(packet, true)
@@ -82,7 +81,7 @@ impl Ours {
         if !ends.iter().any(|end| end.is_multicast() || self.hosts.contains(end)) {
             return false;
         }
-        // What follows a datagram's first fragment has no ports.
+        // Later fragments of a datagram have no ports.
         if u16::from_be_bytes([header[6], header[7]]) & 0x1fff != 0 {
             return true;
         }
@@ -92,7 +91,7 @@ impl Ours {
                 let port = self.port.to_be_bytes();
                 head[..2] == port || head[2..4] == port
             }
-            // That nobody listens, about what we sent or were sent.
+            // ICMP destination unreachable about a matching packet.
             (libc::IPPROTO_ICMP, Some(head)) => {
                 outer && head[0] == 3 && self.is_packet(&rest[8..], false)
             }
@@ -101,13 +100,13 @@ impl Ours {
     }
 }
 
-/// Room for frames between two looks, as the kernel reckons it: some thousand of full
-/// length.
+/// Receive buffer in bytes, as the kernel counts it: room for some thousand full-size frames
+/// between two reads.
 static ROOM: libc::c_int = 8 << 20;
-/// A frame that the node itself sent (`PACKET_OUTGOING`).
+/// A frame sent by the node (`PACKET_OUTGOING`).
 const OUTGOING: u8 = 4;
 
-/// Counts what passes an interface from now on.
+/// Counts frames at an interface from now on.
 #[derive(Debug)]
 pub struct Wire {
     socket: OwnedFd,
@@ -118,12 +117,12 @@ pub struct Wire {
 
 impl Wire {
     /// # Errors
-    /// When there is no such interface, or this user may not open packet sockets.
+    /// The interface does not exist, or this user may not open packet sockets.
     pub fn on(interface: &str, ours: Ours) -> Result<Self, Error> {
         let failed = |source: io::Error| {
             let hint = match source.kind() {
                 io::ErrorKind::PermissionDenied => {
-                    "; the program must be root in its node: use an image without a USER"
+                    "; the program must run as root in its node: use an image without a USER"
                 }
                 _ => "",
             };
@@ -132,16 +131,15 @@ impl Wire {
         };
         let name =
             CString::new(interface).map_err(|_| failed(io::ErrorKind::InvalidInput.into()))?;
-        // SAFETY: plain system calls; a valid descriptor is owned at once, names,
-        // options and the address live over their calls, and an all-zero address is
-        // valid.
+        // SAFETY: plain system calls; a valid descriptor is owned at once; names, options and the
+        // address outlive their calls; an all-zero address is valid.
         unsafe {
             let index = libc::if_nametoindex(name.as_ptr());
             if index == 0 {
                 return Err(failed(io::Error::last_os_error()));
             }
             let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-            // Of no protocol, and so deaf, until it is bound.
+            // Protocol 0: receives nothing until bound.
             let fd = libc::socket(libc::AF_PACKET, kind, 0);
             if fd < 0 {
                 return Err(failed(io::Error::last_os_error()));
@@ -149,7 +147,7 @@ impl Wire {
             let socket = OwnedFd::from_raw_fd(fd);
             let size = size_of::<libc::c_int>() as libc::socklen_t;
             for option in [libc::SO_RCVBUF, libc::SO_RCVBUFFORCE] {
-                // Refused to who is not root of the machine; the first then has to do.
+                // SO_RCVBUFFORCE needs root on the host; otherwise SO_RCVBUF applies.
                 libc::setsockopt(fd, libc::SOL_SOCKET, option, (&raw const ROOM).cast(), size);
             }
             let mut address: libc::sockaddr_ll = std::mem::zeroed();
@@ -169,17 +167,17 @@ impl Wire {
         self.socket.as_raw_fd()
     }
 
-    /// All that has passed until the last look, whoever's it is.
+    /// Count of all frames as of the last read.
     pub fn all(&self) -> Count {
         self.all
     }
 
-    /// What has passed of ours until now.
+    /// Count of matching frames until now.
     pub fn count(&mut self) -> Count {
         loop {
             let mut head = [0u8; HEAD];
-            // SAFETY: an all-zero address is valid; buffer and address are ours, as
-            // long as said, and live over the call, which writes no more than that.
+            // SAFETY: an all-zero address is valid; buffer and address are local, have the given
+            // sizes and outlive the call.
             let (length, kind) = unsafe {
                 let mut from: libc::sockaddr_ll = std::mem::zeroed();
                 let mut size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
@@ -187,7 +185,7 @@ impl Wire {
                     self.socket.as_raw_fd(),
                     head.as_mut_ptr().cast(),
                     HEAD,
-                    // The length is the frame's, however little of it is wanted.
+                    // MSG_TRUNC returns the full frame length.
                     libc::MSG_TRUNC,
                     (&raw mut from).cast(),
                     &raw mut size,
@@ -208,10 +206,10 @@ impl Wire {
         }
     }
 
-    /// Frames that found no room since the last time it was asked, and are not counted.
+    /// Frames dropped since the last call, because the buffer was full.
     pub fn missed(&self) -> u64 {
-        // SAFETY: an all-zero structure is valid; it is ours, as long as said, and
-        // lives over the call.
+        // SAFETY: an all-zero structure is valid; it is local, has the given size and outlives the
+        // call.
         unsafe {
             let mut seen: libc::tpacket_stats = std::mem::zeroed();
             let mut size = size_of::<libc::tpacket_stats>() as libc::socklen_t;
@@ -234,7 +232,7 @@ mod tests {
 
     #[test]
     fn counts_frames_with_their_headers() {
-        // Needs the right to open packet sockets, which tests here have.
+        // Needs permission to open packet sockets, which the tests have.
         let to = UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = to.local_addr().unwrap().port();
         let ours = Ours { hosts: vec![Ipv4Addr::LOCALHOST], port };
@@ -242,7 +240,7 @@ mod tests {
         let before = wire.count();
         let from = UdpSocket::bind("127.0.0.1:0").unwrap();
         from.send_to(&[0; 100], to.local_addr().unwrap()).unwrap();
-        // A stranger's.
+        // An unrelated frame.
         let other = UdpSocket::bind("127.0.0.1:0").unwrap();
         from.send_to(&[0; 500], other.local_addr().unwrap()).unwrap();
         to.recv(&mut [0; 100]).unwrap();

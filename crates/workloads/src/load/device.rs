@@ -1,4 +1,4 @@
-//! A device: serves until it is told to end.
+//! A device: serves requests until a stop message.
 
 use super::{keep, wait_for};
 use crate::control::{Control, Order, Said};
@@ -11,19 +11,19 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use trace::Resource;
 
-/// What a device has to say at its end.
+/// Output of a device.
 #[derive(Serialize)]
 struct Account {
-    /// How well service times were kept when it tried them.
+    /// Measured accuracy of service times.
     checked: Vec<Checked>,
-    /// What it has served.
+    /// Statistics of served requests.
     served: Served,
 }
 
-/// Serves as `spec` says until the end.
+/// Serves as `spec` describes until a stop message.
 ///
 /// # Errors
-/// When a resource is none, or a port cannot be had.
+/// A resource is invalid, or a port is not available.
 pub fn run(spec: &DeviceSpec, control: &mut Control) -> Result<(), Error> {
     let settings = settings(spec)?;
     let checked = match spec.check {
@@ -38,7 +38,7 @@ pub fn run(spec: &DeviceSpec, control: &mut Control) -> Result<(), Error> {
                 let _ = told.send(());
             })
         });
-        // Ended without having been ready: it says itself why.
+        // The thread ended before it was ready; its result has the error.
         let heard = match ready.recv() {
             Ok(()) => control
                 .say(&Said::Ready {})

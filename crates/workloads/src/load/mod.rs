@@ -1,5 +1,5 @@
-//! A load and the devices that it asks, as programs of a run: the crate `load` does the
-//! work; here it hears of the start and the end, and writes down what came of it.
+//! Load generators and devices as programs of a run. The crate `load` does the work; this module
+//! handles start and stop messages and writes the results.
 
 mod device;
 mod prober;
@@ -18,20 +18,21 @@ use serde::Serialize;
 use std::fs;
 use std::path::Path;
 
-/// What has been heard by now, without waiting.
+/// Pending control messages, without blocking.
 fn heard(control: &mut Control) -> Result<Vec<Order>, Error> {
     let mut waiter = Waiter::new(control.descriptor(), Vec::new());
     if waiter.wait(Some(0))? { control.read() } else { Ok(Vec::new()) }
 }
 
-/// Waits for an order that `wanted` takes.
+/// Waits for a message that `wanted` accepts.
 fn wait_for<T>(
     control: &mut Control,
     mut wanted: impl FnMut(&Order) -> Option<T>,
 ) -> Result<T, Error> {
     let mut waiter = Waiter::new(control.descriptor(), Vec::new());
     loop {
-        // It may have come together with another order, or while requests were sent.
+        // The stop message may have arrived together with another one, or while requests were
+        // sent.
         if let Some(found) = control.is_stopped().then(|| wanted(&Order::Stop {})).flatten() {
             return Ok(found);
         }
@@ -42,7 +43,7 @@ fn wait_for<T>(
     }
 }
 
-/// Writes what came of it, for whoever started the program.
+/// Writes the results for the parent process.
 fn keep(path: &Path, what: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_vec_pretty(what).unwrap_or_default();
     fs::write(path, text).map_err(|source| Error::Events { path: path.to_owned(), source })

@@ -11,14 +11,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// As many probes one after another, on one core and in one mode, that all deviate too
-/// far are no chance.
+/// Consecutive probes on one core, in one mode, above the limit, after which contention is
+/// reported.
 const IN_A_ROW: u32 = 3;
 
-/// Probes from the start to the end; says so when the machine is contended, if it is to.
+/// Probes until a stop message; reports contention if the spec has a limit.
 ///
 /// # Errors
-/// When a core or a file cannot be had.
+/// A core or a file is not available.
 pub fn run(spec: &ProbeSpec, control: &mut Control) -> Result<(), Error> {
     let wrong = |source| Error::Events { path: spec.events.clone(), source };
     let mut events = BufWriter::new(File::create(&spec.events).map_err(wrong)?);
@@ -57,7 +57,7 @@ pub fn run(spec: &ProbeSpec, control: &mut Control) -> Result<(), Error> {
                     told.get_or_insert(why);
                 }
             });
-            // Who cannot begin at all is not waited for.
+            // Stop the main loop if probing cannot start.
             stop.store(true, Relaxed);
             probed
         });
@@ -74,7 +74,7 @@ pub fn run(spec: &ProbeSpec, control: &mut Control) -> Result<(), Error> {
     }
 }
 
-/// Until the end: says once if there is contention.
+/// Waits for a stop message; reports contention once.
 fn listen(
     control: &mut Control,
     stop: &AtomicBool,
@@ -101,10 +101,10 @@ fn write(events: &mut impl Write, probed: &Probed) -> std::io::Result<()> {
     writeln!(events, "{core},{mode},{intended},{sent},{answered}")
 }
 
-/// Looks for contention as it comes.
+/// Detects contention while probing.
 struct Watch<'a> {
     spec: &'a ProbeSpec,
-    /// By core and mode: how many in a row were too far off.
+    /// Consecutive probes above the limit, by core and mode.
     rows: Vec<(usize, trace::Mode, u32)>,
 }
 
@@ -125,8 +125,8 @@ impl<'a> Watch<'a> {
         *row = if deviation > limit { *row + 1 } else { 0 };
         (*row >= IN_A_ROW).then(|| {
             format!(
-                "{IN_A_ROW} probes in a row on core {}, {} for {} ms, took {:.0} % longer than \
-                 that and more, after {:.1} s",
+                "{IN_A_ROW} consecutive probes on core {}, {} for {} ms, took more than {:.0} % \
+                 longer than that, after {:.1} s",
                 probed.core,
                 probed.mode,
                 self.spec.service_ns as f64 / 1e6,

@@ -1,4 +1,4 @@
-//! A sender: requests at their moments from the start on.
+//! A sender: sends requests on schedule.
 
 use super::{heard, keep, wait_for};
 use crate::clock::Nanos;
@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::{Group, Method, Mix, Reader, Recipe, Scheme, Target};
 use units::Timeline;
 
-/// Sends what `spec` says, once it has been told to start, and waits for the end.
+/// Sends requests as `spec` describes after the start message, then waits for a stop message.
 ///
 /// # Errors
-/// When a text of the spec says nothing that can be sent, or a file cannot be had.
+/// A text of the spec is invalid, or a file is not available.
 pub fn run(spec: &LoadSpec, control: &mut Control) -> Result<(), Error> {
-    // What is wrong with it is said before the start.
+    // Report errors of the spec before the start.
     let origin = origin(spec)?;
     let mut settings = settings(spec)?;
     control.say(&Said::Ready {})?;
@@ -67,7 +67,7 @@ fn origin(spec: &LoadSpec) -> Result<Origin, Error> {
             .map_err(|error| Error::protocol(&format!("read {}", path.display()), error))?;
         return Ok(Origin::Read(Reader::new(Box::new(BufReader::with_capacity(1 << 20, file)))));
     }
-    let wrong = |error: &dyn std::fmt::Display| Error::protocol("make requests", error);
+    let wrong = |error: &dyn std::fmt::Display| Error::protocol("generate requests", error);
     let usual = spec.targets.first().and_then(|target| Target::parse(target).ok());
     let usual = Method::usual(usual.map_or(Scheme::Coap, |target| target.scheme));
     let sizes: Option<Mix<units::Bytes>> =
@@ -84,7 +84,7 @@ fn origin(spec: &LoadSpec) -> Result<Origin, Error> {
         service: None,
         sizes: sizes.map(|sizes| sizes.map(|size| size.get() as u32)),
     };
-    // A closed loop ends by number; its times are not used.
+    // A closed loop ends after a number of requests; it does not use arrival times.
     let span = spec.users.is_none().then_some(spec.duration_ns);
     let recipe = Recipe { seed: spec.seed, groups: vec![group], span, requests: spec.count };
     recipe.requests().map(Origin::Made).map_err(|e| wrong(&e))
@@ -92,7 +92,8 @@ fn origin(spec: &LoadSpec) -> Result<Origin, Error> {
 
 fn settings(spec: &LoadSpec) -> Result<Settings, Error> {
     let think = spec.think.as_deref().map(str::parse).transpose();
-    let think = think.map_err(|error: trace::AskError| Error::protocol("think", error))?;
+    let think =
+        think.map_err(|error: trace::AskError| Error::protocol("read the think time", error))?;
     Ok(Settings {
         timeout: spec.timeout_ns,
         confirmable: spec.confirmable,
@@ -109,8 +110,7 @@ fn settings(spec: &LoadSpec) -> Result<Settings, Error> {
     })
 }
 
-/// What a sender writes: its figures, and its timeline so that those of several senders can be
-/// added.
+/// Output of a sender: its results, and its timeline, which can be added to that of other senders.
 #[derive(Serialize)]
 struct Kept<'a, F> {
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! The side that asks: a request and its response, block by block.
+//! CoAP client: sends requests and receives responses, block by block.
 
 use super::block::Block;
 use super::callbacks::{Happened, Response};
@@ -20,30 +20,30 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 /// `2.31 Continue`.
 const CONTINUE: u8 = 2 << 5 | 31;
 
-/// The driver of all methods but those that are observed.
+/// The driver of all methods except observe.
 pub struct Client {
     spec: ExchangeSpec,
     options: Options,
     to: SocketAddrV4,
     security: Security,
     kept: bool,
-    /// A session that is kept.
+    /// The session, if it is kept between exchanges.
     open: Option<Open>,
-    /// A stack without a session: making one takes about a millisecond.
+    /// A stack without a session, reused because creating one takes about a millisecond.
     idle: Option<Stack>,
     token: u16,
 }
 
-/// A session, and the stack that it is of, which goes after it.
+/// A session and its stack; the session is dropped first.
 struct Open {
     session: Session,
     stack: Stack,
-    /// What happened, and was not looked at yet.
+    /// Unprocessed events.
     happened: VecDeque<Happened>,
 }
 
 impl Open {
-    /// What happened next, if something has.
+    /// The next event, if any.
     fn next(&mut self) -> Option<Happened> {
         if self.happened.is_empty() {
             self.happened.extend(self.stack.take());
@@ -58,7 +58,7 @@ impl Client {
         Self {
             to: SocketAddrV4::new(host, spec.port),
             security: security(spec, &options, &spec.peers[0]),
-            // Answers of a group change whom a session is with.
+            // In a group, each response changes the peer of a session.
             kept: spec.connection == Connection::Kept && !options.group,
             spec: spec.clone(),
             options,
@@ -68,7 +68,7 @@ impl Client {
         }
     }
 
-    /// A session that can be used; over UDP that is at once.
+    /// Opens a session; over UDP this is immediate.
     fn connect(&mut self, turn: &mut Turn<'_, '_>) -> Result<Open, Failure> {
         let transport = self.options.transport;
         let other = |error: Error| Failure::of(Reason::Other, error.to_string());
@@ -112,7 +112,7 @@ impl Client {
         }
     }
 
-    /// What ends an exchange whatever it waits for.
+    /// Fails on an event that ends the exchange in any state.
     fn refuse(&self, happened: &Happened) -> Result<(), Failure> {
         let by_key = matches!(self.security, Security::Key(_));
         match happened {
@@ -172,7 +172,7 @@ impl Client {
         Ok(token)
     }
 
-    /// Asks for the payload, one block after the other.
+    /// Requests the payload, block by block.
     fn get(&mut self, open: &mut Open, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
         let path = format!("{:x}.{:x}", turn.number, turn.size);
         let mut whole = Vec::with_capacity(turn.size);
@@ -183,7 +183,8 @@ impl Client {
             whole.extend_from_slice(&response.payload);
             match response.block2 {
                 Some(had) if had.more => {
-                    // A server may choose a smaller size; its blocks then count anew.
+                    // A server may choose a smaller block size; block numbers then refer to that
+                    // size.
                     let number = (whole.len() / had.size()) as u32;
                     block = Block { number, more: false, exponent: had.exponent };
                 }
@@ -198,7 +199,7 @@ impl Client {
         }
     }
 
-    /// Sends the payload, one block after the other.
+    /// Sends the payload, block by block.
     fn put(&mut self, open: &mut Open, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
         let path = format!("{:x}", turn.number);
         let whole = turn.payload();
@@ -220,7 +221,7 @@ impl Client {
                 return Err(Failure::of(Reason::Status, why));
             }
             let sent = now.offset() + part.len();
-            // A server may ask for smaller blocks from here on.
+            // A server may request smaller blocks from here on.
             let exponent = response.block1.map_or(now.exponent, |b| b.exponent.min(now.exponent));
             let next = Block { number: 0, more: true, exponent };
             block = Block { number: (sent / next.size()) as u32, ..next };
@@ -228,7 +229,7 @@ impl Client {
         Ok(Outcome::default())
     }
 
-    /// One request to all, and their answers.
+    /// Sends one request to the group and waits for all responses.
     fn group(&mut self, open: &mut Open, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
         turn.enter(Section::Block(1));
         let (path, payload) = match self.options.method {
@@ -259,14 +260,14 @@ impl Client {
             work(&mut open.stack, turn).map_err(|failure| {
                 let names: Vec<_> =
                     missing.iter().map(|host| self.spec.name_of((*host).into())).collect();
-                let detail = format!("no answer of {}: {}", names.join(", "), failure.detail);
+                let detail = format!("no answer from {}: {}", names.join(", "), failure.detail);
                 Failure { detail, ..failure }
             })?;
         }
         Ok(Outcome { received })
     }
 
-    /// Says goodbye, where there is something to say it to.
+    /// Closes the session, with a shutdown if the transport has one.
     fn close(&mut self, turn: &mut Turn<'_, '_>, open: Open) -> Result<(), Failure> {
         let transport = self.options.transport;
         if !transport.is_stream() {
@@ -287,7 +288,7 @@ impl Client {
 }
 
 impl Client {
-    /// Ends a session that has nothing under way, and keeps its stack.
+    /// Drops a session with no pending exchange, and keeps its stack.
     fn part(&mut self, open: Open) {
         let Open { session, mut stack, .. } = open;
         drop(session);
@@ -306,8 +307,7 @@ impl Driver for Client {
     }
 
     fn exchange(&mut self, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
-        // What failed takes its session with it, and with that all that it would still
-        // send again.
+        // A failed exchange drops its session, including pending retransmissions.
         let mut open = match self.open.take() {
             Some(open) => open,
             None => self.connect(turn)?,
@@ -325,8 +325,8 @@ impl Driver for Client {
     }
 
     fn rest(&mut self, watch: &mut Watch<'_>, until: Nanos) -> Result<(), Failure> {
-        // The library has nothing to do between exchanges, but what comes late, and the
-        // end of a connection, is to be noticed.
+        // libcoap needs no calls between exchanges, but late messages and closed connections must
+        // be noticed.
         watch.sleep(until)?;
         if let Some(open) = &mut self.open {
             open.stack.process();
@@ -343,7 +343,7 @@ impl Driver for Client {
     }
 }
 
-/// A response that says that all is well.
+/// Returns a success response, or the error.
 fn accepted(response: Response) -> Result<Response, Failure> {
     match response.code >> 5 {
         2 => Ok(response),
@@ -356,8 +356,9 @@ fn accepted(response: Response) -> Result<Response, Failure> {
     }
 }
 
-/// A second descriptor of the connection to `peer` among those that an epoll descriptor
-/// watches: the library closes its own and tells nobody when the other side has, too.
+/// Duplicates the descriptor of the connection to `peer`, found among those that the epoll
+/// descriptor watches. libcoap closes its descriptor at
+/// once and does not report when the peer closes.
 fn held(epoll: RawFd, peer: SocketAddrV4) -> Option<TcpStream> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{epoll}")).ok()?;
     let watched = text.lines().filter_map(|line| {
@@ -365,7 +366,7 @@ fn held(epoll: RawFd, peer: SocketAddrV4) -> Option<TcpStream> {
         fd.split_whitespace().next()?.parse::<RawFd>().ok()
     });
     for fd in watched {
-        // SAFETY: the library has it open, and is not called meanwhile.
+        // SAFETY: libcoap has it open, and is not called in the meantime.
         let socket = unsafe { BorrowedFd::borrow_raw(fd) };
         let theirs = socket2::SockRef::from(&socket).peer_addr().ok();
         if theirs.and_then(|address| address.as_socket_ipv4()) == Some(peer) {

@@ -1,5 +1,5 @@
-//! A resource that is observed (RFC 7641): the source is the server, and drives; the
-//! sink has asked once to be told, and notes what comes.
+//! Observed resource (RFC 7641): the source is the server and drives; the sink registers once and
+//! records the notifications.
 
 use super::block::Block;
 use super::callbacks::{Happened, Response};
@@ -20,18 +20,18 @@ use std::cell::RefCell;
 use std::net::SocketAddrV4;
 use std::rc::Rc;
 
-/// The resource's path.
+/// Path of the resource.
 const PATH: &str = "o";
-/// How long an observer waits before it asks again to be told.
+/// Time before an observer retries its registration.
 const AGAIN: Nanos = 500 * MILLISECOND;
 
-/// What the resource has to say now.
+/// Current state of the resource.
 #[derive(Default)]
 struct Present {
     payload: Vec<u8>,
-    /// The block that was last given, and whether more follow.
+    /// The last block sent, and whether more follow.
     given: Option<(u32, bool)>,
-    /// Blocks that were asked for since somebody last looked, by number.
+    /// Blocks requested since the last check, by number.
     asked: Vec<u32>,
 }
 
@@ -90,18 +90,18 @@ impl Driver for Observed {
             }
             let last = present.given.is_some_and(|(_, more)| !more);
             drop(present);
-            // What asks for no acknowledgement is over when it is sent.
+            // A non-confirmable notification is complete when it is sent.
             if last && (!self.confirmable || self.stack.is_idle()) {
                 return Ok(Outcome::default());
             }
             wait(&self.stack, turn)?;
-            // A block that is asked for goes while the library works: it begins here.
+            // A requested block is sent while libcoap processes I/O, so its section starts here.
             mark = turn.mark();
         }
     }
 
     fn rest(&mut self, watch: &mut Watch<'_>, until: Nanos) -> Result<(), Failure> {
-        // Observers come and go, and ask for what they have missed.
+        // Observers register, leave and request missed blocks.
         while monotonic_now() + LOOK < until {
             let fd = self.stack.descriptor();
             let mut set = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
@@ -113,7 +113,7 @@ impl Driver for Observed {
     }
 }
 
-/// The other side: one who is told.
+/// The other side: the observer.
 pub struct Observer {
     spec: ExchangeSpec,
     options: Options,
@@ -121,7 +121,7 @@ pub struct Observer {
     told: Vec<Told>,
 }
 
-/// One source, and what has come of it.
+/// The observation of one source.
 struct Told {
     session: Session,
     stack: Stack,
@@ -154,8 +154,8 @@ impl Observer {
 impl Server for Observer {
     fn serve(&mut self, watch: &mut Watch<'_>, receipts: &mut Receipts) -> Result<(), Error> {
         self.begin()?;
-        // The sources say for themselves that they are there; who observes them when
-        // they begin is told.
+        // Ready at once: each source reports its own readiness, and observers register when it
+        // starts.
         watch.ready()?;
         loop {
             let set = self.told.iter().map(|told| libc::pollfd {
@@ -176,7 +176,7 @@ impl Server for Observer {
                                 continue;
                             };
                             let peer = &self.spec.peers[told.place].name;
-                            // What is there before the first exchange is empty.
+                            // The initial state, before the first exchange, is empty.
                             if let Some(number) = self.body.number(&whole) {
                                 receipts.note(peer, number, whole.len(), at)?;
                             }
@@ -194,7 +194,7 @@ impl Server for Observer {
 }
 
 impl Told {
-    /// Asks to be told, as long as nobody has said that it will be.
+    /// Registers as observer, until a notification confirms it.
     fn turn(&mut self, options: &Options) -> Result<(), Error> {
         self.stack.process();
         let now = monotonic_now();
@@ -202,8 +202,8 @@ impl Told {
             return Ok(());
         }
         self.ask_at = now + AGAIN;
-        // Without a block: the library would put the one that was asked for into each
-        // notification, before what is said here.
+        // No Block2 option: libcoap would put the requested one into each notification and
+        // override the one set here.
         self.send(options, Some(0), None);
         Ok(())
     }
@@ -219,11 +219,11 @@ impl Told {
             block2,
             payload: &[],
         };
-        // What cannot be sent now is asked for again.
+        // A request that cannot be sent now is retried later.
         let _ = self.session.send(&request);
     }
 
-    /// Takes a block in; the payload, if it is whole now.
+    /// Adds a block; returns the payload if it is complete.
     fn take_in(&mut self, response: Response, options: &Options) -> Option<Vec<u8>> {
         if response.code >> 5 != 2 {
             return None;
@@ -243,7 +243,7 @@ impl Told {
             return None;
         }
         let whole = std::mem::take(&mut self.whole);
-        // The answer to the first question is no notification.
+        // The response to the registration is not a notification.
         (!first || !whole.is_empty()).then_some(whole)
     }
 }

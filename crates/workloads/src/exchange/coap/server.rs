@@ -1,4 +1,4 @@
-//! The side that answers: gives payloads, and takes them, block by block.
+//! CoAP server: sends and receives payloads, block by block.
 
 use super::block::Block;
 use super::callbacks::{Answer, Request};
@@ -26,17 +26,17 @@ const NOT_FOUND: u8 = 4 << 5 | 4;
 const INCOMPLETE: u8 = 4 << 5 | 8;
 const TOO_LARGE: u8 = 4 << 5 | 13;
 
-/// Payloads under way that are kept at most.
+/// Maximum number of incomplete payloads kept.
 const MOST: usize = 10_000;
 
-/// Who answers requests.
+/// The server that answers requests.
 pub struct Answering {
     spec: ExchangeSpec,
     stack: Stack,
     came: Rc<RefCell<Vec<Came>>>,
 }
 
-/// A payload that has come whole.
+/// A complete payload.
 struct Came {
     from: SocketAddrV4,
     number: Option<u64>,
@@ -56,7 +56,7 @@ impl Answering {
             parts: HashMap::new(),
             came: came.clone(),
         };
-        // A group's datagrams are for no address of the node's own.
+        // Multicast datagrams are not addressed to the node's unicast address.
         let (host, group) = match options.group {
             true => (Ipv4Addr::UNSPECIFIED, Some((GROUP, spec.interface.as_str()))),
             false => (spec.address, None),
@@ -92,7 +92,7 @@ impl Server for Answering {
     }
 }
 
-/// Payloads to give, and those that are coming.
+/// Payloads to send, and incomplete ones being received.
 struct Shelf {
     body: Body,
     longest: usize,
@@ -113,7 +113,7 @@ impl Shelf {
         }
     }
 
-    /// A payload whose number and size the path has.
+    /// Sends the payload whose number and size are in the path.
     fn give(&self, request: &Request) -> Answer {
         let Some((number, size)) = request.path.split_once('.').and_then(|(number, size)| {
             let size = usize::from_str_radix(size, 16).ok()?;
@@ -127,7 +127,7 @@ impl Shelf {
         cut(self.body.message(Some(number), size), request.block2, self.block)
     }
 
-    /// A payload that comes, whole or in blocks.
+    /// Receives a payload, whole or in blocks.
     fn take(&mut self, request: &Request) -> Answer {
         let Some(block) = request.block1 else {
             return self.whole(request, &request.payload);
@@ -146,7 +146,7 @@ impl Shelf {
             }
             had.extend_from_slice(&request.payload);
         } else if had.len() != block.offset() + request.payload.len() {
-            // Not even one that has come before.
+            // Neither the next block nor a repeated one.
             return only(INCOMPLETE);
         }
         if block.more {
@@ -163,7 +163,7 @@ impl Shelf {
         }
     }
 
-    /// Notes a payload, if it is one of ours.
+    /// Records a payload if it belongs to this workload.
     fn note(&self, request: &Request, payload: &[u8]) -> bool {
         let Some(known) = self.body.number(payload) else { return false };
         let number = known.or_else(|| u64::from_str_radix(&request.path, 16).ok());
@@ -173,15 +173,15 @@ impl Shelf {
     }
 }
 
-/// The block of `payload` that is asked for, of `usual` size if that is not said;
-/// whole, if it fits and nobody speaks of blocks.
+/// The requested block of `payload`, of `usual` size if the request has no Block2 option; the
+/// whole payload if it fits and the request has none.
 pub(super) fn cut(payload: Vec<u8>, asked: Option<Block>, usual: usize) -> Answer {
     let block = match asked {
         None if payload.len() <= usual => {
             return Answer { code: CONTENT, payload, ..Answer::default() };
         }
         None => Block::sized(0, false, usual),
-        // Never larger than is asked for, nor than we give.
+        // At most the requested size and the configured size.
         Some(asked) if asked.size() > usual => {
             let number = asked.offset() / usual;
             Block::sized(number as u32, false, usual)

@@ -1,4 +1,4 @@
-//! A client: connecting, reading, closing, in steps that can be told apart.
+//! OPC UA client: connect, read and close, as separate steps.
 
 use super::events::{self, Events};
 use super::{LIFETIME_MS, NAMESPACE, Options, Timestamps, identifier, status};
@@ -12,39 +12,39 @@ use std::ffi::{CString, c_void};
 use std::io;
 use std::os::fd::RawFd;
 
-/// The security policy of who has none.
+/// Security policy of a connection without security.
 const NONE: &std::ffi::CStr = c"http://opcfoundation.org/UA/SecurityPolicy#None";
 const ATTRIBUTE_VALUE: u32 = 13;
-/// Connections until a session is open: a server may name another address of its own
-/// when it is asked for its addresses, and another for its endpoint.
+/// Connections until a session is open: the server may give other addresses in its discovery
+/// response and in its endpoint.
 const CONNECTIONS: u32 = 3;
-/// The library's own patience is longer than ours, so that ours decides.
+/// Added to open62541's timeout, so that the exchange's timeout expires first.
 const MORE_MS: Nanos = 1_000;
 
-/// What came with a Read.
+/// Result of a Read.
 pub(super) struct Got {
     pub(super) payload: Vec<u8>,
     pub(super) at: Nanos,
 }
 
-/// What the library has told since a client was made.
+/// Results of open62541's callbacks.
 #[derive(Default)]
 struct Told {
-    /// Reads that were answered, the library's own of the namespaces first.
+    /// Completed Reads; the first is open62541's Read of the namespaces.
     reads: u32,
     answer: Option<Result<Got, Failure>>,
 }
 
-/// A client of the library's.
+/// An open62541 client.
 pub(super) struct Client {
     raw: *mut UA_Client,
     socket: RawFd,
-    /// At one place for as long as the client lives, which knows it by its address.
+    /// Boxed, because open62541 keeps its address as long as the client lives.
     told: Box<RefCell<Told>>,
 }
 
 impl Client {
-    /// Connects, opens a channel and a session on it.
+    /// Connects, and opens a channel and a session.
     pub(super) fn connect(
         events: &Events,
         url: &CString,
@@ -54,7 +54,7 @@ impl Client {
         turn.enter(Section::TransportConnect);
         client.await_patiently(turn);
         events::allow(CONNECTIONS);
-        // SAFETY: the client and the text live over the call.
+        // SAFETY: the client and the string outlive the call.
         let begun = unsafe { UA_Client_connectAsync(client.raw, url.as_ptr()) };
         let tried = format!("connect to {}", url.to_string_lossy());
         match events::take_socket() {
@@ -76,22 +76,21 @@ impl Client {
             if status != UA_STATUSCODE_GOOD {
                 return Err(status::unopened(status));
             }
-            // The library reads the server's namespaces before anything else.
+            // open62541 first reads the server's namespaces.
             let activated = session == UA_SessionState::UA_SESSIONSTATE_ACTIVATED;
             Ok(activated && client.told.borrow().reads > 0)
         })?;
-        // From here on, a channel that is lost is a failure to be told of.
-        // SAFETY: the configuration is the client's and lives with it.
+        // From here on, a lost channel is a failure.
+        // SAFETY: the configuration belongs to the client and lives as long.
         unsafe { (*UA_Client_getConfig(client.raw)).noReconnect = true };
         Ok(client)
     }
 
-    /// Makes a client that takes an endpoint without security.
+    /// Creates a client that accepts an endpoint without security.
     fn make(events: &Events) -> Result<Self, Failure> {
         let told = Box::<RefCell<Told>>::default();
-        // SAFETY: an all-zero configuration is what the library begins from; what is
-        // put into it is made by the library or outlives the client, which takes the
-        // configuration over.
+        // SAFETY: open62541 expects an all-zero configuration as the start; each value set is
+        // created by open62541 or outlives the client, which takes over the configuration.
         let raw = unsafe {
             let mut config: UA_ClientConfig = std::mem::zeroed();
             config.clientContext = (&raw const *told).cast_mut().cast();
@@ -105,17 +104,17 @@ impl Client {
             config.securityPolicyUri = UA_String_fromChars(NONE.as_ptr());
             let status = UA_ClientConfig_setDefault(&raw mut config);
             if status != UA_STATUSCODE_GOOD {
-                return Err(status::failure("make a client", status));
+                return Err(status::failure("create a client", status));
             }
             UA_Client_newWithConfig(&raw const config)
         };
         match raw.is_null() {
-            true => Err(Failure::of(Reason::Other, "make a client: no memory")),
+            true => Err(Failure::of(Reason::Other, "create a client: no memory")),
             false => Ok(Self { raw, socket: -1, told }),
         }
     }
 
-    /// Reads all variables that hold the payload of the size in this place.
+    /// Reads all variables of the payload with the size at index `place`.
     pub(super) fn read(
         &mut self,
         events: &Events,
@@ -126,8 +125,8 @@ impl Client {
         self.await_patiently(turn);
         self.told.borrow_mut().answer = None;
         let count = options.variables;
-        // SAFETY: all-zero structures are empty ones; the request borrows the list of
-        // nodes over the call alone, and the answer goes to where it outlives this.
+        // SAFETY: all-zero structures are empty ones; the request borrows the list of nodes during
+        // the call only, and the result is stored in `told`, which outlives this call.
         let sent = unsafe {
             let mut nodes: Vec<UA_ReadValueId> = (0..count)
                 .map(|part| UA_ReadValueId {
@@ -154,11 +153,11 @@ impl Client {
         }
         self.until(events, turn, |client| Ok(client.told.borrow().answer.is_some()))?;
         let answer = self.told.borrow_mut().answer.take();
-        answer.unwrap_or_else(|| Err(Failure::of(Reason::Other, "an empty answer")))
+        answer.unwrap_or_else(|| Err(Failure::of(Reason::Other, "empty response")))
     }
 
-    /// Closes session, channel and connection, in this order. Nobody answers to the
-    /// closing of a channel, so it goes with the session's.
+    /// Closes session, channel and connection, in this order. The server does not answer
+    /// CloseSecureChannel, so it is sent with CloseSession.
     pub(super) fn disconnect(
         mut self,
         events: &Events,
@@ -167,12 +166,12 @@ impl Client {
         turn.enter(Section::ProtocolClose);
         self.await_patiently(turn);
         events::hold(true);
-        // SAFETY: the client lives over the call.
+        // SAFETY: the client outlives the call.
         unsafe { UA_Client_disconnectAsync(self.raw) };
         self.until(events, turn, |_| Ok(events::is_holding()))?;
         turn.enter(Section::TransportClose);
-        // SAFETY: plain calls on a descriptor that the library leaves open until it is
-        // released; what comes still goes into room of ours, as long as said.
+        // SAFETY: plain calls on a descriptor that open62541 leaves open until `release`; received
+        // data goes to a local buffer of the given length.
         unsafe {
             libc::shutdown(self.socket, libc::SHUT_WR);
             let mut rest = [0u8; 1024];
@@ -187,7 +186,7 @@ impl Client {
         Ok(())
     }
 
-    /// Lets the library work until `done`.
+    /// Processes I/O until `done`.
     fn until(
         &mut self,
         events: &Events,
@@ -203,10 +202,10 @@ impl Client {
         }
     }
 
-    /// How far the session is, and what stands in the way for good.
+    /// State of the session, and its final error.
     fn state(&self) -> (UA_SessionState, UA_StatusCode) {
         let (mut session, mut status) = (UA_SessionState::UA_SESSIONSTATE_CLOSED, 0);
-        // SAFETY: the client lives; what may be left out is.
+        // SAFETY: the client is alive; optional outputs are null.
         unsafe {
             let none = std::ptr::null_mut();
             UA_Client_getState(self.raw, none, &raw mut session, &raw mut status);
@@ -218,45 +217,45 @@ impl Client {
         self.state() == (UA_SessionState::UA_SESSIONSTATE_ACTIVATED, UA_STATUSCODE_GOOD)
     }
 
-    /// Lets the library wait as long as the exchange may take, and a little more.
+    /// Sets open62541's timeout to the rest of the exchange's, plus `MORE_MS`.
     fn await_patiently(&self, turn: &Turn<'_, '_>) {
         let left = turn.deadline.saturating_sub(monotonic_now()) / 1_000_000 + MORE_MS;
         self.patience(u32::try_from(left).unwrap_or(u32::MAX));
     }
 
     fn patience(&self, ms: u32) {
-        // SAFETY: the configuration is the client's and lives with it.
+        // SAFETY: the configuration belongs to the client and lives as long.
         unsafe { (*UA_Client_getConfig(self.raw)).timeout = ms };
     }
 
-    /// Says goodbye, and waits for an answer for so many ms at most.
+    /// Disconnects, and waits at most `ms` for the response.
     pub(super) fn say_goodbye(&self, ms: u32) {
         self.patience(ms);
-        // SAFETY: the client lives; what it calls back lives with it.
+        // SAFETY: the client is alive, and so is what its callbacks use.
         unsafe { UA_Client_disconnect(self.raw) };
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // Nobody may be there to answer a goodbye.
+        // The server may not answer any more.
         self.patience(1);
         events::release();
-        // SAFETY: made by the library and not freed before.
+        // SAFETY: created by open62541 and not freed before.
         unsafe { UA_Client_delete(self.raw) };
     }
 }
 
-/// For a wait.
+/// A pollfd for reading.
 pub(super) fn poll(fd: RawFd) -> libc::pollfd {
     libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
 }
 
-/// Why a connection could not be made.
+/// Error of a failed connection attempt.
 fn error_of(socket: RawFd) -> Option<io::Error> {
     let mut code: libc::c_int = 0;
     let mut size = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the descriptor is the library's and open; one number is written, to us.
+    // SAFETY: the descriptor is open; one number is written to a local variable.
     let failed = unsafe {
         let to = (&raw mut code).cast();
         libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_ERROR, to, &raw mut size)
@@ -268,7 +267,7 @@ fn error_of(socket: RawFd) -> Option<io::Error> {
     }
 }
 
-/// Counts the Reads that were answered.
+/// Counts completed Reads.
 unsafe extern "C" fn answered(
     client: *mut UA_Client,
     kind: UA_ApplicationNotificationType,
@@ -280,8 +279,8 @@ unsafe extern "C" fn answered(
     {
         return;
     }
-    // SAFETY: the library lends the entries over this call; the context is ours and
-    // lives as long as the client.
+    // SAFETY: open62541 lends the entries during this call; the context is `told`, which lives as
+    // long as the client.
     unsafe {
         let service = (*payload.map.add(SERVICE)).value.data.cast::<UA_NodeId>();
         let read = &raw const UA_TYPES[UA_TYPES_READRESPONSE as usize].typeId;
@@ -292,7 +291,7 @@ unsafe extern "C" fn answered(
     }
 }
 
-/// Takes an answer, before the library frees it.
+/// Copies a response before open62541 frees it.
 unsafe extern "C" fn came(
     _client: *mut UA_Client,
     told: *mut c_void,
@@ -300,8 +299,7 @@ unsafe extern "C" fn came(
     response: *mut UA_ReadResponse,
 ) {
     let at = monotonic_now();
-    // SAFETY: the library lends the response over this call; `told` is ours and lives
-    // as long as the client.
+    // SAFETY: open62541 lends the response during this call; `told` lives as long as the client.
     unsafe {
         let payload = values(&*response);
         let told = &*told.cast::<RefCell<Told>>();
@@ -309,10 +307,10 @@ unsafe extern "C" fn came(
     }
 }
 
-/// The values of a response, one behind the other.
+/// Concatenates the values of a response.
 ///
 /// # Safety
-/// The response must be one of the library's.
+/// `response` must come from open62541.
 unsafe fn values(response: &UA_ReadResponse) -> Result<Vec<u8>, Failure> {
     let service = response.responseHeader.serviceResult;
     if service != UA_STATUSCODE_GOOD {
@@ -320,7 +318,8 @@ unsafe fn values(response: &UA_ReadResponse) -> Result<Vec<u8>, Failure> {
     }
     let mut payload = Vec::new();
     for place in 0..response.resultsSize {
-        // SAFETY: there are as many results; a value of a type is one of that type.
+        // SAFETY: the response has `resultsSize` results; the type of a value is checked before
+        // its data is used.
         unsafe {
             let result = &*response.results.add(place);
             if result.hasStatus() && result.status & 0x8000_0000 != 0 {
@@ -337,7 +336,7 @@ unsafe fn values(response: &UA_ReadResponse) -> Result<Vec<u8>, Failure> {
                 return Err(Failure::corrupt("a variable is not a ByteString"));
             }
             let value = &*result.value.data.cast::<UA_String>();
-            // An empty one has an address that is none.
+            // An empty string has an invalid address.
             if value.length > 0 {
                 payload.extend_from_slice(std::slice::from_raw_parts(value.data, value.length));
             }

@@ -1,4 +1,4 @@
-//! The sink, which drives: one Read an exchange.
+//! The sink, which drives: one Read per exchange.
 
 use super::Options;
 use super::client::{Client, poll};
@@ -12,7 +12,7 @@ use crate::exchange::spec::{Connection, ExchangeSpec};
 use crate::exchange::watch::Watch;
 use std::ffi::CString;
 
-/// How long the goodbye at the end of all may take, in ms.
+/// Maximum time of the final disconnect, in ms.
 const GOODBYE_MS: u32 = 500;
 
 pub(in crate::exchange) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
@@ -24,7 +24,7 @@ pub(in crate::exchange) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>
 }
 
 struct Sink {
-    /// Before the loop that it runs on: fields go in this order.
+    /// Declared before `events`, because fields are dropped in this order.
     client: Option<Client>,
     events: Events,
     url: CString,
@@ -60,7 +60,7 @@ impl Driver for Sink {
     }
 
     fn rest(&mut self, watch: &mut Watch<'_>, until: Nanos) -> Result<(), Failure> {
-        // Whoever keeps a session has to keep its channel alive.
+        // A kept session must renew its channel.
         while self.client.is_some() {
             self.events.turn();
             let mut set = [poll(self.events.descriptor())];

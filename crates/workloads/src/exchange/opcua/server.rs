@@ -1,4 +1,4 @@
-//! The server, which the source is.
+//! OPC UA server, in the source.
 
 use super::events::{self, Events};
 use super::{LIFETIME_MS, NAMESPACE, Options, identifier, share, status};
@@ -13,7 +13,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 const TYPE_BYTE_STRING: u32 = 15;
-/// Callers at once; the library's own limit is lower.
+/// Maximum number of concurrent clients; open62541's limit is lower.
 const CALLERS: u16 = 10_000;
 
 pub(in crate::exchange) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
@@ -25,7 +25,7 @@ pub(in crate::exchange) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>
     let raw = make(&events, &held, spec.port, &url)?;
     let source = Source { raw, events, held };
     source.add_variables()?;
-    // SAFETY: the server is whole.
+    // SAFETY: the server is complete.
     match unsafe { UA_Server_run_startup(raw) } {
         UA_STATUSCODE_GOOD => Ok(Box::new(source)),
         status => Err(Error::protocol(
@@ -35,7 +35,7 @@ pub(in crate::exchange) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>
     }
 }
 
-/// What the variables hold.
+/// Contents of the variables.
 struct Held {
     body: Body,
     sizes: Vec<usize>,
@@ -43,7 +43,7 @@ struct Held {
 }
 
 impl Held {
-    /// The value of a variable.
+    /// Value of a variable.
     fn value(&self, identifier: u32) -> Option<Vec<u8>> {
         let number = identifier.checked_sub(1)?;
         let (place, part) = (number / self.variables, number % self.variables);
@@ -59,17 +59,16 @@ impl Held {
 struct Source {
     raw: *mut UA_Server,
     events: Events,
-    /// At one place for as long as the server lives, which knows it by its address.
+    /// Boxed, because open62541 keeps its address as long as the server lives.
     held: Box<Held>,
 }
 
-/// A server with nothing of ours in it yet.
+/// Creates a server without variables.
 fn make(events: &Events, held: &Held, port: u16, url: &str) -> Result<*mut UA_Server, Error> {
-    let failed = |why: String| Error::protocol("make an OPC UA server", why);
+    let failed = |why: String| Error::protocol("create an OPC UA server", why);
     let mut url = url.as_bytes().to_vec();
-    // SAFETY: an all-zero configuration is what the library begins from; what is put
-    // into it is made by the library or outlives the server, which takes the
-    // configuration over.
+    // SAFETY: open62541 expects an all-zero configuration as the start; each value set is created
+    // by open62541 or outlives the server, which takes over the configuration.
     unsafe {
         let mut config: UA_ServerConfig = std::mem::zeroed();
         config.context = ptr::from_ref(held).cast_mut().cast();
@@ -110,8 +109,8 @@ impl Source {
         const HAS: (u32, u32, u32) =
             (UA_NS0ID_OBJECTSFOLDER, UA_NS0ID_ORGANIZES, UA_NS0ID_BASEDATAVARIABLETYPE);
         let mut name = identifier.to_string().into_bytes();
-        // SAFETY: the attributes are a copy of the library's own, of which nothing is
-        // owned; what is handed over is copied by the library.
+        // SAFETY: the attributes are a copy of open62541's defaults and own nothing; open62541
+        // copies all arguments.
         let status = unsafe {
             let mut attributes = ptr::read(&raw const UA_VariableAttributes_default);
             attributes.dataType = UA_NODEID_NUMERIC(0, TYPE_BYTE_STRING);
@@ -156,8 +155,8 @@ impl Server for Source {
 
 impl Drop for Source {
     fn drop(&mut self) {
-        // SAFETY: made by the library and not freed before; both bear a server that
-        // was never started.
+        // SAFETY: created by open62541 and not freed before; both calls accept a server that was
+        // never started.
         unsafe {
             UA_Server_run_shutdown(self.raw);
             UA_Server_delete(self.raw);
@@ -165,7 +164,7 @@ impl Drop for Source {
     }
 }
 
-/// Makes the value that is asked for.
+/// Generates the value of a variable.
 unsafe extern "C" fn read(
     server: *mut UA_Server,
     _session: *const UA_NodeId,
@@ -176,8 +175,8 @@ unsafe extern "C" fn read(
     _range: *const UA_NumericRange,
     value: *mut UA_DataValue,
 ) -> UA_StatusCode {
-    // SAFETY: the context is ours and lives as long as the server; the value is the
-    // library's, to be filled with copies.
+    // SAFETY: the context lives as long as the server; the value belongs to open62541 and is
+    // filled with copies.
     unsafe {
         let held = (*UA_Server_getConfig(server)).context.cast::<Held>();
         let Some(mut bytes) = (*held).value(identifier as usize as u32) else {

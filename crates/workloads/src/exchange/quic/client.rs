@@ -1,4 +1,4 @@
-//! The source, which drives: a stream an exchange.
+//! The source, which drives: one stream per exchange.
 
 use super::{HEADER, SPEAKS, certificates, checked, failure, setting_up, transport};
 use crate::clock::{MILLISECOND, Nanos, monotonic_now};
@@ -21,14 +21,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Bounds of the wait for the last datagram to leave.
+/// Interval and maximum number of checks whether CONNECTION_CLOSE was sent.
 const LEAVING: Duration = Duration::from_millis(1);
 const LOOKS: u32 = 100;
 
 pub(in crate::exchange) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
     let options = checked(spec)?;
     let Some(tls) = &spec.tls else {
-        return Err(Error::protocol("exchange by quic", "no certificates; QUIC needs them"));
+        return Err(Error::protocol("use the protocol quic", "no certificates; QUIC needs them"));
     };
     let mut roots = RootCertStore::empty();
     for certificate in certificates(&tls.ca)? {
@@ -69,7 +69,7 @@ struct Source {
     endpoint: Endpoint,
     reactor: Reactor,
     to: SocketAddr,
-    /// What the sink's certificate must name.
+    /// Name that the sink's certificate must have.
     name: String,
     kept: bool,
     early: bool,
@@ -106,7 +106,7 @@ impl Driver for Source {
     }
 
     fn rest(&mut self, watch: &mut Watch<'_>, until: Nanos) -> Result<(), Failure> {
-        // The runtime's clock knows milliseconds; the rest is slept to the point.
+        // The runtime's timers have millisecond resolution; sleep the rest precisely.
         let soon = until.saturating_sub(3 * MILLISECOND);
         if soon > monotonic_now() {
             self.reactor.run(watch, Some(soon), std::future::pending::<()>())?;
@@ -132,7 +132,7 @@ impl Source {
                 _ => Failure::of(Reason::Unsupported, format!("connect to {to}: {error}")),
             })?;
             let connecting = match self.early {
-                // Payload can go at once where the sink is known from before.
+                // 0-RTT: send data at once if the session can be resumed.
                 true => match connecting.into_0rtt() {
                     Ok((connection, _)) => return Ok(connection),
                     Err(connecting) => connecting,
@@ -155,7 +155,7 @@ impl Source {
             };
             out.write_all(&number).await.map_err(unsent)?;
             out.write_all(&payload).await.map_err(unsent)?;
-            // One that was finished before is finished.
+            // The stream may already be finished.
             let _ = out.finish();
             let mut answer = [0; HEADER];
             back.read_exact(&mut answer).await.map_err(|error| match error {
@@ -169,13 +169,13 @@ impl Source {
         })
     }
 
-    /// Says goodbye, which nobody answers.
+    /// Closes the connection; QUIC has no response to that.
     fn close(&self, connection: &Connection, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
         self.reactor.run(turn.watch, None, leave(connection)).map(|_| ())
     }
 }
 
-/// Closes a connection and waits until the word of it has left this node.
+/// Closes a connection and waits until CONNECTION_CLOSE has left this node.
 async fn leave(connection: &Connection) {
     if connection.close_reason().is_some() {
         return;

@@ -1,4 +1,4 @@
-//! The sink, which serves: takes what each stream brings, and answers.
+//! The sink, which serves: receives the payload of each stream and answers.
 
 use super::{HEADER, SPEAKS, certificates, checked, setting_up, transport, wrong};
 use crate::clock::{Nanos, monotonic_now};
@@ -24,7 +24,7 @@ pub(in crate::exchange) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>
     let Some((cert, key)) =
         spec.tls.as_ref().and_then(|tls| tls.cert.as_ref().zip(tls.key.as_ref()))
     else {
-        return Err(Error::protocol("exchange by quic", "no certificate; QUIC needs one"));
+        return Err(Error::protocol("use the protocol quic", "no certificate; QUIC needs one"));
     };
     let key = PrivateKeyDer::from_pem_file(key)
         .map_err(wrong(format!("read a key from {}", key.display())))?;
@@ -60,7 +60,7 @@ struct Sink {
     spec: Arc<ExchangeSpec>,
 }
 
-/// A payload that has come: from whom, its number, its length, when.
+/// A received payload: peer, number, size, time.
 type Receipt = (String, u64, usize, Nanos);
 
 impl Server for Sink {
@@ -76,8 +76,8 @@ impl Server for Sink {
                     receipts.note(&peer, Some(number), size, at)?;
                 }
                 Ok(_) => {
-                    let why = "the server no longer accepts them";
-                    return Err(Error::protocol("wait for connections", why));
+                    let why = "the accept task ended";
+                    return Err(Error::protocol("accept connections", why));
                 }
                 Err(_) => return Ok(()),
             }
@@ -85,7 +85,7 @@ impl Server for Sink {
     }
 }
 
-/// Takes every connection that comes, each by itself.
+/// Accepts connections and serves each in a separate task.
 async fn accept(
     endpoint: Endpoint,
     spec: Arc<ExchangeSpec>,
@@ -97,7 +97,7 @@ async fn accept(
         tokio::spawn(async move {
             let peer = spec.name_of(incoming.remote_address().ip());
             let Ok(connecting) = incoming.accept() else { return };
-            // What comes early is taken before the handshake is whole.
+            // 0-RTT data is accepted before the handshake completes.
             let connection = match connecting.into_0rtt() {
                 Ok((connection, _)) => connection,
                 Err(connecting) => match connecting.await {
@@ -113,7 +113,7 @@ async fn accept(
     }
 }
 
-/// Takes a payload and answers. What is not ours has no answer but the stream's end.
+/// Receives a payload and answers. A foreign payload gets no answer; its stream is closed.
 async fn serve_stream(
     (mut out, mut back): (quinn::SendStream, quinn::RecvStream),
     longest: usize,
