@@ -15,7 +15,7 @@ thingbed-workload interaction SPEC.json            run a source or a sink
        thingbed-workload device SPEC.json          answer requests after configured service times
        thingbed-workload probe SPEC.json           measure CPU contention
        thingbed-workload ping HOST:PORT COUNT EVERY_US SIZE
-                                                   measure round-trip times of datagrams; prints JSON
+                                                   measure round-trip times; prints JSON
        thingbed-workload echo PORT                 return datagrams
        thingbed-workload relay PORT HOST:PORT      forward datagrams in both directions
        thingbed-workload zmq-info                  show the version and features of libzmq";

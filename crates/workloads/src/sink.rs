@@ -15,16 +15,16 @@ use crate::udp::UdpSink;
 use crate::wait::{Waiter, sooner};
 use std::collections::VecDeque;
 
-/// Messages taken in one turn, so that replies and control get theirs.
+/// Maximum messages per turn, so that replies and control messages get their share.
 const TURN: usize = 64;
 
-/// Runs a sink until it is told to stop.
+/// Runs a sink until a stop message.
 pub fn run(spec: &Spec, control: &mut Control) -> Result<(), Error> {
     let mut sink = Sink::new(spec)?;
     let mut waiter = Waiter::new(control.descriptor(), sink.link.descriptors()?);
     let mut told = false;
     loop {
-        // A sink needs no start: it answers what comes.
+        // A sink needs no start: it answers each message.
         if told && control.read()?.contains(&Order::Stop {}) {
             return sink.events.flush();
         }
@@ -34,7 +34,7 @@ pub fn run(spec: &Spec, control: &mut Control) -> Result<(), Error> {
         let until = if sink.link.pending()? {
             Some(0)
         } else {
-            // Idle: what happened is put where it outlives a killed program.
+            // Idle: write the events, so that they survive a killed program.
             sink.events.flush()?;
             until
         };
@@ -50,7 +50,7 @@ struct Sink<'a> {
     reply: Template,
     events: Events,
     seen: Seen,
-    /// Replies that wait for the transport: message and time of receipt.
+    /// Replies waiting for the transport: message and time of receipt.
     queue: VecDeque<(u64, Nanos)>,
     message: Vec<u8>,
     received: u64,
@@ -125,7 +125,7 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    /// Sends the replies that the transport takes.
+    /// Sends the replies that the transport accepts.
     fn answer(&mut self) -> Result<(), Error> {
         while let Some(&(number, received)) = self.queue.front() {
             let message = self.reply.numbered(number);
@@ -147,7 +147,7 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    /// The answer to the hello, and reports; answers when to be woken next.
+    /// Answers the hello and reports progress; returns when to wake next.
     fn tend(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
         if !self.ready {
             self.link.greet()?;

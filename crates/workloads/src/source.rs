@@ -1,4 +1,4 @@
-//! The source: sends by its schedule and takes replies while it waits.
+//! The source: sends on schedule and receives replies in between.
 
 use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
 use crate::control::{Control, Order, Said};
@@ -15,17 +15,16 @@ use crate::spec::{Down, Spec};
 use crate::udp::UdpSource;
 use crate::wait::{Waiter, next_wake, punctual, sooner};
 
-/// From one round of hellos to the next.
+/// Interval of hellos.
 const HELLO_EVERY: Nanos = 200 * MILLISECOND;
-/// How long records may wait for company before they are written.
+/// Maximum time records are buffered.
 const FLUSH_AFTER: Nanos = 200 * MILLISECOND;
-/// Records are not written when a message is due sooner than this: a slow disk
-/// would make it late.
+/// Records are not written within this time before a message: a slow disk would delay it.
 const CALM: Nanos = 2 * MILLISECOND;
-/// Replies taken in one turn, so that the control channel gets its own.
+/// Maximum replies per turn, so that the control channel gets its share.
 const TURN: usize = 64;
 
-/// Runs a source until it is told to stop.
+/// Runs a source until a stop message.
 pub fn run(spec: &Spec, control: &mut Control) -> Result<(), Error> {
     let mut source = Source::new(spec)?;
     punctual();
@@ -43,7 +42,7 @@ pub fn run(spec: &Spec, control: &mut Control) -> Result<(), Error> {
         source.take_replies()?;
         source.send_due()?;
         let until = sooner(source.tend(control)?, source.link.turn()?);
-        // What a socket has but will not announce again allows only a look.
+        // Do not sleep if a socket has data that it does not signal again.
         let until = if source.link.pending()? { Some(0) } else { until };
         told = waiter.wait(until)?;
     }
@@ -102,7 +101,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Takes replies until there are none, a message is due or the turn is over.
+    /// Receives replies until there are none, a message is due, or the turn ends.
     fn take_replies(&mut self) -> Result<(), Error> {
         for _ in 0..TURN {
             let Some(peer) = self.link.receive(&mut self.message)? else { break };
@@ -136,8 +135,8 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// Sends one message that is due. What else is overdue is sent in the next
-    /// turns, so that replies are taken in between.
+    /// Sends one due message. Other overdue messages wait for the next turns, so that replies are
+    /// received in between.
     fn send_due(&mut self) -> Result<(), Error> {
         let time = monotonic_now();
         let Some((number, intended)) = self.schedule.take(time) else { return Ok(()) };
@@ -157,7 +156,7 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// Hellos, reports and the events file; answers when to be woken next.
+    /// Handles hellos, progress and the events file; returns when to wake next.
     fn tend(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
         let now = monotonic_now();
         let due = self.schedule.due();

@@ -1,6 +1,5 @@
-//! The real binary over loopback: each model that can run within one network
-//! namespace, a source and three sinks. PGM cannot: between endpoints of one
-//! namespace it delivers nothing.
+//! Runs the real binary over loopback: each model that works within one network namespace, with a
+//! source and three sinks. PGM does not: it delivers nothing between endpoints in one namespace.
 
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +17,7 @@ const SINKS: u64 = 3;
 const MESSAGES: u64 = 30;
 const EVERY: u64 = 10_000_000;
 
-/// A folder that goes with the test.
+/// A temporary folder.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -49,7 +48,7 @@ impl Program {
         let path = folder.join(format!("{}.json", spec["node"].as_str().unwrap()));
         std::fs::write(&path, spec.to_string()).unwrap();
         let (near, far) = UnixStream::pair().unwrap();
-        // Above 3, so that the copy below never copies 3 onto itself.
+        // Above 3, so that the dup2 below never copies 3 onto itself.
         // SAFETY: duplicates an open descriptor; the copy is owned at once.
         let far = unsafe {
             OwnedFd::from_raw_fd(libc::fcntl(far.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 100))
@@ -76,7 +75,7 @@ impl Program {
         }
     }
 
-    /// Reads on until the program says `word`.
+    /// Reads messages until one with key `word`.
     fn hear(&mut self, word: &str) -> Value {
         loop {
             let mut line = String::new();
@@ -164,11 +163,11 @@ fn spec(folder: &Path, down: &str, up: &str, port: u16, sink: Option<u64>) -> Va
         "events": folder.join(format!("{node}.csv")), "every_ns": EVERY, "messages": MESSAGES})
 }
 
-/// Runs a model from end to end and checks what all programs wrote.
+/// Runs a model end to end and checks the output of all programs.
 fn check(name: &str, down: &str, up: &str, port: u16) {
     let folder = Folder::new(name);
     let make = |sink| Program::start(&folder.0, &spec(&folder.0, down, up, port, sink));
-    // One sink is there before the source, the others come after it.
+    // One sink starts before the source, the others after it.
     let mut sinks = vec![make(Some(1))];
     std::thread::sleep(Duration::from_millis(150));
     let mut source = make(None);
@@ -181,7 +180,7 @@ fn check(name: &str, down: &str, up: &str, port: u16) {
     sinks.iter_mut().for_each(|sink| sink.tell(json!({"start": {"at_ns": start}})));
     source.hear("done");
 
-    // Done means that the file is complete, though the program runs on.
+    // After `done` the file is complete, while the program still runs.
     let to_all = down.contains("publish");
     let answers = if to_all { MESSAGES * SINKS } else { MESSAGES };
     assert_eq!(of(&rows(&source.events), "reply_received").len() as u64, answers);
@@ -231,7 +230,7 @@ fn tcp_publish_subscribe() {
     check("tcp-ps", "tcp/publish-subscribe", "tcp/request-reply", 25_580);
 }
 
-/// Runs a program by hand, with standard input and output as its channel.
+/// Runs a program manually, with standard input and output as its control channel.
 fn by_hand(folder: &Path, spec: &str) -> Output {
     let path = folder.join("spec.json");
     std::fs::write(&path, spec).unwrap();

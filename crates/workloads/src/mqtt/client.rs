@@ -1,4 +1,4 @@
-//! The client: joins, publishes by its schedule, takes what comes.
+//! MQTT client: connects, publishes on schedule, receives messages.
 
 use super::ffi;
 use super::retry::Retry;
@@ -15,19 +15,19 @@ use crate::wait::{Waiter, next_wake, punctual};
 use std::collections::HashMap;
 use std::ffi::{CString, c_int};
 
-/// How long records may wait for company before they are written, and not when a
-/// message is due soon: a slow disk would make it late.
+/// Maximum time records are buffered; they are not written within CALM of the next message,
+/// because a slow disk would delay it.
 const FLUSH_AFTER: Nanos = 200 * MILLISECOND;
 const CALM: Nanos = 2 * MILLISECOND;
-/// How long the goodbye may take.
+/// Maximum time of the final disconnect.
 const GOODBYE: Nanos = 500 * MILLISECOND;
-/// Refusals from here on in MQTT 5 (section 2.4).
+/// Reason codes from here on are refusals in MQTT 5 (section 2.4).
 const REFUSED: c_int = 128;
 
-/// Runs a client until it is told to stop.
+/// Runs a client until a stop message.
 ///
 /// # Errors
-/// When the broker refuses it, cannot be reached, or a file cannot be used.
+/// The broker refuses the client or is unreachable, or a file is unusable.
 pub fn run(spec: &MqttSpec, control: &mut Control) -> Result<(), Error> {
     let mut client = Client::new(spec)?;
     punctual();
@@ -52,14 +52,14 @@ pub fn run(spec: &MqttSpec, control: &mut Control) -> Result<(), Error> {
     }
 }
 
-/// How far a connection is.
+/// State of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Not asked for before this time; never while it is not known.
+    /// Not before this time; none if the time is unknown.
     Waits(Option<Nanos>),
-    /// Asked for.
+    /// Connecting.
     Connecting,
-    /// The broker has said yes.
+    /// Accepted by the broker.
     Connected,
 }
 
@@ -72,11 +72,11 @@ struct Client<'a> {
     stage: Stage,
     retry: Retry,
     start: Option<Nanos>,
-    /// When it first tried to connect.
+    /// Time of the first connection attempt.
     since: Option<Nanos>,
-    /// What stood in the way the last time.
+    /// Reason of the last failure.
     obstacle: String,
-    /// Whether it has been connected, and subscribed if it is to.
+    /// Whether it has connected, and subscribed if the spec has a subscription.
     joined: bool,
     next: usize,
     acknowledged: u64,
@@ -131,7 +131,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// When the next message is due, if there is one and the start is known.
+    /// Scheduled time of the next message, if there is one and the start is known.
     fn due(&self) -> Option<Nanos> {
         let (_, offset) = self.spec.schedule.get(self.next)?;
         self.start.map(|start| start.saturating_add(*offset))
@@ -150,7 +150,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Takes note of why a connection has ended, or could not be had.
+    /// Records the end of a connection, or a failed attempt.
     fn ended(&mut self, code: c_int) -> Result<(), Error> {
         let reason = self.session.reason(code);
         if code == ffi::TLS && !self.joined {
@@ -159,7 +159,7 @@ impl<'a> Client<'a> {
         self.lost(reason)
     }
 
-    /// Sees to it that it is tried again.
+    /// Schedules the next attempt.
     fn lost(&mut self, reason: String) -> Result<(), Error> {
         let now = monotonic_now();
         let limit = self.spec.connect_limit_ns;
@@ -186,11 +186,11 @@ impl<'a> Client<'a> {
         let seconds = *connect_limit_ns as f64 / 1e9;
         Error::mqtt(
             &format!("connect to the broker at {host}:{port} (node {broker}) within {seconds} s"),
-            format!("{reason}; does a broker run on {broker}, and listen on that port?"),
+            format!("{reason}; check that a broker runs on {broker} and listens on that port"),
         )
     }
 
-    /// Lets the library read and write as far as the socket does.
+    /// Lets libmosquitto read and write when the socket is ready.
     fn transfer(&mut self, waiter: &Waiter) {
         let (readable, writable) = waiter.ready();
         if readable {
@@ -202,8 +202,8 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Publishes one message that is due; the others have the next turns, so that
-    /// what comes is taken in between.
+    /// Publishes one due message; others wait for the next turns, so that incoming messages are
+    /// processed in between.
     fn publish_due(&mut self) -> Result<(), Error> {
         let now = monotonic_now();
         let Some(intended) = self.due().filter(|due| *due <= now) else { return Ok(()) };
@@ -226,7 +226,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Takes in what the library has told.
+    /// Processes libmosquitto's events.
     fn take_in(&mut self) -> Result<(), Error> {
         for happened in self.session.take() {
             match happened {
@@ -247,8 +247,7 @@ impl<'a> Client<'a> {
         self.obstacle.clear();
         self.note(Event::Connected, 0, monotonic_now());
         match &self.spec.subscribe {
-            // Asked for anew each time: a broker that was started again may have
-            // forgotten it.
+            // Subscribe after each connect: a restarted broker may have lost the subscription.
             Some(topic) => self.session.subscribe(topic, self.spec.qos)?,
             None => self.joined = true,
         }
@@ -259,7 +258,7 @@ impl<'a> Client<'a> {
         let reason = self.session.answer(code);
         let passing: &[c_int] = match self.spec.version {
             Version::V311 => &[3],
-            // Unavailable, busy, quota exceeded, too many connections a second.
+            // Server unavailable, server busy, quota exceeded, connection rate exceeded.
             Version::V5 => &[0x88, 0x89, 0x97, 0x9f],
         };
         if passing.contains(&code) {
@@ -317,7 +316,7 @@ impl<'a> Client<'a> {
             let bytes = payload.len();
             self.warning.once(|| {
                 format!(
-                    "a message of {bytes} bytes does not belong to this \
+                    "ignored a message of {bytes} bytes that does not belong to this \
                                           workload"
                 )
             });
@@ -333,7 +332,7 @@ impl<'a> Client<'a> {
         self.events.record(Record { event, message, peer, time, intended: None, bytes });
     }
 
-    /// Signs of life, reports and the events file; answers when to be woken next.
+    /// Keep-alive, progress and the events file; returns when to wake next.
     fn tend(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
         let now = monotonic_now();
         let due = self.due();
@@ -345,7 +344,7 @@ impl<'a> Client<'a> {
             Stage::Connecting | Stage::Connected => {
                 if now >= self.tend_at {
                     self.session.tend();
-                    // A tenth of it: the library looks at whole seconds.
+                    // A tenth of the keep-alive: libmosquitto checks in whole seconds.
                     let tenth = u64::from(self.spec.keep_alive_s) * SECOND / 10;
                     self.tend_at = now + tenth.max(SECOND);
                 }
@@ -382,7 +381,7 @@ impl<'a> Client<'a> {
         Ok(until)
     }
 
-    /// Whether all is sent and acknowledged, and all that should come has.
+    /// Whether all messages are sent and acknowledged, and all expected ones received.
     fn is_done(&self) -> bool {
         let all = self.spec.schedule.len();
         let acknowledged = self.spec.qos == 0 || self.acknowledged >= all as u64;
@@ -390,7 +389,7 @@ impl<'a> Client<'a> {
         here && self.next == all && acknowledged && self.received >= self.spec.expected
     }
 
-    /// Says goodbye to the broker, if it listens, and writes down the rest.
+    /// Disconnects from the broker, if connected, and writes the remaining records.
     fn end(&mut self, waiter: &mut Waiter) -> Result<(), Error> {
         self.session.disconnect();
         let deadline = monotonic_now() + GOODBYE;
