@@ -1,8 +1,8 @@
 //! Arrival processes: when requests arrive.
 
-use crate::asked::{AskError, Asked};
-use crate::course::Course;
+use crate::arguments::{Arguments, ParseError};
 use crate::distribution::Distribution;
+use crate::rate_profile::RateProfile;
 use std::str::FromStr;
 use units::{Draw, Purpose, Span};
 
@@ -24,7 +24,7 @@ pub enum Arrivals {
         every: Distribution,
     },
     /// A time-varying rate; as a Poisson process if true, evenly spaced if false.
-    Rate(Course, bool),
+    Rate(RateProfile, bool),
     /// Synchronised bursts: all devices send one request at the same moment, or within `spread`
     /// after it.
     Burst {
@@ -36,58 +36,58 @@ pub enum Arrivals {
 }
 
 impl FromStr for Arrivals {
-    type Err = AskError;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, AskError> {
-        let mut asked = Asked::read(text);
-        let value = match asked.kind {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let mut args = Arguments::read(text);
+        let value = match args.kind {
             "on-off" => Self::OnOff {
-                on: part(&mut asked, "on")?,
-                off: part(&mut asked, "off")?,
-                every: part(&mut asked, "every")?,
+                on: parse_part(&mut args, "on")?,
+                off: parse_part(&mut args, "off")?,
+                every: parse_part(&mut args, "every")?,
             },
             "step" | "ramp" | "sine" => {
-                let poisson = match asked.take("spacing") {
+                let poisson = match args.take("spacing") {
                     None | Some("poisson") => true,
                     Some("even") => false,
-                    Some(_) => return Err(asked.error("`spacing` is `poisson` or `even`")),
+                    Some(_) => return Err(args.error("`spacing` is `poisson` or `even`")),
                 };
-                Self::Rate(Course::read(&mut asked)?, poisson)
+                Self::Rate(RateProfile::read(&mut args)?, poisson)
             }
             "burst" => {
-                let every = asked.span("every")?;
-                let spread = match asked.take("spread").map(str::parse::<Span>) {
+                let every = args.span("every")?;
+                let spread = match args.take("spread").map(str::parse::<Span>) {
                     None => Span::ZERO,
                     Some(Ok(spread)) if spread <= every => spread,
-                    Some(Ok(_)) => return Err(asked.error("`spread` is longer than `every`")),
-                    Some(Err(error)) => return Err(asked.error(error)),
+                    Some(Ok(_)) => return Err(args.error("`spread` is longer than `every`")),
+                    Some(Err(error)) => return Err(args.error(error)),
                 };
                 Self::Burst { every, spread }
             }
             "constant" | "uniform" | "exponential" | "gamma" | "pareto" | "weibull"
             | "measured" => return text.parse().map(Self::Between),
             _ => {
-                return Err(asked.error(
+                return Err(args.error(
                     "unknown arrival process; use on-off, step, ramp, sine, burst, or a \
                      distribution of the time between requests such as `exponential:300us`",
                 ));
             }
         };
-        asked.done(value)
+        args.done(value)
     }
 }
 
 /// Parses a time (`2s`) or a distribution with its mean (`exponential 2s`). The separator is a
 /// space, because commas and colons are already in use.
-fn part(asked: &mut Asked, key: &str) -> Result<Distribution, AskError> {
-    let value = asked.main(key)?;
+fn parse_part(args: &mut Arguments, key: &str) -> Result<Distribution, ParseError> {
+    let value = args.main(key)?;
     let text = match value.split_once(' ') {
         Some((kind, mean)) if kind.chars().all(char::is_alphabetic) => format!("{kind}:{mean}"),
         _ => format!("constant:{value}"),
     };
     let distribution: Distribution = text.parse()?;
     if distribution.mean_ns() < 1.0 {
-        return Err(asked.error(format_args!("`{key}` is 0")));
+        return Err(args.error(format_args!("`{key}` is 0")));
     }
     Ok(distribution)
 }
@@ -136,28 +136,28 @@ pub struct Times {
 impl Times {
     fn turn(&mut self, on: bool) -> f64 {
         let Arrivals::OnOff { on: long, off, .. } = &self.arrivals else { return 0.0 };
-        let chance = self.draw.uniform(Purpose::State, self.turn);
+        let uniform = self.draw.uniform(Purpose::State, self.turn);
         self.turn += 1;
-        (if on { long } else { off }).quantile_ns(chance)
+        (if on { long } else { off }).quantile_ns(uniform)
     }
 
-    fn chance(&mut self) -> f64 {
-        let chance = self.draw.uniform(Purpose::Arrival, self.index);
+    fn uniform(&mut self) -> f64 {
+        let uniform = self.draw.uniform(Purpose::Arrival, self.index);
         self.index += 1;
-        chance
+        uniform
     }
 
     fn on_off(&mut self) -> f64 {
         let Arrivals::OnOff { every, .. } = &self.arrivals else { return 0.0 };
         let every = every.clone();
-        let gap = every.quantile_ns(self.chance());
+        let gap = every.quantile_ns(self.uniform());
         self.at += gap;
         while self.at >= self.ends {
             let begins = self.ends + self.turn(false);
             self.ends = begins + self.turn(true);
             self.at = begins;
             if !every.is_constant() {
-                self.at += every.quantile_ns(self.chance());
+                self.at += every.quantile_ns(self.uniform());
             }
         }
         self.at
@@ -169,30 +169,30 @@ impl Iterator for Times {
 
     fn next(&mut self) -> Option<u64> {
         let index = self.index;
-        let chance = match &self.arrivals {
+        let uniform = match &self.arrivals {
             Arrivals::OnOff { .. } => 0.0,
-            _ => self.chance(),
+            _ => self.uniform(),
         };
         let at = match &self.arrivals {
             Arrivals::Between(Distribution::Measured(_)) => {
                 let Arrivals::Between(between) = &self.arrivals else { return None };
-                self.at += between.draw_ns(chance, index) as f64;
+                self.at += between.draw_ns(uniform, index) as f64;
                 self.at
             }
             Arrivals::Between(between) => {
-                self.at += between.quantile_ns(chance);
+                self.at += between.quantile_ns(uniform);
                 self.at
             }
             Arrivals::OnOff { .. } => self.on_off(),
-            Arrivals::Rate(course, poisson) => {
+            Arrivals::Rate(profile, poisson) => {
                 // Time-rescaled Poisson process of rate 1: inverting the expected count gives the
                 // rate.
-                self.sum += if *poisson { -(-chance).ln_1p() } else { 1.0 };
-                self.at = course.moment(self.sum, self.at / 1e9)? * 1e9;
+                self.sum += if *poisson { -(-uniform).ln_1p() } else { 1.0 };
+                self.at = profile.moment(self.sum, self.at / 1e9)? * 1e9;
                 self.at
             }
             Arrivals::Burst { every, spread } => {
-                every.as_ns() as f64 * index as f64 + spread.as_ns() as f64 * chance
+                every.as_ns() as f64 * index as f64 + spread.as_ns() as f64 * uniform
             }
         };
         // Stop at 10,000 hours.
@@ -265,10 +265,11 @@ mod tests {
 
     #[test]
     fn a_changing_rate_by_chance_is_poisson_when_its_time_is_bent_back() {
-        let course = Course::read(&mut Asked::read("ramp:from=10/s,to=1000/s,over=20s")).unwrap();
+        let profile =
+            RateProfile::read(&mut Arguments::read("ramp:from=10/s,to=1000/s,over=20s")).unwrap();
         let all: Vec<f64> = times("ramp:from=10/s,to=1000/s,over=20s", 7)
             .take(10_000)
-            .map(|t| course.expected(t as f64 / 1e9))
+            .map(|t| profile.expected(t as f64 / 1e9))
             .collect();
         let mut gaps: Vec<f64> = all.windows(2).map(|pair| pair[1] - pair[0]).collect();
         gaps.sort_by(f64::total_cmp);

@@ -9,7 +9,7 @@ use units::Span;
 /// fragmentation on any link (RFC 7252, section 4.6).
 pub const LARGEST_BLOCK: u16 = 1_024;
 /// Upper limit of MAX_RETRANSMIT: the last retransmission then waits 36 hours.
-const MOST_RETRANSMISSIONS: u32 = 16;
+const MAX_RETRANSMISSIONS: u32 = 16;
 
 /// CoAP transmission settings.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ impl CoapSettings {
         confirmable: bool,
         timeout: Span,
     ) -> Result<(), CoapError> {
-        let wrong = |key, why: String| Err(CoapError { key, why });
+        let error = |key, why: String| Err(CoapError { key, why });
         let default = Self::default();
         let set = [
             ("block", self.block.is_some()),
@@ -94,33 +94,33 @@ impl CoapSettings {
         if let Some(scheme) = scheme.filter(|scheme| *scheme != Scheme::Coap)
             && let Some((key, _)) = set.iter().find(|(_, is_set)| *is_set)
         {
-            return wrong(key, format!("needs coap, but the requests use {scheme}"));
+            return error(key, format!("needs coap, but the requests use {scheme}"));
         }
         if self.block.is_some_and(|b| !(16..=LARGEST_BLOCK).contains(&b) || !b.is_power_of_two()) {
-            return wrong("block", "use 16, 32, 64, 128, 256, 512 or 1024 B".to_owned());
+            return error("block", "use 16, 32, 64, 128, 256, 512 or 1024 B".to_owned());
         }
         if self.nstart == Some(0) {
-            return wrong("nstart", "use 1 or more".to_owned());
+            return error("nstart", "use 1 or more".to_owned());
         }
         if self.observe == Some(Span::ZERO) {
-            return wrong("observe", "use more than 0 s".to_owned());
+            return error("observe", "use more than 0 s".to_owned());
         }
-        if self.max_retransmit > MOST_RETRANSMISSIONS {
-            return wrong("max_retransmit", format!("use at most {MOST_RETRANSMISSIONS}"));
+        if self.max_retransmit > MAX_RETRANSMISSIONS {
+            return error("max_retransmit", format!("use at most {MAX_RETRANSMISSIONS}"));
         }
         if !(1.0..=10.0).contains(&self.ack_random_factor) {
             let why = "use 1 to 10; RFC 7252, section 4.8.1, requires at least 1";
-            return wrong("ack_random_factor", why.to_owned());
+            return error("ack_random_factor", why.to_owned());
         }
         if self.max_retransmit == 0 {
             return Ok(());
         }
         if !confirmable {
             let why = "only confirmable requests are retransmitted: add `confirmable`";
-            return wrong("max_retransmit", why.to_owned());
+            return error("max_retransmit", why.to_owned());
         }
         if self.ack_timeout == Span::ZERO {
-            return wrong("ack_timeout", "use more than 0 s".to_owned());
+            return error("ack_timeout", "use more than 0 s".to_owned());
         }
         if timeout <= self.ack_timeout {
             let (timeout, ack) = (timeout.as_ms() / 1e3, self.ack_timeout.as_ms() / 1e3);
@@ -129,7 +129,7 @@ impl CoapSettings {
                  {timeout} s: use a longer `timeout` (the default of RFC 7252 is 93 s) or a \
                  shorter `ack_timeout`"
             );
-            return wrong("max_retransmit", why);
+            return error("max_retransmit", why);
         }
         Ok(())
     }

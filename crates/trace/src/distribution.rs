@@ -1,6 +1,6 @@
 //! Distributions of inter-arrival and service times.
 
-use crate::asked::{AskError, Asked};
+use crate::arguments::{Arguments, ParseError};
 use statrs::distribution::{ContinuousCDF, Gamma};
 use statrs::function::gamma::gamma;
 use std::fmt;
@@ -143,56 +143,56 @@ impl Distribution {
 }
 
 impl FromStr for Distribution {
-    type Err = AskError;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, AskError> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         if let Some(file) = text.strip_prefix("measured:") {
             return read_measured(file.trim());
         }
-        let mut asked = Asked::read(text);
-        let value = match asked.kind {
-            "constant" => match asked.main("mean")?.parse() {
+        let mut args = Arguments::read(text);
+        let value = match args.kind {
+            "constant" => match args.main("mean")?.parse() {
                 Ok(time) => Self::Constant(time),
-                Err(error) => return Err(asked.error(error)),
+                Err(error) => return Err(args.error(error)),
             },
             "uniform" => {
-                let read = |value: &str| value.parse::<Span>().map_err(|e| asked_error(text, e));
-                let (low, high) = (read(asked.main("low")?)?, read(asked.main("high")?)?);
+                let read = |value: &str| value.parse::<Span>().map_err(|e| parse_error(text, e));
+                let (low, high) = (read(args.main("low")?)?, read(args.main("high")?)?);
                 if low > high {
-                    return Err(asked.error("the lower bound is above the upper bound"));
+                    return Err(args.error("the lower bound is above the upper bound"));
                 }
                 Self::Uniform(low, high)
             }
-            "exponential" => Self::Exponential(asked.span("mean")?),
-            "gamma" => Self::Gamma(asked.span("mean")?, shape(&mut asked, 0.01, 1e6)?),
-            "pareto" => Self::Pareto(asked.span("mean")?, shape(&mut asked, 1.01, 1e6)?),
-            "weibull" => Self::Weibull(asked.span("mean")?, shape(&mut asked, 0.1, 1e3)?),
+            "exponential" => Self::Exponential(args.span("mean")?),
+            "gamma" => Self::Gamma(args.span("mean")?, shape(&mut args, 0.01, 1e6)?),
+            "pareto" => Self::Pareto(args.span("mean")?, shape(&mut args, 1.01, 1e6)?),
+            "weibull" => Self::Weibull(args.span("mean")?, shape(&mut args, 0.1, 1e3)?),
             _ => {
-                return Err(asked.error(
+                return Err(args.error(
                     "unknown distribution; use constant, uniform, exponential, gamma, pareto, \
                      weibull or measured, as in `exponential:300us`",
                 ));
             }
         };
-        asked.done(value)
+        args.done(value)
     }
 }
 
-fn asked_error(text: &str, why: impl fmt::Display) -> AskError {
-    AskError { text: text.to_owned(), why: why.to_string() }
+fn parse_error(text: &str, why: impl fmt::Display) -> ParseError {
+    ParseError { text: text.to_owned(), why: why.to_string() }
 }
 
-fn shape(asked: &mut Asked, least: f64, most: f64) -> Result<f64, AskError> {
-    let shape = asked.number("shape")?;
+fn shape(args: &mut Arguments, least: f64, most: f64) -> Result<f64, ParseError> {
+    let shape = args.number("shape")?;
     if (least..=most).contains(&shape) {
         return Ok(shape);
     }
-    Err(asked.error(format_args!("`shape` must be between {least} and {most}")))
+    Err(args.error(format_args!("`shape` must be between {least} and {most}")))
 }
 
 /// Reads times in us, one per line; skips empty lines and lines that start with `#`.
-fn read_measured(file: &str) -> Result<Distribution, AskError> {
-    let error = |why: String| AskError { text: format!("measured:{file}"), why };
+fn read_measured(file: &str) -> Result<Distribution, ParseError> {
+    let error = |why: String| ParseError { text: format!("measured:{file}"), why };
     let text = std::fs::read_to_string(file)
         .map_err(|source| error(format!("could not read {file}: {source}")))?;
     let mut times = Vec::new();
@@ -214,19 +214,19 @@ fn read_measured(file: &str) -> Result<Distribution, AskError> {
 impl fmt::Display for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Constant(time) => write!(f, "constant:{}", tight(time)),
-            Self::Uniform(low, high) => write!(f, "uniform:{},{}", tight(low), tight(high)),
-            Self::Exponential(mean) => write!(f, "exponential:{}", tight(mean)),
-            Self::Gamma(mean, shape) => write!(f, "gamma:mean={},shape={shape}", tight(mean)),
-            Self::Pareto(mean, shape) => write!(f, "pareto:mean={},shape={shape}", tight(mean)),
-            Self::Weibull(mean, shape) => write!(f, "weibull:mean={},shape={shape}", tight(mean)),
+            Self::Constant(time) => write!(f, "constant:{}", compact(time)),
+            Self::Uniform(low, high) => write!(f, "uniform:{},{}", compact(low), compact(high)),
+            Self::Exponential(mean) => write!(f, "exponential:{}", compact(mean)),
+            Self::Gamma(mean, shape) => write!(f, "gamma:mean={},shape={shape}", compact(mean)),
+            Self::Pareto(mean, shape) => write!(f, "pareto:mean={},shape={shape}", compact(mean)),
+            Self::Weibull(mean, shape) => write!(f, "weibull:mean={},shape={shape}", compact(mean)),
             Self::Measured(measured) => write!(f, "measured:{}", measured.name),
         }
     }
 }
 
 /// Without a space, so that a shell reads it as one word.
-fn tight(span: &Span) -> String {
+fn compact(span: &Span) -> String {
     span.to_string().replace(' ', "")
 }
 
@@ -286,8 +286,8 @@ mod tests {
         for text in ALL {
             let distribution: Distribution = text.parse().unwrap();
             let mean = drawn(&distribution, 100_000).iter().sum::<f64>() / 100_000.0;
-            let asked = distribution.mean_ns();
-            assert!((mean / asked - 1.0).abs() < 0.02, "{text}: {mean} for {asked}");
+            let expected = distribution.mean_ns();
+            assert!((mean / expected - 1.0).abs() < 0.02, "{text}: {mean} for {expected}");
         }
     }
 

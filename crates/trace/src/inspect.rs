@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Maximum number of distinct devices, hosts and resources that are counted separately, so that
 /// memory stays bounded.
-const APART: usize = 100_000;
+const MAX_DISTINCT: usize = 100_000;
 /// Maximum number of bars of the rate over time.
-const BARS: usize = 120;
+const MAX_BARS: usize = 120;
 /// Maximum number of invalid lines quoted.
-const SHOWN: usize = 10;
+const MAX_FAULT_TEXTS: usize = 10;
 
 /// Running statistics of a trace. Memory is bounded for any length.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub struct Tally {
     service: Spread,
     unknown: u64,
     faults: u64,
-    shown: Vec<String>,
+    fault_texts: Vec<String>,
 }
 
 /// Statistics of a trace; times in us.
@@ -112,7 +112,7 @@ impl Tally {
             service: Spread::new(),
             unknown: 0,
             faults: 0,
-            shown: Vec::new(),
+            fault_texts: Vec::new(),
         }
     }
 
@@ -124,10 +124,10 @@ impl Tally {
             self.between.record(request.at.saturating_sub(self.last));
         }
         self.last = self.last.max(request.at);
-        let known = self.last_of.len() < APART || self.last_of.contains_key(&request.device);
-        let before = if known { self.last_of.insert(request.device, request.at) } else { None };
-        if let Some(before) = before {
-            self.of_device.record(request.at.saturating_sub(before));
+        let known = self.last_of.len() < MAX_DISTINCT || self.last_of.contains_key(&request.device);
+        let previous = if known { self.last_of.insert(request.device, request.at) } else { None };
+        if let Some(previous) = previous {
+            self.of_device.record(request.at.saturating_sub(previous));
         }
         *self.methods.entry(request.method.name()).or_default() += 1;
         self.bytes += u64::from(request.size.unwrap_or(0));
@@ -143,8 +143,8 @@ impl Tally {
     /// Counts an invalid line.
     pub fn add_fault(&mut self, error: &LineError) {
         self.faults += 1;
-        if self.shown.len() < SHOWN {
-            self.shown.push(error.to_string());
+        if self.fault_texts.len() < MAX_FAULT_TEXTS {
+            self.fault_texts.push(error.to_string());
         }
     }
 
@@ -164,7 +164,7 @@ impl Tally {
     }
 
     fn add_bar(&mut self, at: u64) {
-        while at / self.bar_ns >= BARS as u64 {
+        while at / self.bar_ns >= MAX_BARS as u64 {
             self.bar_ns *= 2;
             self.bars = self.bars.chunks(2).map(|pair| pair.iter().sum()).collect();
         }
@@ -184,7 +184,7 @@ impl Tally {
         Inspection {
             requests: self.count,
             faults: self.faults,
-            fault_texts: self.shown,
+            fault_texts: self.fault_texts,
             seconds,
             rate: if seconds > 0.0 { (self.count - 1) as f64 / seconds } else { 0.0 },
             devices: self.last_of.len(),
@@ -212,15 +212,15 @@ impl Tally {
 /// Shares of times in thirds of a decade: 1, 2, 5, 10, 20, 50 us and so on.
 fn shares(spread: &Spread) -> Vec<(f64, f64)> {
     let mut shares = Vec::new();
-    let mut before = 0.0;
+    let mut previous = 0.0;
     for power in 0..13 {
         for step in [1, 2, 5] {
             let end = 10u64.pow(power) * step * 1_000;
             let here = spread.cdf(end);
-            if here > before {
-                shares.push((end as f64 / 1e3, here - before));
+            if here > previous {
+                shares.push((end as f64 / 1e3, here - previous));
             }
-            before = here;
+            previous = here;
         }
     }
     shares
@@ -229,7 +229,7 @@ fn shares(spread: &Spread) -> Vec<(f64, f64)> {
 fn count(counts: &mut BTreeMap<String, u64>, name: &str) {
     if let Some(count) = counts.get_mut(name) {
         *count += 1;
-    } else if counts.len() < APART {
+    } else if counts.len() < MAX_DISTINCT {
         counts.insert(name.to_owned(), 1);
     }
 }
@@ -270,7 +270,7 @@ mod tests {
         let text: String =
             (0..5_000u64).map(|i| format!("0, {}, GET, coap://a/x\n", i * 10_000)).collect();
         let seen = tallied(&text, &[]);
-        assert!(seen.rates.len() <= BARS && seen.rates.len() > BARS / 3);
+        assert!(seen.rates.len() <= MAX_BARS && seen.rates.len() > MAX_BARS / 3);
         let middle = seen.rates[seen.rates.len() / 2];
         assert!((middle - 100.0).abs() < 2.0, "{middle}");
         assert_eq!(seen.shares, [(10_000.0, 1.0)]);

@@ -1,6 +1,6 @@
 //! Weighted mixes of values.
 
-use crate::asked::AskError;
+use crate::arguments::ParseError;
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -53,9 +53,9 @@ impl<T> Mix<T> {
 }
 
 impl<T: FromStr<Err: Display>> FromStr for Mix<T> {
-    type Err = AskError;
-    fn from_str(text: &str) -> Result<Self, AskError> {
-        let error = |why: String| AskError { text: text.to_owned(), why };
+    type Err = ParseError;
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let error = |why: String| ParseError { text: text.to_owned(), why };
         let mut parts = Vec::new();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (value, weight) = part.split_once('=').unwrap_or((part, "1"));

@@ -5,7 +5,7 @@ use crate::uri::{Target, UriError};
 use std::io::{self, BufRead};
 
 /// Maximum length of a line in bytes; a URI has at most 1,024 bytes.
-const LONGEST: usize = 4_096;
+const MAX_LINE: usize = 4_096;
 
 /// An invalid or out-of-order line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -60,7 +60,7 @@ pub enum Fault {
     #[error("`{0}` is not a size in bytes: use 0 to 65000")]
     Size(String),
     /// The line is too long.
-    #[error("longer than {LONGEST} bytes")]
+    #[error("longer than {MAX_LINE} bytes")]
     Long,
     /// The line is not UTF-8.
     #[error("not text (UTF-8)")]
@@ -120,7 +120,7 @@ impl<R: BufRead> Reader<R> {
         self.number
     }
 
-    /// Reads a line without its newline, at most `LONGEST` bytes of it.
+    /// Reads a line without its newline, at most `MAX_LINE` bytes of it.
     fn fill(&mut self) -> io::Result<Filled> {
         let mut long = false;
         let mut any = false;
@@ -142,7 +142,7 @@ impl<R: BufRead> Reader<R> {
             any = true;
             let end = buffer.iter().position(|byte| *byte == b'\n');
             let part = &buffer[..end.unwrap_or(buffer.len())];
-            if self.line.len() + part.len() > LONGEST {
+            if self.line.len() + part.len() > MAX_LINE {
                 long = true;
             } else if !long {
                 self.line.extend_from_slice(part);
@@ -174,11 +174,11 @@ fn parse(line: &str) -> Result<Request<'_>, Fault> {
     if next().is_some() {
         return Err(Fault::Columns(line.split(',').count()));
     }
-    let device = device.parse().map_err(|_| Fault::Device(shown(device)))?;
-    let at = time(at).ok_or_else(|| Fault::Time(shown(at)))?;
+    let device = device.parse().map_err(|_| Fault::Device(excerpt(device)))?;
+    let at = time(at).ok_or_else(|| Fault::Time(excerpt(at)))?;
     let method: Method = method
         .parse()
-        .map_err(|_| Fault::Method(shown(method).parse::<Method>().err().unwrap_or_default()))?;
+        .map_err(|_| Fault::Method(excerpt(method).parse::<Method>().err().unwrap_or_default()))?;
     let target = Target::parse(uri)?;
     if !method.fits(target.scheme) {
         return Err(Fault::Unfit { method, scheme: target.scheme.name() });
@@ -189,7 +189,7 @@ fn parse(line: &str) -> Result<Request<'_>, Fault> {
             size.parse()
                 .ok()
                 .filter(|size| *size <= 65_000)
-                .ok_or_else(|| Fault::Size(shown(size)))?,
+                .ok_or_else(|| Fault::Size(excerpt(size)))?,
         ),
     };
     Ok(Request { device, at, method, uri, size })
@@ -207,7 +207,7 @@ fn time(text: &str) -> Option<u64> {
 }
 
 /// The start of a column for a message, escaped, since a column may contain anything.
-fn shown(text: &str) -> String {
+fn excerpt(text: &str) -> String {
     text.chars().take(40).flat_map(char::escape_debug).collect()
 }
 
@@ -274,7 +274,7 @@ mod tests {
     fn a_line_without_end_takes_no_memory() {
         let mut reader = Reader::new(io::BufReader::new(io::Read::take(io::repeat(b'x'), 1 << 24)));
         assert_eq!(reader.read().unwrap().unwrap().unwrap_err().fault, Fault::Long);
-        assert!(reader.line.capacity() <= 2 * LONGEST);
+        assert!(reader.line.capacity() <= 2 * MAX_LINE);
         assert!(reader.read().unwrap().is_none());
     }
 

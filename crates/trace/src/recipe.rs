@@ -1,7 +1,7 @@
 //! Trace specifications: traces generated from distributions.
 
+use crate::arguments::ParseError;
 use crate::arrivals::{Arrivals, Times};
-use crate::asked::AskError;
 use crate::mix::Mix;
 use crate::request::{Method, Request};
 use crate::service::Service;
@@ -52,8 +52,8 @@ impl Recipe {
     ///
     /// # Errors
     /// A URI or method is invalid, or the trace has no end.
-    pub fn requests(&self) -> Result<Requests, AskError> {
-        let error = |text: &str, why: String| Err(AskError { text: text.to_owned(), why });
+    pub fn requests(&self) -> Result<Requests, ParseError> {
+        let error = |text: &str, why: String| Err(ParseError { text: text.to_owned(), why });
         if self.span.is_none() && self.requests.is_none() {
             return error(
                 "trace",
@@ -65,7 +65,7 @@ impl Recipe {
             if group.devices.is_empty() || group.targets.is_empty() {
                 return error("devices", "there are none".to_owned());
             }
-            check(group)?;
+            check_group(group)?;
             let staggered = group.devices.len() > 1;
             let owners = if group.together { 0..1 } else { 0..group.devices.len() as u32 };
             for place in owners {
@@ -92,20 +92,20 @@ impl Recipe {
 }
 
 /// Checks every path and method on each target.
-fn check(group: &Group) -> Result<(), AskError> {
+fn check_group(group: &Group) -> Result<(), ParseError> {
     let mut uri = String::new();
-    let made: Vec<String> = match &group.service {
+    let paths: Vec<String> = match &group.service {
         Some(service) => service.resources().map(|(path, _)| path.to_owned()).collect(),
         None => group.paths.values().cloned().collect(),
     };
     for target in &group.targets {
-        for path in &made {
+        for path in &paths {
             write_uri(&mut uri, target, group.devices.end - 1, path);
             let parsed = Target::parse(&uri)
-                .map_err(|why| AskError { text: target.clone(), why: why.to_string() })?;
+                .map_err(|why| ParseError { text: target.clone(), why: why.to_string() })?;
             if let Some(method) = group.methods.values().find(|m| !m.fits(parsed.scheme)) {
                 let why = format!("{method} is not a method of {}://", parsed.scheme);
-                return Err(AskError { text: target.clone(), why });
+                return Err(ParseError { text: target.clone(), why });
             }
         }
     }
@@ -160,29 +160,29 @@ impl Requests {
         let (index, draw) = (stream.index, stream.draw);
         stream.index += 1;
         let group = &self.groups[stream.group];
-        let chance = |purpose| draw.uniform(purpose, index);
+        let uniform = |purpose| draw.uniform(purpose, index);
         let device = if group.together {
             let count = f64::from(group.devices.end - group.devices.start);
-            group.devices.start + (chance(Purpose::Publisher) * count) as u32
+            group.devices.start + (uniform(Purpose::Publisher) * count) as u32
         } else {
             stream.owner
         };
         let path = match &group.service {
             Some(service) => {
                 let (path, ns) =
-                    service.pick(chance(Purpose::Service), chance(Purpose::Choice), index);
+                    service.pick(uniform(Purpose::Service), uniform(Purpose::Choice), index);
                 self.service = Some(*ns);
                 path
             }
             None => {
                 self.service = None;
-                group.paths.pick(chance(Purpose::Choice))
+                group.paths.pick(uniform(Purpose::Choice))
             }
         };
         let turn = (device - group.devices.start) as usize % group.targets.len();
         write_uri(&mut self.uri, &group.targets[turn], device, path);
-        let method = *group.methods.pick(chance(Purpose::Method));
-        let size = group.sizes.as_ref().map(|sizes| *sizes.pick(chance(Purpose::Size)));
+        let method = *group.methods.pick(uniform(Purpose::Method));
+        let size = group.sizes.as_ref().map(|sizes| *sizes.pick(uniform(Purpose::Size)));
         Some(Request { device, at, method, uri: &self.uri, size })
     }
 

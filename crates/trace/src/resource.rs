@@ -1,6 +1,6 @@
 //! Resources of devices and their service times.
 
-use crate::asked::AskError;
+use crate::arguments::ParseError;
 use crate::distribution::Distribution;
 use std::fmt;
 use std::io::{self, BufRead};
@@ -67,9 +67,9 @@ impl fmt::Display for Mode {
 }
 
 impl FromStr for Resource {
-    type Err = AskError;
-    fn from_str(text: &str) -> Result<Self, AskError> {
-        let error = |why: String| AskError { text: text.to_owned(), why };
+    type Err = ParseError;
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let error = |why: String| ParseError { text: text.to_owned(), why };
         // The distribution is last, because it may contain commas.
         let parts: Vec<&str> = text.splitn(4, ',').map(str::trim).collect();
         let [device, path, mode, time] = parts[..] else {
@@ -111,7 +111,8 @@ pub fn read_resources(input: impl BufRead) -> Result<Vec<Resource>, ResourceErro
             continue;
         }
         let read = text.parse();
-        let wrong = |error: AskError| ResourceError::Line { line: at + 1, why: error.to_string() };
+        let wrong =
+            |error: ParseError| ResourceError::Line { line: at + 1, why: error.to_string() };
         resources.push(read.map_err(wrong)?);
     }
     Ok(resources)

@@ -67,7 +67,7 @@ fn settings(spec: &DeviceSpec) -> Result<DeviceSettings, Error> {
         }
     }
     let notify = spec.notify.as_deref().map(str::parse).transpose();
-    let notify: Result<_, trace::AskError> = notify;
+    let notify: Result<_, trace::ParseError> = notify;
     let address =
         |port: Option<u16>| port.map(|port| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
     Ok(DeviceSettings {

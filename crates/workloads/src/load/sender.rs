@@ -93,7 +93,7 @@ fn origin(spec: &LoadSpec) -> Result<Origin, Error> {
 fn settings(spec: &LoadSpec) -> Result<Settings, Error> {
     let think = spec.think.as_deref().map(str::parse).transpose();
     let think =
-        think.map_err(|error: trace::AskError| Error::protocol("read the think time", error))?;
+        think.map_err(|error: trace::ParseError| Error::protocol("read the think time", error))?;
     Ok(Settings {
         timeout: spec.timeout_ns,
         confirmable: spec.confirmable,
