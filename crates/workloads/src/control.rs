@@ -13,7 +13,7 @@ const VARIABLE: &str = "THINGBED_CONTROL_FD";
 /// A message from the program.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Said {
+pub enum Status {
     /// Set up and connected; waiting for the start.
     Ready {},
     /// Progress counters.
@@ -40,7 +40,7 @@ pub enum Said {
 /// A message to the program.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Order {
+pub enum Command {
     /// Start the schedule.
     Start {
         /// Monotonic time of offset 0 of the schedule.
@@ -110,23 +110,23 @@ impl Control {
     }
 
     /// Sends a message. A closed channel is not an error: the next `read` reports the end.
-    pub fn say(&mut self, said: &Said) -> Result<(), Error> {
-        let mut line = serde_json::to_vec(said)
-            .map_err(|error| Error::Control(format!("could not write {said:?}: {error}")))?;
+    pub fn send_status(&mut self, status: &Status) -> Result<(), Error> {
+        let mut line = serde_json::to_vec(status)
+            .map_err(|error| Error::Control(format!("could not write {status:?}: {error}")))?;
         line.push(b'\n');
         match self.output.write_all(&line) {
-            Err(error) if !gone(&error) => Err(Error::Control(format!("write: {error}"))),
+            Err(error) if !is_closed(&error) => Err(Error::Control(format!("write: {error}"))),
             _ => Ok(()),
         }
     }
 
     /// Reads the available messages. Blocks unless the descriptor is readable. The end of the
     /// channel counts as a stop message.
-    pub fn read(&mut self) -> Result<Vec<Order>, Error> {
+    pub fn read(&mut self) -> Result<Vec<Command>, Error> {
         let mut chunk = [0u8; 1024];
         let n = match self.input.read(&mut chunk) {
             Ok(n) => n,
-            Err(error) if gone(&error) => 0,
+            Err(error) if is_closed(&error) => 0,
             Err(error)
                 if matches!(
                     error.kind(),
@@ -138,22 +138,22 @@ impl Control {
             Err(error) => return Err(Error::Control(format!("read: {error}"))),
         };
         self.partial.extend_from_slice(&chunk[..n]);
-        let mut orders = Vec::new();
+        let mut commands = Vec::new();
         while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.partial.drain(..=end).collect();
             if !line.trim_ascii().is_empty() {
-                orders.push(parse(&line)?);
+                commands.push(parse(&line)?);
             }
         }
         if n == 0 {
-            orders.push(Order::Stop {});
+            commands.push(Command::Stop {});
         }
-        self.stopped |= orders.contains(&Order::Stop {});
-        Ok(orders)
+        self.stopped |= commands.contains(&Command::Stop {});
+        Ok(commands)
     }
 }
 
-fn parse(line: &[u8]) -> Result<Order, Error> {
+fn parse(line: &[u8]) -> Result<Command, Error> {
     serde_json::from_slice(line).map_err(|error| {
         Error::Control(format!(
             "did not understand {:?}: {error}; expected {{\"start\":{{\"at_ns\":N}}}} or {{\"stop\":{{}}}}",
@@ -162,7 +162,7 @@ fn parse(line: &[u8]) -> Result<Order, Error> {
     })
 }
 
-fn gone(error: &io::Error) -> bool {
+fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
@@ -181,10 +181,10 @@ mod tests {
     #[test]
     fn speaks_as_agreed() {
         let (near, mut control) = pair();
-        control.say(&Said::Ready {}).unwrap();
-        control.say(&Said::Progress { sent: 2, replies: 1 }).unwrap();
-        control.say(&Said::Done {}).unwrap();
-        control.say(&Said::Failed { error: "no".into() }).unwrap();
+        control.send_status(&Status::Ready {}).unwrap();
+        control.send_status(&Status::Progress { sent: 2, replies: 1 }).unwrap();
+        control.send_status(&Status::Done {}).unwrap();
+        control.send_status(&Status::Failed { error: "no".into() }).unwrap();
         drop(control);
         let lines: Vec<_> = BufReader::new(near).lines().map(Result::unwrap).collect();
         assert_eq!(
@@ -205,10 +205,10 @@ mod tests {
         assert_eq!(control.read().unwrap(), []);
         near.write_all(b"ns\":17}}\n\n{\"stop\":{}}\n").unwrap();
         assert!(!control.is_stopped());
-        assert_eq!(control.read().unwrap(), [Order::Start { at_ns: 17 }, Order::Stop {}]);
+        assert_eq!(control.read().unwrap(), [Command::Start { at_ns: 17 }, Command::Stop {}]);
         assert!(control.is_stopped());
         drop(near);
-        assert_eq!(control.read().unwrap(), [Order::Stop {}]);
+        assert_eq!(control.read().unwrap(), [Command::Stop {}]);
     }
 
     #[test]

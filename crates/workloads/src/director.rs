@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// same code path as a secured one.
 const KEY: &[u8] = b"thingbed: a key of no secret";
 /// Ethernet, IPv4 and UDP headers, in bytes.
-const BELOW: usize = 42;
+const HEADER_BYTES: usize = 42;
 /// Port of the MQTT broker.
 const BROKER: u16 = 1_883;
 /// Assumed round-trip time if the experiment gives none, in ns.
@@ -27,9 +27,9 @@ const ROUND_TRIP: Nanos = 20_000_000;
 /// Minimum time between two group joins, in ns.
 const JOIN_EVERY: Nanos = 2_000_000_000;
 /// Maximum number of datagrams per turn, so that other work gets its share.
-const TURN: usize = 64;
+const MAX_PER_TURN: usize = 64;
 /// Socket receive buffer in bytes, for datagrams that arrive while the program is busy.
-const ROOM: usize = 1 << 20;
+const RECEIVE_BUFFER: usize = 1 << 20;
 
 fn config(spec: &Spec) -> Config {
     let mut config = Config::new(Pattern::PublishCollect, Security::Key(KEY.to_vec()));
@@ -46,7 +46,7 @@ fn config(spec: &Spec) -> Config {
     };
     // Each sink must answer each message.
     config.targets.delivery_ratio = Some(0.999);
-    config.below = BELOW;
+    config.below = HEADER_BYTES;
     if let Some(group) = spec.group {
         config.group = SocketAddrV4::new(group, spec.port_down);
     }
@@ -64,20 +64,20 @@ fn config(spec: &Spec) -> Config {
         Down::DirectorMqtt => vec![ModelId::Mqtt],
         _ => Vec::new(),
     };
-    config.outside = outside::models(&ways(spec));
+    config.outside = outside::models(&carriers(spec));
     config
 }
 
 /// Carriers of the other protocol stacks in the spec.
-fn ways(spec: &Spec) -> Vec<Arc<dyn Way>> {
-    let mut ways: Vec<Arc<dyn Way>> = Vec::new();
+fn carriers(spec: &Spec) -> Vec<Arc<dyn Way>> {
+    let mut carriers: Vec<Arc<dyn Way>> = Vec::new();
     if spec.outside.iter().any(|model| *model != ModelId::Mqtt) {
-        ways.push(Arc::new(Zeromq::new(&spec.outside)));
+        carriers.push(Arc::new(Zeromq::new(&spec.outside)));
     }
     if let Some(broker) = spec.broker.filter(|_| spec.outside.contains(&ModelId::Mqtt)) {
-        ways.push(Arc::new(Mqtt::new(&broker.to_string(), BROKER)));
+        carriers.push(Arc::new(Mqtt::new(&broker.to_string(), BROKER)));
     }
-    ways
+    carriers
 }
 
 /// Opens the other protocol stacks of this side; `group` is the session's multicast group.
@@ -90,7 +90,7 @@ fn stacks(spec: &Spec, group: SocketAddrV4) -> Result<Stacks, Error> {
     };
     let rate_bit_s = spec.multicast_rate_bit_s as f64;
     let ends = Ends { local: at(spec.address), hub, members, group, rate_bit_s, mtu: spec.mtu };
-    Stacks::open(&ways(spec), &ends).map_err(|error| {
+    Stacks::open(&carriers(spec), &ends).map_err(|error| {
         Error::protocol("open the director's other protocol stacks", error.to_string())
     })
 }
@@ -114,7 +114,7 @@ fn socket(address: SocketAddrV4, interface: Ipv4Addr) -> Result<UdpSocket, Error
             socket.set_multicast_ttl_v4(1)?;
         }
         // The system limit may reduce the buffer.
-        let _ = socket.set_recv_buffer_size(ROOM);
+        let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
         socket.set_nonblocking(true)?;
         Ok(UdpSocket::from(socket))
     };
@@ -124,7 +124,7 @@ fn socket(address: SocketAddrV4, interface: Ipv4Addr) -> Result<UdpSocket, Error
 /// Receives the next datagram of a socket into `buffer`; none if no datagram is waiting.
 fn next(socket: &UdpSocket, buffer: &mut [u8]) -> Result<Option<(usize, SocketAddr)>, Error> {
     match socket.recv_from(buffer) {
-        Ok(came) => Ok(Some(came)),
+        Ok(received) => Ok(Some(received)),
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
         // The peer is not up yet, or a signal interrupted the call.
         Err(error)
@@ -142,7 +142,7 @@ pub struct DirectorSource {
     socket: UdpSocket,
     stacks: Stacks,
     peers: Vec<SocketAddr>,
-    numbers: HashMap<Ipv4Addr, u32>,
+    member_by_address: HashMap<Ipv4Addr, u32>,
     group: SocketAddr,
     /// Upcoming changes of the fan-out: message number, and number of sinks from there on.
     fan_out: VecDeque<(u64, u64)>,
@@ -169,7 +169,10 @@ impl DirectorSource {
             socket: socket(own, spec.address)?,
             stacks,
             peers: peers.clone().map(|peer| (peer.address, spec.port_down).into()).collect(),
-            numbers: peers.zip(0..).map(|(peer, number)| (peer.address, number)).collect(),
+            member_by_address: peers
+                .zip(0..)
+                .map(|(peer, number)| (peer.address, number))
+                .collect(),
             group,
             fan_out: spec.fan_out.iter().copied().collect(),
             to: (0..spec.peers.len() as u32).collect(),
@@ -180,14 +183,14 @@ impl DirectorSource {
         })
     }
 
-    fn hear(&mut self) -> Result<(), Error> {
-        for _ in 0..TURN {
+    fn receive_all(&mut self) -> Result<(), Error> {
+        for _ in 0..MAX_PER_TURN {
             let Some((length, from)) = next(&self.socket, &mut self.buffer)? else { break };
             let SocketAddr::V4(from) = from else { continue };
-            let member = self.numbers.get(from.ip()).copied();
+            let member = self.member_by_address.get(from.ip()).copied();
             self.hub.receive(&self.buffer[..length], member, monotonic_now());
         }
-        for _ in 0..TURN {
+        for _ in 0..MAX_PER_TURN {
             let Some(frame) = self.stacks.receive() else { break };
             self.hub.receive(&frame, None, monotonic_now());
         }
@@ -233,7 +236,7 @@ impl SourceLink for DirectorSource {
 
     fn receive(&mut self, message: &mut Vec<u8>) -> Result<Option<usize>, Error> {
         if self.answers.is_empty() {
-            self.hear()?;
+            self.receive_all()?;
         }
         let Some((member, answer)) = self.answers.pop_front() else { return Ok(None) };
         *message = answer;
@@ -245,8 +248,8 @@ impl SourceLink for DirectorSource {
     }
 
     fn turn(&mut self) -> Result<Option<Nanos>, Error> {
-        self.hear()?;
-        for _ in 0..TURN {
+        self.receive_all()?;
+        for _ in 0..MAX_PER_TURN {
             let (datagram, wake) = self.hub.poll(monotonic_now());
             let Some((to, bytes)) = datagram else { return Ok(wake) };
             let Some(bytes) = self.stacks.send(to, bytes) else { continue };
@@ -267,7 +270,7 @@ impl SourceLink for DirectorSource {
 pub struct DirectorSink {
     member: Member,
     socket: UdpSocket,
-    heard: UdpSocket,
+    group_socket: UdpSocket,
     stacks: Stacks,
     hub: SocketAddr,
     group: SocketAddrV4,
@@ -276,7 +279,7 @@ pub struct DirectorSink {
     joined: bool,
     messages: VecDeque<(u64, Vec<u8>)>,
     /// Messages delivered to the sink that it has not answered.
-    given: VecDeque<u64>,
+    unanswered: VecDeque<u64>,
     buffer: Vec<u8>,
     warning: Warning,
 }
@@ -288,14 +291,14 @@ impl DirectorSink {
         let own = SocketAddrV4::new(spec.address, spec.port_down);
         // Each start of a member needs a different seed.
         let seed = monotonic_now() ^ (u64::from(u32::from(spec.address)) << 32);
-        let member = Member::new(config.security, BELOW, seed);
+        let member = Member::new(config.security, HEADER_BYTES, seed);
         let member = member
             .map_err(|error| Error::protocol("join the director's session", error.to_string()))?;
         let member = member.with_outside(&config.outside);
         Ok(Self {
             member,
             socket: socket(own, spec.address)?,
-            heard: socket(config.group, spec.address)?,
+            group_socket: socket(config.group, spec.address)?,
             stacks: stacks(spec, config.group)?,
             hub: (spec.peers[0].address, spec.port_down).into(),
             group: config.group,
@@ -303,29 +306,29 @@ impl DirectorSink {
             join_at: 0,
             joined: false,
             messages: VecDeque::new(),
-            given: VecDeque::new(),
+            unanswered: VecDeque::new(),
             buffer: vec![0; 1 << 16],
             warning: Warning::default(),
         })
     }
 
-    fn hear(&mut self) -> Result<(), Error> {
-        for _ in 0..TURN {
-            let alone = next(&self.socket, &mut self.buffer)?;
-            let came = match alone {
-                Some(came) => Some(came),
-                None => next(&self.heard, &mut self.buffer)?,
+    fn receive_all(&mut self) -> Result<(), Error> {
+        for _ in 0..MAX_PER_TURN {
+            let unicast = next(&self.socket, &mut self.buffer)?;
+            let received = match unicast {
+                Some(received) => Some(received),
+                None => next(&self.group_socket, &mut self.buffer)?,
             };
-            let Some((length, from)) = came else { break };
+            let Some((length, from)) = received else { break };
             if from == self.hub {
                 let datagram = &self.buffer[..length];
                 self.member.receive(datagram, monotonic_now());
-                if alone.is_some() && self.member.misses_multicast(datagram) {
-                    self.join_again();
+                if unicast.is_some() && self.member.misses_multicast(datagram) {
+                    self.rejoin();
                 }
             }
         }
-        for _ in 0..TURN {
+        for _ in 0..MAX_PER_TURN {
             let Some(frame) = self.stacks.receive() else { break };
             self.member.receive(&frame, monotonic_now());
         }
@@ -342,20 +345,20 @@ impl DirectorSink {
 impl DirectorSink {
     /// Leaves and rejoins the group: a multicast router or switch may have missed the first
     /// report.
-    fn join_again(&mut self) {
+    fn rejoin(&mut self) {
         let now = monotonic_now();
         if now >= self.join_at {
             self.join_at = now + JOIN_EVERY;
             let (group, interface) = (*self.group.ip(), self.interface);
-            let _ = self.heard.leave_multicast_v4(&group, &interface);
-            let _ = self.heard.join_multicast_v4(&group, &interface);
+            let _ = self.group_socket.leave_multicast_v4(&group, &interface);
+            let _ = self.group_socket.join_multicast_v4(&group, &interface);
         }
     }
 }
 
 impl SinkLink for DirectorSink {
     fn descriptors(&self) -> Result<Vec<RawFd>, Error> {
-        Ok(descriptors(&[&self.socket, &self.heard], &self.stacks))
+        Ok(descriptors(&[&self.socket, &self.group_socket], &self.stacks))
     }
 
     fn greet(&mut self) -> Result<(), Error> {
@@ -368,16 +371,16 @@ impl SinkLink for DirectorSink {
 
     fn receive(&mut self, message: &mut Vec<u8>) -> Result<bool, Error> {
         if self.messages.is_empty() {
-            self.hear()?;
+            self.receive_all()?;
         }
         let Some((number, bytes)) = self.messages.pop_front() else { return Ok(false) };
-        self.given.push_back(number);
+        self.unanswered.push_back(number);
         *message = bytes;
         Ok(true)
     }
 
     fn reply(&mut self, message: &[u8]) -> Result<bool, Error> {
-        if let Some(number) = self.given.pop_front()
+        if let Some(number) = self.unanswered.pop_front()
             && let Err(error) = self.member.answer(number, message, monotonic_now())
         {
             self.warning.once(|| format!("could not send an answer: {error}"));
@@ -390,8 +393,8 @@ impl SinkLink for DirectorSink {
     }
 
     fn turn(&mut self) -> Result<Option<Nanos>, Error> {
-        self.hear()?;
-        for _ in 0..TURN {
+        self.receive_all()?;
+        for _ in 0..MAX_PER_TURN {
             let (datagram, wake) = self.member.poll(monotonic_now());
             let Some(bytes) = datagram else { return Ok(wake) };
             let Some(bytes) = self.stacks.send(To::Hub, bytes) else { continue };

@@ -37,10 +37,10 @@ pub enum Error {
     #[error("could not use the control channel: {0}")]
     Control(String),
     /// Cannot bind or connect a socket.
-    #[error("could not {tried}: {source}{hint}", hint = hint(.source))]
+    #[error("could not {operation}: {source}{hint}", hint = hint(.source))]
     Address {
         /// The operation and the address.
-        tried: String,
+        operation: String,
         /// The stack's error.
         source: io::Error,
     },
@@ -55,52 +55,52 @@ pub enum Error {
         version: String,
     },
     /// The broker or its client library reported an error.
-    #[error("could not {tried}: {why}")]
+    #[error("could not {operation}: {why}")]
     Mqtt {
         /// The operation and the broker.
-        tried: String,
+        operation: String,
         /// The error of the broker or library, and the fix.
         why: String,
     },
     /// A protocol or its stack does not support the requested operation.
-    #[error("could not {tried}: {why}")]
+    #[error("could not {operation}: {why}")]
     Protocol {
         /// The operation and its target.
-        tried: String,
+        operation: String,
         /// The stack's error, and the fix.
         why: String,
     },
     /// Any other error of the system or libzmq.
-    #[error("could not {tried}: {source}")]
+    #[error("could not {operation}: {source}")]
     Io {
         /// The operation.
-        tried: String,
+        operation: String,
         /// The error of the system or libzmq.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// For `map_err`: an I/O error of operation `tried`.
-    pub(crate) fn io(tried: &str) -> impl FnOnce(io::Error) -> Self {
-        let tried = tried.to_owned();
-        move |source| Self::Io { tried, source }
+    /// For `map_err`: an I/O error of `operation`.
+    pub(crate) fn io(operation: &str) -> impl FnOnce(io::Error) -> Self {
+        let operation = operation.to_owned();
+        move |source| Self::Io { operation, source }
     }
 
-    /// An MQTT error of operation `tried`.
-    pub(crate) fn mqtt(tried: &str, why: impl std::fmt::Display) -> Self {
-        Self::Mqtt { tried: tried.to_owned(), why: why.to_string() }
+    /// An MQTT error of `operation`.
+    pub(crate) fn mqtt(operation: &str, why: impl std::fmt::Display) -> Self {
+        Self::Mqtt { operation: operation.to_owned(), why: why.to_string() }
     }
 
-    /// A protocol error of operation `tried`.
-    pub(crate) fn protocol(tried: &str, why: impl std::fmt::Display) -> Self {
-        Self::Protocol { tried: tried.to_owned(), why: why.to_string() }
+    /// A protocol error of `operation`.
+    pub(crate) fn protocol(operation: &str, why: impl std::fmt::Display) -> Self {
+        Self::Protocol { operation: operation.to_owned(), why: why.to_string() }
     }
 
-    /// For `map_err`: a libzmq error of operation `tried`.
-    pub(crate) fn zmq(tried: &str) -> impl FnOnce(zmq::Error) -> Self {
-        let tried = tried.to_owned();
-        move |error| Self::Io { tried, source: io::Error::other(error.message()) }
+    /// For `map_err`: a libzmq error of `operation`.
+    pub(crate) fn zmq(operation: &str) -> impl FnOnce(zmq::Error) -> Self {
+        let operation = operation.to_owned();
+        move |error| Self::Io { operation, source: io::Error::other(error.message()) }
     }
 }
 

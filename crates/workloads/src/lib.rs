@@ -32,7 +32,7 @@ mod zeromq;
 
 pub use crate::load::{DeviceSpec, LoadSpec, ProbeSpec, device, load, probe};
 pub use clock::{Nanos, monotonic_now};
-pub use control::{Control, Order, Said};
+pub use control::{Command, Control, Status};
 pub use error::Error;
 pub use events::{Event, Events};
 pub use exchange::{ExchangeSpec, run as exchange};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 use workloads::{
-    Control, DeviceSpec, Error, ExchangeSpec, LoadSpec, MqttSpec, ProbeSpec, Probes, Said, Spec,
+    Control, DeviceSpec, Error, ExchangeSpec, LoadSpec, MqttSpec, ProbeSpec, Probes, Spec, Status,
     device, echo, exchange, interaction, load, mqtt, ping, probe, relay, zmq_info,
 };
 
@@ -21,9 +21,9 @@ thingbed-workload interaction SPEC.json            run a source or a sink
        thingbed-workload zmq-info                  show the version and features of libzmq";
 
 fn main() -> ExitCode {
-    let words: Vec<String> =
+    let args: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+    match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["interaction", spec] => {
             run(|control| Spec::read(Path::new(spec)).and_then(|spec| interaction(&spec, control)))
         }
@@ -43,13 +43,15 @@ fn main() -> ExitCode {
             run(|control| ProbeSpec::read(Path::new(spec)).and_then(|spec| probe(&spec, control)))
         }
         ["ping", to, count, every, size] => match probes(to, count, every, size) {
-            Some(probes) => ended(ping(&probes).map(|returns| {
+            Some(probes) => exit_code(ping(&probes).map(|returns| {
                 println!("{}", serde_json::to_string(&returns).unwrap_or_default());
             })),
             None => usage(),
         },
-        ["echo", port] => port.parse().map_or_else(|_| usage(), |port| ended(echo(port))),
-        ["relay", port, to] => port.parse().map_or_else(|_| usage(), |port| ended(relay(port, to))),
+        ["echo", port] => port.parse().map_or_else(|_| usage(), |port| exit_code(echo(port))),
+        ["relay", port, to] => {
+            port.parse().map_or_else(|_| usage(), |port| exit_code(relay(port, to)))
+        }
         ["zmq-info"] => {
             println!("{}", zmq_info());
             ExitCode::SUCCESS
@@ -75,31 +77,31 @@ fn probes(to: &str, count: &str, every_us: &str, size: &str) -> Option<Probes> {
     fits.then(|| Probes { to: to.to_owned(), count, every, size })
 }
 
-fn ended(result: Result<(), Error>) -> ExitCode {
+fn exit_code(result: Result<(), Error>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&error, None),
+        Err(error) => report_failure(&error, None),
     }
 }
 
 fn run(program: impl FnOnce(&mut Control) -> Result<(), Error>) -> ExitCode {
     let mut control = match Control::from_environment() {
         Ok(control) => control,
-        Err(error) => return failed(&error, None),
+        Err(error) => return report_failure(&error, None),
     };
     match program(&mut control) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&error, Some(&mut control)),
+        Err(error) => report_failure(&error, Some(&mut control)),
     }
 }
 
 /// Reports an error to the log and to the parent process.
-fn failed(error: &Error, control: Option<&mut Control>) -> ExitCode {
+fn report_failure(error: &Error, control: Option<&mut Control>) -> ExitCode {
     let error = error.to_string();
     eprintln!("thingbed-workload: {error}");
     if let Some(control) = control {
         // A closed channel needs no message.
-        let _ = control.say(&Said::Failed { error });
+        let _ = control.send_status(&Status::Failed { error });
     }
     ExitCode::FAILURE
 }

@@ -3,7 +3,7 @@
 
 use crate::clock::{Nanos, SECOND, monotonic_now};
 use crate::error::Error;
-use crate::wait::{Waiter, punctual};
+use crate::wait::{Waiter, wake_precisely};
 use serde::Serialize;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
@@ -44,7 +44,7 @@ pub struct Returns {
 }
 
 /// Maximum wait for returns after the last probe.
-const PATIENCE: Nanos = 3 * SECOND;
+const RETURN_TIMEOUT: Nanos = 3 * SECOND;
 /// Header of a datagram: its number, twice, to recognise unrelated datagrams.
 const HEADER: usize = 16;
 
@@ -57,15 +57,15 @@ pub fn ping(probes: &Probes) -> Result<Returns, Error> {
     let socket = UdpSocket::bind("0.0.0.0:0").map_err(Error::io("open a socket for probes"))?;
     socket.connect(to).map_err(Error::io("connect to the echo server"))?;
     let count = probes.count as usize;
-    greet(&socket)?;
+    warm_up(&socket)?;
     socket.set_nonblocking(true).map_err(Error::io("make a socket non-blocking"))?;
-    punctual();
+    wake_precisely();
     let mut waiter = Waiter::new(socket.as_raw_fd(), Vec::new());
     let mut returns = Returns { rtt_ns: vec![None; count], ..Returns::default() };
     let (mut first, mut last, mut highest) = (None, 0, 0);
     let begin = monotonic_now() + 100_000_000;
     let mut buffer = vec![0; probes.size.max(HEADER)];
-    let end = begin + probes.every * probes.count + PATIENCE;
+    let end = begin + probes.every * probes.count + RETURN_TIMEOUT;
     let mut next = 0;
     loop {
         let now = monotonic_now();
@@ -123,7 +123,7 @@ pub fn ping(probes: &Probes) -> Result<Returns, Error> {
 
 /// Sends invalid probes until one returns, for a while: then the path is resolved, and no probe
 /// waits for ARP.
-fn greet(socket: &UdpSocket) -> Result<(), Error> {
+fn warm_up(socket: &UdpSocket) -> Result<(), Error> {
     let wait = Some(Duration::from_millis(100));
     socket.set_read_timeout(wait).map_err(Error::io("set the receive timeout"))?;
     for _ in 0..100 {
@@ -143,7 +143,7 @@ fn greet(socket: &UdpSocket) -> Result<(), Error> {
 /// The port is not available.
 pub fn echo(port: u16) -> Result<(), Error> {
     let socket = listen(port)?;
-    punctual();
+    wake_precisely();
     let mut buffer = [0; 65_536];
     loop {
         if let Ok((len, from)) = socket.recv_from(&mut buffer) {
@@ -158,14 +158,14 @@ pub fn echo(port: u16) -> Result<(), Error> {
 /// The port is not available, or the host is unknown.
 pub fn relay(port: u16, to: &str) -> Result<(), Error> {
     let (socket, to) = (listen(port)?, resolve(to)?);
-    punctual();
-    let mut behind = None;
+    wake_precisely();
+    let mut client = None;
     let mut buffer = [0; 65_536];
     loop {
         let Ok((len, from)) = socket.recv_from(&mut buffer) else { continue };
-        let target = if from == to { behind } else { Some(to) };
+        let target = if from == to { client } else { Some(to) };
         if from != to {
-            behind = Some(from);
+            client = Some(from);
         }
         if let Some(target) = target {
             let _ = socket.send_to(&buffer[..len], target);
@@ -174,17 +174,19 @@ pub fn relay(port: u16, to: &str) -> Result<(), Error> {
 }
 
 fn listen(port: u16) -> Result<UdpSocket, Error> {
-    UdpSocket::bind(("0.0.0.0", port))
-        .map_err(|source| Error::Address { tried: format!("listen on UDP port {port}"), source })
+    UdpSocket::bind(("0.0.0.0", port)).map_err(|source| Error::Address {
+        operation: format!("listen on UDP port {port}"),
+        source,
+    })
 }
 
 fn resolve(name: &str) -> Result<SocketAddr, Error> {
     let found = name.to_socket_addrs().map_err(|source| Error::Address {
-        tried: format!("resolve `{name}` (expected HOST:PORT)"),
+        operation: format!("resolve `{name}` (expected HOST:PORT)"),
         source,
     })?;
     found.into_iter().find(SocketAddr::is_ipv4).ok_or_else(|| Error::Address {
-        tried: format!("find an IPv4 address of `{name}`"),
+        operation: format!("find an IPv4 address of `{name}`"),
         source: ErrorKind::NotFound.into(),
     })
 }

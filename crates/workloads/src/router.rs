@@ -87,7 +87,7 @@ pub struct ZmqSink {
     down: Socket,
     requests: Requests,
     message: zmq::Message,
-    heard: bool,
+    hello_received: bool,
 }
 
 impl ZmqSink {
@@ -105,7 +105,7 @@ impl ZmqSink {
     /// Adds the uplink to the socket for messages.
     pub fn new(context: &zmq::Context, down: Socket, spec: &Spec) -> Result<Self, Error> {
         let requests = Requests::new(context, spec)?;
-        Ok(Self { down, requests, message: zmq::Message::new(), heard: false })
+        Ok(Self { down, requests, message: zmq::Message::new(), hello_received: false })
     }
 }
 
@@ -116,18 +116,18 @@ impl SinkLink for ZmqSink {
 
     fn greet(&mut self) -> Result<(), Error> {
         // Greet only after a hello from the source, so that the handshake proves both directions.
-        if self.heard { self.requests.greet() } else { Ok(()) }
+        if self.hello_received { self.requests.greet() } else { Ok(()) }
     }
 
     fn greeted(&self) -> bool {
-        self.heard && self.requests.greeted()
+        self.hello_received && self.requests.greeted()
     }
 
     fn receive(&mut self, message: &mut Vec<u8>) -> Result<bool, Error> {
         self.requests.acknowledge()?;
         while self.down.receive(&mut self.message)? {
             if &*self.message == HELLO {
-                self.heard = true;
+                self.hello_received = true;
                 continue;
             }
             message.clear();

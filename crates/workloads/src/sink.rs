@@ -1,7 +1,7 @@
 //! A sink: answers each message with one reply.
 
 use crate::clock::{Nanos, SECOND, monotonic_now};
-use crate::control::{Control, Order, Said};
+use crate::control::{Command, Control, Status};
 use crate::director::DirectorSink;
 use crate::error::Error;
 use crate::events::{Event, Events, Record};
@@ -12,25 +12,25 @@ use crate::router::ZmqSink;
 use crate::seen::Seen;
 use crate::spec::{Down, Spec};
 use crate::udp::UdpSink;
-use crate::wait::{Waiter, sooner};
+use crate::wait::{Waiter, earlier};
 use std::collections::VecDeque;
 
 /// Maximum messages per turn, so that replies and control messages get their share.
-const TURN: usize = 64;
+const MAX_PER_TURN: usize = 64;
 
 /// Runs a sink until a stop message.
 pub fn run(spec: &Spec, control: &mut Control) -> Result<(), Error> {
     let mut sink = Sink::new(spec)?;
     let mut waiter = Waiter::new(control.descriptor(), sink.link.descriptors()?);
-    let mut told = false;
+    let mut control_ready = false;
     loop {
         // A sink needs no start: it answers each message.
-        if told && control.read()?.contains(&Order::Stop {}) {
+        if control_ready && control.read()?.contains(&Command::Stop {}) {
             return sink.events.flush();
         }
         sink.take_messages()?;
         sink.answer()?;
-        let until = sooner(sink.tend(control)?, sink.link.turn()?);
+        let until = earlier(sink.housekeeping(control)?, sink.link.turn()?);
         let until = if sink.link.pending()? {
             Some(0)
         } else {
@@ -38,7 +38,7 @@ pub fn run(spec: &Spec, control: &mut Control) -> Result<(), Error> {
             sink.events.flush()?;
             until
         };
-        told = waiter.wait(until)?;
+        control_ready = waiter.wait(until)?;
     }
 }
 
@@ -57,7 +57,7 @@ struct Sink<'a> {
     replies: u64,
     ready: bool,
     progress_at: Nanos,
-    said: (u64, u64),
+    reported: (u64, u64),
     warning: Warning,
 }
 
@@ -86,13 +86,13 @@ impl<'a> Sink<'a> {
             replies: 0,
             ready: false,
             progress_at: 0,
-            said: (0, 0),
+            reported: (0, 0),
             warning: Warning::default(),
         })
     }
 
     fn take_messages(&mut self) -> Result<(), Error> {
-        for _ in 0..TURN {
+        for _ in 0..MAX_PER_TURN {
             if !self.link.receive(&mut self.message)? {
                 break;
             }
@@ -148,24 +148,24 @@ impl<'a> Sink<'a> {
     }
 
     /// Answers the hello and reports progress; returns when to wake next.
-    fn tend(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
+    fn housekeeping(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
         if !self.ready {
             self.link.greet()?;
             if self.link.greeted() {
                 self.ready = true;
-                control.say(&Said::Ready {})?;
+                control.send_status(&Status::Ready {})?;
             }
         }
         let counts = (self.received, self.replies);
-        if counts == self.said {
+        if counts == self.reported {
             return Ok(None);
         }
         let now = monotonic_now();
         if now < self.progress_at {
             return Ok(Some(self.progress_at));
         }
-        control.say(&Said::Progress { sent: counts.0, replies: counts.1 })?;
-        self.said = counts;
+        control.send_status(&Status::Progress { sent: counts.0, replies: counts.1 })?;
+        self.reported = counts;
         self.progress_at = now + SECOND;
         Ok(None)
     }

@@ -10,11 +10,11 @@ use std::os::fd::{AsRawFd, RawFd};
 
 /// Requested socket buffer size in bytes, for both directions; without root the kernel may grant
 /// less.
-const BUFFER: libc::c_int = 4 << 20;
+const BUFFER_BYTES: libc::c_int = 4 << 20;
 /// Larger than any datagram.
 const LARGEST: usize = 65_536;
 /// Maximum wait for room in the send buffer before a datagram is dropped.
-const PATIENCE_MS: libc::c_int = 1_000;
+const SEND_TIMEOUT_MS: libc::c_int = 1_000;
 
 struct Socket {
     socket: UdpSocket,
@@ -24,9 +24,9 @@ struct Socket {
 
 impl Socket {
     fn bind(spec: &Spec) -> Result<Self, Error> {
-        let tried = format!("bind a UDP socket to {}:{}", spec.address, spec.port_down);
+        let operation = format!("bind a UDP socket to {}:{}", spec.address, spec.port_down);
         let socket = UdpSocket::bind((spec.address, spec.port_down))
-            .map_err(|source| Error::Address { tried, source })?;
+            .map_err(|source| Error::Address { operation, source })?;
         socket.set_nonblocking(true).map_err(Error::io("make a UDP socket non-blocking"))?;
         let fd = socket.as_raw_fd();
         // Root may exceed the system's limit. Large buffers are needed because hundreds of sinks
@@ -34,8 +34,8 @@ impl Socket {
         for (forced, plain) in
             [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
         {
-            if set(fd, libc::SOL_SOCKET, forced, BUFFER).is_err() {
-                set(fd, libc::SOL_SOCKET, plain, BUFFER)
+            if set(fd, libc::SOL_SOCKET, forced, BUFFER_BYTES).is_err() {
+                set(fd, libc::SOL_SOCKET, plain, BUFFER_BYTES)
                     .map_err(Error::io("enlarge a UDP socket's buffer"))?;
             }
         }
@@ -63,10 +63,10 @@ impl Socket {
     /// Sends a datagram. If the kernel rejects it, it is lost, as it could be in the network, with
     /// one warning: an outage is not an error.
     fn send(&mut self, to: SocketAddr, message: &[u8]) {
-        for patient in [true, false] {
+        for may_wait in [true, false] {
             match self.socket.send_to(message, to) {
                 Ok(_) => return,
-                Err(error) if error.kind() == ErrorKind::WouldBlock && patient => {
+                Err(error) if error.kind() == ErrorKind::WouldBlock && may_wait => {
                     self.wait_writable();
                 }
                 Err(error) => {
@@ -82,7 +82,7 @@ impl Socket {
         let mut entry =
             libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
         // SAFETY: one entry, which outlives the call.
-        unsafe { libc::poll(&raw mut entry, 1, PATIENCE_MS) };
+        unsafe { libc::poll(&raw mut entry, 1, SEND_TIMEOUT_MS) };
     }
 }
 
@@ -171,14 +171,14 @@ pub struct UdpSink {
     socket: Socket,
     source: Ipv4Addr,
     sender: Option<SocketAddr>,
-    heard: bool,
+    hello_received: bool,
 }
 
 impl UdpSink {
     /// Binds the socket.
     pub fn new(spec: &Spec) -> Result<Self, Error> {
         let source = spec.peers[0].address;
-        Ok(Self { socket: Socket::bind(spec)?, source, sender: None, heard: false })
+        Ok(Self { socket: Socket::bind(spec)?, source, sender: None, hello_received: false })
     }
 }
 
@@ -193,7 +193,7 @@ impl SinkLink for UdpSink {
     }
 
     fn greeted(&self) -> bool {
-        self.heard
+        self.hello_received
     }
 
     fn receive(&mut self, message: &mut Vec<u8>) -> Result<bool, Error> {
@@ -203,7 +203,7 @@ impl SinkLink for UdpSink {
             }
             self.sender = Some(from);
             if &self.socket.buffer[..length] == HELLO {
-                self.heard = true;
+                self.hello_received = true;
                 self.socket.send(from, HELLO);
                 continue;
             }

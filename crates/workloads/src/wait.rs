@@ -78,7 +78,7 @@ pub fn poll(set: &mut [libc::pollfd], until: Option<Nanos>) -> io::Result<bool> 
 }
 
 /// The earlier of two times, if any.
-pub fn sooner(one: Option<Nanos>, other: Option<Nanos>) -> Option<Nanos> {
+pub fn earlier(one: Option<Nanos>, other: Option<Nanos>) -> Option<Nanos> {
     [one, other].into_iter().flatten().min()
 }
 
@@ -104,7 +104,7 @@ const SLICE: u64 = 100_000;
 /// wake-ups, and may first let another thread use its time slice of 3 ms; both would be send
 /// error. Neither call needs privileges. A thread with short slices gets no more CPU time, only
 /// sooner (Linux 6.12 and later; older kernels ignore the slice).
-pub fn punctual() {
+pub fn wake_precisely() {
     // SAFETY: an all-zero attribute is valid and outlives the call; both calls change only this
     // thread, and failure is harmless.
     unsafe {

@@ -56,8 +56,8 @@ impl Socket {
         let name = name(kind);
         let socket =
             context.socket(kind).map_err(Error::zmq(&format!("create a {name} socket")))?;
-        let mut made = Self { socket, name };
-        for (option, value, why) in [
+        let mut created = Self { socket, name };
+        for (option, value, what) in [
             // Without limits, nothing is dropped or blocked inside the program: all loss happens
             // in the network, where it is measured.
             (zmq_sys::ZMQ_SNDHWM, 0, "set the send high-water mark"),
@@ -74,13 +74,13 @@ impl Socket {
             // No heartbeats: they would add traffic that the model does not have.
             (zmq_sys::ZMQ_HEARTBEAT_IVL, 0, "set the heartbeat interval"),
         ] {
-            made.set(option, value, why)?;
+            created.set(option, value, what)?;
         }
-        Ok(made)
+        Ok(created)
     }
 
     /// Sets an int option.
-    pub fn set(&mut self, option: u32, value: c_int, why: &str) -> Result<(), Error> {
+    pub fn set(&mut self, option: u32, value: c_int, what: &str) -> Result<(), Error> {
         // SAFETY: the socket is open; the value is an int that outlives the call, with its size.
         let result = unsafe {
             zmq_sys::zmq_setsockopt(
@@ -91,8 +91,8 @@ impl Socket {
             )
         };
         if result < 0 {
-            let tried = format!("{why} of a {} socket to {value}", self.name);
-            return Err(Error::Io { tried, source: last_error() });
+            let operation = format!("{what} of a {} socket to {value}", self.name);
+            return Err(Error::Io { operation, source: last_error() });
         }
         Ok(())
     }
@@ -119,8 +119,10 @@ impl Socket {
         how: &str,
         call: unsafe extern "C" fn(*mut c_void, *const std::ffi::c_char) -> c_int,
     ) -> Result<(), Error> {
-        let error =
-            |source| Error::Address { tried: format!("{how} {} to {endpoint}", self.name), source };
+        let error = |source| Error::Address {
+            operation: format!("{how} {} to {endpoint}", self.name),
+            source,
+        };
         let text = CString::new(endpoint).map_err(|nul| error(io::Error::other(nul)))?;
         // SAFETY: the socket is open; the string is NUL-terminated and outlives the call.
         let result = unsafe { call(self.socket.as_mut_ptr(), text.as_ptr()) };
@@ -140,25 +142,25 @@ impl Socket {
             .socket
             .get_events()
             .map_err(Error::zmq(&format!("read the events of a {} socket", self.name)))?;
-        let wanted = if writing { zmq::POLLIN | zmq::POLLOUT } else { zmq::POLLIN };
-        Ok(events.intersects(wanted))
+        let mask = if writing { zmq::POLLIN | zmq::POLLOUT } else { zmq::POLLIN };
+        Ok(events.intersects(mask))
     }
 
     /// Receives the next available message into `message`; returns whether there is one.
     pub fn receive(&self, message: &mut zmq::Message) -> Result<bool, Error> {
-        self.taken(self.socket.recv(message, zmq::DONTWAIT), "receive from")
+        self.completed(self.socket.recv(message, zmq::DONTWAIT), "receive from")
     }
 
     /// Sends a message; false if no peer can take it.
     pub fn send(&self, message: &[u8], flags: c_int) -> Result<bool, Error> {
-        self.taken(self.socket.send(message, flags | zmq::DONTWAIT), "send on")
+        self.completed(self.socket.send(message, flags | zmq::DONTWAIT), "send on")
     }
 
-    fn taken(&self, result: zmq::Result<()>, tried: &str) -> Result<bool, Error> {
+    fn completed(&self, result: zmq::Result<()>, operation: &str) -> Result<bool, Error> {
         match result {
             Ok(()) => Ok(true),
             Err(zmq::Error::EAGAIN | zmq::Error::EINTR | zmq::Error::EHOSTUNREACH) => Ok(false),
-            Err(error) => Err(Error::zmq(&format!("{tried} a {} socket", self.name))(error)),
+            Err(error) => Err(Error::zmq(&format!("{operation} a {} socket", self.name))(error)),
         }
     }
 }

@@ -8,7 +8,7 @@ pub struct Body(Vec<u8>);
 /// Bytes of the exchange number at the start of a payload, if it is long enough.
 pub const NUMBER: usize = 8;
 /// Placeholder in a payload without a number.
-const NONE: [u8; NUMBER] = [0xff; NUMBER];
+const NO_NUMBER: [u8; NUMBER] = [0xff; NUMBER];
 
 impl Body {
     /// Generator for `seed`, with payloads up to `longest` bytes.
@@ -21,7 +21,7 @@ impl Body {
     pub fn message(&self, number: Option<u64>, size: usize) -> Vec<u8> {
         let mut message = self.0[..size.min(self.0.len())].to_vec();
         if let Some(place) = message.first_chunk_mut::<NUMBER>() {
-            *place = number.map_or(NONE, u64::to_be_bytes);
+            *place = number.map_or(NO_NUMBER, u64::to_be_bytes);
         }
         message
     }
@@ -33,7 +33,7 @@ impl Body {
         let Some((number, rest)) = message.split_first_chunk::<NUMBER>() else {
             return (own == message).then_some(None);
         };
-        let known = (*number != NONE).then(|| u64::from_be_bytes(*number));
+        let known = (*number != NO_NUMBER).then(|| u64::from_be_bytes(*number));
         (own[NUMBER..] == *rest).then_some(known)
     }
 }

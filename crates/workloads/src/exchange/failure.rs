@@ -74,9 +74,9 @@ impl Failure {
         Self::of(Reason::Corrupt, detail)
     }
 
-    /// For `map_err`: an I/O error of operation `tried`.
-    pub fn io(tried: &str) -> impl FnOnce(io::Error) -> Self + use<> {
-        let tried = tried.to_owned();
+    /// For `map_err`: an I/O error of `operation`.
+    pub fn io(operation: &str) -> impl FnOnce(io::Error) -> Self + use<> {
+        let operation = operation.to_owned();
         move |error| {
             let reason = match error.raw_os_error() {
                 Some(libc::ECONNREFUSED) => Reason::Refused,
@@ -89,12 +89,12 @@ impl Failure {
                 None if error.kind() == io::ErrorKind::ConnectionReset => Reason::Lost,
                 _ => Reason::Other,
             };
-            Self::of(reason, format!("{tried}: {error}"))
+            Self::of(reason, format!("{operation}: {error}"))
         }
     }
 
     /// Whether a retry may succeed soon.
-    pub fn may_pass(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         matches!(
             self.reason,
             Reason::Refused | Reason::Unreachable | Reason::Timeout | Reason::Lost

@@ -54,9 +54,9 @@ pub(super) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
         Verb::Post => Method::POST,
     };
     let (host, port) = (spec.peers[0].address, spec.port);
-    let kept = spec.connection == Connection::Kept;
+    let persistent = spec.connection == Connection::Kept;
     let reactor = Reactor::new()?;
-    Ok(Box::new(Client { link: None, reactor, host, port, method, kept }))
+    Ok(Box::new(Client { link: None, reactor, host, port, method, persistent }))
 }
 
 struct Client {
@@ -65,19 +65,19 @@ struct Client {
     host: Ipv4Addr,
     port: u16,
     method: Method,
-    kept: bool,
+    persistent: bool,
 }
 
 /// A connection: the request handle, and the task that runs the connection and returns the stream
 /// at the end.
 struct Link {
     requests: SendRequest<Full<Bytes>>,
-    carrier: JoinHandle<hyper::Result<Parts<TokioIo<tokio::net::TcpStream>>>>,
+    task: JoinHandle<hyper::Result<Parts<TokioIo<tokio::net::TcpStream>>>>,
 }
 
 impl Driver for Client {
     fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
-        if self.kept {
+        if self.persistent {
             self.link = Some(self.connect(turn)?);
         }
         Ok(())
@@ -92,8 +92,8 @@ impl Driver for Client {
             }
         };
         turn.enter(Section::Payload);
-        let outcome = self.ask(&mut link, turn)?;
-        if self.kept {
+        let outcome = self.request_payload(&mut link, turn)?;
+        if self.persistent {
             self.link = Some(link);
         } else {
             turn.enter(Section::TransportClose);
@@ -112,14 +112,18 @@ impl Client {
             let stream = stream.map_err(Failure::io("wait for the connection"))?;
             let made = Builder::new().handshake(TokioIo::new(stream)).await;
             let (requests, connection) = made.map_err(|error| failure(&error))?;
-            Ok(Link { requests, carrier: tokio::spawn(connection.without_shutdown()) })
+            Ok(Link { requests, task: tokio::spawn(connection.without_shutdown()) })
         })
     }
 
     /// Sends a request and receives the complete response.
-    fn ask(&self, link: &mut Link, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
-        let asks = self.method == Method::GET;
-        let content = if asks { Vec::new() } else { turn.payload() };
+    fn request_payload(
+        &self,
+        link: &mut Link,
+        turn: &mut Turn<'_, '_>,
+    ) -> Result<Outcome, Failure> {
+        let is_get = self.method == Method::GET;
+        let content = if is_get { Vec::new() } else { turn.payload() };
         let request = Request::builder()
             .method(&self.method)
             .uri(format!("/{}", turn.size))
@@ -143,7 +147,7 @@ impl Client {
             })?;
             Ok((content.to_bytes(), monotonic_now()))
         })?;
-        if !asks {
+        if !is_get {
             return Ok(Outcome::default());
         }
         turn.check(&payload)?;
@@ -154,7 +158,7 @@ impl Client {
     fn end(&self, link: Link, turn: &mut Turn<'_, '_>) -> Result<TcpStream, Failure> {
         drop(link.requests);
         self.reactor.finish(turn.watch, turn.deadline, async {
-            let parts = link.carrier.await;
+            let parts = link.task.await;
             let parts = parts.map_err(|error| Failure::of(Reason::Other, error.to_string()))?;
             let stream = parts.map_err(|error| failure(&error))?.io.into_inner();
             stream.into_std().map_err(Failure::io("close"))
@@ -186,25 +190,26 @@ fn failure(error: &hyper::Error) -> Failure {
 pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
     spec.options::<Options>()?;
     let listener = TcpListener::bind((spec.address, spec.port)).map_err(|source| {
-        let tried = format!("listen on {}:{}", spec.address, spec.port);
-        Error::Address { tried, source }
+        let operation = format!("listen on {}:{}", spec.address, spec.port);
+        Error::Address { operation, source }
     })?;
     listener.set_nonblocking(true).map_err(Error::io("make a socket non-blocking"))?;
-    let shelf = Shelf { body: Body::new(spec.seed, spec.longest()), sizes: spec.sizes.clone() };
+    let payloads =
+        Payloads { body: Body::new(spec.seed, spec.longest()), sizes: spec.sizes.clone() };
     let spec = spec.clone();
-    Ok(Box::new(Origin { listener: Some(listener), reactor: Reactor::new()?, shelf, spec }))
+    Ok(Box::new(Origin { listener: Some(listener), reactor: Reactor::new()?, payloads, spec }))
 }
 
 /// The server.
 struct Origin {
     listener: Option<TcpListener>,
     reactor: Reactor,
-    shelf: Shelf,
+    payloads: Payloads,
     spec: ExchangeSpec,
 }
 
 /// Payloads to send, and sizes that are accepted.
-struct Shelf {
+struct Payloads {
     body: Body,
     sizes: Vec<usize>,
 }
@@ -215,14 +220,16 @@ type Receipt = (String, Option<u64>, usize, Nanos);
 impl Server for Origin {
     fn serve(&mut self, watch: &mut Watch<'_>, receipts: &mut Receipts) -> Result<(), Error> {
         let Some(listener) = self.listener.take() else { return Ok(()) };
-        let (notes, mut noted) = unbounded_channel();
-        let shelf =
-            std::mem::replace(&mut self.shelf, Shelf { body: Body::new(0, 0), sizes: vec![] });
-        let accepting = accept(listener, Arc::new(shelf), self.spec.clone(), notes);
+        let (notes, mut received) = unbounded_channel();
+        let payloads = std::mem::replace(
+            &mut self.payloads,
+            Payloads { body: Body::new(0, 0), sizes: vec![] },
+        );
+        let accepting = accept(listener, Arc::new(payloads), self.spec.clone(), notes);
         self.reactor.runtime().spawn(accepting);
         watch.ready()?;
         loop {
-            match self.reactor.run(watch, None, noted.recv()) {
+            match self.reactor.run(watch, None, received.recv()) {
                 Ok(Some(Some((peer, number, size, at)))) => {
                     receipts.note(&peer, number, size, at)?
                 }
@@ -238,7 +245,7 @@ impl Server for Origin {
 /// Accepts connections and serves each in a separate task.
 async fn accept(
     listener: TcpListener,
-    shelf: Arc<Shelf>,
+    payloads: Arc<Payloads>,
     spec: ExchangeSpec,
     notes: UnboundedSender<Receipt>,
 ) {
@@ -250,9 +257,10 @@ async fn accept(
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let (shelf, notes, peer) = (Arc::clone(&shelf), notes.clone(), spec.name_of(from.ip()));
+        let (payloads, notes, peer) =
+            (Arc::clone(&payloads), notes.clone(), spec.name_of(from.ip()));
         tokio::spawn(async move {
-            let answering = service_fn(|request| answer(request, &shelf, &notes, &peer));
+            let answering = service_fn(|request| answer(request, &payloads, &notes, &peer));
             // Ignore clients that disconnect or send invalid data.
             let connection = server::conn::http1::Builder::new()
                 .header_read_timeout(None)
@@ -265,22 +273,22 @@ async fn accept(
 /// Responds to one request.
 async fn answer(
     request: Request<Incoming>,
-    shelf: &Shelf,
+    payloads: &Payloads,
     notes: &UnboundedSender<Receipt>,
     peer: &str,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let size: Option<usize> = request.uri().path().trim_start_matches('/').parse().ok();
-    let Some(size) = size.filter(|size| shelf.sizes.contains(size)) else {
+    let Some(size) = size.filter(|size| payloads.sizes.contains(size)) else {
         return Ok(plain(StatusCode::NOT_FOUND));
     };
     match *request.method() {
-        Method::GET => Ok(Response::new(Full::from(shelf.body.message(None, size)))),
+        Method::GET => Ok(Response::new(Full::from(payloads.body.message(None, size)))),
         Method::PUT | Method::POST => {
             let Ok(content) = Limited::new(request.into_body(), size).collect().await else {
                 return Ok(plain(StatusCode::PAYLOAD_TOO_LARGE));
             };
             let (content, at) = (content.to_bytes(), monotonic_now());
-            match shelf.body.number(&content).filter(|_| content.len() == size) {
+            match payloads.body.number(&content).filter(|_| content.len() == size) {
                 Some(number) => {
                     let _ = notes.send((peer.to_owned(), number, size, at));
                     Ok(plain(StatusCode::NO_CONTENT))

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// A completed exchange.
 #[derive(Debug, Clone, Copy)]
-pub struct Over {
+pub struct Completed {
     /// Exchange number.
     pub number: u64,
     /// Payload size in bytes.
@@ -18,7 +18,7 @@ pub struct Over {
     /// Intended start time, at the earliest after the previous exchange.
     pub intended: Nanos,
     /// Delay of the intended start against the schedule.
-    pub held: Nanos,
+    pub delay: Nanos,
     /// Actual start and end time.
     pub begin: Nanos,
     pub end: Nanos,
@@ -59,8 +59,12 @@ impl Exchanges {
 
     /// # Errors
     /// Cannot write the file.
-    pub fn note(&mut self, over: &Over, outcome: &Result<Outcome, Failure>) -> Result<(), Error> {
-        let Over { number, size, intended, held, begin, end } = over;
+    pub fn note(
+        &mut self,
+        completed: &Completed,
+        outcome: &Result<Outcome, Failure>,
+    ) -> Result<(), Error> {
+        let Completed { number, size, intended, delay, begin, end } = completed;
         let received = outcome.as_ref().ok().and_then(|outcome| outcome.received);
         let received = received.map_or(String::new(), |at| at.to_string());
         let (failure, detail) = match outcome {
@@ -68,7 +72,7 @@ impl Exchanges {
             Err(failure) => (failure.reason.word(), quoted(&failure.detail)),
         };
         self.0.write(&format!(
-            "{number},{size},{intended},{held},{begin},{end},{received},{failure},{detail}\n"
+            "{number},{size},{intended},{delay},{begin},{end},{received},{failure},{detail}\n"
         ))
     }
 }
@@ -126,10 +130,10 @@ mod tests {
     fn writes_what_went_well_and_what_failed() {
         let path = std::env::temp_dir().join(format!("exchanges-{}.csv", std::process::id()));
         let mut exchanges = Exchanges::create(&path).unwrap();
-        let over = Over { number: 3, size: 100, intended: 5, held: 1, begin: 6, end: 9 };
-        exchanges.note(&over, &Ok(Outcome { received: Some(8) })).unwrap();
+        let completed = Completed { number: 3, size: 100, intended: 5, delay: 1, begin: 6, end: 9 };
+        exchanges.note(&completed, &Ok(Outcome { received: Some(8) })).unwrap();
         let failure = Failure::of(Reason::Status, "4.04, \"not\nfound\"");
-        exchanges.note(&over, &Err(failure)).unwrap();
+        exchanges.note(&completed, &Err(failure)).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         let mut lines = text.lines().skip(1);

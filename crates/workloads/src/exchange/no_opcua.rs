@@ -13,7 +13,7 @@ pub(super) fn server(_: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
 }
 
 fn missing() -> Error {
-    let why = "this build of Thingbed has no OPC UA, because `make run` leaves it out; `make build` \
-               includes it";
+    let why = "this build of Thingbed has no OPC UA, because `make run` leaves it out; \
+               `make build` includes it";
     Error::protocol("use the protocol opcua", why)
 }

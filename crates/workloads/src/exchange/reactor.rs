@@ -70,7 +70,7 @@ impl Reactor {
                 }
                 while let Poll::Ready(ready) = control.poll_read_ready(context) {
                     let Ok(mut ready) = ready else { return Poll::Ready(Err(stopped())) };
-                    watch.hear();
+                    watch.read_control();
                     ready.clear_ready();
                     if watch.stopped() {
                         return Poll::Ready(Err(stopped()));

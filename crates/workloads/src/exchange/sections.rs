@@ -7,7 +7,7 @@
 //! line without an exchange has the total of all frames at the interface since the start, related
 //! to the workload or not, to compare with other counts.
 
-use super::wire::{Count, Ours, Wire};
+use super::wire::{Count, FrameFilter, Wire};
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
 use std::fmt;
@@ -69,7 +69,7 @@ pub struct Sections {
     rows: Vec<Row>,
     open: Option<(Section, Nanos)>,
     /// Count at the last boundary.
-    seen: Count,
+    counted: Count,
     /// The start time, and the total count then.
     since: (Nanos, Count),
 }
@@ -79,19 +79,19 @@ impl Sections {
     ///
     /// # Errors
     /// Cannot count frames, or cannot write the file.
-    pub fn create(interface: &str, ours: Ours, path: &Path) -> Result<Self, Error> {
+    pub fn create(interface: &str, filter: FrameFilter, path: &Path) -> Result<Self, Error> {
         let failed = |source| Error::Events { path: path.into(), source };
         let mut file = File::create(path).map_err(failed)?;
         let head = "message,section,begin_ns,end_ns,out_bytes,in_bytes,out_frames,in_frames\n";
         file.write_all(head.as_bytes()).map_err(failed)?;
         Ok(Self {
-            wire: Wire::on(interface, ours)?,
+            wire: Wire::on(interface, filter)?,
             path: path.into(),
             file,
             exchange: None,
             rows: Vec::new(),
             open: None,
-            seen: Count::default(),
+            counted: Count::default(),
             since: (monotonic_now(), Count::default()),
         })
     }
@@ -132,7 +132,7 @@ impl Sections {
     /// Starts counting.
     pub fn start(&mut self) {
         // Discard frames that arrived before.
-        self.seen = self.wire.count();
+        self.counted = self.wire.count();
         self.since = (monotonic_now(), self.wire.all());
     }
 
@@ -140,7 +140,7 @@ impl Sections {
     pub fn forget(&mut self) {
         self.leave();
         self.rows.clear();
-        self.seen = self.wire.count();
+        self.counted = self.wire.count();
     }
 
     /// Writes the buffered sections and the total.
@@ -166,9 +166,9 @@ impl Sections {
         if let Some(last) = self.rows.last_mut() {
             last.count += passed;
         }
-        let missed = self.wire.missed();
-        if missed > 0 {
-            eprintln!("thingbed-workload: warning: the sections lack {missed} frames");
+        let dropped = self.wire.dropped();
+        if dropped > 0 {
+            eprintln!("thingbed-workload: warning: the sections lack {dropped} frames");
         }
         let Some(exchange) = self.exchange.filter(|_| !self.rows.is_empty()) else {
             return Ok(());
@@ -204,8 +204,8 @@ impl Sections {
     }
 
     fn border_at(&mut self, Mark(now, passed): Mark) -> Nanos {
-        let count = passed - self.seen;
-        self.seen = passed;
+        let count = passed - self.counted;
+        self.counted = passed;
         match self.open.take() {
             Some((section, begin)) => self.rows.push(Row { section, begin, end: now, count }),
             None => {
@@ -220,8 +220,8 @@ impl Sections {
     /// Frames since the last boundary.
     fn pass(&mut self) -> Count {
         let now = self.wire.count();
-        let passed = now - self.seen;
-        self.seen = now;
+        let passed = now - self.counted;
+        self.counted = now;
         passed
     }
 }
@@ -236,25 +236,25 @@ mod tests {
         let path = std::env::temp_dir().join(format!("sections-{}.csv", std::process::id()));
         let to = UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = to.local_addr().unwrap().port();
-        let ours = Ours { hosts: vec![[127, 0, 0, 1].into()], port };
-        let mut sections = Sections::create("lo", ours, &path).unwrap();
-        let say = |bytes: usize| {
+        let filter = FrameFilter { hosts: vec![[127, 0, 0, 1].into()], port };
+        let mut sections = Sections::create("lo", filter, &path).unwrap();
+        let send = |bytes: usize| {
             let from = UdpSocket::bind("127.0.0.1:0").unwrap();
             from.send_to(&vec![0; bytes], to.local_addr().unwrap()).unwrap();
             to.recv(&mut [0; 2000]).unwrap();
         };
-        say(1000);
+        send(1000);
         sections.start();
         sections.enter(Section::TransportConnect);
-        say(50);
+        send(50);
         sections.forget();
         sections.begin(4).unwrap();
         sections.enter(Section::TransportConnect);
-        say(100);
+        send(100);
         sections.enter(Section::Block(1));
-        say(200);
+        send(200);
         sections.finish();
-        say(300);
+        send(300);
         sections.begin(5).unwrap();
         sections.end().unwrap();
         let text = std::fs::read_to_string(&path).unwrap();

@@ -1,6 +1,6 @@
 //! The spec of one side of an exchange workload, written by the runner.
 
-use super::wire::Ours;
+use super::wire::FrameFilter;
 use crate::clock::Nanos;
 use crate::error::Error;
 use crate::mqtt::Tls;
@@ -142,9 +142,9 @@ impl ExchangeSpec {
     }
 
     /// Filter for frames of these exchanges at this node's interface.
-    pub(super) fn ours(&self) -> Ours {
+    pub(super) fn frame_filter(&self) -> FrameFilter {
         let hosts = self.peers.iter().chain(&self.brokers).map(|peer| peer.address).collect();
-        Ours { hosts, port: self.port }
+        FrameFilter { hosts, port: self.port }
     }
 
     /// Applies the kernel settings of the spec to this node.

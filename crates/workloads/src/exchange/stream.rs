@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 /// time.
 const TICK: Nanos = MILLISECOND / 5;
 /// Maximum time between two checks without a frame.
-const LOOK: Nanos = 20 * MILLISECOND;
+const POLL_INTERVAL: Nanos = 20 * MILLISECOND;
 /// The state of a closed connection (`TCP_CLOSE`).
 const CLOSED: u8 = 7;
 
@@ -48,7 +48,7 @@ pub fn write(turn: &mut Turn<'_, '_>, mut stream: &TcpStream, bytes: &[u8]) -> R
     while !rest.is_empty() {
         match stream.write(rest) {
             Ok(n) => rest = &rest[n..],
-            Err(error) if passing(&error) => turn.wait(stream.as_raw_fd(), libc::POLLOUT)?,
+            Err(error) if is_transient(&error) => turn.wait(stream.as_raw_fd(), libc::POLLOUT)?,
             Err(error) => return Err(Failure::io("send")(error)),
         }
     }
@@ -67,7 +67,7 @@ pub fn read(
     loop {
         match stream.read(buffer) {
             Ok(n) => return Ok(n),
-            Err(error) if passing(&error) => turn.wait(stream.as_raw_fd(), libc::POLLIN)?,
+            Err(error) if is_transient(&error) => turn.wait(stream.as_raw_fd(), libc::POLLIN)?,
             Err(error) => return Err(Failure::io("receive")(error)),
         }
     }
@@ -78,11 +78,11 @@ pub fn read(
 /// # Errors
 /// The connection ends early, or the read times out.
 pub fn fill(turn: &mut Turn<'_, '_>, stream: &TcpStream, buffer: &mut [u8]) -> Result<(), Failure> {
-    let mut had = 0;
-    while had < buffer.len() {
-        match read(turn, stream, &mut buffer[had..])? {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match read(turn, stream, &mut buffer[filled..])? {
             0 => return Err(Failure::io("receive")(ErrorKind::ConnectionReset.into())),
-            n => had += n,
+            n => filled += n,
         }
     }
     Ok(())
@@ -115,7 +115,7 @@ fn until(
     mut done: impl FnMut() -> Result<bool, Failure>,
 ) -> Result<(), Failure> {
     while !done()? {
-        if turn.wait_for_frame(monotonic_now() + LOOK)? && !done()? {
+        if turn.wait_for_frame(monotonic_now() + POLL_INTERVAL)? && !done()? {
             turn.wait_until(&mut [], monotonic_now() + TICK)?;
         }
     }
@@ -163,6 +163,6 @@ pub fn no_delay(fd: RawFd) {
 }
 
 /// Whether the operation can simply be retried later.
-pub fn passing(error: &io::Error) -> bool {
+pub fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

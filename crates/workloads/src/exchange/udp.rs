@@ -7,7 +7,7 @@ use super::log::Receipts;
 use super::protocol::{Driver, Outcome, Server, Turn};
 use super::sections::Section;
 use super::spec::{Connection, ExchangeSpec};
-use super::stream::passing;
+use super::stream::is_transient;
 use super::tcp::{NoOptions, short};
 use super::watch::Watch;
 use crate::clock::monotonic_now;
@@ -23,14 +23,14 @@ const LONGEST: usize = 65_507 - HEADER;
 pub(super) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
     spec.options::<NoOptions>()?;
     let to = SocketAddr::from((spec.peers[0].address, spec.port));
-    Ok(Box::new(Source { to, kept: spec.connection == Connection::Kept, socket: None }))
+    Ok(Box::new(Source { to, persistent: spec.connection == Connection::Kept, socket: None }))
 }
 
 pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
     spec.options::<NoOptions>()?;
     let socket = UdpSocket::bind((spec.address, spec.port)).map_err(|source| {
-        let tried = format!("listen on {}:{} for datagrams", spec.address, spec.port);
-        Error::Address { tried, source }
+        let operation = format!("listen on {}:{} for datagrams", spec.address, spec.port);
+        Error::Address { operation, source }
     })?;
     socket.set_nonblocking(true).map_err(Error::io("make a socket non-blocking"))?;
     Ok(Box::new(Sink { spec: spec.clone(), socket, body: Body::new(spec.seed, spec.longest()) }))
@@ -39,7 +39,7 @@ pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
 struct Source {
     to: SocketAddr,
     /// Whether all exchanges share one socket, and so one port.
-    kept: bool,
+    persistent: bool,
     socket: Option<UdpSocket>,
 }
 
@@ -67,7 +67,7 @@ impl Driver for Source {
         let number = (turn.number as u32).to_be_bytes();
         let message = [&number[..], &turn.payload()].concat();
         while let Err(error) = socket.send(&message) {
-            match passing(&error) {
+            match is_transient(&error) {
                 true => turn.wait(socket.as_raw_fd(), libc::POLLOUT)?,
                 // The kernel reports the ICMP error of the previous datagram here.
                 false => return Err(Failure::io("send")(error)),
@@ -80,11 +80,11 @@ impl Driver for Source {
                 Ok(HEADER) if answer[..HEADER] == number => break,
                 // A late answer, or an unrelated datagram.
                 Ok(_) => {}
-                Err(error) if passing(&error) => {}
+                Err(error) if is_transient(&error) => {}
                 Err(error) => return Err(Failure::io("receive")(error)),
             }
         }
-        if self.kept {
+        if self.persistent {
             self.socket = Some(socket);
         }
         Ok(Outcome::default())

@@ -2,7 +2,7 @@
 
 use super::failure::{Failure, Reason};
 use crate::clock::{Nanos, monotonic_now};
-use crate::control::{Control, Order, Said};
+use crate::control::{Command, Control, Status};
 use crate::error::Error;
 use crate::wait::{next_wake, poll};
 use std::os::fd::RawFd;
@@ -28,12 +28,12 @@ impl<'c> Watch<'c> {
     pub fn ready(&mut self) -> Result<(), Error> {
         match std::mem::replace(&mut self.ready, true) {
             true => Ok(()),
-            false => self.control.say(&Said::Ready {}),
+            false => self.control.send_status(&Status::Ready {}),
         }
     }
 
-    pub(super) fn say(&mut self, said: &Said) -> Result<(), Error> {
-        self.control.say(said)
+    pub(super) fn send_status(&mut self, status: &Status) -> Result<(), Error> {
+        self.control.send_status(status)
     }
 
     /// Whether a stop message has arrived.
@@ -47,21 +47,21 @@ impl<'c> Watch<'c> {
     }
 
     /// Readable when a message has arrived: for a side with an event loop, which then calls
-    /// [`Watch::hear`].
+    /// [`Watch::read_control`].
     pub fn descriptor(&self) -> RawFd {
         self.control.descriptor()
     }
 
     /// Reads control messages. Blocks unless the descriptor is readable.
-    pub fn hear(&mut self) {
+    pub fn read_control(&mut self) {
         match self.control.read() {
-            Ok(orders) => {
-                for order in orders {
-                    match order {
-                        Order::Start { at_ns } => {
+            Ok(commands) => {
+                for command in commands {
+                    match command {
+                        Command::Start { at_ns } => {
                             self.start.get_or_insert(at_ns);
                         }
-                        Order::Stop {} => self.stopped = true,
+                        Command::Stop {} => self.stopped = true,
                     }
                 }
             }
@@ -87,7 +87,7 @@ impl<'c> Watch<'c> {
             if self.stopped {
                 return Err(Failure::of(Reason::Stopped, "the run was stopped"));
             }
-            let ready = self.look(set, until)?;
+            let ready = self.poll_once(set, until)?;
             if ready || until.is_some_and(|until| monotonic_now() >= until) {
                 return Ok(ready);
             }
@@ -109,7 +109,11 @@ impl<'c> Watch<'c> {
         if self.stopped { Err(Failure::of(Reason::Stopped, "the run was stopped")) } else { Ok(()) }
     }
 
-    fn look(&mut self, set: &mut [libc::pollfd], until: Option<Nanos>) -> Result<bool, Failure> {
+    fn poll_once(
+        &mut self,
+        set: &mut [libc::pollfd],
+        until: Option<Nanos>,
+    ) -> Result<bool, Failure> {
         self.set.clear();
         self.set.push(libc::pollfd {
             fd: self.control.descriptor(),
@@ -121,7 +125,7 @@ impl<'c> Watch<'c> {
             return Ok(false);
         }
         if self.set[0].revents != 0 {
-            self.hear();
+            self.read_control();
         }
         let mut ready = false;
         for (one, seen) in set.iter_mut().zip(&self.set[1..]) {

@@ -57,7 +57,7 @@ impl Count {
 /// Filter for frames of the exchanges: from or to `port`, with one of `hosts` or a multicast group
 /// as one end.
 #[derive(Debug, Clone, Default)]
-pub struct Ours {
+pub struct FrameFilter {
     pub hosts: Vec<Ipv4Addr>,
     pub port: u16,
 }
@@ -66,14 +66,14 @@ pub struct Ours {
 /// ICMP error the same for the quoted packet.
 const HEAD: usize = 14 + 60 + 8 + 60 + 8;
 
-impl Ours {
+impl FrameFilter {
     /// Whether the filter matches a frame, given its first bytes.
-    fn is(&self, frame: &[u8]) -> bool {
+    fn matches_frame(&self, frame: &[u8]) -> bool {
         let Some((link, packet)) = frame.split_at_checked(14) else { return false };
-        link[12..] == [8, 0] && self.is_packet(packet, true)
+        link[12..] == [8, 0] && self.matches_packet(packet, true)
     }
 
-    fn is_packet(&self, packet: &[u8], outer: bool) -> bool {
+    fn matches_packet(&self, packet: &[u8], outer: bool) -> bool {
         let Some(header) = packet.first_chunk::<20>() else { return false };
         let address =
             |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
@@ -93,7 +93,7 @@ impl Ours {
             }
             // ICMP destination unreachable about a matching packet.
             (libc::IPPROTO_ICMP, Some(head)) => {
-                outer && head[0] == 3 && self.is_packet(&rest[8..], false)
+                outer && head[0] == 3 && self.matches_packet(&rest[8..], false)
             }
             _ => false,
         }
@@ -102,7 +102,7 @@ impl Ours {
 
 /// Receive buffer in bytes, as the kernel counts it: room for some thousand full-size frames
 /// between two reads.
-static ROOM: libc::c_int = 8 << 20;
+static RECEIVE_BUFFER: libc::c_int = 8 << 20;
 /// A frame sent by the node (`PACKET_OUTGOING`).
 const OUTGOING: u8 = 4;
 
@@ -110,7 +110,7 @@ const OUTGOING: u8 = 4;
 #[derive(Debug)]
 pub struct Wire {
     socket: OwnedFd,
-    ours: Ours,
+    filter: FrameFilter,
     counted: Count,
     all: Count,
 }
@@ -118,7 +118,7 @@ pub struct Wire {
 impl Wire {
     /// # Errors
     /// The interface does not exist, or this user may not open packet sockets.
-    pub fn on(interface: &str, ours: Ours) -> Result<Self, Error> {
+    pub fn on(interface: &str, filter: FrameFilter) -> Result<Self, Error> {
         let failed = |source: io::Error| {
             let hint = match source.kind() {
                 io::ErrorKind::PermissionDenied => {
@@ -126,8 +126,8 @@ impl Wire {
                 }
                 _ => "",
             };
-            let tried = format!("count the frames at {interface}");
-            Error::protocol(&tried, format!("{source}{hint}"))
+            let operation = format!("count the frames at {interface}");
+            Error::protocol(&operation, format!("{source}{hint}"))
         };
         let name =
             CString::new(interface).map_err(|_| failed(io::ErrorKind::InvalidInput.into()))?;
@@ -148,7 +148,13 @@ impl Wire {
             let size = size_of::<libc::c_int>() as libc::socklen_t;
             for option in [libc::SO_RCVBUF, libc::SO_RCVBUFFORCE] {
                 // SO_RCVBUFFORCE needs root on the host; otherwise SO_RCVBUF applies.
-                libc::setsockopt(fd, libc::SOL_SOCKET, option, (&raw const ROOM).cast(), size);
+                libc::setsockopt(
+                    fd,
+                    libc::SOL_SOCKET,
+                    option,
+                    (&raw const RECEIVE_BUFFER).cast(),
+                    size,
+                );
             }
             let mut address: libc::sockaddr_ll = std::mem::zeroed();
             address.sll_family = libc::AF_PACKET as u16;
@@ -158,7 +164,7 @@ impl Wire {
             if libc::bind(fd, (&raw const address).cast(), length) < 0 {
                 return Err(failed(io::Error::last_os_error()));
             }
-            Ok(Self { socket, ours, counted: Count::default(), all: Count::default() })
+            Ok(Self { socket, filter, counted: Count::default(), all: Count::default() })
         }
     }
 
@@ -200,14 +206,14 @@ impl Wire {
             }
             let length = length as u64;
             self.all.add(kind == OUTGOING, length);
-            if self.ours.is(&head[..HEAD.min(length as usize)]) {
+            if self.filter.matches_frame(&head[..HEAD.min(length as usize)]) {
                 self.counted.add(kind == OUTGOING, length);
             }
         }
     }
 
     /// Frames dropped since the last call, because the buffer was full.
-    pub fn missed(&self) -> u64 {
+    pub fn dropped(&self) -> u64 {
         // SAFETY: an all-zero structure is valid; it is local, has the given size and outlives the
         // call.
         unsafe {
@@ -235,8 +241,8 @@ mod tests {
         // Needs permission to open packet sockets, which the tests have.
         let to = UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = to.local_addr().unwrap().port();
-        let ours = Ours { hosts: vec![Ipv4Addr::LOCALHOST], port };
-        let mut wire = Wire::on("lo", ours).unwrap();
+        let filter = FrameFilter { hosts: vec![Ipv4Addr::LOCALHOST], port };
+        let mut wire = Wire::on("lo", filter).unwrap();
         let before = wire.count();
         let from = UdpSocket::bind("127.0.0.1:0").unwrap();
         from.send_to(&[0; 100], to.local_addr().unwrap()).unwrap();
@@ -252,29 +258,31 @@ mod tests {
 
     #[test]
     fn later_fragments_and_errors_about_ours_are_ours() {
-        let ours = Ours { hosts: vec![Ipv4Addr::new(10, 0, 0, 1)], port: 5683 };
+        let filter = FrameFilter { hosts: vec![Ipv4Addr::new(10, 0, 0, 1)], port: 5683 };
         let mut frame = vec![0; 14 + 20];
         frame[12] = 8;
         frame[14] = 0x45;
         frame[14 + 9] = 17;
         frame[14 + 16..14 + 20].copy_from_slice(&[10, 0, 0, 1]);
         let datagram = [&frame[..], &[0x12, 0x34, 0x16, 0x33, 0, 8, 0, 0]].concat();
-        assert!(ours.is(&datagram));
+        assert!(filter.matches_frame(&datagram));
         let mut fragment = frame.clone();
         fragment[14 + 7] = 9;
-        assert!(ours.is(&fragment));
+        assert!(filter.matches_frame(&fragment));
         let mut icmp = frame.clone();
         icmp[14 + 9] = 1;
         let about = |inner: &[u8]| [&icmp[..], &[3, 3, 0, 0, 0, 0, 0, 0], inner].concat();
-        assert!(ours.is(&about(&datagram[14..])));
-        assert!(!ours.is(&about(&[])), "cut short");
+        assert!(filter.matches_frame(&about(&datagram[14..])));
+        assert!(!filter.matches_frame(&about(&[])), "cut short");
         frame[14 + 19] = 2;
-        assert!(!ours.is(&[&frame[..], &[0x12, 0x34, 0x16, 0x33, 0, 8, 0, 0]].concat()));
+        assert!(
+            !filter.matches_frame(&[&frame[..], &[0x12, 0x34, 0x16, 0x33, 0, 8, 0, 0]].concat())
+        );
     }
 
     #[test]
     fn an_interface_that_is_not_there_is_named() {
-        let error = Wire::on("nowhere0", Ours::default()).unwrap_err().to_string();
+        let error = Wire::on("nowhere0", FrameFilter::default()).unwrap_err().to_string();
         assert!(error.contains("nowhere0"), "{error}");
     }
 }

@@ -1,7 +1,7 @@
 //! A device: serves requests until a stop message.
 
-use super::{keep, wait_for};
-use crate::control::{Control, Order, Said};
+use super::{wait_for, write_results};
+use crate::control::{Command, Control, Status};
 use crate::error::Error;
 use crate::load::DeviceSpec;
 use load::{Checked, DeviceSettings, Mischief, Served};
@@ -13,7 +13,7 @@ use trace::Resource;
 
 /// Output of a device.
 #[derive(Serialize)]
-struct Account {
+struct Output {
     /// Measured accuracy of service times.
     checked: Vec<Checked>,
     /// Statistics of served requests.
@@ -31,30 +31,30 @@ pub fn run(spec: &DeviceSpec, control: &mut Control) -> Result<(), Error> {
         false => Vec::new(),
     };
     let stop = AtomicBool::new(false);
-    let (told, ready) = channel();
+    let (ready_sender, ready) = channel();
     let served = std::thread::scope(|scope| {
         let serving = scope.spawn(|| {
             load::serve(&settings, &stop, move |_| {
-                let _ = told.send(());
+                let _ = ready_sender.send(());
             })
         });
         // The thread ended before it was ready; its result has the error.
-        let heard = match ready.recv() {
-            Ok(()) => control
-                .say(&Said::Ready {})
-                .and_then(|()| wait_for(control, |order| (*order == Order::Stop {}).then_some(()))),
+        let control_result = match ready.recv() {
+            Ok(()) => control.send_status(&Status::Ready {}).and_then(|()| {
+                wait_for(control, |command| (*command == Command::Stop {}).then_some(()))
+            }),
             Err(_) => Ok(()),
         };
         stop.store(true, Relaxed);
         let served = serving.join();
-        heard.map(|()| served)
+        control_result.map(|()| served)
     })?;
     let served = match served {
         Ok(Ok(served)) => served,
         Ok(Err(error)) => return Err(Error::protocol("run the device", error)),
         Err(_) => return Err(Error::protocol("run the device", "its thread panicked")),
     };
-    keep(&spec.events, &Account { checked, served })
+    write_results(&spec.events, &Output { checked, served })
 }
 
 fn settings(spec: &DeviceSpec) -> Result<DeviceSettings, Error> {

@@ -11,7 +11,7 @@ pub use prober::run as probe;
 pub use sender::run as load;
 pub use spec::{DeviceSpec, LoadSpec, ProbeSpec};
 
-use crate::control::{Control, Order};
+use crate::control::{Command, Control};
 use crate::error::Error;
 use crate::wait::Waiter;
 use serde::Serialize;
@@ -19,32 +19,32 @@ use std::fs;
 use std::path::Path;
 
 /// Pending control messages, without blocking.
-fn heard(control: &mut Control) -> Result<Vec<Order>, Error> {
+fn pending_commands(control: &mut Control) -> Result<Vec<Command>, Error> {
     let mut waiter = Waiter::new(control.descriptor(), Vec::new());
     if waiter.wait(Some(0))? { control.read() } else { Ok(Vec::new()) }
 }
 
-/// Waits for a message that `wanted` accepts.
+/// Waits for a message that `accept` accepts.
 fn wait_for<T>(
     control: &mut Control,
-    mut wanted: impl FnMut(&Order) -> Option<T>,
+    mut accept: impl FnMut(&Command) -> Option<T>,
 ) -> Result<T, Error> {
     let mut waiter = Waiter::new(control.descriptor(), Vec::new());
     loop {
         // The stop message may have arrived together with another one, or while requests were
         // sent.
-        if let Some(found) = control.is_stopped().then(|| wanted(&Order::Stop {})).flatten() {
+        if let Some(found) = control.is_stopped().then(|| accept(&Command::Stop {})).flatten() {
             return Ok(found);
         }
         waiter.wait(None)?;
-        if let Some(found) = control.read()?.iter().find_map(&mut wanted) {
+        if let Some(found) = control.read()?.iter().find_map(&mut accept) {
             return Ok(found);
         }
     }
 }
 
 /// Writes the results for the parent process.
-fn keep(path: &Path, what: &impl Serialize) -> Result<(), Error> {
+fn write_results(path: &Path, what: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_vec_pretty(what).unwrap_or_default();
     fs::write(path, text).map_err(|source| Error::Events { path: path.to_owned(), source })
 }
@@ -61,11 +61,11 @@ mod tests {
         let (mut near, far) = UnixStream::pair().unwrap();
         let mut control = Control::over(far.as_raw_fd(), far.as_raw_fd()).unwrap();
         near.write_all(b"{\"start\":{\"at_ns\":17}}\n{\"stop\":{}}\n").unwrap();
-        let start = wait_for(&mut control, |order| match order {
-            Order::Start { at_ns } => Some(*at_ns),
-            Order::Stop {} => None,
+        let start = wait_for(&mut control, |command| match command {
+            Command::Start { at_ns } => Some(*at_ns),
+            Command::Stop {} => None,
         });
         assert_eq!(start.unwrap(), 17);
-        wait_for(&mut control, |order| (*order == Order::Stop {}).then_some(())).unwrap();
+        wait_for(&mut control, |command| (*command == Command::Stop {}).then_some(())).unwrap();
     }
 }

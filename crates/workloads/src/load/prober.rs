@@ -1,7 +1,7 @@
 //! Contention probes as a program of a run.
 
-use super::{heard, wait_for};
-use crate::control::{Control, Order, Said};
+use super::{pending_commands, wait_for};
+use crate::control::{Command, Control, Status};
 use crate::error::Error;
 use crate::load::ProbeSpec;
 use load::{ProbeSettings, Probed};
@@ -13,22 +13,22 @@ use std::time::Duration;
 
 /// Consecutive probes on one core, in one mode, above the limit, after which contention is
 /// reported.
-const IN_A_ROW: u32 = 3;
+const CONSECUTIVE: u32 = 3;
 
 /// Probes until a stop message; reports contention if the spec has a limit.
 ///
 /// # Errors
 /// A core or a file is not available.
 pub fn run(spec: &ProbeSpec, control: &mut Control) -> Result<(), Error> {
-    let wrong = |source| Error::Events { path: spec.events.clone(), source };
-    let mut events = BufWriter::new(File::create(&spec.events).map_err(wrong)?);
-    writeln!(events, "core,mode,intended_ns,sent_ns,answered_ns").map_err(wrong)?;
+    let file_error = |source| Error::Events { path: spec.events.clone(), source };
+    let mut events = BufWriter::new(File::create(&spec.events).map_err(file_error)?);
+    writeln!(events, "core,mode,intended_ns,sent_ns,answered_ns").map_err(file_error)?;
     let modes: Result<Vec<_>, String> = spec.modes.iter().map(|mode| mode.parse()).collect();
     let modes = modes.map_err(|why| Error::protocol("probe", why))?;
-    control.say(&Said::Ready {})?;
-    let start = wait_for(control, |order| match order {
-        Order::Start { at_ns } => Some(Some(*at_ns)),
-        Order::Stop {} => Some(None),
+    control.send_status(&Status::Ready {})?;
+    let start = wait_for(control, |command| match command {
+        Command::Start { at_ns } => Some(Some(*at_ns)),
+        Command::Stop {} => Some(None),
     })?;
     let Some(start) = start else { return Ok(()) };
     let settings = ProbeSettings {
@@ -51,7 +51,7 @@ pub fn run(spec: &ProbeSpec, control: &mut Control) -> Result<(), Error> {
                 if written.is_ok() {
                     written = row;
                 }
-                if let Some(why) = watch.saw(&probed)
+                if let Some(why) = watch.observe(&probed)
                     && let Ok(mut told) = contended.lock()
                 {
                     told.get_or_insert(why);
@@ -61,12 +61,12 @@ pub fn run(spec: &ProbeSpec, control: &mut Control) -> Result<(), Error> {
             stop.store(true, Relaxed);
             probed
         });
-        let heard = listen(control, stop, contended);
+        let control_result = listen(control, stop, contended);
         stop.store(true, Relaxed);
         let probed = probing.join();
-        heard.map(|()| probed)
+        control_result.map(|()| probed)
     })?;
-    written.and_then(|()| events.flush()).map_err(wrong)?;
+    written.and_then(|()| events.flush()).map_err(file_error)?;
     match probed {
         Ok(Ok(())) => Ok(()),
         Ok(Err(why)) => Err(Error::protocol("probe", why)),
@@ -82,13 +82,13 @@ fn listen(
 ) -> Result<(), Error> {
     let mut told = false;
     while !stop.load(Relaxed) {
-        if heard(control)?.contains(&Order::Stop {}) {
+        if pending_commands(control)?.contains(&Command::Stop {}) {
             return Ok(());
         }
         let why = contended.lock().ok().and_then(|why| why.clone());
         if let Some(why) = why.filter(|_| !told) {
             told = true;
-            control.say(&Said::Contended { why })?;
+            control.send_status(&Status::Contended { why })?;
         }
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -113,7 +113,7 @@ impl<'a> Watch<'a> {
         Self { spec, rows: Vec::new() }
     }
 
-    fn saw(&mut self, probed: &Probed) -> Option<String> {
+    fn observe(&mut self, probed: &Probed) -> Option<String> {
         let limit = self.spec.limit?;
         let known = |row: &(usize, trace::Mode, u32)| (row.0, row.1) == (probed.core, probed.mode);
         let place = self.rows.iter().position(known).unwrap_or_else(|| {
@@ -123,9 +123,9 @@ impl<'a> Watch<'a> {
         let row = &mut self.rows[place].2;
         let deviation = probed.deviation(self.spec.service_ns);
         *row = if deviation > limit { *row + 1 } else { 0 };
-        (*row >= IN_A_ROW).then(|| {
+        (*row >= CONSECUTIVE).then(|| {
             format!(
-                "{IN_A_ROW} consecutive probes on core {}, {} for {} ms, took more than {:.0} % \
+                "{CONSECUTIVE} consecutive probes on core {}, {} for {} ms, took more than {:.0} % \
                  longer than that, after {:.1} s",
                 probed.core,
                 probed.mode,
@@ -154,16 +154,16 @@ mod tests {
             events: "none".into(),
         };
         let mut watch = Watch::new(&spec);
-        let mut saw = |core, took| {
+        let mut observe = |core, took| {
             let probed =
                 Probed { core, mode: Mode::Busy, intended: 0, sent: 0, answered: Some(took) };
-            watch.saw(&probed).is_some()
+            watch.observe(&probed).is_some()
         };
         let late = [(0, 16), (1, 16), (0, 16), (1, 11), (0, 16), (1, 16), (0, 12)];
-        let said: Vec<bool> = late.iter().map(|(core, took)| saw(*core, *took)).collect();
+        let said: Vec<bool> = late.iter().map(|(core, took)| observe(*core, *took)).collect();
         assert_eq!(said, [false, false, false, false, true, false, false]);
         let calm = ProbeSpec { limit: None, ..spec };
         let probed = Probed { core: 0, mode: Mode::Busy, intended: 0, sent: 0, answered: Some(99) };
-        assert!((0..9).all(|_| Watch::new(&calm).saw(&probed).is_none()));
+        assert!((0..9).all(|_| Watch::new(&calm).observe(&probed).is_none()));
     }
 }

@@ -8,7 +8,7 @@ mod session;
 mod spec;
 
 pub use client::run;
-pub(crate) use session::{Happened, Session};
+pub(crate) use session::{Session, SessionEvent};
 pub use spec::{MqttSpec, Tls, Version};
 
 /// Whether libmosquitto's code is a TLS error, usually a certificate.

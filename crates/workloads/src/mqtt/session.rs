@@ -12,13 +12,13 @@ use std::ptr;
 
 /// An event of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Happened {
+pub enum SessionEvent {
     /// CONNACK with this code; 0 is accepted.
-    Answered(c_int),
+    Connack(c_int),
     /// The connection ended or failed, for this reason.
-    Ended(c_int),
+    Closed(c_int),
     /// SUBACK with these codes.
-    Subscribed(Vec<c_int>),
+    Suback(Vec<c_int>),
     /// The broker acknowledged a message; reason codes from 128 are refusals.
     Acknowledged { mid: c_int, reason: c_int, at: Nanos },
     /// A message arrived.
@@ -28,9 +28,9 @@ pub enum Happened {
 /// State that callbacks write; it outlives the client.
 #[derive(Default)]
 struct Inbox {
-    happened: Vec<Happened>,
+    events: Vec<SessionEvent>,
     /// The last error that libmosquitto logged.
-    complaint: String,
+    last_log: String,
 }
 
 /// A session with a broker. Use it from one thread.
@@ -116,8 +116,8 @@ impl Session {
                 None,
             )
         };
-        let tried = format!("use the TLS files, starting with {}", ca.display());
-        self.check(&tried, code)
+        let operation = format!("use the TLS files, starting with {}", ca.display());
+        self.check(&operation, code)
     }
 
     /// Requests a session that outlives its connection. In MQTT 5 this is a CONNECT property,
@@ -214,41 +214,41 @@ impl Session {
     pub fn read(&mut self) {
         // SAFETY: this struct owns the client.
         let code = unsafe { ffi::mosquitto_loop_read(self.client, 1) };
-        self.went(code);
+        self.record_close(code);
     }
 
     /// Writes buffered data.
     pub fn write(&mut self) {
         // SAFETY: this struct owns the client.
         let code = unsafe { ffi::mosquitto_loop_write(self.client, 1) };
-        self.went(code);
+        self.record_close(code);
     }
 
     /// Continues the TLS handshake, which libmosquitto does when it reads. Call it when the socket
     /// is writable, because at first there is nothing to read.
-    pub fn shake_hands(&mut self) {
+    pub fn continue_handshake(&mut self) {
         if self.secure && self.descriptor().is_some() {
             self.read();
         }
     }
 
     /// Sends a keep-alive if it is due; call it regularly.
-    pub fn tend(&mut self) {
+    pub fn check_keep_alive(&mut self) {
         // SAFETY: this struct owns the client.
         let code = unsafe { ffi::mosquitto_loop_misc(self.client) };
         if self.descriptor().is_none() {
-            self.went(code);
+            self.record_close(code);
         }
     }
 
     /// Records the end of a connection without a callback: one that failed before it was complete,
     /// for example in the TLS handshake.
-    fn went(&mut self, code: c_int) {
+    fn record_close(&mut self, code: c_int) {
         // SAFETY: callbacks run only within a libmosquitto call.
-        let happened = unsafe { &mut (*self.inbox).happened };
-        let told = happened.iter().any(|happened| matches!(happened, Happened::Ended(_)));
-        if code != ffi::SUCCESS && !told {
-            happened.push(Happened::Ended(code));
+        let events = unsafe { &mut (*self.inbox).events };
+        let recorded = events.iter().any(|event| matches!(event, SessionEvent::Closed(_)));
+        if code != ffi::SUCCESS && !recorded {
+            events.push(SessionEvent::Closed(code));
         }
     }
 
@@ -260,15 +260,15 @@ impl Session {
     }
 
     /// Whether data waits to be written.
-    pub fn wants_to_write(&self) -> bool {
+    pub fn has_output(&self) -> bool {
         // SAFETY: this struct owns the client.
         unsafe { ffi::mosquitto_want_write(self.client) }
     }
 
     /// Takes all events since the last call.
-    pub fn take(&mut self) -> Vec<Happened> {
+    pub fn take(&mut self) -> Vec<SessionEvent> {
         // SAFETY: callbacks run only within a libmosquitto call.
-        unsafe { std::mem::take(&mut (*self.inbox).happened) }
+        unsafe { std::mem::take(&mut (*self.inbox).events) }
     }
 
     /// Text of a CONNACK or reason code.
@@ -293,16 +293,16 @@ impl Session {
             _ => text.to_string_lossy().trim_end_matches('.').to_owned(),
         };
         // SAFETY: callbacks run only within a libmosquitto call.
-        let complaint = unsafe { std::mem::take(&mut (*self.inbox).complaint) };
-        if complaint.is_empty() { text } else { format!("{text} ({complaint})") }
+        let last_log = unsafe { std::mem::take(&mut (*self.inbox).last_log) };
+        if last_log.is_empty() { text } else { format!("{text} ({last_log})") }
     }
 
-    fn check(&mut self, tried: &str, code: c_int) -> Result<(), Error> {
-        if code == ffi::SUCCESS { Ok(()) } else { Err(self.error(tried, code)) }
+    fn check(&mut self, operation: &str, code: c_int) -> Result<(), Error> {
+        if code == ffi::SUCCESS { Ok(()) } else { Err(self.error(operation, code)) }
     }
 
-    fn error(&mut self, tried: &str, code: c_int) -> Error {
-        Error::mqtt(tried, self.reason(code))
+    fn error(&mut self, operation: &str, code: c_int) -> Error {
+        Error::mqtt(operation, self.reason(code))
     }
 }
 
@@ -339,12 +339,12 @@ unsafe extern "C" fn on_connect(
     _flags: c_int,
 ) {
     // SAFETY: libmosquitto calls this with the inbox pointer.
-    unsafe { inbox(user) }.happened.push(Happened::Answered(code));
+    unsafe { inbox(user) }.events.push(SessionEvent::Connack(code));
 }
 
 unsafe extern "C" fn on_disconnect(_: *mut ffi::Mosquitto, user: *mut c_void, code: c_int) {
     // SAFETY: libmosquitto calls this with the inbox pointer.
-    unsafe { inbox(user) }.happened.push(Happened::Ended(code));
+    unsafe { inbox(user) }.events.push(SessionEvent::Closed(code));
 }
 
 unsafe extern "C" fn on_publish(
@@ -356,7 +356,7 @@ unsafe extern "C" fn on_publish(
 ) {
     let at = monotonic_now();
     // SAFETY: libmosquitto calls this with the inbox pointer.
-    unsafe { inbox(user) }.happened.push(Happened::Acknowledged { mid, reason, at });
+    unsafe { inbox(user) }.events.push(SessionEvent::Acknowledged { mid, reason, at });
 }
 
 unsafe extern "C" fn on_subscribe(
@@ -369,7 +369,7 @@ unsafe extern "C" fn on_subscribe(
     // SAFETY: libmosquitto calls this with the inbox pointer and `count` levels.
     unsafe {
         let levels = std::slice::from_raw_parts(levels, count.max(0) as usize).to_vec();
-        inbox(user).happened.push(Happened::Subscribed(levels));
+        inbox(user).events.push(SessionEvent::Suback(levels));
     }
 }
 
@@ -388,7 +388,7 @@ unsafe extern "C" fn on_message(
             false => std::slice::from_raw_parts(start, length.max(0) as usize).to_vec(),
         };
         let topic = CStr::from_ptr((*message).topic).to_string_lossy().into_owned();
-        inbox(user).happened.push(Happened::Message { topic, payload, at });
+        inbox(user).events.push(SessionEvent::Message { topic, payload, at });
     }
 }
 
@@ -401,7 +401,7 @@ unsafe extern "C" fn on_log(
     if level & ffi::LOG_ERR != 0 {
         // SAFETY: libmosquitto calls this with the inbox pointer and a string.
         unsafe {
-            inbox(user).complaint = CStr::from_ptr(text).to_string_lossy().trim().to_owned();
+            inbox(user).last_log = CStr::from_ptr(text).to_string_lossy().trim().to_owned();
         }
     }
 }

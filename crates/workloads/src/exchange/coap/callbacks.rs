@@ -9,7 +9,7 @@ use std::ptr;
 
 /// An event at a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Happened {
+pub enum SessionEvent {
     /// A response arrived.
     Response { from: SocketAddrV4, response: Response, at: Nanos },
     /// A request failed, with libcoap's reason.
@@ -58,7 +58,7 @@ pub type Respond = Box<dyn FnMut(&Request) -> Answer>;
 /// State that callbacks read and write; it outlives the context.
 #[derive(Default)]
 pub(super) struct Inbox {
-    pub happened: Vec<Happened>,
+    pub events: Vec<SessionEvent>,
     pub respond: Option<Respond>,
     /// Leisure, ACK_TIMEOUT and MAX_RETRANSMIT of a server's sessions.
     pub times: Option<(ffi::Fixed, ffi::Fixed, u16)>,
@@ -144,7 +144,7 @@ pub(super) unsafe extern "C" fn on_response(
             observe: option(received, ffi::OBSERVE).is_some(),
         };
         let from = remote(session);
-        inbox(session).happened.push(Happened::Response { from, response, at });
+        inbox(session).events.push(SessionEvent::Response { from, response, at });
     }
     ffi::RESPONSE_OK
 }
@@ -156,14 +156,14 @@ pub(super) unsafe extern "C" fn on_nack(
     _mid: c_int,
 ) {
     // SAFETY: libcoap calls this with a valid session.
-    unsafe { inbox(session) }.happened.push(Happened::Nack(reason));
+    unsafe { inbox(session) }.events.push(SessionEvent::Nack(reason));
 }
 
 pub(super) unsafe extern "C" fn on_event(session: *mut ffi::Session, event: c_int) -> c_int {
     // SAFETY: libcoap calls this with a valid session.
     unsafe {
         let inbox = inbox(session);
-        inbox.happened.push(Happened::Event(event));
+        inbox.events.push(SessionEvent::Event(event));
     }
     0
 }
@@ -180,7 +180,7 @@ pub(super) unsafe extern "C" fn on_request(
     unsafe {
         let block = |number| option(request, number).map(|value| Block::of(&value));
         let path = option(request, ffi::URI_PATH).unwrap_or_default();
-        let asked = Request {
+        let incoming = Request {
             from: remote(session),
             method: ffi::coap_pdu_get_code(request) as u8,
             path: String::from_utf8_lossy(&path).into_owned(),
@@ -196,7 +196,7 @@ pub(super) unsafe extern "C" fn on_request(
             ffi::coap_session_set_max_retransmit(session, times);
         }
         let Some(respond) = &mut inbox.respond else { return };
-        let answer = respond(&asked);
+        let answer = respond(&incoming);
         ffi::coap_pdu_set_code(response, c_int::from(answer.code));
         for (number, block) in [(ffi::BLOCK2, answer.block2), (ffi::BLOCK1, answer.block1)] {
             if let Some(value) = block.map(Block::bytes) {

@@ -1,7 +1,7 @@
 //! CoAP client: sends requests and receives responses, block by block.
 
 use super::block::Block;
-use super::callbacks::{Happened, Response};
+use super::callbacks::{Response, SessionEvent};
 use super::security::Security;
 use super::stack::{Outgoing, Session, Stack};
 use super::{GROUP, Method, Options, TOKEN, code, ffi, nack, security, work};
@@ -26,7 +26,7 @@ pub struct Client {
     options: Options,
     to: SocketAddrV4,
     security: Security,
-    kept: bool,
+    persistent: bool,
     /// The session, if it is kept between exchanges.
     open: Option<Open>,
     /// A stack without a session, reused because creating one takes about a millisecond.
@@ -39,16 +39,16 @@ struct Open {
     session: Session,
     stack: Stack,
     /// Unprocessed events.
-    happened: VecDeque<Happened>,
+    events: VecDeque<SessionEvent>,
 }
 
 impl Open {
     /// The next event, if any.
-    fn next(&mut self) -> Option<Happened> {
-        if self.happened.is_empty() {
-            self.happened.extend(self.stack.take());
+    fn next(&mut self) -> Option<SessionEvent> {
+        if self.events.is_empty() {
+            self.events.extend(self.stack.take());
         }
-        self.happened.pop_front()
+        self.events.pop_front()
     }
 }
 
@@ -59,7 +59,7 @@ impl Client {
             to: SocketAddrV4::new(host, spec.port),
             security: security(spec, &options, &spec.peers[0]),
             // In a group, each response changes the peer of a session.
-            kept: spec.connection == Connection::Kept && !options.group,
+            persistent: spec.connection == Connection::Kept && !options.group,
             spec: spec.clone(),
             options,
             open: None,
@@ -82,30 +82,30 @@ impl Client {
         let session = stack.session(self.to, transport.proto(), &self.security);
         let mut session = session.map_err(other)?;
         session.set_times(self.options.ack_timeout_ns, self.options.max_retransmit);
-        let mut open = Open { session, stack, happened: VecDeque::new() };
+        let mut open = Open { session, stack, events: VecDeque::new() };
         if transport.is_secure() {
-            self.await_event(&mut open, turn, ffi::DTLS_CONNECTED)?;
+            self.wait_for_event(&mut open, turn, ffi::DTLS_CONNECTED)?;
         } else if transport.is_stream() {
-            self.await_event(&mut open, turn, ffi::TCP_CONNECTED)?;
+            self.wait_for_event(&mut open, turn, ffi::TCP_CONNECTED)?;
         }
         if transport.is_stream() {
             turn.enter(Section::ProtocolConnect);
-            self.await_event(&mut open, turn, ffi::SESSION_CONNECTED)?;
+            self.wait_for_event(&mut open, turn, ffi::SESSION_CONNECTED)?;
         }
         Ok(open)
     }
 
-    fn await_event(
+    fn wait_for_event(
         &self,
         open: &mut Open,
         turn: &mut Turn<'_, '_>,
-        wanted: i32,
+        expected: i32,
     ) -> Result<(), Failure> {
         loop {
-            while let Some(happened) = open.next() {
-                match happened {
-                    Happened::Event(event) if event == wanted => return Ok(()),
-                    happened => self.refuse(&happened)?,
+            while let Some(event) = open.next() {
+                match event {
+                    SessionEvent::Event(event) if event == expected => return Ok(()),
+                    event => self.fail_on(&event)?,
                 }
             }
             work(&mut open.stack, turn)?;
@@ -113,15 +113,15 @@ impl Client {
     }
 
     /// Fails on an event that ends the exchange in any state.
-    fn refuse(&self, happened: &Happened) -> Result<(), Failure> {
+    fn fail_on(&self, event: &SessionEvent) -> Result<(), Failure> {
         let by_key = matches!(self.security, Security::Key(_));
-        match happened {
-            Happened::Nack(reason) => Err(nack(*reason, by_key)),
-            Happened::Event(ffi::DTLS_ERROR) => Err(nack(ffi::NACK_TLS_FAILED, by_key)),
-            Happened::Event(ffi::TCP_FAILED) => {
+        match event {
+            SessionEvent::Nack(reason) => Err(nack(*reason, by_key)),
+            SessionEvent::Event(ffi::DTLS_ERROR) => Err(nack(ffi::NACK_TLS_FAILED, by_key)),
+            SessionEvent::Event(ffi::TCP_FAILED) => {
                 Err(Failure::of(Reason::Refused, format!("no TCP connection to {}", self.to)))
             }
-            Happened::Event(ffi::TCP_CLOSED | ffi::SESSION_CLOSED | ffi::SESSION_FAILED) => {
+            SessionEvent::Event(ffi::TCP_CLOSED | ffi::SESSION_CLOSED | ffi::SESSION_FAILED) => {
                 Err(Failure::of(Reason::Lost, "the connection was closed"))
             }
             _ => Ok(()),
@@ -129,7 +129,7 @@ impl Client {
     }
 
     /// Sends a request and waits for its response.
-    fn ask(
+    fn request(
         &mut self,
         open: &mut Open,
         turn: &mut Turn<'_, '_>,
@@ -138,12 +138,12 @@ impl Client {
     ) -> Result<(Response, Nanos), Failure> {
         let token = self.send(open, path, (block1, block2, payload))?;
         loop {
-            while let Some(happened) = open.next() {
-                match happened {
-                    Happened::Response { response, at, .. } if response.token == token => {
+            while let Some(event) = open.next() {
+                match event {
+                    SessionEvent::Response { response, at, .. } if response.token == token => {
                         return Ok((accepted(response)?, at));
                     }
-                    happened => self.refuse(&happened)?,
+                    event => self.fail_on(&event)?,
                 }
             }
             work(&mut open.stack, turn)?;
@@ -179,14 +179,14 @@ impl Client {
         let mut block = Block::sized(0, false, self.options.block);
         loop {
             turn.enter(Section::Block(block.number + 1));
-            let (response, at) = self.ask(open, turn, &path, (None, Some(block), &[]))?;
+            let (response, at) = self.request(open, turn, &path, (None, Some(block), &[]))?;
             whole.extend_from_slice(&response.payload);
             match response.block2 {
-                Some(had) if had.more => {
+                Some(received) if received.more => {
                     // A server may choose a smaller block size; block numbers then refer to that
                     // size.
-                    let number = (whole.len() / had.size()) as u32;
-                    block = Block { number, more: false, exponent: had.exponent };
+                    let number = (whole.len() / received.size()) as u32;
+                    block = Block { number, more: false, exponent: received.exponent };
                 }
                 _ => {
                     turn.check(&whole)?;
@@ -205,14 +205,14 @@ impl Client {
         let whole = turn.payload();
         if whole.len() <= self.options.block {
             turn.enter(Section::Block(1));
-            self.ask(open, turn, &path, (None, None, &whole))?;
+            self.request(open, turn, &path, (None, None, &whole))?;
             return Ok(Outcome::default());
         }
         let (mut block, mut count) = (Block::sized(0, true, self.options.block), 0);
         while let Some((now, part)) = block.cut(&whole) {
             count += 1;
             turn.enter(Section::Block(count));
-            let (response, _) = self.ask(open, turn, &path, (Some(now), None, part))?;
+            let (response, _) = self.request(open, turn, &path, (Some(now), None, part))?;
             if !now.more {
                 break;
             }
@@ -241,9 +241,9 @@ impl Client {
             self.spec.peers.iter().map(|peer| peer.address).collect();
         let mut received = None;
         while !missing.is_empty() {
-            while let Some(happened) = open.next() {
-                match happened {
-                    Happened::Response { from, response, at } if response.token == token => {
+            while let Some(event) = open.next() {
+                match event {
+                    SessionEvent::Response { from, response, at } if response.token == token => {
                         let response = accepted(response)?;
                         if self.options.method == Method::Get {
                             turn.check(&response.payload)?;
@@ -251,7 +251,7 @@ impl Client {
                         }
                         missing.remove(from.ip());
                     }
-                    happened => self.refuse(&happened)?,
+                    event => self.fail_on(&event)?,
                 }
             }
             if missing.is_empty() {
@@ -274,13 +274,13 @@ impl Client {
             if transport.is_secure() {
                 turn.enter(Section::TransportClose);
             }
-            self.part(open);
+            self.release(open);
             return Ok(());
         }
         turn.enter(Section::TransportClose);
-        let held = held(open.stack.descriptor(), self.to);
-        self.part(open);
-        match held {
+        let duplicate = duplicate_connection(open.stack.descriptor(), self.to);
+        self.release(open);
+        match duplicate {
             Some(stream) => stream::close(turn, stream),
             None => Ok(()),
         }
@@ -289,7 +289,7 @@ impl Client {
 
 impl Client {
     /// Drops a session with no pending exchange, and keeps its stack.
-    fn part(&mut self, open: Open) {
+    fn release(&mut self, open: Open) {
         let Open { session, mut stack, .. } = open;
         drop(session);
         stack.process();
@@ -300,7 +300,7 @@ impl Client {
 
 impl Driver for Client {
     fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
-        if self.kept {
+        if self.persistent {
             self.open = Some(self.connect(turn)?);
         }
         Ok(())
@@ -317,7 +317,7 @@ impl Driver for Client {
             Method::Get => self.get(&mut open, turn)?,
             Method::Put | Method::Post | Method::Delete => self.put(&mut open, turn)?,
         };
-        match self.kept {
+        match self.persistent {
             true => self.open = Some(open),
             false => self.close(turn, open)?,
         }
@@ -330,14 +330,14 @@ impl Driver for Client {
         watch.sleep(until)?;
         if let Some(open) = &mut self.open {
             open.stack.process();
-            open.happened.extend(open.stack.take());
+            open.events.extend(open.stack.take());
         }
-        let happened = self.open.iter().flat_map(|open| &open.happened);
-        if happened.map(|happened| self.refuse(happened)).any(|end| end.is_err()) {
+        let mut events = self.open.iter().flat_map(|open| &open.events);
+        if events.any(|event| self.fail_on(event).is_err()) {
             self.open = None;
         }
         if let Some(open) = &mut self.open {
-            open.happened.clear();
+            open.events.clear();
         }
         Ok(())
     }
@@ -359,7 +359,7 @@ fn accepted(response: Response) -> Result<Response, Failure> {
 /// Duplicates the descriptor of the connection to `peer`, found among those that the epoll
 /// descriptor watches. libcoap closes its descriptor at
 /// once and does not report when the peer closes.
-fn held(epoll: RawFd, peer: SocketAddrV4) -> Option<TcpStream> {
+fn duplicate_connection(epoll: RawFd, peer: SocketAddrV4) -> Option<TcpStream> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{epoll}")).ok()?;
     let watched = text.lines().filter_map(|line| {
         let fd = line.strip_prefix("tfd:")?;

@@ -29,7 +29,7 @@ use std::net::Ipv4Addr;
 /// All CoAP Nodes multicast group (RFC 7252, section 12.8).
 const GROUP: Ipv4Addr = Ipv4Addr::new(224, 0, 1, 187);
 /// Maximum time between two calls for libcoap's timers.
-const LOOK: Nanos = 100 * MILLISECOND;
+const POLL_INTERVAL: Nanos = 100 * MILLISECOND;
 /// Token length in bytes: enough to distinguish the blocks of an exchange.
 const TOKEN: usize = 2;
 
@@ -116,7 +116,7 @@ pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
     let options = options(spec)?;
     match options.observe {
         true => Ok(Box::new(observe::Observer::new(spec, options))),
-        false => Ok(Box::new(server::Answering::new(spec, &options)?)),
+        false => Ok(Box::new(server::CoapServer::new(spec, &options)?)),
     }
 }
 
@@ -155,7 +155,7 @@ fn work(stack: &mut Stack, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
 fn wait(stack: &Stack, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
     let fd = stack.descriptor();
     let mut set = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
-    turn.wait_until(&mut set, monotonic_now() + LOOK).map(drop)
+    turn.wait_until(&mut set, monotonic_now() + POLL_INTERVAL).map(drop)
 }
 
 /// The failure for libcoap's NACK reason.

@@ -23,16 +23,16 @@ pub enum Security {
 pub(super) const IDENTITY: &[u8] = b"thingbed";
 
 /// Keys, names and files in libcoap's types.
-pub(super) struct Kept {
+pub(super) struct Credentials {
     pub key: Vec<u8>,
     pub name: String,
     pub server_name: CString,
     pub files: Option<Files>,
 }
 
-impl Kept {
+impl Credentials {
     pub fn of(security: &Security) -> Result<Box<Self>, Error> {
-        let mut kept = Self {
+        let mut credentials = Self {
             key: Vec::new(),
             name: String::new(),
             server_name: CString::default(),
@@ -40,14 +40,14 @@ impl Kept {
         };
         match security {
             Security::None => {}
-            Security::Key(key) => kept.key.clone_from(key),
+            Security::Key(key) => credentials.key.clone_from(key),
             Security::Certificates(tls, name) => {
-                kept.server_name = text(name)?;
-                kept.name.clone_from(name);
-                kept.files = Some(Files::of(tls)?);
+                credentials.server_name = text(name)?;
+                credentials.name.clone_from(name);
+                credentials.files = Some(Files::of(tls)?);
             }
         }
-        Ok(Box::new(kept))
+        Ok(Box::new(credentials))
     }
 }
 
@@ -112,11 +112,11 @@ pub(super) unsafe extern "C" fn on_name(
     _session: *mut ffi::Session,
     depth: c_uint,
     validated: c_int,
-    wanted: *mut c_void,
+    expected: *mut c_void,
 ) -> c_int {
     // SAFETY: libcoap passes a string, and the name that the stack keeps.
-    let (name, wanted) = unsafe { (CStr::from_ptr(name), &*wanted.cast::<String>()) };
-    let own = depth == 0 && name.to_string_lossy() != *wanted;
+    let (name, expected) = unsafe { (CStr::from_ptr(name), &*expected.cast::<String>()) };
+    let own = depth == 0 && name.to_string_lossy() != *expected;
     c_int::from(validated != 0 && !own)
 }
 

@@ -1,9 +1,9 @@
 //! Safe wrappers of libcoap's context and sessions.
 
 use super::block::Block;
-use super::callbacks::{Happened, Inbox, Respond, on_event, on_nack, on_request, on_response};
+use super::callbacks::{Inbox, Respond, SessionEvent, on_event, on_nack, on_request, on_response};
 use super::ffi;
-use super::security::{IDENTITY, Kept, Security, bytes, on_name, text};
+use super::security::{Credentials, IDENTITY, Security, bytes, on_name, text};
 use crate::clock::Nanos;
 use crate::error::Error;
 use std::ffi::{CStr, c_int};
@@ -16,7 +16,7 @@ pub struct Stack {
     context: *mut ffi::Context,
     inbox: *mut Inbox,
     /// Data that the context points to.
-    kept: Option<Box<Kept>>,
+    credentials: Option<Box<Credentials>>,
 }
 
 impl Stack {
@@ -43,7 +43,7 @@ impl Stack {
             }
             context
         };
-        let stack = Self { context, inbox, kept: None };
+        let stack = Self { context, inbox, credentials: None };
         if stack.context.is_null() || stack.descriptor() < 0 {
             let why = "no memory or no epoll descriptor; check `ulimit -n`";
             return Err(Error::protocol("start libcoap", why));
@@ -66,9 +66,9 @@ impl Stack {
     }
 
     /// Takes all events since the last call.
-    pub fn take(&mut self) -> Vec<Happened> {
+    pub fn take(&mut self) -> Vec<SessionEvent> {
         // SAFETY: callbacks run only within a libcoap call.
-        unsafe { std::mem::take(&mut (*self.inbox).happened) }
+        unsafe { std::mem::take(&mut (*self.inbox).events) }
     }
 
     /// Whether all confirmable messages are acknowledged.
@@ -97,11 +97,11 @@ impl Stack {
         security: &Security,
     ) -> Result<Session, Error> {
         let (server, context) = (address(to), self.context);
-        let kept = &**self.kept.insert(Kept::of(security)?);
+        let credentials = &**self.credentials.insert(Credentials::of(security)?);
         // SAFETY: addresses and setups outlive the calls, which copy them; the data they point to
         // is kept until the next session.
         let session = unsafe {
-            match (security, &kept.files) {
+            match (security, &credentials.files) {
                 (Security::Key(_), _) => {
                     let mut setup = ffi::SharedKeyOfClient {
                         version: 1,
@@ -110,7 +110,7 @@ impl Stack {
                         on_hint_data: ptr::null_mut(),
                         server_name: ptr::null(),
                         identity: bytes(IDENTITY),
-                        key: bytes(&kept.key),
+                        key: bytes(&credentials.key),
                     };
                     let setup = &raw mut setup;
                     let server = &raw const server;
@@ -118,9 +118,9 @@ impl Stack {
                 }
                 (Security::Certificates(..), Some(files)) => {
                     let mut setup = files.setup(true);
-                    setup.server_name = kept.server_name.as_ptr();
+                    setup.server_name = credentials.server_name.as_ptr();
                     setup.on_common_name = Some(on_name);
-                    setup.on_common_name_data = ptr::from_ref(&kept.name).cast_mut().cast();
+                    setup.on_common_name_data = ptr::from_ref(&credentials.name).cast_mut().cast();
                     let setup = &raw mut setup;
                     let server = &raw const server;
                     ffi::coap_new_client_session_pki(context, ptr::null(), server, proto, setup)
@@ -155,8 +155,8 @@ impl Stack {
             let listen = address(at);
             if ffi::coap_new_endpoint(self.context, &raw const listen, proto).is_null() {
                 let source = std::io::Error::last_os_error();
-                let tried = format!("listen on {at} for CoAP");
-                return Err(Error::Address { tried, source });
+                let operation = format!("listen on {at} for CoAP");
+                return Err(Error::Address { operation, source });
             }
             let resource = ffi::coap_resource_unknown_init2(on_request, ffi::HAS_MULTICAST);
             for method in [1, 2, 4] {
@@ -180,11 +180,11 @@ impl Stack {
     }
 
     fn secure(&mut self, security: &Security) -> Result<(), Error> {
-        let kept = &**self.kept.insert(Kept::of(security)?);
+        let credentials = &**self.credentials.insert(Credentials::of(security)?);
         // SAFETY: setups outlive the calls, which copy them; the data they point to is kept as
         // long as the context.
-        let fine = unsafe {
-            match (security, &kept.files) {
+        let accepted = unsafe {
+            match (security, &credentials.files) {
                 (Security::Key(_), _) => {
                     let mut setup = ffi::SharedKeyOfServer {
                         version: 1,
@@ -194,7 +194,7 @@ impl Stack {
                         on_name: ptr::null(),
                         on_name_data: ptr::null_mut(),
                         hint: bytes(IDENTITY),
-                        key: bytes(&kept.key),
+                        key: bytes(&credentials.key),
                     };
                     ffi::coap_context_set_psk2(self.context, &raw mut setup)
                 }
@@ -205,7 +205,7 @@ impl Stack {
                 _ => 1,
             }
         };
-        match fine {
+        match accepted {
             0 => Err(Error::protocol(
                 "set up CoAP keys and certificates",
                 "libcoap rejects them; a server needs a certificate and its key, in PEM",

@@ -19,20 +19,20 @@ const ATTRIBUTE_VALUE: u32 = 13;
 /// response and in its endpoint.
 const CONNECTIONS: u32 = 3;
 /// Added to open62541's timeout, so that the exchange's timeout expires first.
-const MORE_MS: Nanos = 1_000;
+const TIMEOUT_MARGIN_MS: Nanos = 1_000;
 
 /// Result of a Read.
-pub(super) struct Got {
+pub(super) struct Reading {
     pub(super) payload: Vec<u8>,
     pub(super) at: Nanos,
 }
 
 /// Results of open62541's callbacks.
 #[derive(Default)]
-struct Told {
+struct Results {
     /// Completed Reads; the first is open62541's Read of the namespaces.
     reads: u32,
-    answer: Option<Result<Got, Failure>>,
+    answer: Option<Result<Reading, Failure>>,
 }
 
 /// An open62541 client.
@@ -40,7 +40,7 @@ pub(super) struct Client {
     raw: *mut UA_Client,
     socket: RawFd,
     /// Boxed, because open62541 keeps its address as long as the client lives.
-    told: Box<RefCell<Told>>,
+    results: Box<RefCell<Results>>,
 }
 
 impl Client {
@@ -52,23 +52,23 @@ impl Client {
     ) -> Result<Self, Failure> {
         let mut client = Self::make(events)?;
         turn.enter(Section::TransportConnect);
-        client.await_patiently(turn);
+        client.set_exchange_timeout(turn);
         events::allow(CONNECTIONS);
         // SAFETY: the client and the string outlive the call.
         let begun = unsafe { UA_Client_connectAsync(client.raw, url.as_ptr()) };
-        let tried = format!("connect to {}", url.to_string_lossy());
+        let operation = format!("connect to {}", url.to_string_lossy());
         match events::take_socket() {
             Some(socket) => client.socket = socket,
             None => {
                 return Err(Failure::of(
                     Reason::Unreachable,
-                    format!("{tried}: {}", status::name(begun)),
+                    format!("{operation}: {}", status::name(begun)),
                 ));
             }
         }
         turn.wait(client.socket, libc::POLLOUT)?;
         if let Some(error) = error_of(client.socket) {
-            return Err(Failure::io(&tried)(error));
+            return Err(Failure::io(&operation)(error));
         }
         turn.enter(Section::ProtocolConnect);
         client.until(events, turn, |client| {
@@ -78,7 +78,7 @@ impl Client {
             }
             // open62541 first reads the server's namespaces.
             let activated = session == UA_SessionState::UA_SESSIONSTATE_ACTIVATED;
-            Ok(activated && client.told.borrow().reads > 0)
+            Ok(activated && client.results.borrow().reads > 0)
         })?;
         // From here on, a lost channel is a failure.
         // SAFETY: the configuration belongs to the client and lives as long.
@@ -88,18 +88,18 @@ impl Client {
 
     /// Creates a client that accepts an endpoint without security.
     fn make(events: &Events) -> Result<Self, Failure> {
-        let told = Box::<RefCell<Told>>::default();
+        let results = Box::<RefCell<Results>>::default();
         // SAFETY: open62541 expects an all-zero configuration as the start; each value set is
         // created by open62541 or outlives the client, which takes over the configuration.
         let raw = unsafe {
             let mut config: UA_ClientConfig = std::mem::zeroed();
-            config.clientContext = (&raw const *told).cast_mut().cast();
+            config.clientContext = (&raw const *results).cast_mut().cast();
             config.logging = events::log();
             config.eventLoop = events.raw();
             config.externalEventLoop = true;
             config.secureChannelLifeTime = LIFETIME_MS;
             config.requestedSessionTimeout = LIFETIME_MS;
-            config.serviceNotificationCallback = Some(answered);
+            config.serviceNotificationCallback = Some(on_service);
             config.securityMode = UA_MessageSecurityMode::UA_MESSAGESECURITYMODE_NONE;
             config.securityPolicyUri = UA_String_fromChars(NONE.as_ptr());
             let status = UA_ClientConfig_setDefault(&raw mut config);
@@ -110,7 +110,7 @@ impl Client {
         };
         match raw.is_null() {
             true => Err(Failure::of(Reason::Other, "create a client: no memory")),
-            false => Ok(Self { raw, socket: -1, told }),
+            false => Ok(Self { raw, socket: -1, results }),
         }
     }
 
@@ -121,12 +121,12 @@ impl Client {
         place: usize,
         options: &Options,
         turn: &mut Turn<'_, '_>,
-    ) -> Result<Got, Failure> {
-        self.await_patiently(turn);
-        self.told.borrow_mut().answer = None;
+    ) -> Result<Reading, Failure> {
+        self.set_exchange_timeout(turn);
+        self.results.borrow_mut().answer = None;
         let count = options.variables;
         // SAFETY: all-zero structures are empty ones; the request borrows the list of nodes during
-        // the call only, and the result is stored in `told`, which outlives this call.
+        // the call only, and the result is stored in `results`, which outlives this call.
         let sent = unsafe {
             let mut nodes: Vec<UA_ReadValueId> = (0..count)
                 .map(|part| UA_ReadValueId {
@@ -144,15 +144,15 @@ impl Client {
             };
             request.nodesToRead = nodes.as_mut_ptr();
             request.nodesToReadSize = nodes.len();
-            let told = (&raw const *self.told).cast_mut().cast();
+            let results = (&raw const *self.results).cast_mut().cast();
             let (raw, number) = (self.raw, std::ptr::null_mut());
-            UA_Client_sendAsyncReadRequest(raw, &raw mut request, Some(came), told, number)
+            UA_Client_sendAsyncReadRequest(raw, &raw mut request, Some(on_read), results, number)
         };
         if sent != UA_STATUSCODE_GOOD {
             return Err(status::failure("read", sent));
         }
-        self.until(events, turn, |client| Ok(client.told.borrow().answer.is_some()))?;
-        let answer = self.told.borrow_mut().answer.take();
+        self.until(events, turn, |client| Ok(client.results.borrow().answer.is_some()))?;
+        let answer = self.results.borrow_mut().answer.take();
         answer.unwrap_or_else(|| Err(Failure::of(Reason::Other, "empty response")))
     }
 
@@ -164,7 +164,7 @@ impl Client {
         turn: &mut Turn<'_, '_>,
     ) -> Result<(), Failure> {
         turn.enter(Section::ProtocolClose);
-        self.await_patiently(turn);
+        self.set_exchange_timeout(turn);
         events::hold(true);
         // SAFETY: the client outlives the call.
         unsafe { UA_Client_disconnectAsync(self.raw) };
@@ -217,20 +217,20 @@ impl Client {
         self.state() == (UA_SessionState::UA_SESSIONSTATE_ACTIVATED, UA_STATUSCODE_GOOD)
     }
 
-    /// Sets open62541's timeout to the rest of the exchange's, plus `MORE_MS`.
-    fn await_patiently(&self, turn: &Turn<'_, '_>) {
-        let left = turn.deadline.saturating_sub(monotonic_now()) / 1_000_000 + MORE_MS;
-        self.patience(u32::try_from(left).unwrap_or(u32::MAX));
+    /// Sets open62541's timeout to the rest of the exchange's, plus `TIMEOUT_MARGIN_MS`.
+    fn set_exchange_timeout(&self, turn: &Turn<'_, '_>) {
+        let left = turn.deadline.saturating_sub(monotonic_now()) / 1_000_000 + TIMEOUT_MARGIN_MS;
+        self.set_timeout(u32::try_from(left).unwrap_or(u32::MAX));
     }
 
-    fn patience(&self, ms: u32) {
+    fn set_timeout(&self, ms: u32) {
         // SAFETY: the configuration belongs to the client and lives as long.
         unsafe { (*UA_Client_getConfig(self.raw)).timeout = ms };
     }
 
     /// Disconnects, and waits at most `ms` for the response.
-    pub(super) fn say_goodbye(&self, ms: u32) {
-        self.patience(ms);
+    pub(super) fn disconnect_blocking(&self, ms: u32) {
+        self.set_timeout(ms);
         // SAFETY: the client is alive, and so is what its callbacks use.
         unsafe { UA_Client_disconnect(self.raw) };
     }
@@ -239,7 +239,7 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         // The server may not answer any more.
-        self.patience(1);
+        self.set_timeout(1);
         events::release();
         // SAFETY: created by open62541 and not freed before.
         unsafe { UA_Client_delete(self.raw) };
@@ -268,7 +268,7 @@ fn error_of(socket: RawFd) -> Option<io::Error> {
 }
 
 /// Counts completed Reads.
-unsafe extern "C" fn answered(
+unsafe extern "C" fn on_service(
     client: *mut UA_Client,
     kind: UA_ApplicationNotificationType,
     payload: UA_KeyValueMap,
@@ -279,12 +279,12 @@ unsafe extern "C" fn answered(
     {
         return;
     }
-    // SAFETY: open62541 lends the entries during this call; the context is `told`, which lives as
-    // long as the client.
+    // SAFETY: open62541 lends the entries during this call; the context is `results`, which lives
+    // as long as the client.
     unsafe {
         let service = (*payload.map.add(SERVICE)).value.data.cast::<UA_NodeId>();
         let read = &raw const UA_TYPES[UA_TYPES_READRESPONSE as usize].typeId;
-        let context = (*UA_Client_getConfig(client)).clientContext.cast::<RefCell<Told>>();
+        let context = (*UA_Client_getConfig(client)).clientContext.cast::<RefCell<Results>>();
         if !service.is_null() && !context.is_null() && UA_NodeId_equal(service, read) {
             (*context).borrow_mut().reads += 1;
         }
@@ -292,18 +292,18 @@ unsafe extern "C" fn answered(
 }
 
 /// Copies a response before open62541 frees it.
-unsafe extern "C" fn came(
+unsafe extern "C" fn on_read(
     _client: *mut UA_Client,
-    told: *mut c_void,
+    results: *mut c_void,
     _request: u32,
     response: *mut UA_ReadResponse,
 ) {
     let at = monotonic_now();
-    // SAFETY: open62541 lends the response during this call; `told` lives as long as the client.
+    // SAFETY: open62541 lends the response during this call; `results` lives as long as the client.
     unsafe {
         let payload = values(&*response);
-        let told = &*told.cast::<RefCell<Told>>();
-        told.borrow_mut().answer = Some(payload.map(|payload| Got { payload, at }));
+        let results = &*results.cast::<RefCell<Results>>();
+        results.borrow_mut().answer = Some(payload.map(|payload| Reading { payload, at }));
     }
 }
 

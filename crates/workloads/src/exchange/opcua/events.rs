@@ -23,10 +23,10 @@ type Close = unsafe extern "C" fn(*mut UA_ConnectionManager, usize) -> UA_Status
 
 /// State of the TCP hooks.
 #[derive(Default)]
-struct Watched {
+struct TcpHooks {
     open: Option<Open>,
     close: Option<Close>,
-    heard: UA_ConnectionManager_connectionCallback,
+    callback: UA_ConnectionManager_connectionCallback,
     /// Descriptor of the last connection attempt.
     socket: Option<RawFd>,
     /// Number of further connection attempts allowed; none is unlimited.
@@ -34,13 +34,13 @@ struct Watched {
     /// Whether to keep connections open that open62541 closes.
     hold: bool,
     /// A connection kept open.
-    held: Option<(*mut UA_ConnectionManager, usize)>,
+    kept_open: Option<(*mut UA_ConnectionManager, usize)>,
 }
 
 thread_local! {
     /// open62541 passes only its own structures to these callbacks, and a program has one event
     /// loop.
-    static WATCHED: RefCell<Watched> = RefCell::default();
+    static HOOKS: RefCell<TcpHooks> = RefCell::default();
 }
 
 /// open62541's event loop. It must outlive the client or server that uses it.
@@ -65,9 +65,9 @@ impl Events {
             if raw.is_null() || manager.is_null() {
                 return Err(failed("no memory".into()));
             }
-            WATCHED.with_borrow_mut(|watched| {
-                watched.open = (*manager).openConnection.replace(open);
-                watched.close = (*manager).closeConnection.replace(close);
+            HOOKS.with_borrow_mut(|hooks| {
+                hooks.open = (*manager).openConnection.replace(open);
+                hooks.close = (*manager).closeConnection.replace(close);
             });
             let register = (*raw).registerEventSource.map(|call| call(raw, manager.cast()));
             let started = (*raw).start.map(|call| call(raw));
@@ -143,55 +143,55 @@ impl Drop for Events {
 
 /// Takes the descriptor of the last connection attempt.
 pub(super) fn take_socket() -> Option<RawFd> {
-    WATCHED.with_borrow_mut(|watched| watched.socket.take())
+    HOOKS.with_borrow_mut(|hooks| hooks.socket.take())
 }
 
 /// Limits the number of further connection attempts; open62541 would retry without a pause.
 pub(super) fn allow(connections: u32) {
-    WATCHED.with_borrow_mut(|watched| watched.left = Some(connections));
+    HOOKS.with_borrow_mut(|hooks| hooks.left = Some(connections));
 }
 
 /// Whether to keep connections open that open62541 closes.
 pub(super) fn hold(hold: bool) {
-    WATCHED.with_borrow_mut(|watched| watched.hold = hold);
+    HOOKS.with_borrow_mut(|hooks| hooks.hold = hold);
 }
 
 /// Whether a connection is kept open.
 pub(super) fn is_holding() -> bool {
-    WATCHED.with_borrow(|watched| watched.held.is_some())
+    HOOKS.with_borrow(|hooks| hooks.kept_open.is_some())
 }
 
 /// Closes the connection that was kept open.
 pub(super) fn release() {
     hold(false);
-    let (held, close) = WATCHED.with_borrow_mut(|watched| (watched.held.take(), watched.close));
-    if let (Some((manager, id)), Some(close)) = (held, close) {
+    let (kept_open, close) = HOOKS.with_borrow_mut(|hooks| (hooks.kept_open.take(), hooks.close));
+    if let (Some((manager, id)), Some(close)) = (kept_open, close) {
         // SAFETY: open62541 passed both for this call, and its loop is alive.
         unsafe { close(manager, id) };
     }
 }
 
-/// Counts a connection attempt and inserts the callback `hear`.
+/// Counts a connection attempt and inserts the callback `on_connection`.
 unsafe extern "C" fn open(
     manager: *mut UA_ConnectionManager,
     params: *const UA_KeyValueMap,
     application: *mut c_void,
     context: *mut c_void,
-    heard: UA_ConnectionManager_connectionCallback,
+    callback: UA_ConnectionManager_connectionCallback,
 ) -> UA_StatusCode {
-    let open = WATCHED.with_borrow_mut(|watched| {
-        watched.heard = heard;
-        if let Some(left) = &mut watched.left {
+    let open = HOOKS.with_borrow_mut(|hooks| {
+        hooks.callback = callback;
+        if let Some(left) = &mut hooks.left {
             *left = left.checked_sub(1)?;
         }
-        watched.open
+        hooks.open
     });
     let Some(open) = open else { return UA_STATUSCODE_BADCONNECTIONCLOSED };
     // SAFETY: open62541's function, with its original arguments.
-    unsafe { open(manager, params, application, context, Some(hear)) }
+    unsafe { open(manager, params, application, context, Some(on_connection)) }
 }
 
-unsafe extern "C" fn hear(
+unsafe extern "C" fn on_connection(
     manager: *mut UA_ConnectionManager,
     id: usize,
     application: *mut c_void,
@@ -200,25 +200,25 @@ unsafe extern "C" fn hear(
     params: *const UA_KeyValueMap,
     message: UA_ByteString,
 ) {
-    let heard = WATCHED.with_borrow_mut(|watched| {
+    let callback = HOOKS.with_borrow_mut(|hooks| {
         if state == UA_ConnectionState::UA_CONNECTIONSTATE_OPENING {
-            watched.socket = RawFd::try_from(id).ok();
+            hooks.socket = RawFd::try_from(id).ok();
         }
-        watched.heard
+        hooks.callback
     });
-    if let Some(heard) = heard {
+    if let Some(callback) = callback {
         // SAFETY: as in `open`.
-        unsafe { heard(manager, id, application, context, state, params, message) }
+        unsafe { callback(manager, id, application, context, state, params, message) }
     }
 }
 
 unsafe extern "C" fn close(manager: *mut UA_ConnectionManager, id: usize) -> UA_StatusCode {
-    let close = WATCHED.with_borrow_mut(|watched| {
-        if watched.hold {
-            watched.held = Some((manager, id));
+    let close = HOOKS.with_borrow_mut(|hooks| {
+        if hooks.hold {
+            hooks.kept_open = Some((manager, id));
             return None;
         }
-        watched.close
+        hooks.close
     });
     // SAFETY: as in `open`.
     close.map_or(UA_STATUSCODE_GOOD, |close| unsafe { close(manager, id) })

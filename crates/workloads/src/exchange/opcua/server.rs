@@ -14,16 +14,17 @@ use std::ptr;
 
 const TYPE_BYTE_STRING: u32 = 15;
 /// Maximum number of concurrent clients; open62541's limit is lower.
-const CALLERS: u16 = 10_000;
+const MAX_CLIENTS: u16 = 10_000;
 
 pub(in crate::exchange) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
     let options = spec.options::<Options>()?.checked()?;
     let body = Body::new(spec.seed, spec.longest());
-    let held = Box::new(Held { body, sizes: spec.sizes.clone(), variables: options.variables });
+    let payloads =
+        Box::new(Payloads { body, sizes: spec.sizes.clone(), variables: options.variables });
     let events = Events::start()?;
     let url = format!("opc.tcp://{}:{}", spec.address, spec.port);
-    let raw = make(&events, &held, spec.port, &url)?;
-    let source = Source { raw, events, held };
+    let raw = make(&events, &payloads, spec.port, &url)?;
+    let source = Source { raw, events, payloads };
     source.add_variables()?;
     // SAFETY: the server is complete.
     match unsafe { UA_Server_run_startup(raw) } {
@@ -36,13 +37,13 @@ pub(in crate::exchange) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>
 }
 
 /// Contents of the variables.
-struct Held {
+struct Payloads {
     body: Body,
     sizes: Vec<usize>,
     variables: u32,
 }
 
-impl Held {
+impl Payloads {
     /// Value of a variable.
     fn value(&self, identifier: u32) -> Option<Vec<u8>> {
         let number = identifier.checked_sub(1)?;
@@ -60,18 +61,23 @@ struct Source {
     raw: *mut UA_Server,
     events: Events,
     /// Boxed, because open62541 keeps its address as long as the server lives.
-    held: Box<Held>,
+    payloads: Box<Payloads>,
 }
 
 /// Creates a server without variables.
-fn make(events: &Events, held: &Held, port: u16, url: &str) -> Result<*mut UA_Server, Error> {
+fn make(
+    events: &Events,
+    payloads: &Payloads,
+    port: u16,
+    url: &str,
+) -> Result<*mut UA_Server, Error> {
     let failed = |why: String| Error::protocol("create an OPC UA server", why);
     let mut url = url.as_bytes().to_vec();
     // SAFETY: open62541 expects an all-zero configuration as the start; each value set is created
     // by open62541 or outlives the server, which takes over the configuration.
     unsafe {
         let mut config: UA_ServerConfig = std::mem::zeroed();
-        config.context = ptr::from_ref(held).cast_mut().cast();
+        config.context = ptr::from_ref(payloads).cast_mut().cast();
         config.logging = events::log();
         config.eventLoop = events.raw();
         config.externalEventLoop = true;
@@ -86,8 +92,8 @@ fn make(events: &Events, held: &Held, port: u16, url: &str) -> Result<*mut UA_Se
             let url = events::text(&mut url);
             UA_copy((&raw const url).cast(), config.serverUrls.cast(), text);
         }
-        config.maxSecureChannels = CALLERS;
-        config.maxSessions = CALLERS;
+        config.maxSecureChannels = MAX_CLIENTS;
+        config.maxSessions = MAX_CLIENTS;
         config.maxSecurityTokenLifetime = LIFETIME_MS;
         config.maxSessionTimeout = f64::from(LIFETIME_MS);
         let raw = UA_Server_newWithConfig(&raw mut config);
@@ -97,16 +103,16 @@ fn make(events: &Events, held: &Held, port: u16, url: &str) -> Result<*mut UA_Se
 
 impl Source {
     fn add_variables(&self) -> Result<(), Error> {
-        for place in 0..self.held.sizes.len() {
-            for part in 0..self.held.variables {
-                self.add_variable(identifier(place, self.held.variables, part))?;
+        for place in 0..self.payloads.sizes.len() {
+            for part in 0..self.payloads.variables {
+                self.add_variable(identifier(place, self.payloads.variables, part))?;
             }
         }
         Ok(())
     }
 
     fn add_variable(&self, identifier: u32) -> Result<(), Error> {
-        const HAS: (u32, u32, u32) =
+        const PARENTS: (u32, u32, u32) =
             (UA_NS0ID_OBJECTSFOLDER, UA_NS0ID_ORGANIZES, UA_NS0ID_BASEDATAVARIABLETYPE);
         let mut name = identifier.to_string().into_bytes();
         // SAFETY: the attributes are a copy of open62541's defaults and own nothing; open62541
@@ -119,10 +125,10 @@ impl Source {
             UA_Server_addCallbackValueSourceVariableNode(
                 self.raw,
                 UA_NODEID_NUMERIC(NAMESPACE, identifier),
-                UA_NODEID_NUMERIC(0, HAS.0),
-                UA_NODEID_NUMERIC(0, HAS.1),
+                UA_NODEID_NUMERIC(0, PARENTS.0),
+                UA_NODEID_NUMERIC(0, PARENTS.1),
                 name,
-                UA_NODEID_NUMERIC(0, HAS.2),
+                UA_NODEID_NUMERIC(0, PARENTS.2),
                 attributes,
                 UA_CallbackValueSource { read: Some(read), write: None },
                 identifier as usize as *mut c_void,
@@ -178,8 +184,8 @@ unsafe extern "C" fn read(
     // SAFETY: the context lives as long as the server; the value belongs to open62541 and is
     // filled with copies.
     unsafe {
-        let held = (*UA_Server_getConfig(server)).context.cast::<Held>();
-        let Some(mut bytes) = (*held).value(identifier as usize as u32) else {
+        let payloads = (*UA_Server_getConfig(server)).context.cast::<Payloads>();
+        let Some(mut bytes) = (*payloads).value(identifier as usize as u32) else {
             return UA_STATUSCODE_BADNODEIDUNKNOWN;
         };
         let bytes = events::text(&mut bytes);
@@ -205,12 +211,12 @@ mod tests {
     #[test]
     fn variables_hold_a_payload_together() {
         let body = Body::new(3, 100);
-        let held = Held { body: body.clone(), sizes: vec![0, 100, 7], variables: 3 };
+        let payloads = Payloads { body: body.clone(), sizes: vec![0, 100, 7], variables: 3 };
         for (place, size) in [(0, 0), (1, 100), (2, 7)] {
-            let parts = (0..3).map(|part| held.value(identifier(place, 3, part)).unwrap());
+            let parts = (0..3).map(|part| payloads.value(identifier(place, 3, part)).unwrap());
             assert_eq!(parts.collect::<Vec<_>>().concat(), body.message(None, size));
         }
-        assert_eq!(held.value(0), None);
-        assert_eq!(held.value(10), None);
+        assert_eq!(payloads.value(0), None);
+        assert_eq!(payloads.value(10), None);
     }
 }

@@ -11,8 +11,8 @@ pub(super) fn name(status: UA_StatusCode) -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// The failure of operation `tried`.
-pub(super) fn failure(tried: &str, status: UA_StatusCode) -> Failure {
+/// The failure of `operation`.
+pub(super) fn failure(operation: &str, status: UA_StatusCode) -> Failure {
     let reason = match status {
         UA_STATUSCODE_BADTIMEOUT => Reason::Timeout,
         UA_STATUSCODE_BADCONNECTIONCLOSED
@@ -44,7 +44,7 @@ pub(super) fn failure(tried: &str, status: UA_StatusCode) -> Failure {
         | UA_STATUSCODE_BADCONNECTIONREJECTED => Reason::Rejected,
         _ => Reason::Status,
     };
-    Failure::of(reason, format!("{tried}: {}", name(status)))
+    Failure::of(reason, format!("{operation}: {}", name(status)))
 }
 
 /// Why no session opened, with the fix if known.

@@ -1,6 +1,6 @@
 //! The source, which drives: one stream per exchange.
 
-use super::{HEADER, SPEAKS, certificates, checked, failure, setting_up, transport};
+use super::{ALPN, HEADER, certificates, checked, failure, setup_error, transport};
 use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
@@ -22,8 +22,8 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 /// Interval and maximum number of checks whether CONNECTION_CLOSE was sent.
-const LEAVING: Duration = Duration::from_millis(1);
-const LOOKS: u32 = 100;
+const CLOSE_CHECK_INTERVAL: Duration = Duration::from_millis(1);
+const CLOSE_CHECKS: u32 = 100;
 
 pub(in crate::exchange) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
     let options = checked(spec)?;
@@ -32,16 +32,16 @@ pub(in crate::exchange) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>
     };
     let mut roots = RootCertStore::empty();
     for certificate in certificates(&tls.ca)? {
-        roots.add(certificate).map_err(setting_up)?;
+        roots.add(certificate).map_err(setup_error)?;
     }
     let mut crypto = rustls::ClientConfig::builder_with_provider(default_provider().into())
         .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(setting_up)?
+        .map_err(setup_error)?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    crypto.alpn_protocols = vec![SPEAKS.to_vec()];
+    crypto.alpn_protocols = vec![ALPN.to_vec()];
     crypto.enable_early_data = options.early_data;
-    let crypto = QuicClientConfig::try_from(crypto).map_err(setting_up)?;
+    let crypto = QuicClientConfig::try_from(crypto).map_err(setup_error)?;
     let mut config = ClientConfig::new(Arc::new(crypto));
     config.transport_config(Arc::new(transport(spec, options)));
     let reactor = Reactor::new()?;
@@ -59,7 +59,7 @@ pub(in crate::exchange) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>
         reactor,
         to: SocketAddr::from((peer.address, spec.port)),
         name: peer.name.clone(),
-        kept: spec.connection == Lasting::Kept,
+        persistent: spec.connection == Lasting::Kept,
         early: options.early_data,
     }))
 }
@@ -71,13 +71,13 @@ struct Source {
     to: SocketAddr,
     /// Name that the sink's certificate must have.
     name: String,
-    kept: bool,
+    persistent: bool,
     early: bool,
 }
 
 impl Driver for Source {
     fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
-        if self.kept {
+        if self.persistent {
             self.connection = Some(self.connect(turn)?);
         }
         Ok(())
@@ -94,7 +94,7 @@ impl Driver for Source {
         };
         turn.enter(Section::Payload);
         let sent = self.send(&connection, turn);
-        if sent.is_ok() && self.kept {
+        if sent.is_ok() && self.persistent {
             self.connection = Some(connection);
             return sent;
         }
@@ -182,11 +182,11 @@ async fn leave(connection: &Connection) {
     }
     let before = connection.stats().udp_tx.datagrams;
     connection.close(VarInt::from_u32(0), b"");
-    for _ in 0..LOOKS {
+    for _ in 0..CLOSE_CHECKS {
         tokio::task::yield_now().await;
         if connection.stats().udp_tx.datagrams > before {
             return;
         }
-        sleep(LEAVING).await;
+        sleep(CLOSE_CHECK_INTERVAL).await;
     }
 }

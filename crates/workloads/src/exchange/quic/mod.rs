@@ -20,10 +20,10 @@ use std::path::Path;
 /// Bytes before each payload, and of the answer.
 const HEADER: usize = 4;
 /// ALPN protocol identifier (RFC 7301).
-const SPEAKS: &[u8] = b"thingbed-exchange";
+const ALPN: &[u8] = b"thingbed-exchange";
 /// Minimum MTU for QUIC: a path must carry 1200 B of UDP payload (RFC 9000, section 14), which
 /// fits in the minimum MTU of IPv6.
-const LEAST_MTU: u16 = 1280;
+const MIN_MTU: u16 = 1280;
 /// IPv4 and UDP headers.
 const LOWER: u16 = 28;
 
@@ -38,10 +38,10 @@ struct Options {
 }
 
 fn checked(spec: &ExchangeSpec) -> Result<Options, Error> {
-    if spec.mtu < LEAST_MTU {
+    if spec.mtu < MIN_MTU {
         return Err(Error::protocol(
             "use the protocol quic",
-            format!("the network's MTU is {} B; QUIC needs {LEAST_MTU} B or more", spec.mtu),
+            format!("the network's MTU is {} B; QUIC needs {MIN_MTU} B or more", spec.mtu),
         ));
     }
     spec.options()
@@ -60,23 +60,23 @@ fn transport(spec: &ExchangeSpec, options: Options) -> TransportConfig {
     config
 }
 
-/// For `map_err`: a protocol error of operation `tried`.
-fn wrong<E: std::fmt::Display>(tried: String) -> impl FnOnce(E) -> Error {
-    move |why| Error::protocol(&tried, why)
+/// For `map_err`: a protocol error of `operation`.
+fn protocol_error<E: std::fmt::Display>(operation: String) -> impl FnOnce(E) -> Error {
+    move |why| Error::protocol(&operation, why)
 }
 
-fn setting_up<E: std::fmt::Display>(why: E) -> Error {
+fn setup_error<E: std::fmt::Display>(why: E) -> Error {
     Error::protocol("set up QUIC", why)
 }
 
 /// Reads the certificates in a file.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    read.map_err(wrong(format!("read certificates from {}", path.display())))
+    read.map_err(protocol_error(format!("read certificates from {}", path.display())))
 }
 
 /// Maps a quinn error to a failure.
-fn failure(tried: &str, error: &ConnectionError) -> Failure {
+fn failure(operation: &str, error: &ConnectionError) -> Failure {
     /// Base of QUIC's error codes for TLS alerts (RFC 9001, section 4.8).
     const CRYPTO: u64 = 0x100;
     /// TLS alerts about certificates (RFC 8446, section 6), including a missing one.
@@ -97,5 +97,5 @@ fn failure(tried: &str, error: &ConnectionError) -> Failure {
         | ConnectionError::LocallyClosed => Reason::Lost,
         _ => Reason::Other,
     };
-    Failure::of(reason, format!("{tried}: {error}"))
+    Failure::of(reason, format!("{operation}: {error}"))
 }

@@ -1,6 +1,6 @@
 //! The sink, which serves: receives the payload of each stream and answers.
 
-use super::{HEADER, SPEAKS, certificates, checked, setting_up, transport, wrong};
+use super::{ALPN, HEADER, certificates, checked, protocol_error, setup_error, transport};
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::body::Body;
@@ -27,21 +27,21 @@ pub(in crate::exchange) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>
         return Err(Error::protocol("use the protocol quic", "no certificate; QUIC needs one"));
     };
     let key = PrivateKeyDer::from_pem_file(key)
-        .map_err(wrong(format!("read a key from {}", key.display())))?;
+        .map_err(protocol_error(format!("read a key from {}", key.display())))?;
     let mut crypto = rustls::ServerConfig::builder_with_provider(default_provider().into())
         .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(setting_up)?
+        .map_err(setup_error)?
         .with_no_client_auth()
         .with_single_cert(certificates(cert)?, key)
-        .map_err(setting_up)?;
-    crypto.alpn_protocols = vec![SPEAKS.to_vec()];
+        .map_err(setup_error)?;
+    crypto.alpn_protocols = vec![ALPN.to_vec()];
     crypto.max_early_data_size = if options.early_data { u32::MAX } else { 0 };
-    let crypto = QuicServerConfig::try_from(crypto).map_err(setting_up)?;
+    let crypto = QuicServerConfig::try_from(crypto).map_err(setup_error)?;
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
     config.transport_config(Arc::new(transport(spec, options)));
     let socket = UdpSocket::bind((spec.address, spec.port)).map_err(|source| {
-        let tried = format!("listen on {}:{} for QUIC", spec.address, spec.port);
-        Error::Address { tried, source }
+        let operation = format!("listen on {}:{} for QUIC", spec.address, spec.port);
+        Error::Address { operation, source }
     })?;
     let reactor = Reactor::new()?;
     let endpoint = {
@@ -65,13 +65,13 @@ type Receipt = (String, u64, usize, Nanos);
 
 impl Server for Sink {
     fn serve(&mut self, watch: &mut Watch<'_>, receipts: &mut Receipts) -> Result<(), Error> {
-        let (notes, mut noted) = unbounded_channel();
+        let (notes, mut received) = unbounded_channel();
         let body = Arc::new(Body::new(self.spec.seed, self.spec.longest()));
         let accepting = accept(self.endpoint.clone(), Arc::clone(&self.spec), body, notes);
         self.reactor.runtime().spawn(accepting);
         watch.ready()?;
         loop {
-            match self.reactor.run(watch, None, noted.recv()) {
+            match self.reactor.run(watch, None, received.recv()) {
                 Ok(Some(Some((peer, number, size, at)))) => {
                     receipts.note(&peer, Some(number), size, at)?;
                 }
