@@ -76,13 +76,14 @@ impl Program {
     }
 
     /// Reads messages until one with key `word`.
-    fn hear(&mut self, word: &str) -> Value {
+    fn wait_for(&mut self, word: &str) -> Value {
         loop {
             let mut line = String::new();
             self.lines.read_line(&mut line).unwrap();
-            let said: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"));
-            assert!(word == "failed" || said.get("failed").is_none(), "{line}");
-            if let Some(value) = said.get(word) {
+            let received: Value =
+                serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"));
+            assert!(word == "failed" || received.get("failed").is_none(), "{line}");
+            if let Some(value) = received.get(word) {
                 return value.clone();
             }
         }
@@ -172,13 +173,13 @@ fn check(name: &str, down: &str, up: &str, port: u16) {
     std::thread::sleep(Duration::from_millis(150));
     let mut source = make(None);
     sinks.extend((2..=SINKS).map(|i| make(Some(i))));
-    source.hear("ready");
-    sinks.iter_mut().for_each(|sink| drop(sink.hear("ready")));
+    source.wait_for("ready");
+    sinks.iter_mut().for_each(|sink| drop(sink.wait_for("ready")));
 
     let start = monotonic_now() + 50_000_000;
     source.tell(json!({"start": {"at_ns": start}}));
     sinks.iter_mut().for_each(|sink| sink.tell(json!({"start": {"at_ns": start}})));
-    source.hear("done");
+    source.wait_for("done");
 
     // After `done` the file is complete, while the program still runs.
     let to_all = down.contains("publish");
@@ -281,8 +282,11 @@ fn failures_are_one_line_and_said_on_both_channels() {
         for word in words {
             assert!(word.split('|').any(|word| error.contains(word)), "{word}: {error}");
         }
-        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert!(error.contains(said["failed"]["error"].as_str().unwrap()), "{said} {error}");
+        let received: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(
+            error.contains(received["failed"]["error"].as_str().unwrap()),
+            "{received} {error}"
+        );
     }
 }
 

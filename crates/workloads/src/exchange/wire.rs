@@ -2,7 +2,7 @@
 //! exchanges.
 //!
 //! This uses a packet socket instead of kernel counters. IP counters count a fragmented datagram
-//! as one packet, and likewise a TCP segment before segmentation offload. Interface counters miss
+//! as one packet, and also a TCP segment before segmentation offload. Interface counters miss
 //! frames that a program takes from the interface. A packet socket sees what is on the wire.
 
 use crate::error::Error;

@@ -52,9 +52,9 @@ pub fn run(spec: &ProbeSpec, control: &mut Control) -> Result<(), Error> {
                     written = row;
                 }
                 if let Some(why) = watch.observe(&probed)
-                    && let Ok(mut told) = contended.lock()
+                    && let Ok(mut slot) = contended.lock()
                 {
-                    told.get_or_insert(why);
+                    slot.get_or_insert(why);
                 }
             });
             // Stop the main loop if probing cannot start.
@@ -80,14 +80,14 @@ fn listen(
     stop: &AtomicBool,
     contended: &Mutex<Option<String>>,
 ) -> Result<(), Error> {
-    let mut told = false;
+    let mut reported = false;
     while !stop.load(Relaxed) {
         if pending_commands(control)?.contains(&Command::Stop {}) {
             return Ok(());
         }
         let why = contended.lock().ok().and_then(|why| why.clone());
-        if let Some(why) = why.filter(|_| !told) {
-            told = true;
+        if let Some(why) = why.filter(|_| !reported) {
+            reported = true;
             control.send_status(&Status::Contended { why })?;
         }
         std::thread::sleep(Duration::from_millis(50));
@@ -160,8 +160,8 @@ mod tests {
             watch.observe(&probed).is_some()
         };
         let late = [(0, 16), (1, 16), (0, 16), (1, 11), (0, 16), (1, 16), (0, 12)];
-        let said: Vec<bool> = late.iter().map(|(core, took)| observe(*core, *took)).collect();
-        assert_eq!(said, [false, false, false, false, true, false, false]);
+        let reported: Vec<bool> = late.iter().map(|(core, took)| observe(*core, *took)).collect();
+        assert_eq!(reported, [false, false, false, false, true, false, false]);
         let calm = ProbeSpec { limit: None, ..spec };
         let probed = Probed { core: 0, mode: Mode::Busy, intended: 0, sent: 0, answered: Some(99) };
         assert!((0..9).all(|_| Watch::new(&calm).observe(&probed).is_none()));
