@@ -396,5 +396,5 @@ duration: 8 s
 
     bed.write("e.yaml", &experiment("ended", "abort"));
     let said = bed.thingbed(&["run", "e.yaml", "-q"]);
-    said.expect(3, &["stopped it because of contention", "probes in a row on core"]);
+    said.expect(3, &["stopped it because of contention", "consecutive probes on core"]);
 }

@@ -1,106 +1,106 @@
-//! When requests come.
+//! Arrival processes: when requests arrive.
 
-use crate::asked::{AskError, Asked};
-use crate::course::Course;
+use crate::arguments::{Arguments, ParseError};
 use crate::distribution::Distribution;
+use crate::rate_profile::RateProfile;
 use std::str::FromStr;
 use units::{Draw, Purpose, Span};
 
-/// When requests come. Written as a distribution of the time between them, or
-/// `on-off:on=2s,off=8s,every=10ms`, `step:10/s@0s,100/s@30s`,
-/// `ramp:from=10/s,to=100/s,over=60s`, `sine:mean=100/s,amplitude=50/s,period=60s`
-/// (these with `spacing=poisson` or `even`), `burst:every=1h,spread=2s`.
+/// An arrival process. Written as a distribution of the inter-arrival time, or as
+/// `on-off:on=2s,off=8s,every=10ms`, `step:10/s@0s,100/s@30s`, `ramp:from=10/s,to=100/s,over=60s`,
+/// `sine:mean=100/s,amplitude=50/s,period=60s` (these three with `spacing=poisson` or `even`),
+/// `burst:every=1h,spread=2s`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Arrivals {
-    /// The times between requests are drawn, each by itself.
+    /// Independent inter-arrival times from a distribution.
     Between(Distribution),
-    /// Requests come `every` so often while on, and not while off.
+    /// On-off source: requests with an inter-arrival time of `every` while on, none while off.
     OnOff {
-        /// How long it is on.
+        /// Length of an on period.
         on: Distribution,
-        /// How long it is off.
+        /// Length of an off period.
         off: Distribution,
-        /// The time between requests while it is on.
+        /// Inter-arrival time while on.
         every: Distribution,
     },
-    /// At a rate that changes with time; by chance, or as evenly as the rate allows.
-    Rate(Course, bool),
-    /// One request at the same moments everywhere, or within `spread` after them.
+    /// A time-varying rate; as a Poisson process if true, evenly spaced if false.
+    Rate(RateProfile, bool),
+    /// Synchronised bursts: all devices send one request at the same moment, or within `spread`
+    /// after it.
     Burst {
-        /// The time from burst to burst.
+        /// Time between bursts.
         every: Span,
-        /// How long one burst lasts.
+        /// Length of one burst.
         spread: Span,
     },
 }
 
 impl FromStr for Arrivals {
-    type Err = AskError;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, AskError> {
-        let mut asked = Asked::read(text);
-        let value = match asked.kind {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let mut args = Arguments::read(text);
+        let value = match args.kind {
             "on-off" => Self::OnOff {
-                on: part(&mut asked, "on")?,
-                off: part(&mut asked, "off")?,
-                every: part(&mut asked, "every")?,
+                on: parse_part(&mut args, "on")?,
+                off: parse_part(&mut args, "off")?,
+                every: parse_part(&mut args, "every")?,
             },
             "step" | "ramp" | "sine" => {
-                let poisson = match asked.take("spacing") {
+                let poisson = match args.take("spacing") {
                     None | Some("poisson") => true,
                     Some("even") => false,
-                    Some(_) => return Err(asked.error("`spacing` is `poisson` or `even`")),
+                    Some(_) => return Err(args.error("`spacing` is `poisson` or `even`")),
                 };
-                Self::Rate(Course::read(&mut asked)?, poisson)
+                Self::Rate(RateProfile::read(&mut args)?, poisson)
             }
             "burst" => {
-                let every = asked.span("every")?;
-                let spread = match asked.take("spread").map(str::parse::<Span>) {
+                let every = args.span("every")?;
+                let spread = match args.take("spread").map(str::parse::<Span>) {
                     None => Span::ZERO,
                     Some(Ok(spread)) if spread <= every => spread,
-                    Some(Ok(_)) => return Err(asked.error("`spread` is longer than `every`")),
-                    Some(Err(error)) => return Err(asked.error(error)),
+                    Some(Ok(_)) => return Err(args.error("`spread` is longer than `every`")),
+                    Some(Err(error)) => return Err(args.error(error)),
                 };
                 Self::Burst { every, spread }
             }
             "constant" | "uniform" | "exponential" | "gamma" | "pareto" | "weibull"
             | "measured" => return text.parse().map(Self::Between),
             _ => {
-                return Err(asked.error(
+                return Err(args.error(
                     "unknown arrival process; use on-off, step, ramp, sine, burst, or a \
                      distribution of the time between requests such as `exponential:300us`",
                 ));
             }
         };
-        asked.done(value)
+        args.done(value)
     }
 }
 
-/// A time, or a kind with its mean: `2s`, or `exponential 2s`, since commas and
-/// colons are taken.
-fn part(asked: &mut Asked, key: &str) -> Result<Distribution, AskError> {
-    let value = asked.main(key)?;
+/// Parses a time (`2s`) or a distribution with its mean (`exponential 2s`). The separator is a
+/// space, because commas and colons are already in use.
+fn parse_part(args: &mut Arguments, key: &str) -> Result<Distribution, ParseError> {
+    let value = args.main(key)?;
     let text = match value.split_once(' ') {
         Some((kind, mean)) if kind.chars().all(char::is_alphabetic) => format!("{kind}:{mean}"),
         _ => format!("constant:{value}"),
     };
     let distribution: Distribution = text.parse()?;
     if distribution.mean_ns() < 1.0 {
-        return Err(asked.error(format_args!("`{key}` is 0")));
+        return Err(args.error(format_args!("`{key}` is 0")));
     }
     Ok(distribution)
 }
 
 impl Arrivals {
-    /// The moments in ns, in order, of whoever has these draws. `staggered` lets a
-    /// constant time begin anywhere within the first interval, so that many do not
-    /// come at once.
+    /// Arrival times in ns, ascending, for the device that `draw` belongs to. `staggered` shifts a
+    /// constant interval by a random phase, so that devices do not all start at once.
     pub fn times(&self, draw: Draw, staggered: bool) -> Times {
         let mut times =
             Times { arrivals: self.clone(), draw, index: 0, turn: 0, at: 0.0, ends: 0.0, sum: 0.0 };
         match self {
             Self::Between(between) if between.is_constant() => {
-                // The first comes at once, or somewhere in the first interval.
+                // The first request arrives at 0, or at a random phase of the first interval.
                 let phase = if staggered { draw.uniform(Purpose::Slot, 0) } else { 0.0 };
                 times.at = between.mean_ns() * (phase - 1.0);
             }
@@ -116,49 +116,48 @@ impl Arrivals {
     }
 }
 
-/// The moments of requests in ns since the start, never falling; it ends when
-/// no request comes any more.
+/// Arrival times in ns since the start, ascending; ends when no more requests arrive.
 #[derive(Debug, Clone)]
 pub struct Times {
     arrivals: Arrivals,
     draw: Draw,
-    /// How many times between requests were drawn.
+    /// Number of inter-arrival times drawn.
     index: u64,
-    /// How many times on and off were drawn.
+    /// Number of on and off periods drawn.
     turn: u64,
-    /// The last moment.
+    /// The last arrival, in ns.
     at: f64,
-    /// When what is on goes off.
+    /// End of the current on period, in ns.
     ends: f64,
-    /// The expected number of requests so far.
+    /// Expected number of requests so far.
     sum: f64,
 }
 
 impl Times {
     fn turn(&mut self, on: bool) -> f64 {
         let Arrivals::OnOff { on: long, off, .. } = &self.arrivals else { return 0.0 };
-        let chance = self.draw.uniform(Purpose::State, self.turn);
+        let uniform = self.draw.uniform(Purpose::State, self.turn);
         self.turn += 1;
-        (if on { long } else { off }).quantile_ns(chance)
+        (if on { long } else { off }).quantile_ns(uniform)
     }
 
-    fn chance(&mut self) -> f64 {
-        let chance = self.draw.uniform(Purpose::Arrival, self.index);
+    fn uniform(&mut self) -> f64 {
+        let uniform = self.draw.uniform(Purpose::Arrival, self.index);
         self.index += 1;
-        chance
+        uniform
     }
 
     fn on_off(&mut self) -> f64 {
         let Arrivals::OnOff { every, .. } = &self.arrivals else { return 0.0 };
         let every = every.clone();
-        let gap = every.quantile_ns(self.chance());
+        let gap = every.quantile_ns(self.uniform());
         self.at += gap;
         while self.at >= self.ends {
             let begins = self.ends + self.turn(false);
             self.ends = begins + self.turn(true);
             self.at = begins;
             if !every.is_constant() {
-                self.at += every.quantile_ns(self.chance());
+                self.at += every.quantile_ns(self.uniform());
             }
         }
         self.at
@@ -170,32 +169,33 @@ impl Iterator for Times {
 
     fn next(&mut self) -> Option<u64> {
         let index = self.index;
-        let chance = match &self.arrivals {
+        let uniform = match &self.arrivals {
             Arrivals::OnOff { .. } => 0.0,
-            _ => self.chance(),
+            _ => self.uniform(),
         };
         let at = match &self.arrivals {
             Arrivals::Between(Distribution::Measured(_)) => {
                 let Arrivals::Between(between) = &self.arrivals else { return None };
-                self.at += between.draw_ns(chance, index) as f64;
+                self.at += between.draw_ns(uniform, index) as f64;
                 self.at
             }
             Arrivals::Between(between) => {
-                self.at += between.quantile_ns(chance);
+                self.at += between.quantile_ns(uniform);
                 self.at
             }
             Arrivals::OnOff { .. } => self.on_off(),
-            Arrivals::Rate(course, poisson) => {
-                // A Poisson process of rate 1, its time bent so that the rate is right.
-                self.sum += if *poisson { -(-chance).ln_1p() } else { 1.0 };
-                self.at = course.moment(self.sum, self.at / 1e9)? * 1e9;
+            Arrivals::Rate(profile, poisson) => {
+                // Time-rescaled Poisson process of rate 1: inverting the expected count gives the
+                // rate.
+                self.sum += if *poisson { -(-uniform).ln_1p() } else { 1.0 };
+                self.at = profile.moment(self.sum, self.at / 1e9)? * 1e9;
                 self.at
             }
             Arrivals::Burst { every, spread } => {
-                every.as_ns() as f64 * index as f64 + spread.as_ns() as f64 * chance
+                every.as_ns() as f64 * index as f64 + spread.as_ns() as f64 * uniform
             }
         };
-        // Past 10,000 hours nobody waits.
+        // Stop at 10,000 hours.
         (at < 3.6e16).then(|| at.max(0.0).round() as u64)
     }
 }
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn rates_come_out_by_count() {
-        // Poisson numbers: five standard deviations are allowed.
+        // A Poisson count: allow five standard deviations.
         let within = |text: &str, from: u64, to: u64, expected: f64| {
             let seen = times(text, 7)
                 .take_while(|t| *t < to * 1_000_000_000)
@@ -265,10 +265,11 @@ mod tests {
 
     #[test]
     fn a_changing_rate_by_chance_is_poisson_when_its_time_is_bent_back() {
-        let course = Course::read(&mut Asked::read("ramp:from=10/s,to=1000/s,over=20s")).unwrap();
+        let profile =
+            RateProfile::read(&mut Arguments::read("ramp:from=10/s,to=1000/s,over=20s")).unwrap();
         let all: Vec<f64> = times("ramp:from=10/s,to=1000/s,over=20s", 7)
             .take(10_000)
-            .map(|t| course.expected(t as f64 / 1e9))
+            .map(|t| profile.expected(t as f64 / 1e9))
             .collect();
         let mut gaps: Vec<f64> = all.windows(2).map(|pair| pair[1] - pair[0]).collect();
         gaps.sort_by(f64::total_cmp);

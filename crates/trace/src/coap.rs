@@ -1,49 +1,49 @@
-//! How CoAP requests are sent, beyond what a request is: blocks, retransmission, NSTART,
-//! observation. The command line and the experiment file have the same settings and checks.
+//! CoAP transmission settings: blocks, retransmission, NSTART, observe. The command line and the
+//! experiment file share these settings and checks.
 
 use crate::uri::Scheme;
 use serde::{Deserialize, Serialize};
 use units::Span;
 
-/// The largest block (RFC 7959, section 2.2), and what a message carries at most that crosses
-/// any link uncut (RFC 7252, section 4.6), in bytes.
+/// Largest block in bytes (RFC 7959, section 2.2), and the largest payload that avoids IP
+/// fragmentation on any link (RFC 7252, section 4.6).
 pub const LARGEST_BLOCK: u16 = 1_024;
-/// A message is sent again this often at most: the last would wait for 36 hours by then.
-const MOST_RETRANSMISSIONS: u32 = 16;
+/// Upper limit of MAX_RETRANSMIT: the last retransmission then waits 36 hours.
+const MAX_RETRANSMISSIONS: u32 = 16;
 
-/// How CoAP requests are sent.
+/// CoAP transmission settings.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CoapSettings {
-    /// Bytes of a block, a power of two from 16 to 1024 (RFC 7959, section 2.2): larger
-    /// requests are sent in such blocks, and answers are asked for in them. None sends
-    /// requests of over 1024 B in blocks of 1024 B, and leaves answers to the target.
+    /// Block size in bytes, a power of two from 16 to 1024 (RFC 7959, section 2.2). Larger
+    /// requests are sent in blocks of this size, and responses are requested in it. None: requests
+    /// over 1024 B use blocks of 1024 B, and the server chooses for responses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block: Option<u16>,
-    /// MAX_RETRANSMIT: how often a confirmable message is sent again that is not acknowledged
-    /// (RFC 7252, section 4.8); 0 never sends again.
+    /// MAX_RETRANSMIT: how often an unacknowledged confirmable message is retransmitted (RFC 7252,
+    /// section 4.8); 0 disables retransmission.
     pub max_retransmit: u32,
-    /// ACK_TIMEOUT: the least time until then (RFC 7252, section 4.8).
+    /// ACK_TIMEOUT: the minimum time to the first retransmission (RFC 7252, section 4.8).
     pub ack_timeout: Span,
-    /// ACK_RANDOM_FACTOR: the most, as a multiple of the least; 1 or more (RFC 7252, section
-    /// 4.8.1).
+    /// ACK_RANDOM_FACTOR: the maximum of that time as a multiple of the minimum; 1 or more (RFC
+    /// 7252, section 4.8.1).
     pub ack_random_factor: f64,
-    /// NSTART: interactions that are outstanding to one target at most (RFC 7252, section
-    /// 4.7); none is no limit.
+    /// NSTART: maximum outstanding interactions per target (RFC 7252, section 4.7); none is
+    /// unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nstart: Option<u32>,
-    /// For how long a GET or FETCH observes its resource (RFC 7641); none asks once.
+    /// How long a GET or FETCH observes its resource (RFC 7641); none sends a plain request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observe: Option<Span>,
 }
 
-/// A setting that cannot be.
+/// An invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{key}`: {why}")]
 pub struct CoapError {
-    /// Its name in an experiment file; on the command line `-` is in place of `_`.
+    /// The setting's key in an experiment file; the command-line option has `-` for `_`.
     pub key: &'static str,
-    /// What is wrong, and what would be right.
+    /// What is wrong, and what is valid.
     pub why: String,
 }
 
@@ -61,27 +61,27 @@ impl Default for CoapSettings {
 }
 
 impl CoapSettings {
-    /// Whether nothing is set.
+    /// Whether all settings are the defaults.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Bytes of a block that requests are sent in.
+    /// Block size of requests, in bytes.
     pub fn block_size(&self) -> u16 {
         self.block.unwrap_or(LARGEST_BLOCK)
     }
 
-    /// Whether requests can be sent like that, by this scheme where it is known.
+    /// Checks the settings; `scheme` is that of the requests, if known.
     ///
     /// # Errors
-    /// The first setting that cannot be, by itself or beside the others.
+    /// The first setting that is invalid, alone or in combination with others.
     pub fn check(
         &self,
         scheme: Option<Scheme>,
         confirmable: bool,
         timeout: Span,
     ) -> Result<(), CoapError> {
-        let wrong = |key, why: String| Err(CoapError { key, why });
+        let error = |key, why: String| Err(CoapError { key, why });
         let default = Self::default();
         let set = [
             ("block", self.block.is_some()),
@@ -94,33 +94,33 @@ impl CoapSettings {
         if let Some(scheme) = scheme.filter(|scheme| *scheme != Scheme::Coap)
             && let Some((key, _)) = set.iter().find(|(_, is_set)| *is_set)
         {
-            return wrong(key, format!("needs coap, but the requests use {scheme}"));
+            return error(key, format!("needs coap, but the requests use {scheme}"));
         }
         if self.block.is_some_and(|b| !(16..=LARGEST_BLOCK).contains(&b) || !b.is_power_of_two()) {
-            return wrong("block", "use 16, 32, 64, 128, 256, 512 or 1024 B".to_owned());
+            return error("block", "use 16, 32, 64, 128, 256, 512 or 1024 B".to_owned());
         }
         if self.nstart == Some(0) {
-            return wrong("nstart", "use 1 or more".to_owned());
+            return error("nstart", "use 1 or more".to_owned());
         }
         if self.observe == Some(Span::ZERO) {
-            return wrong("observe", "use more than 0 s".to_owned());
+            return error("observe", "use more than 0 s".to_owned());
         }
-        if self.max_retransmit > MOST_RETRANSMISSIONS {
-            return wrong("max_retransmit", format!("use at most {MOST_RETRANSMISSIONS}"));
+        if self.max_retransmit > MAX_RETRANSMISSIONS {
+            return error("max_retransmit", format!("use at most {MAX_RETRANSMISSIONS}"));
         }
         if !(1.0..=10.0).contains(&self.ack_random_factor) {
             let why = "use 1 to 10; RFC 7252, section 4.8.1, requires at least 1";
-            return wrong("ack_random_factor", why.to_owned());
+            return error("ack_random_factor", why.to_owned());
         }
         if self.max_retransmit == 0 {
             return Ok(());
         }
         if !confirmable {
             let why = "only confirmable requests are retransmitted: add `confirmable`";
-            return wrong("max_retransmit", why.to_owned());
+            return error("max_retransmit", why.to_owned());
         }
         if self.ack_timeout == Span::ZERO {
-            return wrong("ack_timeout", "use more than 0 s".to_owned());
+            return error("ack_timeout", "use more than 0 s".to_owned());
         }
         if timeout <= self.ack_timeout {
             let (timeout, ack) = (timeout.as_ms() / 1e3, self.ack_timeout.as_ms() / 1e3);
@@ -129,7 +129,7 @@ impl CoapSettings {
                  {timeout} s: use a longer `timeout` (the default of RFC 7252 is 93 s) or a \
                  shorter `ack_timeout`"
             );
-            return wrong("max_retransmit", why);
+            return error("max_retransmit", why);
         }
         Ok(())
     }

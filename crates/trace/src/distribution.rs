@@ -1,6 +1,6 @@
-//! Distributions of times: between arrivals, and of service.
+//! Distributions of inter-arrival and service times.
 
-use crate::asked::{AskError, Asked};
+use crate::arguments::{Arguments, ParseError};
 use statrs::distribution::{ContinuousCDF, Gamma};
 use statrs::function::gamma::gamma;
 use std::fmt;
@@ -8,31 +8,31 @@ use std::str::FromStr;
 use std::sync::Arc;
 use units::Span;
 
-/// The longest time that is drawn, 1,000 hours in ns: a heavy tail ends somewhere.
+/// Longest time drawn, 1,000 hours in ns: truncates heavy tails.
 const LONGEST_NS: f64 = 3.6e15;
 
-/// A distribution of times, given by its mean; written `exponential:300us`,
+/// A distribution of times, given by its mean. Written as `exponential:300us`,
 /// `gamma:mean=5ms,shape=2`, `pareto:mean=5ms,shape=2.5`, `weibull:mean=5ms,shape=0.7`,
-/// `uniform:1ms,9ms`, `constant:5ms`, `measured:FILE` (a time in us on each line).
+/// `uniform:1ms,9ms`, `constant:5ms`, or `measured:FILE` (a time in us on each line).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Distribution {
-    /// Always the same.
+    /// A fixed time.
     Constant(Span),
-    /// Each time from the first to the second is as likely.
+    /// Uniform from the first to the second time.
     Uniform(Span, Span),
-    /// No memory.
+    /// Exponential (memoryless) by mean.
     Exponential(Span),
-    /// Gamma by mean and shape; shape 1 is exponential, above it is more regular.
+    /// Gamma by mean and shape; shape 1 is exponential, a larger shape is more regular.
     Gamma(Span, f64),
-    /// Pareto of the first kind by mean and shape above 1; below shape 2 its variance is infinite.
+    /// Pareto type I by mean and shape above 1; the variance is infinite up to shape 2.
     Pareto(Span, f64),
-    /// Weibull by mean and shape; below shape 1 it has a heavy tail.
+    /// Weibull by mean and shape; heavy-tailed below shape 1.
     Weibull(Span, f64),
-    /// Times that were measured: replayed in their order, or drawn from.
+    /// Empirical: measured times, replayed in order or sampled.
     Measured(Arc<Measured>),
 }
 
-/// Measured times, in the order they came in and in order of size.
+/// Measured times, in file order and sorted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     name: String,
@@ -41,7 +41,7 @@ pub struct Measured {
 }
 
 impl Distribution {
-    /// A distribution of these times in ns; nothing of none.
+    /// An empirical distribution of times in ns; none if `times_ns` is empty.
     pub fn measured(name: &str, times_ns: Vec<u64>) -> Option<Self> {
         let mut sorted_ns = times_ns.clone();
         sorted_ns.sort_unstable();
@@ -50,8 +50,7 @@ impl Distribution {
             .then(|| Self::Measured(Arc::new(Measured { name, times_ns, sorted_ns })))
     }
 
-    /// The time in ns that a share `u`, 0 to 1, of all stays below: with a uniform
-    /// `u` a draw by inversion.
+    /// The `u`-quantile in ns, `u` from 0 to 1. A uniform `u` samples by inversion.
     pub fn quantile_ns(&self, u: f64) -> f64 {
         let u = u.clamp(0.0, 1.0 - f64::EPSILON);
         let ns = |span: &Span| span.as_ns() as f64;
@@ -63,11 +62,11 @@ impl Distribution {
                 Ok(unit) => unit.inverse_cdf(u) * ns(mean) / shape,
                 Err(_) => ns(mean),
             },
-            // Mean a m / (a - 1) for shape a and least value m.
+            // The mean is a m / (a - 1) for shape a and minimum m.
             Self::Pareto(mean, shape) => {
                 ns(mean) * (shape - 1.0) / shape * (1.0 - u).powf(-1.0 / shape)
             }
-            // Mean s gamma(1 + 1 / k) for shape k and scale s.
+            // The mean is s gamma(1 + 1 / k) for shape k and scale s.
             Self::Weibull(mean, shape) => {
                 ns(mean) / gamma(1.0 + 1.0 / shape) * (-(-u).ln_1p()).powf(1.0 / shape)
             }
@@ -80,8 +79,8 @@ impl Distribution {
         value.clamp(0.0, LONGEST_NS)
     }
 
-    /// The time in ns of draw `index`, for which chance gave `u`: measured times are
-    /// replayed in their order and begin anew after the last, whatever chance gave.
+    /// The time in ns of draw `index` with uniform random number `u`. Measured times ignore `u`:
+    /// they replay in file order and start over after the last.
     pub fn draw_ns(&self, u: f64, index: u64) -> u64 {
         match self {
             Self::Measured(measured) => {
@@ -91,7 +90,7 @@ impl Distribution {
         }
     }
 
-    /// The share of times, 0 to 1, that are `ns` or less.
+    /// The cumulative distribution function: the share of times up to `ns`, 0 to 1.
     pub fn cdf(&self, ns: f64) -> f64 {
         let of = |span: &Span| span.as_ns() as f64;
         if ns < 0.0 {
@@ -137,63 +136,63 @@ impl Distribution {
         }
     }
 
-    /// Whether all times are the same.
+    /// Whether the distribution is a fixed time.
     pub fn is_constant(&self) -> bool {
         matches!(self, Self::Constant(_))
     }
 }
 
 impl FromStr for Distribution {
-    type Err = AskError;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, AskError> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         if let Some(file) = text.strip_prefix("measured:") {
             return read_measured(file.trim());
         }
-        let mut asked = Asked::read(text);
-        let value = match asked.kind {
-            "constant" => match asked.main("mean")?.parse() {
+        let mut args = Arguments::read(text);
+        let value = match args.kind {
+            "constant" => match args.main("mean")?.parse() {
                 Ok(time) => Self::Constant(time),
-                Err(error) => return Err(asked.error(error)),
+                Err(error) => return Err(args.error(error)),
             },
             "uniform" => {
-                let read = |value: &str| value.parse::<Span>().map_err(|e| asked_error(text, e));
-                let (low, high) = (read(asked.main("low")?)?, read(asked.main("high")?)?);
+                let read = |value: &str| value.parse::<Span>().map_err(|e| parse_error(text, e));
+                let (low, high) = (read(args.main("low")?)?, read(args.main("high")?)?);
                 if low > high {
-                    return Err(asked.error("the first time is above the second"));
+                    return Err(args.error("the lower bound is above the upper bound"));
                 }
                 Self::Uniform(low, high)
             }
-            "exponential" => Self::Exponential(asked.span("mean")?),
-            "gamma" => Self::Gamma(asked.span("mean")?, shape(&mut asked, 0.01, 1e6)?),
-            "pareto" => Self::Pareto(asked.span("mean")?, shape(&mut asked, 1.01, 1e6)?),
-            "weibull" => Self::Weibull(asked.span("mean")?, shape(&mut asked, 0.1, 1e3)?),
+            "exponential" => Self::Exponential(args.span("mean")?),
+            "gamma" => Self::Gamma(args.span("mean")?, shape(&mut args, 0.01, 1e6)?),
+            "pareto" => Self::Pareto(args.span("mean")?, shape(&mut args, 1.01, 1e6)?),
+            "weibull" => Self::Weibull(args.span("mean")?, shape(&mut args, 0.1, 1e3)?),
             _ => {
-                return Err(asked.error(
+                return Err(args.error(
                     "unknown distribution; use constant, uniform, exponential, gamma, pareto, \
                      weibull or measured, as in `exponential:300us`",
                 ));
             }
         };
-        asked.done(value)
+        args.done(value)
     }
 }
 
-fn asked_error(text: &str, why: impl fmt::Display) -> AskError {
-    AskError { text: text.to_owned(), why: why.to_string() }
+fn parse_error(text: &str, why: impl fmt::Display) -> ParseError {
+    ParseError { text: text.to_owned(), why: why.to_string() }
 }
 
-fn shape(asked: &mut Asked, least: f64, most: f64) -> Result<f64, AskError> {
-    let shape = asked.number("shape")?;
+fn shape(args: &mut Arguments, least: f64, most: f64) -> Result<f64, ParseError> {
+    let shape = args.number("shape")?;
     if (least..=most).contains(&shape) {
         return Ok(shape);
     }
-    Err(asked.error(format_args!("`shape` must be between {least} and {most}")))
+    Err(args.error(format_args!("`shape` must be between {least} and {most}")))
 }
 
-/// Times in us, one on each line; empty lines and those after `#` are left out.
-fn read_measured(file: &str) -> Result<Distribution, AskError> {
-    let error = |why: String| AskError { text: format!("measured:{file}"), why };
+/// Reads times in us, one per line; skips empty lines and lines that start with `#`.
+fn read_measured(file: &str) -> Result<Distribution, ParseError> {
+    let error = |why: String| ParseError { text: format!("measured:{file}"), why };
     let text = std::fs::read_to_string(file)
         .map_err(|source| error(format!("could not read {file}: {source}")))?;
     let mut times = Vec::new();
@@ -215,19 +214,19 @@ fn read_measured(file: &str) -> Result<Distribution, AskError> {
 impl fmt::Display for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Constant(time) => write!(f, "constant:{}", tight(time)),
-            Self::Uniform(low, high) => write!(f, "uniform:{},{}", tight(low), tight(high)),
-            Self::Exponential(mean) => write!(f, "exponential:{}", tight(mean)),
-            Self::Gamma(mean, shape) => write!(f, "gamma:mean={},shape={shape}", tight(mean)),
-            Self::Pareto(mean, shape) => write!(f, "pareto:mean={},shape={shape}", tight(mean)),
-            Self::Weibull(mean, shape) => write!(f, "weibull:mean={},shape={shape}", tight(mean)),
+            Self::Constant(time) => write!(f, "constant:{}", compact(time)),
+            Self::Uniform(low, high) => write!(f, "uniform:{},{}", compact(low), compact(high)),
+            Self::Exponential(mean) => write!(f, "exponential:{}", compact(mean)),
+            Self::Gamma(mean, shape) => write!(f, "gamma:mean={},shape={shape}", compact(mean)),
+            Self::Pareto(mean, shape) => write!(f, "pareto:mean={},shape={shape}", compact(mean)),
+            Self::Weibull(mean, shape) => write!(f, "weibull:mean={},shape={shape}", compact(mean)),
             Self::Measured(measured) => write!(f, "measured:{}", measured.name),
         }
     }
 }
 
-/// Without the space, so that a shell takes it as one word.
-fn tight(span: &Span) -> String {
+/// Without a space, so that a shell reads it as one word.
+fn compact(span: &Span) -> String {
     span.to_string().replace(' ', "")
 }
 
@@ -268,7 +267,7 @@ mod tests {
                     (expected - i as f64 / n).abs().max(((i + 1) as f64 / n - expected).abs())
                 })
                 .fold(0.0, f64::max);
-            // The 99.9 % point of the Kolmogorov-Smirnov distance is 1.95 / sqrt(n).
+            // The 99.9 % quantile of the Kolmogorov-Smirnov distance is 1.95 / sqrt(n).
             assert!(distance < 1.95 / n.sqrt(), "{text}: {distance}");
         }
     }
@@ -287,8 +286,8 @@ mod tests {
         for text in ALL {
             let distribution: Distribution = text.parse().unwrap();
             let mean = drawn(&distribution, 100_000).iter().sum::<f64>() / 100_000.0;
-            let asked = distribution.mean_ns();
-            assert!((mean / asked - 1.0).abs() < 0.02, "{text}: {mean} for {asked}");
+            let expected = distribution.mean_ns();
+            assert!((mean / expected - 1.0).abs() < 0.02, "{text}: {mean} for {expected}");
         }
     }
 

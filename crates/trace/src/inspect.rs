@@ -1,4 +1,4 @@
-//! What is in a trace.
+//! Statistics of a trace.
 
 use crate::distribution::Distribution;
 use crate::reader::LineError;
@@ -9,15 +9,15 @@ use crate::uri::Target;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
-/// How many different devices, hosts and resources are told apart; more are counted
-/// together, so that memory stays bounded.
-const APART: usize = 100_000;
-/// How many bars the rate over time has at most.
-const BARS: usize = 120;
-/// How many mistakes are shown in words.
-const SHOWN: usize = 10;
+/// Maximum number of distinct devices, hosts and resources that are counted separately, so that
+/// memory stays bounded.
+const MAX_DISTINCT: usize = 100_000;
+/// Maximum number of bars of the rate over time.
+const MAX_BARS: usize = 120;
+/// Maximum number of invalid lines quoted.
+const MAX_FAULT_TEXTS: usize = 10;
 
-/// What is in a trace, as its lines come in. Memory is bounded, however long it is.
+/// Running statistics of a trace. Memory is bounded for any length.
 #[derive(Debug)]
 pub struct Tally {
     between: Spread,
@@ -36,50 +36,51 @@ pub struct Tally {
     service: Spread,
     unknown: u64,
     faults: u64,
-    shown: Vec<String>,
+    fault_texts: Vec<String>,
 }
 
-/// The figures of a trace; times in us.
+/// Statistics of a trace; times in us.
 #[derive(Debug, Clone, Serialize)]
 pub struct Inspection {
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
-    /// Lines that are none.
+    /// Number of invalid lines.
     pub faults: u64,
-    /// The first of those, in words.
+    /// Error messages of the first invalid lines.
     pub fault_texts: Vec<String>,
-    /// From the first request to the last, in seconds.
+    /// Time from the first request to the last, in seconds.
     pub seconds: f64,
-    /// Requests a second within that.
+    /// Mean request rate over that time, per second.
     pub rate: f64,
-    /// Different devices, at most 100,000.
+    /// Distinct devices, at most 100,000.
     pub devices: usize,
-    /// Different hosts, at most 100,000.
+    /// Distinct hosts, at most 100,000.
     pub hosts: usize,
-    /// Different URIs, at most 100,000.
+    /// Distinct URIs, at most 100,000.
     pub uris: usize,
     /// Requests by method.
     pub methods: BTreeMap<&'static str, u64>,
-    /// Bytes that requests carry, where the trace says so.
+    /// Total request payload in bytes, where the trace gives sizes.
     pub bytes: u64,
-    /// Time from request to request, of all.
+    /// Inter-arrival time of all requests.
     pub between: SpreadSummary,
-    /// The standard deviation over the mean of it: 1 for chance, 0 for a clock.
+    /// Coefficient of variation of the inter-arrival time: 1 for Poisson, 0 for a fixed interval.
     pub variation: f64,
-    /// How far its distribution is from an exponential one of its mean, 0 to 1.
+    /// Kolmogorov-Smirnov distance of the inter-arrival times from an exponential distribution of
+    /// the same mean, 0 to 1.
     pub from_exponential: f64,
-    /// Time from request to request of the same device, of all devices together.
+    /// Inter-arrival time per device, over all devices.
     pub of_device: SpreadSummary,
-    /// Service times of the resources that requests are for, where they are known.
+    /// Service times of the requested resources, where known.
     pub service: Option<SpreadSummary>,
-    /// Requests for resources that are not known.
+    /// Requests for unknown resources.
     pub unknown: u64,
-    /// How long each bar of `rates` stands for, in seconds.
+    /// Width of each bar of `rates`, in seconds.
     pub bar_seconds: f64,
-    /// Requests a second, bar by bar.
+    /// Requests per second, per bar.
     pub rates: Vec<f64>,
-    /// The share of times between requests in each decade and its thirds: the upper end in
-    /// us, and the share.
+    /// Histogram of inter-arrival times in thirds of a decade: the upper bound in us, and the
+    /// share.
     pub shares: Vec<(f64, f64)>,
 }
 
@@ -90,7 +91,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Nothing yet. With the devices' resources it knows service times.
+    /// Empty statistics. With the devices' resources, service times are included.
     pub fn new(resources: &[Resource]) -> Self {
         let known =
             resources.iter().map(|r| ((r.device, r.path.clone()), r.time.clone())).collect();
@@ -111,11 +112,11 @@ impl Tally {
             service: Spread::new(),
             unknown: 0,
             faults: 0,
-            shown: Vec::new(),
+            fault_texts: Vec::new(),
         }
     }
 
-    /// Counts a request. A time before the last one counts as the last.
+    /// Counts a request. A time before the previous one counts as the previous.
     pub fn add(&mut self, request: &Request) {
         if self.first.is_none() {
             self.first = Some(request.at);
@@ -123,10 +124,10 @@ impl Tally {
             self.between.record(request.at.saturating_sub(self.last));
         }
         self.last = self.last.max(request.at);
-        let known = self.last_of.len() < APART || self.last_of.contains_key(&request.device);
-        let before = if known { self.last_of.insert(request.device, request.at) } else { None };
-        if let Some(before) = before {
-            self.of_device.record(request.at.saturating_sub(before));
+        let known = self.last_of.len() < MAX_DISTINCT || self.last_of.contains_key(&request.device);
+        let previous = if known { self.last_of.insert(request.device, request.at) } else { None };
+        if let Some(previous) = previous {
+            self.of_device.record(request.at.saturating_sub(previous));
         }
         *self.methods.entry(request.method.name()).or_default() += 1;
         self.bytes += u64::from(request.size.unwrap_or(0));
@@ -139,11 +140,11 @@ impl Tally {
         self.count += 1;
     }
 
-    /// Counts a line that is no request.
+    /// Counts an invalid line.
     pub fn add_fault(&mut self, error: &LineError) {
         self.faults += 1;
-        if self.shown.len() < SHOWN {
-            self.shown.push(error.to_string());
+        if self.fault_texts.len() < MAX_FAULT_TEXTS {
+            self.fault_texts.push(error.to_string());
         }
     }
 
@@ -153,7 +154,7 @@ impl Tally {
         }
         let of = |device| self.known.get(&(device, path.to_owned()));
         match of(Some(device)).or_else(|| of(None)) {
-            // Of a resource with a distribution of its own, evenly spread draws.
+            // Low-discrepancy sequence (golden ratio) instead of random draws.
             Some(time) => {
                 let place = (self.count as f64 * 0.618_033_988_75).fract();
                 self.service.record(time.draw_ns(place, self.count));
@@ -163,7 +164,7 @@ impl Tally {
     }
 
     fn add_bar(&mut self, at: u64) {
-        while at / self.bar_ns >= BARS as u64 {
+        while at / self.bar_ns >= MAX_BARS as u64 {
             self.bar_ns *= 2;
             self.bars = self.bars.chunks(2).map(|pair| pair.iter().sum()).collect();
         }
@@ -174,7 +175,7 @@ impl Tally {
         self.bars[place] += 1;
     }
 
-    /// The figures.
+    /// The statistics.
     pub fn finish(self) -> Inspection {
         let seconds = self.last.saturating_sub(self.first.unwrap_or(0)) as f64 / 1e9;
         let mean = self.between.mean_ns();
@@ -183,7 +184,7 @@ impl Tally {
         Inspection {
             requests: self.count,
             faults: self.faults,
-            fault_texts: self.shown,
+            fault_texts: self.fault_texts,
             seconds,
             rate: if seconds > 0.0 { (self.count - 1) as f64 / seconds } else { 0.0 },
             devices: self.last_of.len(),
@@ -208,18 +209,18 @@ impl Tally {
     }
 }
 
-/// Shares of times by thirds of a decade: 1, 2, 5, 10, 20, 50 us and so on.
+/// Shares of times in thirds of a decade: 1, 2, 5, 10, 20, 50 us and so on.
 fn shares(spread: &Spread) -> Vec<(f64, f64)> {
     let mut shares = Vec::new();
-    let mut before = 0.0;
+    let mut previous = 0.0;
     for power in 0..13 {
         for step in [1, 2, 5] {
             let end = 10u64.pow(power) * step * 1_000;
             let here = spread.cdf(end);
-            if here > before {
-                shares.push((end as f64 / 1e3, here - before));
+            if here > previous {
+                shares.push((end as f64 / 1e3, here - previous));
             }
-            before = here;
+            previous = here;
         }
     }
     shares
@@ -228,7 +229,7 @@ fn shares(spread: &Spread) -> Vec<(f64, f64)> {
 fn count(counts: &mut BTreeMap<String, u64>, name: &str) {
     if let Some(count) = counts.get_mut(name) {
         *count += 1;
-    } else if counts.len() < APART {
+    } else if counts.len() < MAX_DISTINCT {
         counts.insert(name.to_owned(), 1);
     }
 }
@@ -269,7 +270,7 @@ mod tests {
         let text: String =
             (0..5_000u64).map(|i| format!("0, {}, GET, coap://a/x\n", i * 10_000)).collect();
         let seen = tallied(&text, &[]);
-        assert!(seen.rates.len() <= BARS && seen.rates.len() > BARS / 3);
+        assert!(seen.rates.len() <= MAX_BARS && seen.rates.len() > MAX_BARS / 3);
         let middle = seen.rates[seen.rates.len() / 2];
         assert!((middle - 100.0).abs() < 2.0, "{middle}");
         assert_eq!(seen.shares, [(10_000.0, 1.0)]);

@@ -1,18 +1,17 @@
-//! What a load is made of, before anything is sent: distributions of times,
-//! arrivals, mixes, and traces of requests, read and written as lines.
+//! Load models, computed before the run: distributions of times, arrival processes, weighted
+//! mixes, and traces of requests, one per line.
 //!
-//! Everything here is pure but for the lines: no clock, no sockets, no shared
-//! randomness. The same seed gives the same requests. Times are nanoseconds
-//! since the start unless a name says otherwise.
+//! Everything except trace I/O is pure: no clock, no sockets, no shared randomness. The same seed
+//! gives the same requests. Times are nanoseconds since the start unless a name says otherwise.
 
+mod arguments;
 mod arrivals;
-mod asked;
+mod chart;
 mod coap;
-mod course;
 mod distribution;
 mod inspect;
 mod mix;
-mod picture;
+mod rate_profile;
 mod reader;
 mod recipe;
 mod request;
@@ -21,14 +20,14 @@ mod service;
 mod spread;
 mod uri;
 
+pub use arguments::ParseError;
 pub use arrivals::{Arrivals, Times};
-pub use asked::AskError;
+pub use chart::{bars, sparks};
 pub use coap::{CoapError, CoapSettings, LARGEST_BLOCK};
-pub use course::{Course, Frequency};
 pub use distribution::Distribution;
 pub use inspect::{Inspection, Tally};
 pub use mix::Mix;
-pub use picture::{bars, sparks};
+pub use rate_profile::{Frequency, RateProfile};
 pub use reader::{Fault, LineError, Reader};
 pub use recipe::{Group, Recipe, Requests};
 pub use request::{Method, Request};

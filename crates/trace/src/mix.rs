@@ -1,18 +1,18 @@
-//! Mixes: this so often, that so often.
+//! Weighted mixes of values.
 
-use crate::asked::AskError;
+use crate::arguments::ParseError;
 use std::fmt::Display;
 use std::str::FromStr;
 
-/// Values with weights, written `GET=9,POST=1`; a value without a weight has 1.
+/// Values with weights, written `GET=9,POST=1`; the default weight is 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mix<T> {
-    /// Each value with the share of all draws that it and those before it get.
+    /// Each value with its cumulative share.
     parts: Vec<(T, f64)>,
 }
 
 impl<T> Mix<T> {
-    /// A mix of values with weights, 0 or more, not all 0.
+    /// A mix of values with weights. None if a weight is negative or not finite, or all are 0.
     pub fn new(parts: Vec<(T, f64)>) -> Option<Self> {
         let sum: f64 = parts.iter().map(|(_, weight)| weight).sum();
         let sound = parts.iter().all(|(_, weight)| weight.is_finite() && *weight >= 0.0);
@@ -30,18 +30,18 @@ impl<T> Mix<T> {
         Some(Self { parts })
     }
 
-    /// Always the same.
+    /// A mix of one value.
     pub fn of(value: T) -> Self {
         Self { parts: vec![(value, 1.0)] }
     }
 
-    /// The value for a uniform `u`, 0 to 1.
+    /// The value for a uniform random number `u`, 0 to 1.
     pub fn pick(&self, u: f64) -> &T {
         let at = self.parts.partition_point(|(_, up_to)| *up_to <= u);
         &self.parts[at.min(self.parts.len() - 1)].0
     }
 
-    /// The same mix of what `f` makes of the values.
+    /// The same mix with `f` applied to each value.
     pub fn map<U>(&self, f: impl Fn(&T) -> U) -> Mix<U> {
         Mix { parts: self.parts.iter().map(|(value, up_to)| (f(value), *up_to)).collect() }
     }
@@ -53,9 +53,9 @@ impl<T> Mix<T> {
 }
 
 impl<T: FromStr<Err: Display>> FromStr for Mix<T> {
-    type Err = AskError;
-    fn from_str(text: &str) -> Result<Self, AskError> {
-        let error = |why: String| AskError { text: text.to_owned(), why };
+    type Err = ParseError;
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let error = |why: String| ParseError { text: text.to_owned(), why };
         let mut parts = Vec::new();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (value, weight) = part.split_once('=').unwrap_or((part, "1"));

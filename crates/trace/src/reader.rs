@@ -1,38 +1,38 @@
-//! Reading traces, a line at a time.
+//! Trace parser, line by line.
 
 use crate::request::{Method, Request};
 use crate::uri::{Target, UriError};
 use std::io::{self, BufRead};
 
-/// The longest line that is read; a URI has 1,024 bytes at most.
-const LONGEST: usize = 4_096;
+/// Maximum length of a line in bytes; a URI has at most 1,024 bytes.
+const MAX_LINE: usize = 4_096;
 
-/// A line that is no request, or not in its place.
+/// An invalid or out-of-order line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {fault}")]
 pub struct LineError {
-    /// The line's number, from 1 on.
+    /// Line number, from 1.
     pub line: u64,
-    /// What is wrong with it.
+    /// What is wrong.
     pub fault: Fault,
 }
 
-/// What can be wrong with a line.
+/// What is wrong with a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Too few columns, or too many.
+    /// Wrong number of columns.
     #[error(
         "{0} columns; a line has four (device, time in us, method, URI), or five with a size in \
          bytes"
     )]
     Columns(usize),
-    /// The first column is no number.
+    /// The first column is not a device number.
     #[error("`{0}` is not a device number: use 0 to 4294967295")]
     Device(String),
-    /// The second column is no time.
+    /// The second column is not a time.
     #[error("`{0}` is not a time in us since the start, such as 1000 or 1000.250")]
     Time(String),
-    /// Earlier than the line before.
+    /// Earlier than a previous line.
     #[error(
         "{at} us is before {before} us of an earlier line; sort the trace by its second column"
     )]
@@ -42,13 +42,13 @@ pub enum Fault {
         /// The latest time so far, in us.
         before: u64,
     },
-    /// The third column is no method.
+    /// The third column is not a method.
     #[error("{0}")]
     Method(String),
-    /// The fourth column is no URI that can be sent to.
+    /// The fourth column is not a valid target URI.
     #[error(transparent)]
     Uri(#[from] UriError),
-    /// A method that the URI's protocol does not have.
+    /// The URI's protocol does not have the method.
     #[error("{method} is not a method of {scheme}://")]
     Unfit {
         /// The method.
@@ -56,18 +56,18 @@ pub enum Fault {
         /// The protocol.
         scheme: &'static str,
     },
-    /// The fifth column is no size.
+    /// The fifth column is not a size.
     #[error("`{0}` is not a size in bytes: use 0 to 65000")]
     Size(String),
-    /// Longer than any line of a trace.
-    #[error("longer than {LONGEST} bytes")]
+    /// The line is too long.
+    #[error("longer than {MAX_LINE} bytes")]
     Long,
-    /// No UTF-8.
+    /// The line is not UTF-8.
     #[error("not text (UTF-8)")]
     NotText,
 }
 
-/// Reads a trace from `input` in memory that does not grow with it.
+/// Reads a trace from `input`. Memory does not grow with the trace.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
@@ -77,14 +77,13 @@ pub struct Reader<R> {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// A reader at the beginning of `input`.
+    /// A reader at the start of `input`.
     pub fn new(input: R) -> Self {
         Self { input, line: Vec::with_capacity(256), number: 0, latest: 0 }
     }
 
-    /// The next request, or what is wrong with the next line; reading goes on after
-    /// that. Empty lines and those that begin with `#` are left out. Errors of the
-    /// outer kind are the input's own.
+    /// The next request, or the error of the next line; you can continue after an error. Skips
+    /// empty lines and lines that start with `#`. The outer error is an I/O error of the input.
     pub fn read(&mut self) -> io::Result<Option<Result<Request<'_>, LineError>>> {
         loop {
             self.line.clear();
@@ -116,12 +115,12 @@ impl<R: BufRead> Reader<R> {
         Ok(Some(placed.map_err(|fault| LineError { line, fault })))
     }
 
-    /// How many lines were read.
+    /// Number of lines read.
     pub fn lines(&self) -> u64 {
         self.number
     }
 
-    /// Reads a line without its end, and no more of it than a line may have.
+    /// Reads a line without its newline, at most `MAX_LINE` bytes of it.
     fn fill(&mut self) -> io::Result<Filled> {
         let mut long = false;
         let mut any = false;
@@ -143,7 +142,7 @@ impl<R: BufRead> Reader<R> {
             any = true;
             let end = buffer.iter().position(|byte| *byte == b'\n');
             let part = &buffer[..end.unwrap_or(buffer.len())];
-            if self.line.len() + part.len() > LONGEST {
+            if self.line.len() + part.len() > MAX_LINE {
                 long = true;
             } else if !long {
                 self.line.extend_from_slice(part);
@@ -163,7 +162,7 @@ enum Filled {
     Long,
 }
 
-/// A line without its end.
+/// Parses a line without its newline.
 fn parse(line: &str) -> Result<Request<'_>, Fault> {
     let mut columns = line.split(',').map(str::trim);
     let mut next = || columns.next();
@@ -171,15 +170,15 @@ fn parse(line: &str) -> Result<Request<'_>, Fault> {
         return Err(Fault::Columns(line.split(',').count()));
     };
     let size = next();
-    // A comma may stand in a URI, and its tail is then no size.
+    // A URI may contain a comma; the rest of it then fails as a size.
     if next().is_some() {
         return Err(Fault::Columns(line.split(',').count()));
     }
-    let device = device.parse().map_err(|_| Fault::Device(shown(device)))?;
-    let at = time(at).ok_or_else(|| Fault::Time(shown(at)))?;
+    let device = device.parse().map_err(|_| Fault::Device(excerpt(device)))?;
+    let at = time(at).ok_or_else(|| Fault::Time(excerpt(at)))?;
     let method: Method = method
         .parse()
-        .map_err(|_| Fault::Method(shown(method).parse::<Method>().err().unwrap_or_default()))?;
+        .map_err(|_| Fault::Method(excerpt(method).parse::<Method>().err().unwrap_or_default()))?;
     let target = Target::parse(uri)?;
     if !method.fits(target.scheme) {
         return Err(Fault::Unfit { method, scheme: target.scheme.name() });
@@ -190,13 +189,13 @@ fn parse(line: &str) -> Result<Request<'_>, Fault> {
             size.parse()
                 .ok()
                 .filter(|size| *size <= 65_000)
-                .ok_or_else(|| Fault::Size(shown(size)))?,
+                .ok_or_else(|| Fault::Size(excerpt(size)))?,
         ),
     };
     Ok(Request { device, at, method, uri, size })
 }
 
-/// A time in us with up to three places after the point, as ns.
+/// Parses a time in us with up to three decimals, into ns.
 fn time(text: &str) -> Option<u64> {
     let (us, part) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -207,8 +206,8 @@ fn time(text: &str) -> Option<u64> {
     us.parse::<u64>().ok()?.checked_mul(1_000)?.checked_add(ns)
 }
 
-/// What is shown of a column, which may be anything.
-fn shown(text: &str) -> String {
+/// The start of a column for a message, escaped, since a column may contain anything.
+fn excerpt(text: &str) -> String {
     text.chars().take(40).flat_map(char::escape_debug).collect()
 }
 
@@ -275,7 +274,7 @@ mod tests {
     fn a_line_without_end_takes_no_memory() {
         let mut reader = Reader::new(io::BufReader::new(io::Read::take(io::repeat(b'x'), 1 << 24)));
         assert_eq!(reader.read().unwrap().unwrap().unwrap_err().fault, Fault::Long);
-        assert!(reader.line.capacity() <= 2 * LONGEST);
+        assert!(reader.line.capacity() <= 2 * MAX_LINE);
         assert!(reader.read().unwrap().is_none());
     }
 

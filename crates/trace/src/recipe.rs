@@ -1,7 +1,7 @@
-//! Traces made from distributions.
+//! Trace specifications: traces generated from distributions.
 
+use crate::arguments::ParseError;
 use crate::arrivals::{Arrivals, Times};
-use crate::asked::AskError;
 use crate::mix::Mix;
 use crate::request::{Method, Request};
 use crate::service::Service;
@@ -11,47 +11,49 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 use units::{Draw, Purpose};
 
-/// Devices that are asked in the same way.
+/// Devices with the same load.
 #[derive(Debug, Clone)]
 pub struct Group {
-    /// Their numbers.
+    /// Device numbers.
     pub devices: Range<u32>,
-    /// Where they are: a URI of theirs without the resource's path, in which `{device}`
-    /// stands for a device's number. Several are taken in turn.
+    /// Base URIs without the resource's path; `{device}` stands for the device number. Several are
+    /// used round-robin.
     pub targets: Vec<String>,
-    /// When requests come: to each device, or to all together.
+    /// Arrival process, per device or for the whole group.
     pub arrivals: Arrivals,
-    /// Whether the arrivals are those of all the group's devices together, and chance
-    /// says for which device each is.
+    /// Whether the arrival process is that of the whole group; each request then goes to a random
+    /// device.
     pub together: bool,
-    /// What is asked.
+    /// Request methods.
     pub methods: Mix<Method>,
-    /// Of which resource, by its path; where there is a service, that chooses.
+    /// Resource paths; ignored if `service` is set.
     pub paths: Mix<String>,
-    /// Which resources are chosen so that service times are as asked.
+    /// Chooses resources so that service times follow the configured distribution.
     pub service: Option<Service>,
-    /// How much requests carry, in bytes.
+    /// Request payload sizes in bytes.
     pub sizes: Option<Mix<u32>>,
 }
 
-/// How a trace is made.
+/// Specification of a trace.
 #[derive(Debug, Clone)]
 pub struct Recipe {
-    /// The seed of all draws.
+    /// Seed of all draws.
     pub seed: u64,
-    /// Devices in groups.
+    /// Device groups.
     pub groups: Vec<Group>,
-    /// The end: no request comes at or after this, in ns.
+    /// End time in ns: all requests are before it.
     pub span: Option<u64>,
-    /// The end: there are no more requests than this.
+    /// Maximum number of requests.
     pub requests: Option<u64>,
 }
 
 impl Recipe {
-    /// The requests, in order of time, one by one: nothing is kept but a moment for each
-    /// device. Fails if a URI or a method would be none, or if there is no end.
-    pub fn requests(&self) -> Result<Requests, AskError> {
-        let error = |text: &str, why: String| Err(AskError { text: text.to_owned(), why });
+    /// An iterator over the requests in order of time. Memory: one time per device.
+    ///
+    /// # Errors
+    /// A URI or method is invalid, or the trace has no end.
+    pub fn requests(&self) -> Result<Requests, ParseError> {
+        let error = |text: &str, why: String| Err(ParseError { text: text.to_owned(), why });
         if self.span.is_none() && self.requests.is_none() {
             return error(
                 "trace",
@@ -63,7 +65,7 @@ impl Recipe {
             if group.devices.is_empty() || group.targets.is_empty() {
                 return error("devices", "there are none".to_owned());
             }
-            check(group)?;
+            check_group(group)?;
             let staggered = group.devices.len() > 1;
             let owners = if group.together { 0..1 } else { 0..group.devices.len() as u32 };
             for place in owners {
@@ -89,21 +91,21 @@ impl Recipe {
     }
 }
 
-/// Tries every path and method on each target.
-fn check(group: &Group) -> Result<(), AskError> {
+/// Checks every path and method on each target.
+fn check_group(group: &Group) -> Result<(), ParseError> {
     let mut uri = String::new();
-    let made: Vec<String> = match &group.service {
+    let paths: Vec<String> = match &group.service {
         Some(service) => service.resources().map(|(path, _)| path.to_owned()).collect(),
         None => group.paths.values().cloned().collect(),
     };
     for target in &group.targets {
-        for path in &made {
+        for path in &paths {
             write_uri(&mut uri, target, group.devices.end - 1, path);
             let parsed = Target::parse(&uri)
-                .map_err(|why| AskError { text: target.clone(), why: why.to_string() })?;
+                .map_err(|why| ParseError { text: target.clone(), why: why.to_string() })?;
             if let Some(method) = group.methods.values().find(|m| !m.fits(parsed.scheme)) {
                 let why = format!("{method} is not a method of {}://", parsed.scheme);
-                return Err(AskError { text: target.clone(), why });
+                return Err(ParseError { text: target.clone(), why });
             }
         }
     }
@@ -126,7 +128,7 @@ fn write_uri(uri: &mut String, target: &str, device: u32, path: &str) {
     }
 }
 
-/// The requests of one device, or of a group together.
+/// The requests of one device or of a whole group.
 #[derive(Debug)]
 struct Stream {
     group: usize,
@@ -136,7 +138,7 @@ struct Stream {
     index: u64,
 }
 
-/// Requests in order of time.
+/// Generator of requests in order of time.
 #[derive(Debug)]
 pub struct Requests {
     groups: Vec<Group>,
@@ -149,7 +151,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// The next request; borrowed, so that ten million cost no memory.
+    /// The next request; borrowed, so that ten million take no extra memory.
     pub fn read(&mut self) -> Option<Request<'_>> {
         self.left = self.left.checked_sub(1)?;
         let Reverse((at, place)) = self.next.pop()?;
@@ -158,33 +160,33 @@ impl Requests {
         let (index, draw) = (stream.index, stream.draw);
         stream.index += 1;
         let group = &self.groups[stream.group];
-        let chance = |purpose| draw.uniform(purpose, index);
+        let uniform = |purpose| draw.uniform(purpose, index);
         let device = if group.together {
             let count = f64::from(group.devices.end - group.devices.start);
-            group.devices.start + (chance(Purpose::Publisher) * count) as u32
+            group.devices.start + (uniform(Purpose::Publisher) * count) as u32
         } else {
             stream.owner
         };
         let path = match &group.service {
             Some(service) => {
                 let (path, ns) =
-                    service.pick(chance(Purpose::Service), chance(Purpose::Choice), index);
+                    service.pick(uniform(Purpose::Service), uniform(Purpose::Choice), index);
                 self.service = Some(*ns);
                 path
             }
             None => {
                 self.service = None;
-                group.paths.pick(chance(Purpose::Choice))
+                group.paths.pick(uniform(Purpose::Choice))
             }
         };
         let turn = (device - group.devices.start) as usize % group.targets.len();
         write_uri(&mut self.uri, &group.targets[turn], device, path);
-        let method = *group.methods.pick(chance(Purpose::Method));
-        let size = group.sizes.as_ref().map(|sizes| *sizes.pick(chance(Purpose::Size)));
+        let method = *group.methods.pick(uniform(Purpose::Method));
+        let size = group.sizes.as_ref().map(|sizes| *sizes.pick(uniform(Purpose::Size)));
         Some(Request { device, at, method, uri: &self.uri, size })
     }
 
-    /// The service time in ns of the resource that the last request chose.
+    /// Service time in ns of the last request's resource.
     pub fn service_ns(&self) -> Option<u64> {
         self.service
     }
@@ -238,7 +240,7 @@ mod tests {
             before = request.at;
             of_b += u32::from(request.uri.ends_with("/b"));
         }
-        // Ten devices of 3 ms are one every 300 us; three in four ask for b.
+        // Ten devices at 3 ms are one request every 300 us; three in four request b.
         assert!((gaps.mean_ns() / 300e3 - 1.0).abs() < 0.05, "{}", gaps.mean_ns());
         assert!((f64::from(of_b) - 3_750.0).abs() < 5.0 * 30.6, "{of_b}");
         assert_eq!(lines(&recipe), lines(&recipe));

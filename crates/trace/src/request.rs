@@ -1,35 +1,35 @@
-//! One request of a trace.
+//! A request of a trace.
 
 use crate::uri::Scheme;
 use std::fmt;
 use std::str::FromStr;
 
-/// What is asked of a resource.
+/// A request method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Method {
-    /// Read it.
+    /// Read the resource.
     Get,
-    /// Let it process what is sent.
+    /// Let the resource process the payload.
     Post,
-    /// Put what is sent in its place.
+    /// Replace the resource by the payload.
     Put,
-    /// Remove it.
+    /// Delete the resource.
     Delete,
-    /// Read it by what is sent (RFC 8132).
+    /// Read with parameters in the payload (RFC 8132).
     Fetch,
-    /// Change it.
+    /// Modify the resource.
     Patch,
-    /// Change it, twice being as once (RFC 8132).
+    /// Modify the resource, idempotently (RFC 8132).
     IPatch,
-    /// Read its head.
+    /// Read the header only.
     Head,
-    /// Give a message to subscribers (MQTT).
+    /// Publish a message to subscribers (MQTT).
     Publish,
     /// Send bytes (UDP, TCP).
     Send,
 }
 
-/// Each method with its name.
+/// Methods and their names.
 const METHODS: [(Method, &str); 10] = [
     (Method::Get, "GET"),
     (Method::Post, "POST"),
@@ -44,12 +44,12 @@ const METHODS: [(Method, &str); 10] = [
 ];
 
 impl Method {
-    /// As it is written.
+    /// The method's name in a trace.
     pub fn name(self) -> &'static str {
         METHODS.iter().find(|(method, _)| *method == self).map_or("GET", |(_, name)| name)
     }
 
-    /// Whether requests of `scheme` can have it.
+    /// Whether requests of `scheme` support this method.
     pub fn fits(self, scheme: Scheme) -> bool {
         match scheme {
             Scheme::Coap => !matches!(self, Self::Head | Self::Publish | Self::Send),
@@ -61,7 +61,7 @@ impl Method {
         }
     }
 
-    /// What requests of `scheme` have unless another is named.
+    /// Default method of `scheme`.
     pub fn usual(scheme: Scheme) -> Self {
         match scheme {
             Scheme::Coap | Scheme::Http => Self::Get,
@@ -88,23 +88,23 @@ impl fmt::Display for Method {
     }
 }
 
-/// A request: which device it is for, when it is meant to be sent, and what it is.
+/// A request: target device, scheduled time, method and URI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// The device's number.
+    /// Device number.
     pub device: u32,
-    /// When it is meant to be sent, in ns since the start.
+    /// Scheduled time in ns since the start.
     pub at: u64,
-    /// What is asked.
+    /// Request method.
     pub method: Method,
-    /// Of what; a URI that `Target::parse` takes.
+    /// Target URI, valid for `Target::parse`.
     pub uri: &'a str,
-    /// Bytes that it carries, in a fifth column; none is the protocol's usual.
+    /// Payload size in bytes (fifth column); none is the protocol's default.
     pub size: Option<u32>,
 }
 
-/// As a line of a trace, without its end: `0, 1000, GET, coap://172.18.0.60/resource123`.
-/// The time is in us; a part of one follows after a point where there is one.
+/// Formats a trace line without the newline: `0, 1000, GET, coap://172.18.0.60/resource123`. The
+/// time is in us, with decimals only if needed.
 impl fmt::Display for Request<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (us, ns) = (self.at / 1_000, self.at % 1_000);

@@ -1,6 +1,6 @@
-//! A device's resources and how long they take to serve.
+//! Resources of devices and their service times.
 
-use crate::asked::AskError;
+use crate::arguments::ParseError;
 use crate::distribution::Distribution;
 use std::fmt;
 use std::io::{self, BufRead};
@@ -9,38 +9,37 @@ use std::str::FromStr;
 /// How a device spends the service time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
-    /// It waits, as for a sensor.
+    /// Sleeps, as if waiting for a sensor.
     #[default]
     Sleep,
-    /// It computes: so much CPU time, however long that takes.
+    /// Uses the CPU: the service time is CPU time, whatever the wall-clock time.
     Busy,
 }
 
-/// A resource of a device. A line of a file of resources is
-/// `0, resource123, sleep, exponential:5ms`: the device's number or `*` for all, the
-/// path, the mode, the distribution of service times.
+/// A resource of a device. A line of a resource file is `0, resource123, sleep, exponential:5ms`:
+/// device number or `*` for all, path, mode, distribution of service times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resource {
-    /// The device's number; none is any device.
+    /// Device number; none is any device.
     pub device: Option<u32>,
-    /// The path without its first slash.
+    /// Path without the leading slash.
     pub path: String,
-    /// How the time is spent.
+    /// How the service time is spent.
     pub mode: Mode,
-    /// How long it takes.
+    /// Service time.
     pub time: Distribution,
 }
 
-/// Why a file of resources cannot be read.
+/// Why a resource file is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ResourceError {
-    /// The file itself.
+    /// Cannot read the file.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// A line is no resource.
+    /// Invalid line.
     #[error("line {line}: {why}")]
     Line {
-        /// From 1 on.
+        /// Line number, from 1.
         line: usize,
         /// What is wrong.
         why: String,
@@ -68,10 +67,10 @@ impl fmt::Display for Mode {
 }
 
 impl FromStr for Resource {
-    type Err = AskError;
-    fn from_str(text: &str) -> Result<Self, AskError> {
-        let error = |why: String| AskError { text: text.to_owned(), why };
-        // The distribution comes last, since it may hold commas itself.
+    type Err = ParseError;
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let error = |why: String| ParseError { text: text.to_owned(), why };
+        // The distribution is last, because it may contain commas.
         let parts: Vec<&str> = text.splitn(4, ',').map(str::trim).collect();
         let [device, path, mode, time] = parts[..] else {
             return Err(error(
@@ -102,7 +101,7 @@ impl fmt::Display for Resource {
     }
 }
 
-/// Reads a file of resources; empty lines and those after `#` are left out.
+/// Reads a resource file; skips empty lines and lines that start with `#`.
 pub fn read_resources(input: impl BufRead) -> Result<Vec<Resource>, ResourceError> {
     let mut resources = Vec::new();
     for (at, line) in input.lines().enumerate() {
@@ -112,7 +111,8 @@ pub fn read_resources(input: impl BufRead) -> Result<Vec<Resource>, ResourceErro
             continue;
         }
         let read = text.parse();
-        let wrong = |error: AskError| ResourceError::Line { line: at + 1, why: error.to_string() };
+        let wrong =
+            |error: ParseError| ResourceError::Line { line: at + 1, why: error.to_string() };
         resources.push(read.map_err(wrong)?);
     }
     Ok(resources)

@@ -1,10 +1,10 @@
-//! How times are spread, and how far two spreads lie apart.
+//! Latency histograms, and the distance between two of them.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Times in ns up to 1,000 hours, kept to three significant digits; number, mean,
-/// standard deviation, least and greatest are exact.
+/// A histogram of times in ns up to 1,000 hours, with three significant digits. Count, mean,
+/// standard deviation, minimum and maximum are exact.
 #[derive(Debug, Clone)]
 pub struct Spread {
     histogram: Histogram<u64>,
@@ -14,36 +14,36 @@ pub struct Spread {
     most: u64,
 }
 
-/// The figures of a spread, in us.
+/// Summary of a histogram, in us.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct SpreadSummary {
-    /// How many times there are.
+    /// Number of times.
     pub count: u64,
     /// Arithmetic mean.
     pub mean: f64,
     /// Standard deviation.
     pub deviation: f64,
-    /// The least.
+    /// Minimum.
     pub min: f64,
-    /// What 1 % do not exceed.
+    /// 1st percentile.
     pub p1: f64,
-    /// What 5 % do not exceed.
+    /// 5th percentile.
     pub p5: f64,
-    /// What 25 % do not exceed.
+    /// 25th percentile.
     pub p25: f64,
-    /// The median.
+    /// Median.
     pub p50: f64,
-    /// What 75 % do not exceed.
+    /// 75th percentile.
     pub p75: f64,
-    /// What 90 % do not exceed.
+    /// 90th percentile.
     pub p90: f64,
-    /// What 95 % do not exceed.
+    /// 95th percentile.
     pub p95: f64,
-    /// What 99 % do not exceed.
+    /// 99th percentile.
     pub p99: f64,
-    /// What 99.9 % do not exceed.
+    /// 99.9th percentile.
     pub p99_9: f64,
-    /// The greatest.
+    /// Maximum.
     pub max: f64,
 }
 
@@ -56,12 +56,12 @@ impl Default for Spread {
 }
 
 impl Spread {
-    /// Without times.
+    /// An empty histogram with three significant digits.
     pub fn new() -> Self {
         Self::with_digits(3)
     }
 
-    /// Without times, of so many significant digits, 1 to 5: less memory with fewer.
+    /// An empty histogram with `digits` significant digits, 1 to 5. Fewer digits use less memory.
     pub fn with_digits(digits: u8) -> Self {
         let mut histogram = Histogram::new_with_bounds(1, 1 << 20, digits.clamp(1, 5))
             .expect("bounds that are constant");
@@ -72,7 +72,7 @@ impl Spread {
     /// Adds a time.
     pub fn record(&mut self, ns: u64) {
         let ns = ns.min(LONGEST_NS);
-        // Cannot fail: it grows up to more than the longest.
+        // Cannot fail: the histogram resizes up to `LONGEST_NS`.
         let _ = self.histogram.record(ns);
         self.sum += ns as f64;
         self.squares += ns as f64 * ns as f64;
@@ -80,7 +80,7 @@ impl Spread {
         self.most = self.most.max(ns);
     }
 
-    /// Takes the times of another in, without loss: counts are added.
+    /// Merges `other`, without loss: counts are added.
     pub fn add(&mut self, other: &Self) {
         let _ = self.histogram.add(&other.histogram);
         self.sum += other.sum;
@@ -89,17 +89,17 @@ impl Spread {
         self.most = self.most.max(other.most);
     }
 
-    /// How many times there are.
+    /// Number of times.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// The mean in ns; 0 of none.
+    /// The mean in ns; 0 if empty.
     pub fn mean_ns(&self) -> f64 {
         if self.count() == 0 { 0.0 } else { self.sum / self.count() as f64 }
     }
 
-    /// The standard deviation in ns; 0 of none.
+    /// The standard deviation in ns; 0 if empty.
     pub fn deviation_ns(&self) -> f64 {
         if self.count() == 0 {
             return 0.0;
@@ -108,12 +108,12 @@ impl Spread {
         (self.squares / self.count() as f64 - mean * mean).max(0.0).sqrt()
     }
 
-    /// The time in ns that a share `q`, 0 to 1, do not exceed; 0 of none.
+    /// The `q`-quantile in ns, `q` from 0 to 1; 0 if empty.
     pub fn quantile_ns(&self, q: f64) -> u64 {
         self.histogram.value_at_quantile(q).min(self.most)
     }
 
-    /// The share, 0 to 1, of times of `ns` or less.
+    /// The share of times up to `ns`, 0 to 1.
     pub fn cdf(&self, ns: u64) -> f64 {
         if self.count() == 0 {
             return 0.0;
@@ -121,8 +121,8 @@ impl Spread {
         self.histogram.count_between(0, ns.min(self.histogram.high())) as f64 / self.count() as f64
     }
 
-    /// The greatest distance of the shares below any time, 0 to 1 (Kolmogorov and
-    /// Smirnov), to the three digits that the histograms keep; 0 if either is empty.
+    /// Kolmogorov-Smirnov distance between two histograms, 0 to 1, to the digits they keep; 0 if
+    /// either is empty.
     pub fn distance(&self, other: &Self) -> f64 {
         if self.count() == 0 || other.count() == 0 {
             return 0.0;
@@ -140,7 +140,7 @@ impl Spread {
         times.iter().map(|ns| (one.up_to(*ns) - two.up_to(*ns)).abs()).fold(0.0, f64::max)
     }
 
-    /// The greatest distance from the shares that `cdf` says of a time in ns.
+    /// Kolmogorov-Smirnov distance from a cumulative distribution function of times in ns.
     pub fn distance_from(&self, cdf: impl Fn(f64) -> f64) -> f64 {
         let mut running = Running::new(self);
         let mut before = 0.0;
@@ -158,8 +158,7 @@ impl Spread {
         worst
     }
 
-    /// The times of a histogram in ns, to the digits that it kept; mean and standard
-    /// deviation are those of its steps.
+    /// Wraps a histogram of times in ns. Mean and standard deviation are those of its buckets.
     pub fn of(histogram: Histogram<u64>) -> Self {
         let (count, mean) = (histogram.len() as f64, histogram.mean());
         let deviation = histogram.stdev();
@@ -173,12 +172,12 @@ impl Spread {
         }
     }
 
-    /// The histogram, for a log.
+    /// The histogram, to write to a log.
     pub fn histogram(&self) -> &Histogram<u64> {
         &self.histogram
     }
 
-    /// Its figures.
+    /// The summary.
     pub fn summary(&self) -> SpreadSummary {
         let at = |q: f64| self.quantile_ns(q) as f64 / 1e3;
         SpreadSummary {
@@ -200,7 +199,7 @@ impl Spread {
     }
 }
 
-/// The share of times up to one that only grows.
+/// Cumulative share of times, for ascending times.
 struct Running<'a> {
     steps: Vec<(u64, u64)>,
     at: usize,
@@ -262,7 +261,7 @@ mod tests {
     fn distances_are_those_of_the_shares() {
         assert_eq!(of(0..1000).distance(&of(0..1000)), 0.0);
         assert_eq!(of(0..10).distance(&of(1_000..1_010)), 1.0);
-        // Half lies 500 ns further on.
+        // Half of them are 500 ns later.
         let apart = of(0..1000).distance(&of(500..1500));
         assert!((apart - 0.5).abs() < 0.01, "{apart}");
         let uniform = of(0..1000).distance_from(|ns| (ns / 1000.0).clamp(0.0, 1.0));

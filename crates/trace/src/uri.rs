@@ -1,65 +1,65 @@
-//! The part of URIs that a load needs: where to, and what of it.
+//! Target URIs: the subset of URIs that loads use.
 
 use std::fmt;
 
-/// How a request travels.
+/// Protocol of a request.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Scheme {
-    /// CoAP over UDP, RFC 7252; port 5683 unless another is named.
+    /// CoAP over UDP, RFC 7252; default port 5683.
     Coap,
-    /// HTTP/1.1, RFC 9112; port 80 unless another is named.
+    /// HTTP/1.1, RFC 9112; default port 80.
     Http,
-    /// An MQTT 3.1.1 message to the topic of the path; port 1883 unless another is named.
+    /// An MQTT 3.1.1 message to the topic in the path; default port 1883.
     Mqtt,
-    /// A datagram; the port must be named.
+    /// A UDP datagram; no default port.
     Udp,
-    /// Bytes over a connection; the port must be named.
+    /// Bytes over a TCP connection; no default port.
     Tcp,
 }
 
-/// Why a text is not a URI that can be sent to.
+/// Why a text is not a valid target URI.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UriError {
-    /// No `scheme://`.
+    /// No known `scheme://`.
     #[error("`{0}` does not start with coap://, http://, mqtt://, udp:// or tcp://")]
     Scheme(String),
-    /// Nothing between the scheme and the path.
+    /// No host between scheme and path.
     #[error("`{0}` has no host")]
     Host(String),
-    /// The port is no number from 1 to 65535, or it is missing where none is usual.
+    /// The port is not 1 to 65535, or it is missing and the scheme has no default.
     #[error("`{0}` needs a port from 1 to 65535")]
     Port(String),
-    /// Space, control characters and others that a URI may not hold, or a fragment.
+    /// A space, control character, fragment or another invalid character.
     #[error("`{uri}` contains {what}, which a target URI must not")]
     Character {
         /// The URI.
         uri: String,
-        /// What it may not hold.
+        /// The invalid character.
         what: String,
     },
-    /// Too long for the protocols here.
+    /// Longer than 1,024 bytes.
     #[error("a URI of {0} bytes is too long; the maximum is 1024")]
     Long(usize),
 }
 
-/// Where a request goes, borrowed from its URI.
+/// A parsed target URI, borrowing from the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Target<'a> {
-    /// How it travels.
+    /// The protocol.
     pub scheme: Scheme,
-    /// A name or an address; an IPv6 address without its brackets.
+    /// Host name or address; an IPv6 address without brackets.
     pub host: &'a str,
     /// The port.
     pub port: u16,
-    /// The path without the first slash, and the query, not decoded.
+    /// Path without the leading slash, and query, not decoded.
     pub path: &'a str,
 }
 
 impl Scheme {
-    /// As it is written before `://`.
+    /// The scheme's name before `://`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Coap => "coap",
@@ -70,7 +70,7 @@ impl Scheme {
         }
     }
 
-    /// The port unless another is named, where one is usual.
+    /// The default port, if the scheme has one.
     pub fn port(self) -> Option<u16> {
         match self {
             Self::Coap => Some(5683),
@@ -88,7 +88,7 @@ impl fmt::Display for Scheme {
 }
 
 impl<'a> Target<'a> {
-    /// Takes a URI apart.
+    /// Parses a URI.
     pub fn parse(uri: &'a str) -> Result<Self, UriError> {
         if uri.len() > 1_024 {
             return Err(UriError::Long(uri.len()));
@@ -117,7 +117,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// What a URI may not hold, of what this one holds.
+/// The first invalid character, described.
 fn bad_character(text: &str) -> Option<String> {
     let bad = text.chars().find(|c| {
         !c.is_ascii() || c.is_ascii_control() || matches!(c, ' ' | '"' | '<' | '>' | '\\' | '#')
@@ -129,7 +129,7 @@ fn bad_character(text: &str) -> Option<String> {
     })
 }
 
-/// Host and port of `host`, `host:port`, `[address]`, `[address]:port`.
+/// Splits `host`, `host:port`, `[address]`, `[address]:port`.
 fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
     if let Some(rest) = authority.strip_prefix('[') {
         let (host, after) = rest.split_once(']')?;

@@ -1,4 +1,4 @@
-//! The channel between a program and whoever started it: JSON, one line each.
+//! Control channel between a program and the process that started it: JSON, one message per line.
 
 use crate::clock::Nanos;
 use crate::error::Error;
@@ -7,46 +7,46 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// Names the descriptor of the channel, a connected Unix stream socket.
+/// Environment variable with the file descriptor of the channel, a connected Unix stream socket.
 const VARIABLE: &str = "THINGBED_CONTROL_FD";
 
-/// What a program says.
+/// A message from the program.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Said {
-    /// Set up and connected; waits for the start.
+pub enum Status {
+    /// Set up and connected; waiting for the start.
     Ready {},
-    /// How far it is.
+    /// Progress counters.
     Progress {
         /// Messages sent by a source, received by a sink.
         sent: u64,
         /// Replies received by a source, sent by a sink.
         replies: u64,
     },
-    /// The schedule is over and every expected reply has come.
+    /// The schedule has ended and all expected replies have arrived.
     Done {},
-    /// The machine is contended: what is measured is not what was asked about.
+    /// The host is contended, so the measurements are not valid.
     Contended {
-        /// What was seen.
+        /// The observed contention.
         why: String,
     },
-    /// It cannot go on.
+    /// The program cannot continue.
     Failed {
-        /// What was tried, where, the likely cause and the mend.
+        /// The operation, where it failed, the likely cause and the fix.
         error: String,
     },
 }
 
-/// What a program is told.
+/// A message to the program.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Order {
-    /// The schedule begins.
+pub enum Command {
+    /// Start the schedule.
     Start {
-        /// The monotonic time that offset 0 of the schedule means.
+        /// Monotonic time of offset 0 of the schedule.
         at_ns: Nanos,
     },
-    /// End now.
+    /// Stop now.
     Stop {},
 }
 
@@ -60,8 +60,11 @@ pub struct Control {
 }
 
 impl Control {
-    /// The descriptor that the environment names, else standard input and
-    /// output, so that a person can try a program by hand.
+    /// Uses the descriptor in the environment variable, else standard input and output, so that
+    /// you can try a program by hand.
+    ///
+    /// # Errors
+    /// The variable is not the number of an open descriptor.
     pub fn from_environment() -> Result<Self, Error> {
         let Some(value) = std::env::var_os(VARIABLE) else {
             return Self::over(libc::STDIN_FILENO, libc::STDOUT_FILENO);
@@ -78,10 +81,10 @@ impl Control {
         Self::over(fd, fd)
     }
 
-    /// Copies of the descriptors, so that closing ours closes no one else's.
+    /// Duplicates the descriptors, so that closing them leaves the originals open.
     pub(crate) fn over(input: RawFd, output: RawFd) -> Result<Self, Error> {
         let copy = |fd: RawFd| {
-            // SAFETY: duplicates a descriptor by its number, which may be bad.
+            // SAFETY: fcntl accepts any number and fails on a bad descriptor.
             let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) };
             if copy < 0 {
                 return Err(Error::Control(format!(
@@ -90,41 +93,40 @@ impl Control {
                     io::Error::last_os_error()
                 )));
             }
-            // SAFETY: the copy was just made and is owned by no one else.
+            // SAFETY: the copy is new and has no other owner.
             Ok(File::from(unsafe { OwnedFd::from_raw_fd(copy) }))
         };
         Ok(Self { input: copy(input)?, output: copy(output)?, partial: Vec::new(), stopped: false })
     }
 
-    /// The descriptor to wait on.
+    /// The descriptor to poll.
     pub fn descriptor(&self) -> RawFd {
         self.input.as_raw_fd()
     }
 
-    /// Whether the order to stop was read, however long ago.
+    /// Whether a stop message has ever arrived.
     pub fn is_stopped(&self) -> bool {
         self.stopped
     }
 
-    /// Says something. A channel whose other end is gone is no error here: the
-    /// next read finds its end.
-    pub fn say(&mut self, said: &Said) -> Result<(), Error> {
-        let mut line = serde_json::to_vec(said)
-            .map_err(|error| Error::Control(format!("could not write {said:?}: {error}")))?;
+    /// Sends a message. A closed channel is not an error: the next `read` reports the end.
+    pub fn send_status(&mut self, status: &Status) -> Result<(), Error> {
+        let mut line = serde_json::to_vec(status)
+            .map_err(|error| Error::Control(format!("could not write {status:?}: {error}")))?;
         line.push(b'\n');
         match self.output.write_all(&line) {
-            Err(error) if !gone(&error) => Err(Error::Control(format!("write: {error}"))),
+            Err(error) if !is_closed(&error) => Err(Error::Control(format!("write: {error}"))),
             _ => Ok(()),
         }
     }
 
-    /// What came. To be called when the descriptor is readable: it would wait
-    /// otherwise. The end of the channel means stop.
-    pub fn read(&mut self) -> Result<Vec<Order>, Error> {
+    /// Reads the available messages. Blocks unless the descriptor is readable. The end of the
+    /// channel counts as a stop message.
+    pub fn read(&mut self) -> Result<Vec<Command>, Error> {
         let mut chunk = [0u8; 1024];
         let n = match self.input.read(&mut chunk) {
             Ok(n) => n,
-            Err(error) if gone(&error) => 0,
+            Err(error) if is_closed(&error) => 0,
             Err(error)
                 if matches!(
                     error.kind(),
@@ -136,22 +138,22 @@ impl Control {
             Err(error) => return Err(Error::Control(format!("read: {error}"))),
         };
         self.partial.extend_from_slice(&chunk[..n]);
-        let mut orders = Vec::new();
+        let mut commands = Vec::new();
         while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.partial.drain(..=end).collect();
             if !line.trim_ascii().is_empty() {
-                orders.push(parse(&line)?);
+                commands.push(parse(&line)?);
             }
         }
         if n == 0 {
-            orders.push(Order::Stop {});
+            commands.push(Command::Stop {});
         }
-        self.stopped |= orders.contains(&Order::Stop {});
-        Ok(orders)
+        self.stopped |= commands.contains(&Command::Stop {});
+        Ok(commands)
     }
 }
 
-fn parse(line: &[u8]) -> Result<Order, Error> {
+fn parse(line: &[u8]) -> Result<Command, Error> {
     serde_json::from_slice(line).map_err(|error| {
         Error::Control(format!(
             "did not understand {:?}: {error}; expected {{\"start\":{{\"at_ns\":N}}}} or {{\"stop\":{{}}}}",
@@ -160,7 +162,7 @@ fn parse(line: &[u8]) -> Result<Order, Error> {
     })
 }
 
-fn gone(error: &io::Error) -> bool {
+fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
@@ -179,10 +181,10 @@ mod tests {
     #[test]
     fn speaks_as_agreed() {
         let (near, mut control) = pair();
-        control.say(&Said::Ready {}).unwrap();
-        control.say(&Said::Progress { sent: 2, replies: 1 }).unwrap();
-        control.say(&Said::Done {}).unwrap();
-        control.say(&Said::Failed { error: "no".into() }).unwrap();
+        control.send_status(&Status::Ready {}).unwrap();
+        control.send_status(&Status::Progress { sent: 2, replies: 1 }).unwrap();
+        control.send_status(&Status::Done {}).unwrap();
+        control.send_status(&Status::Failed { error: "no".into() }).unwrap();
         drop(control);
         let lines: Vec<_> = BufReader::new(near).lines().map(Result::unwrap).collect();
         assert_eq!(
@@ -203,10 +205,10 @@ mod tests {
         assert_eq!(control.read().unwrap(), []);
         near.write_all(b"ns\":17}}\n\n{\"stop\":{}}\n").unwrap();
         assert!(!control.is_stopped());
-        assert_eq!(control.read().unwrap(), [Order::Start { at_ns: 17 }, Order::Stop {}]);
+        assert_eq!(control.read().unwrap(), [Command::Start { at_ns: 17 }, Command::Stop {}]);
         assert!(control.is_stopped());
         drop(near);
-        assert_eq!(control.read().unwrap(), [Order::Stop {}]);
+        assert_eq!(control.read().unwrap(), [Command::Stop {}]);
     }
 
     #[test]

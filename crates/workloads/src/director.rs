@@ -1,4 +1,4 @@
-//! The director as an interaction model: a session, whose hub is the source.
+//! The director as an interaction model: a session with the source as hub.
 
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
@@ -15,21 +15,21 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
-/// All programs of a run have it. It keeps nothing secret: it makes a session do what a
-/// session with a secret does.
+/// Session key, the same in all programs of a run. It is not secret; it makes the session use the
+/// same code path as a secured one.
 const KEY: &[u8] = b"thingbed: a key of no secret";
-/// Ethernet, IPv4 and UDP below a datagram.
-const BELOW: usize = 42;
-/// Where a broker listens.
+/// Ethernet, IPv4 and UDP headers, in bytes.
+const HEADER_BYTES: usize = 42;
+/// Port of the MQTT broker.
 const BROKER: u16 = 1_883;
-/// What is assumed where the experiment says nothing.
+/// Assumed round-trip time if the experiment gives none, in ns.
 const ROUND_TRIP: Nanos = 20_000_000;
-/// From one time that a group is joined again to the next.
+/// Minimum time between two group joins, in ns.
 const JOIN_EVERY: Nanos = 2_000_000_000;
-/// Datagrams in one turn, so that others get theirs.
-const TURN: usize = 64;
-/// Room for what comes while a program does something else.
-const ROOM: usize = 1 << 20;
+/// Maximum number of datagrams per turn, so that other work gets its share.
+const MAX_PER_TURN: usize = 64;
+/// Socket receive buffer in bytes, for datagrams that arrive while the program is busy.
+const RECEIVE_BUFFER: usize = 1 << 20;
 
 fn config(spec: &Spec) -> Config {
     let mut config = Config::new(Pattern::PublishCollect, Security::Key(KEY.to_vec()));
@@ -44,9 +44,9 @@ fn config(spec: &Spec) -> Config {
         messages_s: 1e9 / spec.every_ns.max(1) as f64,
         ..Conditions::default()
     };
-    // Each sink is to answer each message.
+    // Each sink must answer each message.
     config.targets.delivery_ratio = Some(0.999);
-    config.below = BELOW;
+    config.below = HEADER_BYTES;
     if let Some(group) = spec.group {
         config.group = SocketAddrV4::new(group, spec.port_down);
     }
@@ -64,23 +64,23 @@ fn config(spec: &Spec) -> Config {
         Down::DirectorMqtt => vec![ModelId::Mqtt],
         _ => Vec::new(),
     };
-    config.outside = outside::models(&ways(spec));
+    config.outside = outside::models(&carriers(spec));
     config
 }
 
-/// How the other stacks are had that the spec names.
-fn ways(spec: &Spec) -> Vec<Arc<dyn Way>> {
-    let mut ways: Vec<Arc<dyn Way>> = Vec::new();
+/// Carriers of the other protocol stacks in the spec.
+fn carriers(spec: &Spec) -> Vec<Arc<dyn Way>> {
+    let mut carriers: Vec<Arc<dyn Way>> = Vec::new();
     if spec.outside.iter().any(|model| *model != ModelId::Mqtt) {
-        ways.push(Arc::new(Zeromq::new(&spec.outside)));
+        carriers.push(Arc::new(Zeromq::new(&spec.outside)));
     }
     if let Some(broker) = spec.broker.filter(|_| spec.outside.contains(&ModelId::Mqtt)) {
-        ways.push(Arc::new(Mqtt::new(&broker.to_string(), BROKER)));
+        carriers.push(Arc::new(Mqtt::new(&broker.to_string(), BROKER)));
     }
-    ways
+    carriers
 }
 
-/// The other stacks of this end; `group` is that of the session's own multicast.
+/// Opens the other protocol stacks of this side; `group` is the session's multicast group.
 fn stacks(spec: &Spec, group: SocketAddrV4) -> Result<Stacks, Error> {
     let at = |address| SocketAddrV4::new(address, spec.port_up);
     let peers: Vec<SocketAddrV4> = spec.peers.iter().map(|peer| at(peer.address)).collect();
@@ -90,17 +90,18 @@ fn stacks(spec: &Spec, group: SocketAddrV4) -> Result<Stacks, Error> {
     };
     let rate_bit_s = spec.multicast_rate_bit_s as f64;
     let ends = Ends { local: at(spec.address), hub, members, group, rate_bit_s, mtu: spec.mtu };
-    Stacks::open(&ways(spec), &ends)
-        .map_err(|error| Error::protocol("the director's other stacks", error.to_string()))
+    Stacks::open(&carriers(spec), &ends).map_err(|error| {
+        Error::protocol("open the director's other protocol stacks", error.to_string())
+    })
 }
 
-/// Descriptors, those of other stacks last.
+/// Descriptors to poll, those of other stacks last.
 fn descriptors(own: &[&UdpSocket], stacks: &Stacks) -> Vec<RawFd> {
     let others = stacks.descriptors().map(|fd| fd.as_raw_fd());
     own.iter().map(|socket| socket.as_raw_fd()).chain(others).collect()
 }
 
-/// A socket at `address`, or one that hears the group of that address where `interface` is.
+/// A socket bound to `address`. If that is a multicast group, joins it on `interface`.
 fn socket(address: SocketAddrV4, interface: Ipv4Addr) -> Result<UdpSocket, Error> {
     let open = || {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
@@ -112,20 +113,20 @@ fn socket(address: SocketAddrV4, interface: Ipv4Addr) -> Result<UdpSocket, Error
             socket.set_multicast_if_v4(&interface)?;
             socket.set_multicast_ttl_v4(1)?;
         }
-        // Less is given where the system has a limit.
-        let _ = socket.set_recv_buffer_size(ROOM);
+        // The system limit may reduce the buffer.
+        let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
         socket.set_nonblocking(true)?;
         Ok(UdpSocket::from(socket))
     };
     open().map_err(Error::io("open a socket for the director"))
 }
 
-/// The next datagram of a socket, in `buffer`.
+/// Receives the next datagram of a socket into `buffer`; none if no datagram is waiting.
 fn next(socket: &UdpSocket, buffer: &mut [u8]) -> Result<Option<(usize, SocketAddr)>, Error> {
     match socket.recv_from(buffer) {
-        Ok(came) => Ok(Some(came)),
+        Ok(received) => Ok(Some(received)),
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
-        // Nobody is there yet, or a signal came.
+        // The peer is not up yet, or a signal interrupted the call.
         Err(error)
             if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::Interrupted) =>
         {
@@ -135,15 +136,15 @@ fn next(socket: &UdpSocket, buffer: &mut [u8]) -> Result<Option<(usize, SocketAd
     }
 }
 
-/// The source's end.
+/// The source's side.
 pub struct DirectorSource {
     hub: Hub,
     socket: UdpSocket,
     stacks: Stacks,
     peers: Vec<SocketAddr>,
-    numbers: HashMap<Ipv4Addr, u32>,
+    member_by_address: HashMap<Ipv4Addr, u32>,
     group: SocketAddr,
-    /// To how many each message goes that is yet to be sent.
+    /// Upcoming changes of the fan-out: message number, and number of sinks from there on.
     fan_out: VecDeque<(u64, u64)>,
     to: Vec<u32>,
     sent: u64,
@@ -153,13 +154,14 @@ pub struct DirectorSource {
 }
 
 impl DirectorSource {
-    /// Begins a session with all sinks.
+    /// Starts a session with all sinks.
     pub fn new(spec: &Spec) -> Result<Self, Error> {
         let config = config(spec);
         let (group, stacks) = (SocketAddr::V4(config.group), stacks(spec, config.group)?);
         let (now, map) = (monotonic_now(), PerformanceMap::shipped());
         let hub = Hub::new(config, map, spec.peers.len(), now / 1_000, now);
-        let hub = hub.map_err(|error| Error::protocol("director", error.to_string()))?;
+        let hub = hub
+            .map_err(|error| Error::protocol("start the director's session", error.to_string()))?;
         let own = SocketAddrV4::new(spec.address, spec.port_down);
         let peers = spec.peers.iter();
         Ok(Self {
@@ -167,7 +169,10 @@ impl DirectorSource {
             socket: socket(own, spec.address)?,
             stacks,
             peers: peers.clone().map(|peer| (peer.address, spec.port_down).into()).collect(),
-            numbers: peers.zip(0..).map(|(peer, number)| (peer.address, number)).collect(),
+            member_by_address: peers
+                .zip(0..)
+                .map(|(peer, number)| (peer.address, number))
+                .collect(),
             group,
             fan_out: spec.fan_out.iter().copied().collect(),
             to: (0..spec.peers.len() as u32).collect(),
@@ -178,14 +183,14 @@ impl DirectorSource {
         })
     }
 
-    fn hear(&mut self) -> Result<(), Error> {
-        for _ in 0..TURN {
+    fn receive_all(&mut self) -> Result<(), Error> {
+        for _ in 0..MAX_PER_TURN {
             let Some((length, from)) = next(&self.socket, &mut self.buffer)? else { break };
             let SocketAddr::V4(from) = from else { continue };
-            let member = self.numbers.get(from.ip()).copied();
+            let member = self.member_by_address.get(from.ip()).copied();
             self.hub.receive(&self.buffer[..length], member, monotonic_now());
         }
-        for _ in 0..TURN {
+        for _ in 0..MAX_PER_TURN {
             let Some(frame) = self.stacks.receive() else { break };
             self.hub.receive(&frame, None, monotonic_now());
         }
@@ -210,7 +215,7 @@ impl SourceLink for DirectorSource {
     }
 
     fn hello(&mut self) -> Result<(), Error> {
-        // The hub invites members by itself.
+        // The hub invites members itself.
         Ok(())
     }
 
@@ -224,12 +229,14 @@ impl SourceLink for DirectorSource {
         }
         self.sent += 1;
         let sent = self.hub.send_to(message, &self.to, monotonic_now());
-        sent.map(drop).map_err(|error| Error::protocol("director", error.to_string()))
+        sent.map(drop).map_err(|error| {
+            Error::protocol("send a message through the director", error.to_string())
+        })
     }
 
     fn receive(&mut self, message: &mut Vec<u8>) -> Result<Option<usize>, Error> {
         if self.answers.is_empty() {
-            self.hear()?;
+            self.receive_all()?;
         }
         let Some((member, answer)) = self.answers.pop_front() else { return Ok(None) };
         *message = answer;
@@ -241,8 +248,8 @@ impl SourceLink for DirectorSource {
     }
 
     fn turn(&mut self) -> Result<Option<Nanos>, Error> {
-        self.hear()?;
-        for _ in 0..TURN {
+        self.receive_all()?;
+        for _ in 0..MAX_PER_TURN {
             let (datagram, wake) = self.hub.poll(monotonic_now());
             let Some((to, bytes)) = datagram else { return Ok(wake) };
             let Some(bytes) = self.stacks.send(to, bytes) else { continue };
@@ -252,18 +259,18 @@ impl SourceLink for DirectorSource {
                 To::Hub => continue,
             };
             if let Err(error) = self.socket.send_to(&bytes, to) {
-                self.warning.once(|| format!("a datagram for {to} is lost: {error}"));
+                self.warning.once(|| format!("could not send a datagram to {to}: {error}"));
             }
         }
         Ok(Some(monotonic_now()))
     }
 }
 
-/// A sink's end.
+/// A sink's side.
 pub struct DirectorSink {
     member: Member,
     socket: UdpSocket,
-    heard: UdpSocket,
+    group_socket: UdpSocket,
     stacks: Stacks,
     hub: SocketAddr,
     group: SocketAddrV4,
@@ -271,8 +278,8 @@ pub struct DirectorSink {
     join_at: Nanos,
     joined: bool,
     messages: VecDeque<(u64, Vec<u8>)>,
-    /// Messages that the sink has been given and has not answered.
-    given: VecDeque<u64>,
+    /// Messages delivered to the sink that it has not answered.
+    unanswered: VecDeque<u64>,
     buffer: Vec<u8>,
     warning: Warning,
 }
@@ -282,15 +289,16 @@ impl DirectorSink {
     pub fn new(spec: &Spec) -> Result<Self, Error> {
         let config = config(spec);
         let own = SocketAddrV4::new(spec.address, spec.port_down);
-        // No two starts of a member may have the same.
+        // Each start of a member needs a different seed.
         let seed = monotonic_now() ^ (u64::from(u32::from(spec.address)) << 32);
-        let member = Member::new(config.security, BELOW, seed);
-        let member = member.map_err(|error| Error::protocol("director", error.to_string()))?;
+        let member = Member::new(config.security, HEADER_BYTES, seed);
+        let member = member
+            .map_err(|error| Error::protocol("join the director's session", error.to_string()))?;
         let member = member.with_outside(&config.outside);
         Ok(Self {
             member,
             socket: socket(own, spec.address)?,
-            heard: socket(config.group, spec.address)?,
+            group_socket: socket(config.group, spec.address)?,
             stacks: stacks(spec, config.group)?,
             hub: (spec.peers[0].address, spec.port_down).into(),
             group: config.group,
@@ -298,29 +306,29 @@ impl DirectorSink {
             join_at: 0,
             joined: false,
             messages: VecDeque::new(),
-            given: VecDeque::new(),
+            unanswered: VecDeque::new(),
             buffer: vec![0; 1 << 16],
             warning: Warning::default(),
         })
     }
 
-    fn hear(&mut self) -> Result<(), Error> {
-        for _ in 0..TURN {
-            let alone = next(&self.socket, &mut self.buffer)?;
-            let came = match alone {
-                Some(came) => Some(came),
-                None => next(&self.heard, &mut self.buffer)?,
+    fn receive_all(&mut self) -> Result<(), Error> {
+        for _ in 0..MAX_PER_TURN {
+            let unicast = next(&self.socket, &mut self.buffer)?;
+            let received = match unicast {
+                Some(received) => Some(received),
+                None => next(&self.group_socket, &mut self.buffer)?,
             };
-            let Some((length, from)) = came else { break };
+            let Some((length, from)) = received else { break };
             if from == self.hub {
                 let datagram = &self.buffer[..length];
                 self.member.receive(datagram, monotonic_now());
-                if alone.is_some() && self.member.misses_multicast(datagram) {
-                    self.join_again();
+                if unicast.is_some() && self.member.misses_multicast(datagram) {
+                    self.rejoin();
                 }
             }
         }
-        for _ in 0..TURN {
+        for _ in 0..MAX_PER_TURN {
             let Some(frame) = self.stacks.receive() else { break };
             self.member.receive(&frame, monotonic_now());
         }
@@ -335,21 +343,22 @@ impl DirectorSink {
 }
 
 impl DirectorSink {
-    /// Says again that the group is wanted: whoever forwards multicast may not have heard it.
-    fn join_again(&mut self) {
+    /// Leaves and rejoins the group: a multicast router or switch may have missed the first
+    /// report.
+    fn rejoin(&mut self) {
         let now = monotonic_now();
         if now >= self.join_at {
             self.join_at = now + JOIN_EVERY;
             let (group, interface) = (*self.group.ip(), self.interface);
-            let _ = self.heard.leave_multicast_v4(&group, &interface);
-            let _ = self.heard.join_multicast_v4(&group, &interface);
+            let _ = self.group_socket.leave_multicast_v4(&group, &interface);
+            let _ = self.group_socket.join_multicast_v4(&group, &interface);
         }
     }
 }
 
 impl SinkLink for DirectorSink {
     fn descriptors(&self) -> Result<Vec<RawFd>, Error> {
-        Ok(descriptors(&[&self.socket, &self.heard], &self.stacks))
+        Ok(descriptors(&[&self.socket, &self.group_socket], &self.stacks))
     }
 
     fn greet(&mut self) -> Result<(), Error> {
@@ -362,19 +371,19 @@ impl SinkLink for DirectorSink {
 
     fn receive(&mut self, message: &mut Vec<u8>) -> Result<bool, Error> {
         if self.messages.is_empty() {
-            self.hear()?;
+            self.receive_all()?;
         }
         let Some((number, bytes)) = self.messages.pop_front() else { return Ok(false) };
-        self.given.push_back(number);
+        self.unanswered.push_back(number);
         *message = bytes;
         Ok(true)
     }
 
     fn reply(&mut self, message: &[u8]) -> Result<bool, Error> {
-        if let Some(number) = self.given.pop_front()
+        if let Some(number) = self.unanswered.pop_front()
             && let Err(error) = self.member.answer(number, message, monotonic_now())
         {
-            self.warning.once(|| format!("an answer is lost: {error}"));
+            self.warning.once(|| format!("could not send an answer: {error}"));
         }
         Ok(true)
     }
@@ -384,13 +393,13 @@ impl SinkLink for DirectorSink {
     }
 
     fn turn(&mut self) -> Result<Option<Nanos>, Error> {
-        self.hear()?;
-        for _ in 0..TURN {
+        self.receive_all()?;
+        for _ in 0..MAX_PER_TURN {
             let (datagram, wake) = self.member.poll(monotonic_now());
             let Some(bytes) = datagram else { return Ok(wake) };
             let Some(bytes) = self.stacks.send(To::Hub, bytes) else { continue };
             if let Err(error) = self.socket.send_to(&bytes, self.hub) {
-                self.warning.once(|| format!("a datagram for the hub is lost: {error}"));
+                self.warning.once(|| format!("could not send a datagram to the hub: {error}"));
             }
         }
         Ok(Some(monotonic_now()))

@@ -1,123 +1,123 @@
-//! What can go wrong in a program, with its likely cause and its mend.
+//! Errors of a program, with the likely cause and the fix.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a program could not do its work. Each text is one line.
+/// Why a program failed. Each text is one line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The spec could not be read or makes no sense.
+    /// The spec is unreadable or invalid.
     #[error("could not use the interaction spec {path}: {why}")]
     Spec {
-        /// The file.
+        /// The spec file.
         path: PathBuf,
-        /// What is wrong and what would be right.
+        /// What is wrong, and what is valid.
         why: String,
     },
-    /// A payload could not be read or has no single place for the number.
+    /// The payload is unreadable, or has no unique place for the message number.
     #[error("could not use the payload {path}: {why}")]
     Payload {
-        /// The file.
+        /// The payload file.
         path: PathBuf,
-        /// What is wrong and what would be right.
+        /// What is wrong, and what is valid.
         why: String,
     },
-    /// The events file could not be written.
+    /// Cannot write the events file.
     #[error(
         "could not write events to {path}: {source}; \
          the folder must exist, be writable and have space left"
     )]
     Events {
-        /// The file.
+        /// The events file.
         path: PathBuf,
-        /// The kernel's word on it.
+        /// The system's error.
         source: io::Error,
     },
-    /// The control channel is not what it should be.
+    /// The control channel is unusable.
     #[error("could not use the control channel: {0}")]
     Control(String),
-    /// A socket could not be bound or connected.
-    #[error("could not {tried}: {source}{hint}", hint = hint(.source))]
+    /// Cannot bind or connect a socket.
+    #[error("could not {operation}: {source}{hint}", hint = hint(.source))]
     Address {
-        /// What was tried, with the address.
-        tried: String,
-        /// The stack's word on it.
+        /// The operation and the address.
+        operation: String,
+        /// The stack's error.
         source: io::Error,
     },
-    /// The libzmq in use cannot do PGM.
+    /// The installed libzmq has no PGM support.
     #[error(
         "this libzmq ({version}) was built without PGM, which pgm/publish-subscribe needs; \
-         on Debian or Ubuntu install libzmq5, whose build has it, \
-         and see that no other libzmq comes first in the library path"
+         on Debian or Ubuntu install libzmq5, which includes it, \
+         and make sure that no other libzmq is first in the library path"
     )]
     NoPgm {
-        /// Its version.
+        /// The installed libzmq version.
         version: String,
     },
-    /// A broker, or the library that talks to it, refused something.
-    #[error("could not {tried}: {why}")]
+    /// The broker or its client library reported an error.
+    #[error("could not {operation}: {why}")]
     Mqtt {
-        /// What was tried, where.
-        tried: String,
-        /// The word of the broker or of the library on it, and the mend.
+        /// The operation and the broker.
+        operation: String,
+        /// The error of the broker or library, and the fix.
         why: String,
     },
-    /// A protocol of exchanges, or its stack, cannot do what was asked for.
-    #[error("could not {tried}: {why}")]
+    /// A protocol or its stack does not support the requested operation.
+    #[error("could not {operation}: {why}")]
     Protocol {
-        /// What was tried, where.
-        tried: String,
-        /// The stack's word on it, and the mend.
+        /// The operation and its target.
+        operation: String,
+        /// The stack's error, and the fix.
         why: String,
     },
-    /// Anything else the kernel or libzmq refused.
-    #[error("could not {tried}: {source}")]
+    /// Any other error of the system or libzmq.
+    #[error("could not {operation}: {source}")]
     Io {
-        /// What was tried.
-        tried: String,
-        /// The kernel's or libzmq's word on it.
+        /// The operation.
+        operation: String,
+        /// The error of the system or libzmq.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// For `map_err`: the kernel refused what was tried.
-    pub(crate) fn io(tried: &str) -> impl FnOnce(io::Error) -> Self {
-        let tried = tried.to_owned();
-        move |source| Self::Io { tried, source }
+    /// For `map_err`: an I/O error of `operation`.
+    pub(crate) fn io(operation: &str) -> impl FnOnce(io::Error) -> Self {
+        let operation = operation.to_owned();
+        move |source| Self::Io { operation, source }
     }
 
-    /// What could not be done with a broker, and why.
-    pub(crate) fn mqtt(tried: &str, why: impl std::fmt::Display) -> Self {
-        Self::Mqtt { tried: tried.to_owned(), why: why.to_string() }
+    /// An MQTT error of `operation`.
+    pub(crate) fn mqtt(operation: &str, why: impl std::fmt::Display) -> Self {
+        Self::Mqtt { operation: operation.to_owned(), why: why.to_string() }
     }
 
-    /// What could not be done by a protocol of exchanges, and why.
-    pub(crate) fn protocol(tried: &str, why: impl std::fmt::Display) -> Self {
-        Self::Protocol { tried: tried.to_owned(), why: why.to_string() }
+    /// A protocol error of `operation`.
+    pub(crate) fn protocol(operation: &str, why: impl std::fmt::Display) -> Self {
+        Self::Protocol { operation: operation.to_owned(), why: why.to_string() }
     }
 
-    /// For `map_err`: libzmq refused what was tried.
-    pub(crate) fn zmq(tried: &str) -> impl FnOnce(zmq::Error) -> Self {
-        let tried = tried.to_owned();
-        move |error| Self::Io { tried, source: io::Error::other(error.message()) }
+    /// For `map_err`: a libzmq error of `operation`.
+    pub(crate) fn zmq(operation: &str) -> impl FnOnce(zmq::Error) -> Self {
+        let operation = operation.to_owned();
+        move |error| Self::Io { operation, source: io::Error::other(error.message()) }
     }
 }
 
-/// The likely cause of a refused address, and its mend.
+/// Likely cause and fix of a socket address error.
 fn hint(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EADDRNOTAVAIL) => {
             "; no interface of this node has the address: compare the spec's address with `ip address`"
         }
         Some(libc::EADDRINUSE) => {
-            "; another program of this node has the port: end it, or choose another port_down or port_up"
+            "; another program on this node uses the port: stop it, or change port_down or port_up"
         }
         Some(libc::EACCES | libc::EPERM) => {
-            "; this user may not: choose a port above 1023, or run as root"
+            "; permission denied: choose a port above 1023, or run as root"
         }
         Some(libc::EINVAL | libc::ENODEV) => {
-            "; the interface or address is unknown here or is down: compare it with `ip address`"
+            "; the interface or address is unknown or down: compare it with `ip address`"
         }
         Some(libc::EMFILE | libc::ENFILE) => {
             "; too many open files: raise the limit with `ulimit -n`"

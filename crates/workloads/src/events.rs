@@ -1,4 +1,4 @@
-//! The events file: one line for each thing that happened to a message.
+//! The events file: one line per message event.
 
 use crate::clock::Nanos;
 use crate::error::Error;
@@ -6,24 +6,24 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// What happened.
+/// A message event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// The source sent a message.
     Sent,
-    /// A sink has a message.
+    /// A sink received a message.
     Received,
-    /// A sink sent its reply.
+    /// A sink sent a reply.
     ReplySent,
-    /// The source has a reply.
+    /// The source received a reply.
     ReplyReceived,
-    /// A message or a reply came once more.
+    /// A message or reply arrived again.
     Duplicate,
-    /// The broker has acknowledged a message.
+    /// The broker acknowledged a message.
     Acknowledged,
-    /// A client has its connection to a broker.
+    /// A client connected to a broker.
     Connected,
-    /// A client has it no more.
+    /// A client lost its connection to a broker.
     Disconnected,
 }
 
@@ -42,24 +42,24 @@ impl Event {
     }
 }
 
-/// One line of the file.
+/// A line of the events file.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
-    /// What happened.
+    /// The event.
     pub event: Event,
-    /// The message's number.
+    /// Message number.
     pub message: u64,
-    /// The other end, or `*` for all.
+    /// The peer, or `*` for all.
     pub peer: &'a str,
-    /// When.
+    /// Event time.
     pub time: Nanos,
-    /// When it was meant to, for `sent` and `reply_sent`.
+    /// Scheduled time, for `sent` and `reply_sent`.
     pub intended: Option<Nanos>,
     /// Payload bytes.
     pub bytes: usize,
 }
 
-/// Writes records to a CSV file, many in one system call.
+/// Writes records to a CSV file, batched into one system call.
 #[derive(Debug)]
 pub struct Events {
     path: PathBuf,
@@ -69,7 +69,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Makes the file, or empties it, and writes its header.
+    /// Creates or truncates the file and writes the header.
     pub fn create(path: &Path) -> Result<Self, Error> {
         let error = |source| Error::Events { path: path.into(), source };
         let mut file = File::create(path).map_err(error)?;
@@ -77,7 +77,7 @@ impl Events {
         Ok(Self { path: path.into(), file, buffer: Vec::new(), oldest: None })
     }
 
-    /// Takes a record; it is in the file after the next flush.
+    /// Buffers a record until the next flush.
     pub fn record(&mut self, record: Record<'_>) {
         let Record { event, message, peer, time, intended, bytes } = record;
         self.oldest.get_or_insert(time);
@@ -89,12 +89,12 @@ impl Events {
         let _ = writeln!(self.buffer, ",{bytes}");
     }
 
-    /// When the oldest record that is not in the file was taken.
+    /// Time of the oldest buffered record.
     pub fn oldest(&self) -> Option<Nanos> {
         self.oldest
     }
 
-    /// Puts all records into the file, where they outlive a killed program.
+    /// Writes all buffered records to the file, so that they survive a killed program.
     pub fn flush(&mut self) -> Result<(), Error> {
         if self.oldest.take().is_some() {
             let written = self.file.write_all(&self.buffer);

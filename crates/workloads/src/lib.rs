@@ -1,11 +1,10 @@
-//! Programs that run inside nodes and are measured: the interaction models, MQTT
-//! clients, the two sides of exchanges, loads and the devices that they ask, and probes
-//! that measure the network itself.
+//! Programs that run inside nodes as the system under test: interaction models, MQTT clients, both
+//! sides of exchanges, load generators and devices, and probes that measure the network.
 //!
-//! A program is the source or a sink of one interaction model, over real
-//! protocol stacks: kernel UDP, or libzmq over TCP and PGM. It knows nothing of
-//! namespaces or of the medium: it gets a [`Spec`], talks to whoever started it
-//! over a [`Control`] channel, and writes what happened to an events file.
+//! A program is the source or a sink of an interaction model, over real protocol stacks: kernel
+//! UDP, or libzmq over TCP and PGM. It is independent of namespaces and of the medium: it reads a
+//! [`Spec`], communicates with its parent process over a [`Control`] channel, and writes its
+//! events to a file.
 
 mod clock;
 mod control;
@@ -33,7 +32,7 @@ mod zeromq;
 
 pub use crate::load::{DeviceSpec, LoadSpec, ProbeSpec, device, load, probe};
 pub use clock::{Nanos, monotonic_now};
-pub use control::{Control, Order, Said};
+pub use control::{Command, Control, Status};
 pub use error::Error;
 pub use events::{Event, Events};
 pub use exchange::{ExchangeSpec, run as exchange};
@@ -43,7 +42,7 @@ pub use probe::{Probes, Returns, echo, ping, relay};
 pub use spec::{Down, Peer, Role, Spec, Up};
 pub use zeromq::info as zmq_info;
 
-/// Runs the program that `spec` describes until the control channel says stop.
+/// Runs the program that `spec` describes until a stop message.
 pub fn interaction(spec: &Spec, control: &mut Control) -> Result<(), Error> {
     match spec.role {
         Role::Source => source::run(spec, control),

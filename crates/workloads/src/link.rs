@@ -1,66 +1,63 @@
-//! What a source and a sink need of a transport, and the hello that warms it.
+//! Transport interface of sources and sinks, with a warm-up handshake.
 //!
-//! Before a program says that it is ready, each sink has heard a hello and the
-//! source has heard from each sink: connections stand, multicast groups are
-//! joined, neighbours are known. After that no hello is sent, so that what is
-//! measured is the application's traffic alone.
+//! Before a program reports ready, each sink has received a hello and the source has received an
+//! answer from each sink. Connections are then open, multicast groups joined and neighbours
+//! resolved. No hello is sent later, so that only application traffic is measured.
 
 use crate::clock::Nanos;
 use crate::error::Error;
 use std::os::fd::RawFd;
 
-/// Begins every hello. No text or XML payload begins with a zero byte.
+/// Prefix of every hello. No text or XML payload starts with a zero byte.
 pub const HELLO: &[u8] = b"\0thingbed-hello\0";
 
-/// The source's end of a transport.
+/// The source's side of a transport.
 pub trait SourceLink {
-    /// The descriptors that become readable when something came.
+    /// Descriptors that become readable when data arrives.
     fn descriptors(&self) -> Result<Vec<RawFd>, Error>;
-    /// Sends a hello to the sinks that have not answered one.
+    /// Sends a hello to the sinks that have not answered yet.
     fn hello(&mut self) -> Result<(), Error>;
     /// Whether every sink has answered.
     fn greeted(&self) -> bool;
-    /// Sends a message to one sink, or to all of them.
+    /// Sends a message to one sink, or to all.
     fn send(&mut self, peer: Option<usize>, message: &[u8]) -> Result<(), Error>;
-    /// The next reply that is there, in `message`, and the sink it is from.
+    /// Receives the next reply into `message`; returns its sink, or none.
     fn receive(&mut self, message: &mut Vec<u8>) -> Result<Option<usize>, Error>;
-    /// Whether something is there that a descriptor may not announce again:
-    /// ZeroMQ's descriptors are edge-triggered.
+    /// Whether data is available that no descriptor signals again: ZeroMQ's descriptors are
+    /// edge-triggered.
     fn pending(&mut self) -> Result<bool, Error>;
-    /// Does what a transport of ours has to do by itself; when it is to be called next.
+    /// Processes timers of the transport; returns when to call it next.
     fn turn(&mut self) -> Result<Option<Nanos>, Error> {
         Ok(None)
     }
 }
 
-/// A sink's end of a transport.
+/// A sink's side of a transport.
 pub trait SinkLink {
-    /// The descriptors that become readable when something came.
+    /// Descriptors that become readable when data arrives.
     fn descriptors(&self) -> Result<Vec<RawFd>, Error>;
-    /// Goes on with the answer to the source's hello; to be called until
-    /// [`SinkLink::greeted`].
+    /// Continues to answer the source's hello; call it until [`SinkLink::greeted`].
     fn greet(&mut self) -> Result<(), Error>;
-    /// Whether a hello was heard and answered.
+    /// Whether a hello was received and answered.
     fn greeted(&self) -> bool;
-    /// The next message that is there, in `message`.
+    /// Receives the next message into `message`; returns whether there is one.
     fn receive(&mut self, message: &mut Vec<u8>) -> Result<bool, Error>;
-    /// Sends a reply; false when the transport takes none at present.
+    /// Sends a reply; false if the transport accepts none now.
     fn reply(&mut self, message: &[u8]) -> Result<bool, Error>;
-    /// As for the source.
+    /// See [`SourceLink::pending`].
     fn pending(&mut self) -> Result<bool, Error>;
-    /// As for the source.
+    /// See [`SourceLink::turn`].
     fn turn(&mut self) -> Result<Option<Nanos>, Error> {
         Ok(None)
     }
 }
 
-/// Says a thing once on standard error: what recurs a thousand times an hour
-/// must not fill the log.
+/// A warning that is printed once on standard error, so that repeated events do not fill the log.
 #[derive(Debug, Default)]
 pub struct Warning(bool);
 
 impl Warning {
-    /// Says `text` if this is the first time.
+    /// Prints `text` on the first call.
     pub fn once(&mut self, text: impl FnOnce() -> String) {
         if !std::mem::replace(&mut self.0, true) {
             eprintln!("thingbed-workload: warning: {}; further ones are not printed", text());

@@ -3,27 +3,27 @@
 use std::path::Path;
 use std::process::ExitCode;
 use workloads::{
-    Control, DeviceSpec, Error, ExchangeSpec, LoadSpec, MqttSpec, ProbeSpec, Probes, Said, Spec,
+    Control, DeviceSpec, Error, ExchangeSpec, LoadSpec, MqttSpec, ProbeSpec, Probes, Spec, Status,
     device, echo, exchange, interaction, load, mqtt, ping, probe, relay, zmq_info,
 };
 
 const USAGE: &str = "usage: \
 thingbed-workload interaction SPEC.json            run a source or a sink
        thingbed-workload mqtt SPEC.json            run an MQTT client
-       thingbed-workload exchange SPEC.json        run a side of exchanges
-       thingbed-workload load SPEC.json            send requests by a schedule
-       thingbed-workload device SPEC.json          answer them after given times
-       thingbed-workload probe SPEC.json           look for contention
+       thingbed-workload exchange SPEC.json        run one side of an exchange workload
+       thingbed-workload load SPEC.json            send requests on a schedule
+       thingbed-workload device SPEC.json          answer requests after configured service times
+       thingbed-workload probe SPEC.json           measure CPU contention
        thingbed-workload ping HOST:PORT COUNT EVERY_US SIZE
-                                                   time the return of datagrams; prints JSON
+                                                   measure round-trip times; prints JSON
        thingbed-workload echo PORT                 return datagrams
-       thingbed-workload relay PORT HOST:PORT      pass datagrams on, and back
-       thingbed-workload zmq-info                  what the libzmq in use can do";
+       thingbed-workload relay PORT HOST:PORT      forward datagrams in both directions
+       thingbed-workload zmq-info                  show the version and features of libzmq";
 
 fn main() -> ExitCode {
-    let words: Vec<String> =
+    let args: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+    match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["interaction", spec] => {
             run(|control| Spec::read(Path::new(spec)).and_then(|spec| interaction(&spec, control)))
         }
@@ -43,13 +43,15 @@ fn main() -> ExitCode {
             run(|control| ProbeSpec::read(Path::new(spec)).and_then(|spec| probe(&spec, control)))
         }
         ["ping", to, count, every, size] => match probes(to, count, every, size) {
-            Some(probes) => ended(ping(&probes).map(|returns| {
+            Some(probes) => exit_code(ping(&probes).map(|returns| {
                 println!("{}", serde_json::to_string(&returns).unwrap_or_default());
             })),
             None => usage(),
         },
-        ["echo", port] => port.parse().map_or_else(|_| usage(), |port| ended(echo(port))),
-        ["relay", port, to] => port.parse().map_or_else(|_| usage(), |port| ended(relay(port, to))),
+        ["echo", port] => port.parse().map_or_else(|_| usage(), |port| exit_code(echo(port))),
+        ["relay", port, to] => {
+            port.parse().map_or_else(|_| usage(), |port| exit_code(relay(port, to)))
+        }
         ["zmq-info"] => {
             println!("{}", zmq_info());
             ExitCode::SUCCESS
@@ -70,36 +72,36 @@ fn usage() -> ExitCode {
 fn probes(to: &str, count: &str, every_us: &str, size: &str) -> Option<Probes> {
     let every = every_us.parse::<u64>().ok()?.checked_mul(1_000)?;
     let (count, size) = (count.parse().ok()?, size.parse().ok()?);
-    // A datagram is no longer, and a list of round trips has to fit somewhere.
+    // Limits of a datagram's size, and of the list of round trips.
     let fits = size <= 65_000 && count <= 10_000_000;
     fits.then(|| Probes { to: to.to_owned(), count, every, size })
 }
 
-fn ended(result: Result<(), Error>) -> ExitCode {
+fn exit_code(result: Result<(), Error>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&error, None),
+        Err(error) => report_failure(&error, None),
     }
 }
 
 fn run(program: impl FnOnce(&mut Control) -> Result<(), Error>) -> ExitCode {
     let mut control = match Control::from_environment() {
         Ok(control) => control,
-        Err(error) => return failed(&error, None),
+        Err(error) => return report_failure(&error, None),
     };
     match program(&mut control) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&error, Some(&mut control)),
+        Err(error) => report_failure(&error, Some(&mut control)),
     }
 }
 
-/// Tells both the person who reads the log and the tool that waits.
-fn failed(error: &Error, control: Option<&mut Control>) -> ExitCode {
+/// Reports an error to the log and to the parent process.
+fn report_failure(error: &Error, control: Option<&mut Control>) -> ExitCode {
     let error = error.to_string();
     eprintln!("thingbed-workload: {error}");
     if let Some(control) = control {
-        // Whoever closed the channel already knows that the end has come.
-        let _ = control.say(&Said::Failed { error });
+        // A closed channel needs no message.
+        let _ = control.send_status(&Status::Failed { error });
     }
     ExitCode::FAILURE
 }

@@ -1,52 +1,50 @@
-//! PGM's options: packet size, rate and the window that repairs come from.
+//! PGM options: packet size, rate and retransmission window.
 
 use crate::error::Error;
 use crate::spec::Spec;
 use crate::zeromq::{Socket, version};
 use std::ffi::c_int;
 
-/// For how long at full rate the source should be able to repair.
+/// How long the source can retransmit at full rate, in ms.
 const RECOVERY_MS: u64 = 60_000;
 
-/// The most packets that the window holds. libpgm makes a slot of 8 bytes for
-/// each at the source and again at every sink, and keeps the packets sent: 60 s
-/// at 100 Mbit/s in packets of 113 bytes would be 6.6 million of them, 53 MB of
-/// slots in every program. 65,536 packets are 0.5 MB of slots and at most about
-/// 20 MB of packets, and at the 200 packets/s of a message of 1,699 bytes every
-/// 150 ms still more than five minutes.
+/// Maximum size of the window in packets. libpgm allocates a slot of 8 bytes per packet at the
+/// source and at every sink, and keeps the sent packets: 60 s at 100 Mbit/s in packets of 113
+/// bytes would be 6.6 million packets, 53 MB of slots in every program. 65,536 packets are 0.5 MB
+/// of slots and at most about 20 MB of packets. At 200 packets/s, from a message of 1,699 bytes
+/// every 150 ms, they still cover more than five minutes.
 const WINDOW_PACKETS: u64 = 65_536;
 
-/// Sets what PGM needs, before the socket is connected.
+/// Sets the PGM options, before the socket is connected.
 pub fn prepare(socket: &mut Socket, spec: &Spec) -> Result<(), Error> {
     if !zmq::has("pgm").unwrap_or(false) {
         return Err(Error::NoPgm { version: version() });
     }
-    // The packet size counts the IP header, so it is the MTU itself: no PGM
-    // packet is cut into fragments. (libpgm keeps 20 bytes for a header free
-    // that libzmq never uses, so packets are 20 bytes shorter than that.)
+    // The packet size includes the IP header, so it is the MTU: PGM packets are not fragmented.
+    // (libpgm reserves 20 bytes for a header that libzmq never uses, so packets are 20 bytes
+    // shorter.)
     let size = c_int::from(spec.mtu);
     socket.set(zmq_sys::ZMQ_MULTICAST_MAXTPDU, size, "set the packet size")?;
     let rate = spec.multicast_rate_bit_s / 1_000;
     socket.set(zmq_sys::ZMQ_RATE, int(rate), "set the multicast rate")?;
     let recovery = recovery_ms(rate, u64::from(spec.mtu));
     socket.set(zmq_sys::ZMQ_RECOVERY_IVL, int(recovery), "set the recovery interval")?;
-    // The test bed's networks are one segment; nothing is to leave it.
+    // The test bed's networks are a single segment.
     socket.set(zmq_sys::ZMQ_MULTICAST_HOPS, 1, "set the multicast hops")?;
-    // A message comes as a burst of small packets, and the kernel counts each
-    // at many times its size; it caps this at its own limit.
+    // A message arrives as a burst of small packets, and the kernel accounts each at many times
+    // its size. The kernel caps this at its limit.
     socket.set(zmq_sys::ZMQ_RCVBUF, 4 << 20, "set the receive buffer")
 }
 
-/// PGM in UDP: plain `pgm://` needs root, and routers treat it worse. The
-/// interface is named by its address: libpgm looks names up as hosts first, and
-/// gives up where that look-up fails, as it does in a namespace without a DNS.
+/// PGM in UDP: plain `pgm://` needs root, and routers treat it worse. The interface is given by
+/// address: libpgm first resolves names as hosts, and fails if that fails, as in a namespace
+/// without DNS.
 pub fn endpoint(spec: &Spec) -> String {
     let group = spec.group.map(|group| group.to_string()).unwrap_or_default();
     format!("epgm://{};{group}:{}", spec.address, spec.port_down)
 }
 
-/// libzmq takes the window as a time at full rate; this is the time that gives
-/// the window wanted.
+/// libzmq takes the window as a time at full rate; this is the time for the configured window.
 fn recovery_ms(rate_kbit_s: u64, mtu: u64) -> u64 {
     let bytes_per_ms = (rate_kbit_s / 8).max(1);
     RECOVERY_MS.min(WINDOW_PACKETS * mtu / bytes_per_ms).max(1)

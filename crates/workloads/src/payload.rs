@@ -1,15 +1,15 @@
-//! Payloads and the message number that they carry.
+//! Payloads with a message number.
 
 use crate::error::Error;
 use std::path::Path;
 
-/// What a payload file has where the message number goes.
+/// Placeholder of the message number in a payload file.
 pub const MARKER: &[u8] = b"##########";
 
-/// The largest number that fits into the marker.
+/// The largest number that fits into the placeholder.
 pub(crate) const LARGEST: u64 = 9_999_999_999;
 
-/// A payload with a place for the message number, the same length for all.
+/// A payload with a placeholder for the message number; all messages have the same length.
 #[derive(Debug)]
 pub struct Template {
     bytes: Vec<u8>,
@@ -17,7 +17,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// Reads a payload file. Without a marker it grows by a ten-digit suffix.
+    /// Reads a payload file. Without a placeholder, a ten-digit suffix is added.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let error = |why: String| Error::Payload { path: path.into(), why };
         let bytes = std::fs::read(path).map_err(|source| {
@@ -43,7 +43,7 @@ impl Template {
         Ok(Self { bytes, place })
     }
 
-    /// The payload with `number` in its place.
+    /// The payload with `number` filled in.
     pub fn numbered(&mut self, number: u64) -> &[u8] {
         let mut rest = number;
         for digit in self.bytes[self.place..self.place + MARKER.len()].iter_mut().rev() {
@@ -53,7 +53,7 @@ impl Template {
         &self.bytes
     }
 
-    /// The number that `message` carries, if it is one of this template's.
+    /// The number in `message`, if it matches this template.
     pub fn number(&self, message: &[u8]) -> Option<u64> {
         if message.len() != self.bytes.len() {
             return None;
@@ -63,7 +63,7 @@ impl Template {
         })
     }
 
-    /// Bytes of each message.
+    /// Message length in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -108,7 +108,7 @@ mod tests {
             concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/payloads/event-state.xml");
         let template = Template::load(Path::new(path)).unwrap();
         assert_eq!(template.bytes(), 1699);
-        // Without a marker the template would have grown by a suffix.
+        // Without a placeholder, the template would have grown by a suffix.
         assert!(template.place < 1689);
     }
 }

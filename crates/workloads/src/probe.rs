@@ -1,72 +1,71 @@
-//! Small programs that measure a network from within nodes: one that sends
-//! numbered datagrams and times their return, one that returns them, one that
-//! passes them on.
+//! Small programs that measure a network from inside nodes: ping (numbered datagrams and their
+//! round-trip times), echo, and relay.
 
 use crate::clock::{Nanos, SECOND, monotonic_now};
 use crate::error::Error;
-use crate::wait::{Waiter, punctual};
+use crate::wait::{Waiter, wake_precisely};
 use serde::Serialize;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// What probes to send.
+/// Configuration of a ping.
 #[derive(Debug, Clone)]
 pub struct Probes {
-    /// Where an echo listens, as `host:port`.
+    /// Address of an echo server, as `host:port`.
     pub to: String,
-    /// How many.
+    /// Number of probes.
     pub count: u64,
-    /// From one to the next.
+    /// Interval between probes.
     pub every: Nanos,
-    /// Bytes of each, 16 or more.
+    /// Bytes per probe, 16 or more.
     pub size: usize,
 }
 
-/// What came of them.
+/// Results of a ping.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Returns {
-    /// Probes that were sent.
+    /// Probes sent.
     pub sent: u64,
-    /// Probes that came back.
+    /// Probes returned.
     pub returned: u64,
-    /// Those that came back more than once.
+    /// Probes returned more than once.
     pub duplicates: u64,
-    /// Those that came back after a later one.
+    /// Probes returned after a later one (reordered).
     pub late: u64,
-    /// The most in a row that did not come back.
+    /// Longest run of consecutive lost probes.
     pub longest_loss: u64,
-    /// Round trips from the intended time, in ns, in the order of the probes; no
-    /// value for one that did not come back.
+    /// Round-trip times from the intended time, in ns, in the order of the probes; none for a lost
+    /// one.
     pub rtt_ns: Vec<Option<Nanos>>,
-    /// From the first return to the last, in ns.
+    /// Time from the first return to the last, in ns.
     pub span_ns: Nanos,
 }
 
-/// How long after the last probe a return is waited for.
-const PATIENCE: Nanos = 3 * SECOND;
-/// A datagram's header: its number, twice, to tell it from strangers.
+/// Maximum wait for returns after the last probe.
+const RETURN_TIMEOUT: Nanos = 3 * SECOND;
+/// Header of a datagram: its number, twice, to recognise unrelated datagrams.
 const HEADER: usize = 16;
 
-/// Sends probes and times their return.
+/// Sends probes and measures their round-trip times.
 ///
 /// # Errors
-/// When there is no such host, or the kernel refuses a socket.
+/// The host is unknown, or the system refuses a socket.
 pub fn ping(probes: &Probes) -> Result<Returns, Error> {
     let to = resolve(&probes.to)?;
     let socket = UdpSocket::bind("0.0.0.0:0").map_err(Error::io("open a socket for probes"))?;
-    socket.connect(to).map_err(Error::io("reach the echo"))?;
+    socket.connect(to).map_err(Error::io("connect to the echo server"))?;
     let count = probes.count as usize;
-    greet(&socket)?;
-    socket.set_nonblocking(true).map_err(Error::io("make a socket not wait"))?;
-    punctual();
+    warm_up(&socket)?;
+    socket.set_nonblocking(true).map_err(Error::io("make a socket non-blocking"))?;
+    wake_precisely();
     let mut waiter = Waiter::new(socket.as_raw_fd(), Vec::new());
     let mut returns = Returns { rtt_ns: vec![None; count], ..Returns::default() };
     let (mut first, mut last, mut highest) = (None, 0, 0);
     let begin = monotonic_now() + 100_000_000;
     let mut buffer = vec![0; probes.size.max(HEADER)];
-    let end = begin + probes.every * probes.count + PATIENCE;
+    let end = begin + probes.every * probes.count + RETURN_TIMEOUT;
     let mut next = 0;
     loop {
         let now = monotonic_now();
@@ -78,7 +77,7 @@ pub fn ping(probes: &Probes) -> Result<Returns, Error> {
             let number = next.to_be_bytes();
             buffer[..8].copy_from_slice(&number);
             buffer[8..HEADER].copy_from_slice(&number);
-            // A full queue on the way is a loss like any other.
+            // A full queue counts as loss.
             if socket.send(&buffer).is_ok() {
                 returns.sent += 1;
             }
@@ -122,29 +121,29 @@ pub fn ping(probes: &Probes) -> Result<Returns, Error> {
     Ok(returns)
 }
 
-/// Sends strangers until one returns, for a while: then the way is known, and no
-/// probe waits for an address to be found.
-fn greet(socket: &UdpSocket) -> Result<(), Error> {
+/// Sends invalid probes until one returns, for a while: then the path is resolved, and no probe
+/// waits for ARP.
+fn warm_up(socket: &UdpSocket) -> Result<(), Error> {
     let wait = Some(Duration::from_millis(100));
-    socket.set_read_timeout(wait).map_err(Error::io("set a time to wait"))?;
+    socket.set_read_timeout(wait).map_err(Error::io("set the receive timeout"))?;
     for _ in 0..100 {
         let _ = socket.send(&[0; HEADER - 1]);
         if socket.recv(&mut [0; HEADER]).is_ok() {
             break;
         }
     }
-    // What was greeted twice comes back by then.
+    // Repeated warm-up datagrams return by then.
     std::thread::sleep(Duration::from_millis(200));
     Ok(())
 }
 
-/// Returns every datagram to whoever sent it, for ever.
+/// Returns every datagram to its sender; runs until killed.
 ///
 /// # Errors
-/// When the port cannot be had.
+/// The port is not available.
 pub fn echo(port: u16) -> Result<(), Error> {
     let socket = listen(port)?;
-    punctual();
+    wake_precisely();
     let mut buffer = [0; 65_536];
     loop {
         if let Ok((len, from)) = socket.recv_from(&mut buffer) {
@@ -153,21 +152,20 @@ pub fn echo(port: u16) -> Result<(), Error> {
     }
 }
 
-/// Passes datagrams on to `to`, and what comes from there back to whoever sent
-/// last, for ever.
+/// Forwards datagrams to `to`, and those from `to` back to the last sender; runs until killed.
 ///
 /// # Errors
-/// When the port cannot be had or there is no such host.
+/// The port is not available, or the host is unknown.
 pub fn relay(port: u16, to: &str) -> Result<(), Error> {
     let (socket, to) = (listen(port)?, resolve(to)?);
-    punctual();
-    let mut behind = None;
+    wake_precisely();
+    let mut client = None;
     let mut buffer = [0; 65_536];
     loop {
         let Ok((len, from)) = socket.recv_from(&mut buffer) else { continue };
-        let target = if from == to { behind } else { Some(to) };
+        let target = if from == to { client } else { Some(to) };
         if from != to {
-            behind = Some(from);
+            client = Some(from);
         }
         if let Some(target) = target {
             let _ = socket.send_to(&buffer[..len], target);
@@ -176,17 +174,19 @@ pub fn relay(port: u16, to: &str) -> Result<(), Error> {
 }
 
 fn listen(port: u16) -> Result<UdpSocket, Error> {
-    UdpSocket::bind(("0.0.0.0", port))
-        .map_err(|source| Error::Address { tried: format!("listen on UDP port {port}"), source })
+    UdpSocket::bind(("0.0.0.0", port)).map_err(|source| Error::Address {
+        operation: format!("listen on UDP port {port}"),
+        source,
+    })
 }
 
 fn resolve(name: &str) -> Result<SocketAddr, Error> {
     let found = name.to_socket_addrs().map_err(|source| Error::Address {
-        tried: format!("find `{name}`, which should be HOST:PORT"),
+        operation: format!("resolve `{name}` (expected HOST:PORT)"),
         source,
     })?;
     found.into_iter().find(SocketAddr::is_ipv4).ok_or_else(|| Error::Address {
-        tried: format!("find an IPv4 address of `{name}`"),
+        operation: format!("find an IPv4 address of `{name}`"),
         source: ErrorKind::NotFound.into(),
     })
 }
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_host_that_is_not_there_is_named() {
-        let error = relay(0, "nobody.invalid:7").unwrap_err().to_string();
-        assert!(error.contains("nobody.invalid:7"), "{error}");
+        let error = relay(0, "missing.invalid:7").unwrap_err().to_string();
+        assert!(error.contains("missing.invalid:7"), "{error}");
     }
 }

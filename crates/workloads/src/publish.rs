@@ -9,7 +9,7 @@ use crate::uplink::Replies;
 use crate::zeromq::{Socket, connect_to, context, listen_at};
 use std::os::fd::RawFd;
 
-/// The source's end.
+/// The source's side.
 pub struct PublishSource {
     publisher: Socket,
     replies: Replies,
@@ -19,20 +19,20 @@ pub struct PublishSource {
 }
 
 impl PublishSource {
-    /// Binds both sockets. XPUB in place of PUB tells who subscribed; on the
-    /// wire they are the same.
+    /// Binds both sockets. XPUB instead of PUB reports subscriptions; on the wire they are the
+    /// same.
     pub fn new(spec: &Spec) -> Result<Self, Error> {
         let context = context()?;
         let mut publisher = Socket::new(&context, zmq::XPUB)?;
         let needed = if spec.down == Down::PgmPublishSubscribe {
             multicast::prepare(&mut publisher, spec)?;
             publisher.connect(&multicast::endpoint(spec))?;
-            // Multicast has no subscribers: whoever listens has joined the
-            // group, and only the answered hello tells of it.
+            // Multicast has no subscriptions: listeners join the group, and only an answered hello
+            // reveals them.
             0
         } else {
-            // Each subscription is to be seen, not only the first to a topic.
-            publisher.set(zmq_sys::ZMQ_XPUB_VERBOSE, 1, "ask for every subscription")?;
+            // Report each subscription, not only the first to a topic.
+            publisher.set(zmq_sys::ZMQ_XPUB_VERBOSE, 1, "set ZMQ_XPUB_VERBOSE")?;
             publisher.bind(&listen_at(spec.address, spec.port_down))?;
             spec.peers.len()
         };
@@ -58,7 +58,7 @@ impl SourceLink for PublishSource {
     }
 
     fn send(&mut self, _: Option<usize>, message: &[u8]) -> Result<(), Error> {
-        // Without high-water marks a publisher always takes what it is given.
+        // Without high-water marks, a publisher accepts every message.
         self.publisher.send(message, 0).map(drop)
     }
 
@@ -78,11 +78,11 @@ impl SourceLink for PublishSource {
     }
 }
 
-/// A sink that subscribes to everything.
+/// A sink that subscribes to all messages.
 pub fn subscriber(spec: &Spec) -> Result<impl SinkLink + use<>, Error> {
     let context = context()?;
     let mut down = Socket::new(&context, zmq::SUB)?;
-    down.raw().set_subscribe(b"").map_err(Error::zmq("subscribe to everything"))?;
+    down.raw().set_subscribe(b"").map_err(Error::zmq("subscribe to all messages"))?;
     if spec.down == Down::PgmPublishSubscribe {
         multicast::prepare(&mut down, spec)?;
         down.connect(&multicast::endpoint(spec))?;

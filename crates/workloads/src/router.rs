@@ -1,4 +1,4 @@
-//! ROUTER and DEALER over TCP: each message to one sink, chosen by its name.
+//! ROUTER and DEALER over TCP: each message to one sink, by its name.
 
 use crate::error::Error;
 use crate::link::{HELLO, SinkLink, SourceLink, Warning};
@@ -7,7 +7,7 @@ use crate::uplink::{Replies, Requests};
 use crate::zeromq::{Socket, connect_to, context, listen_at};
 use std::os::fd::RawFd;
 
-/// The source's end.
+/// The source's side.
 pub struct RouterSource {
     router: Socket,
     replies: Replies,
@@ -21,11 +21,11 @@ impl RouterSource {
     pub fn new(spec: &Spec) -> Result<Self, Error> {
         let context = context()?;
         let mut router = Socket::new(&context, zmq::ROUTER)?;
-        // A message to someone who is not connected is an error, not silence.
-        router.set(zmq_sys::ZMQ_ROUTER_MANDATORY, 1, "set the treatment of unknown peers")?;
-        // A sink that connects anew gets its name back, even when this end has
-        // not noticed that the old connection is dead.
-        router.set(zmq_sys::ZMQ_ROUTER_HANDOVER, 1, "set the treatment of returning peers")?;
+        // A message to an unconnected peer is an error instead of being dropped silently.
+        router.set(zmq_sys::ZMQ_ROUTER_MANDATORY, 1, "set ZMQ_ROUTER_MANDATORY")?;
+        // A reconnecting sink gets its name back, even if the source has not noticed that the old
+        // connection is dead.
+        router.set(zmq_sys::ZMQ_ROUTER_HANDOVER, 1, "set ZMQ_ROUTER_HANDOVER")?;
         router.bind(&listen_at(spec.address, spec.port_down))?;
         Ok(Self {
             router,
@@ -36,7 +36,7 @@ impl RouterSource {
         })
     }
 
-    /// Sends to one sink; false when it is not connected.
+    /// Sends to one sink; false if it is not connected.
     fn send_to(&self, peer: usize, message: &[u8]) -> Result<bool, Error> {
         Ok(self.router.send(self.peers[peer].as_bytes(), zmq::SNDMORE)?
             && self.router.send(message, 0)?)
@@ -64,14 +64,15 @@ impl SourceLink for RouterSource {
         for peer in peers {
             if !self.send_to(peer, message)? {
                 let name = &self.peers[peer];
-                self.warning.once(|| format!("{name} is not connected; a message for it is lost"));
+                self.warning
+                    .once(|| format!("could not send a message to {name}: it is not connected"));
             }
         }
         Ok(())
     }
 
     fn receive(&mut self, message: &mut Vec<u8>) -> Result<Option<usize>, Error> {
-        // Sinks say nothing here, but what came would announce itself for ever.
+        // Sinks send nothing here; reading clears the readiness of unexpected messages.
         while self.router.receive(&mut self.message)? {}
         self.replies.receive(message)
     }
@@ -81,12 +82,12 @@ impl SourceLink for RouterSource {
     }
 }
 
-/// A sink's end of any model whose messages come over one ZeroMQ socket.
+/// A sink's side of any model whose messages use one ZeroMQ socket.
 pub struct ZmqSink {
     down: Socket,
     requests: Requests,
     message: zmq::Message,
-    heard: bool,
+    hello_received: bool,
 }
 
 impl ZmqSink {
@@ -101,10 +102,10 @@ impl ZmqSink {
         Self::new(&context, down, spec)
     }
 
-    /// Adds the uplink to the socket that the messages come over.
+    /// Adds the uplink to the socket for messages.
     pub fn new(context: &zmq::Context, down: Socket, spec: &Spec) -> Result<Self, Error> {
         let requests = Requests::new(context, spec)?;
-        Ok(Self { down, requests, message: zmq::Message::new(), heard: false })
+        Ok(Self { down, requests, message: zmq::Message::new(), hello_received: false })
     }
 }
 
@@ -114,19 +115,19 @@ impl SinkLink for ZmqSink {
     }
 
     fn greet(&mut self) -> Result<(), Error> {
-        // Only who has heard the source may say so: the hello proves both ways.
-        if self.heard { self.requests.greet() } else { Ok(()) }
+        // Greet only after a hello from the source, so that the handshake proves both directions.
+        if self.hello_received { self.requests.greet() } else { Ok(()) }
     }
 
     fn greeted(&self) -> bool {
-        self.heard && self.requests.greeted()
+        self.hello_received && self.requests.greeted()
     }
 
     fn receive(&mut self, message: &mut Vec<u8>) -> Result<bool, Error> {
         self.requests.acknowledge()?;
         while self.down.receive(&mut self.message)? {
             if &*self.message == HELLO {
-                self.heard = true;
+                self.hello_received = true;
                 continue;
             }
             message.clear();

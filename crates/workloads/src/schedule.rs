@@ -1,9 +1,9 @@
-//! When each message is meant to be sent.
+//! Message schedule.
 
 use crate::clock::Nanos;
 
-/// Message k is meant for start + k x every. Nothing is ever skipped: a late
-/// program sends what is overdue at once, and its slip is on record.
+/// Message k is scheduled at start + k x every. Messages are never skipped: a late program sends
+/// overdue messages at once, and the lateness is recorded.
 #[derive(Debug)]
 pub struct Schedule {
     every: Nanos,
@@ -13,18 +13,17 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// A schedule that waits for its start.
+    /// A schedule without a start time.
     pub fn new(every: Nanos, messages: u64) -> Self {
         Self { every, messages, start: None, next: 0 }
     }
 
-    /// Sets the moment that offset 0 means. Only the first call counts.
+    /// Sets the time of offset 0. Only the first call has an effect.
     pub fn start(&mut self, at: Nanos) {
         self.start.get_or_insert(at);
     }
 
-    /// When the next message is meant to be sent, if there is one and the
-    /// start is known.
+    /// Scheduled time of the next message, if there is one and the start is known.
     pub fn due(&self) -> Option<Nanos> {
         if self.next == self.messages {
             return None;
@@ -32,19 +31,19 @@ impl Schedule {
         self.start.map(|start| start.saturating_add(self.every.saturating_mul(self.next)))
     }
 
-    /// The next message and its moment, when that has come; it counts as sent.
+    /// The next message and its scheduled time, if it is due; it counts as sent.
     pub fn take(&mut self, now: Nanos) -> Option<(u64, Nanos)> {
         let due = self.due().filter(|due| *due <= now)?;
         self.next += 1;
         Some((self.next - 1, due))
     }
 
-    /// How many messages were taken.
+    /// Number of messages taken.
     pub fn taken(&self) -> u64 {
         self.next
     }
 
-    /// Whether all messages were taken.
+    /// Whether all messages are taken.
     pub fn over(&self) -> bool {
         self.next == self.messages
     }
@@ -62,7 +61,7 @@ mod tests {
         schedule.start(900);
         assert_eq!((schedule.due(), schedule.take(99)), (Some(100), None));
         assert_eq!(schedule.take(100), Some((0, 100)));
-        // Late: both overdue messages come, with the times they were meant for.
+        // Late: both overdue messages are returned, with their scheduled times.
         assert_eq!(schedule.take(500), Some((1, 110)));
         assert!(!schedule.over());
         assert_eq!(schedule.take(500), Some((2, 120)));

@@ -1,13 +1,13 @@
-//! Which message numbers were seen already.
+//! Duplicate detection for message numbers.
 
-/// A set of numbers that grows with the largest one put in.
+/// A bit set of numbers; its size follows the largest one.
 #[derive(Debug, Default)]
 pub struct Seen {
     words: Vec<u64>,
 }
 
 impl Seen {
-    /// Puts `number` in; false when it was there already.
+    /// Inserts `number`; false if it is already present.
     pub fn insert(&mut self, number: u64) -> bool {
         let (word, bit) = ((number / 64) as usize, 1u64 << (number % 64));
         if word >= self.words.len() {

@@ -1,7 +1,7 @@
 //! A sink: answers each message with one reply.
 
 use crate::clock::{Nanos, SECOND, monotonic_now};
-use crate::control::{Control, Order, Said};
+use crate::control::{Command, Control, Status};
 use crate::director::DirectorSink;
 use crate::error::Error;
 use crate::events::{Event, Events, Record};
@@ -12,33 +12,33 @@ use crate::router::ZmqSink;
 use crate::seen::Seen;
 use crate::spec::{Down, Spec};
 use crate::udp::UdpSink;
-use crate::wait::{Waiter, sooner};
+use crate::wait::{Waiter, earlier};
 use std::collections::VecDeque;
 
-/// Messages taken in one turn, so that replies and control get theirs.
-const TURN: usize = 64;
+/// Maximum messages per turn, so that replies and control messages get their share.
+const MAX_PER_TURN: usize = 64;
 
-/// Runs a sink until it is told to stop.
+/// Runs a sink until a stop message.
 pub fn run(spec: &Spec, control: &mut Control) -> Result<(), Error> {
     let mut sink = Sink::new(spec)?;
     let mut waiter = Waiter::new(control.descriptor(), sink.link.descriptors()?);
-    let mut told = false;
+    let mut control_ready = false;
     loop {
-        // A sink needs no start: it answers what comes.
-        if told && control.read()?.contains(&Order::Stop {}) {
+        // A sink needs no start: it answers each message.
+        if control_ready && control.read()?.contains(&Command::Stop {}) {
             return sink.events.flush();
         }
         sink.take_messages()?;
         sink.answer()?;
-        let until = sooner(sink.tend(control)?, sink.link.turn()?);
+        let until = earlier(sink.housekeeping(control)?, sink.link.turn()?);
         let until = if sink.link.pending()? {
             Some(0)
         } else {
-            // Idle: what happened is put where it outlives a killed program.
+            // Idle: write the events, so that they survive a killed program.
             sink.events.flush()?;
             until
         };
-        told = waiter.wait(until)?;
+        control_ready = waiter.wait(until)?;
     }
 }
 
@@ -50,14 +50,14 @@ struct Sink<'a> {
     reply: Template,
     events: Events,
     seen: Seen,
-    /// Replies that wait for the transport: message and time of receipt.
+    /// Replies waiting for the transport: message and time of receipt.
     queue: VecDeque<(u64, Nanos)>,
     message: Vec<u8>,
     received: u64,
     replies: u64,
     ready: bool,
     progress_at: Nanos,
-    said: (u64, u64),
+    reported: (u64, u64),
     warning: Warning,
 }
 
@@ -86,13 +86,13 @@ impl<'a> Sink<'a> {
             replies: 0,
             ready: false,
             progress_at: 0,
-            said: (0, 0),
+            reported: (0, 0),
             warning: Warning::default(),
         })
     }
 
     fn take_messages(&mut self) -> Result<(), Error> {
-        for _ in 0..TURN {
+        for _ in 0..MAX_PER_TURN {
             if !self.link.receive(&mut self.message)? {
                 break;
             }
@@ -125,7 +125,7 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    /// Sends the replies that the transport takes.
+    /// Sends the replies that the transport accepts.
     fn answer(&mut self) -> Result<(), Error> {
         while let Some(&(number, received)) = self.queue.front() {
             let message = self.reply.numbered(number);
@@ -147,25 +147,25 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    /// The answer to the hello, and reports; answers when to be woken next.
-    fn tend(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
+    /// Answers the hello and reports progress; returns when to wake next.
+    fn housekeeping(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
         if !self.ready {
             self.link.greet()?;
             if self.link.greeted() {
                 self.ready = true;
-                control.say(&Said::Ready {})?;
+                control.send_status(&Status::Ready {})?;
             }
         }
         let counts = (self.received, self.replies);
-        if counts == self.said {
+        if counts == self.reported {
             return Ok(None);
         }
         let now = monotonic_now();
         if now < self.progress_at {
             return Ok(Some(self.progress_at));
         }
-        control.say(&Said::Progress { sent: counts.0, replies: counts.1 })?;
-        self.said = counts;
+        control.send_status(&Status::Progress { sent: counts.0, replies: counts.1 })?;
+        self.reported = counts;
         self.progress_at = now + SECOND;
         Ok(None)
     }

@@ -1,7 +1,7 @@
-//! The source: sends by its schedule and takes replies while it waits.
+//! The source: sends on schedule and receives replies in between.
 
 use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
-use crate::control::{Control, Order, Said};
+use crate::control::{Command, Control, Status};
 use crate::director::DirectorSource;
 use crate::error::Error;
 use crate::events::{Event, Events, Record};
@@ -13,39 +13,38 @@ use crate::schedule::Schedule;
 use crate::seen::Seen;
 use crate::spec::{Down, Spec};
 use crate::udp::UdpSource;
-use crate::wait::{Waiter, next_wake, punctual, sooner};
+use crate::wait::{Waiter, earlier, next_wake, wake_precisely};
 
-/// From one round of hellos to the next.
+/// Interval of hellos.
 const HELLO_EVERY: Nanos = 200 * MILLISECOND;
-/// How long records may wait for company before they are written.
+/// Maximum time records are buffered.
 const FLUSH_AFTER: Nanos = 200 * MILLISECOND;
-/// Records are not written when a message is due sooner than this: a slow disk
-/// would make it late.
-const CALM: Nanos = 2 * MILLISECOND;
-/// Replies taken in one turn, so that the control channel gets its own.
-const TURN: usize = 64;
+/// Records are not written within this time before a message: a slow disk would delay it.
+const QUIET_BEFORE_SEND: Nanos = 2 * MILLISECOND;
+/// Maximum replies per turn, so that the control channel gets its share.
+const MAX_PER_TURN: usize = 64;
 
-/// Runs a source until it is told to stop.
+/// Runs a source until a stop message.
 pub fn run(spec: &Spec, control: &mut Control) -> Result<(), Error> {
     let mut source = Source::new(spec)?;
-    punctual();
+    wake_precisely();
     let mut waiter = Waiter::new(control.descriptor(), source.link.descriptors()?);
-    let mut told = false;
+    let mut control_ready = false;
     loop {
-        if told {
-            for order in control.read()? {
-                match order {
-                    Order::Start { at_ns } => source.schedule.start(at_ns),
-                    Order::Stop {} => return source.events.flush(),
+        if control_ready {
+            for command in control.read()? {
+                match command {
+                    Command::Start { at_ns } => source.schedule.start(at_ns),
+                    Command::Stop {} => return source.events.flush(),
                 }
             }
         }
         source.take_replies()?;
         source.send_due()?;
-        let until = sooner(source.tend(control)?, source.link.turn()?);
-        // What a socket has but will not announce again allows only a look.
+        let until = earlier(source.housekeeping(control)?, source.link.turn()?);
+        // Do not sleep if a socket has data that it does not signal again.
         let until = if source.link.pending()? { Some(0) } else { until };
-        told = waiter.wait(until)?;
+        control_ready = waiter.wait(until)?;
     }
 }
 
@@ -64,7 +63,7 @@ struct Source<'a> {
     done: bool,
     hello_at: Nanos,
     progress_at: Nanos,
-    said: (u64, u64),
+    reported: (u64, u64),
     warning: Warning,
 }
 
@@ -97,14 +96,14 @@ impl<'a> Source<'a> {
             done: false,
             hello_at: 0,
             progress_at: 0,
-            said: (0, 0),
+            reported: (0, 0),
             warning: Warning::default(),
         })
     }
 
-    /// Takes replies until there are none, a message is due or the turn is over.
+    /// Receives replies until there are none, a message is due, or the turn ends.
     fn take_replies(&mut self) -> Result<(), Error> {
-        for _ in 0..TURN {
+        for _ in 0..MAX_PER_TURN {
             let Some(peer) = self.link.receive(&mut self.message)? else { break };
             let time = monotonic_now();
             let number = self.reply.number(&self.message).filter(|n| *n < self.spec.messages);
@@ -136,8 +135,8 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// Sends one message that is due. What else is overdue is sent in the next
-    /// turns, so that replies are taken in between.
+    /// Sends one due message. Other overdue messages wait for the next turns, so that replies are
+    /// received in between.
     fn send_due(&mut self) -> Result<(), Error> {
         let time = monotonic_now();
         let Some((number, intended)) = self.schedule.take(time) else { return Ok(()) };
@@ -157,8 +156,8 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// Hellos, reports and the events file; answers when to be woken next.
-    fn tend(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
+    /// Handles hellos, progress and the events file; returns when to wake next.
+    fn housekeeping(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
         let now = monotonic_now();
         let due = self.schedule.due();
         let mut until = due.map(|due| next_wake(due, now));
@@ -167,7 +166,7 @@ impl<'a> Source<'a> {
         if !self.ready {
             if self.link.greeted() {
                 self.ready = true;
-                control.say(&Said::Ready {})?;
+                control.send_status(&Status::Ready {})?;
             } else {
                 if now >= self.hello_at {
                     self.link.hello()?;
@@ -178,10 +177,10 @@ impl<'a> Source<'a> {
         }
 
         let counts = (self.schedule.taken(), self.replies);
-        if counts != self.said {
+        if counts != self.reported {
             if now >= self.progress_at {
-                control.say(&Said::Progress { sent: counts.0, replies: counts.1 })?;
-                self.said = counts;
+                control.send_status(&Status::Progress { sent: counts.0, replies: counts.1 })?;
+                self.reported = counts;
                 self.progress_at = now + SECOND;
             } else {
                 wake(self.progress_at);
@@ -191,7 +190,7 @@ impl<'a> Source<'a> {
         let done = self.schedule.over() && self.replies >= self.expected;
         let finished = done && !std::mem::replace(&mut self.done, done);
         if let Some(oldest) = self.events.oldest() {
-            let calm = due.is_none_or(|due| due > now + CALM);
+            let calm = due.is_none_or(|due| due > now + QUIET_BEFORE_SEND);
             if finished || (calm && now >= oldest + FLUSH_AFTER) || now >= oldest + SECOND {
                 self.events.flush()?;
             } else if now < oldest + FLUSH_AFTER {
@@ -199,7 +198,7 @@ impl<'a> Source<'a> {
             }
         }
         if finished {
-            control.say(&Said::Done {})?;
+            control.send_status(&Status::Done {})?;
         }
         Ok(until)
     }

@@ -1,4 +1,4 @@
-//! The interaction spec: what the runner writes for each program.
+//! The interaction spec, written by the runner for each program.
 
 use crate::clock::Nanos;
 use crate::error::Error;
@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-/// Which end of the interaction a program is.
+/// Role of a program in the interaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -20,10 +20,10 @@ pub enum Role {
     Sink,
 }
 
-/// How messages travel from the source to the sinks.
+/// Transport of messages from the source to the sinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum Down {
-    /// Datagrams to one sink after the other.
+    /// Datagrams, to one sink after the other.
     #[serde(rename = "udp/request-response")]
     UdpRequestResponse,
     /// ZeroMQ over TCP, to one sink after the other.
@@ -35,40 +35,40 @@ pub enum Down {
     /// ZeroMQ over PGM in UDP, each message to all by multicast.
     #[serde(rename = "pgm/publish-subscribe")]
     PgmPublishSubscribe,
-    /// The director, each message to all by the model that it chooses.
+    /// The director, each message to all, with the model it chooses.
     #[serde(rename = "director")]
     Director,
-    /// The director, held to plain datagrams.
+    /// The director, fixed to plain datagrams.
     #[serde(rename = "director/udp-request-response")]
     DirectorUdp,
-    /// The director, held to `udp-arq`.
+    /// The director, fixed to `udp-arq`.
     #[serde(rename = "director/udp-arq")]
     DirectorArq,
-    /// The director, held to `multicast-fec`.
+    /// The director, fixed to `multicast-fec`.
     #[serde(rename = "director/multicast-fec")]
     DirectorFec,
-    /// The director, held to CoAP with confirmation.
+    /// The director, fixed to confirmable CoAP.
     #[serde(rename = "director/coap-confirmable")]
     DirectorCoap,
-    /// The director, held to CoAP without.
+    /// The director, fixed to non-confirmable CoAP.
     #[serde(rename = "director/coap-non-confirmable")]
     DirectorCoapNon,
-    /// The director, held to streams of QUIC.
+    /// The director, fixed to QUIC streams.
     #[serde(rename = "director/quic-streams")]
     DirectorQuic,
-    /// The director, held to datagrams of QUIC.
+    /// The director, fixed to QUIC datagrams.
     #[serde(rename = "director/quic-datagrams")]
     DirectorQuicDatagrams,
-    /// The director, held to ZeroMQ's ROUTER and DEALER.
+    /// The director, fixed to ZeroMQ ROUTER and DEALER.
     #[serde(rename = "director/tcp-router-dealer")]
     DirectorRouterDealer,
-    /// The director, held to ZeroMQ's PUB and SUB over TCP.
+    /// The director, fixed to ZeroMQ PUB and SUB over TCP.
     #[serde(rename = "director/tcp-publish-subscribe")]
     DirectorPublishTcp,
-    /// The director, held to ZeroMQ's PUB and SUB over PGM.
+    /// The director, fixed to ZeroMQ PUB and SUB over PGM.
     #[serde(rename = "director/pgm-publish-subscribe")]
     DirectorPublishPgm,
-    /// The director, held to MQTT.
+    /// The director, fixed to MQTT.
     #[serde(rename = "director/mqtt")]
     DirectorMqtt,
 }
@@ -79,7 +79,7 @@ impl Down {
         !matches!(self, Self::UdpRequestResponse | Self::TcpRouterDealer)
     }
 
-    /// Whether the director carries messages, and answers too.
+    /// Whether the director carries messages and answers.
     pub fn is_director(self) -> bool {
         matches!(
             self,
@@ -99,16 +99,16 @@ impl Down {
     }
 }
 
-/// How replies travel from the sinks to the source.
+/// Transport of replies from the sinks to the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum Up {
-    /// Datagrams on the socket that the messages use.
+    /// Datagrams on the socket of the messages.
     #[serde(rename = "udp/request-response")]
     UdpRequestResponse,
-    /// ZeroMQ's REQ and REP over TCP.
+    /// ZeroMQ REQ and REP over TCP.
     #[serde(rename = "tcp/request-reply")]
     TcpRequestReply,
-    /// By the director, which carries the messages.
+    /// The director, which also carries the messages.
     #[serde(
         rename = "director",
         alias = "director/udp-request-response",
@@ -126,79 +126,80 @@ pub enum Up {
     Director,
 }
 
-/// Someone at the other end.
+/// The other side of an interaction.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Peer {
-    /// The node's name.
+    /// Node name.
     pub name: String,
-    /// Its address.
+    /// Address of the node.
     pub address: Ipv4Addr,
 }
 
-/// What one program is to do.
+/// Spec of one program.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Spec {
     /// Source or sink.
     pub role: Role,
-    /// The name of this node.
+    /// Name of this node.
     pub node: String,
-    /// How messages travel.
+    /// Transport of messages.
     pub down: Down,
-    /// How replies travel.
+    /// Transport of replies.
     pub up: Up,
-    /// The address of this node.
+    /// Address of this node.
     pub address: Ipv4Addr,
-    /// The multicast group, for PGM.
+    /// Multicast group, for PGM and the director.
     #[serde(default)]
     pub group: Option<Ipv4Addr>,
-    /// The port for messages.
+    /// Port for messages.
     pub port_down: u16,
-    /// The port for replies, for ZeroMQ; the director's other stacks take those behind it.
+    /// Port for replies with ZeroMQ; the director's other stacks use the ports after it.
     #[serde(default)]
     pub port_up: u16,
-    /// The largest IP packet that the link takes.
+    /// MTU of the link in bytes.
     pub mtu: u16,
-    /// PGM's rate limit in bit/s; PGM never sends without one.
+    /// PGM's rate limit in bit/s; PGM always has one.
     #[serde(default)]
     pub multicast_rate_bit_s: u64,
-    /// The share of frames lost that the director begins with.
+    /// Initial frame loss ratio that the director assumes.
     #[serde(default)]
     pub assume_loss: Option<f64>,
-    /// The round trip that it begins with.
+    /// Initial round-trip time that the director assumes.
     #[serde(default)]
     pub assume_round_trip_ns: Option<Nanos>,
-    /// The models of other stacks that it has.
+    /// Models of other stacks that the director may use.
     #[serde(default)]
     pub outside: Vec<ModelId>,
-    /// The address of its MQTT broker.
+    /// Address of the director's MQTT broker.
     #[serde(default)]
     pub broker: Option<Ipv4Addr>,
     /// All sinks, or the one source.
     pub peers: Vec<Peer>,
-    /// The file with the messages' payload.
+    /// Payload file of messages.
     pub payload: PathBuf,
-    /// The file with the replies' payload.
+    /// Payload file of replies.
     pub reply_payload: PathBuf,
-    /// The file that gets the events.
+    /// Output file of events.
     pub events: PathBuf,
-    /// From one message to the next.
+    /// Interval between messages.
     pub every_ns: Nanos,
-    /// How many messages.
+    /// Number of messages.
     pub messages: u64,
-    /// From which message on they go to how many of the sinks, the first ones; to all before.
+    /// Fan-out changes: message number, and number of sinks (the first ones) from there on; before
+    /// that, all.
     #[serde(default)]
     pub fan_out: Vec<(u64, u64)>,
 }
 
 impl Spec {
-    /// To how many sinks a message of a pattern goes that goes to all.
+    /// Number of sinks of a message, for transports that send to all.
     pub fn sinks_of(&self, message: u64) -> usize {
         let known = self.fan_out.iter().take_while(|(from, _)| *from <= message).last();
         known.map_or(self.peers.len(), |(_, to)| *to as usize)
     }
 }
 
-/// Reads a program's spec from its file, and has it checked.
+/// Reads and checks a program's spec from its file.
 pub(crate) fn read<S: DeserializeOwned>(
     path: &Path,
     check: fn(&S) -> Result<(), String>,
@@ -208,7 +209,7 @@ pub(crate) fn read<S: DeserializeOwned>(
     parse(&text, check).map_err(error)
 }
 
-/// The same from its text.
+/// Parses and checks a program's spec.
 pub(crate) fn parse<S: DeserializeOwned>(
     text: &str,
     check: fn(&S) -> Result<(), String>,
@@ -227,7 +228,7 @@ impl Spec {
     fn check(&self) -> Result<(), String> {
         let named = std::iter::once(&self.node).chain(self.peers.iter().map(|peer| &peer.name));
         for name in named {
-            // The name is a ZeroMQ routing id and a field of the events file.
+            // The name is used as ZeroMQ routing id and as a field of the events file.
             if name.is_empty() || name.len() > 255 || name.contains([',', '"', '\n', '\r', '\0']) {
                 return Err(format!(
                     "the node name {name:?} must have 1 to 255 bytes and no comma, quote or line end"
@@ -242,13 +243,13 @@ impl Spec {
         match (self.role, self.peers.len()) {
             (Role::Source, 0) => return Err("a source needs at least one peer".into()),
             (Role::Sink, n) if n != 1 => {
-                return Err(format!("a sink has one peer, the source, and not {n}"));
+                return Err(format!("a sink must have one peer, the source, not {n}"));
             }
             _ => {}
         }
         let udp = (self.down == Down::UdpRequestResponse, self.up == Up::UdpRequestResponse);
         if self.down.is_director() != (self.up == Up::Director) {
-            return Err("the director carries messages and answers, or neither".into());
+            return Err("the director must carry both messages and answers, or neither".into());
         }
         let alone = udp.0 || self.down.is_director();
         if udp.0 != udp.1 {
@@ -261,13 +262,16 @@ impl Spec {
             return Err("port_down and port_up must be two different ports from 1 to 65535".into());
         }
         if !self.outside.is_empty() && !(1..=65_000).contains(&self.port_up) {
-            return Err(format!("port_up is {}; other stacks need three behind it", self.port_up));
+            return Err(format!(
+                "port_up is {}; use 1 to 65000, because other stacks need the three ports after it",
+                self.port_up
+            ));
         }
         if self.outside.contains(&ModelId::Mqtt) && self.broker.is_none() {
             return Err("mqtt needs the address of a broker".into());
         }
         if self.mtu < 68 {
-            return Err(format!("mtu {} is below 68, the least that IPv4 allows", self.mtu));
+            return Err(format!("mtu {} is below 68, the minimum of IPv4", self.mtu));
         }
         if self.messages == 0 || self.messages - 1 > LARGEST {
             return Err(format!(
@@ -293,7 +297,7 @@ impl Spec {
                     .into());
             }
         }
-        // libzmq takes kbit/s in an int, and computes bytes a second in one.
+        // libzmq takes kbit/s as an int, and computes bytes per second in one.
         if !(8_000..=10_000_000_000).contains(&self.multicast_rate_bit_s) {
             return Err(format!(
                 "multicast_rate_bit_s is {}; PGM always has a rate limit, \

@@ -8,12 +8,13 @@ use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 
-/// Asked for in both directions; the kernel may grant less without root.
-const BUFFER: libc::c_int = 4 << 20;
-/// Longer than any datagram.
+/// Requested socket buffer size in bytes, for both directions; without root the kernel may grant
+/// less.
+const BUFFER_BYTES: libc::c_int = 4 << 20;
+/// Larger than any datagram.
 const LARGEST: usize = 65_536;
-/// How long a full send buffer is waited for before a datagram counts as lost.
-const PATIENCE_MS: libc::c_int = 1_000;
+/// Maximum wait for room in the send buffer before a datagram is dropped.
+const SEND_TIMEOUT_MS: libc::c_int = 1_000;
 
 struct Socket {
     socket: UdpSocket,
@@ -23,55 +24,55 @@ struct Socket {
 
 impl Socket {
     fn bind(spec: &Spec) -> Result<Self, Error> {
-        let tried = format!("bind a UDP socket to {}:{}", spec.address, spec.port_down);
+        let operation = format!("bind a UDP socket to {}:{}", spec.address, spec.port_down);
         let socket = UdpSocket::bind((spec.address, spec.port_down))
-            .map_err(|source| Error::Address { tried, source })?;
+            .map_err(|source| Error::Address { operation, source })?;
         socket.set_nonblocking(true).map_err(Error::io("make a UDP socket non-blocking"))?;
         let fd = socket.as_raw_fd();
-        // As root past the system's limit, else up to it: replies of hundreds of
-        // sinks come at once, and what the socket drops the network is blamed for.
+        // Root may exceed the system's limit. Large buffers are needed because hundreds of sinks
+        // reply at once, and drops at the socket would count as network loss.
         for (forced, plain) in
             [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
         {
-            if set(fd, libc::SOL_SOCKET, forced, BUFFER).is_err() {
-                set(fd, libc::SOL_SOCKET, plain, BUFFER)
+            if set(fd, libc::SOL_SOCKET, forced, BUFFER_BYTES).is_err() {
+                set(fd, libc::SOL_SOCKET, plain, BUFFER_BYTES)
                     .map_err(Error::io("enlarge a UDP socket's buffer"))?;
             }
         }
-        // No path MTU discovery: a datagram that is larger than the MTU is cut
-        // into fragments by the kernel, never refused.
+        // Disable path MTU discovery: the kernel fragments a datagram larger than the MTU instead
+        // of rejecting it.
         set(fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT)
             .map_err(Error::io("let the kernel fragment datagrams"))?;
         Ok(Self { socket, buffer: vec![0; LARGEST], warning: Warning::default() })
     }
 
-    /// The next datagram: its length and who sent it.
+    /// Receives the next datagram: length and sender.
     fn receive(&mut self) -> Result<Option<(usize, SocketAddr)>, Error> {
         loop {
             match self.socket.recv_from(&mut self.buffer) {
                 Ok(received) => return Ok(Some(received)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // A peer that is not up yet; the hello is repeated.
+                // The peer is not up yet; the hello is repeated.
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
                 Err(error) => return Err(Error::io("receive a datagram")(error)),
             }
         }
     }
 
-    /// Hands a datagram to the kernel. What the kernel does not take is lost,
-    /// as it would be further on, and said once: an outage is no failure.
+    /// Sends a datagram. If the kernel rejects it, it is lost, as it could be in the network, with
+    /// one warning: an outage is not an error.
     fn send(&mut self, to: SocketAddr, message: &[u8]) {
-        for patient in [true, false] {
+        for may_wait in [true, false] {
             match self.socket.send_to(message, to) {
                 Ok(_) => return,
-                Err(error) if error.kind() == ErrorKind::WouldBlock && patient => {
+                Err(error) if error.kind() == ErrorKind::WouldBlock && may_wait => {
                     self.wait_writable();
                 }
                 Err(error) => {
-                    return self.warning.once(|| {
-                        format!("the kernel rejected a datagram for {to}, which is lost: {error}")
-                    });
+                    return self
+                        .warning
+                        .once(|| format!("could not send a datagram to {to}: {error}"));
                 }
             }
         }
@@ -80,14 +81,14 @@ impl Socket {
     fn wait_writable(&self) {
         let mut entry =
             libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-        // SAFETY: one entry, which lives over the call.
-        unsafe { libc::poll(&raw mut entry, 1, PATIENCE_MS) };
+        // SAFETY: one entry, which outlives the call.
+        unsafe { libc::poll(&raw mut entry, 1, SEND_TIMEOUT_MS) };
     }
 }
 
 fn set(fd: RawFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     let size = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the value is an int that lives over the call, the size is its own.
+    // SAFETY: the value is an int that outlives the call, with its size.
     let result =
         unsafe { libc::setsockopt(fd, level, option, std::ptr::from_ref(&value).cast(), size) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -133,7 +134,7 @@ impl SourceLink for UdpSource {
     }
 
     fn send(&mut self, peer: Option<usize>, message: &[u8]) -> Result<(), Error> {
-        // No one means everyone, though no model over UDP does that so far.
+        // None sends to all; no model over UDP uses this yet.
         match peer {
             Some(peer) => self.socket.send(self.peers[peer], message),
             None => self.peers.iter().for_each(|peer| self.socket.send(*peer, message)),
@@ -160,7 +161,7 @@ impl SourceLink for UdpSource {
     }
 
     fn pending(&mut self) -> Result<bool, Error> {
-        // A kernel socket stays readable as long as something is there.
+        // A kernel socket stays readable while data is available.
         Ok(false)
     }
 }
@@ -170,14 +171,14 @@ pub struct UdpSink {
     socket: Socket,
     source: Ipv4Addr,
     sender: Option<SocketAddr>,
-    heard: bool,
+    hello_received: bool,
 }
 
 impl UdpSink {
     /// Binds the socket.
     pub fn new(spec: &Spec) -> Result<Self, Error> {
         let source = spec.peers[0].address;
-        Ok(Self { socket: Socket::bind(spec)?, source, sender: None, heard: false })
+        Ok(Self { socket: Socket::bind(spec)?, source, sender: None, hello_received: false })
     }
 }
 
@@ -187,12 +188,12 @@ impl SinkLink for UdpSink {
     }
 
     fn greet(&mut self) -> Result<(), Error> {
-        // Each hello is answered as it comes: the answer may be lost.
+        // Each hello is answered on arrival, because the answer may be lost.
         Ok(())
     }
 
     fn greeted(&self) -> bool {
-        self.heard
+        self.hello_received
     }
 
     fn receive(&mut self, message: &mut Vec<u8>) -> Result<bool, Error> {
@@ -202,7 +203,7 @@ impl SinkLink for UdpSink {
             }
             self.sender = Some(from);
             if &self.socket.buffer[..length] == HELLO {
-                self.heard = true;
+                self.hello_received = true;
                 self.socket.send(from, HELLO);
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Replies upward: REQ at each sink, REP at the source, over TCP.
+//! Replies from the sinks to the source: REQ at each sink, REP at the source, over TCP.
 
 use crate::error::Error;
 use crate::link::{HELLO, Warning};
@@ -7,7 +7,7 @@ use crate::zeromq::{Socket, connect_to, listen_at};
 use std::collections::HashMap;
 use std::os::fd::RawFd;
 
-/// The source's end: takes requests and acknowledges each at once.
+/// The source's side: receives requests and acknowledges each at once.
 pub struct Replies {
     socket: Socket,
     message: zmq::Message,
@@ -37,33 +37,33 @@ impl Replies {
         })
     }
 
-    /// Whether a sink said hello.
+    /// Whether a sink has sent its hello.
     pub fn greeted(&self, peer: usize) -> bool {
         self.greeted[peer]
     }
 
-    /// Whether all did.
+    /// Whether all sinks have sent their hello.
     pub fn all_greeted(&self) -> bool {
         self.missing == 0
     }
 
-    /// The descriptor that announces changes.
+    /// The descriptor that signals changes.
     pub fn descriptor(&self) -> Result<RawFd, Error> {
         self.socket.descriptor()
     }
 
-    /// Whether a request is there.
+    /// Whether a request is available.
     pub fn pending(&self) -> Result<bool, Error> {
         self.socket.pending(false)
     }
 
-    /// The next reply that is there, in `message`, and the sink it is from.
+    /// Receives the next reply into `message`; returns its sink, or none.
     pub fn receive(&mut self, message: &mut Vec<u8>) -> Result<Option<usize>, Error> {
         while self.socket.receive(&mut self.message)? {
             message.clear();
             message.extend_from_slice(&self.message);
-            // The sink is known by the connection that the request came over:
-            // a name in the message would be bytes that the model does not have.
+            // The connection identifies the sink: a name in the message would add bytes that the
+            // model does not have.
             let address = self.message.gets("Peer-Address").unwrap_or("").to_owned();
             self.socket.send(b"", 0)?;
             if let Some(name) = message.strip_prefix(HELLO) {
@@ -91,7 +91,7 @@ impl Replies {
     }
 }
 
-/// A sink's end: one request at a time, the next only after the acknowledgement.
+/// A sink's side: one request at a time, the next only after the acknowledgement.
 pub struct Requests {
     socket: Socket,
     message: zmq::Message,
@@ -112,9 +112,9 @@ impl Requests {
     /// Connects the REQ socket.
     pub fn new(context: &zmq::Context, spec: &Spec) -> Result<Self, Error> {
         let mut socket = Socket::new(context, zmq::REQ)?;
-        // Requests wait here, where they are seen, until the connection stands,
-        // and not in a queue to a connection that may never come.
-        socket.set(zmq_sys::ZMQ_IMMEDIATE, 1, "set when to queue")?;
+        // Queue requests here, where they are visible, until the connection is open, instead of in
+        // libzmq's queue of a connection that may never open.
+        socket.set(zmq_sys::ZMQ_IMMEDIATE, 1, "set ZMQ_IMMEDIATE")?;
         socket.connect(&connect_to(spec.address, spec.peers[0].address, spec.port_up))?;
         Ok(Self {
             socket,
@@ -126,7 +126,7 @@ impl Requests {
         })
     }
 
-    /// Says hello to the source once, as soon as the connection stands.
+    /// Sends the hello once, as soon as the connection is open.
     pub fn greet(&mut self) -> Result<(), Error> {
         if self.greeting == Greeting::Unsent {
             let hello = std::mem::take(&mut self.hello);
@@ -143,7 +143,7 @@ impl Requests {
         self.greeting == Greeting::Answered
     }
 
-    /// Sends a request; false while one is outstanding or no one is connected.
+    /// Sends a request; false while one is outstanding or there is no connection.
     pub fn send(&mut self, message: &[u8]) -> Result<bool, Error> {
         if self.outstanding {
             return Ok(false);
@@ -153,7 +153,7 @@ impl Requests {
         Ok(sent)
     }
 
-    /// Takes the acknowledgement that may be there.
+    /// Receives a pending acknowledgement.
     pub fn acknowledge(&mut self) -> Result<(), Error> {
         while self.outstanding && self.socket.receive(&mut self.message)? {
             self.outstanding = false;
@@ -164,13 +164,12 @@ impl Requests {
         Ok(())
     }
 
-    /// The descriptor that announces changes.
+    /// The descriptor that signals changes.
     pub fn descriptor(&self) -> Result<RawFd, Error> {
         self.socket.descriptor()
     }
 
-    /// Whether an acknowledgement is there, or a place for a request that
-    /// found none.
+    /// Whether an acknowledgement is available, or room for a request that was blocked.
     pub fn pending(&self) -> Result<bool, Error> {
         self.socket.pending(self.blocked)
     }

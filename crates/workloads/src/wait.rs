@@ -1,4 +1,4 @@
-//! Waiting for descriptors and for a moment, whichever comes first.
+//! Waits for descriptors or a deadline, whichever is first.
 
 use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
 use crate::error::Error;
@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 
 /// Waits on a fixed set of descriptors with nanosecond deadlines.
 ///
-/// ppoll rather than zmq_poll, whose millisecond would be the send error.
+/// Uses ppoll instead of zmq_poll, whose millisecond resolution would be the send error.
 #[derive(Debug)]
 pub struct Waiter {
     set: Vec<libc::pollfd>,
@@ -23,8 +23,8 @@ impl Waiter {
         Self { set }
     }
 
-    /// Watches `link` in the place of the first descriptor of a link, for what comes
-    /// and, if `writing`, for room; none watches nothing.
+    /// Replaces the first descriptor of the link by `link`, for reading and, if `writing`, for
+    /// writing; none watches nothing.
     pub fn watch(&mut self, link: Option<RawFd>, writing: bool) {
         if let Some(entry) = self.set.get_mut(1) {
             entry.fd = link.unwrap_or(-1);
@@ -32,23 +32,22 @@ impl Waiter {
         }
     }
 
-    /// Whether that one could be read or had ended, and had room, after the last wait.
+    /// Whether that descriptor was readable (or closed) and writable after the last wait.
     pub fn ready(&self) -> (bool, bool) {
         let is = |events| self.set.get(1).is_some_and(|entry| entry.revents & events != 0);
         (is(libc::POLLIN | libc::POLLHUP | libc::POLLERR), is(libc::POLLOUT))
     }
 
-    /// Sleeps until a descriptor is readable or `until` has come; a moment that
-    /// is past only looks, none waits for ever. Says whether the control
-    /// channel can be read.
+    /// Sleeps until a descriptor is ready or until `until`. A past time only polls; none waits
+    /// indefinitely. Returns whether the control channel is readable.
     pub fn wait(&mut self, until: Option<Nanos>) -> Result<bool, Error> {
         Ok(poll(&mut self.set, until).map_err(Error::io("wait for messages"))?
             && self.set[0].revents != 0)
     }
 }
 
-/// Waits until something of `set` has happened or `until` has come; a moment that is
-/// past only looks, none waits for ever. False after a signal, which is no news.
+/// Waits until a descriptor of `set` is ready or until `until`. A past time only polls; none waits
+/// indefinitely. False after a signal.
 pub fn poll(set: &mut [libc::pollfd], until: Option<Nanos>) -> io::Result<bool> {
     let timeout = until.map(|until| {
         let gap = until.saturating_sub(monotonic_now());
@@ -60,7 +59,7 @@ pub fn poll(set: &mut [libc::pollfd], until: Option<Nanos>) -> io::Result<bool> 
     for entry in &mut *set {
         entry.revents = 0;
     }
-    // SAFETY: the set is as long as said, the timeout lives over the call.
+    // SAFETY: the set has the given length; the timeout outlives the call.
     let n = unsafe {
         libc::ppoll(
             set.as_mut_ptr(),
@@ -78,38 +77,36 @@ pub fn poll(set: &mut [libc::pollfd], until: Option<Nanos>) -> io::Result<bool> 
     }
 }
 
-/// The sooner of two moments, where there is one.
-pub fn sooner(one: Option<Nanos>, other: Option<Nanos>) -> Option<Nanos> {
+/// The earlier of two times, if any.
+pub fn earlier(one: Option<Nanos>, other: Option<Nanos>) -> Option<Nanos> {
     [one, other].into_iter().flatten().min()
 }
 
-/// A program wakes this long before something is due and sleeps once more: a
-/// processor of a virtual machine that has slept for long wakes late by hundreds
-/// of microseconds, one that has just been awake by tens. Spinning would do
-/// better, but its CPU time would be measured as the protocol's.
+/// A program wakes this long before a deadline and then sleeps once more: a virtual CPU wakes
+/// hundreds of microseconds late after a long sleep, but only tens after a short one. Busy-waiting
+/// would be more precise, but its CPU time would be measured as the protocol's.
 const LEAD: Nanos = MILLISECOND;
-/// It wakes sooner, by this part of the wait, where the wait is long: poll(2) lets
-/// itself be late by up to a thousandth of it.
+/// For long waits, the program wakes earlier, by this fraction of the wait: poll(2) may be late by
+/// up to a thousandth of it.
 const LONG: u64 = 200;
 
-/// When to wake for what is due then: shortly before, and at last right then.
+/// When to wake for a deadline: first shortly before it, then exactly at it.
 pub fn next_wake(due: Nanos, now: Nanos) -> Nanos {
     let gap = due.saturating_sub(now);
     let lead = LEAD.max(gap / LONG);
     if gap > lead { due - lead } else { due }
 }
 
-/// The shortest slice of a processor that the kernel grants, in ns.
+/// The shortest CPU time slice that the kernel grants, in ns.
 const SLICE: u64 = 100_000;
 
-/// Wakes this thread when it is due. The kernel otherwise may gather timers over
-/// 50 us to save wake-ups, and may let another thread use up its slice of 3 ms
-/// first: all of that would be send error. Neither needs a privilege. A thread with
-/// short slices gets no more of a processor, only sooner (Linux 6.12 and later;
-/// before that the slice is ignored).
-pub fn punctual() {
-    // SAFETY: an all-zero attribute is valid and lives over the call; both calls
-    // change only this thread, and failing is harmless.
+/// Makes this thread wake on time. By default the kernel may delay timers by 50 us to save
+/// wake-ups, and may first let another thread use its time slice of 3 ms; both would be send
+/// error. Neither call needs privileges. A thread with short slices gets no more CPU time, only
+/// sooner (Linux 6.12 and later; older kernels ignore the slice).
+pub fn wake_precisely() {
+    // SAFETY: an all-zero attribute is valid and outlives the call; both calls change only this
+    // thread, and failure is harmless.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong, 0, 0, 0);
         let mut attributes: libc::sched_attr = std::mem::zeroed();
@@ -146,7 +143,7 @@ mod tests {
         let (mut now, mut wakes) = (0, 0);
         while now < due {
             let until = next_wake(due, now);
-            // As late as poll(2) may be.
+            // The lateness that poll(2) allows itself.
             now = until + (until - now) / 1_000;
             wakes += 1;
         }

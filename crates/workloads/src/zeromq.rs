@@ -1,4 +1,4 @@
-//! ZeroMQ sockets as all models need them, and what the libzmq in use can do.
+//! ZeroMQ sockets with the options that all models need, and libzmq's features.
 
 use crate::error::Error;
 use std::ffi::{CString, c_int, c_void};
@@ -6,7 +6,7 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::RawFd;
 
-/// What the libzmq in use is and can do, as JSON.
+/// Version and features of the installed libzmq, as JSON.
 pub fn info() -> String {
     let has = |capability| zmq::has(capability).unwrap_or(false);
     serde_json::json!({
@@ -20,14 +20,14 @@ pub fn info() -> String {
     .to_string()
 }
 
-/// The version of the libzmq in use.
+/// Version of the installed libzmq.
 pub fn version() -> String {
     let (major, minor, patch) = zmq::version();
     format!("{major}.{minor}.{patch}")
 }
 
-/// A context with one I/O thread: a node of a test bed with hundreds of them on
-/// two cores gains nothing from more.
+/// A context with one I/O thread: a test bed with hundreds of nodes on two cores gains nothing
+/// from more.
 pub fn context() -> Result<zmq::Context, Error> {
     let context = zmq::Context::new();
     context.set_io_threads(1).map_err(Error::zmq("set the number of ZeroMQ's I/O threads"))?;
@@ -39,50 +39,49 @@ pub fn listen_at(address: Ipv4Addr, port: u16) -> String {
     format!("tcp://{address}:{port}")
 }
 
-/// A TCP endpoint to connect to, from a given address: the other end knows its
-/// peers by their addresses.
+/// A TCP endpoint to connect to, from a given address: the server identifies its peers by address.
 pub fn connect_to(from: Ipv4Addr, address: Ipv4Addr, port: u16) -> String {
     format!("tcp://{from}:0;{address}:{port}")
 }
 
-/// One ZeroMQ socket.
+/// A ZeroMQ socket.
 pub struct Socket {
     socket: zmq::Socket,
     name: &'static str,
 }
 
 impl Socket {
-    /// Makes a socket of a kind with the options that all of them need.
+    /// Creates a socket with the options that all sockets need.
     pub fn new(context: &zmq::Context, kind: zmq::SocketType) -> Result<Self, Error> {
         let name = name(kind);
-        let socket = context.socket(kind).map_err(Error::zmq(&format!("make a {name} socket")))?;
-        let mut made = Self { socket, name };
-        for (option, value, why) in [
-            // Without limits nothing is dropped or blocked inside the program:
-            // what is lost is lost in the network, where it is measured.
-            (zmq_sys::ZMQ_SNDHWM, 0, "lift the send limit"),
-            (zmq_sys::ZMQ_RCVHWM, 0, "lift the receive limit"),
-            // Stop means now, not when the network has taken the rest.
+        let socket =
+            context.socket(kind).map_err(Error::zmq(&format!("create a {name} socket")))?;
+        let mut created = Self { socket, name };
+        for (option, value, what) in [
+            // Without limits, nothing is dropped or blocked inside the program: all loss happens
+            // in the network, where it is measured.
+            (zmq_sys::ZMQ_SNDHWM, 0, "set the send high-water mark"),
+            (zmq_sys::ZMQ_RCVHWM, 0, "set the receive high-water mark"),
+            // Close at once, without waiting for queued data.
             (zmq_sys::ZMQ_LINGER, 0, "set the linger time"),
-            // A sink may be there before the source; hundreds of them must not
-            // knock ten times a second each.
+            // A sink may start before the source; hundreds of sinks must not retry ten times a
+            // second each.
             (zmq_sys::ZMQ_RECONNECT_IVL, 100, "set the reconnect interval"),
-            (zmq_sys::ZMQ_RECONNECT_IVL_MAX, 1_000, "set the longest reconnect interval"),
-            // All sinks connect at once; the default of 100 would drop some of
-            // their connection requests, which costs those a second.
+            (zmq_sys::ZMQ_RECONNECT_IVL_MAX, 1_000, "set the maximum reconnect interval"),
+            // All sinks connect at once; the default of 100 would drop some connection requests,
+            // which costs those sinks a second.
             (zmq_sys::ZMQ_BACKLOG, 4_096, "set the backlog"),
-            // No heartbeats: they would be traffic that the model does not have.
-            (zmq_sys::ZMQ_HEARTBEAT_IVL, 0, "switch heartbeats off"),
+            // No heartbeats: they would add traffic that the model does not have.
+            (zmq_sys::ZMQ_HEARTBEAT_IVL, 0, "set the heartbeat interval"),
         ] {
-            made.set(option, value, why)?;
+            created.set(option, value, what)?;
         }
-        Ok(made)
+        Ok(created)
     }
 
-    /// Sets an option that is an int.
-    pub fn set(&mut self, option: u32, value: c_int, why: &str) -> Result<(), Error> {
-        // SAFETY: the socket is open, the value is an int that lives over the
-        // call, the size is its own.
+    /// Sets an int option.
+    pub fn set(&mut self, option: u32, value: c_int, what: &str) -> Result<(), Error> {
+        // SAFETY: the socket is open; the value is an int that outlives the call, with its size.
         let result = unsafe {
             zmq_sys::zmq_setsockopt(
                 self.socket.as_mut_ptr(),
@@ -92,13 +91,13 @@ impl Socket {
             )
         };
         if result < 0 {
-            let tried = format!("{why} of a {} socket to {value}", self.name);
-            return Err(Error::Io { tried, source: last_error() });
+            let operation = format!("{what} of a {} socket to {value}", self.name);
+            return Err(Error::Io { operation, source: last_error() });
         }
         Ok(())
     }
 
-    /// The plain socket.
+    /// The underlying socket.
     pub fn raw(&self) -> &zmq::Socket {
         &self.socket
     }
@@ -108,58 +107,60 @@ impl Socket {
         self.attach(endpoint, "bind", zmq_sys::zmq_bind)
     }
 
-    /// Connects to an endpoint, which need not be there yet.
+    /// Connects to an endpoint, which may not exist yet.
     pub fn connect(&mut self, endpoint: &str) -> Result<(), Error> {
         self.attach(endpoint, "connect", zmq_sys::zmq_connect)
     }
 
-    /// Not through crate `zmq`, which panics on error numbers it does not know.
+    /// Calls libzmq directly: crate `zmq` panics on unknown error numbers.
     fn attach(
         &mut self,
         endpoint: &str,
         how: &str,
         call: unsafe extern "C" fn(*mut c_void, *const std::ffi::c_char) -> c_int,
     ) -> Result<(), Error> {
-        let error =
-            |source| Error::Address { tried: format!("{how} {} to {endpoint}", self.name), source };
+        let error = |source| Error::Address {
+            operation: format!("{how} {} to {endpoint}", self.name),
+            source,
+        };
         let text = CString::new(endpoint).map_err(|nul| error(io::Error::other(nul)))?;
-        // SAFETY: the socket is open, the text ends with a zero and lives over the call.
+        // SAFETY: the socket is open; the string is NUL-terminated and outlives the call.
         let result = unsafe { call(self.socket.as_mut_ptr(), text.as_ptr()) };
         if result < 0 { Err(error(last_error())) } else { Ok(()) }
     }
 
-    /// The descriptor that announces changes, once each.
+    /// The descriptor that signals changes, once each (edge-triggered).
     pub fn descriptor(&self) -> Result<RawFd, Error> {
         self.socket
             .get_fd()
             .map_err(Error::zmq(&format!("get the {} socket's descriptor", self.name)))
     }
 
-    /// Whether something can be read, or also written if `writing`.
+    /// Whether the socket is readable, or also writable if `writing`.
     pub fn pending(&self, writing: bool) -> Result<bool, Error> {
         let events = self
             .socket
             .get_events()
-            .map_err(Error::zmq(&format!("look at a {} socket", self.name)))?;
-        let wanted = if writing { zmq::POLLIN | zmq::POLLOUT } else { zmq::POLLIN };
-        Ok(events.intersects(wanted))
+            .map_err(Error::zmq(&format!("read the events of a {} socket", self.name)))?;
+        let mask = if writing { zmq::POLLIN | zmq::POLLOUT } else { zmq::POLLIN };
+        Ok(events.intersects(mask))
     }
 
-    /// The next message that is there, in `message`.
+    /// Receives the next available message into `message`; returns whether there is one.
     pub fn receive(&self, message: &mut zmq::Message) -> Result<bool, Error> {
-        self.taken(self.socket.recv(message, zmq::DONTWAIT), "receive from")
+        self.completed(self.socket.recv(message, zmq::DONTWAIT), "receive from")
     }
 
-    /// Sends a message; false when there is no one to take it.
+    /// Sends a message; false if no peer can take it.
     pub fn send(&self, message: &[u8], flags: c_int) -> Result<bool, Error> {
-        self.taken(self.socket.send(message, flags | zmq::DONTWAIT), "send by")
+        self.completed(self.socket.send(message, flags | zmq::DONTWAIT), "send on")
     }
 
-    fn taken(&self, result: zmq::Result<()>, tried: &str) -> Result<bool, Error> {
+    fn completed(&self, result: zmq::Result<()>, operation: &str) -> Result<bool, Error> {
         match result {
             Ok(()) => Ok(true),
             Err(zmq::Error::EAGAIN | zmq::Error::EINTR | zmq::Error::EHOSTUNREACH) => Ok(false),
-            Err(error) => Err(Error::zmq(&format!("{tried} a {} socket", self.name))(error)),
+            Err(error) => Err(Error::zmq(&format!("{operation} a {} socket", self.name))(error)),
         }
     }
 }

@@ -1,6 +1,5 @@
-//! The real binary over loopback: each model that can run within one network
-//! namespace, a source and three sinks. PGM cannot: between endpoints of one
-//! namespace it delivers nothing.
+//! Runs the real binary over loopback: each model that works within one network namespace, with a
+//! source and three sinks. PGM does not: it delivers nothing between endpoints in one namespace.
 
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +17,7 @@ const SINKS: u64 = 3;
 const MESSAGES: u64 = 30;
 const EVERY: u64 = 10_000_000;
 
-/// A folder that goes with the test.
+/// A temporary folder.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -49,7 +48,7 @@ impl Program {
         let path = folder.join(format!("{}.json", spec["node"].as_str().unwrap()));
         std::fs::write(&path, spec.to_string()).unwrap();
         let (near, far) = UnixStream::pair().unwrap();
-        // Above 3, so that the copy below never copies 3 onto itself.
+        // Above 3, so that the dup2 below never copies 3 onto itself.
         // SAFETY: duplicates an open descriptor; the copy is owned at once.
         let far = unsafe {
             OwnedFd::from_raw_fd(libc::fcntl(far.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 100))
@@ -76,14 +75,15 @@ impl Program {
         }
     }
 
-    /// Reads on until the program says `word`.
-    fn hear(&mut self, word: &str) -> Value {
+    /// Reads messages until one with key `word`.
+    fn wait_for(&mut self, word: &str) -> Value {
         loop {
             let mut line = String::new();
             self.lines.read_line(&mut line).unwrap();
-            let said: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"));
-            assert!(word == "failed" || said.get("failed").is_none(), "{line}");
-            if let Some(value) = said.get(word) {
+            let received: Value =
+                serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line:?}"));
+            assert!(word == "failed" || received.get("failed").is_none(), "{line}");
+            if let Some(value) = received.get(word) {
                 return value.clone();
             }
         }
@@ -164,24 +164,24 @@ fn spec(folder: &Path, down: &str, up: &str, port: u16, sink: Option<u64>) -> Va
         "events": folder.join(format!("{node}.csv")), "every_ns": EVERY, "messages": MESSAGES})
 }
 
-/// Runs a model from end to end and checks what all programs wrote.
+/// Runs a model end to end and checks the output of all programs.
 fn check(name: &str, down: &str, up: &str, port: u16) {
     let folder = Folder::new(name);
     let make = |sink| Program::start(&folder.0, &spec(&folder.0, down, up, port, sink));
-    // One sink is there before the source, the others come after it.
+    // One sink starts before the source, the others after it.
     let mut sinks = vec![make(Some(1))];
     std::thread::sleep(Duration::from_millis(150));
     let mut source = make(None);
     sinks.extend((2..=SINKS).map(|i| make(Some(i))));
-    source.hear("ready");
-    sinks.iter_mut().for_each(|sink| drop(sink.hear("ready")));
+    source.wait_for("ready");
+    sinks.iter_mut().for_each(|sink| drop(sink.wait_for("ready")));
 
     let start = monotonic_now() + 50_000_000;
     source.tell(json!({"start": {"at_ns": start}}));
     sinks.iter_mut().for_each(|sink| sink.tell(json!({"start": {"at_ns": start}})));
-    source.hear("done");
+    source.wait_for("done");
 
-    // Done means that the file is complete, though the program runs on.
+    // After `done` the file is complete, while the program still runs.
     let to_all = down.contains("publish");
     let answers = if to_all { MESSAGES * SINKS } else { MESSAGES };
     assert_eq!(of(&rows(&source.events), "reply_received").len() as u64, answers);
@@ -231,7 +231,7 @@ fn tcp_publish_subscribe() {
     check("tcp-ps", "tcp/publish-subscribe", "tcp/request-reply", 25_580);
 }
 
-/// Runs a program by hand, with standard input and output as its channel.
+/// Runs a program manually, with standard input and output as its control channel.
 fn by_hand(folder: &Path, spec: &str) -> Output {
     let path = folder.join("spec.json");
     std::fs::write(&path, spec).unwrap();
@@ -282,8 +282,11 @@ fn failures_are_one_line_and_said_on_both_channels() {
         for word in words {
             assert!(word.split('|').any(|word| error.contains(word)), "{word}: {error}");
         }
-        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert!(error.contains(said["failed"]["error"].as_str().unwrap()), "{said} {error}");
+        let received: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(
+            error.contains(received["failed"]["error"].as_str().unwrap()),
+            "{received} {error}"
+        );
     }
 }
 

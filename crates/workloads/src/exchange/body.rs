@@ -1,38 +1,39 @@
-//! Payloads: seeded bytes of any length, that both sides know.
+//! Payloads: seeded pseudo-random bytes that both sides can generate.
 
-/// Where the bytes come from: all payloads of a workload are the beginnings of one
-/// stream, so that nothing is drawn while it is measured.
+/// Payload generator. All payloads of a workload are prefixes of one stream, so that none are
+/// generated during a measurement.
 #[derive(Debug, Clone)]
 pub struct Body(Vec<u8>);
 
-/// Bytes of the exchange's number at the beginning of a payload that has room for it.
+/// Bytes of the exchange number at the start of a payload, if it is long enough.
 pub const NUMBER: usize = 8;
-/// In its place in a payload that was made without one.
-const NONE: [u8; NUMBER] = [0xff; NUMBER];
+/// Placeholder in a payload without a number.
+const NO_NUMBER: [u8; NUMBER] = [0xff; NUMBER];
 
 impl Body {
-    /// The payloads of `seed`, of `longest` bytes at most.
+    /// Generator for `seed`, with payloads up to `longest` bytes.
     pub fn new(seed: u64, longest: usize) -> Self {
         Self(units::words(seed).flat_map(u64::to_le_bytes).take(longest).collect())
     }
 
-    /// A payload of `size` bytes, with `number` in its first eight if it is known and
-    /// there are as many. Longer ones than the longest are as long as that.
+    /// A payload of `size` bytes, limited to `longest`. Its first eight bytes are `number` if it
+    /// is known and the payload is long enough.
     pub fn message(&self, number: Option<u64>, size: usize) -> Vec<u8> {
         let mut message = self.0[..size.min(self.0.len())].to_vec();
         if let Some(place) = message.first_chunk_mut::<NUMBER>() {
-            *place = number.map_or(NONE, u64::to_be_bytes);
+            *place = number.map_or(NO_NUMBER, u64::to_be_bytes);
         }
         message
     }
 
-    /// The number in a payload of ours, if it has one; nothing if it is none of ours.
+    /// The exchange number in a payload of this workload, if it has one; none for a foreign
+    /// payload.
     pub fn number(&self, message: &[u8]) -> Option<Option<u64>> {
         let own = self.0.get(..message.len())?;
         let Some((number, rest)) = message.split_first_chunk::<NUMBER>() else {
             return (own == message).then_some(None);
         };
-        let known = (*number != NONE).then(|| u64::from_be_bytes(*number));
+        let known = (*number != NO_NUMBER).then(|| u64::from_be_bytes(*number));
         (own[NUMBER..] == *rest).then_some(known)
     }
 }

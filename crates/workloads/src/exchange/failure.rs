@@ -1,37 +1,37 @@
-//! Why an exchange failed.
+//! Failures of exchanges.
 
 use std::fmt;
 use std::io;
 
-/// What kind of thing went wrong: the word in the tables.
+/// Class of a failure, as named in result tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// Nobody listens there.
+    /// No program listens on the port.
     Refused,
-    /// There is no way there.
+    /// No route to the host.
     Unreachable,
-    /// It took too long: something was lost for good, or somebody is silent.
+    /// Timeout: permanent loss, or a silent peer.
     Timeout,
-    /// The connection was there and ended before the exchange had.
+    /// An open connection ended before the exchange was complete.
     Lost,
-    /// The other side's certificate, or ours, is not trusted.
+    /// A certificate of either side is not trusted.
     Certificate,
-    /// The other side said no: to a connection, a session, a subscription.
+    /// The peer rejected a connection, session or subscription.
     Rejected,
-    /// The other side answered that it could not do it.
+    /// The peer answered with an error status.
     Status,
-    /// What came is not what was sent.
+    /// The received payload differs from the sent one.
     Corrupt,
-    /// This stack, or the protocol, cannot do what was asked for.
+    /// The stack or protocol does not support the requested operation.
     Unsupported,
-    /// The run was ended meanwhile.
+    /// The run was stopped.
     Stopped,
-    /// Anything else.
+    /// Any other failure.
     Other,
 }
 
 impl Reason {
-    /// Its word.
+    /// Name in result tables.
     pub fn word(self) -> &'static str {
         match self {
             Self::Refused => "refused",
@@ -49,34 +49,34 @@ impl Reason {
     }
 }
 
-/// Why an exchange failed: its kind, and what exactly, in words.
+/// Why an exchange failed: the class and a description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What kind.
+    /// The class.
     pub reason: Reason,
-    /// What exactly; may be empty.
+    /// A description; may be empty.
     pub detail: String,
 }
 
 impl Failure {
-    /// A failure of this kind.
+    /// A failure of class `reason`.
     pub fn of(reason: Reason, detail: impl Into<String>) -> Self {
         Self { reason, detail: detail.into() }
     }
 
-    /// The deadline has come.
+    /// The deadline passed.
     pub fn timeout() -> Self {
         Self::of(Reason::Timeout, "no further data arrived within the timeout of an exchange")
     }
 
-    /// Something else came than was sent.
+    /// The received payload differs from the sent one.
     pub fn corrupt(detail: impl Into<String>) -> Self {
         Self::of(Reason::Corrupt, detail)
     }
 
-    /// For `map_err`: the kernel refused what was tried.
-    pub fn io(tried: &str) -> impl FnOnce(io::Error) -> Self + use<> {
-        let tried = tried.to_owned();
+    /// For `map_err`: an I/O error of `operation`.
+    pub fn io(operation: &str) -> impl FnOnce(io::Error) -> Self + use<> {
+        let operation = operation.to_owned();
         move |error| {
             let reason = match error.raw_os_error() {
                 Some(libc::ECONNREFUSED) => Reason::Refused,
@@ -89,12 +89,12 @@ impl Failure {
                 None if error.kind() == io::ErrorKind::ConnectionReset => Reason::Lost,
                 _ => Reason::Other,
             };
-            Self::of(reason, format!("{tried}: {error}"))
+            Self::of(reason, format!("{operation}: {error}"))
         }
     }
 
-    /// Whether it may go away by itself if it is tried again soon.
-    pub fn may_pass(&self) -> bool {
+    /// Whether a retry may succeed soon.
+    pub fn is_transient(&self) -> bool {
         matches!(
             self.reason,
             Reason::Refused | Reason::Unreachable | Reason::Timeout | Reason::Lost

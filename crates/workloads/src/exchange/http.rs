@@ -1,5 +1,5 @@
-//! HTTP/1.1 by hyper. GET: the sink asks for `/SIZE` and the source answers. PUT and
-//! POST: the source sends to `/SIZE` and the sink answers 204.
+//! HTTP/1.1 with hyper. GET: the sink requests `/SIZE` and the source responds. PUT and POST: the
+//! source sends to `/SIZE` and the sink responds with 204.
 
 use super::body::Body;
 use super::failure::{Failure, Reason};
@@ -27,20 +27,20 @@ use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
-/// What is asked of a resource.
+/// Request method.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Verb {
-    /// The sink asks for it.
+    /// The sink requests the payload.
     #[default]
     Get,
-    /// The source puts it there.
+    /// The source sends the payload with PUT.
     Put,
-    /// The source posts it.
+    /// The source sends the payload with POST.
     Post,
 }
 
-/// What can be chosen.
+/// HTTP options of the spec.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Options {
@@ -54,9 +54,9 @@ pub(super) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
         Verb::Post => Method::POST,
     };
     let (host, port) = (spec.peers[0].address, spec.port);
-    let kept = spec.connection == Connection::Kept;
+    let persistent = spec.connection == Connection::Kept;
     let reactor = Reactor::new()?;
-    Ok(Box::new(Client { link: None, reactor, host, port, method, kept }))
+    Ok(Box::new(Client { link: None, reactor, host, port, method, persistent }))
 }
 
 struct Client {
@@ -65,19 +65,19 @@ struct Client {
     host: Ipv4Addr,
     port: u16,
     method: Method,
-    kept: bool,
+    persistent: bool,
 }
 
-/// A connection: where requests go in, and what carries them, which gives the stream
-/// back in the end.
+/// A connection: the request handle, and the task that runs the connection and returns the stream
+/// at the end.
 struct Link {
     requests: SendRequest<Full<Bytes>>,
-    carrier: JoinHandle<hyper::Result<Parts<TokioIo<tokio::net::TcpStream>>>>,
+    task: JoinHandle<hyper::Result<Parts<TokioIo<tokio::net::TcpStream>>>>,
 }
 
 impl Driver for Client {
     fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
-        if self.kept {
+        if self.persistent {
             self.link = Some(self.connect(turn)?);
         }
         Ok(())
@@ -92,8 +92,8 @@ impl Driver for Client {
             }
         };
         turn.enter(Section::Payload);
-        let outcome = self.ask(&mut link, turn)?;
-        if self.kept {
+        let outcome = self.request_payload(&mut link, turn)?;
+        if self.persistent {
             self.link = Some(link);
         } else {
             turn.enter(Section::TransportClose);
@@ -112,14 +112,18 @@ impl Client {
             let stream = stream.map_err(Failure::io("wait for the connection"))?;
             let made = Builder::new().handshake(TokioIo::new(stream)).await;
             let (requests, connection) = made.map_err(|error| failure(&error))?;
-            Ok(Link { requests, carrier: tokio::spawn(connection.without_shutdown()) })
+            Ok(Link { requests, task: tokio::spawn(connection.without_shutdown()) })
         })
     }
 
-    /// A request and its whole answer.
-    fn ask(&self, link: &mut Link, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
-        let asks = self.method == Method::GET;
-        let content = if asks { Vec::new() } else { turn.payload() };
+    /// Sends a request and receives the complete response.
+    fn request_payload(
+        &self,
+        link: &mut Link,
+        turn: &mut Turn<'_, '_>,
+    ) -> Result<Outcome, Failure> {
+        let is_get = self.method == Method::GET;
+        let content = if is_get { Vec::new() } else { turn.payload() };
         let request = Request::builder()
             .method(&self.method)
             .uri(format!("/{}", turn.size))
@@ -135,7 +139,7 @@ impl Client {
             if !status.is_success() {
                 return Err(Failure::of(Reason::Status, status.to_string()));
             }
-            // One byte more than is wanted tells that there is more.
+            // A limit of one extra byte detects a payload that is too long.
             let content = Limited::new(response.into_body(), most + 1).collect().await;
             let content = content.map_err(|error| match error.downcast::<hyper::Error>() {
                 Ok(error) => failure(&error),
@@ -143,18 +147,18 @@ impl Client {
             })?;
             Ok((content.to_bytes(), monotonic_now()))
         })?;
-        if !asks {
+        if !is_get {
             return Ok(Outcome::default());
         }
         turn.check(&payload)?;
         Ok(Outcome { received: Some(at) })
     }
 
-    /// Takes the stream back from who carries requests on it.
+    /// Takes the stream back from the connection task.
     fn end(&self, link: Link, turn: &mut Turn<'_, '_>) -> Result<TcpStream, Failure> {
         drop(link.requests);
         self.reactor.finish(turn.watch, turn.deadline, async {
-            let parts = link.carrier.await;
+            let parts = link.task.await;
             let parts = parts.map_err(|error| Failure::of(Reason::Other, error.to_string()))?;
             let stream = parts.map_err(|error| failure(&error))?.io.into_inner();
             stream.into_std().map_err(Failure::io("close"))
@@ -162,7 +166,7 @@ impl Client {
     }
 }
 
-/// What hyper says went wrong, in words of ours.
+/// Maps a hyper error to a failure.
 fn failure(error: &hyper::Error) -> Failure {
     let mut cause = std::error::Error::source(error);
     while let Some(inner) = cause {
@@ -186,48 +190,51 @@ fn failure(error: &hyper::Error) -> Failure {
 pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
     spec.options::<Options>()?;
     let listener = TcpListener::bind((spec.address, spec.port)).map_err(|source| {
-        let tried = format!("listen on {}:{}", spec.address, spec.port);
-        Error::Address { tried, source }
+        let operation = format!("listen on {}:{}", spec.address, spec.port);
+        Error::Address { operation, source }
     })?;
-    listener.set_nonblocking(true).map_err(Error::io("make a socket not wait"))?;
-    let shelf = Shelf { body: Body::new(spec.seed, spec.longest()), sizes: spec.sizes.clone() };
+    listener.set_nonblocking(true).map_err(Error::io("make a socket non-blocking"))?;
+    let payloads =
+        Payloads { body: Body::new(spec.seed, spec.longest()), sizes: spec.sizes.clone() };
     let spec = spec.clone();
-    Ok(Box::new(Origin { listener: Some(listener), reactor: Reactor::new()?, shelf, spec }))
+    Ok(Box::new(Origin { listener: Some(listener), reactor: Reactor::new()?, payloads, spec }))
 }
 
 /// The server.
 struct Origin {
     listener: Option<TcpListener>,
     reactor: Reactor,
-    shelf: Shelf,
+    payloads: Payloads,
     spec: ExchangeSpec,
 }
 
-/// What there is to be had, and what may come.
-struct Shelf {
+/// Payloads to send, and sizes that are accepted.
+struct Payloads {
     body: Body,
     sizes: Vec<usize>,
 }
 
-/// A payload that has come: from whom, its number, its length, when.
+/// A received payload: peer, number, size, time.
 type Receipt = (String, Option<u64>, usize, Nanos);
 
 impl Server for Origin {
     fn serve(&mut self, watch: &mut Watch<'_>, receipts: &mut Receipts) -> Result<(), Error> {
         let Some(listener) = self.listener.take() else { return Ok(()) };
-        let (notes, mut noted) = unbounded_channel();
-        let shelf =
-            std::mem::replace(&mut self.shelf, Shelf { body: Body::new(0, 0), sizes: vec![] });
-        let accepting = accept(listener, Arc::new(shelf), self.spec.clone(), notes);
+        let (notes, mut received) = unbounded_channel();
+        let payloads = std::mem::replace(
+            &mut self.payloads,
+            Payloads { body: Body::new(0, 0), sizes: vec![] },
+        );
+        let accepting = accept(listener, Arc::new(payloads), self.spec.clone(), notes);
         self.reactor.runtime().spawn(accepting);
         watch.ready()?;
         loop {
-            match self.reactor.run(watch, None, noted.recv()) {
+            match self.reactor.run(watch, None, received.recv()) {
                 Ok(Some(Some((peer, number, size, at)))) => {
                     receipts.note(&peer, number, size, at)?
                 }
                 Ok(_) => {
-                    return Err(Error::protocol("wait for connections", "no process accepts them"));
+                    return Err(Error::protocol("accept connections", "the accept task ended"));
                 }
                 Err(_) => return Ok(()),
             }
@@ -235,25 +242,26 @@ impl Server for Origin {
     }
 }
 
-/// Takes every connection that comes, each by itself.
+/// Accepts connections and serves each in a separate task.
 async fn accept(
     listener: TcpListener,
-    shelf: Arc<Shelf>,
+    payloads: Arc<Payloads>,
     spec: ExchangeSpec,
     notes: UnboundedSender<Receipt>,
 ) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     loop {
-        // One that was gone before it was taken says nothing of the next.
+        // A connection that closed before accept does not affect the next one.
         let Ok((stream, from)) = listener.accept().await else {
             tokio::task::yield_now().await;
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let (shelf, notes, peer) = (Arc::clone(&shelf), notes.clone(), spec.name_of(from.ip()));
+        let (payloads, notes, peer) =
+            (Arc::clone(&payloads), notes.clone(), spec.name_of(from.ip()));
         tokio::spawn(async move {
-            let answering = service_fn(|request| answer(request, &shelf, &notes, &peer));
-            // Who leaves, or speaks something else, is told as far as that can be.
+            let answering = service_fn(|request| answer(request, &payloads, &notes, &peer));
+            // Ignore clients that disconnect or send invalid data.
             let connection = server::conn::http1::Builder::new()
                 .header_read_timeout(None)
                 .serve_connection(TokioIo::new(stream), answering);
@@ -262,25 +270,25 @@ async fn accept(
     }
 }
 
-/// The answer to one request.
+/// Responds to one request.
 async fn answer(
     request: Request<Incoming>,
-    shelf: &Shelf,
+    payloads: &Payloads,
     notes: &UnboundedSender<Receipt>,
     peer: &str,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let size: Option<usize> = request.uri().path().trim_start_matches('/').parse().ok();
-    let Some(size) = size.filter(|size| shelf.sizes.contains(size)) else {
+    let Some(size) = size.filter(|size| payloads.sizes.contains(size)) else {
         return Ok(plain(StatusCode::NOT_FOUND));
     };
     match *request.method() {
-        Method::GET => Ok(Response::new(Full::from(shelf.body.message(None, size)))),
+        Method::GET => Ok(Response::new(Full::from(payloads.body.message(None, size)))),
         Method::PUT | Method::POST => {
             let Ok(content) = Limited::new(request.into_body(), size).collect().await else {
                 return Ok(plain(StatusCode::PAYLOAD_TOO_LARGE));
             };
             let (content, at) = (content.to_bytes(), monotonic_now());
-            match shelf.body.number(&content).filter(|_| content.len() == size) {
+            match payloads.body.number(&content).filter(|_| content.len() == size) {
                 Some(number) => {
                     let _ = notes.send((peer.to_owned(), number, size, at));
                     Ok(plain(StatusCode::NO_CONTENT))

@@ -1,4 +1,4 @@
-//! What each side writes down: its exchanges, or the payloads that have come.
+//! Output files of each side: exchanges of the driver, received payloads of the server.
 
 use super::failure::Failure;
 use super::protocol::Outcome;
@@ -8,23 +8,23 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// An exchange that is over.
+/// A completed exchange.
 #[derive(Debug, Clone, Copy)]
-pub struct Over {
-    /// Its number.
+pub struct Completed {
+    /// Exchange number.
     pub number: u64,
-    /// Bytes of payload.
+    /// Payload size in bytes.
     pub size: usize,
-    /// When it was to begin, the one before being over.
+    /// Intended start time, at the earliest after the previous exchange.
     pub intended: Nanos,
-    /// How much later that was than by the schedule alone.
-    pub held: Nanos,
-    /// When it began and ended.
+    /// Delay of the intended start against the schedule.
+    pub delay: Nanos,
+    /// Actual start and end time.
     pub begin: Nanos,
     pub end: Nanos,
 }
 
-/// A CSV file, each line of which is there as soon as it is written.
+/// A CSV file, written line by line without buffering.
 #[derive(Debug)]
 struct Lines {
     path: PathBuf,
@@ -45,22 +45,26 @@ impl Lines {
     }
 }
 
-/// The driver's.
+/// The driver's file of exchanges.
 #[derive(Debug)]
 pub struct Exchanges(Lines);
 
 impl Exchanges {
     /// # Errors
-    /// When the file cannot be written.
+    /// Cannot write the file.
     pub fn create(path: &Path) -> Result<Self, Error> {
         let head = "message,bytes,intended_ns,held_ns,begin_ns,end_ns,received_ns,failure,detail\n";
         Lines::create(path, head).map(Self)
     }
 
     /// # Errors
-    /// When the file cannot be written.
-    pub fn note(&mut self, over: &Over, outcome: &Result<Outcome, Failure>) -> Result<(), Error> {
-        let Over { number, size, intended, held, begin, end } = over;
+    /// Cannot write the file.
+    pub fn note(
+        &mut self,
+        completed: &Completed,
+        outcome: &Result<Outcome, Failure>,
+    ) -> Result<(), Error> {
+        let Completed { number, size, intended, delay, begin, end } = completed;
         let received = outcome.as_ref().ok().and_then(|outcome| outcome.received);
         let received = received.map_or(String::new(), |at| at.to_string());
         let (failure, detail) = match outcome {
@@ -68,27 +72,27 @@ impl Exchanges {
             Err(failure) => (failure.reason.word(), quoted(&failure.detail)),
         };
         self.0.write(&format!(
-            "{number},{size},{intended},{held},{begin},{end},{received},{failure},{detail}\n"
+            "{number},{size},{intended},{delay},{begin},{end},{received},{failure},{detail}\n"
         ))
     }
 }
 
-/// The server's.
+/// The server's file of received payloads.
 #[derive(Debug)]
 pub struct Receipts(Lines);
 
 impl Receipts {
     /// # Errors
-    /// When the file cannot be written.
+    /// Cannot write the file.
     pub fn create(path: &Path) -> Result<Self, Error> {
         Lines::create(path, "peer,message,bytes,time_ns,failure,detail\n").map(Self)
     }
 
-    /// A payload of `size` bytes has come whole from `peer`, an address or a node, at
-    /// this time; with its number, where it carries one.
+    /// Records a complete payload of `size` bytes from `peer`, an address or a node, with its
+    /// number, if it has one.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Cannot write the file.
     pub fn note(
         &mut self,
         peer: &str,
@@ -100,17 +104,17 @@ impl Receipts {
         self.0.write(&format!("{peer},{number},{size},{at},,\n"))
     }
 
-    /// Nothing can come from `peer` from now on, for this reason.
+    /// Records why no payload can arrive from `peer` from now on.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Cannot write the file.
     pub fn refuse(&mut self, peer: &str, why: &Failure, at: Nanos) -> Result<(), Error> {
         let (word, detail) = (why.reason.word(), quoted(&why.detail));
         self.0.write(&format!("{peer},,0,{at},{word},{detail}\n"))
     }
 }
 
-/// A field that may hold anything, as RFC 4180 has it, on one line.
+/// Quotes a field with arbitrary content as in RFC 4180, on one line.
 fn quoted(text: &str) -> String {
     let line: String =
         text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(400).collect();
@@ -126,10 +130,10 @@ mod tests {
     fn writes_what_went_well_and_what_failed() {
         let path = std::env::temp_dir().join(format!("exchanges-{}.csv", std::process::id()));
         let mut exchanges = Exchanges::create(&path).unwrap();
-        let over = Over { number: 3, size: 100, intended: 5, held: 1, begin: 6, end: 9 };
-        exchanges.note(&over, &Ok(Outcome { received: Some(8) })).unwrap();
+        let completed = Completed { number: 3, size: 100, intended: 5, delay: 1, begin: 6, end: 9 };
+        exchanges.note(&completed, &Ok(Outcome { received: Some(8) })).unwrap();
         let failure = Failure::of(Reason::Status, "4.04, \"not\nfound\"");
-        exchanges.note(&over, &Err(failure)).unwrap();
+        exchanges.note(&completed, &Err(failure)).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         let mut lines = text.lines().skip(1);

@@ -1,13 +1,12 @@
-//! Exchanges: a payload goes from a data source to a data sink by one protocol or
-//! another, again and again, and each exchange is taken apart into its sections:
-//! connecting, payload, closing, each with its time and its frames on the wire.
+//! Exchanges: a data source sends a payload to a data sink, repeatedly, with one of several
+//! protocols. Each exchange is measured in sections: connect, payload, close, each with its time
+//! and its frames on the wire.
 //!
-//! Two programs take part, in a node each. One drives: it begins each exchange by its
-//! schedule, and knows its end. The other serves. Where the source pushes (UDP, TCP,
-//! MQTT, CoAP PUT and POST) it drives; where the sink asks (CoAP GET) the sink does.
+//! Two programs take part, each in a separate node. The driver starts each exchange on schedule
+//! and detects its end. The server answers. Where the source pushes (UDP, TCP, MQTT, CoAP PUT and
+//! POST), the source drives; where the sink requests (CoAP GET), the sink drives.
 //!
-//! A protocol is a file of its own here: a [`Driver`] and a [`Server`], and a line in
-//! [`PROTOCOLS`].
+//! Each protocol has a separate module: a [`Driver`], a [`Server`], and a line in [`PROTOCOLS`].
 
 mod body;
 mod coap;
@@ -36,14 +35,14 @@ use crate::error::Error;
 use protocol::{Driver, Server};
 use spec::Side;
 
-/// A protocol: its name in specs, and how each of its sides is made.
+/// A protocol: its name in specs, and the constructors of both sides.
 struct Protocol {
     name: &'static str,
     driver: fn(&ExchangeSpec) -> Result<Box<dyn Driver>, Error>,
     server: fn(&ExchangeSpec) -> Result<Box<dyn Server>, Error>,
 }
 
-/// All protocols that there are.
+/// All protocols.
 const PROTOCOLS: &[Protocol] = &[
     Protocol { name: "udp", driver: udp::driver, server: udp::server },
     Protocol { name: "tcp", driver: tcp::driver, server: tcp::server },
@@ -54,17 +53,17 @@ const PROTOCOLS: &[Protocol] = &[
     Protocol { name: "quic", driver: quic::driver, server: quic::server },
 ];
 
-/// Runs one side of an exchange until it is told to stop.
+/// Runs one side of an exchange workload until the stop message.
 ///
 /// # Errors
-/// When the spec names no protocol of ours, a socket or a file cannot be had, or what
-/// is asked of the protocol cannot be done at all. An exchange that fails is none.
+/// The protocol is unknown, a socket or file cannot be opened, or the protocol does not support
+/// the spec. A failed exchange is not an error.
 pub fn run(spec: &ExchangeSpec, control: &mut Control) -> Result<(), Error> {
     let name = spec.protocol.as_str();
     let Some(protocol) = PROTOCOLS.iter().find(|protocol| protocol.name == name) else {
         let known: Vec<_> = PROTOCOLS.iter().map(|protocol| protocol.name).collect();
         let why = format!("unknown protocol; use one of {}", known.join(", "));
-        return Err(Error::protocol(&format!("exchange by {name}"), why));
+        return Err(Error::protocol(&format!("use the protocol {name}"), why));
     };
     spec.prepare_kernel();
     match spec.side {

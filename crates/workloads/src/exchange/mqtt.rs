@@ -1,10 +1,10 @@
-//! MQTT, by libmosquitto: the source publishes by a broker to the sink, who subscribes.
+//! MQTT with libmosquitto: the source publishes through a broker to the sink, which subscribes.
 //!
-//! The exchange is the publisher's: with a new connection it ends when that is closed
-//! again. That the payload has come is the subscriber's word. With QoS 0 the section
-//! `payload` ends when the broker's kernel has acknowledged all of it, with QoS 1 and 2
-//! when the broker has. TLS is part of `protocol_connect`: the library goes on from its
-//! handshake to CONNECT without a word.
+//! The exchange is measured at the publisher; with a new connection it ends when that is closed.
+//! The subscriber records whether the payload arrived. With QoS 0, the section `payload` ends when
+//! the broker's kernel has acknowledged all data; with QoS 1 and 2, when the broker has
+//! acknowledged the message. TLS is part of `protocol_connect`: libmosquitto continues from the
+//! handshake to CONNECT without an event in between.
 
 use super::body::Body;
 use super::failure::{Failure, Reason};
@@ -16,7 +16,7 @@ use super::stream;
 use super::watch::Watch;
 use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
 use crate::error::Error;
-use crate::mqtt::{Happened, MqttSpec, Session, Version, is_tls};
+use crate::mqtt::{MqttSpec, Session, SessionEvent, Version, is_tls};
 use crate::spec::Peer;
 use serde::Deserialize;
 use std::ffi::CString;
@@ -24,14 +24,14 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-/// Time between two looks of the library at its keep-alive.
-const TEND: Nanos = SECOND;
-/// How long a subscriber waits before it connects again.
-const AGAIN: Nanos = 200 * MILLISECOND;
-/// Refusals from here on, of subscriptions and in MQTT 5.
-const REFUSED: i32 = 128;
+/// Interval of libmosquitto's keep-alive check.
+const KEEP_ALIVE_CHECK: Nanos = SECOND;
+/// Time before a subscriber reconnects.
+const RETRY_AFTER: Nanos = 200 * MILLISECOND;
+/// Reason codes from here on are refusals, in SUBACK and in MQTT 5.
+const MIN_REFUSAL: i32 = 128;
 
-/// What can be chosen.
+/// MQTT options of the spec.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Options {
@@ -53,9 +53,9 @@ pub(super) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
         spec: session_spec(spec, &options, broker),
         topic: CString::new(topic).unwrap_or_default(),
         qos: options.qos,
-        kept: spec.connection == Connection::Kept,
+        persistent: spec.connection == Connection::Kept,
         session: None,
-        tend_at: 0,
+        keep_alive_at: 0,
     }))
 }
 
@@ -69,9 +69,9 @@ pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
             spec: session_spec(spec, &options, broker),
             session: Session::new(&session_spec(spec, &options, broker))?,
             connect_at: Some(0),
-            tend_at: 0,
+            keep_alive_at: 0,
             answers: 0,
-            said: false,
+            warned: false,
         })
     });
     Ok(Box::new(Subscriber {
@@ -83,10 +83,10 @@ pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
 }
 
 fn no_broker(spec: &ExchangeSpec) -> Error {
-    Error::protocol(&format!("exchange by MQTT at {}", spec.node), "the spec has no broker")
+    Error::protocol(&format!("use MQTT at {}", spec.node), "the spec has no broker")
 }
 
-/// A source's topic: as short as it can be, since each payload carries it.
+/// Topic of a source; short, because each message carries it.
 fn topic(spec: &ExchangeSpec, source: std::net::Ipv4Addr) -> String {
     format!("{}/{:x}", spec.workload, u32::from(source) & 0xffff)
 }
@@ -96,7 +96,7 @@ fn session_spec(spec: &ExchangeSpec, options: &Options, broker: &Peer) -> MqttSp
         node: spec.node.clone(),
         client: format!("{}-{}", spec.node, spec.workload),
         broker: broker.name.clone(),
-        // A certificate is held against the name that a client has asked for.
+        // A certificate is checked against the host name of the connection.
         host: match spec.tls {
             Some(_) => broker.name.clone(),
             None => broker.address.to_string(),
@@ -124,20 +124,20 @@ struct Publisher {
     spec: MqttSpec,
     topic: CString,
     qos: u8,
-    kept: bool,
+    persistent: bool,
     session: Option<Session>,
-    tend_at: Nanos,
+    keep_alive_at: Nanos,
 }
 
 impl Publisher {
-    /// A session that the broker has accepted.
+    /// Opens a session that the broker has accepted.
     fn connect(&self, turn: &mut Turn<'_, '_>) -> Result<Session, Failure> {
         turn.enter(Section::TransportConnect);
         let mut session = Session::new(&self.spec)
             .map_err(|error| Failure::of(Reason::Certificate, error.to_string()))?;
         session.connect().map_err(|code| self.ended(&mut session, code))?;
         let Some(fd) = session.descriptor() else {
-            return Err(Failure::of(Reason::Lost, "the library has no connection"));
+            return Err(Failure::of(Reason::Lost, "libmosquitto has no connection"));
         };
         turn.wait(fd, libc::POLLOUT)?;
         if let Some(error) = pending_error(fd) {
@@ -146,10 +146,10 @@ impl Publisher {
         }
         stream::no_delay(fd);
         turn.enter(Section::ProtocolConnect);
-        session.shake_hands();
-        self.await_word(turn, &mut session, &mut |happened| match happened {
-            Happened::Answered(0) => Some(Ok(())),
-            Happened::Answered(code) => Some(Err(*code)),
+        session.continue_handshake();
+        self.await_event(turn, &mut session, &mut |event| match event {
+            SessionEvent::Connack(0) => Some(Ok(())),
+            SessionEvent::Connack(code) => Some(Err(*code)),
             _ => None,
         })?
         .map_err(|code| {
@@ -161,26 +161,26 @@ impl Publisher {
         Ok(session)
     }
 
-    /// Lets the library work until `wanted` finds what it waits for.
-    fn await_word<T>(
+    /// Processes I/O until `find` matches an event.
+    fn await_event<T>(
         &self,
         turn: &mut Turn<'_, '_>,
         session: &mut Session,
-        wanted: &mut dyn FnMut(&Happened) -> Option<T>,
+        find: &mut dyn FnMut(&SessionEvent) -> Option<T>,
     ) -> Result<T, Failure> {
         loop {
-            for happened in session.take() {
-                if let Happened::Ended(code) = happened {
+            for event in session.take() {
+                if let SessionEvent::Closed(code) = event {
                     return Err(self.ended(session, code));
                 }
-                if let Some(found) = wanted(&happened) {
+                if let Some(found) = find(&event) {
                     return Ok(found);
                 }
             }
             let Some(fd) = session.descriptor() else {
                 return Err(Failure::of(Reason::Lost, "the connection was closed"));
             };
-            let out = if session.wants_to_write() { libc::POLLOUT } else { 0 };
+            let out = if session.has_output() { libc::POLLOUT } else { 0 };
             let mut set = [libc::pollfd { fd, events: libc::POLLIN | out, revents: 0 }];
             turn.wait_until(&mut set, turn.deadline).and_then(|ready| match ready {
                 true => Ok(()),
@@ -205,18 +205,18 @@ impl Publisher {
         let failed = |error: Error| Failure::of(Reason::Lost, error.to_string());
         let id = session.publish(&self.topic, &turn.payload(), self.qos).map_err(failed)?;
         if self.qos > 0 {
-            let mut acknowledged = |happened: &Happened| match happened {
-                Happened::Acknowledged { mid, reason, .. } if *mid == id => Some(*reason),
+            let mut acknowledged = |event: &SessionEvent| match event {
+                SessionEvent::Acknowledged { mid, reason, .. } if *mid == id => Some(*reason),
                 _ => None,
             };
-            let reason = self.await_word(turn, session, &mut acknowledged)?;
-            if reason >= REFUSED {
+            let reason = self.await_event(turn, session, &mut acknowledged)?;
+            if reason >= MIN_REFUSAL {
                 let why = format!("the broker refused the message: {}", session.answer(reason));
                 return Err(Failure::of(Reason::Rejected, why));
             }
             return Ok(());
         }
-        while session.wants_to_write() {
+        while session.has_output() {
             let Some(fd) = session.descriptor() else { break };
             turn.wait(fd, libc::POLLOUT)?;
             session.write();
@@ -227,31 +227,31 @@ impl Publisher {
         }
     }
 
-    /// Says goodbye, then closes: the library does both at once, so the connection is
-    /// held by a second descriptor meanwhile.
+    /// Disconnects, then closes. libmosquitto does both at once, so a duplicate descriptor keeps
+    /// the connection open in between.
     fn close(&self, turn: &mut Turn<'_, '_>, mut session: Session) -> Result<(), Failure> {
         let Some(fd) = session.descriptor() else {
             return Err(Failure::of(Reason::Lost, "the broker has closed the connection"));
         };
-        // SAFETY: the descriptor is the session's, which lives.
-        let held = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
-        let held = TcpStream::from(held.map_err(Failure::io("hold the connection"))?);
+        // SAFETY: the descriptor belongs to the session, which is alive.
+        let duplicate = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
+        let duplicate = TcpStream::from(duplicate.map_err(Failure::io("duplicate a descriptor"))?);
         turn.enter(Section::ProtocolClose);
         session.disconnect();
-        // A broker that has gone by the time that TLS says goodbye resets the connection.
-        match stream::drain(turn, held.as_raw_fd()) {
+        // A broker that has closed before the TLS close_notify resets the connection.
+        match stream::drain(turn, duplicate.as_raw_fd()) {
             Err(failure) if failure.reason != Reason::Lost => return Err(failure),
             _ => {}
         }
         turn.enter(Section::TransportClose);
         drop(session);
-        stream::close(turn, held)
+        stream::close(turn, duplicate)
     }
 }
 
 impl Driver for Publisher {
     fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
-        if self.kept {
+        if self.persistent {
             self.session = Some(self.connect(turn)?);
         }
         Ok(())
@@ -264,7 +264,7 @@ impl Driver for Publisher {
             None => self.connect(turn)?,
         };
         self.publish(turn, &mut session)?;
-        match self.kept {
+        match self.persistent {
             true => self.session = Some(session),
             false => self.close(turn, session)?,
         }
@@ -277,17 +277,17 @@ impl Driver for Publisher {
             if now >= until {
                 return Ok(());
             }
-            // Punctual at last: whoever sleeps with a descriptor wakes no later.
+            // Sleep the rest without descriptors, so that none wakes the driver late.
             if until - now < 2 * MILLISECOND {
                 break;
             }
-            if now >= self.tend_at {
-                session.tend();
-                self.tend_at = now + TEND;
+            if now >= self.keep_alive_at {
+                session.check_keep_alive();
+                self.keep_alive_at = now + KEEP_ALIVE_CHECK;
             }
             let Some(fd) = session.descriptor() else { break };
             let mut set = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
-            watch.wait(&mut set, Some(self.tend_at.min(until - MILLISECOND)))?;
+            watch.wait(&mut set, Some(self.keep_alive_at.min(until - MILLISECOND)))?;
             transfer(session, set[0].revents);
             session.take();
         }
@@ -301,20 +301,20 @@ impl Driver for Publisher {
     }
 }
 
-/// Lets the library read and write as far as the socket does.
+/// Lets libmosquitto read and write when the socket is ready.
 fn transfer(session: &mut Session, seen: libc::c_short) {
     if seen & (libc::POLLIN | libc::POLLHUP | libc::POLLERR) != 0 {
         session.read();
     }
     if seen & libc::POLLOUT != 0 && session.descriptor().is_some() {
         session.write();
-        session.shake_hands();
+        session.continue_handshake();
     }
 }
 
-/// What the kernel has to say of a connection that was asked for.
+/// Pending error of a non-blocking connect.
 fn pending_error(fd: RawFd) -> Option<io::Error> {
-    // SAFETY: the descriptor is open; the library owns it, and it is only looked at.
+    // SAFETY: the descriptor is open; libmosquitto owns it, and this only reads its state.
     let socket = unsafe { BorrowedFd::borrow_raw(fd) };
     socket2::SockRef::from(&socket).take_error().ok().flatten()
 }
@@ -330,24 +330,24 @@ struct Subscriber {
 struct Subscription {
     spec: MqttSpec,
     session: Session,
-    /// When to connect; none while it is under way or there.
+    /// When to connect; none while connecting or connected.
     connect_at: Option<Nanos>,
-    tend_at: Nanos,
-    /// How many subscriptions were answered.
+    keep_alive_at: Nanos,
+    /// Number of SUBACKs received.
     answers: usize,
-    said: bool,
+    warned: bool,
 }
 
 impl Server for Subscriber {
     fn serve(&mut self, watch: &mut Watch<'_>, receipts: &mut Receipts) -> Result<(), Error> {
         loop {
-            let mut wake = monotonic_now() + TEND;
+            let mut wake = monotonic_now() + KEEP_ALIVE_CHECK;
             let mut set = Vec::new();
             for broker in &mut self.brokers {
                 broker.connect_if_due();
-                broker.tend();
+                broker.check_keep_alive();
                 wake = broker.connect_at.map_or(wake, |at| wake.min(at));
-                let out = if broker.session.wants_to_write() { libc::POLLOUT } else { 0 };
+                let out = if broker.session.has_output() { libc::POLLOUT } else { 0 };
                 let fd = broker.session.descriptor().unwrap_or(-1);
                 set.push(libc::pollfd { fd, events: libc::POLLIN | out, revents: 0 });
             }
@@ -356,10 +356,10 @@ impl Server for Subscriber {
             }
             for (place, seen) in set.iter().enumerate() {
                 transfer(&mut self.brokers[place].session, seen.revents);
-                self.take_in(place, receipts)?;
+                self.handle_events(place, receipts)?;
             }
-            let whole = |broker: &Subscription| broker.answers >= self.spec.peers.len();
-            if self.brokers.iter().all(whole) {
+            let subscribed = |broker: &Subscription| broker.answers >= self.spec.peers.len();
+            if self.brokers.iter().all(subscribed) {
                 watch.ready()?;
             }
         }
@@ -371,28 +371,31 @@ impl Server for Subscriber {
 }
 
 impl Subscriber {
-    fn take_in(&mut self, place: usize, receipts: &mut Receipts) -> Result<(), Error> {
+    fn handle_events(&mut self, place: usize, receipts: &mut Receipts) -> Result<(), Error> {
         let Self { spec, qos, body, brokers } = self;
         let broker = &mut brokers[place];
-        for happened in broker.session.take() {
-            match happened {
-                Happened::Answered(0) => {
+        for event in broker.session.take() {
+            match event {
+                SessionEvent::Connack(0) => {
                     for peer in &spec.peers {
                         broker.session.subscribe(&topic(spec, peer.address), *qos)?;
                     }
                 }
-                Happened::Answered(code) => {
-                    broker.again(&format!("the broker refused: {}", broker.session.answer(code)));
+                SessionEvent::Connack(code) => {
+                    broker.schedule_retry(&format!(
+                        "the broker refused: {}",
+                        broker.session.answer(code)
+                    ));
                 }
-                Happened::Ended(code) => {
+                SessionEvent::Closed(code) => {
                     let reason = broker.session.reason(code);
-                    broker.again(&reason);
+                    broker.schedule_retry(&reason);
                 }
-                Happened::Subscribed(levels) => {
-                    // Answers come in the order of the questions.
+                SessionEvent::Suback(levels) => {
+                    // SUBACKs arrive in the order of the SUBSCRIBEs.
                     let peer = spec.peers.get(broker.answers).map_or("", |peer| &peer.name);
                     broker.answers += 1;
-                    if let Some(code) = levels.iter().find(|level| **level >= REFUSED) {
+                    if let Some(code) = levels.iter().find(|level| **level >= MIN_REFUSAL) {
                         let why = format!(
                             "broker {}: subscription refused, code {code}",
                             broker.spec.broker
@@ -401,13 +404,13 @@ impl Subscriber {
                         receipts.refuse(peer, &failure, monotonic_now())?;
                     }
                 }
-                Happened::Message { topic: name, payload, at } => {
+                SessionEvent::Message { topic: name, payload, at } => {
                     let from = spec.peers.iter().find(|peer| topic(spec, peer.address) == name);
                     if let (Some(peer), Some(number)) = (from, body.number(&payload)) {
                         receipts.note(&peer.name, number, payload.len(), at)?;
                     }
                 }
-                Happened::Acknowledged { .. } => {}
+                SessionEvent::Acknowledged { .. } => {}
             }
         }
         Ok(())
@@ -423,23 +426,23 @@ impl Subscription {
         self.answers = 0;
         if let Err(code) = self.session.connect() {
             let reason = self.session.reason(code);
-            self.again(&reason);
+            self.schedule_retry(&reason);
         }
     }
 
-    fn again(&mut self, reason: &str) {
-        if !std::mem::replace(&mut self.said, true) {
+    fn schedule_retry(&mut self, reason: &str) {
+        if !std::mem::replace(&mut self.warned, true) {
             let broker = &self.spec.broker;
             eprintln!("thingbed-workload: no connection to the broker {broker}: {reason}");
         }
-        self.connect_at = Some(monotonic_now() + AGAIN);
+        self.connect_at = Some(monotonic_now() + RETRY_AFTER);
     }
 
-    fn tend(&mut self) {
+    fn check_keep_alive(&mut self) {
         let now = monotonic_now();
-        if now >= self.tend_at && self.session.descriptor().is_some() {
-            self.session.tend();
-            self.tend_at = now + TEND;
+        if now >= self.keep_alive_at && self.session.descriptor().is_some() {
+            self.session.check_keep_alive();
+            self.keep_alive_at = now + KEEP_ALIVE_CHECK;
         }
     }
 }

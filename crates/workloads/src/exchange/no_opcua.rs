@@ -1,4 +1,4 @@
-//! In place of OPC UA in a build without it.
+//! Stub for a build without OPC UA.
 
 use super::protocol::{Driver, Server};
 use super::spec::ExchangeSpec;
@@ -13,7 +13,7 @@ pub(super) fn server(_: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
 }
 
 fn missing() -> Error {
-    let why = "this build of Thingbed has no OPC UA, since `make run` leaves it out; `make build` \
-               builds it in";
-    Error::protocol("exchange by opcua", why)
+    let why = "this build of Thingbed has no OPC UA, because `make run` leaves it out; \
+               `make build` includes it";
+    Error::protocol("use the protocol opcua", why)
 }

@@ -1,4 +1,4 @@
-//! What a protocol does: the traits of its two sides.
+//! The traits that a protocol implements, one per side.
 
 use super::body::Body;
 use super::failure::Failure;
@@ -9,11 +9,11 @@ use crate::clock::Nanos;
 use crate::error::Error;
 use std::os::fd::RawFd;
 
-/// The side that begins each exchange and knows its end.
+/// The side that starts each exchange and detects its end.
 pub trait Driver {
-    /// Makes the connection that is kept for all exchanges, if one is. At the start,
-    /// over the links as they are from then on; tried again for a while where it
-    /// fails. One that fails for good does so in each exchange, too.
+    /// Opens the connection that all exchanges share, if they share one. Called at the start, with
+    /// the links already emulated, and retried for a while on failure. A permanent failure also
+    /// fails each exchange.
     ///
     /// # Errors
     /// Why there is no connection.
@@ -21,89 +21,88 @@ pub trait Driver {
         Ok(())
     }
 
-    /// Has one exchange, from its beginning to its end: returns when all that belongs
-    /// to it has happened, a connection of its own closed again included. It enters
-    /// its sections one after the other by [`Turn::enter`], and waits by
-    /// [`Turn::wait`], which ends at the exchange's deadline.
+    /// Runs one exchange to completion: returns when everything that belongs to it is done,
+    /// including closing its connection if it has a separate one. It enters its sections in order
+    /// with [`Turn::enter`], and waits with [`Turn::wait`], which ends at the exchange's deadline.
     ///
-    /// After a failure, the next call begins anew: a connection that was kept and is
-    /// lost is made again, as sections of that exchange.
+    /// After a failure, the next call starts over: a lost kept connection is reopened, as sections
+    /// of that exchange.
     ///
     /// # Errors
-    /// Why it failed: it counts as failed, and the next begins in its time.
+    /// Why the exchange failed; the next one still starts on schedule.
     fn exchange(&mut self, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure>;
 
-    /// Waits for `until`, when the next exchange is due. For a protocol that has to
-    /// answer signs of life meanwhile.
+    /// Waits until the next exchange at `until`. Override it for protocols that must answer
+    /// keep-alives in the meantime.
     ///
     /// # Errors
-    /// When told to stop; nothing else is one.
+    /// Only after a stop message.
     fn rest(&mut self, watch: &mut Watch<'_>, until: Nanos) -> Result<(), Failure> {
         watch.sleep(until)
     }
 
-    /// Says goodbye when all is over.
+    /// Closes the kept connection at the end.
     fn tear_down(&mut self) {}
 }
 
 /// The side that answers.
 pub trait Server {
-    /// Serves until told to stop: says [`Watch::ready`] once it can be reached, then
-    /// waits by [`Watch::wait`] on its descriptors (or, with a loop of its own, on
-    /// [`Watch::descriptor`] beside them), and notes each payload that has come.
+    /// Serves until a stop message: calls [`Watch::ready`] once it is reachable, then waits with
+    /// [`Watch::wait`] on its descriptors (or polls [`Watch::descriptor`] in an event loop), and
+    /// records each payload received.
     ///
     /// # Errors
-    /// When it cannot go on at all; a client's mistake is none.
+    /// The server cannot continue; an invalid client message is not an error.
     fn serve(&mut self, watch: &mut Watch<'_>, receipts: &mut Receipts) -> Result<(), Error>;
 }
 
-/// What a driver knows of an exchange that went well.
+/// Result of a successful exchange.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// When the payload was there, where the driver is the one who gets it.
+    /// When the payload was complete, if the driver receives it.
     pub received: Option<Nanos>,
 }
 
-/// One exchange, as its driver sees it.
+/// An exchange, as the driver sees it.
 pub struct Turn<'t, 'c> {
-    /// Its number among all of the workload.
+    /// Number within the workload.
     pub number: u64,
-    /// Bytes of payload.
+    /// Payload size in bytes.
     pub size: usize,
-    /// When it counts as failed.
+    /// Deadline; the exchange fails after it.
     pub deadline: Nanos,
-    /// Where payloads come from.
+    /// Payload generator.
     pub body: &'t Body,
     pub(super) watch: &'t mut Watch<'c>,
     pub(super) sections: &'t mut Sections,
 }
 
 impl Turn<'_, '_> {
-    /// Ends the section before, if there is one, and begins this: the border is now.
+    /// Ends the previous section, if any, and starts this one now.
     pub fn enter(&mut self, section: Section) {
         self.sections.enter(section);
     }
 
-    /// Ends the last section now, where something is still to do that is not of it.
+    /// Ends the last section now, if work remains that belongs to no section.
     #[cfg_attr(not(feature = "opcua"), expect(dead_code, reason = "only OPC UA needs it"))]
     pub fn leave(&mut self) {
         self.sections.leave();
     }
 
-    /// A border that may turn out to have been one.
+    /// A possible section boundary.
     pub fn mark(&mut self) -> Mark {
         self.sections.mark()
     }
 
-    /// Begins a section at a border in the past, after which no other was.
+    /// Starts a section at a past boundary, with no other boundary since.
     pub fn enter_from(&mut self, mark: Mark, section: Section) {
         self.sections.enter_from(mark, section);
     }
 
-    /// Waits until `fd` has what `events` asks for (`POLLIN`, `POLLOUT`).
+    /// Waits until `fd` is ready for `events` (`POLLIN`, `POLLOUT`).
     ///
     /// # Errors
-    /// At the deadline, and when told to stop.
+    /// At the deadline, or after a stop message.
     pub fn wait(&mut self, fd: RawFd, events: libc::c_short) -> Result<(), Failure> {
         let mut set = [libc::pollfd { fd, events, revents: 0 }];
         match self.wait_until(&mut set, self.deadline)? {
@@ -112,11 +111,10 @@ impl Turn<'_, '_> {
         }
     }
 
-    /// Waits for one of `set`, or for `until`, which may be sooner than the deadline;
-    /// says whether it was the former.
+    /// Waits for one of `set` or until `until`; returns whether a descriptor is ready.
     ///
     /// # Errors
-    /// At the deadline if that comes first, and when told to stop.
+    /// At the deadline if that is first, or after a stop message.
     pub fn wait_until(&mut self, set: &mut [libc::pollfd], until: Nanos) -> Result<bool, Failure> {
         let ready = self.watch.wait(set, Some(until.min(self.deadline)))?;
         if !ready && until > self.deadline {
@@ -125,25 +123,25 @@ impl Turn<'_, '_> {
         Ok(ready)
     }
 
-    /// Waits until a frame passes the node's interface, or until `until`; says whether it
-    /// was the former. The kernel shows a frame before it takes it in.
+    /// Waits until a frame passes the node's interface or until `until`; returns whether a frame
+    /// passed. The kernel shows a frame before it processes it.
     ///
     /// # Errors
-    /// At the deadline if that comes first, and when told to stop.
+    /// At the deadline if that is first, or after a stop message.
     pub fn wait_for_frame(&mut self, until: Nanos) -> Result<bool, Failure> {
         let fd = self.sections.frames();
         self.wait_until(&mut [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }], until)
     }
 
-    /// The payload of this exchange, with its number in it where there is room.
+    /// The payload of this exchange, with its number if there is room.
     pub fn payload(&self) -> Vec<u8> {
         self.body.message(Some(self.number), self.size)
     }
 
-    /// Holds what has come against what was asked for.
+    /// Compares a received payload with the expected one.
     ///
     /// # Errors
-    /// When it is something else.
+    /// They differ.
     pub fn check(&self, payload: &[u8]) -> Result<(), Failure> {
         if payload.len() != self.size {
             let (got, size) = (payload.len(), self.size);

@@ -1,5 +1,5 @@
-//! A runtime of one thread for stacks that want one, within the loops of an exchange:
-//! it ends at the deadline and at the word to stop.
+//! A single-threaded async runtime for stacks that need one, inside the loops of an exchange: it
+//! stops at the deadline and at a stop message.
 
 use super::failure::{Failure, Reason};
 use super::watch::Watch;
@@ -15,10 +15,10 @@ use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep_until;
 
-/// The runtime.
+/// The async runtime.
 pub struct Reactor(Runtime);
 
-/// A descriptor that somebody else owns.
+/// A borrowed descriptor.
 struct Borrowed(RawFd);
 
 impl AsRawFd for Borrowed {
@@ -29,36 +29,35 @@ impl AsRawFd for Borrowed {
 
 impl Reactor {
     /// # Errors
-    /// When the kernel has no descriptors for it.
+    /// No descriptors left.
     pub fn new() -> Result<Self, Error> {
         let runtime = Builder::new_current_thread().enable_io().enable_time().build();
-        runtime.map(Self).map_err(Error::io("start a loop for sockets"))
+        runtime.map(Self).map_err(Error::io("start the async runtime"))
     }
 
-    /// For what is to be made, or to go on, within the runtime.
+    /// The runtime, to spawn tasks or create objects in it.
     pub fn runtime(&self) -> &Runtime {
         &self.0
     }
 
-    /// Has `future` go on until it is done, or until `until`: then there is nothing.
-    /// What was spawned goes on meanwhile, too.
+    /// Runs `future` to completion or until `until`; none at `until`. Spawned tasks run as well.
     ///
     /// # Errors
-    /// When the word to stop comes or has come.
+    /// After a stop message.
     pub fn run<T>(
         &self,
         watch: &mut Watch<'_>,
         until: Option<Nanos>,
         future: impl Future<Output = T>,
     ) -> Result<Option<T>, Failure> {
-        let stopped = || Failure::of(Reason::Stopped, "the run was ended");
+        let stopped = || Failure::of(Reason::Stopped, "the run was stopped");
         if watch.stopped() {
             return Err(stopped());
         }
         self.0.block_on(async {
             let control = Borrowed(watch.descriptor());
-            // SAFETY: the descriptor is the control channel's, which stays open for as
-            // long as the watch, and so longer than this call.
+            // SAFETY: the descriptor belongs to the control channel, which stays open as long as
+            // `watch`, so longer than this call.
             let control = unsafe { AsyncFd::register_with_interest(control, Interest::READABLE) };
             let control = control.map_err(|error| {
                 Failure::io("listen to the control channel")(error.into_parts().1)
@@ -71,7 +70,7 @@ impl Reactor {
                 }
                 while let Poll::Ready(ready) = control.poll_read_ready(context) {
                     let Ok(mut ready) = ready else { return Poll::Ready(Err(stopped())) };
-                    watch.hear();
+                    watch.read_control();
                     ready.clear_ready();
                     if watch.stopped() {
                         return Poll::Ready(Err(stopped()));
@@ -86,10 +85,10 @@ impl Reactor {
         })
     }
 
-    /// The same, of something that may fail: at the deadline it has.
+    /// Like `run`, for a fallible future; the deadline is a timeout.
     ///
     /// # Errors
-    /// Its own, a timeout at the deadline, and when told to stop.
+    /// The future's error, a timeout at the deadline, or after a stop message.
     pub fn finish<T>(
         &self,
         watch: &mut Watch<'_>,
@@ -100,7 +99,7 @@ impl Reactor {
     }
 }
 
-/// The moment of the run's clock, which is this one's, too.
+/// Converts a time of the run's clock, which is also that of `Instant`.
 fn instant(at: Nanos) -> Instant {
     Instant::now() + Duration::from_nanos(at.saturating_sub(monotonic_now()))
 }

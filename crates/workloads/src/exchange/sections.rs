@@ -1,14 +1,13 @@
-//! The sections of an exchange: their times and their frames.
+//! The sections of an exchange, with their times and frames.
 //!
-//! The rule: a frame belongs to the section during which it passed the node's
-//! interface. What passes after the last section and before the next exchange
-//! begins (the last acknowledgements, what was under way when it failed) is counted
-//! to the last section, and takes no time. So each frame is counted once, and the
-//! sections of all exchanges hold all that passed since the first began. A last line
-//! without an exchange holds what passed the interface in all, whoever's it was, since
-//! the start: to be held against what others have counted.
+//! The rule: a frame belongs to the section during which it passed the node's interface. Frames
+//! between the last section and the next exchange (the last acknowledgements, frames in flight at
+//! a failure) count for the last section, with no effect on its time. So each frame is counted
+//! once, and the sections of all exchanges include all frames since the first exchange. A last
+//! line without an exchange has the total of all frames at the interface since the start, related
+//! to the workload or not, to compare with other counts.
 
-use super::wire::{Count, Ours, Wire};
+use super::wire::{Count, FrameFilter, Wire};
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
 use std::fmt;
@@ -16,20 +15,20 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// A part of an exchange.
+/// A section of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Section {
-    /// The transport's connection is made: TCP, QUIC; DTLS and TLS with it.
+    /// Transport connect: TCP or QUIC handshake, including DTLS or TLS.
     TransportConnect,
-    /// The protocol's own: MQTT's CONNECT, OPC UA's channel and session.
+    /// Application protocol connect: MQTT CONNECT, OPC UA channel and session.
     ProtocolConnect,
-    /// The payload goes, until the driver knows that it has gone.
+    /// Payload transfer, until the driver knows it is complete.
     Payload,
-    /// One block of it, from 1.
+    /// Transfer of one block, from 1.
     Block(u32),
-    /// The protocol says goodbye.
+    /// Application protocol close.
     ProtocolClose,
-    /// The transport's connection is closed.
+    /// Transport close.
     TransportClose,
 }
 
@@ -46,11 +45,11 @@ impl fmt::Display for Section {
     }
 }
 
-/// A moment, and what had passed by then.
+/// A time, and the count at that time.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark(Nanos, Count);
 
-/// A section that is over.
+/// A completed section.
 #[derive(Debug, Clone, Copy)]
 struct Row {
     section: Section,
@@ -59,96 +58,95 @@ struct Row {
     count: Count,
 }
 
-/// Takes exchanges apart and writes their sections down: a line each, when the next
-/// exchange begins or all is over.
+/// Records sections and writes one line each, when the next exchange starts or at the end.
 #[derive(Debug)]
 pub struct Sections {
     wire: Wire,
     path: PathBuf,
     file: File,
-    /// The exchange under way or just over; none before the first.
+    /// The current or last exchange; none before the first.
     exchange: Option<u64>,
     rows: Vec<Row>,
     open: Option<(Section, Nanos)>,
-    /// What had passed at the last border.
-    seen: Count,
-    /// The start, and what had passed by then, whoever's it was.
+    /// Count at the last boundary.
+    counted: Count,
+    /// The start time, and the total count then.
     since: (Nanos, Count),
 }
 
 impl Sections {
-    /// Counts at `interface`, and writes to a new file at `path`.
+    /// Counts frames at `interface`, and creates the file `path`.
     ///
     /// # Errors
-    /// When frames cannot be counted or the file cannot be written.
-    pub fn create(interface: &str, ours: Ours, path: &Path) -> Result<Self, Error> {
+    /// Cannot count frames, or cannot write the file.
+    pub fn create(interface: &str, filter: FrameFilter, path: &Path) -> Result<Self, Error> {
         let failed = |source| Error::Events { path: path.into(), source };
         let mut file = File::create(path).map_err(failed)?;
         let head = "message,section,begin_ns,end_ns,out_bytes,in_bytes,out_frames,in_frames\n";
         file.write_all(head.as_bytes()).map_err(failed)?;
         Ok(Self {
-            wire: Wire::on(interface, ours)?,
+            wire: Wire::on(interface, filter)?,
             path: path.into(),
             file,
             exchange: None,
             rows: Vec::new(),
             open: None,
-            seen: Count::default(),
+            counted: Count::default(),
             since: (monotonic_now(), Count::default()),
         })
     }
 
-    /// What is readable when a frame passes from now on.
+    /// A descriptor that is readable when a frame passes from now on.
     pub(super) fn frames(&mut self) -> std::os::fd::RawFd {
         self.wire.count();
         self.wire.descriptor()
     }
 
-    /// An exchange begins: what has passed since the one before counts to that.
+    /// Starts an exchange. Frames since the previous one count for that.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Cannot write the file.
     pub fn begin(&mut self, exchange: u64) -> Result<(), Error> {
         self.flush()?;
         self.exchange = Some(exchange);
         Ok(())
     }
 
-    /// Begins a section, and ends the one before where there is one.
+    /// Starts a section, and ends the previous one, if any.
     pub fn enter(&mut self, section: Section) {
         let now = self.border();
         self.open = Some((section, now));
     }
 
-    /// Ends the section that is under way.
+    /// Ends the current section.
     pub fn leave(&mut self) {
         self.border();
     }
 
-    /// Ends the exchange, and says when its last section ended.
+    /// Ends the exchange, and returns when its last section ended.
     pub fn finish(&mut self) -> Nanos {
         self.leave();
         self.rows.last().map_or_else(monotonic_now, |row| row.end)
     }
 
-    /// What passes is counted from now on.
+    /// Starts counting.
     pub fn start(&mut self) {
-        // What has come and was not looked at yet is from before.
-        self.seen = self.wire.count();
+        // Discard frames that arrived before.
+        self.counted = self.wire.count();
         self.since = (monotonic_now(), self.wire.all());
     }
 
-    /// Drops what was entered in setting up, which is no exchange.
+    /// Discards the sections of the setup, which is not an exchange.
     pub fn forget(&mut self) {
         self.leave();
         self.rows.clear();
-        self.seen = self.wire.count();
+        self.counted = self.wire.count();
     }
 
-    /// Writes down what is known, and what has passed in all; the end.
+    /// Writes the buffered sections and the total.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Cannot write the file.
     pub fn end(&mut self) -> Result<(), Error> {
         self.flush()?;
         let (begin, before) = self.since;
@@ -159,18 +157,18 @@ impl Sections {
         written.map_err(|source| Error::Events { path: self.path.clone(), source })
     }
 
-    /// Writes down what is known.
+    /// Writes the buffered sections.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// Cannot write the file.
     pub fn flush(&mut self) -> Result<(), Error> {
         let passed = self.pass();
         if let Some(last) = self.rows.last_mut() {
             last.count += passed;
         }
-        let missed = self.wire.missed();
-        if missed > 0 {
-            eprintln!("thingbed-workload: {missed} frames are missing in the sections");
+        let dropped = self.wire.dropped();
+        if dropped > 0 {
+            eprintln!("thingbed-workload: warning: the sections lack {dropped} frames");
         }
         let Some(exchange) = self.exchange.filter(|_| !self.rows.is_empty()) else {
             return Ok(());
@@ -188,26 +186,26 @@ impl Sections {
         written.map_err(|source| Error::Events { path: self.path.clone(), source })
     }
 
-    /// A border that may turn out to have been one.
+    /// A possible section boundary.
     pub fn mark(&mut self) -> Mark {
         Mark(monotonic_now(), self.wire.count())
     }
 
-    /// Begins a section at a mark, after which there was no border.
+    /// Starts a section at a mark, with no boundary since.
     pub fn enter_from(&mut self, mark: Mark, section: Section) {
         let now = self.border_at(mark);
         self.open = Some((section, now));
     }
 
-    /// A border, now: what has passed belongs to the section before it.
+    /// A boundary now: frames so far belong to the section before it.
     fn border(&mut self) -> Nanos {
         let mark = self.mark();
         self.border_at(mark)
     }
 
     fn border_at(&mut self, Mark(now, passed): Mark) -> Nanos {
-        let count = passed - self.seen;
-        self.seen = passed;
+        let count = passed - self.counted;
+        self.counted = passed;
         match self.open.take() {
             Some((section, begin)) => self.rows.push(Row { section, begin, end: now, count }),
             None => {
@@ -219,11 +217,11 @@ impl Sections {
         now
     }
 
-    /// What has passed since the last border.
+    /// Frames since the last boundary.
     fn pass(&mut self) -> Count {
         let now = self.wire.count();
-        let passed = now - self.seen;
-        self.seen = now;
+        let passed = now - self.counted;
+        self.counted = now;
         passed
     }
 }
@@ -238,25 +236,25 @@ mod tests {
         let path = std::env::temp_dir().join(format!("sections-{}.csv", std::process::id()));
         let to = UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = to.local_addr().unwrap().port();
-        let ours = Ours { hosts: vec![[127, 0, 0, 1].into()], port };
-        let mut sections = Sections::create("lo", ours, &path).unwrap();
-        let say = |bytes: usize| {
+        let filter = FrameFilter { hosts: vec![[127, 0, 0, 1].into()], port };
+        let mut sections = Sections::create("lo", filter, &path).unwrap();
+        let send = |bytes: usize| {
             let from = UdpSocket::bind("127.0.0.1:0").unwrap();
             from.send_to(&vec![0; bytes], to.local_addr().unwrap()).unwrap();
             to.recv(&mut [0; 2000]).unwrap();
         };
-        say(1000);
+        send(1000);
         sections.start();
         sections.enter(Section::TransportConnect);
-        say(50);
+        send(50);
         sections.forget();
         sections.begin(4).unwrap();
         sections.enter(Section::TransportConnect);
-        say(100);
+        send(100);
         sections.enter(Section::Block(1));
-        say(200);
+        send(200);
         sections.finish();
-        say(300);
+        send(300);
         sections.begin(5).unwrap();
         sections.end().unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
@@ -265,11 +263,11 @@ mod tests {
             text.lines().skip(1).map(|line| line.split(',').collect()).collect();
         assert_eq!(rows.len(), 3, "{text}");
         assert_eq!((rows[0][0], rows[0][1], rows[1][1]), ("4", "transport_connect", "payload_1"));
-        // The end of one is the beginning of the next.
+        // The end of each section is the start of the next.
         assert_eq!(rows[0][3], rows[1][2]);
         let bytes = |row: usize| rows[row][4].parse::<u64>().unwrap();
         assert_eq!((bytes(0), bytes(1)), (142, 242 + 342), "{text}");
-        // Others may use the loopback meanwhile.
+        // Other traffic may use the loopback interface at the same time.
         assert_eq!(rows[2][1], "all");
         assert!(bytes(2) >= 92 + 142 + 242 + 342, "{text}");
     }

@@ -1,6 +1,6 @@
-//! The spec of one side of an exchange: what the runner writes for each.
+//! The spec of one side of an exchange workload, written by the runner.
 
-use super::wire::Ours;
+use super::wire::FrameFilter;
 use crate::clock::Nanos;
 use crate::error::Error;
 use crate::mqtt::Tls;
@@ -10,84 +10,83 @@ use serde::de::DeserializeOwned;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-/// Which side a program is.
+/// The side of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
-    /// It begins each exchange.
+    /// Starts each exchange.
     Drive,
-    /// It answers.
+    /// Answers.
     Serve,
 }
 
-/// How long connections last.
+/// Lifetime of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Connection {
-    /// Each exchange has one of its own.
+    /// A separate connection for each exchange.
     New,
-    /// One is made before the start, and kept.
+    /// One connection, opened before the start and kept.
     Kept,
 }
 
-/// What one side is to do.
+/// Spec of one side.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ExchangeSpec {
-    /// Which side it is.
+    /// The side.
     pub side: Side,
-    /// The name of this node.
+    /// Name of this node.
     pub node: String,
-    /// The protocol's name.
+    /// Name of the protocol.
     pub protocol: String,
-    /// What the protocol lets be chosen; its own file reads it.
+    /// Options of the protocol, parsed by its module.
     #[serde(default)]
     pub options: serde_json::Value,
-    /// How long connections last.
+    /// Lifetime of connections.
     pub connection: Connection,
-    /// This node's address.
+    /// This node's IPv4 address.
     pub address: Ipv4Addr,
-    /// Its interface there, where frames are counted.
+    /// Interface of that address; frames are counted there.
     pub interface: String,
-    /// The largest IP packet that the link takes.
+    /// MTU of the link in bytes.
     pub mtu: u16,
-    /// Who is at the other end: of the side that drives those that serve, mostly one;
-    /// of that all that drive.
+    /// The other side: for a driver its servers, usually one; for a server all its drivers.
     pub peers: Vec<Peer>,
-    /// The brokers in between, of the side that drives one at most.
+    /// The brokers; at most one for a driver.
     #[serde(default)]
     pub brokers: Vec<Peer>,
-    /// The workload's number, which tells its topics from those of others.
+    /// Number of the workload; makes its topics unique.
     #[serde(default)]
     pub workload: usize,
-    /// Where the server, or the broker, listens.
+    /// Port of the server or broker.
     pub port: u16,
-    /// The exchanges of this pair in their order: number, and bytes of payload.
+    /// The exchanges of this pair in order: number, and payload size in bytes.
     #[serde(default)]
     pub exchanges: Vec<(u64, usize)>,
-    /// All lengths of payloads of the workload.
+    /// All payload sizes of the workload.
     pub sizes: Vec<usize>,
-    /// When the first begins, from offset 0.
+    /// Start of the first exchange, from offset 0 of the schedule.
     #[serde(default)]
     pub offset_ns: Nanos,
-    /// From the beginning of one exchange to that of the next.
+    /// Interval between the starts of exchanges.
     pub every_ns: Nanos,
-    /// The least from the end of one to the beginning of the next.
+    /// Minimum time between the end of an exchange and the start of the next.
     pub pause_ns: Nanos,
-    /// How long one may take.
+    /// Timeout of an exchange.
     pub timeout_ns: Nanos,
-    /// The seed of payloads: the same at both sides.
+    /// Seed of the payloads, the same on both sides.
     pub seed: u64,
-    /// Certificates, where the protocol runs over TLS or DTLS: of the server its own
-    /// and its key, of the driver whom it trusts.
+    /// Certificates for TLS or DTLS: the server's certificate and key, and the driver's trusted
+    /// CA.
     #[serde(default)]
     pub tls: Option<Tls>,
-    /// Whether TCP has timestamps (RFC 7323), 12 bytes a segment; as the kernel has it
-    /// if not said.
+    /// Whether TCP uses timestamps (RFC 7323), 12 bytes per segment; none keeps the kernel's
+    /// setting.
     #[serde(default)]
     pub tcp_timestamps: Option<bool>,
-    /// The file that gets the exchanges, or what has come.
+    /// Output file of exchanges (driver) or received payloads (server).
     pub events: PathBuf,
-    /// The file that gets the sections; of the side that drives.
+    /// Output file of sections (driver).
     pub sections: PathBuf,
 }
 
@@ -95,7 +94,7 @@ impl ExchangeSpec {
     /// Reads and checks a spec.
     ///
     /// # Errors
-    /// When it cannot be read or contradicts itself.
+    /// The file is unreadable or inconsistent.
     pub fn read(path: &Path) -> Result<Self, Error> {
         read(path, Self::check)
     }
@@ -118,10 +117,10 @@ impl ExchangeSpec {
         Ok(())
     }
 
-    /// What the protocol lets be chosen, as its own file has it.
+    /// The protocol's options, parsed.
     ///
     /// # Errors
-    /// When there is something that the protocol does not know.
+    /// An option is unknown or invalid.
     pub fn options<T: DeserializeOwned + Default>(&self) -> Result<T, Error> {
         if self.options.is_null() {
             return Ok(T::default());
@@ -131,30 +130,30 @@ impl ExchangeSpec {
         })
     }
 
-    /// The longest payload.
+    /// The largest payload size.
     pub fn longest(&self) -> usize {
         self.sizes.iter().copied().max().unwrap_or(0)
     }
 
-    /// The node called so, or of that address, among those at the other end: its name.
+    /// Name of the peer with this address, else the address.
     pub fn name_of(&self, address: std::net::IpAddr) -> String {
         let known = self.peers.iter().find(|peer| address == std::net::IpAddr::V4(peer.address));
         known.map_or_else(|| address.to_string(), |peer| peer.name.clone())
     }
 
-    /// Which frames at this node's interface are of these exchanges.
-    pub(super) fn ours(&self) -> Ours {
+    /// Filter for frames of these exchanges at this node's interface.
+    pub(super) fn frame_filter(&self) -> FrameFilter {
         let hosts = self.peers.iter().chain(&self.brokers).map(|peer| peer.address).collect();
-        Ours { hosts, port: self.port }
+        FrameFilter { hosts, port: self.port }
     }
 
-    /// Has this node's kernel do what the spec asks of it.
+    /// Applies the kernel settings of the spec to this node.
     pub(super) fn prepare_kernel(&self) {
         let Some(timestamps) = self.tcp_timestamps else { return };
         let path = "/proc/sys/net/ipv4/tcp_timestamps";
         let value = if timestamps { "1" } else { "0" };
         if let Err(error) = std::fs::write(path, value) {
-            eprintln!("thingbed-workload: TCP keeps its timestamps as they are: {path}: {error}");
+            eprintln!("thingbed-workload: could not set TCP timestamps: {path}: {error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! TCP connections that wait with an exchange's patience, for all protocols on TCP.
+//! TCP connections whose waits end at the exchange's deadline, for all protocols over TCP.
 
 use super::failure::{Failure, Reason};
 use super::protocol::Turn;
@@ -8,19 +8,19 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-/// The kernel has no event for an acknowledgement but the frame that it comes in, which it
-/// shows a little before it takes it in; a fifth of a millisecond is far below any link's
-/// round trip that matters.
+/// The kernel has no event for an acknowledgement except the frame that carries it, and shows that
+/// shortly before it processes it. A fifth of a millisecond is far below any relevant round-trip
+/// time.
 const TICK: Nanos = MILLISECOND / 5;
-/// After so long it is looked at without a frame, too.
-const LOOK: Nanos = 20 * MILLISECOND;
-/// The state of a connection that is no more (`TCP_CLOSE`).
+/// Maximum time between two checks without a frame.
+const POLL_INTERVAL: Nanos = 20 * MILLISECOND;
+/// The state of a closed connection (`TCP_CLOSE`).
 const CLOSED: u8 = 7;
 
-/// Connects; the stream does not block, and sends small segments at once.
+/// Connects; the stream is non-blocking, with TCP_NODELAY.
 ///
 /// # Errors
-/// When nobody listens there, or nobody answers in time.
+/// The connection is refused or times out.
 pub fn connect(turn: &mut Turn<'_, '_>, host: Ipv4Addr, port: u16) -> Result<TcpStream, Failure> {
     let to = SocketAddr::from((host, port));
     let failed = || Failure::io(&format!("connect to {to}"));
@@ -42,23 +42,23 @@ pub fn connect(turn: &mut Turn<'_, '_>, host: Ipv4Addr, port: u16) -> Result<Tcp
 /// Writes all of `bytes`.
 ///
 /// # Errors
-/// When the connection ends, or takes it not in time.
+/// The connection ends, or the write times out.
 pub fn write(turn: &mut Turn<'_, '_>, mut stream: &TcpStream, bytes: &[u8]) -> Result<(), Failure> {
     let mut rest = bytes;
     while !rest.is_empty() {
         match stream.write(rest) {
             Ok(n) => rest = &rest[n..],
-            Err(error) if passing(&error) => turn.wait(stream.as_raw_fd(), libc::POLLOUT)?,
+            Err(error) if is_transient(&error) => turn.wait(stream.as_raw_fd(), libc::POLLOUT)?,
             Err(error) => return Err(Failure::io("send")(error)),
         }
     }
     Ok(())
 }
 
-/// Reads what has come into `buffer`, at least a byte; 0 is the end of the stream.
+/// Reads at least one byte into `buffer`; 0 is the end of the stream.
 ///
 /// # Errors
-/// When the connection breaks, or nothing comes in time.
+/// The connection breaks, or the read times out.
 pub fn read(
     turn: &mut Turn<'_, '_>,
     mut stream: &TcpStream,
@@ -67,7 +67,7 @@ pub fn read(
     loop {
         match stream.read(buffer) {
             Ok(n) => return Ok(n),
-            Err(error) if passing(&error) => turn.wait(stream.as_raw_fd(), libc::POLLIN)?,
+            Err(error) if is_transient(&error) => turn.wait(stream.as_raw_fd(), libc::POLLIN)?,
             Err(error) => return Err(Failure::io("receive")(error)),
         }
     }
@@ -76,26 +76,26 @@ pub fn read(
 /// Fills `buffer`.
 ///
 /// # Errors
-/// When the connection ends before, or not all comes in time.
+/// The connection ends early, or the read times out.
 pub fn fill(turn: &mut Turn<'_, '_>, stream: &TcpStream, buffer: &mut [u8]) -> Result<(), Failure> {
-    let mut had = 0;
-    while had < buffer.len() {
-        match read(turn, stream, &mut buffer[had..])? {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match read(turn, stream, &mut buffer[filled..])? {
             0 => return Err(Failure::io("receive")(ErrorKind::ConnectionReset.into())),
-            n => had += n,
+            n => filled += n,
         }
     }
     Ok(())
 }
 
-/// Waits until the other side's kernel has all that was sent.
+/// Waits until the peer's kernel has acknowledged all sent data.
 ///
 /// # Errors
-/// When it has not in time, or the connection is reset.
+/// Timeout, or the connection is reset.
 pub fn drain(turn: &mut Turn<'_, '_>, fd: RawFd) -> Result<(), Failure> {
     until(turn, || {
         let mut waiting: libc::c_int = 0;
-        // SAFETY: the call writes one number, which is ours.
+        // SAFETY: the call writes one number to a local variable.
         let failed = unsafe { libc::ioctl(fd, libc::TIOCOUTQ, &raw mut waiting) };
         if failed < 0 {
             return Err(Failure::io("read the number of unacknowledged bytes")(
@@ -109,27 +109,27 @@ pub fn drain(turn: &mut Turn<'_, '_>, fd: RawFd) -> Result<(), Failure> {
     })
 }
 
-/// Waits until something is done that frames bring about.
+/// Waits until `done`, which changes when frames arrive.
 fn until(
     turn: &mut Turn<'_, '_>,
     mut done: impl FnMut() -> Result<bool, Failure>,
 ) -> Result<(), Failure> {
     while !done()? {
-        if turn.wait_for_frame(monotonic_now() + LOOK)? && !done()? {
+        if turn.wait_for_frame(monotonic_now() + POLL_INTERVAL)? && !done()? {
             turn.wait_until(&mut [], monotonic_now() + TICK)?;
         }
     }
     Ok(())
 }
 
-/// Says that no more comes and waits until the other side has said so, too, and has
-/// acknowledged ours.
+/// Shuts down the sending direction, then waits until the peer has done so too and has
+/// acknowledged our FIN.
 ///
 /// # Errors
-/// When it does not in time.
+/// Timeout.
 pub fn close(turn: &mut Turn<'_, '_>, stream: TcpStream) -> Result<(), Failure> {
     let ended = |failure: Failure| match failure.reason {
-        // Who is reset meanwhile has a connection that is closed.
+        // A reset connection is closed.
         Reason::Lost => Ok(0),
         _ => Err(failure),
     };
@@ -141,11 +141,10 @@ pub fn close(turn: &mut Turn<'_, '_>, stream: TcpStream) -> Result<(), Failure> 
     until(turn, || Ok(!is_open(stream.as_raw_fd())))
 }
 
-/// Whether the kernel still has something to do for a connection that both sides have
-/// ended.
+/// Whether the kernel still has work for a connection that both sides have ended.
 fn is_open(fd: RawFd) -> bool {
-    // SAFETY: an all-zero structure is valid; it is ours, as long as said, and lives
-    // over the call.
+    // SAFETY: an all-zero structure is valid; it is local, has the given size and outlives the
+    // call.
     unsafe {
         let mut info: libc::tcp_info = std::mem::zeroed();
         let mut size = size_of::<libc::tcp_info>() as libc::socklen_t;
@@ -155,15 +154,15 @@ fn is_open(fd: RawFd) -> bool {
     }
 }
 
-/// Has a connection that somebody else opened send small segments at once.
+/// Sets TCP_NODELAY on a connection that other code opened.
 pub fn no_delay(fd: RawFd) {
-    // SAFETY: the descriptor is open for as long as its owner lives, who called.
+    // SAFETY: the caller owns the descriptor and keeps it open.
     let socket = unsafe { BorrowedFd::borrow_raw(fd) };
-    // Where it cannot be had, segments go as they went.
+    // On failure, the setting stays unchanged.
     let _ = socket2::SockRef::from(&socket).set_tcp_nodelay(true);
 }
 
-/// Whether trying again later is all that an error asks for.
-pub fn passing(error: &io::Error) -> bool {
+/// Whether the operation can simply be retried later.
+pub fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

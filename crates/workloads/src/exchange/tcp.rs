@@ -1,5 +1,5 @@
-//! Plain TCP: the payload behind eight bytes, its number and its length; the sink
-//! answers with four, the number.
+//! Plain TCP: eight bytes, exchange number and payload size, then the payload. The sink answers
+//! with the number in four bytes.
 
 use super::failure::Failure;
 use super::log::Receipts;
@@ -23,21 +23,26 @@ const ANSWER: usize = 4;
 pub(super) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
     spec.options::<NoOptions>()?;
     let (host, port) = (spec.peers[0].address, spec.port);
-    Ok(Box::new(Source { host, port, kept: spec.connection == Connection::Kept, stream: None }))
+    Ok(Box::new(Source {
+        host,
+        port,
+        persistent: spec.connection == Connection::Kept,
+        stream: None,
+    }))
 }
 
 pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
     spec.options::<NoOptions>()?;
     let listener = TcpListener::bind((spec.address, spec.port)).map_err(|source| {
-        let tried = format!("listen on {}:{}", spec.address, spec.port);
-        Error::Address { tried, source }
+        let operation = format!("listen on {}:{}", spec.address, spec.port);
+        Error::Address { operation, source }
     })?;
-    listener.set_nonblocking(true).map_err(Error::io("make a socket not wait"))?;
+    listener.set_nonblocking(true).map_err(Error::io("make a socket non-blocking"))?;
     let body = Body::new(spec.seed, spec.longest());
-    Ok(Box::new(Sink { spec: spec.clone(), listener, body, callers: Vec::new() }))
+    Ok(Box::new(Sink { spec: spec.clone(), listener, body, clients: Vec::new() }))
 }
 
-/// There is nothing to choose.
+/// A protocol without options.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NoOptions {}
@@ -45,13 +50,13 @@ pub(super) struct NoOptions {}
 struct Source {
     host: Ipv4Addr,
     port: u16,
-    kept: bool,
+    persistent: bool,
     stream: Option<TcpStream>,
 }
 
 impl Driver for Source {
     fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
-        if self.kept {
+        if self.persistent {
             self.stream = Some(stream::connect(turn, self.host, self.port)?);
         }
         Ok(())
@@ -77,7 +82,7 @@ impl Driver for Source {
         if answer != number {
             return Err(Failure::corrupt("the answer belongs to another exchange"));
         }
-        if self.kept {
+        if self.persistent {
             self.stream = Some(stream);
         } else {
             turn.enter(Section::TransportClose);
@@ -91,14 +96,14 @@ struct Sink {
     spec: ExchangeSpec,
     listener: TcpListener,
     body: Body,
-    callers: Vec<Caller>,
+    clients: Vec<Client>,
 }
 
-/// A connection, and what has come of a message.
-struct Caller {
+/// A connection, and its incomplete message.
+struct Client {
     stream: TcpStream,
     peer: String,
-    had: Vec<u8>,
+    pending: Vec<u8>,
 }
 
 impl Server for Sink {
@@ -107,7 +112,7 @@ impl Server for Sink {
         let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         loop {
             let mut set = vec![entry(self.listener.as_raw_fd())];
-            set.extend(self.callers.iter().map(|caller| entry(caller.stream.as_raw_fd())));
+            set.extend(self.clients.iter().map(|client| entry(client.stream.as_raw_fd())));
             if watch.wait(&mut set, None).is_err() {
                 return Ok(());
             }
@@ -115,10 +120,10 @@ impl Server for Sink {
             let mut place = 0;
             let mut failure = None;
             let (longest, body) = (self.spec.longest(), &self.body);
-            self.callers.retain_mut(|caller| {
+            self.clients.retain_mut(|client| {
                 place += 1;
                 !ready(place)
-                    || caller.turn(longest, body, receipts).unwrap_or_else(|error| {
+                    || client.turn(longest, body, receipts).unwrap_or_else(|error| {
                         failure = Some(error);
                         false
                     })
@@ -130,49 +135,49 @@ impl Server for Sink {
                 let fit = stream.set_nonblocking(true).and(stream.set_nodelay(true));
                 if fit.is_ok() {
                     let peer = self.spec.name_of(from.ip());
-                    self.callers.push(Caller { stream, peer, had: Vec::new() });
+                    self.clients.push(Client { stream, peer, pending: Vec::new() });
                 }
             }
         }
     }
 }
 
-impl Caller {
-    /// Takes in what has come; says whether the connection goes on.
+impl Client {
+    /// Processes received data; returns whether the connection continues.
     fn turn(&mut self, longest: usize, body: &Body, to: &mut Receipts) -> Result<bool, Error> {
         let mut buffer = [0; 16_384];
         loop {
             match self.stream.read(&mut buffer) {
                 Ok(0) => return Ok(false),
-                Ok(n) => self.had.extend_from_slice(&buffer[..n]),
-                Err(error) if stream::passing(&error) => return Ok(true),
+                Ok(n) => self.pending.extend_from_slice(&buffer[..n]),
+                Err(error) if stream::is_transient(&error) => return Ok(true),
                 Err(_) => return Ok(false),
             }
-            while let Some((header, rest)) = self.had.split_first_chunk::<HEADER>() {
+            while let Some((header, rest)) = self.pending.split_first_chunk::<HEADER>() {
                 let (number, size) = header.split_at(ANSWER);
                 let size = u32::from_be_bytes([size[0], size[1], size[2], size[3]]) as usize;
-                // A stranger may say anything.
+                // An unrelated client may send anything.
                 if size > longest {
                     return Ok(false);
                 }
                 let Some(payload) = rest.get(..size) else { break };
                 let at = monotonic_now();
-                // What is not ours has no answer, so that its driver notices.
+                // A foreign payload gets no answer, so that its driver notices.
                 let Some(known) = body.number(payload) else { return Ok(false) };
-                // Four bytes always find room in a connection that waits for them.
+                // Four bytes always fit into the send buffer of a connection that waits for them.
                 let answered = self.stream.write(number).is_ok_and(|n| n == ANSWER);
                 let whole = known.unwrap_or_else(|| u64::from(short(number)));
                 to.note(&self.peer, Some(whole), size, at)?;
                 if !answered {
                     return Ok(false);
                 }
-                self.had.drain(..HEADER + size);
+                self.pending.drain(..HEADER + size);
             }
         }
     }
 }
 
-/// A message's number, as its header has it.
+/// The message number in a header.
 pub(super) fn short(number: &[u8]) -> u32 {
     number.first_chunk().map_or(0, |four| u32::from_be_bytes(*four))
 }

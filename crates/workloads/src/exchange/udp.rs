@@ -1,5 +1,5 @@
-//! Plain UDP: a datagram with four bytes before the payload, its number, and the
-//! sink's answer of the same four. Nothing is sent again.
+//! Plain UDP: a datagram with the exchange number in four bytes before the payload. The sink
+//! answers with these four bytes. No retransmission.
 
 use super::body::Body;
 use super::failure::{Failure, Reason};
@@ -7,7 +7,7 @@ use super::log::Receipts;
 use super::protocol::{Driver, Outcome, Server, Turn};
 use super::sections::Section;
 use super::spec::{Connection, ExchangeSpec};
-use super::stream::passing;
+use super::stream::is_transient;
 use super::tcp::{NoOptions, short};
 use super::watch::Watch;
 use crate::clock::monotonic_now;
@@ -17,29 +17,29 @@ use std::os::fd::AsRawFd;
 
 /// Bytes before each payload, and of the answer.
 const HEADER: usize = 4;
-/// The longest payload: a datagram over IPv4 has 65,507 bytes.
+/// Maximum payload: a datagram over IPv4 has up to 65,507 bytes.
 const LONGEST: usize = 65_507 - HEADER;
 
 pub(super) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
     spec.options::<NoOptions>()?;
     let to = SocketAddr::from((spec.peers[0].address, spec.port));
-    Ok(Box::new(Source { to, kept: spec.connection == Connection::Kept, socket: None }))
+    Ok(Box::new(Source { to, persistent: spec.connection == Connection::Kept, socket: None }))
 }
 
 pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
     spec.options::<NoOptions>()?;
     let socket = UdpSocket::bind((spec.address, spec.port)).map_err(|source| {
-        let tried = format!("listen on {}:{} for datagrams", spec.address, spec.port);
-        Error::Address { tried, source }
+        let operation = format!("listen on {}:{} for datagrams", spec.address, spec.port);
+        Error::Address { operation, source }
     })?;
-    socket.set_nonblocking(true).map_err(Error::io("make a socket not wait"))?;
+    socket.set_nonblocking(true).map_err(Error::io("make a socket non-blocking"))?;
     Ok(Box::new(Sink { spec: spec.clone(), socket, body: Body::new(spec.seed, spec.longest()) }))
 }
 
 struct Source {
     to: SocketAddr,
-    /// Whether all exchanges have one socket, and so one port.
-    kept: bool,
+    /// Whether all exchanges share one socket, and so one port.
+    persistent: bool,
     socket: Option<UdpSocket>,
 }
 
@@ -67,9 +67,9 @@ impl Driver for Source {
         let number = (turn.number as u32).to_be_bytes();
         let message = [&number[..], &turn.payload()].concat();
         while let Err(error) = socket.send(&message) {
-            match passing(&error) {
+            match is_transient(&error) {
                 true => turn.wait(socket.as_raw_fd(), libc::POLLOUT)?,
-                // The kernel tells here of what befell the datagram before.
+                // The kernel reports the ICMP error of the previous datagram here.
                 false => return Err(Failure::io("send")(error)),
             }
         }
@@ -78,13 +78,13 @@ impl Driver for Source {
             let mut answer = [0; HEADER + 1];
             match socket.recv(&mut answer) {
                 Ok(HEADER) if answer[..HEADER] == number => break,
-                // An answer that comes too late, or a stranger's.
+                // A late answer, or an unrelated datagram.
                 Ok(_) => {}
-                Err(error) if passing(&error) => {}
+                Err(error) if is_transient(&error) => {}
                 Err(error) => return Err(Failure::io("receive")(error)),
             }
         }
-        if self.kept {
+        if self.persistent {
             self.socket = Some(socket);
         }
         Ok(Outcome::default())
@@ -104,14 +104,14 @@ impl Server for Sink {
         let events = libc::POLLIN;
         let fd = self.socket.as_raw_fd();
         while watch.wait(&mut [libc::pollfd { fd, events, revents: 0 }], None).is_ok() {
-            // An error is of a datagram before, and says nothing of this.
+            // The error belongs to an earlier datagram.
             let Ok((length, from)) = self.socket.recv_from(&mut buffer) else { continue };
             let at = monotonic_now();
             let Some((header, payload)) = buffer[..length].split_first_chunk::<HEADER>() else {
                 continue;
             };
             let Some(known) = self.body.number(payload) else { continue };
-            // What finds no room is lost, as datagrams are.
+            // If the send buffer is full, the answer is lost, like any datagram.
             let _ = self.socket.send_to(header, from);
             let number = known.unwrap_or_else(|| u64::from(short(header)));
             receipts.note(&self.spec.name_of(from.ip()), Some(number), payload.len(), at)?;

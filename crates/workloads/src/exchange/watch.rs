@@ -1,13 +1,13 @@
-//! Waiting for descriptors, for a moment, and for the word to stop.
+//! Waits for descriptors, a time, or a stop message.
 
 use super::failure::{Failure, Reason};
 use crate::clock::{Nanos, monotonic_now};
-use crate::control::{Control, Order, Said};
+use crate::control::{Command, Control, Status};
 use crate::error::Error;
 use crate::wait::{next_wake, poll};
 use std::os::fd::RawFd;
 
-/// The control channel, listened to wherever a side waits.
+/// The control channel, read wherever a side waits.
 pub struct Watch<'c> {
     control: &'c mut Control,
     start: Option<Nanos>,
@@ -21,52 +21,51 @@ impl<'c> Watch<'c> {
         Self { control, start: None, stopped: false, ready: false, set: Vec::new() }
     }
 
-    /// Says that this side can be reached, or has reached the other.
+    /// Reports that this side is reachable, or connected.
     ///
     /// # Errors
-    /// When the control channel is broken.
+    /// The control channel is broken.
     pub fn ready(&mut self) -> Result<(), Error> {
         match std::mem::replace(&mut self.ready, true) {
             true => Ok(()),
-            false => self.control.say(&Said::Ready {}),
+            false => self.control.send_status(&Status::Ready {}),
         }
     }
 
-    pub(super) fn say(&mut self, said: &Said) -> Result<(), Error> {
-        self.control.say(said)
+    pub(super) fn send_status(&mut self, status: &Status) -> Result<(), Error> {
+        self.control.send_status(status)
     }
 
-    /// Whether the word to stop has come.
+    /// Whether a stop message has arrived.
     pub fn stopped(&self) -> bool {
         self.stopped
     }
 
-    /// When the schedules begin, once that is known.
+    /// Start time of the schedules, once known.
     pub(super) fn start(&self) -> Option<Nanos> {
         self.start
     }
 
-    /// Readable when something was said: for a side with a loop of its own, which
-    /// then calls [`Watch::hear`].
+    /// Readable when a message has arrived: for a side with an event loop, which then calls
+    /// [`Watch::read_control`].
     pub fn descriptor(&self) -> RawFd {
         self.control.descriptor()
     }
 
-    /// Takes in what was said. To be called when the descriptor is readable: it would
-    /// wait otherwise.
-    pub fn hear(&mut self) {
+    /// Reads control messages. Blocks unless the descriptor is readable.
+    pub fn read_control(&mut self) {
         match self.control.read() {
-            Ok(orders) => {
-                for order in orders {
-                    match order {
-                        Order::Start { at_ns } => {
+            Ok(commands) => {
+                for command in commands {
+                    match command {
+                        Command::Start { at_ns } => {
                             self.start.get_or_insert(at_ns);
                         }
-                        Order::Stop {} => self.stopped = true,
+                        Command::Stop {} => self.stopped = true,
                     }
                 }
             }
-            // Whoever speaks nonsense is nobody to be waited for.
+            // Stop after an invalid message.
             Err(error) => {
                 eprintln!("thingbed-workload: {error}");
                 self.stopped = true;
@@ -74,11 +73,11 @@ impl<'c> Watch<'c> {
         }
     }
 
-    /// Waits until one of `set` has what is asked of it, or `until` has come; none
-    /// waits for ever. Says whether it was the former.
+    /// Waits until one of `set` is ready, or until `until`; none waits indefinitely. Returns
+    /// whether a descriptor is ready.
     ///
     /// # Errors
-    /// When the word to stop comes or has come.
+    /// After a stop message.
     pub fn wait(
         &mut self,
         set: &mut [libc::pollfd],
@@ -86,31 +85,35 @@ impl<'c> Watch<'c> {
     ) -> Result<bool, Failure> {
         loop {
             if self.stopped {
-                return Err(Failure::of(Reason::Stopped, "the run was ended"));
+                return Err(Failure::of(Reason::Stopped, "the run was stopped"));
             }
-            let ready = self.look(set, until)?;
+            let ready = self.poll_once(set, until)?;
             if ready || until.is_some_and(|until| monotonic_now() >= until) {
                 return Ok(ready);
             }
-            // The start is news to whoever waits for nothing else.
+            // A caller that waits for nothing else waits for the start.
             if set.is_empty() && until.is_none() && self.start.is_some() {
                 return Ok(false);
             }
         }
     }
 
-    /// Waits for a moment.
+    /// Sleeps until `until`.
     ///
     /// # Errors
-    /// When the word to stop comes or has come.
+    /// After a stop message.
     pub fn sleep(&mut self, until: Nanos) -> Result<(), Failure> {
         while monotonic_now() < until {
             self.wait(&mut [], Some(next_wake(until, monotonic_now())))?;
         }
-        if self.stopped { Err(Failure::of(Reason::Stopped, "the run was ended")) } else { Ok(()) }
+        if self.stopped { Err(Failure::of(Reason::Stopped, "the run was stopped")) } else { Ok(()) }
     }
 
-    fn look(&mut self, set: &mut [libc::pollfd], until: Option<Nanos>) -> Result<bool, Failure> {
+    fn poll_once(
+        &mut self,
+        set: &mut [libc::pollfd],
+        until: Option<Nanos>,
+    ) -> Result<bool, Failure> {
         self.set.clear();
         self.set.push(libc::pollfd {
             fd: self.control.descriptor(),
@@ -122,7 +125,7 @@ impl<'c> Watch<'c> {
             return Ok(false);
         }
         if self.set[0].revents != 0 {
-            self.hear();
+            self.read_control();
         }
         let mut ready = false;
         for (one, seen) in set.iter_mut().zip(&self.set[1..]) {

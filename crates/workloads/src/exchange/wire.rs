@@ -1,10 +1,9 @@
-//! What passes an interface: every frame of the node, as its own kernel shows it, and
-//! which of them are of the exchanges.
+//! Counts the frames at an interface, as the node's kernel shows them, and filters those of the
+//! exchanges.
 //!
-//! A packet socket rather than the kernel's counters: those of IP take a datagram for
-//! one packet that is cut into fragments, and a piece of TCP's stream for one that is
-//! cut into segments behind them; those of the interface know nothing of frames that
-//! are taken from it by a program. What a packet socket sees is what is on the wire.
+//! This uses a packet socket instead of kernel counters. IP counters count a fragmented datagram
+//! as one packet, and also a TCP segment before segmentation offload. Interface counters miss
+//! frames that a program takes from the interface. A packet socket sees what is on the wire.
 
 use crate::error::Error;
 use std::ffi::CString;
@@ -13,7 +12,7 @@ use std::net::Ipv4Addr;
 use std::ops::{AddAssign, Sub};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// Frames and their bytes, Ethernet header included.
+/// Frames and bytes, including the Ethernet header.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count {
     pub out_bytes: u64,
@@ -55,26 +54,26 @@ impl Count {
     }
 }
 
-/// Which frames are of the exchanges: those from or to a port, and one of these nodes
-/// or a multicast group at the other end.
+/// Filter for frames of the exchanges: from or to `port`, with one of `hosts` or a multicast group
+/// as one end.
 #[derive(Debug, Clone, Default)]
-pub struct Ours {
+pub struct FrameFilter {
     pub hosts: Vec<Ipv4Addr>,
     pub port: u16,
 }
 
-/// What is looked at of a frame: headers of Ethernet, of IP with all options, of UDP
-/// or TCP; and of an ICMP error the same again.
+/// Bytes inspected per frame: headers of Ethernet, IP with all options, UDP or TCP; and for an
+/// ICMP error the same for the quoted packet.
 const HEAD: usize = 14 + 60 + 8 + 60 + 8;
 
-impl Ours {
-    /// Whether a frame that begins so is one of them.
-    fn is(&self, frame: &[u8]) -> bool {
+impl FrameFilter {
+    /// Whether the filter matches a frame, given its first bytes.
+    fn matches_frame(&self, frame: &[u8]) -> bool {
         let Some((link, packet)) = frame.split_at_checked(14) else { return false };
-        link[12..] == [8, 0] && self.is_packet(packet, true)
+        link[12..] == [8, 0] && self.matches_packet(packet, true)
     }
 
-    fn is_packet(&self, packet: &[u8], outer: bool) -> bool {
+    fn matches_packet(&self, packet: &[u8], outer: bool) -> bool {
         let Some(header) = packet.first_chunk::<20>() else { return false };
         let address =
             |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
@@ -82,7 +81,7 @@ impl Ours {
         if !ends.iter().any(|end| end.is_multicast() || self.hosts.contains(end)) {
             return false;
         }
-        // What follows a datagram's first fragment has no ports.
+        // Later fragments of a datagram have no ports.
         if u16::from_be_bytes([header[6], header[7]]) & 0x1fff != 0 {
             return true;
         }
@@ -92,56 +91,55 @@ impl Ours {
                 let port = self.port.to_be_bytes();
                 head[..2] == port || head[2..4] == port
             }
-            // That nobody listens, about what we sent or were sent.
+            // ICMP destination unreachable about a matching packet.
             (libc::IPPROTO_ICMP, Some(head)) => {
-                outer && head[0] == 3 && self.is_packet(&rest[8..], false)
+                outer && head[0] == 3 && self.matches_packet(&rest[8..], false)
             }
             _ => false,
         }
     }
 }
 
-/// Room for frames between two looks, as the kernel reckons it: some thousand of full
-/// length.
-static ROOM: libc::c_int = 8 << 20;
-/// A frame that the node itself sent (`PACKET_OUTGOING`).
+/// Receive buffer in bytes, as the kernel counts it: room for some thousand full-size frames
+/// between two reads.
+static RECEIVE_BUFFER: libc::c_int = 8 << 20;
+/// A frame sent by the node (`PACKET_OUTGOING`).
 const OUTGOING: u8 = 4;
 
-/// Counts what passes an interface from now on.
+/// Counts frames at an interface from now on.
 #[derive(Debug)]
 pub struct Wire {
     socket: OwnedFd,
-    ours: Ours,
+    filter: FrameFilter,
     counted: Count,
     all: Count,
 }
 
 impl Wire {
     /// # Errors
-    /// When there is no such interface, or this user may not open packet sockets.
-    pub fn on(interface: &str, ours: Ours) -> Result<Self, Error> {
+    /// The interface does not exist, or this user may not open packet sockets.
+    pub fn on(interface: &str, filter: FrameFilter) -> Result<Self, Error> {
         let failed = |source: io::Error| {
             let hint = match source.kind() {
                 io::ErrorKind::PermissionDenied => {
-                    "; the program must be root in its node: use an image without a USER"
+                    "; the program must run as root in its node: use an image without a USER"
                 }
                 _ => "",
             };
-            let tried = format!("count the frames at {interface}");
-            Error::protocol(&tried, format!("{source}{hint}"))
+            let operation = format!("count the frames at {interface}");
+            Error::protocol(&operation, format!("{source}{hint}"))
         };
         let name =
             CString::new(interface).map_err(|_| failed(io::ErrorKind::InvalidInput.into()))?;
-        // SAFETY: plain system calls; a valid descriptor is owned at once, names,
-        // options and the address live over their calls, and an all-zero address is
-        // valid.
+        // SAFETY: plain system calls; a valid descriptor is owned at once; names, options and the
+        // address outlive their calls; an all-zero address is valid.
         unsafe {
             let index = libc::if_nametoindex(name.as_ptr());
             if index == 0 {
                 return Err(failed(io::Error::last_os_error()));
             }
             let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-            // Of no protocol, and so deaf, until it is bound.
+            // Protocol 0: receives nothing until bound.
             let fd = libc::socket(libc::AF_PACKET, kind, 0);
             if fd < 0 {
                 return Err(failed(io::Error::last_os_error()));
@@ -149,8 +147,14 @@ impl Wire {
             let socket = OwnedFd::from_raw_fd(fd);
             let size = size_of::<libc::c_int>() as libc::socklen_t;
             for option in [libc::SO_RCVBUF, libc::SO_RCVBUFFORCE] {
-                // Refused to who is not root of the machine; the first then has to do.
-                libc::setsockopt(fd, libc::SOL_SOCKET, option, (&raw const ROOM).cast(), size);
+                // SO_RCVBUFFORCE needs root on the host; otherwise SO_RCVBUF applies.
+                libc::setsockopt(
+                    fd,
+                    libc::SOL_SOCKET,
+                    option,
+                    (&raw const RECEIVE_BUFFER).cast(),
+                    size,
+                );
             }
             let mut address: libc::sockaddr_ll = std::mem::zeroed();
             address.sll_family = libc::AF_PACKET as u16;
@@ -160,7 +164,7 @@ impl Wire {
             if libc::bind(fd, (&raw const address).cast(), length) < 0 {
                 return Err(failed(io::Error::last_os_error()));
             }
-            Ok(Self { socket, ours, counted: Count::default(), all: Count::default() })
+            Ok(Self { socket, filter, counted: Count::default(), all: Count::default() })
         }
     }
 
@@ -169,17 +173,17 @@ impl Wire {
         self.socket.as_raw_fd()
     }
 
-    /// All that has passed until the last look, whoever's it is.
+    /// Count of all frames as of the last read.
     pub fn all(&self) -> Count {
         self.all
     }
 
-    /// What has passed of ours until now.
+    /// Count of matching frames until now.
     pub fn count(&mut self) -> Count {
         loop {
             let mut head = [0u8; HEAD];
-            // SAFETY: an all-zero address is valid; buffer and address are ours, as
-            // long as said, and live over the call, which writes no more than that.
+            // SAFETY: an all-zero address is valid; buffer and address are local, have the given
+            // sizes and outlive the call.
             let (length, kind) = unsafe {
                 let mut from: libc::sockaddr_ll = std::mem::zeroed();
                 let mut size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
@@ -187,7 +191,7 @@ impl Wire {
                     self.socket.as_raw_fd(),
                     head.as_mut_ptr().cast(),
                     HEAD,
-                    // The length is the frame's, however little of it is wanted.
+                    // MSG_TRUNC returns the full frame length.
                     libc::MSG_TRUNC,
                     (&raw mut from).cast(),
                     &raw mut size,
@@ -202,16 +206,16 @@ impl Wire {
             }
             let length = length as u64;
             self.all.add(kind == OUTGOING, length);
-            if self.ours.is(&head[..HEAD.min(length as usize)]) {
+            if self.filter.matches_frame(&head[..HEAD.min(length as usize)]) {
                 self.counted.add(kind == OUTGOING, length);
             }
         }
     }
 
-    /// Frames that found no room since the last time it was asked, and are not counted.
-    pub fn missed(&self) -> u64 {
-        // SAFETY: an all-zero structure is valid; it is ours, as long as said, and
-        // lives over the call.
+    /// Frames dropped since the last call, because the buffer was full.
+    pub fn dropped(&self) -> u64 {
+        // SAFETY: an all-zero structure is valid; it is local, has the given size and outlives the
+        // call.
         unsafe {
             let mut seen: libc::tpacket_stats = std::mem::zeroed();
             let mut size = size_of::<libc::tpacket_stats>() as libc::socklen_t;
@@ -234,15 +238,15 @@ mod tests {
 
     #[test]
     fn counts_frames_with_their_headers() {
-        // Needs the right to open packet sockets, which tests here have.
+        // Needs permission to open packet sockets, which the tests have.
         let to = UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = to.local_addr().unwrap().port();
-        let ours = Ours { hosts: vec![Ipv4Addr::LOCALHOST], port };
-        let mut wire = Wire::on("lo", ours).unwrap();
+        let filter = FrameFilter { hosts: vec![Ipv4Addr::LOCALHOST], port };
+        let mut wire = Wire::on("lo", filter).unwrap();
         let before = wire.count();
         let from = UdpSocket::bind("127.0.0.1:0").unwrap();
         from.send_to(&[0; 100], to.local_addr().unwrap()).unwrap();
-        // A stranger's.
+        // An unrelated frame.
         let other = UdpSocket::bind("127.0.0.1:0").unwrap();
         from.send_to(&[0; 500], other.local_addr().unwrap()).unwrap();
         to.recv(&mut [0; 100]).unwrap();
@@ -254,29 +258,31 @@ mod tests {
 
     #[test]
     fn later_fragments_and_errors_about_ours_are_ours() {
-        let ours = Ours { hosts: vec![Ipv4Addr::new(10, 0, 0, 1)], port: 5683 };
+        let filter = FrameFilter { hosts: vec![Ipv4Addr::new(10, 0, 0, 1)], port: 5683 };
         let mut frame = vec![0; 14 + 20];
         frame[12] = 8;
         frame[14] = 0x45;
         frame[14 + 9] = 17;
         frame[14 + 16..14 + 20].copy_from_slice(&[10, 0, 0, 1]);
         let datagram = [&frame[..], &[0x12, 0x34, 0x16, 0x33, 0, 8, 0, 0]].concat();
-        assert!(ours.is(&datagram));
+        assert!(filter.matches_frame(&datagram));
         let mut fragment = frame.clone();
         fragment[14 + 7] = 9;
-        assert!(ours.is(&fragment));
+        assert!(filter.matches_frame(&fragment));
         let mut icmp = frame.clone();
         icmp[14 + 9] = 1;
         let about = |inner: &[u8]| [&icmp[..], &[3, 3, 0, 0, 0, 0, 0, 0], inner].concat();
-        assert!(ours.is(&about(&datagram[14..])));
-        assert!(!ours.is(&about(&[])), "cut short");
+        assert!(filter.matches_frame(&about(&datagram[14..])));
+        assert!(!filter.matches_frame(&about(&[])), "cut short");
         frame[14 + 19] = 2;
-        assert!(!ours.is(&[&frame[..], &[0x12, 0x34, 0x16, 0x33, 0, 8, 0, 0]].concat()));
+        assert!(
+            !filter.matches_frame(&[&frame[..], &[0x12, 0x34, 0x16, 0x33, 0, 8, 0, 0]].concat())
+        );
     }
 
     #[test]
     fn an_interface_that_is_not_there_is_named() {
-        let error = Wire::on("nowhere0", Ours::default()).unwrap_err().to_string();
+        let error = Wire::on("nowhere0", FrameFilter::default()).unwrap_err().to_string();
         assert!(error.contains("nowhere0"), "{error}");
     }
 }

@@ -1,7 +1,7 @@
-//! A device: serves until it is told to end.
+//! A device: serves requests until a stop message.
 
-use super::{keep, wait_for};
-use crate::control::{Control, Order, Said};
+use super::{wait_for, write_results};
+use crate::control::{Command, Control, Status};
 use crate::error::Error;
 use crate::load::DeviceSpec;
 use load::{Checked, DeviceSettings, Mischief, Served};
@@ -11,19 +11,19 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use trace::Resource;
 
-/// What a device has to say at its end.
+/// Output of a device.
 #[derive(Serialize)]
-struct Account {
-    /// How well service times were kept when it tried them.
+struct Output {
+    /// Measured accuracy of service times.
     checked: Vec<Checked>,
-    /// What it has served.
+    /// Statistics of served requests.
     served: Served,
 }
 
-/// Serves as `spec` says until the end.
+/// Serves as `spec` describes until a stop message.
 ///
 /// # Errors
-/// When a resource is none, or a port cannot be had.
+/// A resource is invalid, or a port is not available.
 pub fn run(spec: &DeviceSpec, control: &mut Control) -> Result<(), Error> {
     let settings = settings(spec)?;
     let checked = match spec.check {
@@ -31,30 +31,30 @@ pub fn run(spec: &DeviceSpec, control: &mut Control) -> Result<(), Error> {
         false => Vec::new(),
     };
     let stop = AtomicBool::new(false);
-    let (told, ready) = channel();
+    let (ready_sender, ready) = channel();
     let served = std::thread::scope(|scope| {
         let serving = scope.spawn(|| {
             load::serve(&settings, &stop, move |_| {
-                let _ = told.send(());
+                let _ = ready_sender.send(());
             })
         });
-        // Ended without having been ready: it says itself why.
-        let heard = match ready.recv() {
-            Ok(()) => control
-                .say(&Said::Ready {})
-                .and_then(|()| wait_for(control, |order| (*order == Order::Stop {}).then_some(()))),
+        // The thread ended before it was ready; its result has the error.
+        let control_result = match ready.recv() {
+            Ok(()) => control.send_status(&Status::Ready {}).and_then(|()| {
+                wait_for(control, |command| (*command == Command::Stop {}).then_some(()))
+            }),
             Err(_) => Ok(()),
         };
         stop.store(true, Relaxed);
         let served = serving.join();
-        heard.map(|()| served)
+        control_result.map(|()| served)
     })?;
     let served = match served {
         Ok(Ok(served)) => served,
         Ok(Err(error)) => return Err(Error::protocol("run the device", error)),
         Err(_) => return Err(Error::protocol("run the device", "its thread panicked")),
     };
-    keep(&spec.events, &Account { checked, served })
+    write_results(&spec.events, &Output { checked, served })
 }
 
 fn settings(spec: &DeviceSpec) -> Result<DeviceSettings, Error> {
@@ -67,7 +67,7 @@ fn settings(spec: &DeviceSpec) -> Result<DeviceSettings, Error> {
         }
     }
     let notify = spec.notify.as_deref().map(str::parse).transpose();
-    let notify: Result<_, trace::AskError> = notify;
+    let notify: Result<_, trace::ParseError> = notify;
     let address =
         |port: Option<u16>| port.map(|port| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
     Ok(DeviceSettings {

@@ -1,5 +1,5 @@
-//! A load and the devices that it asks, as programs of a run: the crate `load` does the
-//! work; here it hears of the start and the end, and writes down what came of it.
+//! Load generators and devices as programs of a run. The crate `load` does the work; this module
+//! handles start and stop messages and writes the results.
 
 mod device;
 mod prober;
@@ -11,39 +11,40 @@ pub use prober::run as probe;
 pub use sender::run as load;
 pub use spec::{DeviceSpec, LoadSpec, ProbeSpec};
 
-use crate::control::{Control, Order};
+use crate::control::{Command, Control};
 use crate::error::Error;
 use crate::wait::Waiter;
 use serde::Serialize;
 use std::fs;
 use std::path::Path;
 
-/// What has been heard by now, without waiting.
-fn heard(control: &mut Control) -> Result<Vec<Order>, Error> {
+/// Pending control messages, without blocking.
+fn pending_commands(control: &mut Control) -> Result<Vec<Command>, Error> {
     let mut waiter = Waiter::new(control.descriptor(), Vec::new());
     if waiter.wait(Some(0))? { control.read() } else { Ok(Vec::new()) }
 }
 
-/// Waits for an order that `wanted` takes.
+/// Waits for a message that `accept` accepts.
 fn wait_for<T>(
     control: &mut Control,
-    mut wanted: impl FnMut(&Order) -> Option<T>,
+    mut accept: impl FnMut(&Command) -> Option<T>,
 ) -> Result<T, Error> {
     let mut waiter = Waiter::new(control.descriptor(), Vec::new());
     loop {
-        // It may have come together with another order, or while requests were sent.
-        if let Some(found) = control.is_stopped().then(|| wanted(&Order::Stop {})).flatten() {
+        // The stop message may have arrived together with another one, or while requests were
+        // sent.
+        if let Some(found) = control.is_stopped().then(|| accept(&Command::Stop {})).flatten() {
             return Ok(found);
         }
         waiter.wait(None)?;
-        if let Some(found) = control.read()?.iter().find_map(&mut wanted) {
+        if let Some(found) = control.read()?.iter().find_map(&mut accept) {
             return Ok(found);
         }
     }
 }
 
-/// Writes what came of it, for whoever started the program.
-fn keep(path: &Path, what: &impl Serialize) -> Result<(), Error> {
+/// Writes the results for the parent process.
+fn write_results(path: &Path, what: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_vec_pretty(what).unwrap_or_default();
     fs::write(path, text).map_err(|source| Error::Events { path: path.to_owned(), source })
 }
@@ -60,11 +61,11 @@ mod tests {
         let (mut near, far) = UnixStream::pair().unwrap();
         let mut control = Control::over(far.as_raw_fd(), far.as_raw_fd()).unwrap();
         near.write_all(b"{\"start\":{\"at_ns\":17}}\n{\"stop\":{}}\n").unwrap();
-        let start = wait_for(&mut control, |order| match order {
-            Order::Start { at_ns } => Some(*at_ns),
-            Order::Stop {} => None,
+        let start = wait_for(&mut control, |command| match command {
+            Command::Start { at_ns } => Some(*at_ns),
+            Command::Stop {} => None,
         });
         assert_eq!(start.unwrap(), 17);
-        wait_for(&mut control, |order| (*order == Order::Stop {}).then_some(())).unwrap();
+        wait_for(&mut control, |command| (*command == Command::Stop {}).then_some(())).unwrap();
     }
 }

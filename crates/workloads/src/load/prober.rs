@@ -1,7 +1,7 @@
 //! Contention probes as a program of a run.
 
-use super::{heard, wait_for};
-use crate::control::{Control, Order, Said};
+use super::{pending_commands, wait_for};
+use crate::control::{Command, Control, Status};
 use crate::error::Error;
 use crate::load::ProbeSpec;
 use load::{ProbeSettings, Probed};
@@ -11,24 +11,24 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// As many probes one after another, on one core and in one mode, that all deviate too
-/// far are no chance.
-const IN_A_ROW: u32 = 3;
+/// Consecutive probes on one core, in one mode, above the limit, after which contention is
+/// reported.
+const CONSECUTIVE: u32 = 3;
 
-/// Probes from the start to the end; says so when the machine is contended, if it is to.
+/// Probes until a stop message; reports contention if the spec has a limit.
 ///
 /// # Errors
-/// When a core or a file cannot be had.
+/// A core or a file is not available.
 pub fn run(spec: &ProbeSpec, control: &mut Control) -> Result<(), Error> {
-    let wrong = |source| Error::Events { path: spec.events.clone(), source };
-    let mut events = BufWriter::new(File::create(&spec.events).map_err(wrong)?);
-    writeln!(events, "core,mode,intended_ns,sent_ns,answered_ns").map_err(wrong)?;
+    let file_error = |source| Error::Events { path: spec.events.clone(), source };
+    let mut events = BufWriter::new(File::create(&spec.events).map_err(file_error)?);
+    writeln!(events, "core,mode,intended_ns,sent_ns,answered_ns").map_err(file_error)?;
     let modes: Result<Vec<_>, String> = spec.modes.iter().map(|mode| mode.parse()).collect();
     let modes = modes.map_err(|why| Error::protocol("probe", why))?;
-    control.say(&Said::Ready {})?;
-    let start = wait_for(control, |order| match order {
-        Order::Start { at_ns } => Some(Some(*at_ns)),
-        Order::Stop {} => Some(None),
+    control.send_status(&Status::Ready {})?;
+    let start = wait_for(control, |command| match command {
+        Command::Start { at_ns } => Some(Some(*at_ns)),
+        Command::Stop {} => Some(None),
     })?;
     let Some(start) = start else { return Ok(()) };
     let settings = ProbeSettings {
@@ -51,22 +51,22 @@ pub fn run(spec: &ProbeSpec, control: &mut Control) -> Result<(), Error> {
                 if written.is_ok() {
                     written = row;
                 }
-                if let Some(why) = watch.saw(&probed)
-                    && let Ok(mut told) = contended.lock()
+                if let Some(why) = watch.observe(&probed)
+                    && let Ok(mut slot) = contended.lock()
                 {
-                    told.get_or_insert(why);
+                    slot.get_or_insert(why);
                 }
             });
-            // Who cannot begin at all is not waited for.
+            // Stop the main loop if probing cannot start.
             stop.store(true, Relaxed);
             probed
         });
-        let heard = listen(control, stop, contended);
+        let control_result = listen(control, stop, contended);
         stop.store(true, Relaxed);
         let probed = probing.join();
-        heard.map(|()| probed)
+        control_result.map(|()| probed)
     })?;
-    written.and_then(|()| events.flush()).map_err(wrong)?;
+    written.and_then(|()| events.flush()).map_err(file_error)?;
     match probed {
         Ok(Ok(())) => Ok(()),
         Ok(Err(why)) => Err(Error::protocol("probe", why)),
@@ -74,21 +74,21 @@ pub fn run(spec: &ProbeSpec, control: &mut Control) -> Result<(), Error> {
     }
 }
 
-/// Until the end: says once if there is contention.
+/// Waits for a stop message; reports contention once.
 fn listen(
     control: &mut Control,
     stop: &AtomicBool,
     contended: &Mutex<Option<String>>,
 ) -> Result<(), Error> {
-    let mut told = false;
+    let mut reported = false;
     while !stop.load(Relaxed) {
-        if heard(control)?.contains(&Order::Stop {}) {
+        if pending_commands(control)?.contains(&Command::Stop {}) {
             return Ok(());
         }
         let why = contended.lock().ok().and_then(|why| why.clone());
-        if let Some(why) = why.filter(|_| !told) {
-            told = true;
-            control.say(&Said::Contended { why })?;
+        if let Some(why) = why.filter(|_| !reported) {
+            reported = true;
+            control.send_status(&Status::Contended { why })?;
         }
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -101,10 +101,10 @@ fn write(events: &mut impl Write, probed: &Probed) -> std::io::Result<()> {
     writeln!(events, "{core},{mode},{intended},{sent},{answered}")
 }
 
-/// Looks for contention as it comes.
+/// Detects contention while probing.
 struct Watch<'a> {
     spec: &'a ProbeSpec,
-    /// By core and mode: how many in a row were too far off.
+    /// Consecutive probes above the limit, by core and mode.
     rows: Vec<(usize, trace::Mode, u32)>,
 }
 
@@ -113,7 +113,7 @@ impl<'a> Watch<'a> {
         Self { spec, rows: Vec::new() }
     }
 
-    fn saw(&mut self, probed: &Probed) -> Option<String> {
+    fn observe(&mut self, probed: &Probed) -> Option<String> {
         let limit = self.spec.limit?;
         let known = |row: &(usize, trace::Mode, u32)| (row.0, row.1) == (probed.core, probed.mode);
         let place = self.rows.iter().position(known).unwrap_or_else(|| {
@@ -123,10 +123,10 @@ impl<'a> Watch<'a> {
         let row = &mut self.rows[place].2;
         let deviation = probed.deviation(self.spec.service_ns);
         *row = if deviation > limit { *row + 1 } else { 0 };
-        (*row >= IN_A_ROW).then(|| {
+        (*row >= CONSECUTIVE).then(|| {
             format!(
-                "{IN_A_ROW} probes in a row on core {}, {} for {} ms, took {:.0} % longer than \
-                 that and more, after {:.1} s",
+                "{CONSECUTIVE} consecutive probes on core {}, {} for {} ms, took more than {:.0} % \
+                 longer than that, after {:.1} s",
                 probed.core,
                 probed.mode,
                 self.spec.service_ns as f64 / 1e6,
@@ -154,16 +154,16 @@ mod tests {
             events: "none".into(),
         };
         let mut watch = Watch::new(&spec);
-        let mut saw = |core, took| {
+        let mut observe = |core, took| {
             let probed =
                 Probed { core, mode: Mode::Busy, intended: 0, sent: 0, answered: Some(took) };
-            watch.saw(&probed).is_some()
+            watch.observe(&probed).is_some()
         };
         let late = [(0, 16), (1, 16), (0, 16), (1, 11), (0, 16), (1, 16), (0, 12)];
-        let said: Vec<bool> = late.iter().map(|(core, took)| saw(*core, *took)).collect();
-        assert_eq!(said, [false, false, false, false, true, false, false]);
+        let reported: Vec<bool> = late.iter().map(|(core, took)| observe(*core, *took)).collect();
+        assert_eq!(reported, [false, false, false, false, true, false, false]);
         let calm = ProbeSpec { limit: None, ..spec };
         let probed = Probed { core: 0, mode: Mode::Busy, intended: 0, sent: 0, answered: Some(99) };
-        assert!((0..9).all(|_| Watch::new(&calm).saw(&probed).is_none()));
+        assert!((0..9).all(|_| Watch::new(&calm).observe(&probed).is_none()));
     }
 }

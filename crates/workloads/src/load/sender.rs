@@ -1,8 +1,8 @@
-//! A sender: requests at their moments from the start on.
+//! A sender: sends requests on schedule.
 
-use super::{heard, keep, wait_for};
+use super::{pending_commands, wait_for, write_results};
 use crate::clock::Nanos;
-use crate::control::{Control, Order, Said};
+use crate::control::{Command, Control, Status};
 use crate::error::Error;
 use crate::load::LoadSpec;
 use load::{Closed, Figures, Origin, Settings};
@@ -13,37 +13,37 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::{Group, Method, Mix, Reader, Recipe, Scheme, Target};
 use units::Timeline;
 
-/// Sends what `spec` says, once it has been told to start, and waits for the end.
+/// Sends requests as `spec` describes after the start message, then waits for a stop message.
 ///
 /// # Errors
-/// When a text of the spec says nothing that can be sent, or a file cannot be had.
+/// A text of the spec is invalid, or a file is not available.
 pub fn run(spec: &LoadSpec, control: &mut Control) -> Result<(), Error> {
-    // What is wrong with it is said before the start.
+    // Report errors of the spec before the start.
     let origin = origin(spec)?;
     let mut settings = settings(spec)?;
-    control.say(&Said::Ready {})?;
-    let start = wait_for(control, |order| match order {
-        Order::Start { at_ns } => Some(Some(*at_ns)),
-        Order::Stop {} => Some(None),
+    control.send_status(&Status::Ready {})?;
+    let start = wait_for(control, |command| match command {
+        Command::Start { at_ns } => Some(Some(*at_ns)),
+        Command::Stop {} => Some(None),
     })?;
     let Some(start) = start else { return Ok(()) };
     settings.start = Some(start);
     let figures = send(origin, &settings, control)?;
     write(spec, &figures)?;
     let all = figures.all().counts;
-    control.say(&Said::Progress { sent: all.sent, replies: all.answered })?;
-    control.say(&Said::Done {})?;
-    wait_for(control, |order| (*order == Order::Stop {}).then_some(()))
+    control.send_status(&Status::Progress { sent: all.sent, replies: all.answered })?;
+    control.send_status(&Status::Done {})?;
+    wait_for(control, |command| (*command == Command::Stop {}).then_some(()))
 }
 
 fn send(origin: Origin, settings: &Settings, control: &mut Control) -> Result<Figures, Error> {
     let stop = AtomicBool::new(false);
     let mut failed = None;
     let sent = load::run(origin, settings, &stop, |progress| {
-        let said = Said::Progress { sent: progress.sent, replies: 0 };
-        let orders = control.say(&said).and_then(|()| heard(control));
-        match orders {
-            Ok(orders) if orders.contains(&Order::Stop {}) => stop.store(true, Relaxed),
+        let status = Status::Progress { sent: progress.sent, replies: 0 };
+        let commands = control.send_status(&status).and_then(|()| pending_commands(control));
+        match commands {
+            Ok(commands) if commands.contains(&Command::Stop {}) => stop.store(true, Relaxed),
             Ok(_) => {}
             Err(error) => {
                 stop.store(true, Relaxed);
@@ -54,8 +54,8 @@ fn send(origin: Origin, settings: &Settings, control: &mut Control) -> Result<Fi
     if let Some(error) = failed {
         return Err(error);
     }
-    let (figures, cut) = sent.map_err(|error| Error::protocol("send requests", error))?;
-    match cut {
+    let (figures, truncated) = sent.map_err(|error| Error::protocol("send requests", error))?;
+    match truncated {
         Some(why) => Err(Error::protocol("read the trace to its end", why)),
         None => Ok(figures),
     }
@@ -67,32 +67,33 @@ fn origin(spec: &LoadSpec) -> Result<Origin, Error> {
             .map_err(|error| Error::protocol(&format!("read {}", path.display()), error))?;
         return Ok(Origin::Read(Reader::new(Box::new(BufReader::with_capacity(1 << 20, file)))));
     }
-    let wrong = |error: &dyn std::fmt::Display| Error::protocol("make requests", error);
-    let usual = spec.targets.first().and_then(|target| Target::parse(target).ok());
-    let usual = Method::usual(usual.map_or(Scheme::Coap, |target| target.scheme));
+    let invalid = |error: &dyn std::fmt::Display| Error::protocol("generate requests", error);
+    let default = spec.targets.first().and_then(|target| Target::parse(target).ok());
+    let default = Method::usual(default.map_or(Scheme::Coap, |target| target.scheme));
     let sizes: Option<Mix<units::Bytes>> =
-        spec.size.as_deref().map(str::parse).transpose().map_err(|e| wrong(&e))?;
-    let methods = spec.method.as_deref().map(str::parse).transpose().map_err(|e| wrong(&e))?;
-    let paths = spec.path.as_deref().map(str::parse).transpose().map_err(|e| wrong(&e))?;
+        spec.size.as_deref().map(str::parse).transpose().map_err(|e| invalid(&e))?;
+    let methods = spec.method.as_deref().map(str::parse).transpose().map_err(|e| invalid(&e))?;
+    let paths = spec.path.as_deref().map(str::parse).transpose().map_err(|e| invalid(&e))?;
     let group = Group {
         devices: 0..spec.targets.len() as u32,
         targets: spec.targets.clone(),
-        arrivals: spec.arrivals.parse().map_err(|e| wrong(&e))?,
+        arrivals: spec.arrivals.parse().map_err(|e| invalid(&e))?,
         together: spec.together,
-        methods: methods.unwrap_or_else(|| Mix::of(usual)),
+        methods: methods.unwrap_or_else(|| Mix::of(default)),
         paths: paths.unwrap_or_else(|| Mix::of(String::new())),
         service: None,
         sizes: sizes.map(|sizes| sizes.map(|size| size.get() as u32)),
     };
-    // A closed loop ends by number; its times are not used.
+    // A closed loop ends after a number of requests; it does not use arrival times.
     let span = spec.users.is_none().then_some(spec.duration_ns);
     let recipe = Recipe { seed: spec.seed, groups: vec![group], span, requests: spec.count };
-    recipe.requests().map(Origin::Made).map_err(|e| wrong(&e))
+    recipe.requests().map(Origin::Made).map_err(|e| invalid(&e))
 }
 
 fn settings(spec: &LoadSpec) -> Result<Settings, Error> {
     let think = spec.think.as_deref().map(str::parse).transpose();
-    let think = think.map_err(|error: trace::AskError| Error::protocol("think", error))?;
+    let think =
+        think.map_err(|error: trace::ParseError| Error::protocol("read the think time", error))?;
     Ok(Settings {
         timeout: spec.timeout_ns,
         confirmable: spec.confirmable,
@@ -109,10 +110,9 @@ fn settings(spec: &LoadSpec) -> Result<Settings, Error> {
     })
 }
 
-/// What a sender writes: its figures, and its timeline so that those of several senders can be
-/// added.
+/// Output of a sender: its results, and its timeline, which can be added to that of other senders.
 #[derive(Serialize)]
-struct Kept<'a, F> {
+struct Output<'a, F> {
     #[serde(flatten)]
     figures: F,
     timeline: &'a Timeline,
@@ -121,8 +121,11 @@ struct Kept<'a, F> {
 
 fn write(spec: &LoadSpec, figures: &Figures) -> Result<(), Error> {
     let Figures { timeline, schedule, .. } = figures;
-    keep(&spec.events, &Kept { figures: figures.json(), timeline, schedule_ns: *schedule })?;
-    let wrong = |source| Error::Events { path: spec.log.clone(), source };
-    let file = File::create(&spec.log).map_err(wrong)?;
-    load::write_log(figures, BufWriter::new(file)).map_err(wrong)
+    write_results(
+        &spec.events,
+        &Output { figures: figures.json(), timeline, schedule_ns: *schedule },
+    )?;
+    let file_error = |source| Error::Events { path: spec.log.clone(), source };
+    let file = File::create(&spec.log).map_err(file_error)?;
+    load::write_log(figures, BufWriter::new(file)).map_err(file_error)
 }

@@ -1,4 +1,4 @@
-//! The specs of loads and devices: what the runner writes for each.
+//! Specs of loads, devices and probes, written by the runner.
 
 use crate::clock::Nanos;
 use crate::error::Error;
@@ -7,136 +7,135 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use trace::CoapSettings;
 
-/// What one sender is to do. Arrivals, mixes and distributions are texts that `trace`
-/// reads.
+/// Spec of one sender. Arrivals, mixes and distributions are texts in the syntax of `trace`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct LoadSpec {
-    /// The file of requests; without one they are made.
+    /// Trace file of requests; none generates them.
     #[serde(default)]
     pub trace: Option<PathBuf>,
-    /// Each device's URI, without a path.
+    /// URI of each device, without a path.
     #[serde(default)]
     pub targets: Vec<String>,
-    /// When requests come.
+    /// Arrival process.
     #[serde(default)]
     pub arrivals: String,
-    /// Whether these are the arrivals of all devices together.
+    /// Whether the arrival process is that of all devices together.
     #[serde(default)]
     pub together: bool,
-    /// What is asked; the protocol's usual method if none.
+    /// Request methods; none is the protocol's default method.
     #[serde(default)]
     pub method: Option<String>,
-    /// Of which resources.
+    /// Resource paths.
     #[serde(default)]
     pub path: Option<String>,
-    /// How much requests carry.
+    /// Request payload sizes.
     #[serde(default)]
     pub size: Option<String>,
-    /// How many there are at most.
+    /// Maximum number of requests.
     #[serde(default)]
     pub count: Option<u64>,
-    /// How long requests come, in ns.
+    /// Duration of the arrivals, in ns.
     pub duration_ns: Nanos,
-    /// Users of a closed loop; none is an open one.
+    /// Users of a closed loop; none is an open loop.
     #[serde(default)]
     pub users: Option<usize>,
-    /// How long each waits after an answer.
+    /// Think time of each user after a response.
     #[serde(default)]
     pub think: Option<String>,
-    /// How long an answer may take, in ns.
+    /// Response timeout, in ns.
     pub timeout_ns: Nanos,
     /// Whether CoAP requests are confirmable.
     pub confirmable: bool,
-    /// Blocks, retransmission, NSTART and observation of CoAP.
+    /// CoAP settings: blocks, retransmission, NSTART and observe.
     #[serde(default)]
     pub coap: CoapSettings,
-    /// Whether answers are waited for.
+    /// Whether to wait for responses.
     pub answers: bool,
-    /// The quality of service of MQTT messages.
+    /// QoS level of MQTT messages.
     pub qos: u8,
-    /// HTTP connections to one device at most.
+    /// Maximum HTTP connections per device.
     pub connections: usize,
-    /// Threads that send.
+    /// Number of sender threads.
     pub senders: usize,
-    /// Whether they look at the clock all the time.
+    /// Whether sender threads busy-wait.
     pub spin: bool,
-    /// How far behind the schedule it goes on, in ns.
+    /// Maximum lag behind the schedule, in ns.
     pub patience_ns: Nanos,
-    /// The seed of this sender's draws.
+    /// Seed of this sender's draws.
     pub seed: u64,
-    /// Where the figures go.
+    /// Output file of the results.
     pub events: PathBuf,
-    /// Where the log of histograms goes.
+    /// Output file of the histogram log.
     pub log: PathBuf,
 }
 
-/// What one device is to do.
+/// Spec of one device.
 #[derive(Debug, Clone, Deserialize)]
 pub struct DeviceSpec {
-    /// Its number.
+    /// Device number.
     pub number: u32,
-    /// The port for CoAP.
+    /// CoAP port.
     #[serde(default)]
     pub coap: Option<u16>,
-    /// The port for HTTP.
+    /// HTTP port.
     #[serde(default)]
     pub http: Option<u16>,
-    /// The port where datagrams are returned.
+    /// UDP echo port.
     #[serde(default)]
     pub udp: Option<u16>,
-    /// The port where bytes of connections are returned.
+    /// TCP echo port.
     #[serde(default)]
     pub tcp: Option<u16>,
-    /// All devices' resources, a line each.
+    /// Resources of all devices, one line each.
     pub resources: Vec<String>,
-    /// Threads that serve.
+    /// Number of server threads.
     pub threads: usize,
-    /// So many requests may wait.
+    /// Maximum number of queued requests.
     pub queue: usize,
-    /// Bytes of an answer.
+    /// Response payload size in bytes.
     pub payload: usize,
-    /// After which times values change that are observed.
+    /// Distribution of the time between changes of an observed resource.
     #[serde(default)]
     pub notify: Option<String>,
-    /// The share of requests that is answered by what is no message, 0 to 1.
+    /// Share of requests answered with an invalid message, 0 to 1.
     pub garbage: f64,
-    /// The share that is answered twice.
+    /// Share answered twice.
     pub twice: f64,
-    /// The share that is answered late.
+    /// Share answered late.
     pub late: f64,
-    /// How late, in ns.
+    /// Delay of late answers, in ns.
     pub late_by_ns: Nanos,
-    /// The share that is not answered.
+    /// Share not answered.
     pub silent: f64,
-    /// Whether it looks for requests all the time.
+    /// Whether server threads busy-wait.
     pub spin: bool,
-    /// Whether it tries at the start how well service times are kept.
+    /// Whether to measure the accuracy of service times at the start.
     pub check: bool,
-    /// The seed of its draws.
+    /// Seed of this device's draws.
     pub seed: u64,
-    /// Where it says what it has served.
+    /// Output file of the statistics.
     pub events: PathBuf,
 }
 
-/// What the probes of a node are to do.
+/// Spec of a node's contention probes.
 #[derive(Debug, Clone, Deserialize)]
 pub struct ProbeSpec {
-    /// The cores; none are all.
+    /// CPU cores; an empty list is all.
     pub cores: Vec<usize>,
     /// `sleep`, `busy`, or both.
     pub modes: Vec<String>,
-    /// The service time.
+    /// Service time.
     pub service_ns: Nanos,
-    /// From one request of a probe to its next.
+    /// Interval between two requests of a probe.
     pub every_ns: Nanos,
-    /// Whether they run before others, as devices do.
+    /// Whether probes run at a higher priority, as devices do.
     #[serde(default)]
     pub before: bool,
-    /// Above this deviation from the service time, as a share of it and several times in a
-    /// row, it says so; without one it only writes down.
+    /// Maximum deviation from the service time, as a share of it; several consecutive probes above
+    /// it are reported as contention. None only records.
     #[serde(default)]
     pub limit: Option<f64>,
-    /// Where each request goes, a line each.
+    /// Output file of requests, one line each.
     pub events: PathBuf,
 }
 
@@ -144,7 +143,7 @@ impl ProbeSpec {
     /// Reads a spec.
     ///
     /// # Errors
-    /// When the file cannot be read or is no spec.
+    /// The file is unreadable or invalid.
     pub fn read(path: &Path) -> Result<Self, Error> {
         read(path, |_| Ok(()))
     }
@@ -154,14 +153,14 @@ impl LoadSpec {
     /// Reads a spec.
     ///
     /// # Errors
-    /// When the file cannot be read or is no spec.
+    /// The file is unreadable or invalid.
     pub fn read(path: &Path) -> Result<Self, Error> {
         read(path, Self::check)
     }
 
     fn check(&self) -> Result<(), String> {
         match (&self.trace, self.targets.is_empty()) {
-            (None, true) => Err("there is neither a trace nor a target".to_owned()),
+            (None, true) => Err("the spec has neither a trace nor a target".to_owned()),
             _ => Ok(()),
         }
     }
@@ -171,13 +170,13 @@ impl DeviceSpec {
     /// Reads a spec.
     ///
     /// # Errors
-    /// When the file cannot be read or is no spec.
+    /// The file is unreadable or invalid.
     pub fn read(path: &Path) -> Result<Self, Error> {
         read(path, Self::check)
     }
 
     fn check(&self) -> Result<(), String> {
         let none = [self.coap, self.http, self.udp, self.tcp].iter().all(Option::is_none);
-        if none { Err("there is no port to serve at".to_owned()) } else { Ok(()) }
+        if none { Err("the spec has no port".to_owned()) } else { Ok(()) }
     }
 }

@@ -1,65 +1,65 @@
-//! The client: joins, publishes by its schedule, takes what comes.
+//! MQTT client: connects, publishes on schedule, receives messages.
 
 use super::ffi;
 use super::retry::Retry;
-use super::session::{Happened, Session};
+use super::session::{Session, SessionEvent};
 use super::spec::{MqttSpec, Version};
 use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
-use crate::control::{Control, Order, Said};
+use crate::control::{Command, Control, Status};
 use crate::error::Error;
 use crate::events::{Event, Events, Record};
 use crate::link::Warning;
 use crate::payload::Template;
 use crate::seen::Seen;
-use crate::wait::{Waiter, next_wake, punctual};
+use crate::wait::{Waiter, next_wake, wake_precisely};
 use std::collections::HashMap;
 use std::ffi::{CString, c_int};
 
-/// How long records may wait for company before they are written, and not when a
-/// message is due soon: a slow disk would make it late.
+/// Maximum time records are buffered; they are not written within CALM of the next message,
+/// because a slow disk would delay it.
 const FLUSH_AFTER: Nanos = 200 * MILLISECOND;
-const CALM: Nanos = 2 * MILLISECOND;
-/// How long the goodbye may take.
-const GOODBYE: Nanos = 500 * MILLISECOND;
-/// Refusals from here on in MQTT 5 (section 2.4).
-const REFUSED: c_int = 128;
+const QUIET_BEFORE_SEND: Nanos = 2 * MILLISECOND;
+/// Maximum time of the final disconnect.
+const DISCONNECT_TIMEOUT: Nanos = 500 * MILLISECOND;
+/// Reason codes from here on are refusals in MQTT 5 (section 2.4).
+const MIN_REFUSAL: c_int = 128;
 
-/// Runs a client until it is told to stop.
+/// Runs a client until a stop message.
 ///
 /// # Errors
-/// When the broker refuses it, cannot be reached, or a file cannot be used.
+/// The broker refuses the client or is unreachable, or a file is unusable.
 pub fn run(spec: &MqttSpec, control: &mut Control) -> Result<(), Error> {
     let mut client = Client::new(spec)?;
-    punctual();
+    wake_precisely();
     let mut waiter = Waiter::new(control.descriptor(), vec![-1]);
-    let mut told = false;
+    let mut control_ready = false;
     loop {
-        if told {
-            for order in control.read()? {
-                match order {
-                    Order::Start { at_ns } => client.start(at_ns),
-                    Order::Stop {} => return client.end(&mut waiter),
+        if control_ready {
+            for command in control.read()? {
+                match command {
+                    Command::Start { at_ns } => client.start(at_ns),
+                    Command::Stop {} => return client.end(&mut waiter),
                 }
             }
         }
         client.connect_if_due()?;
         client.transfer(&waiter);
         client.publish_due()?;
-        client.take_in()?;
-        let until = client.tend(control)?;
-        waiter.watch(client.session.descriptor(), client.session.wants_to_write());
-        told = waiter.wait(until)?;
+        client.handle_events()?;
+        let until = client.housekeeping(control)?;
+        waiter.watch(client.session.descriptor(), client.session.has_output());
+        control_ready = waiter.wait(until)?;
     }
 }
 
-/// How far a connection is.
+/// State of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Not asked for before this time; never while it is not known.
-    Waits(Option<Nanos>),
-    /// Asked for.
+    /// Not before this time; none if the time is unknown.
+    Waiting(Option<Nanos>),
+    /// Connecting.
     Connecting,
-    /// The broker has said yes.
+    /// Accepted by the broker.
     Connected,
 }
 
@@ -72,11 +72,11 @@ struct Client<'a> {
     stage: Stage,
     retry: Retry,
     start: Option<Nanos>,
-    /// When it first tried to connect.
+    /// Time of the first connection attempt.
     since: Option<Nanos>,
-    /// What stood in the way the last time.
-    obstacle: String,
-    /// Whether it has been connected, and subscribed if it is to.
+    /// Reason of the last failure.
+    last_error: String,
+    /// Whether it has connected, and subscribed if the spec has a subscription.
     joined: bool,
     next: usize,
     acknowledged: u64,
@@ -86,7 +86,7 @@ struct Client<'a> {
     tend_at: Nanos,
     ready: bool,
     done: bool,
-    said: (u64, u64),
+    reported: (u64, u64),
     progress_at: Nanos,
     warning: Warning,
 }
@@ -101,11 +101,11 @@ impl<'a> Client<'a> {
             topic: CString::new(topic).map_err(|_| Error::mqtt("use the topic", "zero byte"))?,
             payload,
             events: Events::create(&spec.events)?,
-            stage: Stage::Waits(spec.join_ns.is_none().then_some(0)),
+            stage: Stage::Waiting(spec.join_ns.is_none().then_some(0)),
             retry: Retry::new(spec.reconnect_min_ns, spec.reconnect_max_ns),
             start: None,
             since: None,
-            obstacle: String::new(),
+            last_error: String::new(),
             joined: false,
             next: 0,
             acknowledged: 0,
@@ -115,7 +115,7 @@ impl<'a> Client<'a> {
             tend_at: 0,
             ready: false,
             done: false,
-            said: (0, 0),
+            reported: (0, 0),
             progress_at: 0,
             warning: Warning::default(),
         })
@@ -126,12 +126,12 @@ impl<'a> Client<'a> {
             return;
         }
         self.start = Some(at);
-        if self.stage == Stage::Waits(None) {
-            self.stage = Stage::Waits(self.spec.join_ns.map(|join| at.saturating_add(join)));
+        if self.stage == Stage::Waiting(None) {
+            self.stage = Stage::Waiting(self.spec.join_ns.map(|join| at.saturating_add(join)));
         }
     }
 
-    /// When the next message is due, if there is one and the start is known.
+    /// Scheduled time of the next message, if there is one and the start is known.
     fn due(&self) -> Option<Nanos> {
         let (_, offset) = self.spec.schedule.get(self.next)?;
         self.start.map(|start| start.saturating_add(*offset))
@@ -139,7 +139,7 @@ impl<'a> Client<'a> {
 
     fn connect_if_due(&mut self) -> Result<(), Error> {
         let now = monotonic_now();
-        if !matches!(self.stage, Stage::Waits(Some(at)) if at <= now) {
+        if !matches!(self.stage, Stage::Waiting(Some(at)) if at <= now) {
             return Ok(());
         }
         self.since.get_or_insert(now);
@@ -150,7 +150,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Takes note of why a connection has ended, or could not be had.
+    /// Records the end of a connection, or a failed attempt.
     fn ended(&mut self, code: c_int) -> Result<(), Error> {
         let reason = self.session.reason(code);
         if code == ffi::TLS && !self.joined {
@@ -159,25 +159,25 @@ impl<'a> Client<'a> {
         self.lost(reason)
     }
 
-    /// Sees to it that it is tried again.
+    /// Schedules the next attempt.
     fn lost(&mut self, reason: String) -> Result<(), Error> {
         let now = monotonic_now();
         let limit = self.spec.connect_limit_ns;
         if !self.joined && self.since.is_some_and(|since| now > since.saturating_add(limit)) {
             return Err(self.unreachable(&reason));
         }
-        if self.obstacle != reason {
+        if self.last_error != reason {
             let MqttSpec { host, port, broker, .. } = self.spec;
             eprintln!(
                 "thingbed-workload: no connection to the broker at {host}:{port} (node {broker}): \
                  {reason}; trying again"
             );
-            self.obstacle = reason;
+            self.last_error = reason;
         }
         if self.stage == Stage::Connected {
             self.note(Event::Disconnected, 0, now);
         }
-        self.stage = Stage::Waits(Some(self.retry.after(now)));
+        self.stage = Stage::Waiting(Some(self.retry.after(now)));
         Ok(())
     }
 
@@ -186,11 +186,11 @@ impl<'a> Client<'a> {
         let seconds = *connect_limit_ns as f64 / 1e9;
         Error::mqtt(
             &format!("connect to the broker at {host}:{port} (node {broker}) within {seconds} s"),
-            format!("{reason}; does a broker run on {broker}, and listen on that port?"),
+            format!("{reason}; check that a broker runs on {broker} and listens on that port"),
         )
     }
 
-    /// Lets the library read and write as far as the socket does.
+    /// Lets libmosquitto read and write when the socket is ready.
     fn transfer(&mut self, waiter: &Waiter) {
         let (readable, writable) = waiter.ready();
         if readable {
@@ -198,12 +198,12 @@ impl<'a> Client<'a> {
         }
         if writable && self.session.descriptor().is_some() {
             self.session.write();
-            self.session.shake_hands();
+            self.session.continue_handshake();
         }
     }
 
-    /// Publishes one message that is due; the others have the next turns, so that
-    /// what comes is taken in between.
+    /// Publishes one due message; others wait for the next turns, so that incoming messages are
+    /// processed in between.
     fn publish_due(&mut self) -> Result<(), Error> {
         let now = monotonic_now();
         let Some(intended) = self.due().filter(|due| *due <= now) else { return Ok(()) };
@@ -226,16 +226,16 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Takes in what the library has told.
-    fn take_in(&mut self) -> Result<(), Error> {
-        for happened in self.session.take() {
-            match happened {
-                Happened::Answered(0) => self.connected()?,
-                Happened::Answered(code) => self.refused(code)?,
-                Happened::Ended(code) => self.ended(code)?,
-                Happened::Subscribed(levels) => self.subscription(&levels)?,
-                Happened::Acknowledged { mid, reason, at } => self.confirmed(mid, reason, at),
-                Happened::Message { payload, at, .. } => self.arrived(&payload, at),
+    /// Processes libmosquitto's events.
+    fn handle_events(&mut self) -> Result<(), Error> {
+        for event in self.session.take() {
+            match event {
+                SessionEvent::Connack(0) => self.connected()?,
+                SessionEvent::Connack(code) => self.refused(code)?,
+                SessionEvent::Closed(code) => self.ended(code)?,
+                SessionEvent::Suback(levels) => self.subscription(&levels)?,
+                SessionEvent::Acknowledged { mid, reason, at } => self.confirmed(mid, reason, at),
+                SessionEvent::Message { payload, at, .. } => self.arrived(&payload, at),
             }
         }
         Ok(())
@@ -244,11 +244,10 @@ impl<'a> Client<'a> {
     fn connected(&mut self) -> Result<(), Error> {
         self.stage = Stage::Connected;
         self.retry.succeeded();
-        self.obstacle.clear();
+        self.last_error.clear();
         self.note(Event::Connected, 0, monotonic_now());
         match &self.spec.subscribe {
-            // Asked for anew each time: a broker that was started again may have
-            // forgotten it.
+            // Subscribe after each connect: a restarted broker may have lost the subscription.
             Some(topic) => self.session.subscribe(topic, self.spec.qos)?,
             None => self.joined = true,
         }
@@ -257,12 +256,12 @@ impl<'a> Client<'a> {
 
     fn refused(&mut self, code: c_int) -> Result<(), Error> {
         let reason = self.session.answer(code);
-        let passing: &[c_int] = match self.spec.version {
+        let temporary: &[c_int] = match self.spec.version {
             Version::V311 => &[3],
-            // Unavailable, busy, quota exceeded, too many connections a second.
+            // Server unavailable, server busy, quota exceeded, connection rate exceeded.
             Version::V5 => &[0x88, 0x89, 0x97, 0x9f],
         };
-        if passing.contains(&code) {
+        if temporary.contains(&code) {
             return self.lost(format!("the broker refused the connection: {reason}"));
         }
         let MqttSpec { host, port, broker, .. } = self.spec;
@@ -287,7 +286,7 @@ impl<'a> Client<'a> {
     }
 
     fn subscription(&mut self, levels: &[c_int]) -> Result<(), Error> {
-        if let Some(refusal) = levels.iter().find(|level| **level >= REFUSED) {
+        if let Some(refusal) = levels.iter().find(|level| **level >= MIN_REFUSAL) {
             let topic = self.spec.subscribe.clone().unwrap_or_default();
             return Err(Error::mqtt(
                 &format!("subscribe to {topic} at the broker (node {})", self.spec.broker),
@@ -304,7 +303,7 @@ impl<'a> Client<'a> {
     fn confirmed(&mut self, mid: c_int, reason: c_int, at: Nanos) {
         let Some(number) = self.numbers.remove(&mid) else { return };
         self.acknowledged += 1;
-        if reason < REFUSED {
+        if reason < MIN_REFUSAL {
             self.note(Event::Acknowledged, number, at);
         } else {
             let reason = self.session.answer(reason);
@@ -317,7 +316,7 @@ impl<'a> Client<'a> {
             let bytes = payload.len();
             self.warning.once(|| {
                 format!(
-                    "a message of {bytes} bytes does not belong to this \
+                    "ignored a message of {bytes} bytes that does not belong to this \
                                           workload"
                 )
             });
@@ -333,19 +332,19 @@ impl<'a> Client<'a> {
         self.events.record(Record { event, message, peer, time, intended: None, bytes });
     }
 
-    /// Signs of life, reports and the events file; answers when to be woken next.
-    fn tend(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
+    /// Keep-alive, progress and the events file; returns when to wake next.
+    fn housekeeping(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
         let now = monotonic_now();
         let due = self.due();
         let mut until = due.map(|due| next_wake(due, now));
         let mut wake = |at: Nanos| until = Some(until.map_or(at, |until| until.min(at)));
         match self.stage {
-            Stage::Waits(Some(at)) => wake(next_wake(at, now)),
-            Stage::Waits(None) => {}
+            Stage::Waiting(Some(at)) => wake(next_wake(at, now)),
+            Stage::Waiting(None) => {}
             Stage::Connecting | Stage::Connected => {
                 if now >= self.tend_at {
-                    self.session.tend();
-                    // A tenth of it: the library looks at whole seconds.
+                    self.session.check_keep_alive();
+                    // A tenth of the keep-alive: libmosquitto checks in whole seconds.
                     let tenth = u64::from(self.spec.keep_alive_s) * SECOND / 10;
                     self.tend_at = now + tenth.max(SECOND);
                 }
@@ -354,13 +353,13 @@ impl<'a> Client<'a> {
         }
         if !self.ready && (self.joined || self.spec.join_ns.is_some()) {
             self.ready = true;
-            control.say(&Said::Ready {})?;
+            control.send_status(&Status::Ready {})?;
         }
         let counts = (self.next as u64, self.received);
-        if counts != self.said {
+        if counts != self.reported {
             if now >= self.progress_at {
-                control.say(&Said::Progress { sent: counts.0, replies: counts.1 })?;
-                self.said = counts;
+                control.send_status(&Status::Progress { sent: counts.0, replies: counts.1 })?;
+                self.reported = counts;
                 self.progress_at = now + SECOND;
             } else {
                 wake(self.progress_at);
@@ -369,7 +368,7 @@ impl<'a> Client<'a> {
         let done = self.is_done();
         let finished = done && !std::mem::replace(&mut self.done, done);
         if let Some(oldest) = self.events.oldest() {
-            let calm = due.is_none_or(|due| due > now + CALM);
+            let calm = due.is_none_or(|due| due > now + QUIET_BEFORE_SEND);
             if finished || (calm && now >= oldest + FLUSH_AFTER) || now >= oldest + SECOND {
                 self.events.flush()?;
             } else if now < oldest + FLUSH_AFTER {
@@ -377,32 +376,32 @@ impl<'a> Client<'a> {
             }
         }
         if finished {
-            control.say(&Said::Done {})?;
+            control.send_status(&Status::Done {})?;
         }
         Ok(until)
     }
 
-    /// Whether all is sent and acknowledged, and all that should come has.
+    /// Whether all messages are sent and acknowledged, and all expected ones received.
     fn is_done(&self) -> bool {
         let all = self.spec.schedule.len();
         let acknowledged = self.spec.qos == 0 || self.acknowledged >= all as u64;
-        let here = self.joined && self.start.is_some();
-        here && self.next == all && acknowledged && self.received >= self.spec.expected
+        let active = self.joined && self.start.is_some();
+        active && self.next == all && acknowledged && self.received >= self.spec.expected
     }
 
-    /// Says goodbye to the broker, if it listens, and writes down the rest.
+    /// Disconnects from the broker, if connected, and writes the remaining records.
     fn end(&mut self, waiter: &mut Waiter) -> Result<(), Error> {
         self.session.disconnect();
-        let deadline = monotonic_now() + GOODBYE;
+        let deadline = monotonic_now() + DISCONNECT_TIMEOUT;
         while self.session.descriptor().is_some() && monotonic_now() < deadline {
-            waiter.watch(self.session.descriptor(), self.session.wants_to_write());
+            waiter.watch(self.session.descriptor(), self.session.has_output());
             waiter.wait(Some(deadline.min(monotonic_now() + 10 * MILLISECOND)))?;
             self.transfer(waiter);
         }
-        for happened in self.session.take() {
-            match happened {
-                Happened::Acknowledged { mid, reason, at } => self.confirmed(mid, reason, at),
-                Happened::Message { payload, at, .. } => self.arrived(&payload, at),
+        for event in self.session.take() {
+            match event {
+                SessionEvent::Acknowledged { mid, reason, at } => self.confirmed(mid, reason, at),
+                SessionEvent::Message { payload, at, .. } => self.arrived(&payload, at),
                 _ => {}
             }
         }

@@ -1,20 +1,20 @@
-//! The part of libmosquitto's interface that a client needs (mosquitto.h, 2.0).
+//! Bindings for the subset of libmosquitto used here (mosquitto.h, 2.0).
 
 use std::ffi::{c_char, c_int, c_void};
 
-/// A client, known to the library alone.
+/// A client, opaque outside libmosquitto.
 #[repr(C)]
 pub struct Mosquitto {
     _private: [u8; 0],
 }
 
-/// A list of MQTT 5 properties, known to the library alone.
+/// A list of MQTT 5 properties, opaque outside libmosquitto.
 #[repr(C)]
 pub struct Property {
     _private: [u8; 0],
 }
 
-/// A message as it comes to its callback.
+/// A received message, as passed to the callback.
 #[repr(C)]
 pub struct Message {
     pub mid: c_int,

@@ -1,5 +1,5 @@
-//! An MQTT client over libmosquitto, that publishes by a schedule, takes what it
-//! has subscribed to, and writes down what became of each message.
+//! MQTT client with libmosquitto: publishes on schedule, receives its subscription, and records
+//! the events of each message.
 
 mod client;
 mod ffi;
@@ -8,10 +8,10 @@ mod session;
 mod spec;
 
 pub use client::run;
-pub(crate) use session::{Happened, Session};
+pub(crate) use session::{Session, SessionEvent};
 pub use spec::{MqttSpec, Tls, Version};
 
-/// Whether the library's code says that TLS went wrong: a certificate mostly.
+/// Whether libmosquitto's code is a TLS error, usually a certificate.
 pub(crate) fn is_tls(code: std::ffi::c_int) -> bool {
     code == ffi::TLS
 }

@@ -1,8 +1,8 @@
-//! When a client tries to connect again.
+//! Reconnect backoff.
 
 use crate::clock::Nanos;
 
-/// Waits that double with each failure, and begin anew after a success.
+/// Exponential backoff: the delay doubles with each failure and resets after a success.
 #[derive(Debug)]
 pub struct Retry {
     min: Nanos,
@@ -11,19 +11,19 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Waits from `min` to `max`.
+    /// Backoff from `min` to `max`.
     pub fn new(min: Nanos, max: Nanos) -> Self {
         Self { min, max, wait: min }
     }
 
-    /// When to try again after a failure at `now`.
+    /// Time of the next attempt after a failure at `now`.
     pub fn after(&mut self, now: Nanos) -> Nanos {
         let at = now.saturating_add(self.wait);
         self.wait = self.wait.saturating_mul(2).min(self.max);
         at
     }
 
-    /// It went well.
+    /// Resets the delay.
     pub fn succeeded(&mut self) {
         self.wait = self.min;
     }

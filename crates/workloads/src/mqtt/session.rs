@@ -1,4 +1,4 @@
-//! A client's session with a broker, by libmosquitto: safe calls, and what happened.
+//! A session with a broker: safe wrappers of libmosquitto, and its events.
 
 use super::ffi;
 use super::spec::{MqttSpec, Version};
@@ -10,30 +10,30 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
-/// What happened to a session.
+/// An event of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Happened {
-    /// The broker has answered the request to connect: 0 is yes.
-    Answered(c_int),
-    /// The connection has ended, or could not be had, for this reason.
-    Ended(c_int),
-    /// The broker has answered the subscription with these levels.
-    Subscribed(Vec<c_int>),
-    /// The broker has acknowledged a message, with a reason from 128 if it refuses.
+pub enum SessionEvent {
+    /// CONNACK with this code; 0 is accepted.
+    Connack(c_int),
+    /// The connection ended or failed, for this reason.
+    Closed(c_int),
+    /// SUBACK with these codes.
+    Suback(Vec<c_int>),
+    /// The broker acknowledged a message; reason codes from 128 are refusals.
     Acknowledged { mid: c_int, reason: c_int, at: Nanos },
-    /// A message has come.
+    /// A message arrived.
     Message { topic: String, payload: Vec<u8>, at: Nanos },
 }
 
-/// What callbacks write to; it outlives the client.
+/// State that callbacks write; it outlives the client.
 #[derive(Default)]
 struct Inbox {
-    happened: Vec<Happened>,
-    /// The last error that the library logged.
-    complaint: String,
+    events: Vec<SessionEvent>,
+    /// The last error that libmosquitto logged.
+    last_log: String,
 }
 
-/// A session with a broker. One thread uses it.
+/// A session with a broker. Use it from one thread.
 pub struct Session {
     client: *mut ffi::Mosquitto,
     inbox: *mut Inbox,
@@ -45,15 +45,15 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that is not connected yet.
+    /// A session that is not connected.
     ///
     /// # Errors
-    /// When files for TLS cannot be used, or there is no memory.
+    /// TLS files are unusable, or there is no memory.
     pub fn new(spec: &MqttSpec) -> Result<Self, Error> {
         let inbox = Box::into_raw(Box::<Inbox>::default());
         let id = text(&spec.client)?;
-        // SAFETY: initialises the library, which may be done often; the identifier
-        // lives over the call, the inbox until after the client is destroyed.
+        // SAFETY: the library may be initialised repeatedly; the identifier outlives the call, the
+        // inbox the client.
         let client = unsafe {
             ffi::mosquitto_lib_init();
             ffi::mosquitto_new(id.as_ptr(), spec.clean_session, inbox.cast())
@@ -68,18 +68,17 @@ impl Session {
             secure: spec.tls.is_some(),
         };
         if client.is_null() {
-            return Err(session.error("make a client", ffi::ERRNO));
+            return Err(session.error("create an MQTT client", ffi::ERRNO));
         }
         let version = match spec.version {
             Version::V311 => 4,
             Version::V5 => 5,
         };
-        // SAFETY: the client is ours; callbacks keep to their signatures.
+        // SAFETY: this struct owns the client; the callbacks have the expected signatures.
         unsafe {
             ffi::mosquitto_int_option(client, ffi::OPT_PROTOCOL_VERSION, version);
-            // The most there is, which is the standard's own default. The library's 20
-            // would have it hang up on brokers that send more after they were started
-            // again, and never get past them.
+            // The maximum, which is also the standard's default. With libmosquitto's default of 20
+            // it disconnects from brokers that send more after a restart, and never recovers.
             ffi::mosquitto_int_option(client, ffi::OPT_RECEIVE_MAXIMUM, 65_535);
             ffi::mosquitto_connect_with_flags_callback_set(client, on_connect);
             ffi::mosquitto_disconnect_callback_set(client, on_disconnect);
@@ -106,7 +105,7 @@ impl Session {
             (file(ca)?, cert.map(file).transpose()?, key.map(file).transpose()?);
         let pointer =
             |path: &Option<CString>| path.as_ref().map_or(ptr::null(), |path| path.as_ptr());
-        // SAFETY: the texts live over the call, which copies them.
+        // SAFETY: the strings outlive the call, which copies them.
         let code = unsafe {
             ffi::mosquitto_tls_set(
                 self.client,
@@ -117,17 +116,17 @@ impl Session {
                 None,
             )
         };
-        let tried = format!("use the TLS files, {} the first", ca.display());
-        self.check(&tried, code)
+        let operation = format!("use the TLS files, starting with {}", ca.display());
+        self.check(&operation, code)
     }
 
-    /// Asks for a session that outlives its connection. In MQTT 5 that is a property
-    /// of the request to connect, which the library takes only where it would wait
-    /// for the network. So it is given one to an address where nobody listens, which
-    /// fails at once; the library keeps the property for the requests that follow.
+    /// Requests a session that outlives its connection. In MQTT 5 this is a CONNECT property,
+    /// which libmosquitto accepts only in its blocking connect. So this calls the blocking connect
+    /// with an address without a listener, which fails at once; libmosquitto keeps the property
+    /// for later connects.
     fn keep_session(&mut self) {
         let mut list = ptr::null_mut();
-        // SAFETY: the list is made, copied and freed here; the address is constant.
+        // SAFETY: the list is created, copied and freed here; the address is static.
         unsafe {
             ffi::mosquitto_property_add_int32(&raw mut list, ffi::SESSION_EXPIRY, u32::MAX);
             ffi::mosquitto_connect_bind_v5(
@@ -143,12 +142,12 @@ impl Session {
         self.take();
     }
 
-    /// Begins to connect.
+    /// Starts to connect.
     ///
     /// # Errors
-    /// The code of the reason, when that failed at once.
+    /// libmosquitto's code, if it fails at once.
     pub fn connect(&mut self) -> Result<(), c_int> {
-        // SAFETY: the text lives over the call, which copies it.
+        // SAFETY: the string outlives the call, which copies it.
         let code = unsafe {
             ffi::mosquitto_connect_async(
                 self.client,
@@ -160,39 +159,39 @@ impl Session {
         if code == ffi::SUCCESS { Ok(()) } else { Err(code) }
     }
 
-    /// Says goodbye, if there is a connection.
+    /// Disconnects, if connected.
     pub fn disconnect(&mut self) {
-        // SAFETY: the client is ours.
+        // SAFETY: this struct owns the client.
         unsafe {
             ffi::mosquitto_disconnect(self.client);
         }
     }
 
-    /// Asks for the messages of `topic`.
+    /// Subscribes to `topic`.
     ///
     /// # Errors
-    /// When the library refuses it.
+    /// libmosquitto rejects it.
     pub fn subscribe(&mut self, topic: &str, qos: u8) -> Result<(), Error> {
         let name = text(topic)?;
-        // SAFETY: the text lives over the call.
+        // SAFETY: the string outlives the call.
         let code = unsafe {
             ffi::mosquitto_subscribe(self.client, ptr::null_mut(), name.as_ptr(), c_int::from(qos))
         };
         match code {
-            // It is asked for again with the next connection.
+            // The caller subscribes again after the next connect.
             ffi::NO_CONN => Ok(()),
             code => self.check(&format!("subscribe to {topic}"), code),
         }
     }
 
-    /// Publishes a message and tells its number in the session. Without a connection
-    /// a message of QoS 1 or 2 waits for the next, one of QoS 0 is gone.
+    /// Publishes a message and returns its identifier in the session. Without a connection, a
+    /// message of QoS 1 or 2 waits for the next one; a message of QoS 0 is lost.
     ///
     /// # Errors
-    /// When the library refuses it for another reason.
+    /// libmosquitto rejects it for another reason.
     pub fn publish(&mut self, topic: &CStr, payload: &[u8], qos: u8) -> Result<c_int, Error> {
         let mut mid = 0;
-        // SAFETY: topic and payload live over the call, which copies them.
+        // SAFETY: topic and payload outlive the call, which copies them.
         let code = unsafe {
             ffi::mosquitto_publish(
                 self.client,
@@ -204,77 +203,77 @@ impl Session {
                 false,
             )
         };
-        // The connection may end at any time, and its end is told by itself.
+        // A lost connection is not an error here; it has a separate event.
         if code != ffi::SUCCESS && self.descriptor().is_some() && code != ffi::NO_CONN {
             self.check("publish", code)?;
         }
         Ok(mid)
     }
 
-    /// Reads what has come.
+    /// Reads received data.
     pub fn read(&mut self) {
-        // SAFETY: the client is ours.
+        // SAFETY: this struct owns the client.
         let code = unsafe { ffi::mosquitto_loop_read(self.client, 1) };
-        self.went(code);
+        self.record_close(code);
     }
 
-    /// Writes what waits.
+    /// Writes buffered data.
     pub fn write(&mut self) {
-        // SAFETY: the client is ours.
+        // SAFETY: this struct owns the client.
         let code = unsafe { ffi::mosquitto_loop_write(self.client, 1) };
-        self.went(code);
+        self.record_close(code);
     }
 
-    /// Goes on with TLS's handshake, which the library does when it reads: to be called
-    /// when the connection has room, since at first there is nothing to read.
-    pub fn shake_hands(&mut self) {
+    /// Continues the TLS handshake, which libmosquitto does when it reads. Call it when the socket
+    /// is writable, because at first there is nothing to read.
+    pub fn continue_handshake(&mut self) {
         if self.secure && self.descriptor().is_some() {
             self.read();
         }
     }
 
-    /// Sends a sign of life if it is time; to be called now and then.
-    pub fn tend(&mut self) {
-        // SAFETY: the client is ours.
+    /// Sends a keep-alive if it is due; call it regularly.
+    pub fn check_keep_alive(&mut self) {
+        // SAFETY: this struct owns the client.
         let code = unsafe { ffi::mosquitto_loop_misc(self.client) };
         if self.descriptor().is_none() {
-            self.went(code);
+            self.record_close(code);
         }
     }
 
-    /// Notes the end of a connection that no callback has told of: one that ended
-    /// before it was whole, in the handshake of TLS say.
-    fn went(&mut self, code: c_int) {
-        // SAFETY: no callback runs but within a call of the library.
-        let happened = unsafe { &mut (*self.inbox).happened };
-        let told = happened.iter().any(|happened| matches!(happened, Happened::Ended(_)));
-        if code != ffi::SUCCESS && !told {
-            happened.push(Happened::Ended(code));
+    /// Records the end of a connection without a callback: one that failed before it was complete,
+    /// for example in the TLS handshake.
+    fn record_close(&mut self, code: c_int) {
+        // SAFETY: callbacks run only within a libmosquitto call.
+        let events = unsafe { &mut (*self.inbox).events };
+        let recorded = events.iter().any(|event| matches!(event, SessionEvent::Closed(_)));
+        if code != ffi::SUCCESS && !recorded {
+            events.push(SessionEvent::Closed(code));
         }
     }
 
-    /// The connection's descriptor, if there is one.
+    /// The descriptor of the connection, if there is one.
     pub fn descriptor(&self) -> Option<RawFd> {
-        // SAFETY: the client is ours.
+        // SAFETY: this struct owns the client.
         let fd = unsafe { ffi::mosquitto_socket(self.client) };
         (fd >= 0).then_some(fd)
     }
 
-    /// Whether something waits to be written.
-    pub fn wants_to_write(&self) -> bool {
-        // SAFETY: the client is ours.
+    /// Whether data waits to be written.
+    pub fn has_output(&self) -> bool {
+        // SAFETY: this struct owns the client.
         unsafe { ffi::mosquitto_want_write(self.client) }
     }
 
-    /// All that happened since the last time.
-    pub fn take(&mut self) -> Vec<Happened> {
-        // SAFETY: no callback runs but within a call of the library.
-        unsafe { std::mem::take(&mut (*self.inbox).happened) }
+    /// Takes all events since the last call.
+    pub fn take(&mut self) -> Vec<SessionEvent> {
+        // SAFETY: callbacks run only within a libmosquitto call.
+        unsafe { std::mem::take(&mut (*self.inbox).events) }
     }
 
-    /// What a broker's answer to the request to connect means.
+    /// Text of a CONNACK or reason code.
     pub fn answer(&self, code: c_int) -> String {
-        // SAFETY: both give constant texts.
+        // SAFETY: both return static strings.
         let text = unsafe {
             CStr::from_ptr(match self.version {
                 Version::V311 => ffi::mosquitto_connack_string(code),
@@ -284,33 +283,33 @@ impl Session {
         format!("{} (code {code})", text.to_string_lossy().trim_end_matches('.'))
     }
 
-    /// What a code of the library means, with what it complained of last.
+    /// Text of a libmosquitto code, with the last error it logged.
     pub fn reason(&mut self, code: c_int) -> String {
         let system = std::io::Error::last_os_error();
-        // SAFETY: gives a constant text.
+        // SAFETY: returns a static string.
         let text = unsafe { CStr::from_ptr(ffi::mosquitto_strerror(code)) };
         let text = match code {
             ffi::ERRNO => system.to_string(),
             _ => text.to_string_lossy().trim_end_matches('.').to_owned(),
         };
-        // SAFETY: no callback runs but within a call of the library.
-        let complaint = unsafe { std::mem::take(&mut (*self.inbox).complaint) };
-        if complaint.is_empty() { text } else { format!("{text} ({complaint})") }
+        // SAFETY: callbacks run only within a libmosquitto call.
+        let last_log = unsafe { std::mem::take(&mut (*self.inbox).last_log) };
+        if last_log.is_empty() { text } else { format!("{text} ({last_log})") }
     }
 
-    fn check(&mut self, tried: &str, code: c_int) -> Result<(), Error> {
-        if code == ffi::SUCCESS { Ok(()) } else { Err(self.error(tried, code)) }
+    fn check(&mut self, operation: &str, code: c_int) -> Result<(), Error> {
+        if code == ffi::SUCCESS { Ok(()) } else { Err(self.error(operation, code)) }
     }
 
-    fn error(&mut self, tried: &str, code: c_int) -> Error {
-        Error::mqtt(tried, self.reason(code))
+    fn error(&mut self, operation: &str, code: c_int) -> Error {
+        Error::mqtt(operation, self.reason(code))
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // SAFETY: both were made by `new` and are not used after this; the client
-        // goes first, since its callbacks write to the inbox.
+        // SAFETY: `new` created both and nothing uses them later; the client is destroyed first,
+        // because its callbacks write to the inbox.
         unsafe {
             if !self.client.is_null() {
                 ffi::mosquitto_destroy(self.client);
@@ -324,12 +323,12 @@ fn text(text: &str) -> Result<CString, Error> {
     CString::new(text).map_err(|_| Error::mqtt("use a text with a zero byte", text))
 }
 
-/// The inbox behind a callback's pointer.
+/// The inbox of a callback.
 ///
 /// # Safety
-/// Only for the pointer that `mosquitto_new` was given, within a callback.
+/// `user` must be the pointer passed to `mosquitto_new`; call it only within a callback.
 unsafe fn inbox<'a>(user: *mut c_void) -> &'a mut Inbox {
-    // SAFETY: it is the inbox of the session, which nobody else uses now.
+    // SAFETY: it is the session's inbox; no other reference exists during a callback.
     unsafe { &mut *user.cast::<Inbox>() }
 }
 
@@ -339,13 +338,13 @@ unsafe extern "C" fn on_connect(
     code: c_int,
     _flags: c_int,
 ) {
-    // SAFETY: called by the library with our pointer.
-    unsafe { inbox(user) }.happened.push(Happened::Answered(code));
+    // SAFETY: libmosquitto calls this with the inbox pointer.
+    unsafe { inbox(user) }.events.push(SessionEvent::Connack(code));
 }
 
 unsafe extern "C" fn on_disconnect(_: *mut ffi::Mosquitto, user: *mut c_void, code: c_int) {
-    // SAFETY: called by the library with our pointer.
-    unsafe { inbox(user) }.happened.push(Happened::Ended(code));
+    // SAFETY: libmosquitto calls this with the inbox pointer.
+    unsafe { inbox(user) }.events.push(SessionEvent::Closed(code));
 }
 
 unsafe extern "C" fn on_publish(
@@ -356,8 +355,8 @@ unsafe extern "C" fn on_publish(
     _: *const ffi::Property,
 ) {
     let at = monotonic_now();
-    // SAFETY: called by the library with our pointer.
-    unsafe { inbox(user) }.happened.push(Happened::Acknowledged { mid, reason, at });
+    // SAFETY: libmosquitto calls this with the inbox pointer.
+    unsafe { inbox(user) }.events.push(SessionEvent::Acknowledged { mid, reason, at });
 }
 
 unsafe extern "C" fn on_subscribe(
@@ -367,10 +366,10 @@ unsafe extern "C" fn on_subscribe(
     count: c_int,
     levels: *const c_int,
 ) {
-    // SAFETY: called by the library with our pointer, and as many levels as said.
+    // SAFETY: libmosquitto calls this with the inbox pointer and `count` levels.
     unsafe {
         let levels = std::slice::from_raw_parts(levels, count.max(0) as usize).to_vec();
-        inbox(user).happened.push(Happened::Subscribed(levels));
+        inbox(user).events.push(SessionEvent::Suback(levels));
     }
 }
 
@@ -380,8 +379,8 @@ unsafe extern "C" fn on_message(
     message: *const ffi::Message,
 ) {
     let at = monotonic_now();
-    // SAFETY: called by the library with our pointer and a message, whose payload
-    // is as long as it says and null only if empty; its topic is a text.
+    // SAFETY: libmosquitto calls this with the inbox pointer and a message; its payload has the
+    // given length and is null only if empty; its topic is a string.
     unsafe {
         let (start, length) = ((*message).payload.cast::<u8>(), (*message).payloadlen);
         let payload = match start.is_null() {
@@ -389,7 +388,7 @@ unsafe extern "C" fn on_message(
             false => std::slice::from_raw_parts(start, length.max(0) as usize).to_vec(),
         };
         let topic = CStr::from_ptr((*message).topic).to_string_lossy().into_owned();
-        inbox(user).happened.push(Happened::Message { topic, payload, at });
+        inbox(user).events.push(SessionEvent::Message { topic, payload, at });
     }
 }
 
@@ -400,9 +399,9 @@ unsafe extern "C" fn on_log(
     text: *const c_char,
 ) {
     if level & ffi::LOG_ERR != 0 {
-        // SAFETY: called by the library with our pointer and a text.
+        // SAFETY: libmosquitto calls this with the inbox pointer and a string.
         unsafe {
-            inbox(user).complaint = CStr::from_ptr(text).to_string_lossy().trim().to_owned();
+            inbox(user).last_log = CStr::from_ptr(text).to_string_lossy().trim().to_owned();
         }
     }
 }

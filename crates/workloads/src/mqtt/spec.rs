@@ -1,4 +1,4 @@
-//! The spec of an MQTT client: what the runner writes for each.
+//! The spec of an MQTT client, written by the runner.
 
 use crate::clock::Nanos;
 use crate::error::Error;
@@ -7,7 +7,7 @@ use crate::spec::read;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
-/// Which protocol a client speaks.
+/// MQTT version of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum Version {
     /// MQTT 3.1.1.
@@ -18,67 +18,65 @@ pub enum Version {
     V5,
 }
 
-/// Whom a client trusts, and who it is.
+/// TLS files: trusted CA and client credentials.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Tls {
-    /// The certificate of whoever signed the broker's.
+    /// CA certificate that signed the broker's certificate.
     pub ca: PathBuf,
-    /// The client's own certificate, where the broker asks for one.
+    /// Client certificate, if the broker requires one.
     #[serde(default)]
     pub cert: Option<PathBuf>,
-    /// The key that belongs to it.
+    /// Private key of the client certificate.
     #[serde(default)]
     pub key: Option<PathBuf>,
 }
 
-/// What one client is to do.
+/// Spec of one client.
 #[derive(Debug, Clone, Deserialize)]
 pub struct MqttSpec {
-    /// The name of this node.
+    /// Name of this node.
     pub node: String,
-    /// The client's identifier; differs from all others of the broker.
+    /// Client identifier, unique at the broker.
     pub client: String,
-    /// The broker's node.
+    /// Node of the broker.
     pub broker: String,
-    /// Its address, or its name where a certificate is held against that.
+    /// Address of the broker, or its name if a certificate is checked against it.
     pub host: String,
-    /// The port that it listens on.
+    /// Port of the broker.
     pub port: u16,
-    /// The protocol's version.
+    /// MQTT version.
     pub version: Version,
-    /// The quality of service of messages and subscription, 0 to 2.
+    /// QoS level of messages and subscription, 0 to 2.
     pub qos: u8,
-    /// Over TLS, with these files.
+    /// TLS files; none disables TLS.
     #[serde(default)]
     pub tls: Option<Tls>,
-    /// From one sign of life to the next where nothing is sent, whole seconds, 5 or
-    /// more: libmosquitto takes no less.
+    /// Keep-alive interval in whole seconds, 5 or more, the minimum of libmosquitto.
     pub keep_alive_s: u16,
-    /// Whether the broker forgets the client when its connection ends.
+    /// Whether the broker discards the session when the connection ends.
     pub clean_session: bool,
-    /// How long after a lost or refused connection it tries again, at first; doubled
-    /// with each failure.
+    /// Initial reconnect delay after a lost or refused connection; doubles with each failure.
     pub reconnect_min_ns: Nanos,
-    /// The most that this grows to.
+    /// Maximum reconnect delay.
     pub reconnect_max_ns: Nanos,
-    /// When it connects, from offset 0; without one before that.
+    /// When to connect, from offset 0; none connects before the start.
     #[serde(default)]
     pub join_ns: Option<Nanos>,
-    /// How long it tries to connect for the first time before it gives up.
+    /// Timeout of the first connection, including retries.
     pub connect_limit_ns: Nanos,
-    /// The topic that it subscribes to.
+    /// Topic filter of the subscription.
     #[serde(default)]
     pub subscribe: Option<String>,
-    /// How many messages should come.
+    /// Number of expected messages.
     pub expected: u64,
-    /// The topic that it publishes to.
+    /// Topic of published messages.
     #[serde(default)]
     pub publish: Option<String>,
-    /// Its messages: number, and when it is meant to be sent, in ns from offset 0.
+    /// Messages to publish: number, and scheduled time in ns from offset 0.
     pub schedule: Vec<(u64, Nanos)>,
-    /// The file with the payload.
+    /// Payload file.
     pub payload: PathBuf,
-    /// The file that gets the events.
+    /// Output file of events.
     pub events: PathBuf,
 }
 
@@ -86,7 +84,7 @@ impl MqttSpec {
     /// Reads and checks a spec.
     ///
     /// # Errors
-    /// When it cannot be read or contradicts itself.
+    /// The file is unreadable or inconsistent.
     pub fn read(path: &Path) -> Result<Self, Error> {
         read(path, Self::check)
     }
@@ -113,14 +111,14 @@ impl MqttSpec {
             return Err(format!("message numbers go up to {LARGEST}"));
         }
         if self.schedule.windows(2).any(|pair| pair[0].1 > pair[1].1) {
-            return Err("the schedule must be in the order of its times".into());
+            return Err("the schedule must be sorted by time".into());
         }
         if !self.schedule.is_empty() && self.publish.is_none() {
-            return Err("a schedule needs a topic, `publish`".into());
+            return Err("a schedule needs `publish`, a topic".into());
         }
         let topics = self.subscribe.iter().chain(&self.publish);
         if topics.clone().any(|topic| topic.is_empty() || topic.contains(['\0', '+', '#'])) {
-            return Err("a topic must not be empty, nor hold `+`, `#` or a zero byte".into());
+            return Err("a topic must not be empty or contain `+`, `#` or a zero byte".into());
         }
         Ok(())
     }

@@ -1,30 +1,30 @@
 //! Block options (RFC 7959, section 2.2).
 
-/// A block: which, whether more follow, and its size as an exponent.
+/// A block option: number, more flag and size exponent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
-    /// Its number, from 0.
+    /// Block number, from 0.
     pub number: u32,
-    /// Whether more follow.
+    /// Whether more blocks follow.
     pub more: bool,
-    /// The size is 2 to the power of this and 4; 7 is BERT's, of 1024 (RFC 8323).
+    /// The size is 2 to the power of (exponent + 4); 7 is BERT, with 1024 (RFC 8323).
     pub exponent: u8,
 }
 
 impl Block {
-    /// The block `number` of a size that is 16, 32 and so on to 1024.
+    /// Block `number` with a block size of 16, 32, ... 1024.
     pub fn sized(number: u32, more: bool, size: usize) -> Self {
         let exponent = (size.clamp(16, 1024).ilog2() - 4) as u8;
         Self { number, more, exponent }
     }
 
-    /// As an option's value has it.
+    /// Decodes an option value.
     pub fn of(value: &[u8]) -> Self {
         let whole = value.iter().take(3).fold(0, |whole, byte| whole << 8 | u32::from(*byte));
         Self { number: whole >> 4, more: whole & 8 != 0, exponent: (whole & 7) as u8 }
     }
 
-    /// The option's value: as few bytes as there must be.
+    /// Encodes the option value, with the minimum number of bytes.
     pub fn bytes(self) -> Vec<u8> {
         let whole = self.number << 4 | u32::from(self.more) << 3 | u32::from(self.exponent);
         let bytes = whole.to_be_bytes();
@@ -32,17 +32,17 @@ impl Block {
         bytes[first..].to_vec()
     }
 
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub fn size(self) -> usize {
         16 << self.exponent.min(6)
     }
 
-    /// Where the block begins.
+    /// Byte offset of the block.
     pub fn offset(self) -> usize {
         self.number as usize * self.size()
     }
 
-    /// This block of `whole`, with whether more follow; nothing behind the end.
+    /// This block of `whole`, with the more flag set; none if it starts after the end.
     pub fn cut(self, whole: &[u8]) -> Option<(Self, &[u8])> {
         let rest = whole.get(self.offset()..)?;
         let part = &rest[..rest.len().min(self.size())];
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(block(2), None);
         let (block, part) = Block::sized(0, true, 16).cut(&[]).unwrap();
         assert_eq!((block.more, part.len()), (false, 0));
-        // A whole number of blocks has no empty one after the last.
+        // If the last block is full, no empty block follows.
         assert!(!Block::sized(1, false, 32).cut(&[0; 64]).unwrap().0.more);
     }
 }

@@ -1,4 +1,4 @@
-//! What libcoap calls back with: what happened, and requests to answer.
+//! libcoap callbacks: client events, and requests to a server.
 
 use super::block::Block;
 use super::ffi;
@@ -7,14 +7,14 @@ use std::ffi::c_int;
 use std::net::SocketAddrV4;
 use std::ptr;
 
-/// What happened to a client.
+/// An event at a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Happened {
-    /// A response has come.
+pub enum SessionEvent {
+    /// A response arrived.
     Response { from: SocketAddrV4, response: Response, at: Nanos },
-    /// A request could not be delivered, for a reason of the library's.
+    /// A request failed, with libcoap's reason.
     Nack(c_int),
-    /// Something befell a connection.
+    /// A connection changed state.
     Event(c_int),
 }
 
@@ -22,7 +22,7 @@ pub enum Happened {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
     pub token: Vec<u8>,
-    /// Its code, such as 0x45 for 2.05.
+    /// Response code, such as 0x45 for 2.05.
     pub code: u8,
     pub payload: Vec<u8>,
     pub block1: Option<Block>,
@@ -30,20 +30,20 @@ pub struct Response {
     pub observe: bool,
 }
 
-/// A request, as a server sees it.
+/// A request at a server.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub from: SocketAddrV4,
     /// 1 GET, 2 POST, 3 PUT, 4 DELETE.
     pub method: u8,
-    /// The first part of the path.
+    /// First segment of the path.
     pub path: String,
     pub payload: Vec<u8>,
     pub block1: Option<Block>,
     pub block2: Option<Block>,
 }
 
-/// What a server answers.
+/// A server's response.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
     pub code: u8,
@@ -52,46 +52,46 @@ pub struct Answer {
     pub block2: Option<Block>,
 }
 
-/// Who answers requests.
+/// Request handler.
 pub type Respond = Box<dyn FnMut(&Request) -> Answer>;
 
-/// What callbacks write to and ask; it outlives the context.
+/// State that callbacks read and write; it outlives the context.
 #[derive(Default)]
 pub(super) struct Inbox {
-    pub happened: Vec<Happened>,
+    pub events: Vec<SessionEvent>,
     pub respond: Option<Respond>,
-    /// Leisure, time for an acknowledgement, times sent again, of a server's sessions.
+    /// Leisure, ACK_TIMEOUT and MAX_RETRANSMIT of a server's sessions.
     pub times: Option<(ffi::Fixed, ffi::Fixed, u16)>,
 }
 
-/// The address at a session's other end.
+/// Peer address of a session.
 ///
 /// # Safety
-/// For a session of the library's that lives.
+/// `session` must be a valid libcoap session.
 unsafe fn remote(session: *const ffi::Session) -> SocketAddrV4 {
-    // SAFETY: the session lives, and its address with it.
+    // SAFETY: the session is valid, and so is its address.
     let sin = unsafe { (*ffi::coap_session_get_addr_remote(session)).sin };
     SocketAddrV4::new(u32::from_be(sin.sin_addr.s_addr).into(), u16::from_be(sin.sin_port))
 }
 
-/// The inbox behind a callback's session.
+/// The inbox of a callback's session.
 ///
 /// # Safety
-/// Within a callback alone.
+/// Call it only within a callback.
 unsafe fn inbox<'a>(session: *const ffi::Session) -> &'a mut Inbox {
-    // SAFETY: the session has its context, and that the inbox that it was given, which
-    // nobody else uses now.
+    // SAFETY: the session points to its context, and the context to the inbox it was given; no
+    // other reference to the inbox exists during a callback.
     unsafe { &mut *ffi::coap_get_app_data(ffi::coap_session_get_context(session)).cast::<Inbox>() }
 }
 
-/// An option's value.
+/// Value of an option.
 ///
 /// # Safety
-/// For a message of the library's that lives.
+/// `pdu` must be a valid libcoap message.
 unsafe fn option(pdu: *const ffi::Pdu, number: u16) -> Option<Vec<u8>> {
     let mut room = ffi::Iterator([0; 16]);
-    // SAFETY: the message lives; the room is larger than what is written there; the
-    // value is as long as the library says.
+    // SAFETY: the message is valid; the iterator has more room than libcoap needs; libcoap gives
+    // the length of the value.
     unsafe {
         let option = ffi::coap_check_option(pdu, number, &raw mut room);
         if option.is_null() {
@@ -102,20 +102,20 @@ unsafe fn option(pdu: *const ffi::Pdu, number: u16) -> Option<Vec<u8>> {
 }
 
 /// # Safety
-/// The pointer is to as many bytes, or null.
+/// `start` points to `length` bytes, or is null.
 unsafe fn copy(start: *const u8, length: usize) -> Vec<u8> {
     if start.is_null() || length == 0 {
         return Vec::new();
     }
-    // SAFETY: as many bytes as the caller says.
+    // SAFETY: the caller guarantees `length` bytes.
     unsafe { std::slice::from_raw_parts(start, length).to_vec() }
 }
 
 /// # Safety
-/// For a message of the library's that lives.
+/// `pdu` must be a valid libcoap message.
 unsafe fn data(pdu: *const ffi::Pdu) -> Vec<u8> {
     let (mut length, mut start) = (0, ptr::null());
-    // SAFETY: the message lives; both are ours.
+    // SAFETY: the message is valid; both outputs are local.
     unsafe {
         match ffi::coap_get_data(pdu, &raw mut length, &raw mut start) {
             0 => Vec::new(),
@@ -131,7 +131,7 @@ pub(super) unsafe extern "C" fn on_response(
     _mid: c_int,
 ) -> c_int {
     let at = monotonic_now();
-    // SAFETY: called by the library with a session and a message that live.
+    // SAFETY: libcoap calls this with a valid session and message.
     unsafe {
         let block = |number| option(received, number).map(|value| Block::of(&value));
         let token = ffi::coap_pdu_get_token(received);
@@ -144,7 +144,7 @@ pub(super) unsafe extern "C" fn on_response(
             observe: option(received, ffi::OBSERVE).is_some(),
         };
         let from = remote(session);
-        inbox(session).happened.push(Happened::Response { from, response, at });
+        inbox(session).events.push(SessionEvent::Response { from, response, at });
     }
     ffi::RESPONSE_OK
 }
@@ -155,15 +155,15 @@ pub(super) unsafe extern "C" fn on_nack(
     reason: c_int,
     _mid: c_int,
 ) {
-    // SAFETY: called by the library with a session that lives.
-    unsafe { inbox(session) }.happened.push(Happened::Nack(reason));
+    // SAFETY: libcoap calls this with a valid session.
+    unsafe { inbox(session) }.events.push(SessionEvent::Nack(reason));
 }
 
 pub(super) unsafe extern "C" fn on_event(session: *mut ffi::Session, event: c_int) -> c_int {
-    // SAFETY: called by the library with a session that lives.
+    // SAFETY: libcoap calls this with a valid session.
     unsafe {
         let inbox = inbox(session);
-        inbox.happened.push(Happened::Event(event));
+        inbox.events.push(SessionEvent::Event(event));
     }
     0
 }
@@ -175,12 +175,12 @@ pub(super) unsafe extern "C" fn on_request(
     _query: *const ffi::Text,
     response: *mut ffi::Pdu,
 ) {
-    // SAFETY: called by the library with a session and messages that live; what is
-    // pointed to lives over the calls, which copy it.
+    // SAFETY: libcoap calls this with a valid session and messages; the arguments stay valid
+    // during the calls, which copy them.
     unsafe {
         let block = |number| option(request, number).map(|value| Block::of(&value));
         let path = option(request, ffi::URI_PATH).unwrap_or_default();
-        let asked = Request {
+        let incoming = Request {
             from: remote(session),
             method: ffi::coap_pdu_get_code(request) as u8,
             path: String::from_utf8_lossy(&path).into_owned(),
@@ -189,14 +189,14 @@ pub(super) unsafe extern "C" fn on_request(
             block2: block(ffi::BLOCK2),
         };
         let inbox = inbox(session);
-        // Sessions of a server come with the library's own times.
+        // libcoap creates server sessions with its default times: set the configured ones.
         if let Some((leisure, timeout, times)) = inbox.times {
             ffi::coap_session_set_default_leisure(session, leisure);
             ffi::coap_session_set_ack_timeout(session, timeout);
             ffi::coap_session_set_max_retransmit(session, times);
         }
         let Some(respond) = &mut inbox.respond else { return };
-        let answer = respond(&asked);
+        let answer = respond(&incoming);
         ffi::coap_pdu_set_code(response, c_int::from(answer.code));
         for (number, block) in [(ffi::BLOCK2, answer.block2), (ffi::BLOCK1, answer.block1)] {
             if let Some(value) = block.map(Block::bytes) {

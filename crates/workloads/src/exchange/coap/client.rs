@@ -1,7 +1,7 @@
-//! The side that asks: a request and its response, block by block.
+//! CoAP client: sends requests and receives responses, block by block.
 
 use super::block::Block;
-use super::callbacks::{Happened, Response};
+use super::callbacks::{Response, SessionEvent};
 use super::security::Security;
 use super::stack::{Outgoing, Session, Stack};
 use super::{GROUP, Method, Options, TOKEN, code, ffi, nack, security, work};
@@ -20,35 +20,35 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 /// `2.31 Continue`.
 const CONTINUE: u8 = 2 << 5 | 31;
 
-/// The driver of all methods but those that are observed.
+/// The driver of all methods except observe.
 pub struct Client {
     spec: ExchangeSpec,
     options: Options,
     to: SocketAddrV4,
     security: Security,
-    kept: bool,
-    /// A session that is kept.
+    persistent: bool,
+    /// The session, if it is kept between exchanges.
     open: Option<Open>,
-    /// A stack without a session: making one takes about a millisecond.
+    /// A stack without a session, reused because creating one takes about a millisecond.
     idle: Option<Stack>,
     token: u16,
 }
 
-/// A session, and the stack that it is of, which goes after it.
+/// A session and its stack; the session is dropped first.
 struct Open {
     session: Session,
     stack: Stack,
-    /// What happened, and was not looked at yet.
-    happened: VecDeque<Happened>,
+    /// Unprocessed events.
+    events: VecDeque<SessionEvent>,
 }
 
 impl Open {
-    /// What happened next, if something has.
-    fn next(&mut self) -> Option<Happened> {
-        if self.happened.is_empty() {
-            self.happened.extend(self.stack.take());
+    /// The next event, if any.
+    fn next(&mut self) -> Option<SessionEvent> {
+        if self.events.is_empty() {
+            self.events.extend(self.stack.take());
         }
-        self.happened.pop_front()
+        self.events.pop_front()
     }
 }
 
@@ -58,8 +58,8 @@ impl Client {
         Self {
             to: SocketAddrV4::new(host, spec.port),
             security: security(spec, &options, &spec.peers[0]),
-            // Answers of a group change whom a session is with.
-            kept: spec.connection == Connection::Kept && !options.group,
+            // In a group, each response changes the peer of a session.
+            persistent: spec.connection == Connection::Kept && !options.group,
             spec: spec.clone(),
             options,
             open: None,
@@ -68,7 +68,7 @@ impl Client {
         }
     }
 
-    /// A session that can be used; over UDP that is at once.
+    /// Opens a session; over UDP this is immediate.
     fn connect(&mut self, turn: &mut Turn<'_, '_>) -> Result<Open, Failure> {
         let transport = self.options.transport;
         let other = |error: Error| Failure::of(Reason::Other, error.to_string());
@@ -82,46 +82,46 @@ impl Client {
         let session = stack.session(self.to, transport.proto(), &self.security);
         let mut session = session.map_err(other)?;
         session.set_times(self.options.ack_timeout_ns, self.options.max_retransmit);
-        let mut open = Open { session, stack, happened: VecDeque::new() };
+        let mut open = Open { session, stack, events: VecDeque::new() };
         if transport.is_secure() {
-            self.await_event(&mut open, turn, ffi::DTLS_CONNECTED)?;
+            self.wait_for_event(&mut open, turn, ffi::DTLS_CONNECTED)?;
         } else if transport.is_stream() {
-            self.await_event(&mut open, turn, ffi::TCP_CONNECTED)?;
+            self.wait_for_event(&mut open, turn, ffi::TCP_CONNECTED)?;
         }
         if transport.is_stream() {
             turn.enter(Section::ProtocolConnect);
-            self.await_event(&mut open, turn, ffi::SESSION_CONNECTED)?;
+            self.wait_for_event(&mut open, turn, ffi::SESSION_CONNECTED)?;
         }
         Ok(open)
     }
 
-    fn await_event(
+    fn wait_for_event(
         &self,
         open: &mut Open,
         turn: &mut Turn<'_, '_>,
-        wanted: i32,
+        expected: i32,
     ) -> Result<(), Failure> {
         loop {
-            while let Some(happened) = open.next() {
-                match happened {
-                    Happened::Event(event) if event == wanted => return Ok(()),
-                    happened => self.refuse(&happened)?,
+            while let Some(event) = open.next() {
+                match event {
+                    SessionEvent::Event(event) if event == expected => return Ok(()),
+                    event => self.fail_on(&event)?,
                 }
             }
             work(&mut open.stack, turn)?;
         }
     }
 
-    /// What ends an exchange whatever it waits for.
-    fn refuse(&self, happened: &Happened) -> Result<(), Failure> {
+    /// Fails on an event that ends the exchange in any state.
+    fn fail_on(&self, event: &SessionEvent) -> Result<(), Failure> {
         let by_key = matches!(self.security, Security::Key(_));
-        match happened {
-            Happened::Nack(reason) => Err(nack(*reason, by_key)),
-            Happened::Event(ffi::DTLS_ERROR) => Err(nack(ffi::NACK_TLS_FAILED, by_key)),
-            Happened::Event(ffi::TCP_FAILED) => {
+        match event {
+            SessionEvent::Nack(reason) => Err(nack(*reason, by_key)),
+            SessionEvent::Event(ffi::DTLS_ERROR) => Err(nack(ffi::NACK_TLS_FAILED, by_key)),
+            SessionEvent::Event(ffi::TCP_FAILED) => {
                 Err(Failure::of(Reason::Refused, format!("no TCP connection to {}", self.to)))
             }
-            Happened::Event(ffi::TCP_CLOSED | ffi::SESSION_CLOSED | ffi::SESSION_FAILED) => {
+            SessionEvent::Event(ffi::TCP_CLOSED | ffi::SESSION_CLOSED | ffi::SESSION_FAILED) => {
                 Err(Failure::of(Reason::Lost, "the connection was closed"))
             }
             _ => Ok(()),
@@ -129,7 +129,7 @@ impl Client {
     }
 
     /// Sends a request and waits for its response.
-    fn ask(
+    fn request(
         &mut self,
         open: &mut Open,
         turn: &mut Turn<'_, '_>,
@@ -138,12 +138,12 @@ impl Client {
     ) -> Result<(Response, Nanos), Failure> {
         let token = self.send(open, path, (block1, block2, payload))?;
         loop {
-            while let Some(happened) = open.next() {
-                match happened {
-                    Happened::Response { response, at, .. } if response.token == token => {
+            while let Some(event) = open.next() {
+                match event {
+                    SessionEvent::Response { response, at, .. } if response.token == token => {
                         return Ok((accepted(response)?, at));
                     }
-                    happened => self.refuse(&happened)?,
+                    event => self.fail_on(&event)?,
                 }
             }
             work(&mut open.stack, turn)?;
@@ -172,20 +172,21 @@ impl Client {
         Ok(token)
     }
 
-    /// Asks for the payload, one block after the other.
+    /// Requests the payload, block by block.
     fn get(&mut self, open: &mut Open, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
         let path = format!("{:x}.{:x}", turn.number, turn.size);
         let mut whole = Vec::with_capacity(turn.size);
         let mut block = Block::sized(0, false, self.options.block);
         loop {
             turn.enter(Section::Block(block.number + 1));
-            let (response, at) = self.ask(open, turn, &path, (None, Some(block), &[]))?;
+            let (response, at) = self.request(open, turn, &path, (None, Some(block), &[]))?;
             whole.extend_from_slice(&response.payload);
             match response.block2 {
-                Some(had) if had.more => {
-                    // A server may choose a smaller size; its blocks then count anew.
-                    let number = (whole.len() / had.size()) as u32;
-                    block = Block { number, more: false, exponent: had.exponent };
+                Some(received) if received.more => {
+                    // A server may choose a smaller block size; block numbers then refer to that
+                    // size.
+                    let number = (whole.len() / received.size()) as u32;
+                    block = Block { number, more: false, exponent: received.exponent };
                 }
                 _ => {
                     turn.check(&whole)?;
@@ -198,20 +199,20 @@ impl Client {
         }
     }
 
-    /// Sends the payload, one block after the other.
+    /// Sends the payload, block by block.
     fn put(&mut self, open: &mut Open, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
         let path = format!("{:x}", turn.number);
         let whole = turn.payload();
         if whole.len() <= self.options.block {
             turn.enter(Section::Block(1));
-            self.ask(open, turn, &path, (None, None, &whole))?;
+            self.request(open, turn, &path, (None, None, &whole))?;
             return Ok(Outcome::default());
         }
         let (mut block, mut count) = (Block::sized(0, true, self.options.block), 0);
         while let Some((now, part)) = block.cut(&whole) {
             count += 1;
             turn.enter(Section::Block(count));
-            let (response, _) = self.ask(open, turn, &path, (Some(now), None, part))?;
+            let (response, _) = self.request(open, turn, &path, (Some(now), None, part))?;
             if !now.more {
                 break;
             }
@@ -220,7 +221,7 @@ impl Client {
                 return Err(Failure::of(Reason::Status, why));
             }
             let sent = now.offset() + part.len();
-            // A server may ask for smaller blocks from here on.
+            // A server may request smaller blocks from here on.
             let exponent = response.block1.map_or(now.exponent, |b| b.exponent.min(now.exponent));
             let next = Block { number: 0, more: true, exponent };
             block = Block { number: (sent / next.size()) as u32, ..next };
@@ -228,7 +229,7 @@ impl Client {
         Ok(Outcome::default())
     }
 
-    /// One request to all, and their answers.
+    /// Sends one request to the group and waits for all responses.
     fn group(&mut self, open: &mut Open, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
         turn.enter(Section::Block(1));
         let (path, payload) = match self.options.method {
@@ -240,9 +241,9 @@ impl Client {
             self.spec.peers.iter().map(|peer| peer.address).collect();
         let mut received = None;
         while !missing.is_empty() {
-            while let Some(happened) = open.next() {
-                match happened {
-                    Happened::Response { from, response, at } if response.token == token => {
+            while let Some(event) = open.next() {
+                match event {
+                    SessionEvent::Response { from, response, at } if response.token == token => {
                         let response = accepted(response)?;
                         if self.options.method == Method::Get {
                             turn.check(&response.payload)?;
@@ -250,7 +251,7 @@ impl Client {
                         }
                         missing.remove(from.ip());
                     }
-                    happened => self.refuse(&happened)?,
+                    event => self.fail_on(&event)?,
                 }
             }
             if missing.is_empty() {
@@ -259,27 +260,27 @@ impl Client {
             work(&mut open.stack, turn).map_err(|failure| {
                 let names: Vec<_> =
                     missing.iter().map(|host| self.spec.name_of((*host).into())).collect();
-                let detail = format!("no answer of {}: {}", names.join(", "), failure.detail);
+                let detail = format!("no answer from {}: {}", names.join(", "), failure.detail);
                 Failure { detail, ..failure }
             })?;
         }
         Ok(Outcome { received })
     }
 
-    /// Says goodbye, where there is something to say it to.
+    /// Closes the session, with a shutdown if the transport has one.
     fn close(&mut self, turn: &mut Turn<'_, '_>, open: Open) -> Result<(), Failure> {
         let transport = self.options.transport;
         if !transport.is_stream() {
             if transport.is_secure() {
                 turn.enter(Section::TransportClose);
             }
-            self.part(open);
+            self.release(open);
             return Ok(());
         }
         turn.enter(Section::TransportClose);
-        let held = held(open.stack.descriptor(), self.to);
-        self.part(open);
-        match held {
+        let duplicate = duplicate_connection(open.stack.descriptor(), self.to);
+        self.release(open);
+        match duplicate {
             Some(stream) => stream::close(turn, stream),
             None => Ok(()),
         }
@@ -287,8 +288,8 @@ impl Client {
 }
 
 impl Client {
-    /// Ends a session that has nothing under way, and keeps its stack.
-    fn part(&mut self, open: Open) {
+    /// Drops a session with no pending exchange, and keeps its stack.
+    fn release(&mut self, open: Open) {
         let Open { session, mut stack, .. } = open;
         drop(session);
         stack.process();
@@ -299,15 +300,14 @@ impl Client {
 
 impl Driver for Client {
     fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
-        if self.kept {
+        if self.persistent {
             self.open = Some(self.connect(turn)?);
         }
         Ok(())
     }
 
     fn exchange(&mut self, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
-        // What failed takes its session with it, and with that all that it would still
-        // send again.
+        // A failed exchange drops its session, including pending retransmissions.
         let mut open = match self.open.take() {
             Some(open) => open,
             None => self.connect(turn)?,
@@ -317,7 +317,7 @@ impl Driver for Client {
             Method::Get => self.get(&mut open, turn)?,
             Method::Put | Method::Post | Method::Delete => self.put(&mut open, turn)?,
         };
-        match self.kept {
+        match self.persistent {
             true => self.open = Some(open),
             false => self.close(turn, open)?,
         }
@@ -325,25 +325,25 @@ impl Driver for Client {
     }
 
     fn rest(&mut self, watch: &mut Watch<'_>, until: Nanos) -> Result<(), Failure> {
-        // The library has nothing to do between exchanges, but what comes late, and the
-        // end of a connection, is to be noticed.
+        // libcoap needs no calls between exchanges, but late messages and closed connections must
+        // be noticed.
         watch.sleep(until)?;
         if let Some(open) = &mut self.open {
             open.stack.process();
-            open.happened.extend(open.stack.take());
+            open.events.extend(open.stack.take());
         }
-        let happened = self.open.iter().flat_map(|open| &open.happened);
-        if happened.map(|happened| self.refuse(happened)).any(|end| end.is_err()) {
+        let mut events = self.open.iter().flat_map(|open| &open.events);
+        if events.any(|event| self.fail_on(event).is_err()) {
             self.open = None;
         }
         if let Some(open) = &mut self.open {
-            open.happened.clear();
+            open.events.clear();
         }
         Ok(())
     }
 }
 
-/// A response that says that all is well.
+/// Returns a success response, or the error.
 fn accepted(response: Response) -> Result<Response, Failure> {
     match response.code >> 5 {
         2 => Ok(response),
@@ -356,16 +356,17 @@ fn accepted(response: Response) -> Result<Response, Failure> {
     }
 }
 
-/// A second descriptor of the connection to `peer` among those that an epoll descriptor
-/// watches: the library closes its own and tells nobody when the other side has, too.
-fn held(epoll: RawFd, peer: SocketAddrV4) -> Option<TcpStream> {
+/// Duplicates the descriptor of the connection to `peer`, found among those that the epoll
+/// descriptor watches. libcoap closes its descriptor at
+/// once and does not report when the peer closes.
+fn duplicate_connection(epoll: RawFd, peer: SocketAddrV4) -> Option<TcpStream> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{epoll}")).ok()?;
     let watched = text.lines().filter_map(|line| {
         let fd = line.strip_prefix("tfd:")?;
         fd.split_whitespace().next()?.parse::<RawFd>().ok()
     });
     for fd in watched {
-        // SAFETY: the library has it open, and is not called meanwhile.
+        // SAFETY: libcoap has it open, and is not called in the meantime.
         let socket = unsafe { BorrowedFd::borrow_raw(fd) };
         let theirs = socket2::SockRef::from(&socket).peer_addr().ok();
         if theirs.and_then(|address| address.as_socket_ipv4()) == Some(peer) {

@@ -1,8 +1,8 @@
-//! The part of libcoap's interface that is needed here (coap3/coap.h, 4.3.1).
+//! Bindings for the subset of libcoap used here (coap3/coap.h, 4.3.1).
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-/// Things that are known to the library alone.
+/// Types that are opaque outside libcoap.
 macro_rules! opaque {
     ($($name:ident),*) => {$(
         #[repr(C)]
@@ -13,7 +13,7 @@ macro_rules! opaque {
 }
 opaque!(Context, Session, Pdu, Resource, Endpoint, Text);
 
-/// `coap_address_t`: room for an IPv6 address, of which IPv4's is used.
+/// `coap_address_t`: sized for IPv6; only IPv4 is used.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Address {
@@ -30,7 +30,7 @@ pub struct Bytes {
     pub start: *const u8,
 }
 
-/// `coap_fixed_point_t`: a number and its thousandths.
+/// `coap_fixed_point_t`: integer part and thousandths.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Fixed {
@@ -38,12 +38,12 @@ pub struct Fixed {
     pub thousandths: u16,
 }
 
-/// `coap_opt_iterator_t`, and room to spare.
+/// `coap_opt_iterator_t`, with spare room.
 #[repr(C)]
 pub struct Iterator(pub [u64; 16]);
 
-/// `coap_dtls_cpsk_t` and `coap_dtls_spsk_t`, which have their members in one order:
-/// callbacks that are not used, and two pieces of data.
+/// `coap_dtls_cpsk_t` and `coap_dtls_spsk_t`, which have the same member order: unused callbacks,
+/// then two byte strings.
 #[repr(C)]
 pub struct SharedKeyOfClient {
     pub version: u8,
@@ -106,7 +106,7 @@ pub struct Certificates {
     pub ca: *const c_char,
     pub cert: *const c_char,
     pub key: *const c_char,
-    /// The rest of a union.
+    /// Remainder of a union.
     pub rest: [usize; 4],
 }
 
@@ -145,7 +145,7 @@ pub const RESPONSE_OK: c_int = 1;
 pub const NOTIFY_CON: c_int = 0x2;
 pub const NOTIFY_NON_ALWAYS: c_int = 0x4;
 pub const HAS_MULTICAST: c_int = 0x8;
-/// Logged from here on: `LOG_ERR`.
+/// Log level `LOG_ERR`.
 pub const LOG_ERRORS: c_int = 3;
 
 pub type OnResponse = unsafe extern "C" fn(*mut Session, *const Pdu, *const Pdu, c_int) -> c_int;

@@ -1,9 +1,9 @@
-//! CoAP, by libcoap: over UDP, DTLS, TCP and TLS.
+//! CoAP with libcoap: over UDP, DTLS, TCP and TLS.
 //!
-//! With GET the sink drives and asks the source; with PUT, POST and DELETE the source
-//! drives; with `observe` the source, too, which then is the server, and the sink has
-//! asked once to be told. Blocks (RFC 7959) are cut and joined here, not by the
-//! library, so that each has a section of its own: `payload_1` and so on.
+//! With GET, the sink is the client and drives. With PUT, POST and DELETE, the source is the
+//! client and drives. With `observe`, the source is the server and drives; the sink registers once
+//! as observer. This code, not libcoap, splits and reassembles blocks (RFC 7959), so that each
+//! block has a separate section: `payload_1` and so on.
 
 mod block;
 mod callbacks;
@@ -26,20 +26,20 @@ use stack::Stack;
 use std::ffi::c_int;
 use std::net::Ipv4Addr;
 
-/// All CoAP nodes (RFC 7252, section 12.8).
+/// All CoAP Nodes multicast group (RFC 7252, section 12.8).
 const GROUP: Ipv4Addr = Ipv4Addr::new(224, 0, 1, 187);
-/// The longest between two looks of the library at its timers.
-const LOOK: Nanos = 100 * MILLISECOND;
-/// Bytes of a token: enough to tell an exchange's blocks apart.
+/// Maximum time between two calls for libcoap's timers.
+const POLL_INTERVAL: Nanos = 100 * MILLISECOND;
+/// Token length in bytes: enough to distinguish the blocks of an exchange.
 const TOKEN: usize = 2;
 
-/// What can be chosen.
+/// CoAP options of the spec.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Options {
     method: Method,
     confirmable: bool,
-    /// Bytes of a block.
+    /// Block size in bytes.
     block: usize,
     transport: Transport,
     observe: bool,
@@ -116,7 +116,7 @@ pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
     let options = options(spec)?;
     match options.observe {
         true => Ok(Box::new(observe::Observer::new(spec, options))),
-        false => Ok(Box::new(server::Answering::new(spec, &options)?)),
+        false => Ok(Box::new(server::CoapServer::new(spec, &options)?)),
     }
 }
 
@@ -135,8 +135,7 @@ fn options(spec: &ExchangeSpec) -> Result<Options, Error> {
     Ok(options)
 }
 
-/// How the two sides trust each other: by certificates where there are any, else by a
-/// key that the seed gives both.
+/// Credentials: certificates if configured, else a pre-shared key derived from the seed.
 fn security(spec: &ExchangeSpec, options: &Options, server: &Peer) -> Security {
     match (&spec.tls, options.transport.is_secure()) {
         (_, false) => Security::None,
@@ -145,21 +144,21 @@ fn security(spec: &ExchangeSpec, options: &Options, server: &Peer) -> Security {
     }
 }
 
-/// Waits for what the library has to do, until the deadline, and lets it.
+/// Waits for I/O or a timer of libcoap, at most until the deadline, and processes it.
 fn work(stack: &mut Stack, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
     wait(stack, turn)?;
     stack.process();
     Ok(())
 }
 
-/// Waits for what the library has to do, until the deadline.
+/// Waits for I/O or a timer of libcoap, at most until the deadline.
 fn wait(stack: &Stack, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
     let fd = stack.descriptor();
     let mut set = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
-    turn.wait_until(&mut set, monotonic_now() + LOOK).map(drop)
+    turn.wait_until(&mut set, monotonic_now() + POLL_INTERVAL).map(drop)
 }
 
-/// Why a message could not be delivered.
+/// The failure for libcoap's NACK reason.
 fn nack(reason: c_int, secured_by_key: bool) -> Failure {
     match reason {
         ffi::NACK_TOO_MANY_RETRIES => {
@@ -180,7 +179,7 @@ fn nack(reason: c_int, secured_by_key: bool) -> Failure {
     }
 }
 
-/// A code as it is written: 0x45 is 2.05.
+/// Formats a code: 0x45 is 2.05.
 fn code(code: u8) -> String {
     format!("{}.{:02}", code >> 5, code & 31)
 }

@@ -1,11 +1,11 @@
-//! A resource that is observed (RFC 7641): the source is the server, and drives; the
-//! sink has asked once to be told, and notes what comes.
+//! Observed resource (RFC 7641): the source is the server and drives; the sink registers once and
+//! records the notifications.
 
 use super::block::Block;
-use super::callbacks::{Happened, Response};
+use super::callbacks::{Response, SessionEvent};
 use super::security::Security;
 use super::stack::{Observable, Outgoing, Session, Stack};
-use super::{LOOK, Options, TOKEN, security, wait};
+use super::{Options, POLL_INTERVAL, TOKEN, security, wait};
 use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::body::Body;
@@ -20,26 +20,26 @@ use std::cell::RefCell;
 use std::net::SocketAddrV4;
 use std::rc::Rc;
 
-/// The resource's path.
+/// Path of the resource.
 const PATH: &str = "o";
-/// How long an observer waits before it asks again to be told.
-const AGAIN: Nanos = 500 * MILLISECOND;
+/// Time before an observer retries its registration.
+const RETRY_AFTER: Nanos = 500 * MILLISECOND;
 
-/// What the resource has to say now.
+/// Current state of the resource.
 #[derive(Default)]
-struct Present {
+struct ResourceState {
     payload: Vec<u8>,
-    /// The block that was last given, and whether more follow.
-    given: Option<(u32, bool)>,
-    /// Blocks that were asked for since somebody last looked, by number.
-    asked: Vec<u32>,
+    /// The last block sent, and whether more follow.
+    last_sent: Option<(u32, bool)>,
+    /// Blocks requested since the last check, by number.
+    requested: Vec<u32>,
 }
 
 /// The driver: a server whose resource changes.
 pub struct Observed {
     stack: Stack,
     resource: Observable,
-    present: Rc<RefCell<Present>>,
+    state: Rc<RefCell<ResourceState>>,
     confirmable: bool,
 }
 
@@ -47,8 +47,8 @@ impl Observed {
     pub fn new(spec: &ExchangeSpec, options: &Options) -> Result<Self, Error> {
         let mut stack = Stack::new()?;
         stack.set_times(options.leisure_ns, options.ack_timeout_ns, options.max_retransmit);
-        let present = Rc::new(RefCell::new(Present::default()));
-        let (shown, block) = (present.clone(), options.block);
+        let state = Rc::new(RefCell::new(ResourceState::default()));
+        let (shown, block) = (state.clone(), options.block);
         let own = Peer { name: spec.node.clone(), address: spec.address };
         stack.listen(
             SocketAddrV4::new(spec.address, spec.port),
@@ -56,22 +56,24 @@ impl Observed {
             &security(spec, options, &own),
             None,
             Box::new(move |request| {
-                let mut present = shown.borrow_mut();
-                let answer = super::server::cut(present.payload.clone(), request.block2, block);
-                let given = answer.block2.map_or((0, false), |block| (block.number, block.more));
-                present.given = Some(given);
-                present.asked.push(given.0);
+                let mut state = shown.borrow_mut();
+                let answer = super::server::cut(state.payload.clone(), request.block2, block);
+                let last_sent =
+                    answer.block2.map_or((0, false), |block| (block.number, block.more));
+                state.last_sent = Some(last_sent);
+                state.requested.push(last_sent.0);
                 answer
             }),
         )?;
         let resource = stack.observable(PATH.as_bytes(), options.confirmable);
-        Ok(Self { stack, resource, present, confirmable: options.confirmable })
+        Ok(Self { stack, resource, state, confirmable: options.confirmable })
     }
 }
 
 impl Driver for Observed {
     fn exchange(&mut self, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
-        *self.present.borrow_mut() = Present { payload: turn.payload(), ..Present::default() };
+        *self.state.borrow_mut() =
+            ResourceState { payload: turn.payload(), ..ResourceState::default() };
         turn.enter(Section::Block(1));
         if !self.stack.notify(&self.resource) {
             return Err(Failure::of(Reason::Rejected, "no client observes the resource"));
@@ -79,33 +81,33 @@ impl Driver for Observed {
         let mut mark = turn.mark();
         loop {
             self.stack.process();
-            for happened in self.stack.take() {
-                if let Happened::Nack(reason) = happened {
+            for event in self.stack.take() {
+                if let SessionEvent::Nack(reason) = event {
                     return Err(super::nack(reason, false));
                 }
             }
-            let mut present = self.present.borrow_mut();
-            for number in std::mem::take(&mut present.asked).into_iter().filter(|n| *n > 0) {
+            let mut state = self.state.borrow_mut();
+            for number in std::mem::take(&mut state.requested).into_iter().filter(|n| *n > 0) {
                 turn.enter_from(mark, Section::Block(number + 1));
             }
-            let last = present.given.is_some_and(|(_, more)| !more);
-            drop(present);
-            // What asks for no acknowledgement is over when it is sent.
+            let last = state.last_sent.is_some_and(|(_, more)| !more);
+            drop(state);
+            // A non-confirmable notification is complete when it is sent.
             if last && (!self.confirmable || self.stack.is_idle()) {
                 return Ok(Outcome::default());
             }
             wait(&self.stack, turn)?;
-            // A block that is asked for goes while the library works: it begins here.
+            // A requested block is sent while libcoap processes I/O, so its section starts here.
             mark = turn.mark();
         }
     }
 
     fn rest(&mut self, watch: &mut Watch<'_>, until: Nanos) -> Result<(), Failure> {
-        // Observers come and go, and ask for what they have missed.
-        while monotonic_now() + LOOK < until {
+        // Observers turn, leave and request missed blocks.
+        while monotonic_now() + POLL_INTERVAL < until {
             let fd = self.stack.descriptor();
             let mut set = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
-            watch.wait(&mut set, Some(monotonic_now() + LOOK))?;
+            watch.wait(&mut set, Some(monotonic_now() + POLL_INTERVAL))?;
             self.stack.process();
             self.stack.take();
         }
@@ -113,19 +115,19 @@ impl Driver for Observed {
     }
 }
 
-/// The other side: one who is told.
+/// The other side: the observer.
 pub struct Observer {
     spec: ExchangeSpec,
     options: Options,
     body: Body,
-    told: Vec<Told>,
+    observations: Vec<Observation>,
 }
 
-/// One source, and what has come of it.
-struct Told {
+/// The observation of one source.
+struct Observation {
     session: Session,
     stack: Stack,
-    ask_at: Nanos,
+    register_at: Nanos,
     observes: bool,
     whole: Vec<u8>,
     place: usize,
@@ -134,7 +136,7 @@ struct Told {
 impl Observer {
     pub fn new(spec: &ExchangeSpec, options: Options) -> Self {
         let body = Body::new(spec.seed, spec.longest());
-        Self { spec: spec.clone(), options, body, told: Vec::new() }
+        Self { spec: spec.clone(), options, body, observations: Vec::new() }
     }
 
     fn begin(&mut self) -> Result<(), Error> {
@@ -144,8 +146,15 @@ impl Observer {
             let security: Security = security(&self.spec, &self.options, peer);
             let mut session = stack.session(to, self.options.transport.proto(), &security)?;
             session.set_times(self.options.ack_timeout_ns, self.options.max_retransmit);
-            let (ask_at, observes, whole) = (0, false, Vec::new());
-            self.told.push(Told { session, stack, ask_at, observes, whole, place });
+            let (register_at, observes, whole) = (0, false, Vec::new());
+            self.observations.push(Observation {
+                session,
+                stack,
+                register_at,
+                observes,
+                whole,
+                place,
+            });
         }
         Ok(())
     }
@@ -154,38 +163,38 @@ impl Observer {
 impl Server for Observer {
     fn serve(&mut self, watch: &mut Watch<'_>, receipts: &mut Receipts) -> Result<(), Error> {
         self.begin()?;
-        // The sources say for themselves that they are there; who observes them when
-        // they begin is told.
+        // Ready at once: each source reports its own readiness, and observers register when it
+        // starts.
         watch.ready()?;
         loop {
-            let set = self.told.iter().map(|told| libc::pollfd {
-                fd: told.stack.descriptor(),
+            let set = self.observations.iter().map(|observation| libc::pollfd {
+                fd: observation.stack.descriptor(),
                 events: libc::POLLIN,
                 revents: 0,
             });
             let mut set: Vec<_> = set.collect();
-            if watch.wait(&mut set, Some(monotonic_now() + LOOK)).is_err() {
+            if watch.wait(&mut set, Some(monotonic_now() + POLL_INTERVAL)).is_err() {
                 return Ok(());
             }
-            for told in &mut self.told {
-                told.turn(&self.options)?;
-                for happened in told.stack.take() {
-                    match happened {
-                        Happened::Response { response, at, .. } => {
-                            let Some(whole) = told.take_in(response, &self.options) else {
+            for observation in &mut self.observations {
+                observation.register(&self.options)?;
+                for event in observation.stack.take() {
+                    match event {
+                        SessionEvent::Response { response, at, .. } => {
+                            let Some(whole) = observation.add_block(response, &self.options) else {
                                 continue;
                             };
-                            let peer = &self.spec.peers[told.place].name;
-                            // What is there before the first exchange is empty.
+                            let peer = &self.spec.peers[observation.place].name;
+                            // The initial state, before the first exchange, is empty.
                             if let Some(number) = self.body.number(&whole) {
                                 receipts.note(peer, number, whole.len(), at)?;
                             }
                         }
-                        Happened::Nack(_) => {
-                            told.observes = false;
-                            told.ask_at = monotonic_now() + AGAIN;
+                        SessionEvent::Nack(_) => {
+                            observation.observes = false;
+                            observation.register_at = monotonic_now() + RETRY_AFTER;
                         }
-                        Happened::Event(_) => {}
+                        SessionEvent::Event(_) => {}
                     }
                 }
             }
@@ -193,17 +202,17 @@ impl Server for Observer {
     }
 }
 
-impl Told {
-    /// Asks to be told, as long as nobody has said that it will be.
-    fn turn(&mut self, options: &Options) -> Result<(), Error> {
+impl Observation {
+    /// Registers as observer, until a notification confirms it.
+    fn register(&mut self, options: &Options) -> Result<(), Error> {
         self.stack.process();
         let now = monotonic_now();
-        if self.observes || now < self.ask_at {
+        if self.observes || now < self.register_at {
             return Ok(());
         }
-        self.ask_at = now + AGAIN;
-        // Without a block: the library would put the one that was asked for into each
-        // notification, before what is said here.
+        self.register_at = now + RETRY_AFTER;
+        // No Block2 option: libcoap would put the requested one into each notification and
+        // override the one set here.
         self.send(options, Some(0), None);
         Ok(())
     }
@@ -219,12 +228,12 @@ impl Told {
             block2,
             payload: &[],
         };
-        // What cannot be sent now is asked for again.
+        // A request that cannot be sent now is retried later.
         let _ = self.session.send(&request);
     }
 
-    /// Takes a block in; the payload, if it is whole now.
-    fn take_in(&mut self, response: Response, options: &Options) -> Option<Vec<u8>> {
+    /// Adds a block; returns the payload if it is complete.
+    fn add_block(&mut self, response: Response, options: &Options) -> Option<Vec<u8>> {
         if response.code >> 5 != 2 {
             return None;
         }
@@ -243,7 +252,7 @@ impl Told {
             return None;
         }
         let whole = std::mem::take(&mut self.whole);
-        // The answer to the first question is no notification.
+        // The response to the registration is not a notification.
         (!first || !whole.is_empty()).then_some(whole)
     }
 }

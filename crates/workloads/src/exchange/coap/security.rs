@@ -1,4 +1,4 @@
-//! Keys and certificates, as libcoap wants them.
+//! Keys and certificates for libcoap.
 
 use super::ffi;
 use crate::error::Error;
@@ -11,28 +11,28 @@ use std::ptr;
 /// How a session is secured.
 #[derive(Debug, Clone)]
 pub enum Security {
-    /// Not at all.
+    /// No security.
     None,
-    /// By a key that both sides have.
+    /// Pre-shared key.
     Key(Vec<u8>),
-    /// By certificates; of a client with the name that the server's must have.
+    /// Certificates; for a client, with the expected name of the server.
     Certificates(Tls, String),
 }
 
-/// Who a client with a key says it is.
+/// PSK identity of clients.
 pub(super) const IDENTITY: &[u8] = b"thingbed";
 
-/// Keys, names and files, as the library wants them.
-pub(super) struct Kept {
+/// Keys, names and files in libcoap's types.
+pub(super) struct Credentials {
     pub key: Vec<u8>,
     pub name: String,
     pub server_name: CString,
     pub files: Option<Files>,
 }
 
-impl Kept {
+impl Credentials {
     pub fn of(security: &Security) -> Result<Box<Self>, Error> {
-        let mut kept = Self {
+        let mut credentials = Self {
             key: Vec::new(),
             name: String::new(),
             server_name: CString::default(),
@@ -40,18 +40,18 @@ impl Kept {
         };
         match security {
             Security::None => {}
-            Security::Key(key) => kept.key.clone_from(key),
+            Security::Key(key) => credentials.key.clone_from(key),
             Security::Certificates(tls, name) => {
-                kept.server_name = text(name)?;
-                kept.name.clone_from(name);
-                kept.files = Some(Files::of(tls)?);
+                credentials.server_name = text(name)?;
+                credentials.name.clone_from(name);
+                credentials.files = Some(Files::of(tls)?);
             }
         }
-        Ok(Box::new(kept))
+        Ok(Box::new(credentials))
     }
 }
 
-/// Names of files.
+/// Paths of certificate and key files.
 pub(super) struct Files {
     ca: CString,
     cert: Option<CString>,
@@ -61,7 +61,7 @@ pub(super) struct Files {
 impl Files {
     fn of(tls: &Tls) -> Result<Self, Error> {
         let file = |path: &Path| {
-            // The library says nothing of a file that it cannot read.
+            // libcoap reports no error for an unreadable file.
             std::fs::File::open(path)
                 .map_err(|why| Error::protocol(&format!("read {}", path.display()), why))?;
             CString::new(path.as_os_str().as_bytes())
@@ -104,7 +104,7 @@ impl Files {
     }
 }
 
-/// Holds the name in the server's certificate against the one that was asked for.
+/// Compares the name in the server's certificate with the expected name.
 pub(super) unsafe extern "C" fn on_name(
     name: *const c_char,
     _certificate: *const u8,
@@ -112,12 +112,11 @@ pub(super) unsafe extern "C" fn on_name(
     _session: *mut ffi::Session,
     depth: c_uint,
     validated: c_int,
-    wanted: *mut c_void,
+    expected: *mut c_void,
 ) -> c_int {
-    // SAFETY: called by the library with a text, and with the name that the stack
-    // keeps.
-    let (name, wanted) = unsafe { (CStr::from_ptr(name), &*wanted.cast::<String>()) };
-    let own = depth == 0 && name.to_string_lossy() != *wanted;
+    // SAFETY: libcoap passes a string, and the name that the stack keeps.
+    let (name, expected) = unsafe { (CStr::from_ptr(name), &*expected.cast::<String>()) };
+    let own = depth == 0 && name.to_string_lossy() != *expected;
     c_int::from(validated != 0 && !own)
 }
 

@@ -1,9 +1,9 @@
-//! The side that answers: gives payloads, and takes them, block by block.
+//! CoAP server: sends and receives payloads, block by block.
 
 use super::block::Block;
 use super::callbacks::{Answer, Request};
 use super::stack::Stack;
-use super::{GROUP, LOOK, Options, security};
+use super::{GROUP, Options, POLL_INTERVAL, security};
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::body::Body;
@@ -26,37 +26,37 @@ const NOT_FOUND: u8 = 4 << 5 | 4;
 const INCOMPLETE: u8 = 4 << 5 | 8;
 const TOO_LARGE: u8 = 4 << 5 | 13;
 
-/// Payloads under way that are kept at most.
-const MOST: usize = 10_000;
+/// Maximum number of incomplete payloads kept.
+const MAX_PARTIAL: usize = 10_000;
 
-/// Who answers requests.
-pub struct Answering {
+/// The server that answers requests.
+pub struct CoapServer {
     spec: ExchangeSpec,
     stack: Stack,
-    came: Rc<RefCell<Vec<Came>>>,
+    receipts: Rc<RefCell<Vec<Receipt>>>,
 }
 
-/// A payload that has come whole.
-struct Came {
+/// A complete payload.
+struct Receipt {
     from: SocketAddrV4,
     number: Option<u64>,
     size: usize,
     at: Nanos,
 }
 
-impl Answering {
+impl CoapServer {
     pub fn new(spec: &ExchangeSpec, options: &Options) -> Result<Self, Error> {
         let mut stack = Stack::new()?;
         stack.set_times(options.leisure_ns, options.ack_timeout_ns, options.max_retransmit);
-        let came = Rc::new(RefCell::new(Vec::new()));
-        let mut shelf = Shelf {
+        let receipts = Rc::new(RefCell::new(Vec::new()));
+        let mut store = PayloadStore {
             body: Body::new(spec.seed, spec.longest()),
             longest: spec.longest(),
             block: options.block,
             parts: HashMap::new(),
-            came: came.clone(),
+            receipts: receipts.clone(),
         };
-        // A group's datagrams are for no address of the node's own.
+        // Multicast datagrams are not addressed to the node's unicast address.
         let (host, group) = match options.group {
             true => (Ipv4Addr::UNSPECIFIED, Some((GROUP, spec.interface.as_str()))),
             false => (spec.address, None),
@@ -67,24 +67,24 @@ impl Answering {
             options.transport.proto(),
             &security(spec, options, &own),
             group,
-            Box::new(move |request| shelf.answer(request)),
+            Box::new(move |request| store.answer(request)),
         )?;
-        Ok(Self { spec: spec.clone(), stack, came })
+        Ok(Self { spec: spec.clone(), stack, receipts })
     }
 }
 
-impl Server for Answering {
+impl Server for CoapServer {
     fn serve(&mut self, watch: &mut Watch<'_>, receipts: &mut Receipts) -> Result<(), Error> {
         watch.ready()?;
         loop {
             let fd = self.stack.descriptor();
             let mut set = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
-            if watch.wait(&mut set, Some(monotonic_now() + LOOK)).is_err() {
+            if watch.wait(&mut set, Some(monotonic_now() + POLL_INTERVAL)).is_err() {
                 return Ok(());
             }
             self.stack.process();
             self.stack.take();
-            for Came { from, number, size, at } in self.came.borrow_mut().drain(..) {
+            for Receipt { from, number, size, at } in self.receipts.borrow_mut().drain(..) {
                 let name = self.spec.name_of((*from.ip()).into());
                 receipts.note(&name, number, size, at)?;
             }
@@ -92,16 +92,16 @@ impl Server for Answering {
     }
 }
 
-/// Payloads to give, and those that are coming.
-struct Shelf {
+/// Payloads to send, and incomplete ones being received.
+struct PayloadStore {
     body: Body,
     longest: usize,
     block: usize,
     parts: HashMap<(SocketAddrV4, String), Vec<u8>>,
-    came: Rc<RefCell<Vec<Came>>>,
+    receipts: Rc<RefCell<Vec<Receipt>>>,
 }
 
-impl Shelf {
+impl PayloadStore {
     fn answer(&mut self, request: &Request) -> Answer {
         match request.method {
             1 => self.give(request),
@@ -113,41 +113,41 @@ impl Shelf {
         }
     }
 
-    /// A payload whose number and size the path has.
+    /// Sends the payload whose number and size are in the path.
     fn give(&self, request: &Request) -> Answer {
         let Some((number, size)) = request.path.split_once('.').and_then(|(number, size)| {
             let size = usize::from_str_radix(size, 16).ok()?;
             Some((u64::from_str_radix(number, 16).ok()?, size))
         }) else {
-            return only(NOT_FOUND);
+            return empty_answer(NOT_FOUND);
         };
         if size > self.longest {
-            return only(TOO_LARGE);
+            return empty_answer(TOO_LARGE);
         }
         cut(self.body.message(Some(number), size), request.block2, self.block)
     }
 
-    /// A payload that comes, whole or in blocks.
+    /// Receives a payload, whole or in blocks.
     fn take(&mut self, request: &Request) -> Answer {
         let Some(block) = request.block1 else {
             return self.whole(request, &request.payload);
         };
         let key = (request.from, request.path.clone());
-        if block.number == 0 && self.parts.len() >= MOST {
+        if block.number == 0 && self.parts.len() >= MAX_PARTIAL {
             self.parts.clear();
         }
         if block.number == 0 {
             self.parts.insert(key.clone(), Vec::new());
         }
-        let Some(had) = self.parts.get_mut(&key) else { return only(INCOMPLETE) };
-        if had.len() == block.offset() {
-            if had.len() + request.payload.len() > self.longest {
-                return only(TOO_LARGE);
+        let Some(received) = self.parts.get_mut(&key) else { return empty_answer(INCOMPLETE) };
+        if received.len() == block.offset() {
+            if received.len() + request.payload.len() > self.longest {
+                return empty_answer(TOO_LARGE);
             }
-            had.extend_from_slice(&request.payload);
-        } else if had.len() != block.offset() + request.payload.len() {
-            // Not even one that has come before.
-            return only(INCOMPLETE);
+            received.extend_from_slice(&request.payload);
+        } else if received.len() != block.offset() + request.payload.len() {
+            // Neither the next block nor a repeated one.
+            return empty_answer(INCOMPLETE);
         }
         if block.more {
             return Answer { code: CONTINUE, block1: Some(block), ..Answer::default() };
@@ -158,35 +158,35 @@ impl Shelf {
 
     fn whole(&self, request: &Request, payload: &[u8]) -> Answer {
         match self.note(request, payload) {
-            true => only(CHANGED),
-            false => only(BAD_REQUEST),
+            true => empty_answer(CHANGED),
+            false => empty_answer(BAD_REQUEST),
         }
     }
 
-    /// Notes a payload, if it is one of ours.
+    /// Records a payload if it belongs to this workload.
     fn note(&self, request: &Request, payload: &[u8]) -> bool {
         let Some(known) = self.body.number(payload) else { return false };
         let number = known.or_else(|| u64::from_str_radix(&request.path, 16).ok());
         let (from, size, at) = (request.from, payload.len(), monotonic_now());
-        self.came.borrow_mut().push(Came { from, number, size, at });
+        self.receipts.borrow_mut().push(Receipt { from, number, size, at });
         true
     }
 }
 
-/// The block of `payload` that is asked for, of `usual` size if that is not said;
-/// whole, if it fits and nobody speaks of blocks.
-pub(super) fn cut(payload: Vec<u8>, asked: Option<Block>, usual: usize) -> Answer {
-    let block = match asked {
+/// The requested block of `payload`, of `usual` size if the request has no Block2 option; the
+/// whole payload if it fits and the request has none.
+pub(super) fn cut(payload: Vec<u8>, requested: Option<Block>, usual: usize) -> Answer {
+    let block = match requested {
         None if payload.len() <= usual => {
             return Answer { code: CONTENT, payload, ..Answer::default() };
         }
         None => Block::sized(0, false, usual),
-        // Never larger than is asked for, nor than we give.
-        Some(asked) if asked.size() > usual => {
-            let number = asked.offset() / usual;
+        // At most the requested size and the configured size.
+        Some(requested) if requested.size() > usual => {
+            let number = requested.offset() / usual;
             Block::sized(number as u32, false, usual)
         }
-        Some(asked) => asked,
+        Some(requested) => requested,
     };
     match block.cut(&payload) {
         Some((block, part)) => Answer {
@@ -195,10 +195,10 @@ pub(super) fn cut(payload: Vec<u8>, asked: Option<Block>, usual: usize) -> Answe
             block2: Some(block),
             ..Answer::default()
         },
-        None => only(BAD_REQUEST),
+        None => empty_answer(BAD_REQUEST),
     }
 }
 
-fn only(code: u8) -> Answer {
+fn empty_answer(code: u8) -> Answer {
     Answer { code, ..Answer::default() }
 }

@@ -1,9 +1,9 @@
-//! libcoap's context and its sessions: safe calls.
+//! Safe wrappers of libcoap's context and sessions.
 
 use super::block::Block;
-use super::callbacks::{Happened, Inbox, Respond, on_event, on_nack, on_request, on_response};
+use super::callbacks::{Inbox, Respond, SessionEvent, on_event, on_nack, on_request, on_response};
 use super::ffi;
-use super::security::{IDENTITY, Kept, Security, bytes, on_name, text};
+use super::security::{Credentials, IDENTITY, Security, bytes, on_name, text};
 use crate::clock::Nanos;
 use crate::error::Error;
 use std::ffi::{CStr, c_int};
@@ -11,23 +11,23 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::RawFd;
 use std::ptr;
 
-/// A context of the library's. One thread uses it.
+/// A libcoap context. Use it from one thread.
 pub struct Stack {
     context: *mut ffi::Context,
     inbox: *mut Inbox,
-    /// What the context has pointers to.
-    kept: Option<Box<Kept>>,
+    /// Data that the context points to.
+    credentials: Option<Box<Credentials>>,
 }
 
 impl Stack {
     /// A context without sessions.
     ///
     /// # Errors
-    /// When the library has no memory or descriptors left.
+    /// libcoap has no memory or no descriptors left.
     pub fn new() -> Result<Self, Error> {
         let inbox = Box::into_raw(Box::<Inbox>::default());
-        // SAFETY: the library may be started often; the inbox lives until after the
-        // context is freed; callbacks keep to their signatures.
+        // SAFETY: coap_startup may be called repeatedly; the inbox outlives the context; the
+        // callbacks have the expected signatures.
         let context = unsafe {
             ffi::coap_startup();
             ffi::coap_set_log_level(ffi::LOG_ERRORS - 1);
@@ -35,7 +35,7 @@ impl Stack {
             let context = ffi::coap_new_context(ptr::null());
             if !context.is_null() {
                 ffi::coap_set_app_data(context, inbox.cast());
-                // Blocks are told apart here, and so are made here.
+                // This code, not libcoap, handles blocks.
                 ffi::coap_context_set_block_mode(context, 0);
                 ffi::coap_register_response_handler(context, on_response);
                 ffi::coap_register_nack_handler(context, on_nack);
@@ -43,54 +43,53 @@ impl Stack {
             }
             context
         };
-        let stack = Self { context, inbox, kept: None };
+        let stack = Self { context, inbox, credentials: None };
         if stack.context.is_null() || stack.descriptor() < 0 {
-            let why = "it has no memory or no epoll; is the limit of open files reached?";
+            let why = "no memory or no epoll descriptor; check `ulimit -n`";
             return Err(Error::protocol("start libcoap", why));
         }
         Ok(stack)
     }
 
-    /// Readable when the library has something to do: frames, and timers too.
+    /// A descriptor that is readable when libcoap has work to do, I/O or timers.
     pub fn descriptor(&self) -> RawFd {
-        // SAFETY: the context is ours.
+        // SAFETY: this struct owns the context.
         unsafe { ffi::coap_context_get_coap_fd(self.context) }
     }
 
-    /// Lets the library do what there is to do.
+    /// Lets libcoap process pending I/O and timers, without blocking.
     pub fn process(&mut self) {
-        // SAFETY: the context is ours; callbacks run within this call alone.
+        // SAFETY: this struct owns the context; callbacks run only within this call.
         unsafe {
             ffi::coap_io_process(self.context, ffi::NO_WAIT);
         }
     }
 
-    /// All that happened since the last time.
-    pub fn take(&mut self) -> Vec<Happened> {
-        // SAFETY: no callback runs but within a call of the library.
-        unsafe { std::mem::take(&mut (*self.inbox).happened) }
+    /// Takes all events since the last call.
+    pub fn take(&mut self) -> Vec<SessionEvent> {
+        // SAFETY: callbacks run only within a libcoap call.
+        unsafe { std::mem::take(&mut (*self.inbox).events) }
     }
 
-    /// Whether all that was sent is acknowledged, where it asks for that.
+    /// Whether all confirmable messages are acknowledged.
     pub fn is_idle(&mut self) -> bool {
-        // SAFETY: the context is ours.
+        // SAFETY: this struct owns the context.
         unsafe { ffi::coap_can_exit(self.context) != 0 }
     }
 
-    /// Has sessions of a server use these times: leisure, time for an acknowledgement,
-    /// times sent again.
+    /// Sets leisure, ACK_TIMEOUT and MAX_RETRANSMIT of server sessions.
     pub fn set_times(&mut self, leisure: Nanos, ack_timeout: Nanos, max_retransmit: u32) {
-        // SAFETY: no callback runs but within a call of the library.
+        // SAFETY: callbacks run only within a libcoap call.
         unsafe {
             let times = (fixed(leisure), fixed(ack_timeout), max_retransmit as u16);
             (*self.inbox).times = Some(times);
         }
     }
 
-    /// Begins a session with a server.
+    /// Opens a session with a server.
     ///
     /// # Errors
-    /// When the library refuses it, or files for certificates cannot be used.
+    /// libcoap rejects it, or the certificate files are unusable.
     pub fn session(
         &mut self,
         to: SocketAddrV4,
@@ -98,11 +97,11 @@ impl Stack {
         security: &Security,
     ) -> Result<Session, Error> {
         let (server, context) = (address(to), self.context);
-        let kept = &**self.kept.insert(Kept::of(security)?);
-        // SAFETY: addresses and setups live over the calls, which copy them; what those
-        // point to is kept until there is a session after this.
+        let credentials = &**self.credentials.insert(Credentials::of(security)?);
+        // SAFETY: addresses and setups outlive the calls, which copy them; the data they point to
+        // is kept until the next session.
         let session = unsafe {
-            match (security, &kept.files) {
+            match (security, &credentials.files) {
                 (Security::Key(_), _) => {
                     let mut setup = ffi::SharedKeyOfClient {
                         version: 1,
@@ -111,7 +110,7 @@ impl Stack {
                         on_hint_data: ptr::null_mut(),
                         server_name: ptr::null(),
                         identity: bytes(IDENTITY),
-                        key: bytes(&kept.key),
+                        key: bytes(&credentials.key),
                     };
                     let setup = &raw mut setup;
                     let server = &raw const server;
@@ -119,9 +118,9 @@ impl Stack {
                 }
                 (Security::Certificates(..), Some(files)) => {
                     let mut setup = files.setup(true);
-                    setup.server_name = kept.server_name.as_ptr();
+                    setup.server_name = credentials.server_name.as_ptr();
                     setup.on_common_name = Some(on_name);
-                    setup.on_common_name_data = ptr::from_ref(&kept.name).cast_mut().cast();
+                    setup.on_common_name_data = ptr::from_ref(&credentials.name).cast_mut().cast();
                     let setup = &raw mut setup;
                     let server = &raw const server;
                     ffi::coap_new_client_session_pki(context, ptr::null(), server, proto, setup)
@@ -131,17 +130,16 @@ impl Stack {
         };
         if session.is_null() {
             let why = std::io::Error::last_os_error();
-            return Err(Error::protocol(&format!("begin a CoAP session with {to}"), why));
+            return Err(Error::protocol(&format!("open a CoAP session with {to}"), why));
         }
         Ok(Session { session })
     }
 
-    /// Listens, and has requests answered by `respond`; on multicast too if a group
-    /// and an interface are named. With `observed`, there is a resource of that path
-    /// that may be observed.
+    /// Listens at `at` and answers requests with `respond`. With `group`, also joins that
+    /// multicast group on that interface.
     ///
     /// # Errors
-    /// When the address is taken, or files for certificates cannot be used.
+    /// The address is in use, or the certificate files are unusable.
     pub fn listen(
         &mut self,
         at: SocketAddrV4,
@@ -151,15 +149,14 @@ impl Stack {
         respond: Respond,
     ) -> Result<(), Error> {
         self.secure(security)?;
-        // SAFETY: no callback runs but within a call of the library; all that is
-        // pointed to lives over the calls.
+        // SAFETY: callbacks run only within a libcoap call; all pointers outlive the calls.
         unsafe {
             (*self.inbox).respond = Some(respond);
             let listen = address(at);
             if ffi::coap_new_endpoint(self.context, &raw const listen, proto).is_null() {
                 let source = std::io::Error::last_os_error();
-                let tried = format!("listen on {at} for CoAP");
-                return Err(Error::Address { tried, source });
+                let operation = format!("listen on {at} for CoAP");
+                return Err(Error::Address { operation, source });
             }
             let resource = ffi::coap_resource_unknown_init2(on_request, ffi::HAS_MULTICAST);
             for method in [1, 2, 4] {
@@ -175,7 +172,7 @@ impl Stack {
                 );
                 if joined < 0 {
                     let why = std::io::Error::last_os_error();
-                    return Err(Error::protocol(&format!("join the group {group}"), why));
+                    return Err(Error::protocol(&format!("join the multicast group {group}"), why));
                 }
             }
         }
@@ -183,11 +180,11 @@ impl Stack {
     }
 
     fn secure(&mut self, security: &Security) -> Result<(), Error> {
-        let kept = &**self.kept.insert(Kept::of(security)?);
-        // SAFETY: setups live over the calls, which copy them; what those point to is
-        // kept as long as the context.
-        let fine = unsafe {
-            match (security, &kept.files) {
+        let credentials = &**self.credentials.insert(Credentials::of(security)?);
+        // SAFETY: setups outlive the calls, which copy them; the data they point to is kept as
+        // long as the context.
+        let accepted = unsafe {
+            match (security, &credentials.files) {
                 (Security::Key(_), _) => {
                     let mut setup = ffi::SharedKeyOfServer {
                         version: 1,
@@ -197,7 +194,7 @@ impl Stack {
                         on_name: ptr::null(),
                         on_name_data: ptr::null_mut(),
                         hint: bytes(IDENTITY),
-                        key: bytes(&kept.key),
+                        key: bytes(&credentials.key),
                     };
                     ffi::coap_context_set_psk2(self.context, &raw mut setup)
                 }
@@ -208,21 +205,20 @@ impl Stack {
                 _ => 1,
             }
         };
-        match fine {
+        match accepted {
             0 => Err(Error::protocol(
-                "set CoAP's keys and certificates up",
-                "libcoap refuses them; a server needs a certificate and its key, in PEM",
+                "set up CoAP keys and certificates",
+                "libcoap rejects them; a server needs a certificate and its key, in PEM",
             )),
             _ => Ok(()),
         }
     }
 
-    /// Makes a resource that clients may observe.
+    /// Creates an observable resource.
     pub fn observable(&mut self, path: &'static [u8], confirmable: bool) -> Observable {
         let flags = if confirmable { ffi::NOTIFY_CON } else { ffi::NOTIFY_NON_ALWAYS };
         let mut path = bytes(path);
-        // SAFETY: the path is constant, and so lives as long as the resource, which
-        // the context frees.
+        // SAFETY: the path is static, so it outlives the resource, which the context frees.
         unsafe {
             let resource = ffi::coap_resource_init(&raw mut path, flags);
             ffi::coap_register_request_handler(resource, 1, on_request);
@@ -232,20 +228,20 @@ impl Stack {
         }
     }
 
-    /// Tells all who observe that it has changed; says whether anybody does.
+    /// Notifies all observers of a change; returns whether there are any.
     pub fn notify(&mut self, observable: &Observable) -> bool {
-        // SAFETY: the resource is the context's, which lives.
+        // SAFETY: the resource belongs to the context, which is alive.
         unsafe { ffi::coap_resource_notify_observers(observable.0, ptr::null()) != 0 }
     }
 }
 
-/// A resource of a context's.
+/// A resource of a context.
 pub struct Observable(*mut ffi::Resource);
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // SAFETY: both were made by `new` and are not used after this; the context
-        // goes first, since its callbacks write to the inbox.
+        // SAFETY: `new` created both and nothing uses them later; the context is freed first,
+        // because its callbacks write to the inbox.
         unsafe {
             if !self.context.is_null() {
                 ffi::coap_free_context(self.context);
@@ -255,15 +251,15 @@ impl Drop for Stack {
     }
 }
 
-/// A session with a server. It must go before its stack does.
+/// A session with a server. Drop it before its stack.
 pub struct Session {
     session: *mut ffi::Session,
 }
 
 impl Session {
-    /// How long a confirmable message waits at first, and how often it is sent again.
+    /// Sets ACK_TIMEOUT and MAX_RETRANSMIT.
     pub fn set_times(&mut self, ack_timeout: Nanos, max_retransmit: u32) {
-        // SAFETY: the session is ours.
+        // SAFETY: this struct owns the session.
         unsafe {
             ffi::coap_session_set_ack_timeout(self.session, fixed(ack_timeout));
             ffi::coap_session_set_max_retransmit(self.session, max_retransmit as u16);
@@ -273,11 +269,11 @@ impl Session {
     /// Sends a request.
     ///
     /// # Errors
-    /// When the library could not send it: with the kernel's word.
+    /// libcoap cannot send it; the error is the system's.
     pub fn send(&mut self, request: &Outgoing<'_>) -> std::io::Result<()> {
         let kind = if request.confirmable { ffi::CON } else { ffi::NON };
-        // SAFETY: the message is made, filled and given away here; all that is pointed
-        // to lives over the calls, which copy it.
+        // SAFETY: the message is created, filled and handed over here; all pointers outlive the
+        // calls, which copy the data.
         unsafe {
             let pdu = ffi::coap_new_pdu(kind, c_int::from(request.method), self.session);
             if pdu.is_null() {
@@ -316,7 +312,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // SAFETY: made by `Stack::session`, and not used after this.
+        // SAFETY: `Stack::session` created it and nothing uses it later.
         unsafe { ffi::coap_session_release(self.session) }
     }
 }
@@ -334,9 +330,9 @@ pub struct Outgoing<'a> {
     pub payload: &'a [u8],
 }
 
-/// The library's version, and whether it has Q-Block (RFC 9177).
+/// libcoap's version, and whether it supports Q-Block (RFC 9177).
 pub fn version() -> (String, bool) {
-    // SAFETY: both give constant texts; a function is only looked for.
+    // SAFETY: the version is a static string; the symbol is only looked up.
     unsafe {
         let version = CStr::from_ptr(ffi::coap_package_version()).to_string_lossy().into_owned();
         let found = libc::dlsym(libc::RTLD_DEFAULT, c"coap_q_block_is_supported".as_ptr());

@@ -1,4 +1,4 @@
-//! A client: connecting, reading, closing, in steps that can be told apart.
+//! OPC UA client: connect, read and close, as separate steps.
 
 use super::events::{self, Events};
 use super::{LIFETIME_MS, NAMESPACE, Options, Timestamps, identifier, status};
@@ -12,39 +12,39 @@ use std::ffi::{CString, c_void};
 use std::io;
 use std::os::fd::RawFd;
 
-/// The security policy of who has none.
+/// Security policy of a connection without security.
 const NONE: &std::ffi::CStr = c"http://opcfoundation.org/UA/SecurityPolicy#None";
 const ATTRIBUTE_VALUE: u32 = 13;
-/// Connections until a session is open: a server may name another address of its own
-/// when it is asked for its addresses, and another for its endpoint.
+/// Connections until a session is open: the server may give other addresses in its discovery
+/// response and in its endpoint.
 const CONNECTIONS: u32 = 3;
-/// The library's own patience is longer than ours, so that ours decides.
-const MORE_MS: Nanos = 1_000;
+/// Added to open62541's timeout, so that the exchange's timeout expires first.
+const TIMEOUT_MARGIN_MS: Nanos = 1_000;
 
-/// What came with a Read.
-pub(super) struct Got {
+/// Result of a Read.
+pub(super) struct Reading {
     pub(super) payload: Vec<u8>,
     pub(super) at: Nanos,
 }
 
-/// What the library has told since a client was made.
+/// Results of open62541's callbacks.
 #[derive(Default)]
-struct Told {
-    /// Reads that were answered, the library's own of the namespaces first.
+struct Results {
+    /// Completed Reads; the first is open62541's Read of the namespaces.
     reads: u32,
-    answer: Option<Result<Got, Failure>>,
+    answer: Option<Result<Reading, Failure>>,
 }
 
-/// A client of the library's.
+/// An open62541 client.
 pub(super) struct Client {
     raw: *mut UA_Client,
     socket: RawFd,
-    /// At one place for as long as the client lives, which knows it by its address.
-    told: Box<RefCell<Told>>,
+    /// Boxed, because open62541 keeps its address as long as the client lives.
+    results: Box<RefCell<Results>>,
 }
 
 impl Client {
-    /// Connects, opens a channel and a session on it.
+    /// Connects, and opens a channel and a session.
     pub(super) fn connect(
         events: &Events,
         url: &CString,
@@ -52,23 +52,23 @@ impl Client {
     ) -> Result<Self, Failure> {
         let mut client = Self::make(events)?;
         turn.enter(Section::TransportConnect);
-        client.await_patiently(turn);
+        client.set_exchange_timeout(turn);
         events::allow(CONNECTIONS);
-        // SAFETY: the client and the text live over the call.
+        // SAFETY: the client and the string outlive the call.
         let begun = unsafe { UA_Client_connectAsync(client.raw, url.as_ptr()) };
-        let tried = format!("connect to {}", url.to_string_lossy());
+        let operation = format!("connect to {}", url.to_string_lossy());
         match events::take_socket() {
             Some(socket) => client.socket = socket,
             None => {
                 return Err(Failure::of(
                     Reason::Unreachable,
-                    format!("{tried}: {}", status::name(begun)),
+                    format!("{operation}: {}", status::name(begun)),
                 ));
             }
         }
         turn.wait(client.socket, libc::POLLOUT)?;
         if let Some(error) = error_of(client.socket) {
-            return Err(Failure::io(&tried)(error));
+            return Err(Failure::io(&operation)(error));
         }
         turn.enter(Section::ProtocolConnect);
         client.until(events, turn, |client| {
@@ -76,58 +76,57 @@ impl Client {
             if status != UA_STATUSCODE_GOOD {
                 return Err(status::unopened(status));
             }
-            // The library reads the server's namespaces before anything else.
+            // open62541 first reads the server's namespaces.
             let activated = session == UA_SessionState::UA_SESSIONSTATE_ACTIVATED;
-            Ok(activated && client.told.borrow().reads > 0)
+            Ok(activated && client.results.borrow().reads > 0)
         })?;
-        // From here on, a channel that is lost is a failure to be told of.
-        // SAFETY: the configuration is the client's and lives with it.
+        // From here on, a lost channel is a failure.
+        // SAFETY: the configuration belongs to the client and lives as long.
         unsafe { (*UA_Client_getConfig(client.raw)).noReconnect = true };
         Ok(client)
     }
 
-    /// Makes a client that takes an endpoint without security.
+    /// Creates a client that accepts an endpoint without security.
     fn make(events: &Events) -> Result<Self, Failure> {
-        let told = Box::<RefCell<Told>>::default();
-        // SAFETY: an all-zero configuration is what the library begins from; what is
-        // put into it is made by the library or outlives the client, which takes the
-        // configuration over.
+        let results = Box::<RefCell<Results>>::default();
+        // SAFETY: open62541 expects an all-zero configuration as the start; each value set is
+        // created by open62541 or outlives the client, which takes over the configuration.
         let raw = unsafe {
             let mut config: UA_ClientConfig = std::mem::zeroed();
-            config.clientContext = (&raw const *told).cast_mut().cast();
+            config.clientContext = (&raw const *results).cast_mut().cast();
             config.logging = events::log();
             config.eventLoop = events.raw();
             config.externalEventLoop = true;
             config.secureChannelLifeTime = LIFETIME_MS;
             config.requestedSessionTimeout = LIFETIME_MS;
-            config.serviceNotificationCallback = Some(answered);
+            config.serviceNotificationCallback = Some(on_service);
             config.securityMode = UA_MessageSecurityMode::UA_MESSAGESECURITYMODE_NONE;
             config.securityPolicyUri = UA_String_fromChars(NONE.as_ptr());
             let status = UA_ClientConfig_setDefault(&raw mut config);
             if status != UA_STATUSCODE_GOOD {
-                return Err(status::failure("make a client", status));
+                return Err(status::failure("create a client", status));
             }
             UA_Client_newWithConfig(&raw const config)
         };
         match raw.is_null() {
-            true => Err(Failure::of(Reason::Other, "make a client: no memory")),
-            false => Ok(Self { raw, socket: -1, told }),
+            true => Err(Failure::of(Reason::Other, "create a client: no memory")),
+            false => Ok(Self { raw, socket: -1, results }),
         }
     }
 
-    /// Reads all variables that hold the payload of the size in this place.
+    /// Reads all variables of the payload with the size at index `place`.
     pub(super) fn read(
         &mut self,
         events: &Events,
         place: usize,
         options: &Options,
         turn: &mut Turn<'_, '_>,
-    ) -> Result<Got, Failure> {
-        self.await_patiently(turn);
-        self.told.borrow_mut().answer = None;
+    ) -> Result<Reading, Failure> {
+        self.set_exchange_timeout(turn);
+        self.results.borrow_mut().answer = None;
         let count = options.variables;
-        // SAFETY: all-zero structures are empty ones; the request borrows the list of
-        // nodes over the call alone, and the answer goes to where it outlives this.
+        // SAFETY: all-zero structures are empty ones; the request borrows the list of nodes during
+        // the call only, and the result is stored in `results`, which outlives this call.
         let sent = unsafe {
             let mut nodes: Vec<UA_ReadValueId> = (0..count)
                 .map(|part| UA_ReadValueId {
@@ -145,34 +144,34 @@ impl Client {
             };
             request.nodesToRead = nodes.as_mut_ptr();
             request.nodesToReadSize = nodes.len();
-            let told = (&raw const *self.told).cast_mut().cast();
+            let results = (&raw const *self.results).cast_mut().cast();
             let (raw, number) = (self.raw, std::ptr::null_mut());
-            UA_Client_sendAsyncReadRequest(raw, &raw mut request, Some(came), told, number)
+            UA_Client_sendAsyncReadRequest(raw, &raw mut request, Some(on_read), results, number)
         };
         if sent != UA_STATUSCODE_GOOD {
             return Err(status::failure("read", sent));
         }
-        self.until(events, turn, |client| Ok(client.told.borrow().answer.is_some()))?;
-        let answer = self.told.borrow_mut().answer.take();
-        answer.unwrap_or_else(|| Err(Failure::of(Reason::Other, "an empty answer")))
+        self.until(events, turn, |client| Ok(client.results.borrow().answer.is_some()))?;
+        let answer = self.results.borrow_mut().answer.take();
+        answer.unwrap_or_else(|| Err(Failure::of(Reason::Other, "empty response")))
     }
 
-    /// Closes session, channel and connection, in this order. Nobody answers to the
-    /// closing of a channel, so it goes with the session's.
+    /// Closes session, channel and connection, in this order. The server does not answer
+    /// CloseSecureChannel, so it is sent with CloseSession.
     pub(super) fn disconnect(
         mut self,
         events: &Events,
         turn: &mut Turn<'_, '_>,
     ) -> Result<(), Failure> {
         turn.enter(Section::ProtocolClose);
-        self.await_patiently(turn);
+        self.set_exchange_timeout(turn);
         events::hold(true);
-        // SAFETY: the client lives over the call.
+        // SAFETY: the client outlives the call.
         unsafe { UA_Client_disconnectAsync(self.raw) };
         self.until(events, turn, |_| Ok(events::is_holding()))?;
         turn.enter(Section::TransportClose);
-        // SAFETY: plain calls on a descriptor that the library leaves open until it is
-        // released; what comes still goes into room of ours, as long as said.
+        // SAFETY: plain calls on a descriptor that open62541 leaves open until `release`; received
+        // data goes to a local buffer of the given length.
         unsafe {
             libc::shutdown(self.socket, libc::SHUT_WR);
             let mut rest = [0u8; 1024];
@@ -187,7 +186,7 @@ impl Client {
         Ok(())
     }
 
-    /// Lets the library work until `done`.
+    /// Processes I/O until `done`.
     fn until(
         &mut self,
         events: &Events,
@@ -203,10 +202,10 @@ impl Client {
         }
     }
 
-    /// How far the session is, and what stands in the way for good.
+    /// State of the session, and its final error.
     fn state(&self) -> (UA_SessionState, UA_StatusCode) {
         let (mut session, mut status) = (UA_SessionState::UA_SESSIONSTATE_CLOSED, 0);
-        // SAFETY: the client lives; what may be left out is.
+        // SAFETY: the client is alive; optional outputs are null.
         unsafe {
             let none = std::ptr::null_mut();
             UA_Client_getState(self.raw, none, &raw mut session, &raw mut status);
@@ -218,45 +217,45 @@ impl Client {
         self.state() == (UA_SessionState::UA_SESSIONSTATE_ACTIVATED, UA_STATUSCODE_GOOD)
     }
 
-    /// Lets the library wait as long as the exchange may take, and a little more.
-    fn await_patiently(&self, turn: &Turn<'_, '_>) {
-        let left = turn.deadline.saturating_sub(monotonic_now()) / 1_000_000 + MORE_MS;
-        self.patience(u32::try_from(left).unwrap_or(u32::MAX));
+    /// Sets open62541's timeout to the rest of the exchange's, plus `TIMEOUT_MARGIN_MS`.
+    fn set_exchange_timeout(&self, turn: &Turn<'_, '_>) {
+        let left = turn.deadline.saturating_sub(monotonic_now()) / 1_000_000 + TIMEOUT_MARGIN_MS;
+        self.set_timeout(u32::try_from(left).unwrap_or(u32::MAX));
     }
 
-    fn patience(&self, ms: u32) {
-        // SAFETY: the configuration is the client's and lives with it.
+    fn set_timeout(&self, ms: u32) {
+        // SAFETY: the configuration belongs to the client and lives as long.
         unsafe { (*UA_Client_getConfig(self.raw)).timeout = ms };
     }
 
-    /// Says goodbye, and waits for an answer for so many ms at most.
-    pub(super) fn say_goodbye(&self, ms: u32) {
-        self.patience(ms);
-        // SAFETY: the client lives; what it calls back lives with it.
+    /// Disconnects, and waits at most `ms` for the response.
+    pub(super) fn disconnect_blocking(&self, ms: u32) {
+        self.set_timeout(ms);
+        // SAFETY: the client is alive, and so is what its callbacks use.
         unsafe { UA_Client_disconnect(self.raw) };
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // Nobody may be there to answer a goodbye.
-        self.patience(1);
+        // The server may not answer any more.
+        self.set_timeout(1);
         events::release();
-        // SAFETY: made by the library and not freed before.
+        // SAFETY: created by open62541 and not freed before.
         unsafe { UA_Client_delete(self.raw) };
     }
 }
 
-/// For a wait.
+/// A pollfd for reading.
 pub(super) fn poll(fd: RawFd) -> libc::pollfd {
     libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
 }
 
-/// Why a connection could not be made.
+/// Error of a failed connection attempt.
 fn error_of(socket: RawFd) -> Option<io::Error> {
     let mut code: libc::c_int = 0;
     let mut size = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the descriptor is the library's and open; one number is written, to us.
+    // SAFETY: the descriptor is open; one number is written to a local variable.
     let failed = unsafe {
         let to = (&raw mut code).cast();
         libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_ERROR, to, &raw mut size)
@@ -268,8 +267,8 @@ fn error_of(socket: RawFd) -> Option<io::Error> {
     }
 }
 
-/// Counts the Reads that were answered.
-unsafe extern "C" fn answered(
+/// Counts completed Reads.
+unsafe extern "C" fn on_service(
     client: *mut UA_Client,
     kind: UA_ApplicationNotificationType,
     payload: UA_KeyValueMap,
@@ -280,39 +279,38 @@ unsafe extern "C" fn answered(
     {
         return;
     }
-    // SAFETY: the library lends the entries over this call; the context is ours and
-    // lives as long as the client.
+    // SAFETY: open62541 lends the entries during this call; the context is `results`, which lives
+    // as long as the client.
     unsafe {
         let service = (*payload.map.add(SERVICE)).value.data.cast::<UA_NodeId>();
         let read = &raw const UA_TYPES[UA_TYPES_READRESPONSE as usize].typeId;
-        let context = (*UA_Client_getConfig(client)).clientContext.cast::<RefCell<Told>>();
+        let context = (*UA_Client_getConfig(client)).clientContext.cast::<RefCell<Results>>();
         if !service.is_null() && !context.is_null() && UA_NodeId_equal(service, read) {
             (*context).borrow_mut().reads += 1;
         }
     }
 }
 
-/// Takes an answer, before the library frees it.
-unsafe extern "C" fn came(
+/// Copies a response before open62541 frees it.
+unsafe extern "C" fn on_read(
     _client: *mut UA_Client,
-    told: *mut c_void,
+    results: *mut c_void,
     _request: u32,
     response: *mut UA_ReadResponse,
 ) {
     let at = monotonic_now();
-    // SAFETY: the library lends the response over this call; `told` is ours and lives
-    // as long as the client.
+    // SAFETY: open62541 lends the response during this call; `results` lives as long as the client.
     unsafe {
         let payload = values(&*response);
-        let told = &*told.cast::<RefCell<Told>>();
-        told.borrow_mut().answer = Some(payload.map(|payload| Got { payload, at }));
+        let results = &*results.cast::<RefCell<Results>>();
+        results.borrow_mut().answer = Some(payload.map(|payload| Reading { payload, at }));
     }
 }
 
-/// The values of a response, one behind the other.
+/// Concatenates the values of a response.
 ///
 /// # Safety
-/// The response must be one of the library's.
+/// `response` must come from open62541.
 unsafe fn values(response: &UA_ReadResponse) -> Result<Vec<u8>, Failure> {
     let service = response.responseHeader.serviceResult;
     if service != UA_STATUSCODE_GOOD {
@@ -320,7 +318,8 @@ unsafe fn values(response: &UA_ReadResponse) -> Result<Vec<u8>, Failure> {
     }
     let mut payload = Vec::new();
     for place in 0..response.resultsSize {
-        // SAFETY: there are as many results; a value of a type is one of that type.
+        // SAFETY: the response has `resultsSize` results; the type of a value is checked before
+        // its data is used.
         unsafe {
             let result = &*response.results.add(place);
             if result.hasStatus() && result.status & 0x8000_0000 != 0 {
@@ -337,7 +336,7 @@ unsafe fn values(response: &UA_ReadResponse) -> Result<Vec<u8>, Failure> {
                 return Err(Failure::corrupt("a variable is not a ByteString"));
             }
             let value = &*result.value.data.cast::<UA_String>();
-            // An empty one has an address that is none.
+            // An empty string has an invalid address.
             if value.length > 0 {
                 payload.extend_from_slice(std::slice::from_raw_parts(value.data, value.length));
             }

@@ -1,4 +1,4 @@
-//! The sink, which drives: one Read an exchange.
+//! The sink, which drives: one Read per exchange.
 
 use super::Options;
 use super::client::{Client, poll};
@@ -12,30 +12,30 @@ use crate::exchange::spec::{Connection, ExchangeSpec};
 use crate::exchange::watch::Watch;
 use std::ffi::CString;
 
-/// How long the goodbye at the end of all may take, in ms.
-const GOODBYE_MS: u32 = 500;
+/// Maximum time of the final disconnect, in ms.
+const DISCONNECT_TIMEOUT_MS: u32 = 500;
 
 pub(in crate::exchange) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
     let options = spec.options::<Options>()?.checked()?;
     let url = format!("opc.tcp://{}:{}", spec.peers[0].address, spec.port);
     let url = CString::new(url).map_err(|error| Error::protocol("name the server", error))?;
-    let (sizes, kept) = (spec.sizes.clone(), spec.connection == Connection::Kept);
-    Ok(Box::new(Sink { client: None, events: Events::start()?, url, sizes, options, kept }))
+    let (sizes, persistent) = (spec.sizes.clone(), spec.connection == Connection::Kept);
+    Ok(Box::new(Sink { client: None, events: Events::start()?, url, sizes, options, persistent }))
 }
 
 struct Sink {
-    /// Before the loop that it runs on: fields go in this order.
+    /// Declared before `events`, because fields are dropped in this order.
     client: Option<Client>,
     events: Events,
     url: CString,
     sizes: Vec<usize>,
     options: Options,
-    kept: bool,
+    persistent: bool,
 }
 
 impl Driver for Sink {
     fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
-        if self.kept {
+        if self.persistent {
             self.client = Some(Client::connect(&self.events, &self.url, turn)?);
         }
         Ok(())
@@ -49,18 +49,18 @@ impl Driver for Sink {
             None => Client::connect(&self.events, &self.url, turn)?,
         };
         turn.enter(Section::Payload);
-        let got = client.read(&self.events, place, &self.options, turn)?;
-        turn.check(&got.payload)?;
-        if self.kept {
+        let reading = client.read(&self.events, place, &self.options, turn)?;
+        turn.check(&reading.payload)?;
+        if self.persistent {
             self.client = Some(client);
         } else {
             client.disconnect(&self.events, turn)?;
         }
-        Ok(Outcome { received: Some(got.at) })
+        Ok(Outcome { received: Some(reading.at) })
     }
 
     fn rest(&mut self, watch: &mut Watch<'_>, until: Nanos) -> Result<(), Failure> {
-        // Whoever keeps a session has to keep its channel alive.
+        // A kept session must renew its channel.
         while self.client.is_some() {
             self.events.turn();
             let mut set = [poll(self.events.descriptor())];
@@ -82,7 +82,7 @@ impl Driver for Sink {
 
     fn tear_down(&mut self) {
         if let Some(client) = &self.client {
-            client.say_goodbye(GOODBYE_MS);
+            client.disconnect_blocking(DISCONNECT_TIMEOUT_MS);
         }
         self.client = None;
     }

@@ -1,5 +1,5 @@
-//! open62541's event loop, waited for from outside, and its TCP connections, watched
-//! where they open and close.
+//! open62541's event loop, polled from outside, and hooks on its TCP connections to observe open
+//! and close.
 
 use super::status;
 use crate::clock::{Nanos, monotonic_now};
@@ -21,43 +21,43 @@ type Open = unsafe extern "C" fn(
 ) -> UA_StatusCode;
 type Close = unsafe extern "C" fn(*mut UA_ConnectionManager, usize) -> UA_StatusCode;
 
-/// What the library does with TCP, and what we want of it.
+/// State of the TCP hooks.
 #[derive(Default)]
-struct Watched {
+struct TcpHooks {
     open: Option<Open>,
     close: Option<Close>,
-    heard: UA_ConnectionManager_connectionCallback,
-    /// The connection that was asked for last: its descriptor.
+    callback: UA_ConnectionManager_connectionCallback,
+    /// Descriptor of the last connection attempt.
     socket: Option<RawFd>,
-    /// How many more the library may ask for; any number where nothing is said.
+    /// Number of further connection attempts allowed; none is unlimited.
     left: Option<u32>,
-    /// Whether connections are left open where the library would close them.
+    /// Whether to keep connections open that open62541 closes.
     hold: bool,
-    /// One that is.
-    held: Option<(*mut UA_ConnectionManager, usize)>,
+    /// A connection kept open.
+    kept_open: Option<(*mut UA_ConnectionManager, usize)>,
 }
 
 thread_local! {
-    /// The library hands its own structures to callbacks and nothing of ours, and a
-    /// program has one event loop.
-    static WATCHED: RefCell<Watched> = RefCell::default();
+    /// open62541 passes only its own structures to these callbacks, and a program has one event
+    /// loop.
+    static HOOKS: RefCell<TcpHooks> = RefCell::default();
 }
 
-/// The library's event loop. It must outlive the client or server that it is lent to.
+/// open62541's event loop. It must outlive the client or server that uses it.
 pub(super) struct Events {
     raw: *mut UA_EventLoop,
-    /// Readable when the loop has something to do. The library has no call that tells
-    /// it: found by looking which descriptor is new.
+    /// Readable when the loop has work. open62541 has no call that returns this descriptor, so it
+    /// is found by comparing the open descriptors before and after.
     epoll: RawFd,
 }
 
 impl Events {
-    /// Makes and starts a loop that knows TCP.
+    /// Creates and starts an event loop with TCP.
     pub(super) fn start() -> Result<Self, Error> {
-        let failed = |why: String| Error::protocol("start the loop of open62541", why);
+        let failed = |why: String| Error::protocol("start open62541's event loop", why);
         let before = polls().map_err(failed)?;
-        // SAFETY: the library makes the parts, which it links to each other; each is
-        // looked at before it is used, and the name lives over the call.
+        // SAFETY: open62541 creates and links the parts; each is checked before use, and the name
+        // outlives the call.
         let raw = unsafe {
             let raw = UA_EventLoop_new_POSIX(log());
             let mut name = *b"tcp";
@@ -65,9 +65,9 @@ impl Events {
             if raw.is_null() || manager.is_null() {
                 return Err(failed("no memory".into()));
             }
-            WATCHED.with_borrow_mut(|watched| {
-                watched.open = (*manager).openConnection.replace(open);
-                watched.close = (*manager).closeConnection.replace(close);
+            HOOKS.with_borrow_mut(|hooks| {
+                hooks.open = (*manager).openConnection.replace(open);
+                hooks.close = (*manager).closeConnection.replace(close);
             });
             let register = (*raw).registerEventSource.map(|call| call(raw, manager.cast()));
             let started = (*raw).start.map(|call| call(raw));
@@ -75,7 +75,7 @@ impl Events {
                 match status {
                     Some(UA_STATUSCODE_GOOD) => {}
                     Some(status) => return Err(failed(status::name(status))),
-                    None => return Err(failed("a part of it is missing".into())),
+                    None => return Err(failed("a function of it is missing".into())),
                 }
             }
             raw
@@ -83,29 +83,29 @@ impl Events {
         let after = polls().map_err(failed)?;
         match after.difference(&before).next() {
             Some(&epoll) => Ok(Self { raw, epoll }),
-            None => Err(failed("it polls no descriptor".into())),
+            None => Err(failed("no epoll descriptor found".into())),
         }
     }
 
-    /// For the library's configurations.
+    /// For open62541's configurations.
     pub(super) fn raw(&self) -> *mut UA_EventLoop {
         self.raw
     }
 
-    /// The descriptor to wait on.
+    /// The descriptor to poll.
     pub(super) fn descriptor(&self) -> RawFd {
         self.epoll
     }
 
-    /// Does what there is to do, without waiting.
+    /// Processes pending work without blocking.
     pub(super) fn turn(&self) {
-        // SAFETY: the loop lives as long as this. What it calls back are functions of
-        // the library and of this module.
+        // SAFETY: the loop lives as long as `self`. Its callbacks are functions of open62541 and
+        // this module.
         let status = unsafe { (*self.raw).run.map(|call| call(self.raw, 0)) };
         debug_assert!(status.is_some());
     }
 
-    /// When it has something to do by its clock.
+    /// Time of the next timer.
     pub(super) fn next(&self) -> Nanos {
         // SAFETY: as above.
         let gap = unsafe {
@@ -113,7 +113,7 @@ impl Events {
             let now = (*self.raw).dateTime_nowMonotonic.map_or(0, |call| call(self.raw));
             next.saturating_sub(now).max(0)
         };
-        // The library counts in steps of 100 ns.
+        // open62541 counts in units of 100 ns.
         monotonic_now().saturating_add((gap as Nanos).saturating_mul(100))
     }
 }
@@ -121,7 +121,7 @@ impl Events {
 impl Drop for Events {
     fn drop(&mut self) {
         const TURNS: u32 = 100;
-        // SAFETY: nobody has the loop any more; it is freed once it has stopped.
+        // SAFETY: nothing uses the loop any more; it is freed after it has stopped.
         unsafe {
             if let Some(stop) = (*self.raw).stop {
                 stop(self.raw);
@@ -141,58 +141,57 @@ impl Drop for Events {
     }
 }
 
-/// The descriptor of the connection that was asked for last; forgets it.
+/// Takes the descriptor of the last connection attempt.
 pub(super) fn take_socket() -> Option<RawFd> {
-    WATCHED.with_borrow_mut(|watched| watched.socket.take())
+    HOOKS.with_borrow_mut(|hooks| hooks.socket.take())
 }
 
-/// Lets the library ask for so many connections from now on, where it would ask again
-/// and again without a pause.
+/// Limits the number of further connection attempts; open62541 would retry without a pause.
 pub(super) fn allow(connections: u32) {
-    WATCHED.with_borrow_mut(|watched| watched.left = Some(connections));
+    HOOKS.with_borrow_mut(|hooks| hooks.left = Some(connections));
 }
 
-/// Leaves connections open where the library would close them, or no more.
+/// Whether to keep connections open that open62541 closes.
 pub(super) fn hold(hold: bool) {
-    WATCHED.with_borrow_mut(|watched| watched.hold = hold);
+    HOOKS.with_borrow_mut(|hooks| hooks.hold = hold);
 }
 
-/// Whether one is left open.
+/// Whether a connection is kept open.
 pub(super) fn is_holding() -> bool {
-    WATCHED.with_borrow(|watched| watched.held.is_some())
+    HOOKS.with_borrow(|hooks| hooks.kept_open.is_some())
 }
 
-/// Has the library close what was left open.
+/// Closes the connection that was kept open.
 pub(super) fn release() {
     hold(false);
-    let (held, close) = WATCHED.with_borrow_mut(|watched| (watched.held.take(), watched.close));
-    if let (Some((manager, id)), Some(close)) = (held, close) {
-        // SAFETY: the library gave us both for this very call, and its loop lives.
+    let (kept_open, close) = HOOKS.with_borrow_mut(|hooks| (hooks.kept_open.take(), hooks.close));
+    if let (Some((manager, id)), Some(close)) = (kept_open, close) {
+        // SAFETY: open62541 passed both for this call, and its loop is alive.
         unsafe { close(manager, id) };
     }
 }
 
-/// Takes note of a connection's descriptor, which is its name in the library.
+/// Counts a connection attempt and inserts the callback `on_connection`.
 unsafe extern "C" fn open(
     manager: *mut UA_ConnectionManager,
     params: *const UA_KeyValueMap,
     application: *mut c_void,
     context: *mut c_void,
-    heard: UA_ConnectionManager_connectionCallback,
+    callback: UA_ConnectionManager_connectionCallback,
 ) -> UA_StatusCode {
-    let open = WATCHED.with_borrow_mut(|watched| {
-        watched.heard = heard;
-        if let Some(left) = &mut watched.left {
+    let open = HOOKS.with_borrow_mut(|hooks| {
+        hooks.callback = callback;
+        if let Some(left) = &mut hooks.left {
             *left = left.checked_sub(1)?;
         }
-        watched.open
+        hooks.open
     });
     let Some(open) = open else { return UA_STATUSCODE_BADCONNECTIONCLOSED };
-    // SAFETY: the library's own function, with what it was to be called with.
-    unsafe { open(manager, params, application, context, Some(hear)) }
+    // SAFETY: open62541's function, with its original arguments.
+    unsafe { open(manager, params, application, context, Some(on_connection)) }
 }
 
-unsafe extern "C" fn hear(
+unsafe extern "C" fn on_connection(
     manager: *mut UA_ConnectionManager,
     id: usize,
     application: *mut c_void,
@@ -201,31 +200,31 @@ unsafe extern "C" fn hear(
     params: *const UA_KeyValueMap,
     message: UA_ByteString,
 ) {
-    let heard = WATCHED.with_borrow_mut(|watched| {
+    let callback = HOOKS.with_borrow_mut(|hooks| {
         if state == UA_ConnectionState::UA_CONNECTIONSTATE_OPENING {
-            watched.socket = RawFd::try_from(id).ok();
+            hooks.socket = RawFd::try_from(id).ok();
         }
-        watched.heard
+        hooks.callback
     });
-    if let Some(heard) = heard {
+    if let Some(callback) = callback {
         // SAFETY: as in `open`.
-        unsafe { heard(manager, id, application, context, state, params, message) }
+        unsafe { callback(manager, id, application, context, state, params, message) }
     }
 }
 
 unsafe extern "C" fn close(manager: *mut UA_ConnectionManager, id: usize) -> UA_StatusCode {
-    let close = WATCHED.with_borrow_mut(|watched| {
-        if watched.hold {
-            watched.held = Some((manager, id));
+    let close = HOOKS.with_borrow_mut(|hooks| {
+        if hooks.hold {
+            hooks.kept_open = Some((manager, id));
             return None;
         }
-        watched.close
+        hooks.close
     });
     // SAFETY: as in `open`.
     close.map_or(UA_STATUSCODE_GOOD, |close| unsafe { close(manager, id) })
 }
 
-/// The descriptors of this process that epoll made.
+/// This process's epoll descriptors.
 fn polls() -> Result<HashSet<RawFd>, String> {
     let folder = std::fs::read_dir("/proc/self/fd").map_err(|error| error.to_string())?;
     let number = |name: &std::ffi::OsStr| name.to_str().and_then(|name| name.parse().ok());
@@ -239,13 +238,13 @@ fn polls() -> Result<HashSet<RawFd>, String> {
         .collect())
 }
 
-/// Where the library tells what troubles it: standard output.
+/// A logger for open62541's errors, to standard output.
 pub(super) fn log() -> *mut UA_Logger {
-    // SAFETY: makes a new one, which its owner frees.
+    // SAFETY: creates a logger, which its owner frees.
     unsafe { UA_Log_Stdout_new(UA_LogLevel::UA_LOGLEVEL_ERROR) }
 }
 
-/// A text for a call that only looks at it, and as long as `bytes` lives.
+/// A string for a call that only reads it; valid as long as `bytes`.
 pub(super) fn text(bytes: &mut [u8]) -> UA_String {
     UA_String { length: bytes.len(), data: bytes.as_mut_ptr() }
 }

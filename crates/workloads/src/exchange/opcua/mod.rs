@@ -1,6 +1,6 @@
-//! OPC UA: the sink is a client and reads from the source, a server, UA Binary over
-//! UA TCP by open62541. One Read of a few variables holds a payload, shared out among
-//! them; each size has variables of its own, so that a request says nothing of it.
+//! OPC UA with open62541, UA Binary over UA TCP: the sink is a client and reads from the source, a
+//! server. One Read of a few variables transfers a payload, divided among them. Each size has
+//! separate variables, so the request does not carry the size.
 
 mod client;
 mod driver;
@@ -14,34 +14,34 @@ pub(super) use server::server;
 use crate::error::Error;
 use serde::Deserialize;
 
-/// The namespace of the variables: the first of a server's own.
+/// Namespace of the variables: the first one of the server.
 const NAMESPACE: u16 = 1;
-/// How long channels and sessions are asked to last, in ms: a day, so that none is
-/// renewed among exchanges.
+/// Requested lifetime of channels and sessions, in ms: a day, so that none is renewed during
+/// exchanges.
 const LIFETIME_MS: u32 = 24 * 60 * 60 * 1000;
 
-/// Which times a server sends with each value.
+/// Timestamps that the server sends with each value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Timestamps {
-    /// When the value came to be.
+    /// Source timestamp.
     #[default]
     Source,
-    /// When the server knew of it.
+    /// Server timestamp.
     Server,
-    /// Both.
+    /// Both timestamps.
     Both,
-    /// None.
+    /// No timestamps.
     Neither,
 }
 
-/// What can be chosen.
+/// OPC UA options of the spec.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Options {
-    /// How many variables hold a payload together.
+    /// Number of variables per payload.
     variables: u32,
-    /// Which times come with each.
+    /// Timestamps with each value.
     timestamps: Timestamps,
 }
 
@@ -51,7 +51,7 @@ impl Default for Options {
     }
 }
 
-/// Variables of one Read: from 1 to this many.
+/// Maximum number of variables per Read.
 const MOST_VARIABLES: u32 = 10;
 
 impl Options {
@@ -66,15 +66,13 @@ impl Options {
     }
 }
 
-/// The variable's number in the namespace: `part` from 0 of a payload of the size in
-/// this place among all of them. Sizes beyond the first six thousand have numbers
-/// that take three bytes more in a request.
+/// Node identifier of a variable: part `part`, from 0, of the payload with the size at index
+/// `place`. Identifiers after the first six thousand sizes take three more bytes in a request.
 fn identifier(place: usize, variables: u32, part: u32) -> u32 {
     place as u32 * variables + part + 1
 }
 
-/// The bytes of a payload that `part` holds: as near to equal as they can be, the
-/// first ones the longer.
+/// Byte range of `part` in a payload: equal shares, the first ones a byte longer if needed.
 fn share(size: usize, variables: u32, part: u32) -> std::ops::Range<usize> {
     let (count, part) = (variables as usize, part as usize);
     let (each, more) = (size / count, size % count);

@@ -1,4 +1,4 @@
-//! The server, which the source is.
+//! OPC UA server, in the source.
 
 use super::events::{self, Events};
 use super::{LIFETIME_MS, NAMESPACE, Options, identifier, share, status};
@@ -13,19 +13,20 @@ use std::ffi::c_void;
 use std::ptr;
 
 const TYPE_BYTE_STRING: u32 = 15;
-/// Callers at once; the library's own limit is lower.
-const CALLERS: u16 = 10_000;
+/// Maximum number of concurrent clients; open62541's limit is lower.
+const MAX_CLIENTS: u16 = 10_000;
 
 pub(in crate::exchange) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
     let options = spec.options::<Options>()?.checked()?;
     let body = Body::new(spec.seed, spec.longest());
-    let held = Box::new(Held { body, sizes: spec.sizes.clone(), variables: options.variables });
+    let payloads =
+        Box::new(Payloads { body, sizes: spec.sizes.clone(), variables: options.variables });
     let events = Events::start()?;
     let url = format!("opc.tcp://{}:{}", spec.address, spec.port);
-    let raw = make(&events, &held, spec.port, &url)?;
-    let source = Source { raw, events, held };
+    let raw = make(&events, &payloads, spec.port, &url)?;
+    let source = Source { raw, events, payloads };
     source.add_variables()?;
-    // SAFETY: the server is whole.
+    // SAFETY: the server is complete.
     match unsafe { UA_Server_run_startup(raw) } {
         UA_STATUSCODE_GOOD => Ok(Box::new(source)),
         status => Err(Error::protocol(
@@ -35,15 +36,15 @@ pub(in crate::exchange) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>
     }
 }
 
-/// What the variables hold.
-struct Held {
+/// Contents of the variables.
+struct Payloads {
     body: Body,
     sizes: Vec<usize>,
     variables: u32,
 }
 
-impl Held {
-    /// The value of a variable.
+impl Payloads {
+    /// Value of a variable.
     fn value(&self, identifier: u32) -> Option<Vec<u8>> {
         let number = identifier.checked_sub(1)?;
         let (place, part) = (number / self.variables, number % self.variables);
@@ -59,20 +60,24 @@ impl Held {
 struct Source {
     raw: *mut UA_Server,
     events: Events,
-    /// At one place for as long as the server lives, which knows it by its address.
-    held: Box<Held>,
+    /// Boxed, because open62541 keeps its address as long as the server lives.
+    payloads: Box<Payloads>,
 }
 
-/// A server with nothing of ours in it yet.
-fn make(events: &Events, held: &Held, port: u16, url: &str) -> Result<*mut UA_Server, Error> {
-    let failed = |why: String| Error::protocol("make an OPC UA server", why);
+/// Creates a server without variables.
+fn make(
+    events: &Events,
+    payloads: &Payloads,
+    port: u16,
+    url: &str,
+) -> Result<*mut UA_Server, Error> {
+    let failed = |why: String| Error::protocol("create an OPC UA server", why);
     let mut url = url.as_bytes().to_vec();
-    // SAFETY: an all-zero configuration is what the library begins from; what is put
-    // into it is made by the library or outlives the server, which takes the
-    // configuration over.
+    // SAFETY: open62541 expects an all-zero configuration as the start; each value set is created
+    // by open62541 or outlives the server, which takes over the configuration.
     unsafe {
         let mut config: UA_ServerConfig = std::mem::zeroed();
-        config.context = ptr::from_ref(held).cast_mut().cast();
+        config.context = ptr::from_ref(payloads).cast_mut().cast();
         config.logging = events::log();
         config.eventLoop = events.raw();
         config.externalEventLoop = true;
@@ -87,8 +92,8 @@ fn make(events: &Events, held: &Held, port: u16, url: &str) -> Result<*mut UA_Se
             let url = events::text(&mut url);
             UA_copy((&raw const url).cast(), config.serverUrls.cast(), text);
         }
-        config.maxSecureChannels = CALLERS;
-        config.maxSessions = CALLERS;
+        config.maxSecureChannels = MAX_CLIENTS;
+        config.maxSessions = MAX_CLIENTS;
         config.maxSecurityTokenLifetime = LIFETIME_MS;
         config.maxSessionTimeout = f64::from(LIFETIME_MS);
         let raw = UA_Server_newWithConfig(&raw mut config);
@@ -98,20 +103,20 @@ fn make(events: &Events, held: &Held, port: u16, url: &str) -> Result<*mut UA_Se
 
 impl Source {
     fn add_variables(&self) -> Result<(), Error> {
-        for place in 0..self.held.sizes.len() {
-            for part in 0..self.held.variables {
-                self.add_variable(identifier(place, self.held.variables, part))?;
+        for place in 0..self.payloads.sizes.len() {
+            for part in 0..self.payloads.variables {
+                self.add_variable(identifier(place, self.payloads.variables, part))?;
             }
         }
         Ok(())
     }
 
     fn add_variable(&self, identifier: u32) -> Result<(), Error> {
-        const HAS: (u32, u32, u32) =
+        const PARENTS: (u32, u32, u32) =
             (UA_NS0ID_OBJECTSFOLDER, UA_NS0ID_ORGANIZES, UA_NS0ID_BASEDATAVARIABLETYPE);
         let mut name = identifier.to_string().into_bytes();
-        // SAFETY: the attributes are a copy of the library's own, of which nothing is
-        // owned; what is handed over is copied by the library.
+        // SAFETY: the attributes are a copy of open62541's defaults and own nothing; open62541
+        // copies all arguments.
         let status = unsafe {
             let mut attributes = ptr::read(&raw const UA_VariableAttributes_default);
             attributes.dataType = UA_NODEID_NUMERIC(0, TYPE_BYTE_STRING);
@@ -120,10 +125,10 @@ impl Source {
             UA_Server_addCallbackValueSourceVariableNode(
                 self.raw,
                 UA_NODEID_NUMERIC(NAMESPACE, identifier),
-                UA_NODEID_NUMERIC(0, HAS.0),
-                UA_NODEID_NUMERIC(0, HAS.1),
+                UA_NODEID_NUMERIC(0, PARENTS.0),
+                UA_NODEID_NUMERIC(0, PARENTS.1),
                 name,
-                UA_NODEID_NUMERIC(0, HAS.2),
+                UA_NODEID_NUMERIC(0, PARENTS.2),
                 attributes,
                 UA_CallbackValueSource { read: Some(read), write: None },
                 identifier as usize as *mut c_void,
@@ -156,8 +161,8 @@ impl Server for Source {
 
 impl Drop for Source {
     fn drop(&mut self) {
-        // SAFETY: made by the library and not freed before; both bear a server that
-        // was never started.
+        // SAFETY: created by open62541 and not freed before; both calls accept a server that was
+        // never started.
         unsafe {
             UA_Server_run_shutdown(self.raw);
             UA_Server_delete(self.raw);
@@ -165,7 +170,7 @@ impl Drop for Source {
     }
 }
 
-/// Makes the value that is asked for.
+/// Generates the value of a variable.
 unsafe extern "C" fn read(
     server: *mut UA_Server,
     _session: *const UA_NodeId,
@@ -176,11 +181,11 @@ unsafe extern "C" fn read(
     _range: *const UA_NumericRange,
     value: *mut UA_DataValue,
 ) -> UA_StatusCode {
-    // SAFETY: the context is ours and lives as long as the server; the value is the
-    // library's, to be filled with copies.
+    // SAFETY: the context lives as long as the server; the value belongs to open62541 and is
+    // filled with copies.
     unsafe {
-        let held = (*UA_Server_getConfig(server)).context.cast::<Held>();
-        let Some(mut bytes) = (*held).value(identifier as usize as u32) else {
+        let payloads = (*UA_Server_getConfig(server)).context.cast::<Payloads>();
+        let Some(mut bytes) = (*payloads).value(identifier as usize as u32) else {
             return UA_STATUSCODE_BADNODEIDUNKNOWN;
         };
         let bytes = events::text(&mut bytes);
@@ -206,12 +211,12 @@ mod tests {
     #[test]
     fn variables_hold_a_payload_together() {
         let body = Body::new(3, 100);
-        let held = Held { body: body.clone(), sizes: vec![0, 100, 7], variables: 3 };
+        let payloads = Payloads { body: body.clone(), sizes: vec![0, 100, 7], variables: 3 };
         for (place, size) in [(0, 0), (1, 100), (2, 7)] {
-            let parts = (0..3).map(|part| held.value(identifier(place, 3, part)).unwrap());
+            let parts = (0..3).map(|part| payloads.value(identifier(place, 3, part)).unwrap());
             assert_eq!(parts.collect::<Vec<_>>().concat(), body.message(None, size));
         }
-        assert_eq!(held.value(0), None);
-        assert_eq!(held.value(10), None);
+        assert_eq!(payloads.value(0), None);
+        assert_eq!(payloads.value(10), None);
     }
 }

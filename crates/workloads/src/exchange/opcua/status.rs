@@ -1,18 +1,18 @@
-//! What open62541 says went wrong, in words of ours.
+//! Maps open62541 status codes to failures.
 
 use crate::exchange::failure::{Failure, Reason};
 use open62541_sys::*;
 use std::ffi::CStr;
 
-/// The library's name for a status, such as `BadNodeIdUnknown`.
+/// open62541's name of a status, such as `BadNodeIdUnknown`.
 pub(super) fn name(status: UA_StatusCode) -> String {
-    // SAFETY: the library answers for any code with a text that lives for ever.
+    // SAFETY: open62541 returns a static string for any code.
     let text = unsafe { CStr::from_ptr(UA_StatusCode_name(status)) };
     text.to_string_lossy().into_owned()
 }
 
-/// A failure of what was tried.
-pub(super) fn failure(tried: &str, status: UA_StatusCode) -> Failure {
+/// The failure of `operation`.
+pub(super) fn failure(operation: &str, status: UA_StatusCode) -> Failure {
     let reason = match status {
         UA_STATUSCODE_BADTIMEOUT => Reason::Timeout,
         UA_STATUSCODE_BADCONNECTIONCLOSED
@@ -44,10 +44,10 @@ pub(super) fn failure(tried: &str, status: UA_StatusCode) -> Failure {
         | UA_STATUSCODE_BADCONNECTIONREJECTED => Reason::Rejected,
         _ => Reason::Status,
     };
-    Failure::of(reason, format!("{tried}: {}", name(status)))
+    Failure::of(reason, format!("{operation}: {}", name(status)))
 }
 
-/// Why there is no session, with what mends it where that is known.
+/// Why no session opened, with the fix if known.
 pub(super) fn unopened(status: UA_StatusCode) -> Failure {
     let mut failure = failure("open a session", status);
     if status == UA_STATUSCODE_BADIDENTITYTOKENREJECTED {

@@ -1,6 +1,6 @@
-//! The source, which drives: a stream an exchange.
+//! The source, which drives: one stream per exchange.
 
-use super::{HEADER, SPEAKS, certificates, checked, failure, setting_up, transport};
+use super::{ALPN, HEADER, certificates, checked, failure, setup_error, transport};
 use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
@@ -21,27 +21,27 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Bounds of the wait for the last datagram to leave.
-const LEAVING: Duration = Duration::from_millis(1);
-const LOOKS: u32 = 100;
+/// Interval and maximum number of checks whether CONNECTION_CLOSE was sent.
+const CLOSE_CHECK_INTERVAL: Duration = Duration::from_millis(1);
+const CLOSE_CHECKS: u32 = 100;
 
 pub(in crate::exchange) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
     let options = checked(spec)?;
     let Some(tls) = &spec.tls else {
-        return Err(Error::protocol("exchange by quic", "no certificates; QUIC needs them"));
+        return Err(Error::protocol("use the protocol quic", "no certificates; QUIC needs them"));
     };
     let mut roots = RootCertStore::empty();
     for certificate in certificates(&tls.ca)? {
-        roots.add(certificate).map_err(setting_up)?;
+        roots.add(certificate).map_err(setup_error)?;
     }
     let mut crypto = rustls::ClientConfig::builder_with_provider(default_provider().into())
         .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(setting_up)?
+        .map_err(setup_error)?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    crypto.alpn_protocols = vec![SPEAKS.to_vec()];
+    crypto.alpn_protocols = vec![ALPN.to_vec()];
     crypto.enable_early_data = options.early_data;
-    let crypto = QuicClientConfig::try_from(crypto).map_err(setting_up)?;
+    let crypto = QuicClientConfig::try_from(crypto).map_err(setup_error)?;
     let mut config = ClientConfig::new(Arc::new(crypto));
     config.transport_config(Arc::new(transport(spec, options)));
     let reactor = Reactor::new()?;
@@ -59,7 +59,7 @@ pub(in crate::exchange) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>
         reactor,
         to: SocketAddr::from((peer.address, spec.port)),
         name: peer.name.clone(),
-        kept: spec.connection == Lasting::Kept,
+        persistent: spec.connection == Lasting::Kept,
         early: options.early_data,
     }))
 }
@@ -69,15 +69,15 @@ struct Source {
     endpoint: Endpoint,
     reactor: Reactor,
     to: SocketAddr,
-    /// What the sink's certificate must name.
+    /// Name that the sink's certificate must have.
     name: String,
-    kept: bool,
+    persistent: bool,
     early: bool,
 }
 
 impl Driver for Source {
     fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
-        if self.kept {
+        if self.persistent {
             self.connection = Some(self.connect(turn)?);
         }
         Ok(())
@@ -94,7 +94,7 @@ impl Driver for Source {
         };
         turn.enter(Section::Payload);
         let sent = self.send(&connection, turn);
-        if sent.is_ok() && self.kept {
+        if sent.is_ok() && self.persistent {
             self.connection = Some(connection);
             return sent;
         }
@@ -106,7 +106,7 @@ impl Driver for Source {
     }
 
     fn rest(&mut self, watch: &mut Watch<'_>, until: Nanos) -> Result<(), Failure> {
-        // The runtime's clock knows milliseconds; the rest is slept to the point.
+        // The runtime's timers have millisecond resolution; sleep the rest precisely.
         let soon = until.saturating_sub(3 * MILLISECOND);
         if soon > monotonic_now() {
             self.reactor.run(watch, Some(soon), std::future::pending::<()>())?;
@@ -132,7 +132,7 @@ impl Source {
                 _ => Failure::of(Reason::Unsupported, format!("connect to {to}: {error}")),
             })?;
             let connecting = match self.early {
-                // Payload can go at once where the sink is known from before.
+                // 0-RTT: send data at once if the session can be resumed.
                 true => match connecting.into_0rtt() {
                     Ok((connection, _)) => return Ok(connection),
                     Err(connecting) => connecting,
@@ -155,7 +155,7 @@ impl Source {
             };
             out.write_all(&number).await.map_err(unsent)?;
             out.write_all(&payload).await.map_err(unsent)?;
-            // One that was finished before is finished.
+            // The stream may already be finished.
             let _ = out.finish();
             let mut answer = [0; HEADER];
             back.read_exact(&mut answer).await.map_err(|error| match error {
@@ -169,24 +169,24 @@ impl Source {
         })
     }
 
-    /// Says goodbye, which nobody answers.
+    /// Closes the connection; QUIC has no response to that.
     fn close(&self, connection: &Connection, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
         self.reactor.run(turn.watch, None, leave(connection)).map(|_| ())
     }
 }
 
-/// Closes a connection and waits until the word of it has left this node.
+/// Closes a connection and waits until CONNECTION_CLOSE has left this node.
 async fn leave(connection: &Connection) {
     if connection.close_reason().is_some() {
         return;
     }
     let before = connection.stats().udp_tx.datagrams;
     connection.close(VarInt::from_u32(0), b"");
-    for _ in 0..LOOKS {
+    for _ in 0..CLOSE_CHECKS {
         tokio::task::yield_now().await;
         if connection.stats().udp_tx.datagrams > before {
             return;
         }
-        sleep(LEAVING).await;
+        sleep(CLOSE_CHECK_INTERVAL).await;
     }
 }

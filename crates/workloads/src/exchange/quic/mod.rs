@@ -1,6 +1,6 @@
-//! QUIC by quinn: a stream for each exchange, with four bytes before the payload, its
-//! number; the sink answers on the same stream with the four. Encrypted always: the
-//! source holds the sink's certificate against the one it trusts.
+//! QUIC with quinn: one stream per exchange, with the exchange number in four bytes before the
+//! payload. The sink answers with these four bytes on the same stream. Always encrypted; the
+//! source verifies the sink's certificate.
 
 mod client;
 mod server;
@@ -19,39 +19,38 @@ use std::path::Path;
 
 /// Bytes before each payload, and of the answer.
 const HEADER: usize = 4;
-/// What both sides say they speak (RFC 7301).
-const SPEAKS: &[u8] = b"thingbed-exchange";
-/// The largest packet that every path must take for QUIC (RFC 9000, section 14): 1200 B
-/// of UDP payload, and the smallest MTU of IPv6 leaves room for them.
-const LEAST_MTU: u16 = 1280;
+/// ALPN protocol identifier (RFC 7301).
+const ALPN: &[u8] = b"thingbed-exchange";
+/// Minimum MTU for QUIC: a path must carry 1200 B of UDP payload (RFC 9000, section 14), which
+/// fits in the minimum MTU of IPv6.
+const MIN_MTU: u16 = 1280;
 /// IPv4 and UDP headers.
 const LOWER: u16 = 28;
 
-/// What can be chosen.
+/// QUIC options of the spec.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Options {
-    /// Whether a new connection to a known sink carries payload at once (0-RTT).
+    /// Whether a resumed connection sends payload at once (0-RTT).
     early_data: bool,
-    /// Whether larger packets than 1200 B are tried for.
+    /// Whether to probe for packets larger than 1200 B.
     mtu_discovery: bool,
 }
 
 fn checked(spec: &ExchangeSpec) -> Result<Options, Error> {
-    if spec.mtu < LEAST_MTU {
+    if spec.mtu < MIN_MTU {
         return Err(Error::protocol(
-            "exchange by quic",
-            format!("the network's MTU is {} B; QUIC needs {LEAST_MTU} B or more", spec.mtu),
+            "use the protocol quic",
+            format!("the network's MTU is {} B; QUIC needs {MIN_MTU} B or more", spec.mtu),
         ));
     }
     spec.options()
 }
 
-/// What is the same for both sides.
+/// Transport configuration of both sides.
 fn transport(spec: &ExchangeSpec, options: Options) -> TransportConfig {
     let mut config = TransportConfig::default();
-    // A connection that is kept is to outlive any pause; one that is dead is noticed
-    // by the exchange that it fails.
+    // A kept connection must survive any pause; an exchange fails on a dead one.
     config.max_idle_timeout(None);
     config.mtu_discovery_config(options.mtu_discovery.then(|| {
         let mut search = MtuDiscoveryConfig::default();
@@ -61,26 +60,26 @@ fn transport(spec: &ExchangeSpec, options: Options) -> TransportConfig {
     config
 }
 
-/// For `map_err`: what could not be done.
-fn wrong<E: std::fmt::Display>(tried: String) -> impl FnOnce(E) -> Error {
-    move |why| Error::protocol(&tried, why)
+/// For `map_err`: a protocol error of `operation`.
+fn protocol_error<E: std::fmt::Display>(operation: String) -> impl FnOnce(E) -> Error {
+    move |why| Error::protocol(&operation, why)
 }
 
-fn setting_up<E: std::fmt::Display>(why: E) -> Error {
-    Error::protocol("set QUIC up", why)
+fn setup_error<E: std::fmt::Display>(why: E) -> Error {
+    Error::protocol("set up QUIC", why)
 }
 
-/// The certificates in a file.
+/// Reads the certificates in a file.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    read.map_err(wrong(format!("read certificates from {}", path.display())))
+    read.map_err(protocol_error(format!("read certificates from {}", path.display())))
 }
 
-/// What quinn says went wrong, in words of ours.
-fn failure(tried: &str, error: &ConnectionError) -> Failure {
-    /// QUIC's code for TLS's alerts, which follow (RFC 9001, section 4.8).
+/// Maps a quinn error to a failure.
+fn failure(operation: &str, error: &ConnectionError) -> Failure {
+    /// Base of QUIC's error codes for TLS alerts (RFC 9001, section 4.8).
     const CRYPTO: u64 = 0x100;
-    /// Of TLS (RFC 8446, section 6): about certificates, and that none is to be had.
+    /// TLS alerts about certificates (RFC 8446, section 6), including a missing one.
     const CERTIFICATES: [u64; 9] = [42, 43, 44, 45, 46, 48, 49, 113, 116];
     const REFUSED: u64 = 0x2;
     let of = |code: u64| match code {
@@ -98,5 +97,5 @@ fn failure(tried: &str, error: &ConnectionError) -> Failure {
         | ConnectionError::LocallyClosed => Reason::Lost,
         _ => Reason::Other,
     };
-    Failure::of(reason, format!("{tried}: {error}"))
+    Failure::of(reason, format!("{operation}: {error}"))
 }

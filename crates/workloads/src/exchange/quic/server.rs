@@ -1,6 +1,6 @@
-//! The sink, which serves: takes what each stream brings, and answers.
+//! The sink, which serves: receives the payload of each stream and answers.
 
-use super::{HEADER, SPEAKS, certificates, checked, setting_up, transport, wrong};
+use super::{ALPN, HEADER, certificates, checked, protocol_error, setup_error, transport};
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::body::Body;
@@ -24,24 +24,24 @@ pub(in crate::exchange) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>
     let Some((cert, key)) =
         spec.tls.as_ref().and_then(|tls| tls.cert.as_ref().zip(tls.key.as_ref()))
     else {
-        return Err(Error::protocol("exchange by quic", "no certificate; QUIC needs one"));
+        return Err(Error::protocol("use the protocol quic", "no certificate; QUIC needs one"));
     };
     let key = PrivateKeyDer::from_pem_file(key)
-        .map_err(wrong(format!("read a key from {}", key.display())))?;
+        .map_err(protocol_error(format!("read a key from {}", key.display())))?;
     let mut crypto = rustls::ServerConfig::builder_with_provider(default_provider().into())
         .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(setting_up)?
+        .map_err(setup_error)?
         .with_no_client_auth()
         .with_single_cert(certificates(cert)?, key)
-        .map_err(setting_up)?;
-    crypto.alpn_protocols = vec![SPEAKS.to_vec()];
+        .map_err(setup_error)?;
+    crypto.alpn_protocols = vec![ALPN.to_vec()];
     crypto.max_early_data_size = if options.early_data { u32::MAX } else { 0 };
-    let crypto = QuicServerConfig::try_from(crypto).map_err(setting_up)?;
+    let crypto = QuicServerConfig::try_from(crypto).map_err(setup_error)?;
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
     config.transport_config(Arc::new(transport(spec, options)));
     let socket = UdpSocket::bind((spec.address, spec.port)).map_err(|source| {
-        let tried = format!("listen on {}:{} for QUIC", spec.address, spec.port);
-        Error::Address { tried, source }
+        let operation = format!("listen on {}:{} for QUIC", spec.address, spec.port);
+        Error::Address { operation, source }
     })?;
     let reactor = Reactor::new()?;
     let endpoint = {
@@ -60,24 +60,24 @@ struct Sink {
     spec: Arc<ExchangeSpec>,
 }
 
-/// A payload that has come: from whom, its number, its length, when.
+/// A received payload: peer, number, size, time.
 type Receipt = (String, u64, usize, Nanos);
 
 impl Server for Sink {
     fn serve(&mut self, watch: &mut Watch<'_>, receipts: &mut Receipts) -> Result<(), Error> {
-        let (notes, mut noted) = unbounded_channel();
+        let (notes, mut received) = unbounded_channel();
         let body = Arc::new(Body::new(self.spec.seed, self.spec.longest()));
         let accepting = accept(self.endpoint.clone(), Arc::clone(&self.spec), body, notes);
         self.reactor.runtime().spawn(accepting);
         watch.ready()?;
         loop {
-            match self.reactor.run(watch, None, noted.recv()) {
+            match self.reactor.run(watch, None, received.recv()) {
                 Ok(Some(Some((peer, number, size, at)))) => {
                     receipts.note(&peer, Some(number), size, at)?;
                 }
                 Ok(_) => {
-                    let why = "the server no longer accepts them";
-                    return Err(Error::protocol("wait for connections", why));
+                    let why = "the accept task ended";
+                    return Err(Error::protocol("accept connections", why));
                 }
                 Err(_) => return Ok(()),
             }
@@ -85,7 +85,7 @@ impl Server for Sink {
     }
 }
 
-/// Takes every connection that comes, each by itself.
+/// Accepts connections and serves each in a separate task.
 async fn accept(
     endpoint: Endpoint,
     spec: Arc<ExchangeSpec>,
@@ -97,7 +97,7 @@ async fn accept(
         tokio::spawn(async move {
             let peer = spec.name_of(incoming.remote_address().ip());
             let Ok(connecting) = incoming.accept() else { return };
-            // What comes early is taken before the handshake is whole.
+            // 0-RTT data is accepted before the handshake completes.
             let connection = match connecting.into_0rtt() {
                 Ok((connection, _)) => connection,
                 Err(connecting) => match connecting.await {
@@ -113,7 +113,7 @@ async fn accept(
     }
 }
 
-/// Takes a payload and answers. What is not ours has no answer but the stream's end.
+/// Receives a payload and answers. A foreign payload gets no answer; its stream is closed.
 async fn serve_stream(
     (mut out, mut back): (quinn::SendStream, quinn::RecvStream),
     longest: usize,

@@ -1,27 +1,27 @@
-//! Rates that change with time.
+//! Rate profiles: rates that change with time.
 
-use crate::asked::{AskError, Asked};
+use crate::arguments::{Arguments, ParseError};
 use std::fmt;
 use std::str::FromStr;
 use units::Span;
 
-/// How often something happens: `100/s`, `6/min`, `1/h`; 0 to 1e9 a second.
+/// A rate, such as `100/s`, `6/min` or `1/h`; 0 to 1e9 per second.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Frequency(f64);
 
-/// A rate over time.
+/// A rate profile: a rate as a function of time.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Course {
-    /// Each rate from its moment on, in ns, in order of time and from 0 on.
+pub enum RateProfile {
+    /// Each rate with its start time in ns; ascending, the first at 0.
     Step(Vec<(u64, Frequency)>),
-    /// From one rate to another within a time, and on at that.
+    /// A linear change from one rate to another over a time; constant after that.
     Ramp(Frequency, Frequency, Span),
     /// Mean, amplitude (at most the mean) and period.
     Sine(Frequency, Frequency, Span),
 }
 
 impl Frequency {
-    /// So many a second.
+    /// Events per second.
     pub fn per_s(self) -> f64 {
         self.0
     }
@@ -49,52 +49,50 @@ impl fmt::Display for Frequency {
     }
 }
 
-impl Course {
-    /// Reads what follows `step:`, `ramp:` and `sine:`.
-    pub(crate) fn read(asked: &mut Asked) -> Result<Self, AskError> {
-        let rate = |asked: &mut Asked, key: &str| -> Result<Frequency, AskError> {
-            asked.main(key)?.parse().map_err(|why: String| asked.error(why))
+impl RateProfile {
+    /// Parses the args of `step:`, `ramp:` and `sine:`.
+    pub(crate) fn read(args: &mut Arguments) -> Result<Self, ParseError> {
+        let rate = |args: &mut Arguments, key: &str| -> Result<Frequency, ParseError> {
+            args.main(key)?.parse().map_err(|why: String| args.error(why))
         };
-        match asked.kind {
-            "step" => Self::read_steps(asked),
+        match args.kind {
+            "step" => Self::read_steps(args),
             "ramp" => {
-                let (from, to) = (rate(asked, "from")?, rate(asked, "to")?);
-                let over = asked.span("over")?;
+                let (from, to) = (rate(args, "from")?, rate(args, "to")?);
+                let over = args.span("over")?;
                 Ok(Self::Ramp(from, to, over))
             }
             _ => {
-                let (mean, amplitude) = (rate(asked, "mean")?, rate(asked, "amplitude")?);
+                let (mean, amplitude) = (rate(args, "mean")?, rate(args, "amplitude")?);
                 if amplitude > mean || mean.0 == 0.0 {
-                    return Err(asked.error("the amplitude is above the mean, or the mean is 0"));
+                    return Err(args.error("the amplitude is above the mean, or the mean is 0"));
                 }
-                Ok(Self::Sine(mean, amplitude, asked.span("period")?))
+                Ok(Self::Sine(mean, amplitude, args.span("period")?))
             }
         }
     }
 
-    /// `10/s@0s,100/s@30s`.
-    fn read_steps(asked: &mut Asked) -> Result<Self, AskError> {
+    /// Parses `10/s@0s,100/s@30s`.
+    fn read_steps(args: &mut Arguments) -> Result<Self, ParseError> {
         let mut steps: Vec<(u64, Frequency)> = Vec::new();
-        for part in std::mem::take(&mut asked.bare) {
+        for part in std::mem::take(&mut args.bare) {
             let (rate, at) = part.split_once('@').ok_or_else(|| {
-                asked.error(format_args!("`{part}` is not a step; write for example `100/s@30s`"))
+                args.error(format_args!("`{part}` is not a step; write for example `100/s@30s`"))
             })?;
-            let rate = rate.parse().map_err(|why: String| asked.error(why))?;
-            let at: Span = at.parse().map_err(|error| asked.error(error))?;
+            let rate = rate.parse().map_err(|why: String| args.error(why))?;
+            let at: Span = at.parse().map_err(|error| args.error(error))?;
             if steps.last().is_some_and(|(before, _)| *before >= at.as_ns()) {
-                return Err(asked.error("steps must be in order of time"));
+                return Err(args.error("steps must be sorted by time"));
             }
             steps.push((at.as_ns(), rate));
         }
         match steps.first() {
             Some((0, _)) => Ok(Self::Step(steps)),
-            _ => {
-                Err(asked.error("the first step must start at 0s, as in `step:10/s@0s,100/s@30s`"))
-            }
+            _ => Err(args.error("the first step must start at 0s, as in `step:10/s@0s,100/s@30s`")),
         }
     }
 
-    /// How many requests are expected from 0 until `t` seconds.
+    /// Expected number of requests from 0 to `t`, in seconds.
     pub(crate) fn expected(&self, t: f64) -> f64 {
         match self {
             Self::Step(steps) => {
@@ -122,7 +120,7 @@ impl Course {
         }
     }
 
-    /// The greatest rate there ever is, a second.
+    /// The maximum rate, per second.
     fn peak(&self) -> f64 {
         match self {
             Self::Step(steps) => steps.iter().map(|(_, rate)| rate.0).fold(0.0, f64::max),
@@ -131,8 +129,8 @@ impl Course {
         }
     }
 
-    /// When, in seconds and not before `from`, `count` requests are expected; nothing if
-    /// they never are. By bisection: the expected number never falls.
+    /// The time in seconds, at least `from`, at which `count` requests are expected; none if they
+    /// never are. Bisection works because the expected number never falls.
     pub(crate) fn moment(&self, count: f64, from: f64) -> Option<f64> {
         let peak = self.peak();
         if peak <= 0.0 {
@@ -140,14 +138,14 @@ impl Course {
         }
         let missing = (count - self.expected(from)).max(0.0);
         let mut low = from;
-        // It cannot be sooner than at the greatest rate.
+        // Lower bound: the time at the maximum rate.
         let mut step = (missing / peak).max(1e-9);
         let mut high = from + step;
         while self.expected(high) < count {
             low = high;
             step *= 2.0;
             high += step;
-            // A thousand hours: the rate has come to 0 for good.
+            // No arrival within 1,000 hours: the rate stays at 0.
             if high > 3.6e6 {
                 return None;
             }
@@ -171,20 +169,20 @@ impl Course {
 mod tests {
     use super::*;
 
-    fn course(text: &str) -> Course {
-        Course::read(&mut Asked::read(text)).unwrap()
+    fn profile(text: &str) -> RateProfile {
+        RateProfile::read(&mut Arguments::read(text)).unwrap()
     }
 
     #[test]
     fn expected_numbers_are_the_areas_below_the_rates() {
-        let step = course("step:10/s@0s,100/s@30s,0/s@40s");
+        let step = profile("step:10/s@0s,100/s@30s,0/s@40s");
         assert_eq!(step.expected(30.0), 300.0);
         assert_eq!(step.expected(35.0), 800.0);
         assert_eq!(step.expected(99.0), 1300.0);
-        let ramp = course("ramp:from=0/s,to=100/s,over=10s");
+        let ramp = profile("ramp:from=0/s,to=100/s,over=10s");
         assert_eq!(ramp.expected(10.0), 500.0);
         assert_eq!(ramp.expected(11.0), 600.0);
-        let sine = course("sine:mean=100/s,amplitude=50/s,period=60s");
+        let sine = profile("sine:mean=100/s,amplitude=50/s,period=60s");
         assert!((sine.expected(60.0) - 6000.0).abs() < 1e-6);
         assert!(sine.expected(30.0) > 3900.0);
     }
@@ -196,15 +194,15 @@ mod tests {
             "ramp:from=0/s,to=100/s,over=10s",
             "sine:mean=10/s,amplitude=10/s,period=6s",
         ] {
-            let course = course(text);
+            let profile = profile(text);
             let mut before = 0.0;
             for count in 1..200 {
-                let at = course.moment(f64::from(count), before).unwrap();
+                let at = profile.moment(f64::from(count), before).unwrap();
                 assert!(at >= before, "{text}");
-                assert!((course.expected(at) - f64::from(count)).abs() < 1e-4, "{text} {count}");
+                assert!((profile.expected(at) - f64::from(count)).abs() < 1e-4, "{text} {count}");
                 before = at;
             }
         }
-        assert_eq!(course("step:10/s@0s,0/s@1s").moment(11.0, 0.0), None);
+        assert_eq!(profile("step:10/s@0s,0/s@1s").moment(11.0, 0.0), None);
     }
 }

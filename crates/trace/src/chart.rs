@@ -1,8 +1,8 @@
-//! Small pictures for terminals.
+//! Text charts for terminals.
 
 const EIGHTHS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// A row of bars as high as the values, the highest a full one; 0 is a space.
+/// A sparkline: one bar per value, the maximum a full block; 0 is a space.
 pub fn sparks(values: &[f64]) -> String {
     let most = values.iter().copied().filter(|value| value.is_finite()).fold(0.0, f64::max);
     values
@@ -16,8 +16,8 @@ pub fn sparks(values: &[f64]) -> String {
         .collect()
 }
 
-/// Bars side by side, one below the other with their names: two for each, e.g. what was
-/// asked for and what was had. Shares are 0 to 1; the longest bar is `width` long.
+/// A horizontal bar chart with row names and one or two bars per row, for example configured and
+/// measured. Shares are 0 to 1; the longest bar is `width` characters long.
 pub fn bars(rows: &[(String, f64, Option<f64>)], width: usize) -> String {
     let most = rows
         .iter()
