@@ -1,9 +1,10 @@
-//! What a link does, for people to read.
+//! Text form of a link's impairments, for people.
 
 use medium::{Distribution, GrantSpec, Impairment, Limit, LossUnit, Outage};
 use units::{Bytes, Ratio, Span};
 
-/// What a direction does, in the words of the file and the order of a wire.
+/// Formats the impairments of one direction, in the file's terms and in the order in which a frame
+/// passes them.
 pub fn impairment(asked: &Impairment) -> String {
     if asked.is_none() {
         return "no impairments".to_owned();
@@ -63,7 +64,7 @@ fn rate(asked: &Impairment) -> Option<String> {
     Some(text)
 }
 
-/// Blocks, and what it takes to have them.
+/// Formats the grants of a cellular uplink.
 fn granted(grant: &GrantSpec) -> String {
     let mut text = format!("granted {} B each {}", grant.transport_block.get(), time(grant.tti));
     if grant.efficiency.fraction() < 1.0 {
@@ -156,7 +157,7 @@ fn outage(outage: &Outage) -> String {
     }
 }
 
-/// A time in the unit that people would use.
+/// Formats a time in a convenient unit.
 pub(crate) fn time(span: Span) -> String {
     let ns = span.as_ns();
     match ns {

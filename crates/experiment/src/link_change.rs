@@ -1,5 +1,4 @@
-//! Changes of a running link, by the rules of the file: the same keys, the same checks,
-//! the same errors.
+//! Changes of a running link, with the file's keys, checks and errors.
 
 use crate::file::Impairment;
 use crate::plan::PlannedChannel;
@@ -13,25 +12,25 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 use units::Bytes;
 
-/// A direction of a running link.
+/// One direction of a running link.
 #[derive(Debug, Clone, Copy)]
 pub struct RunningLink<'a> {
     /// How the links of its network share it.
     pub channel: &'a PlannedChannel,
-    /// The largest IP packet of its network.
+    /// MTU of its network.
     pub mtu: Bytes,
-    /// Which direction.
+    /// Direction.
     pub way: Way,
-    /// What it is configured to do.
+    /// Its configured impairments.
     pub configured: &'a medium::Impairment,
 }
 
-/// What `loss=10%` and other changes come to, each a key of an impairment and its value
-/// as text; no value takes the key off the link. `links` are all that the change is for.
+/// Resolves changes such as `loss=10%`: each is a key of an impairment and its value as text. An
+/// empty value removes the key from the link. `links` are all links to change.
 ///
 /// # Errors
-/// What a file with these keys would be refused for, and what would contradict what one
-/// of the links is configured to do.
+/// If a file with these keys would be invalid, or a key contradicts the configured impairments of a
+/// link.
 pub fn link_change(
     keys: &[(String, String)],
     links: &[RunningLink<'_>],
@@ -43,7 +42,7 @@ pub fn link_change(
     Ok(overlay)
 }
 
-/// The keys by themselves.
+/// Reads the keys alone.
 fn read(keys: &[(String, String)], configured: &str) -> Result<Overlay, Errors> {
     let source = source(keys, configured);
     let fail = |problems| Errors::new(source.clone(), problems);
@@ -61,7 +60,7 @@ fn read(keys: &[(String, String)], configured: &str) -> Result<Overlay, Errors> 
     Ok(overlay)
 }
 
-/// The keys together with what a link is configured to do.
+/// Checks the keys together with the configured impairments of a link.
 fn check(keys: &[(String, String)], link: &RunningLink<'_>) -> Result<Overlay, Errors> {
     let configured = typed(link.configured);
     let stays = configured.iter().filter(|(key, _)| !keys.iter().any(|(new, _)| new == *key));
@@ -81,11 +80,11 @@ fn check(keys: &[(String, String)], link: &RunningLink<'_>) -> Result<Overlay, E
     Err(fail(problems.collect()))
 }
 
-/// What errors show: the keys as typed, and those that the link has.
+/// The text that errors quote: the keys as typed, and the link's current keys.
 fn source(keys: &[(String, String)], configured: &str) -> Arc<Source> {
     let mut text = "set:\n".to_owned();
     for (key, value) in keys {
-        // What would end the line is no part of a value.
+        // A control character would end the line, and no valid value has one.
         let value: String = value.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         text += &format!("  {key}: {value}\n");
     }
@@ -113,8 +112,7 @@ fn child<'n>(tree: &'n Node, name: &str) -> Option<&'n Node> {
     entries.iter().find(|(key, _)| key.text == name).map(|(_, node)| node)
 }
 
-/// What a direction is configured to do in the words of the file, as far as it is not
-/// what every link does.
+/// Configured impairments of a direction as keys of the file, without defaults.
 fn typed(configured: &medium::Impairment) -> Map<String, Value> {
     let whole = |impairment: &medium::Impairment| match serde_json::to_value(impairment) {
         Ok(Value::Object(map)) => map,
@@ -135,14 +133,14 @@ fn typed(configured: &medium::Impairment) -> Map<String, Value> {
         *overhead = format!("{overhead} B").into();
     }
     keys.values_mut().for_each(without_nulls);
-    // The plan does not keep it: where it was not said, the file was refused.
+    // The plan does not keep `clip`. Without it, the file would have been rejected.
     if configured.jitter > configured.delay {
         keys.insert("clip".to_owned(), true.into());
     }
     keys
 }
 
-/// Takes out what is not there.
+/// Removes null values.
 fn without_nulls(value: &mut Value) {
     if let Value::Object(map) = value {
         map.retain(|_, value| !value.is_null());
@@ -258,7 +256,7 @@ mod tests {
         assert!(on(&radio, &["loss=10%", "queue=10"], &slow).is_ok());
     }
 
-    /// What any link may be configured to do is read back as it is.
+    /// Every valid configuration is read back unchanged.
     #[test]
     fn every_configuration_can_be_changed() {
         let whole = serde_json::json!({

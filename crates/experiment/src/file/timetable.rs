@@ -1,4 +1,4 @@
-//! What changes on a network while it runs, as typed.
+//! File format: changes on a network during a run.
 
 use crate::file::Impairment;
 use crate::read::{At, Fields, OneOrMore, Read, Sink};
@@ -14,26 +14,25 @@ pub(crate) type Names = OneOrMore<At<String>>;
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Change")]
 pub(crate) struct Entry {
-    /// When, from the start of the impairments.
+    /// Time of the change, from the start of the impairments.
     #[schemars(required)]
     pub at: Option<At<Span>>,
     /// Groups or nodes whose links change.
     pub links: Option<At<Names>>,
-    /// Which way; both unless given.
+    /// Direction of the links. Default: both.
     pub way: Option<At<Ways>>,
-    /// What is different from then on; keys that are not named stay.
+    /// Impairments from then on; keys that are missing stay as they are.
     pub set: Option<Impairment>,
-    /// From `at` until the change is whole, on a straight line; at once unless
-    /// given.
+    /// Duration of a linear transition. Default: at once.
     pub over: Option<At<Span>>,
-    /// Groups or nodes whose links carry nothing.
+    /// Groups or nodes whose links go down.
     pub down: Option<At<Names>>,
-    /// Parts, each a list of groups and nodes: frames pass within a part only. All
-    /// that are not named are one more part.
+    /// Parts, each a list of groups and nodes. Frames pass only within a part. All other nodes form
+    /// one more part.
     pub partition: Option<At<Vec<At<Names>>>>,
-    /// Whether multicast is passed on: `false` holds it back.
+    /// Whether the network forwards multicast; `false` drops it.
     pub multicast: Option<At<bool>>,
-    /// How long `down`, `partition` or `multicast: false` lasts; to the end unless given.
+    /// Duration of `down`, `partition` or `multicast: false`. Default: to the end.
     pub lasts: Option<At<Span>>,
 }
 
@@ -56,7 +55,7 @@ impl Read for Entry {
     }
 }
 
-/// One way of a link, or both.
+/// One direction of a link, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ways {
     Up,
