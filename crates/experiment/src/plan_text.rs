@@ -1,4 +1,4 @@
-//! A plan for people to read.
+//! Text form of a plan, for people.
 
 use crate::exchange::{Connection, Exchange, ExchangeProtocol};
 use crate::impairment_text::{impairment, time};
@@ -67,7 +67,7 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
-    /// The nodes, cut into groups.
+    /// Nodes, split by group.
     fn groups(&self) -> Vec<&[PlannedNode]> {
         self.nodes.chunk_by(|a, b| a.group == b.group).collect()
     }
@@ -274,7 +274,7 @@ fn write_load(f: &mut fmt::Formatter<'_>, load: &Load) -> fmt::Result {
     writeln!(f, "  timeout {}", time(load.timeout))
 }
 
-/// What is said of CoAP, if anything is.
+/// Writes the CoAP options, if there are any.
 fn write_coap(f: &mut fmt::Formatter<'_>, load: &Load) -> fmt::Result {
     let coap = &load.coap;
     let mut words = Vec::new();
@@ -329,7 +329,7 @@ fn write_probe(f: &mut fmt::Formatter<'_>, probe: &Probe) -> fmt::Result {
     writeln!(f, "  more than {} longer counts as contention{ends}", probe.limit)
 }
 
-/// `consumer-1 .. consumer-300 (300)`.
+/// Formats a list of names: `consumer-1 .. consumer-300 (300)`.
 fn ends_of(names: &[String]) -> String {
     match names {
         [] => "nobody".to_owned(),
@@ -338,12 +338,12 @@ fn ends_of(names: &[String]) -> String {
     }
 }
 
-/// A change, in the words of the file.
+/// Writes a change with the file's keys.
 fn write_change(f: &mut fmt::Formatter<'_>, change: &PlannedChange) -> fmt::Result {
     write!(f, "  at {}: ", time(change.at))?;
     match &change.what {
         PlannedWhat::Set { nodes, ways, set, over } => {
-            // Models of loss whose place another takes go without saying.
+            // Omits the loss models that the change replaces.
             let said = set.0.iter().filter(|(_, value)| !value.is_null());
             let values: Vec<_> = said.map(|(key, v)| format!("{key} {}", plain(v))).collect();
             let ways = match ways[..] {
@@ -362,7 +362,7 @@ fn write_change(f: &mut fmt::Formatter<'_>, change: &PlannedChange) -> fmt::Resu
         PlannedWhat::Partition { parts } if parts.is_empty() => writeln!(f, "partition ends"),
         PlannedWhat::Partition { parts } => {
             let parts: Vec<_> = parts.iter().map(|part| ends_of(part)).collect();
-            writeln!(f, "parted: {}", parts.join(" | "))
+            writeln!(f, "partition: {}", parts.join(" | "))
         }
     }
 }

@@ -13,35 +13,34 @@ pub struct Subnet {
 }
 
 impl Subnet {
-    /// The address of the subnet itself, which no node gets.
+    /// Network address, which no node gets.
     pub fn base(self) -> Ipv4Addr {
         Ipv4Addr::from(self.base)
     }
 
-    /// How many leading bits are the subnet's.
+    /// Prefix length in bits.
     pub fn prefix(self) -> u8 {
         self.prefix
     }
 
-    /// How many nodes it has addresses for: all but its own and broadcast.
+    /// Number of addresses for nodes: all without network and broadcast address.
     pub fn room(self) -> u64 {
         (1u64 << (32 - u32::from(self.prefix))) - 2
     }
 
-    /// The address of the node at `index`; the first is `.1`. Nothing beyond
-    /// the last.
+    /// Address of the node at `index`; the first is `.1`. `None` beyond the last.
     pub fn address(self, index: u64) -> Option<Ipv4Addr> {
         let index = u32::try_from(index).ok().filter(|index| u64::from(*index) < self.room())?;
         Some(Ipv4Addr::from(self.base + index + 1))
     }
 
-    /// Whether any address is in both.
+    /// Whether the subnets share an address.
     pub fn overlaps(self, other: Self) -> bool {
         let shared = mask(self.prefix.min(other.prefix));
         self.base & shared == other.base & shared
     }
 
-    /// The smallest subnet round this one that has room for `nodes`.
+    /// The smallest subnet that contains this one and has room for `nodes`.
     pub(crate) fn wide_enough(self, nodes: u64) -> Option<Self> {
         (LEAST..=self.prefix)
             .rev()
@@ -50,9 +49,9 @@ impl Subnet {
     }
 }
 
-/// The widest subnet, `10.0.0.0/8`'s.
+/// Minimum prefix length, that of `10.0.0.0/8`.
 const LEAST: u8 = 8;
-/// The narrowest that has room for two nodes.
+/// Maximum prefix length with room for two nodes.
 const MOST: u8 = 30;
 
 fn mask(prefix: u8) -> u32 {

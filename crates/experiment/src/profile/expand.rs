@@ -1,4 +1,4 @@
-//! Puts profiles of links into an experiment's tree, below what it says itself.
+//! Merges link profiles into an experiment's tree; the experiment's own values override theirs.
 
 use super::overlay::overlay;
 use super::{LinkProfile, moved};
@@ -11,8 +11,8 @@ use std::path::Path;
 /// The word for no profile.
 const NONE: &str = "none";
 
-/// The experiment `root` with what its networks and links have from profiles.
-/// Those under its own `profiles` are left to the reader, and go before others.
+/// Returns the experiment `root` with the values of link profiles. Names in its own `profiles` are
+/// left to the reader and take precedence.
 pub(crate) fn expand(root: &Node, base: &Path, sink: &mut Sink) -> Node {
     let own = root.get("profiles").map(keys).unwrap_or_default();
     let mut expansion = Expansion { own, base, sink };
@@ -24,15 +24,15 @@ pub(crate) fn expand(root: &Node, base: &Path, sink: &mut Sink) -> Node {
 }
 
 struct Expansion<'e> {
-    /// The names of the experiment's own profiles.
+    /// Names of the experiment's own profiles.
     own: Vec<String>,
     base: &'e Path,
     sink: &'e mut Sink,
 }
 
 impl Expansion<'_> {
-    /// A network: its profile is its channel's and that of all links which name no
-    /// other.
+    /// Expands a network: its profile applies to its channel and to all links without another
+    /// profile.
     fn network(&mut self, network: &Node) -> Node {
         let named = network.get("profile").and_then(scalar);
         let Some((name, at)) =
@@ -48,7 +48,7 @@ impl Expansion<'_> {
         let given = without.get("links").unwrap_or(&nothing);
         let mut links = match &given.content {
             Content::Map(entries) => entries.clone(),
-            // The reader says what is wrong with it.
+            // The reader reports the problem.
             _ => return without.clone(),
         };
         for group in network.get("attach").map(scalars).unwrap_or_default() {
@@ -76,7 +76,7 @@ impl Expansion<'_> {
         self.links(&whole)
     }
 
-    /// Something with `links`, of which some name a profile each.
+    /// Expands `links`, each with an optional profile.
     fn links(&mut self, of: &Node) -> Node {
         with(of, |key, node| match key {
             "links" => with(node, |_, link| self.named(link)),
@@ -105,12 +105,12 @@ impl Expansion<'_> {
         keep(&whole, |key| key != DONE)
     }
 
-    /// A link with the profile that is named at `at` below what `said` says.
+    /// Expands a link: the profile at `at`, overridden by the keys in `said`.
     fn link(&mut self, profile: &LinkProfile, at: &Node, said: &Node) -> Node {
         let below = moved(&profile.typed.link, at.place);
         let whole = overlay(&below, said, &profile.name, self.sink);
         if !matches!(whole.content, Content::Map(_)) {
-            // The reader says what is wrong with it.
+            // The reader reports the problem.
             return whole;
         }
         put(&put(&whole, "profile", at.clone()), DONE, at.clone())
@@ -147,10 +147,10 @@ impl Expansion<'_> {
     }
 }
 
-/// Marks a link whose profile stands below it already.
+/// Marks a link whose profile is merged already.
 const DONE: &str = "(profile is there)";
 
-/// A map with each value changed; anything else as it is.
+/// A map with each value changed; other values unchanged.
 fn with(node: &Node, mut change: impl FnMut(&str, &Node) -> Node) -> Node {
     let Content::Map(entries) = &node.content else { return node.clone() };
     let entries = entries.iter().map(|(key, value)| (key.clone(), change(&key.text, value)));
@@ -187,7 +187,7 @@ fn scalar(node: &Node) -> Option<(&str, &Node)> {
     }
 }
 
-/// A text, or all in a list.
+/// A text, or all texts in a list.
 fn scalars(node: &Node) -> Vec<String> {
     match &node.content {
         Content::List(items) => items.iter().flat_map(scalars).collect(),

@@ -1,11 +1,11 @@
-//! What an experiment says, over what a profile says.
+//! Merges an experiment's values over a profile's.
 
 use crate::problem::Problem;
 use crate::read::Sink;
 use crate::tree::{Content, Key, Node};
 
-/// Keys that are typed, and those of the profile whose place they take: a link has
-/// one model of loss, a grant one way of being asked for.
+/// Keys of the experiment, and the profile's keys that each replaces: a link has one loss model, a
+/// grant one kind of request.
 const INSTEAD: [(&str, &[&str]); 6] = [
     ("loss", &["gilbert_elliott", "markov"]),
     ("gilbert_elliott", &["loss", "markov"]),
@@ -14,10 +14,10 @@ const INSTEAD: [(&str, &[&str]); 6] = [
     ("request_period", &["cycle"]),
     ("delay", &["cycle"]),
 ];
-/// Keys that say by what a link sends: they mean different links.
+/// Keys that determine how a link sends: a link has one of them.
 const SENDING: [&str; 3] = ["rate", "trace", "grant"];
 
-/// `over`, with `base` of the profile `name` where it says nothing.
+/// `over`, with the values of `base`, the profile `name`, where keys are missing.
 pub(super) fn overlay(base: &Node, over: &Node, name: &str, sink: &mut Sink) -> Node {
     let (Content::Map(below), Content::Map(above)) = (&base.content, &over.content) else {
         return if over.content == Content::Nothing { base.clone() } else { over.clone() };
@@ -44,14 +44,14 @@ pub(super) fn overlay(base: &Node, over: &Node, name: &str, sink: &mut Sink) -> 
     Node { place: over.place, content: Content::Map(entries) }
 }
 
-/// Whether something in `over` takes the place of the profile's `key`.
+/// Whether a key in `over` replaces the profile's `key`.
 fn replaced(key: &str, over: &Node) -> bool {
     let said =
         |(typed, dropped): &(&str, &[&str])| dropped.contains(&key) && over.get(typed).is_some();
     over.get(key).is_none() && INSTEAD.iter().any(said)
 }
 
-/// What of `base` cannot stand beside `key`.
+/// A key of `base` that contradicts `key`.
 fn contradicted(key: &str, base: &Node) -> Option<&'static str> {
     if !SENDING.contains(&key) {
         return None;

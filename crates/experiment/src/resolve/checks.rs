@@ -1,4 +1,4 @@
-//! What makes no sense in what is asked of a link.
+//! Checks the impairments of a link for contradictions.
 
 use crate::file::{Codel, Impairment, Markov, Outage, Red, Slot};
 use crate::plan::PlannedChannel;
@@ -8,19 +8,19 @@ use crate::source::Place;
 use medium::Limit;
 use units::{Bytes, Span};
 
-/// What frames of a direction wait for, besides its own rate.
+/// What frames of a direction wait for, in addition to the link's own rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waits {
     /// Nothing.
     No,
-    /// A channel that all share, which has the rate.
+    /// A shared channel, which sets the rate.
     Shared,
-    /// The same, behind the link's own rate.
+    /// A shared channel, after the link's own rate.
     Cell,
 }
 
 impl Waits {
-    /// What frames on a network with this channel wait for.
+    /// What frames wait for on a network with this channel.
     pub fn of(channel: &PlannedChannel, up: bool) -> Self {
         match channel {
             PlannedChannel::Shared(_) | PlannedChannel::Csma(_) if up => Self::Shared,
@@ -39,7 +39,7 @@ fn some<T: Copy>(at: &Option<At<T>>) -> Option<T> {
     at.as_ref().map(|at| at.value)
 }
 
-/// Reports what contradicts itself in one direction.
+/// Reports contradictions in one direction.
 pub(super) fn check(asked: &Impairment, waits: Waits, sink: &mut Sink) {
     check_delay(asked, sink);
     check_loss(asked, sink);
@@ -269,20 +269,19 @@ fn check_outage(outage: &Outage, place: Place, sink: &mut Sink) {
     }
 }
 
-/// Reports a `key` that only a rate gives a meaning.
+/// Reports a `key` that has no effect without a rate.
 fn needs_rate(key: &str, place: Place, sink: &mut Sink) {
     let text = format!("`{key}` without a `rate` has no effect");
     say(sink, place, text, format!("add a `rate`, or remove `{key}`"));
 }
 
-/// Reports what contradicts itself in one direction after a change while it runs.
+/// Reports contradictions in one direction after a change during a run.
 pub(crate) fn check_change(whole: &Impairment, waits: Waits, mtu: Bytes, sink: &mut Sink) {
     check(whole, waits, sink);
     check_queue(whole, mtu, sink);
 }
 
-/// Reports a queue into which the longest frame does not fit: a packet of `mtu` with its
-/// Ethernet header.
+/// Reports a queue limit below the longest frame: a packet of `mtu` with its Ethernet header.
 pub(super) fn check_queue(asked: &Impairment, mtu: Bytes, sink: &mut Sink) {
     let longest = mtu.get() + 14;
     if let Some(At { value: Limit::Bytes(bytes), place }) = &asked.queue

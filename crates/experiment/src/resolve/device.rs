@@ -1,4 +1,4 @@
-//! Devices and probes: who answers how, and who looks for contention.
+//! Resolves devices and contention probes.
 
 use super::load::{at_home, file, read, within};
 use super::workloads::Context;
@@ -12,11 +12,11 @@ use units::{Bytes, Ratio, Span};
 
 const EVERY: Span = Span::from_ns(1_000_000_000);
 const LATE_BY: Span = Span::from_ns(3_000_000_000);
-/// The largest answer, in B: 1 MB is a thousand blocks of CoAP.
+/// Maximum answer, B: 1 MB is about a thousand CoAP blocks.
 const LARGEST_ANSWER: u64 = 1_000_000;
 
 impl Context<'_, '_> {
-    /// The devices; nothing if the sink has been told why.
+    /// Resolves devices. `None`: the problem is in the sink.
     pub(super) fn device(
         &self,
         name: String,
@@ -86,7 +86,7 @@ impl Context<'_, '_> {
         })
     }
 
-    /// The probes; nothing if the sink has been told why.
+    /// Resolves probes. `None`: the problem is in the sink.
     pub(super) fn probe(
         &self,
         name: String,
@@ -123,7 +123,7 @@ impl Context<'_, '_> {
         })
     }
 
-    /// The lines of resources, all devices' in one list.
+    /// Lines of resources of all devices.
     fn resources(&self, at: &At<Resources>, devices: u32, sink: &mut Sink) -> Option<Vec<String>> {
         let lines = match &at.value {
             Resources::File(name) => {

@@ -1,4 +1,4 @@
-//! Exchanges: their pairs, payloads and times.
+//! Resolves exchanges: pairs, payloads and times.
 
 use super::interaction::MOST_ROWS;
 use super::workloads::Context;
@@ -15,19 +15,19 @@ const TIMEOUT: Span = Span::from_ns(60_000_000_000);
 const LEISURE: Span = Span::from_ns(5_000_000_000);
 const ACK_TIMEOUT: Span = Span::from_ns(2_000_000_000);
 const MAX_RETRANSMIT: u32 = 4;
-/// Sizes of one workload, and the largest: what is counted between two looks must
-/// find room.
+/// Maximum number of sizes of one workload, and maximum size, B: the buffer of counted frames must
+/// hold one exchange.
 const MOST_SIZES: u64 = 100_000;
 const LARGEST: u64 = 1_000_000;
-/// A datagram's room for payload, behind what tells its number.
+/// Maximum payload of a UDP datagram, B, after the exchange's number.
 const LARGEST_UDP: u64 = 65_503;
-/// Blocks of RFC 7959.
+/// Block sizes of RFC 7959, B.
 const BLOCKS: std::ops::RangeInclusive<u64> = 16..=1024;
 
-/// What libcoap takes as leisure and as time for an acknowledgement, in ns.
+/// Range of leisure and acknowledgement timeout in libcoap, ns.
 const TIMES: std::ops::RangeInclusive<u64> = 1_000_000_000..=65_535_000_000_000;
 
-/// Sources, sinks, brokers and the network between them.
+/// Sources, sinks, brokers, and the network between them.
 type Ends = (Vec<String>, Vec<String>, Vec<String>, String);
 
 /// Adds a problem at `place`.
@@ -36,7 +36,7 @@ fn say(sink: &mut Sink, at: Place, text: impl Into<String>, label: &str) {
 }
 
 impl Context<'_, '_> {
-    /// The workload; nothing if the sink has been told why.
+    /// Resolves the workload. `None`: the problem is in the sink.
     pub(super) fn exchange(
         &self,
         name: String,
@@ -57,7 +57,7 @@ impl Context<'_, '_> {
             None => None,
         };
         let protocol = protocol?;
-        // There is no QUIC without.
+        // QUIC has no unencrypted mode.
         let tls = match &protocol {
             ExchangeProtocol::Quic(_) => tls.or(Some(MqttTls::Generated)),
             _ => tls,
@@ -66,7 +66,7 @@ impl Context<'_, '_> {
         let port = super::mqtt::port_or(&typed.port, usual, sink)?;
         let (sources, sinks, brokers, network) = ends?;
         let connection = typed.connection.as_ref().map(|at| at.value);
-        // So that one workload may have its protocol from an axis.
+        // Other protocols ignore `broker`, so that an axis can select the protocol.
         let brokers = match protocol {
             ExchangeProtocol::Mqtt(_) => brokers,
             _ => Vec::new(),
@@ -92,7 +92,7 @@ impl Context<'_, '_> {
         self.check_exchange(typed, &exchange, sink).then_some(exchange)
     }
 
-    /// The ends of the pairs and what they share.
+    /// Sources, sinks, brokers and network of the pairs.
     fn exchange_ends(&self, typed: &file::Exchange, sink: &mut Sink) -> Option<Ends> {
         let mut groups: Vec<String> = Vec::new();
         let mut find = |list: &Option<At<OneOrMore<At<String>>>>, text: &str, sink: &mut Sink| {
@@ -126,7 +126,7 @@ impl Context<'_, '_> {
         Some((sources, sinks, brokers, network))
     }
 
-    /// Whether its parts fit each other.
+    /// Checks that the parts fit together.
     fn check_exchange(&self, typed: &file::Exchange, it: &Exchange, sink: &mut Sink) -> bool {
         let place =
             |at: &Option<At<OneOrMore<At<String>>>>| at.as_ref().map_or(typed.place, |at| at.place);
@@ -183,7 +183,7 @@ impl Context<'_, '_> {
         let most = match &it.protocol {
             ExchangeProtocol::Udp => LARGEST_UDP,
             ExchangeProtocol::Coap(coap) if coap.method == Method::Delete => 0,
-            // One datagram to all; blocks are for two.
+            // A group request fits one datagram; block-wise transfer is for two nodes.
             ExchangeProtocol::Coap(coap) if coap.group => u64::from(coap.block),
             _ => LARGEST,
         };
@@ -216,13 +216,13 @@ impl Context<'_, '_> {
 fn repetitions(typed: &file::Exchange, sink: &mut Sink) -> Option<u64> {
     let Some(at) = &typed.repetitions else { return Some(1) };
     if at.value == 0 {
-        say(sink, at.place, "`repetitions` is 0, so that no exchange runs", "use 1 or more");
+        say(sink, at.place, "`repetitions` is 0, so no exchange runs", "use 1 or more");
         return None;
     }
     Some(at.value)
 }
 
-/// All sizes, in the order of the file, each once.
+/// All sizes in the order of the file, without duplicates.
 fn sizes(at: &At<Payload>, sink: &mut Sink) -> Option<Vec<u64>> {
     let mut sizes: Vec<u64> = match &at.value {
         Payload::Sizes(sizes) => sizes.iter().map(|size| size.value.get()).collect(),

@@ -1,4 +1,4 @@
-//! What befalls nodes' programs while a run goes on.
+//! Resolves faults injected into nodes' programs.
 
 use crate::fault::{PlannedFault, PlannedFaultKind as Kind};
 use crate::file::{Fault, File};
@@ -7,7 +7,7 @@ use crate::read::Sink;
 use crate::resolve::nodes::Nodes;
 use units::Span;
 
-/// The faults of a file, in the order of their times.
+/// Faults of a file, ordered by time.
 pub(super) fn of(file: &File, nodes: &Nodes<'_>, sink: &mut Sink) -> Vec<PlannedFault> {
     let faults = file.faults.iter().flatten();
     let mut planned: Vec<_> = faults.flat_map(|fault| one(file, nodes, fault, sink)).collect();

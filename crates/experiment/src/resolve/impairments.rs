@@ -1,4 +1,4 @@
-//! What links do, from what was typed to the medium's terms.
+//! Converts impairments of the file to the medium's types.
 
 use crate::file::{Cells, Codel, Gilbert, Impairment, Markov, Outage, Red, Shape, Slot};
 use crate::problem::Problem;
@@ -11,7 +11,7 @@ fn some<T: Copy>(at: &Option<At<T>>) -> Option<T> {
     at.as_ref().map(|at| at.value)
 }
 
-/// The same in the medium's terms. Files are looked for in `base`.
+/// Converts `asked` to the medium's type. File names are relative to `base`.
 pub(super) fn resolve(asked: &Impairment, base: &Path, sink: &mut Sink) -> medium::Impairment {
     let none = medium::Impairment::default();
     let outages = asked.outage.iter().flat_map(|at| &at.value.0);

@@ -1,4 +1,4 @@
-//! Interactions: their model, their ends, how often, to how many.
+//! Resolves interactions: model, source, sinks, schedule and fan-out.
 
 use super::workloads::Context;
 use crate::fan_out::FanOut;
@@ -10,22 +10,23 @@ use crate::read::{Named, Sink};
 use crate::resolve::{payload, positive};
 use units::{Rate, Span};
 
-/// Rows of messages that fit in memory beside the programs: some 2 GB.
+/// Maximum rows of messages, so that they fit in memory next to the programs: about 2 GB.
 pub(super) const MOST_ROWS: u64 = 20_000_000;
-/// What libzmq and libpgm can count in, bit/s.
+/// Range of multicast rates in libzmq and libpgm, bit/s.
 const MULTICAST_RATES: std::ops::RangeInclusive<u64> = 8_000..=10_000_000_000;
 
-/// The largest message that fits in a UDP datagram over IPv4.
+/// Maximum payload of a UDP datagram over IPv4, B.
 const MOST_UDP: u64 = 65_507;
 
-/// The models of other stacks that a model has: those that it lists, or the one it is held to.
+/// Other stacks' models of an interaction model: those that it lists, or the one that it is fixed
+/// to.
 fn outside(model: &Model) -> Vec<OutsideModel> {
     let listed = model.outside.iter().flat_map(|list| list.value.0.iter().map(|at| at.value));
     let held = model.down.as_ref().and_then(|down| down.value.outside());
     listed.chain(held).collect()
 }
 
-/// Whether a model's parts go together.
+/// Checks that the parts of a model fit together.
 pub(super) fn check(model: &Model, sink: &mut Sink) {
     if let (Some(list), Some(down)) = (&model.outside, &model.down)
         && down.value != InteractionPattern::Director
@@ -70,7 +71,7 @@ pub(super) fn check(model: &Model, sink: &mut Sink) {
     }
 }
 
-/// To how many of so many sinks messages go, from when on.
+/// Resolves the changes of the fan-out.
 fn fan_out(
     typed: &Interaction,
     down: InteractionPattern,
@@ -103,7 +104,7 @@ fn fan_out(
 }
 
 impl Context<'_, '_> {
-    /// The interaction, and how long it sends.
+    /// Resolves an interaction, and the duration of its messages.
     pub(super) fn interaction(
         &self,
         name: String,
@@ -178,7 +179,7 @@ impl Context<'_, '_> {
         Some((interaction, lasts))
     }
 
-    /// The broker that a model names, which it does if it has MQTT.
+    /// Resolves the broker of a model, which MQTT requires.
     fn broker(
         &self,
         model: &Model,
@@ -209,7 +210,7 @@ impl Context<'_, '_> {
         None
     }
 
-    /// The rate that multicast is sent with: the model's, or the network's own.
+    /// Multicast send rate: the model's, or the network's.
     fn multicast_rate(
         &self,
         typed: &Interaction,
@@ -232,13 +233,13 @@ impl Context<'_, '_> {
         Some(rate)
     }
 
-    /// How long it waits for what is still on its way, if it or its model says so.
+    /// Maximum wait after the duration, of the interaction or its model.
     pub(super) fn drain(&self, model: &str, typed: &Interaction) -> Option<Span> {
         let model = || self.file.models.as_ref()?.get(model)?.drain.as_ref();
         typed.drain.as_ref().or_else(model).map(|drain| drain.value)
     }
 
-    /// The source, the sinks and the network between them.
+    /// Source, sinks, and the network between them.
     fn ends(&self, typed: &Interaction, sink: &mut Sink) -> Option<(String, Vec<String>, String)> {
         let source = typed.source.as_ref().and_then(|name| {
             let (group, nodes) = self.nodes.find(name, sink)?;
@@ -274,7 +275,7 @@ impl Context<'_, '_> {
         Some((source, sinks, network))
     }
 
-    /// Time between messages, their number, and how long that lasts.
+    /// Time between messages, number of messages, and total duration.
     fn schedule(
         &self,
         typed: &Interaction,
@@ -293,7 +294,7 @@ impl Context<'_, '_> {
         let own = if own.is_some() { Some(positive(own, "duration", sink)?) } else { None };
         if let Some(count) = count {
             if count.value == 0 {
-                let problem = Problem::new("`count` is 0, so that no message is sent");
+                let problem = Problem::new("`count` is 0, so no message is sent");
                 sink.add(problem.at(count.place).label("use 1 or more"));
                 return None;
             }

@@ -1,4 +1,4 @@
-//! Loads: who sends what to whom.
+//! Resolves loads.
 
 use super::workloads::Context;
 use super::{mqtt, positive};
@@ -15,10 +15,10 @@ use units::{Bytes, Span};
 
 const TIMEOUT: Span = Span::from_ns(2_000_000_000);
 const PATIENCE: Span = Span::from_ns(10_000_000_000);
-/// The largest request.
+/// Maximum request payload, B.
 const LARGEST_REQUEST: u64 = 65_000;
 
-/// A number that must lie in a range, or what it is unless given.
+/// A number that must be in a range, or its default.
 pub(super) fn within(
     at: &Option<At<u32>>,
     key: &str,
@@ -36,7 +36,7 @@ pub(super) fn within(
     None
 }
 
-/// Reads a text as `trace` does; nothing if the sink has been told why it is none.
+/// Parses a text by `trace`'s syntax. `None`: the problem is in the sink.
 pub(super) fn read<T: FromStr<Err: Display>>(
     text: &str,
     place: Place,
@@ -52,14 +52,14 @@ pub(super) fn read<T: FromStr<Err: Display>>(
     }
 }
 
-/// `measured:FILE` with the file where the experiment's is: programs start elsewhere.
+/// Makes the file of `measured:FILE` absolute, because programs have another working directory.
 pub(super) fn at_home(text: &str, base: &Path) -> String {
     let Some(file) = text.strip_prefix("measured:") else { return text.to_owned() };
     let file = base.join(file.trim());
     format!("measured:{}", std::path::absolute(&file).unwrap_or(file).display())
 }
 
-/// A file's absolute path, if there is one to be read.
+/// Absolute path of a readable file.
 pub(super) fn file(
     at: &At<String>,
     what: &str,
@@ -76,7 +76,7 @@ pub(super) fn file(
     Some(std::path::absolute(&path).unwrap_or(path))
 }
 
-/// How CoAP requests are sent; nothing if the sink has been told why.
+/// CoAP options of a load. `None`: the problem is in the sink.
 fn coap(
     typed: &file::Load,
     on: Place,
@@ -87,7 +87,7 @@ fn coap(
     let usual = CoapSettings::default();
     let value = |at: &Option<At<u32>>| at.as_ref().map(|at| at.value);
     let settings = CoapSettings {
-        // What is no size of a block is refused by the check.
+        // The check below rejects invalid block sizes.
         block: typed.block.as_ref().map(|at| u16::try_from(at.value.get()).unwrap_or(u16::MAX)),
         max_retransmit: value(&typed.max_retransmit).unwrap_or(usual.max_retransmit),
         ack_timeout: typed.ack_timeout.as_ref().map_or(usual.ack_timeout, |at| at.value),
@@ -127,7 +127,7 @@ fn coap(
 }
 
 impl Context<'_, '_> {
-    /// The load; nothing if the sink has been told why.
+    /// Resolves a load. `None`: the problem is in the sink.
     pub(super) fn load(&self, name: String, typed: &file::Load, sink: &mut Sink) -> Option<Load> {
         let on = typed.on.as_ref()?;
         self.nonempty(on, "`on` matches no nodes", sink);
@@ -178,7 +178,7 @@ impl Context<'_, '_> {
         })
     }
 
-    /// Requests from a trace, beside which nothing may be said of requests.
+    /// Requests from a trace; other keys of requests are not allowed.
     fn traced(&self, trace: &At<String>, typed: &file::Load, sink: &mut Sink) -> Option<Requests> {
         let text = |at: &Option<At<String>>| at.as_ref().map(|at| at.place);
         let own = [
@@ -201,7 +201,7 @@ impl Context<'_, '_> {
         file(trace, "the trace", self.base, sink).map(Requests::Trace)
     }
 
-    /// Requests that are made, and the network that they go over.
+    /// Generated requests, and their network.
     fn made(
         &self,
         on: &At<OneOrMore<At<String>>>,
@@ -236,7 +236,7 @@ impl Context<'_, '_> {
                 let together = typed.together.as_ref().is_some_and(|at| at.value);
                 (at_home(&at.value, self.base), together)
             }
-            // A closed loop needs no times.
+            // A closed loop needs no arrival times.
             (None, Some(_)) => ("constant:1us".to_owned(), true),
             (None, None) => {
                 let problem = Problem::new("the load has no arrival process").at(on.place);
@@ -265,7 +265,7 @@ impl Context<'_, '_> {
         self.try_out(&made, on.place, typed, sink).then_some((made, network))
     }
 
-    /// Whether requests can be made like that.
+    /// Checks that requests can be generated from `made`.
     fn try_out(&self, made: &Made, on: Place, typed: &file::Load, sink: &mut Sink) -> bool {
         let place = |at: &Option<At<String>>| at.as_ref().map_or(on, |at| at.place);
         let arrivals = read::<Arrivals>(&made.arrivals, place(&typed.arrivals), sink);

@@ -1,4 +1,4 @@
-//! From a file as typed to the plan of one cell, with every check on the way.
+//! Resolves a file to the plan of one cell, with all checks.
 
 mod board;
 mod capture;
@@ -40,8 +40,7 @@ use units::Span;
 const DRAIN: Span = Span::from_ns(30_000_000_000);
 const SETUP_LIMIT: Span = Span::from_ns(60_000_000_000);
 
-/// The plan of `cell`, for repeat 0 and the file's own seed. It is only good if
-/// the sink has stayed empty.
+/// The plan of `cell`, for repeat 0 and the file's seed. It is valid only if the sink stays empty.
 pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) -> Plan {
     let nodes = Nodes::of(file, base, sink);
     let networks = Networks::of(file, &nodes, base, sink);
@@ -70,14 +69,13 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
         capture: capture::of(file, &nodes, sink),
         affinity: file.affinity.as_ref().is_some_and(|affinity| affinity.value),
         duration: said.unwrap_or(Span::ZERO).max(lasts.sending),
-        // The longest that any interaction asks for; the experiment's counts
-        // for those that do not say.
+        // The longest wait of all interactions; those without a value use the experiment's.
         drain: lasts.drain.into_iter().map(|own| own.unwrap_or(drain)).max().unwrap_or(drain),
         setup_limit: span(&file.setup_limit, SETUP_LIMIT),
     }
 }
 
-/// What one way of a link on `channel` does, checked, in the medium's terms.
+/// Checks and converts one direction of a link on `channel`.
 pub(crate) fn way(
     asked: &Impairment,
     channel: Option<&Channel>,
@@ -89,7 +87,7 @@ pub(crate) fn way(
     impairments::resolve(asked, base, sink)
 }
 
-/// A span that must not be nothing.
+/// A time that must be above 0.
 fn positive(at: &Option<At<Span>>, key: &str, sink: &mut Sink) -> Option<Span> {
     let at = at.as_ref()?;
     if at.value == Span::ZERO {
@@ -100,7 +98,7 @@ fn positive(at: &Option<At<Span>>, key: &str, sink: &mut Sink) -> Option<Span> {
     Some(at.value)
 }
 
-/// The name becomes a folder's.
+/// Checks that the name can be a folder's name.
 fn check_name<const AXIS: bool>(name: &At<String, AXIS>, sink: &mut Sink) {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let text = &name.value;

@@ -1,4 +1,4 @@
-//! MQTT workloads: brokers, clients and their messages.
+//! Resolves MQTT workloads: brokers, clients and messages.
 
 use super::interaction::MOST_ROWS;
 use super::workloads::Context;
@@ -12,7 +12,8 @@ use units::Span;
 
 const KEEP_ALIVE: Span = Span::from_ns(60_000_000_000);
 const RECONNECT: [Span; 2] = [Span::from_ns(100_000_000), Span::from_ns(5_000_000_000)];
-/// What MQTT's 16 bits hold, and the least that libmosquitto takes.
+/// Range of the keep-alive interval, s: 5 is libmosquitto's minimum, 65535 the limit of MQTT's 16
+/// bits.
 const KEEP_ALIVE_S: std::ops::RangeInclusive<u64> = 5..=65_535;
 
 /// Adds a problem at `place`.
@@ -21,7 +22,7 @@ fn say(sink: &mut Sink, at: crate::source::Place, text: impl Into<String>, label
 }
 
 impl Context<'_, '_> {
-    /// The workload; nothing if the sink has been told why.
+    /// Resolves the workload. `None`: the problem is in the sink.
     pub(super) fn mqtt(&self, name: String, typed: &file::Mqtt, sink: &mut Sink) -> Option<Mqtt> {
         let ends = self.mqtt_ends(typed, sink);
         let found = typed.payload.as_ref().and_then(|path| payload::find(path, self.base, sink));
@@ -121,11 +122,11 @@ impl Context<'_, '_> {
         Some((broker, publishers, subscribers, network))
     }
 
-    /// How long messages are sent once all clients have joined.
+    /// Duration of the messages after all clients have joined.
     fn mqtt_duration(&self, typed: &file::Mqtt, every: Span, sink: &mut Sink) -> Option<Span> {
         if let Some(count) = &typed.count {
             if count.value == 0 {
-                say(sink, count.place, "`count` is 0, so that no message is sent", "use 1 or more");
+                say(sink, count.place, "`count` is 0, so no message is sent", "use 1 or more");
                 return None;
             }
             return Some(Span::from_ns(every.as_ns().saturating_mul(count.value)));
@@ -162,7 +163,7 @@ impl Context<'_, '_> {
     }
 }
 
-/// What the pattern asks of the lists of clients.
+/// Checks the lists of clients against the pattern.
 fn check_pattern(
     typed: &file::Mqtt,
     publishers: &[String],
@@ -227,7 +228,7 @@ fn port(typed: &file::Mqtt, sink: &mut Sink) -> Option<u16> {
     port_or(&typed.port, usual, sink)
 }
 
-/// The port that is given, or the usual one.
+/// The given port, or the default.
 pub(super) fn port_or(port: &Option<At<u32>>, usual: u16, sink: &mut Sink) -> Option<u16> {
     let Some(port) = port else { return Some(usual) };
     let value = u16::try_from(port.value).ok().filter(|port| *port > 0);

@@ -1,4 +1,4 @@
-//! What the kernel's netem cannot do, of what is asked of a network.
+//! Reports features that the kernel's netem does not support.
 
 use crate::file::{Channel, Entry, Impairment, Link};
 use crate::problem::Problem;
@@ -8,12 +8,12 @@ use crate::source::Place;
 use medium::{Limit, LossUnit};
 use units::Span;
 
-/// The longest jitter: the kernel cuts what is more in silence.
+/// Maximum jitter; the kernel truncates larger values silently.
 const JITTER_MOST: Span = Span::from_ns(i32::MAX as u64);
-/// The lowest rate: it counts whole bytes a second.
+/// Minimum rate, bit/s: netem counts whole bytes per second.
 const RATE_LEAST: u64 = 8;
 
-/// Reports what a network with `backend: netem` cannot have.
+/// Reports what a network with `backend: netem` does not support.
 pub(super) fn check<'e>(
     (name, entries): (&str, impl Iterator<Item = &'e Entry>),
     channel: Option<&At<Channel>>,
@@ -40,13 +40,13 @@ pub(super) fn check<'e>(
     }
     for entry in entries {
         if let Some(at) = entry.at.as_ref().filter(|_| entry.set.is_some()) {
-            let mend = "use `down`, `partition` or `multicast`; remove `set`";
-            say(at.place, "impairments that change during a run", mend);
+            let fix = "use `down`, `partition` or `multicast`; remove `set`";
+            say(at.place, "impairments that change during a run", fix);
         }
     }
 }
 
-/// What is beyond netem in one direction: where, what it is, and what to do.
+/// Features that netem does not support in one direction: position, feature, fix.
 fn beyond(asked: &Impairment) -> Vec<(Place, &'static str, &'static str)> {
     let mut found = Vec::new();
     let mut look = |place: Option<Place>, what, mend| {

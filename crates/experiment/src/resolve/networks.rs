@@ -1,4 +1,4 @@
-//! Networks, who is on them, and what they do to frames.
+//! Resolves networks: nodes, addresses and impairments.
 
 use crate::file::{Channel, File, Impairment, Link, Network, Profile};
 use crate::mac::Mac;
@@ -20,17 +20,17 @@ use medium::StatesSpec;
 use std::path::Path;
 use units::{Bytes, Rate, Span};
 
-/// The least that IPv4 allows, and the most that an IP packet can be.
+/// Minimum MTU of IPv4, B.
 const LEAST_MTU: u64 = 68;
-/// With its Ethernet header a packet fits the 65,535 B that a TAP carries.
+/// Maximum MTU, B: the packet and its Ethernet header fit the 65,535 B of a TAP.
 const MOST_MTU: u64 = 65_521;
-/// The least MTU of networks on which TCP may be left uncut.
+/// Minimum MTU of networks with segmentation offload.
 const LEAST_OFFLOADED: Bytes = Bytes::new(1280);
 const USUAL_MTU: Bytes = Bytes::new(1500);
-/// Multicast on a network without a rate of its own.
+/// Default multicast rate of a network without a rate, bit/s.
 const MULTICAST: u64 = 100_000_000;
 
-/// A network whose parts are looked up.
+/// A resolved network.
 pub(super) struct Resolved<'f> {
     pub(super) name: &'f str,
     pub(super) subnet: Subnet,
@@ -38,17 +38,17 @@ pub(super) struct Resolved<'f> {
     pub(super) backend: Backend,
     offload: bool,
     channel: Option<Channel>,
-    /// Each group's links: up and down.
+    /// Links of each group: up and down.
     links: Vec<(&'f str, Planned)>,
     source_addresses: SourceAddresses,
     query_interval: Span,
     timetable: Vec<PlannedChange>,
-    /// Groups in the order of their addresses, and the index of their first.
+    /// Groups in the order of their addresses, each with the index of its first address.
     members: Vec<(&'f str, u64)>,
     pub(super) services: PlannedServices,
 }
 
-/// What a group's links do.
+/// The planned links of a group.
 #[derive(Debug, Clone, Default)]
 struct Planned {
     up: medium::Impairment,
@@ -60,7 +60,7 @@ struct Planned {
 /// The networks of a file.
 pub(super) struct Networks<'f> {
     pub(super) networks: Vec<Resolved<'f>>,
-    /// Whether all could be resolved; if not, who can reach whom is unknown.
+    /// Whether all networks resolved; otherwise reachability is unknown.
     pub whole: bool,
 }
 
@@ -83,7 +83,7 @@ impl<'f> Networks<'f> {
         networks
     }
 
-    /// A node on both could not tell where an address is.
+    /// Reports overlapping subnets: a node on both would have ambiguous routes.
     fn refuse_overlap(&self, new: &Resolved<'_>, network: &Network, sink: &mut Sink) {
         let other = self.networks.iter().find(|other| other.subnet.overlaps(new.subnet));
         if let (Some(other), Some(at)) = (other, &network.subnet) {
@@ -109,8 +109,8 @@ impl<'f> Networks<'f> {
         planned.collect()
     }
 
-    /// The links of the node at `index` of `group`, which asks for its addresses where
-    /// it can if `by_dhcp`.
+    /// Links of the node at `index` of `group`. With `by_dhcp`, addresses come from DHCP where a
+    /// network has it.
     pub fn links(&self, group: &str, index: u64, by_dhcp: bool) -> Vec<PlannedLink> {
         let on = self.networks.iter().filter_map(|network| {
             let (_, first) = network.members.iter().find(|(member, _)| *member == group)?;
@@ -128,18 +128,18 @@ impl<'f> Networks<'f> {
             .collect()
     }
 
-    /// Whether nodes on a network leave TCP uncut.
+    /// Whether the network has segmentation offload.
     pub fn is_uncut(&self, name: &str) -> bool {
         self.networks.iter().any(|network| network.name == name && network.offload)
     }
 
-    /// The largest IP packet of a network.
+    /// MTU of a network.
     pub fn mtu(&self, name: &str) -> Option<u64> {
         let network = self.networks.iter().find(|network| network.name == name)?;
         Some(network.mtu.get())
     }
 
-    /// The names of the networks that all `groups` are on.
+    /// Names of the networks that all `groups` are attached to.
     pub fn shared_by(&self, groups: &[&str]) -> Vec<&'f str> {
         let all_on = |network: &&Resolved<'_>| {
             groups.iter().all(|group| network.members.iter().any(|(member, _)| member == group))
@@ -147,7 +147,7 @@ impl<'f> Networks<'f> {
         self.networks.iter().filter(all_on).map(|network| network.name).collect()
     }
 
-    /// The network's own rate, for multicast.
+    /// Rate of a network, for multicast.
     pub fn rate(&self, name: &str) -> Option<Rate> {
         let network = self.networks.iter().find(|network| network.name == name);
         network.and_then(Resolved::rate).or(Rate::from_bit_s(MULTICAST))
@@ -155,7 +155,7 @@ impl<'f> Networks<'f> {
 }
 
 impl Resolved<'_> {
-    /// Whether `group` is on it.
+    /// Whether `group` is attached.
     pub(super) fn has(&self, group: &str) -> bool {
         self.members.iter().any(|(member, _)| *member == group)
     }
@@ -174,7 +174,7 @@ impl Resolved<'_> {
         found.map(|(_, planned)| planned.clone()).unwrap_or_default()
     }
 
-    /// Its shared rate, else the rate of its slowest link.
+    /// The shared rate, else the rate of the slowest link.
     fn rate(&self) -> Option<Rate> {
         match self.channel() {
             PlannedChannel::Shared(rate) => return Some(rate),
@@ -266,7 +266,7 @@ fn resolve<'f>(
     }
     let offload = check_offload(network, mtu, channel, sink);
     let timetable = timetable::of((name, entries), links, &members, nodes, (channel, mtu), sink);
-    // What is wrong with files has been said where the links stand.
+    // Problems with files were reported at the links before.
     let quiet = &mut Sink::default();
     let mut way = |way: Option<&Impairment>| {
         way.map(|asked| impairments::resolve(asked, base, quiet)).unwrap_or_default()
@@ -304,7 +304,7 @@ fn profiles_of(file: &File) -> Option<&Named<Profile>> {
     file.profiles.as_ref()
 }
 
-/// A query each second is more than any host has to answer.
+/// Minimum query interval; hosts need not answer faster than one query per second.
 const LEAST_INTERVAL: Span = Span::from_ns(1_000_000_000);
 
 fn check_interval(network: &Network, sink: &mut Sink) -> Option<Span> {
@@ -320,7 +320,7 @@ fn check_interval(network: &Network, sink: &mut Sink) -> Option<Span> {
     Some(interval.value)
 }
 
-/// Whether IPv4 and a TAP take packets of this size.
+/// Whether IPv4 and a TAP support packets of this size.
 pub(crate) fn is_mtu(mtu: Bytes) -> bool {
     (LEAST_MTU..=MOST_MTU).contains(&mtu.get())
 }
@@ -338,8 +338,8 @@ fn check_mtu(network: &Network, sink: &mut Sink) -> Option<Bytes> {
     None
 }
 
-/// Whether TCP is to come uncut. Frames on small networks and on air are what is
-/// looked at there, so nothing may blur them.
+/// Checks `offload`. On small networks and on radio channels the frames themselves matter, so TCP
+/// is always segmented there.
 fn check_offload(
     network: &Network,
     mtu: Bytes,
@@ -351,7 +351,7 @@ fn check_offload(
     };
     let by_netem = network.backend.as_ref().is_some_and(|at| at.value == Backend::Netem);
     let wrong = match channel {
-        // It is what netem does to them that is looked at.
+        // Allowed with netem at any MTU: its effect on large segments may be what a test measures.
         _ if by_netem => return true,
         Some(Channel::Csma(_)) => "a channel with contention does not support `offload`".to_owned(),
         _ if mtu < LEAST_OFFLOADED => {
@@ -364,8 +364,8 @@ fn check_offload(
     false
 }
 
-/// Groups that links are given for must be groups, even in a profile that nobody
-/// uses: a slip there would mean an unimpaired link.
+/// Checks that links belong to existing groups, even in an unused profile: a typo would mean an
+/// unimpaired link.
 fn check_links(
     channel: Option<&Channel>,
     links: Option<&Named<Link>>,
@@ -385,7 +385,7 @@ fn check_links(
     }
 }
 
-/// Each direction that something is asked of: whose, what, and whether it is up.
+/// The directions with impairments: group, impairment, and whether it is up.
 pub(super) fn ways(links: Option<&Named<Link>>) -> impl Iterator<Item = (&str, &Impairment, bool)> {
     links.into_iter().flat_map(Named::iter).flat_map(|(group, _, link)| {
         let ways = [(link.up.as_ref(), true), (link.down.as_ref(), false)];

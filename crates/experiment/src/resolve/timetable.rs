@@ -1,4 +1,4 @@
-//! What changes on a network while it runs.
+//! Resolves changes on a network during a run.
 
 use crate::file::{Channel, Entry, Impairment, Link, Shape, Ways};
 use crate::plan::{PlannedChange, PlannedWhat};
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use units::{Bytes, Span};
 
-/// What a timetable is looked at with.
+/// Context of a timetable.
 struct Look<'a, 'f> {
     nodes: &'a Nodes<'f>,
     links: Option<&'a Named<Link>>,
@@ -23,12 +23,11 @@ struct Look<'a, 'f> {
     mtu: Bytes,
 }
 
-/// What directions of nodes' links are configured to do, as far as entries up to now
-/// have said.
+/// Configured impairments of each direction after the entries so far.
 type State = HashMap<(String, Way), Impairment>;
 
-/// The changes of the network of this name, in the order of their times. `links` is what
-/// is asked of its groups' links at the start.
+/// Changes of the network `name`, ordered by time. `links` are its groups' impairments at the
+/// start.
 pub(super) fn of<'f, 'e>(
     (name, entries): (&str, impl Iterator<Item = &'e Entry>),
     links: Option<&Named<Link>>,
@@ -38,7 +37,7 @@ pub(super) fn of<'f, 'e>(
     sink: &mut Sink,
 ) -> Vec<PlannedChange> {
     let look = Look { nodes, links, members, network: name, channel, mtu };
-    // Each entry is checked together with what those before it have set.
+    // Each entry is checked together with the effect of the earlier ones.
     let mut entries: Vec<_> = entries.collect();
     entries.sort_by_key(|entry| entry.at.as_ref().map(|at| at.value));
     let mut state = State::new();
@@ -176,7 +175,7 @@ impl Look<'_, '_> {
         Some(named)
     }
 
-    /// The nodes of what is named, as far as they are known, each behind its group.
+    /// Known nodes of `names`, each with its group.
     fn members_of(&self, names: &OneOrMore<At<String>>) -> Vec<(String, String)> {
         let found = names.0.iter().filter_map(|name| self.nodes.find(name, &mut Sink::default()));
         let each = found
@@ -184,7 +183,7 @@ impl Look<'_, '_> {
         each.collect()
     }
 
-    /// The nodes of what is named; they must be on this network.
+    /// Nodes of `names`; they must be attached to this network.
     fn named(&self, names: &OneOrMore<At<String>>, sink: &mut Sink) -> Vec<String> {
         let mut all = Vec::new();
         for name in &names.0 {
@@ -200,8 +199,7 @@ impl Look<'_, '_> {
     }
 }
 
-/// The keys that were typed, in the medium's terms. What a file holds cannot change while
-/// a link runs.
+/// Converts the keys to the medium's types. Values from files cannot change during a run.
 pub(crate) fn changed_keys(set: &Impairment, sink: &mut Sink) -> Overlay {
     for (key, place) in set.keys() {
         let table = matches!(&set.distribution, Some(At { value: Shape::Table(_), .. }));
@@ -219,8 +217,7 @@ pub(crate) fn changed_keys(set: &Impairment, sink: &mut Sink) -> Overlay {
     let keys = set.keys().into_iter().filter(|(key, _)| *key != "clip");
     let named = keys.map(|(key, _)| {
         let key = if key == "outage" { "outages" } else { key };
-        // What is as it is without being named is not written down; nothing means
-        // that.
+        // Serialisation omits default values; null means the default.
         (key.to_owned(), values.remove(key).unwrap_or(serde_json::Value::Null))
     });
     let mut keys: serde_json::Map<_, _> = named.collect();

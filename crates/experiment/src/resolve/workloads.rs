@@ -1,4 +1,4 @@
-//! Workloads: who talks to whom, how often, with what.
+//! Resolves workloads.
 
 use crate::file::{Command, File, Workload};
 use crate::nearest::advice;
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use units::Span;
 
-/// What everything about a workload is looked up in.
+/// Context for resolving a workload.
 pub(super) struct Context<'a, 'f> {
     pub(super) file: &'f File,
     pub(super) nodes: &'a Nodes<'f>,
@@ -22,16 +22,16 @@ pub(super) struct Context<'a, 'f> {
     pub(super) base: &'a Path,
 }
 
-/// How long interactions last.
+/// Durations of the interactions.
 #[derive(Default)]
 pub(super) struct Lasts {
-    /// How long the longest sends.
+    /// The longest duration.
     pub sending: Span,
-    /// How long each waits after that, if it says so.
+    /// Maximum wait of each interaction after that, if it has one.
     pub drain: Vec<Option<Span>>,
 }
 
-/// The workloads, and how long they last.
+/// Resolves the workloads and their durations.
 pub(super) fn of<'f>(
     file: &'f File,
     nodes: &Nodes<'f>,
@@ -113,7 +113,7 @@ pub(super) fn of<'f>(
         }
     }
     probe_as_devices(&mut planned);
-    // Without an interaction nothing says how long the run is.
+    // Without interactions, only `duration` limits the run.
     let silent = workloads.iter().all(|workload| {
         use Workload::{Command, Device, Load, Probe};
         matches!(workload, Command(_) | Load(_) | Device(_) | Probe(_))
@@ -124,7 +124,7 @@ pub(super) fn of<'f>(
     (planned, lasts)
 }
 
-/// Probes that were not told how long take as long as the devices do on average.
+/// Sets the service time of probes without one to the devices' mean.
 fn probe_as_devices(planned: &mut [plan::Workload]) {
     let times = planned.iter().flat_map(|workload| match workload {
         plan::Workload::Device(device) => device.mean_service_ns(),
@@ -143,7 +143,7 @@ fn probe_as_devices(planned: &mut [plan::Workload]) {
 }
 
 impl Context<'_, '_> {
-    /// The network that all `groups` share, or the one that is asked for.
+    /// The network that all `groups` share, or the one in `asked`.
     pub(super) fn network(
         &self,
         asked: &Option<At<String>>,
