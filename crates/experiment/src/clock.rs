@@ -42,7 +42,9 @@ impl FromStr for Clock {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::WORDS.iter().find(|(word, _)| *word == text);
-        found.map(|(_, clock)| *clock).ok_or(format!("`{text}` is not a clock; use real or virtual"))
+        found
+            .map(|(_, clock)| *clock)
+            .ok_or(format!("`{text}` is not a clock; use real or virtual"))
     }
 }
 
@@ -61,7 +63,7 @@ pub enum Cpu {
 pub const CPU_AXIS: &str = "virtual_cpu";
 
 /// Fastest processor, in million instructions per second.
-const FASTEST: u32 = 64_000;
+const MAX_MIPS: u32 = 64_000;
 
 impl Cpu {
     /// Whether programs cost no time.
@@ -91,12 +93,12 @@ impl FromStr for Cpu {
         // The emulator reaches slower speeds by halving.
         let slow = [125.0, 250.0, 500.0];
         let fits = |mips: &f64| {
-            mips.fract() == 0.0 && (1e3..=f64::from(FASTEST)).contains(mips) || slow.contains(mips)
+            mips.fract() == 0.0 && (1e3..=f64::from(MAX_MIPS)).contains(mips) || slow.contains(mips)
         };
         mips.filter(fits).map(|mips| Self::Mips(mips as u32)).ok_or(format!(
             "`{text}` is no CPU; use infinite, or thousand million instructions a second: 0.125, \
              0.25, 0.5, or 1 to {}",
-            FASTEST / 1_000
+            MAX_MIPS / 1_000
         ))
     }
 }

@@ -152,7 +152,7 @@ impl ExchangeProtocol {
     }
 
     /// Default lifetime of connections.
-    pub fn usual_connection(&self) -> Connection {
+    pub fn default_connection(&self) -> Connection {
         match self {
             Self::Coap(coap) if coap.observe => Connection::Kept,
             Self::Opcua(_) => Connection::Kept,
@@ -161,7 +161,7 @@ impl ExchangeProtocol {
     }
 
     /// Default port.
-    pub fn usual_port(&self, tls: bool) -> u16 {
+    pub fn default_port(&self, tls: bool) -> u16 {
         match self {
             Self::Udp | Self::Tcp => 7000,
             Self::Coap(coap) => 5683 + u16::from(coap.transport.is_secure()),
@@ -270,7 +270,7 @@ impl Exchange {
     }
 
     /// Maximum number of exchanges of one pair.
-    fn of_a_pair(&self) -> u64 {
+    fn per_pair(&self) -> u64 {
         let counted = self.exchanges().div_ceil((self.pairs().len() as u64).max(1));
         counted.saturating_add(self.warmup)
     }
@@ -284,13 +284,13 @@ impl Exchange {
 
     /// Duration, if each exchange ends before the next is due.
     pub fn lasts(&self) -> Span {
-        Span::from_ns(self.every.as_ns().saturating_mul(self.of_a_pair()))
+        Span::from_ns(self.every.as_ns().saturating_mul(self.per_pair()))
     }
 
     /// Maximum extra duration: each exchange takes the whole timeout.
     pub fn may_be_late(&self) -> Span {
         let each = self.timeout.as_ns().saturating_add(self.pause.as_ns());
-        Span::from_ns(each.saturating_mul(self.of_a_pair()))
+        Span::from_ns(each.saturating_mul(self.per_pair()))
     }
 
     /// The exchanges of each pair in order: number, and bytes of payload.
@@ -335,7 +335,7 @@ mod tests {
             sources: names("m", sources),
             sinks: names("s", sinks),
             brokers: Vec::new(),
-            connection: protocol.usual_connection(),
+            connection: protocol.default_connection(),
             protocol,
             sizes: vec![0, 100, 200],
             repetitions: 5,

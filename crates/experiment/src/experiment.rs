@@ -42,7 +42,7 @@ pub struct Experiment {
 }
 
 /// Maximum size of an experiment file, B.
-const LARGEST: u64 = 8 << 20;
+const MAX_FILE_BYTES: u64 = 8 << 20;
 
 impl Experiment {
     /// Reads and checks the file at `path`. Paths in it are relative to its folder.
@@ -55,7 +55,7 @@ impl Experiment {
             Ok(found) if found.is_dir() => {
                 return Err(cannot("it is a folder".to_owned(), "name the .yaml file in it"));
             }
-            Ok(found) if found.len() > LARGEST => {
+            Ok(found) if found.len() > MAX_FILE_BYTES => {
                 return Err(cannot("it is larger than 8 MiB".to_owned(), "is it the right file?"));
             }
             _ => {}
@@ -205,7 +205,7 @@ fn resolve_cell(
 }
 
 /// Settings that all cells share.
-struct Whole {
+struct Settings {
     name: String,
     repeats: u32,
     seed: u64,
@@ -215,7 +215,7 @@ struct Whole {
     files: Vec<String>,
 }
 
-fn finish(file: File, plan: Plan, matrix: &Matrix, base: &Path, sink: &mut Sink) -> Whole {
+fn finish(file: File, plan: Plan, matrix: &Matrix, base: &Path, sink: &mut Sink) -> Settings {
     let expect = file.expect.unwrap_or_default();
     if let Some(groups) = &file.nodes {
         expect.iter().for_each(|expect| expect.check(matrix, groups, sink));
@@ -230,7 +230,7 @@ fn finish(file: File, plan: Plan, matrix: &Matrix, base: &Path, sink: &mut Sink)
         }
         std::path::absolute(&full).unwrap_or(full)
     });
-    Whole {
+    Settings {
         name: plan.experiment,
         repeats: file.repeats.map_or(1, |repeats| repeats.value),
         seed: plan.seed,

@@ -156,13 +156,13 @@ fn frames(plan: &Plan, network: &str, bytes: u64) -> f64 {
 
 /// Requests per second of one sender: those of the first device's schedule, at most ten thousand.
 fn rate(made: &Made) -> f64 {
-    const LOOKED_AT: usize = 10_000;
+    const MAX_REQUESTS: usize = 10_000;
     let Ok(arrivals) = made.arrivals.parse::<Arrivals>() else { return 0.0 };
     let end = made.duration.as_ns();
     let times = arrivals.times(Draw::new(1, 0, 0), false);
-    let times: Vec<u64> = times.take_while(|at| *at < end).take(LOOKED_AT).collect();
+    let times: Vec<u64> = times.take_while(|at| *at < end).take(MAX_REQUESTS).collect();
     let span = match times.last() {
-        Some(last) if times.len() == LOOKED_AT => *last,
+        Some(last) if times.len() == MAX_REQUESTS => *last,
         _ => end,
     };
     let each = times.len() as f64 * 1e9 / span.max(1) as f64;
@@ -181,12 +181,12 @@ fn busy_s(plan: &Plan, made: &Made) -> f64 {
     });
     let lines = devices.flat_map(|device| &device.resources);
     let resources: Vec<Resource> = lines.filter_map(|line| line.parse().ok()).collect();
-    let asked = made.path.as_deref().unwrap_or_default();
+    let paths = made.path.as_deref().unwrap_or_default();
     // The mix may name resources; the others cost nothing.
-    let meant = |resource: &&Resource| asked.is_empty() || asked.contains(&resource.path);
-    let meant: Vec<&Resource> = resources.iter().filter(meant).collect();
-    let busy = meant.iter().filter(|resource| resource.mode == trace::Mode::Busy);
-    busy.map(|resource| resource.time.mean_ns() / 1e9).sum::<f64>() / meant.len().max(1) as f64
+    let matching = |resource: &&Resource| paths.is_empty() || paths.contains(&resource.path);
+    let matching: Vec<&Resource> = resources.iter().filter(matching).collect();
+    let busy = matching.iter().filter(|resource| resource.mode == trace::Mode::Busy);
+    busy.map(|resource| resource.time.mean_ns() / 1e9).sum::<f64>() / matching.len().max(1) as f64
 }
 
 #[cfg(test)]

@@ -5,24 +5,24 @@ use units::{Bytes, Ratio, Span};
 
 /// Formats the impairments of one direction, in the file's terms and in the order in which a frame
 /// passes them.
-pub fn impairment(asked: &Impairment) -> String {
-    if asked.is_none() {
+pub fn impairment(it: &Impairment) -> String {
+    if it.is_none() {
         return "no impairments".to_owned();
     }
     let mut parts = Vec::new();
-    parts.extend(asked.outages.iter().map(outage));
-    parts.extend(share("duplicate", asked.duplicate, asked.duplicate_correlation));
-    if let Some(rate) = rate(asked) {
+    parts.extend(it.outages.iter().map(outage));
+    parts.extend(share("duplicate", it.duplicate, it.duplicate_correlation));
+    if let Some(rate) = rate(it) {
         parts.push(rate);
     }
-    parts.extend(loss(asked));
-    parts.extend(share("corrupt", asked.corrupt, asked.corrupt_correlation));
-    parts.extend(delay(asked));
-    if let Some(reorder) = share("reorder", asked.reorder, asked.reorder_correlation) {
-        let gap = if asked.gap > 1 { format!(", gap {}", asked.gap) } else { String::new() };
+    parts.extend(loss(it));
+    parts.extend(share("corrupt", it.corrupt, it.corrupt_correlation));
+    parts.extend(delay(it));
+    if let Some(reorder) = share("reorder", it.reorder, it.reorder_correlation) {
+        let gap = if it.gap > 1 { format!(", gap {}", it.gap) } else { String::new() };
         parts.push(reorder + &gap);
     }
-    if let Some(slot) = asked.slot {
+    if let Some(slot) = it.slot {
         let between = if slot.min == slot.max {
             time(slot.min)
         } else {
@@ -33,8 +33,8 @@ pub fn impairment(asked: &Impairment) -> String {
     parts.join(", ")
 }
 
-fn rate(asked: &Impairment) -> Option<String> {
-    let mut text = match (&asked.grant, &asked.trace, asked.rate) {
+fn rate(it: &Impairment) -> Option<String> {
+    let mut text = match (&it.grant, &it.trace, it.rate) {
         (Some(grant), ..) => granted(grant),
         (None, Some(trace), _) => {
             format!("trace {} ({:.0} kbit/s)", trace.file.display(), trace.mean_bit_s() / 1e3)
@@ -42,23 +42,23 @@ fn rate(asked: &Impairment) -> Option<String> {
         (None, None, Some(rate)) => rate.to_string(),
         (None, None, None) => return None,
     };
-    if asked.burst != Bytes::ZERO {
-        text += &format!(" (burst {} B)", asked.burst.get());
+    if it.burst != Bytes::ZERO {
+        text += &format!(" (burst {} B)", it.burst.get());
     }
-    if asked.overhead != 0 {
-        text += &format!(" ({:+} B a frame)", asked.overhead);
+    if it.overhead != 0 {
+        text += &format!(" ({:+} B a frame)", it.overhead);
     }
-    if let Some(cell) = asked.cell {
+    if let Some(cell) = it.cell {
         text += &format!(" (cells of {} + {} B)", cell.size.get(), cell.overhead.get());
     }
-    text += &match asked.queue {
+    text += &match it.queue {
         Limit::Frames(frames) => format!(", queue {frames}"),
         Limit::Bytes(bytes) => format!(", queue {bytes}"),
     };
-    if asked.codel.is_some() {
+    if it.codel.is_some() {
         text += " (CoDel)";
     }
-    if asked.red.is_some() {
+    if it.red.is_some() {
         text += " (RED)";
     }
     Some(text)
@@ -88,49 +88,49 @@ fn granted(grant: &GrantSpec) -> String {
     text
 }
 
-fn delay(asked: &Impairment) -> Option<String> {
-    if asked.delay == Span::ZERO && asked.jitter == Span::ZERO {
+fn delay(it: &Impairment) -> Option<String> {
+    if it.delay == Span::ZERO && it.jitter == Span::ZERO {
         return None;
     }
-    let mut text = format!("delay {}", time(asked.delay));
-    if asked.jitter != Span::ZERO {
-        text += &format!(" +/- {}", time(asked.jitter));
-        text += &match &asked.distribution {
+    let mut text = format!("delay {}", time(it.delay));
+    if it.jitter != Span::ZERO {
+        text += &format!(" +/- {}", time(it.jitter));
+        text += &match &it.distribution {
             Distribution::Uniform => String::new(),
             Distribution::Normal => " (normal)".to_owned(),
             Distribution::Pareto => " (pareto)".to_owned(),
             Distribution::ParetoNormal => " (paretonormal)".to_owned(),
             Distribution::Table(table) => format!(" ({})", table.file.display()),
         };
-        if asked.correlation.fraction() > 0.0 {
-            text += &format!(" (correlation {})", asked.correlation);
+        if it.correlation.fraction() > 0.0 {
+            text += &format!(" (correlation {})", it.correlation);
         }
-        if asked.keep_order {
+        if it.keep_order {
             text += ", order kept";
         }
     }
     Some(text)
 }
 
-fn loss(asked: &Impairment) -> Option<String> {
-    if let Some(model) = asked.gilbert_elliott {
+fn loss(it: &Impairment) -> Option<String> {
+    if let Some(model) = it.gilbert_elliott {
         return Some(format!(
             "Gilbert-Elliott loss: p {}, r {}, 1-h {}, 1-k {}",
             model.p, model.r, model.loss_bad, model.loss_good
         ));
     }
-    if let Some(model) = asked.markov {
+    if let Some(model) = it.markov {
         return Some(format!(
             "four-state loss: p13 {}, p31 {}, p32 {}, p23 {}, p14 {}",
             model.p13, model.p31, model.p32, model.p23, model.p14
         ));
     }
-    let unit = match asked.loss_unit {
+    let unit = match it.loss_unit {
         LossUnit::Frame => "frame",
         LossUnit::Datagram => "datagram",
         LossUnit::Train => "train",
     };
-    let loss = share("loss", asked.loss, asked.loss_correlation)?;
+    let loss = share("loss", it.loss, it.loss_correlation)?;
     Some(format!("{loss} per {unit}"))
 }
 

@@ -9,6 +9,7 @@
 
 mod board;
 mod clock;
+mod clones;
 mod exchange;
 mod expect;
 mod experiment;
@@ -43,7 +44,6 @@ mod subnet;
 mod substitute;
 mod target;
 mod tree;
-mod twin;
 
 pub use board::{Board, Radio};
 pub use clock::{CPU_AXIS, Clock, Cpu};

@@ -4,7 +4,7 @@ use crate::file::Impairment;
 use crate::plan::PlannedChannel;
 use crate::problem::{Errors, Problem};
 use crate::read::{Read, Sink};
-use crate::resolve::{Waits, changed_keys, check_change};
+use crate::resolve::{ChannelWait, changed_keys, check_change};
 use crate::source::Source;
 use crate::tree::{self, Content, Node};
 use medium::{Overlay, Way};
@@ -68,9 +68,9 @@ fn check(keys: &[(String, String)], link: &RunningLink<'_>) -> Result<Overlay, E
     let source = source(keys, &stays);
     let fail = |problems| Errors::new(source.clone(), problems);
     let (set, base, mut sink) = parse(&source).map_err(fail)?;
-    let whole = set.unwrap_or_default().after(&base.unwrap_or_default());
-    let waits = Waits::of(link.channel, link.way == Way::Up);
-    check_change(&whole, waits, link.mtu, &mut sink);
+    let complete = set.unwrap_or_default().after(&base.unwrap_or_default());
+    let channel_wait = ChannelWait::of(link.channel, link.way == Way::Up);
+    check_change(&complete, channel_wait, link.mtu, &mut sink);
     if sink.is_clean() {
         return read(keys, "");
     }
@@ -114,12 +114,12 @@ fn child<'n>(tree: &'n Node, name: &str) -> Option<&'n Node> {
 
 /// Configured impairments of a direction as keys of the file, without defaults.
 fn typed(configured: &medium::Impairment) -> Map<String, Value> {
-    let whole = |impairment: &medium::Impairment| match serde_json::to_value(impairment) {
+    let complete = |impairment: &medium::Impairment| match serde_json::to_value(impairment) {
         Ok(Value::Object(map)) => map,
         _ => Map::new(),
     };
-    let (mut keys, usual) = (whole(configured), whole(&medium::Impairment::default()));
-    keys.retain(|key, value| usual.get(key) != Some(value));
+    let (mut keys, defaults) = (complete(configured), complete(&medium::Impairment::default()));
+    keys.retain(|key, value| defaults.get(key) != Some(value));
     // An outage contradicts no other key.
     keys.remove("outages");
     if let Some(trace) = &configured.trace {
@@ -201,8 +201,8 @@ mod tests {
         };
         let new = change(&["gilbert_elliott="], &configured).unwrap();
         assert_eq!(new.on(&configured).unwrap().mean_loss(), 0.0);
-        let said = change(&["rate="], &configured).unwrap_err();
-        assert!(said.contains("`queue` without a `rate` has no effect"), "{said}");
+        let message = change(&["rate="], &configured).unwrap_err();
+        assert!(message.contains("`queue` without a `rate` has no effect"), "{message}");
         let set = change(&["rate=", "queue="], &configured).unwrap().on(&configured).unwrap();
         assert_eq!(set, bursts());
     }
@@ -223,9 +223,9 @@ mod tests {
             (&["delay=1 ms\nloss: 5 %"], &["error"]),
             (&["delay=[1"], &["error"]),
         ] {
-            let said = change(keys, &none).unwrap_err();
+            let message = change(keys, &none).unwrap_err();
             for word in words {
-                assert!(said.contains(word), "no `{word}` for {keys:?}:\n{said}");
+                assert!(message.contains(word), "no `{word}` for {keys:?}:\n{message}");
             }
         }
     }
@@ -248,18 +248,18 @@ mod tests {
         assert!(change(&["jitter=40ms"], &slow).unwrap_err().contains("above the delay of 30 ms"));
         assert!(change(&["jitter=40ms", "clip=true"], &slow).is_ok());
         let rated = Configured { rate: Some("1 Mbit/s".parse().unwrap()), ..slow.clone() };
-        let said = change(&["queue=1000 B"], &rated).unwrap_err();
-        assert!(said.contains("a frame of 1514 B does not fit"), "{said}");
+        let message = change(&["queue=1000 B"], &rated).unwrap_err();
+        assert!(message.contains("a frame of 1514 B does not fit"), "{message}");
         let radio = PlannedChannel::Csma(medium::CsmaSpec::default());
-        let said = on(&radio, &["rate=1 Mbit/s"], &slow).unwrap_err();
-        assert!(said.contains("shared channel"), "{said}");
+        let message = on(&radio, &["rate=1 Mbit/s"], &slow).unwrap_err();
+        assert!(message.contains("shared channel"), "{message}");
         assert!(on(&radio, &["loss=10%", "queue=10"], &slow).is_ok());
     }
 
     /// Every valid configuration is read back unchanged.
     #[test]
     fn every_configuration_can_be_changed() {
-        let whole = serde_json::json!({
+        let complete = serde_json::json!({
             "delay": "30 ms", "jitter": "45 ms", "correlation": "25 %", "distribution": "pareto",
             "keep_order": true, "loss": "3 %", "loss_correlation": "25 %", "loss_unit": "train",
             "corrupt": "1 %", "corrupt_correlation": "2 %", "duplicate": "1 %",
@@ -273,7 +273,7 @@ mod tests {
         let grant = serde_json::json!({"grant": {"tti": "20 ms", "transport_block": "148 B"},
             "queue": 50, "markov": {"p13": "1 %", "p31": "99 %", "p32": "0 %", "p23": "100 %",
             "p14": "0 %"}});
-        for configured in [whole, grant] {
+        for configured in [complete, grant] {
             let configured: Configured = serde_json::from_value(configured).unwrap();
             let new = change(&["duplicate=20%"], &configured).unwrap_or_else(|e| panic!("{e}"));
             let expected = Configured { duplicate: "20 %".parse().unwrap(), ..configured.clone() };

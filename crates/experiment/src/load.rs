@@ -21,7 +21,7 @@ impl Word for Scheme {
 }
 
 /// Default port; plain UDP and TCP use that of exchanges.
-pub(crate) fn usual_port(scheme: Scheme) -> u16 {
+pub(crate) fn default_port(scheme: Scheme) -> u16 {
     scheme.port().unwrap_or(7000)
 }
 

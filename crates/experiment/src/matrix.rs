@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 /// Maximum number of cells; more are probably a mistake.
-const MOST_CELLS: usize = 4096;
+const MAX_CELLS: usize = 4096;
 
 /// One combination of the matrix: a value for each axis, in the file's order.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -117,18 +117,18 @@ impl Matrix {
             let values = values.iter().map(|value| value.value.clone()).collect();
             matrix.axes.insert(name.clone(), (place.unwrap_or(node.place), values));
         }
-        if matrix.size().is_none_or(|size| size > MOST_CELLS) {
-            let problem = Problem::new(format!("the matrix has more than {MOST_CELLS} cells"));
+        if matrix.size().is_none_or(|size| size > MAX_CELLS) {
+            let problem = Problem::new(format!("the matrix has more than {MAX_CELLS} cells"));
             sink.add(problem.at(node.place).label("split it into several files"));
             // The first cell shows other problems as well.
             matrix.axes.values_mut().for_each(|(_, values)| values.truncate(1));
         }
-        matrix.refuse_same_folders(node.place, sink);
+        matrix.check_folders(node.place, sink);
         matrix
     }
 
     /// Reports cells that would write into the same folder.
-    fn refuse_same_folders(&self, place: Place, sink: &mut Sink) {
+    fn check_folders(&self, place: Place, sink: &mut Sink) {
         let mut folders: HashMap<String, Cell> = HashMap::new();
         for cell in self.cells() {
             if let Some(other) = folders.insert(cell.folder(), cell.clone()) {

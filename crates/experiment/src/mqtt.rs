@@ -177,7 +177,7 @@ impl Mqtt {
     }
 
     /// Maximum number of messages.
-    pub fn most_messages(&self) -> u64 {
+    pub fn max_messages(&self) -> u64 {
         self.lasts().as_ns().div_ceil(self.every.as_ns().max(1))
     }
 
@@ -205,7 +205,7 @@ impl Mqtt {
             let share = draw.uniform(Purpose::Publisher, k);
             publishers[((share * publishers.len() as f64) as usize).min(publishers.len() - 1)]
         };
-        (0..self.most_messages())
+        (0..self.max_messages())
             .map(|k| {
                 let (from, to) = drawn(k);
                 MqttMessage { from, to, at: times(self.every, k) }

@@ -35,11 +35,13 @@ pub(crate) fn advice<'a, T: AsRef<str> + ?Sized + 'a>(
 pub(crate) fn list<'a, T: AsRef<str> + ?Sized + 'a>(
     words: impl IntoIterator<Item = &'a T>,
 ) -> String {
-    const MOST: usize = 40;
+    const MAX_LISTED: usize = 40;
     let words: Vec<_> = words.into_iter().map(|word| word.as_ref()).collect();
     match words.len() {
         0 => "none".to_owned(),
-        n if n > MOST => format!("{}, and {} more", words[..MOST].join(", "), n - MOST),
+        n if n > MAX_LISTED => {
+            format!("{}, and {} more", words[..MAX_LISTED].join(", "), n - MAX_LISTED)
+        }
         _ => words.join(", "),
     }
 }

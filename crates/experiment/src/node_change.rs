@@ -134,8 +134,8 @@ mod tests {
             (&["colour=red"], "unknown key `colour`"),
             (&["cpus=much"], "number"),
         ] {
-            let said = change(keys).unwrap_err();
-            assert!(said.contains(word), "no `{word}` for {keys:?}:\n{said}");
+            let message = change(keys).unwrap_err();
+            assert!(message.contains(word), "no `{word}` for {keys:?}:\n{message}");
         }
     }
 }

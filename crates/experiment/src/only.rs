@@ -46,12 +46,12 @@ impl Only {
         for (axis, values) in &self.axes {
             values.iter().try_for_each(|value| matrix.check(axis, Some(value)))?;
         }
-        let asked = |cell: &Cell| {
+        let selected = |cell: &Cell| {
             self.axes.iter().all(|(axis, values)| {
                 cell.get(axis).is_some_and(|value| values.iter().any(|v| v == value))
             })
         };
-        Ok(matrix.cells().into_iter().filter(asked).collect())
+        Ok(matrix.cells().into_iter().filter(selected).collect())
     }
 }
 

@@ -104,20 +104,20 @@ impl Expect {
                 (if holds(l, r) { Status::Pass } else { Status::Fail }, text)
             }
             _ => {
-                let (lacking, lacks) = match left {
+                let (missing_cell, missing_metric) = match left {
                     Err(_) => (&of, name),
                     Ok(_) => (than.as_ref().unwrap_or(&of), other_name),
                 };
-                let cell = match lacking.is_empty() {
+                let cell = match missing_cell.is_empty() {
                     true => "the experiment".to_owned(),
-                    false => lacking.to_string(),
+                    false => missing_cell.to_string(),
                 };
                 let text = match left.err().or(right.err()) {
                     Some(Missing::NotRun) => format!("{cell} was not run"),
                     Some(Missing::NotTrusted) => {
                         format!("{cell} has no valid or suspect run")
                     }
-                    _ => format!("no run of {cell} has the metric {lacks}"),
+                    _ => format!("no run of {cell} has the metric {missing_metric}"),
                 };
                 (Status::NotMeasured, text)
             }

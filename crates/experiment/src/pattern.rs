@@ -100,12 +100,12 @@ impl InteractionPattern {
     }
 
     /// Whether it can carry messages from the source to the sinks.
-    pub fn goes_down(self) -> bool {
+    pub fn supports_down(self) -> bool {
         self != Self::TcpRequestReply
     }
 
     /// Whether it can carry answers from the sinks to the source.
-    pub fn goes_up(self) -> bool {
+    pub fn supports_up(self) -> bool {
         matches!(self, Self::UdpRequestResponse | Self::TcpRequestReply) || self.is_director()
     }
 
@@ -136,7 +136,7 @@ impl InteractionPattern {
     }
 
     /// Whether messages and answers use the same carrier.
-    pub fn goes_both_ways(self) -> bool {
+    pub fn is_bidirectional(self) -> bool {
         self == Self::UdpRequestResponse || self.is_director()
     }
 
@@ -191,8 +191,8 @@ mod tests {
             assert_eq!(pattern.text(), *text);
             assert_eq!(serde_json::to_value(pattern).unwrap(), *text);
             if let Some(model) = pattern.outside() {
-                let held = text.strip_prefix("director/").unwrap();
-                assert_eq!(serde_json::to_value(model).unwrap(), held);
+                let fixed = text.strip_prefix("director/").unwrap();
+                assert_eq!(serde_json::to_value(model).unwrap(), fixed);
             }
         }
         for (text, model) in OutsideModel::WORDS {

@@ -74,20 +74,20 @@ impl Plan {
     /// # Errors
     /// If nothing runs, or the run would end at once.
     pub fn check_run(&self) -> Result<(), Errors> {
-        let lacking = |text: &str, advice: &str| {
+        let fail = |text: &str, advice: &str| {
             Err(Errors::bare(Problem::new(text.to_owned()).label(advice.to_owned())))
         };
         // The program of an image is unknown until the image is unpacked.
         let programs = self.nodes.iter().any(|n| n.program.is_some() || n.root.is_some());
         if self.workloads.is_empty() && !programs {
-            return lacking(
+            return fail(
                 "the experiment runs nothing, so there is nothing to measure",
                 "add `workloads`, or `run: [PROGRAM, ...]` to its nodes; to work in it by hand, \
                  start it with `thingbed up`",
             );
         }
         if self.workloads.is_empty() && self.duration == Span::ZERO {
-            return lacking(
+            return fail(
                 "the experiment has neither `workloads` nor a `duration`, so that its run would \
                  end at once",
                 "write for example `duration: 60 s`; to work in it by hand, start it with \

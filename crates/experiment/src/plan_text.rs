@@ -165,13 +165,13 @@ fn write_interaction(f: &mut fmt::Formatter<'_>, plan: &Interaction) -> fmt::Res
     if plan.reply_payload != plan.payload {
         writeln!(f, "  answer: {}", plan.reply_payload.display())?;
     }
-    let whom = match (plan.down.is_to_all(), plan.fan_out.is_empty()) {
+    let recipients = match (plan.down.is_to_all(), plan.fan_out.is_empty()) {
         (true, true) => "each to all",
         (true, false) => "each to some",
         (false, _) => "each to the next",
     };
     let (messages, every, replies) = (plan.messages, time(plan.every), plan.replies());
-    writeln!(f, "  {messages} messages, one per {every}, {whom}: {replies} answers")?;
+    writeln!(f, "  {messages} messages, one per {every}, {recipients}: {replies} answers")?;
     if plan.down == crate::InteractionPattern::PgmPublishSubscribe {
         writeln!(f, "  multicast rate: {}", plan.multicast_rate)?;
     }
@@ -332,7 +332,7 @@ fn write_probe(f: &mut fmt::Formatter<'_>, probe: &Probe) -> fmt::Result {
 /// Formats a list of names: `consumer-1 .. consumer-300 (300)`.
 fn ends_of(names: &[String]) -> String {
     match names {
-        [] => "nobody".to_owned(),
+        [] => "none".to_owned(),
         [first, _, _, .., last] => format!("{first} .. {last} ({})", names.len()),
         few => few.join(", "),
     }
@@ -344,8 +344,8 @@ fn write_change(f: &mut fmt::Formatter<'_>, change: &PlannedChange) -> fmt::Resu
     match &change.what {
         PlannedWhat::Set { nodes, ways, set, over } => {
             // Omits the loss models that the change replaces.
-            let said = set.0.iter().filter(|(_, value)| !value.is_null());
-            let values: Vec<_> = said.map(|(key, v)| format!("{key} {}", plain(v))).collect();
+            let set_keys = set.0.iter().filter(|(_, value)| !value.is_null());
+            let values: Vec<_> = set_keys.map(|(key, v)| format!("{key} {}", plain(v))).collect();
             let ways = match ways[..] {
                 [medium::Way::Up] => " up",
                 [medium::Way::Down] => " down",

@@ -57,7 +57,7 @@ pub struct Errors {
 }
 
 /// Maximum number of problems to show; further ones are only counted.
-const SHOWN: usize = 20;
+const MAX_SHOWN: usize = 20;
 
 impl Errors {
     /// Problems of `source`, in the order of its text.
@@ -105,10 +105,10 @@ impl Errors {
 
 impl fmt::Display for Errors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (shown, all) = (self.problems.iter().take(SHOWN), self.problems.len());
+        let (shown, all) = (self.problems.iter().take(MAX_SHOWN), self.problems.len());
         let mut parts: Vec<String> = shown.map(|problem| self.show(problem)).collect();
-        if all > SHOWN {
-            parts.push(format!("... and {} more", all - SHOWN));
+        if all > MAX_SHOWN {
+            parts.push(format!("... and {} more", all - MAX_SHOWN));
         }
         if let Some(source) = &self.source {
             let s = if all == 1 { "" } else { "s" };

@@ -181,7 +181,7 @@ fn quantity_advice(error: &units::ParseError) -> Option<String> {
 /// Suggests the probable meaning of an unknown unit.
 fn unit_advice(unit: &str, known: &str) -> Option<String> {
     // Units as common elsewhere, and as used here.
-    let habits = [
+    let conventions = [
         ("sec", "s"),
         ("secs", "s"),
         ("seconds", "s"),
@@ -201,8 +201,8 @@ fn unit_advice(unit: &str, known: &str) -> Option<String> {
         ("G", "GiB"),
     ];
     let known: Vec<&str> = known.split(", ").collect();
-    let habit = habits.iter().find(|(is, _)| *is == unit).map(|(_, should)| *should);
-    let meant = habit.filter(|unit| known.contains(unit)).or_else(|| nearest(unit, known))?;
+    let convention = conventions.iter().find(|(is, _)| *is == unit).map(|(_, should)| *should);
+    let meant = convention.filter(|unit| known.contains(unit)).or_else(|| nearest(unit, known))?;
     Some(format!("did you mean `{meant}`?"))
 }
 

@@ -4,9 +4,9 @@ use crate::clock::Clock;
 use crate::exchange::{CoapTransport, Connection, Method};
 use crate::expect::Comparison;
 use crate::file::{
-    Addressing, Board, BoardCpu, BoardRadio, Cell, Cells, Channel, CoapKeys, Codel, Cpu, File,
-    Foreign, ForeignModel, Gilbert, HttpKeys, Markov, MqttKeys, OpcuaKeys, Outage, Payload,
-    Protocol, QuicKeys, Ready, Red, Resources, Shape, Slot, Sweep, Tls, TlsFiles, Ways,
+    Addressing, Board, BoardCpu, BoardRadio, Cell, Cells, Channel, CoapKeys, Codel, Cpu,
+    Directions, File, Foreign, ForeignModel, Gilbert, HttpKeys, Markov, MqttKeys, OpcuaKeys,
+    Outage, Payload, Protocol, QuicKeys, Ready, Red, Resources, Shape, Slot, Sweep, Tls, TlsFiles,
 };
 use crate::load::Contention;
 use crate::matrix::Matrix;
@@ -94,7 +94,16 @@ macro_rules! words {
         }
     )*};
 }
-words!(Addressing, Backend, Clock, InteractionPattern, LossUnit, OutsideModel, Comparison, Ways);
+words!(
+    Addressing,
+    Backend,
+    Clock,
+    InteractionPattern,
+    LossUnit,
+    OutsideModel,
+    Comparison,
+    Directions
+);
 words!(
     SourceAddresses,
     MqttPattern,
@@ -302,8 +311,8 @@ mod tests {
         let (node, _) = tree::parse("stranger: 1").unwrap();
         let mut sink = Sink::default();
         T::read(&node, &mut sink);
-        let stranger = sink.problems.iter().find(|p| p.message.contains("`stranger`")).unwrap();
-        let known = stranger.label.strip_prefix("known: ").unwrap();
+        let unknown = sink.problems.iter().find(|p| p.message.contains("`stranger`")).unwrap();
+        let known = unknown.label.strip_prefix("known: ").unwrap();
         known.split(", ").map(str::to_owned).collect()
     }
 
@@ -320,7 +329,7 @@ mod tests {
             )*};
         }
         same!(file::File, file::Group, file::Limits, file::Network, file::Profile, file::Link);
-        same!(file::Entry, file::Fault, Gilbert, Markov, Cells, Codel, Red, Slot, Outage, Ready);
+        same!(file::Change, file::Fault, Gilbert, Markov, Cells, Codel, Red, Slot, Outage, Ready);
         same!(file::Impairment, file::Model, file::Interaction, file::Command, Expect);
         same!(file::Mqtt, file::Reconnect, file::TlsFiles);
         same!(file::Exchange, CoapKeys, MqttKeys, Sweep);

@@ -33,7 +33,7 @@ pub(crate) struct Excerpt {
 }
 
 /// Maximum width of an excerpt; longer lines are shown in part.
-const WIDEST: usize = 140;
+const MAX_WIDTH: usize = 140;
 
 impl Source {
     /// Returns the line on which `place` starts. A range over several lines is cut at the end of
@@ -46,20 +46,20 @@ impl Source {
         let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
         let line = text[..start].matches('\n').count() + 1;
         let before = text[line_start..start].chars().count();
-        let whole: Vec<char> =
+        let chars: Vec<char> =
             text[line_start..line_end].trim_end_matches('\r').chars().map(printable).collect();
         let marks = text[start..end.min(line_end)].trim_end().chars().count().max(1);
-        let skip = if whole.len() > WIDEST { before.saturating_sub(WIDEST / 2) } else { 0 };
-        let mut shown: String = whole.iter().skip(skip).take(WIDEST).collect();
+        let skip = if chars.len() > MAX_WIDTH { before.saturating_sub(MAX_WIDTH / 2) } else { 0 };
+        let mut shown: String = chars.iter().skip(skip).take(MAX_WIDTH).collect();
         let mut indent = before - skip;
         if skip > 0 {
             shown.insert_str(0, "... ");
             indent += 4;
         }
-        if whole.len() > skip + WIDEST {
+        if chars.len() > skip + MAX_WIDTH {
             shown.push_str(" ...");
         }
-        let marks = marks.min(WIDEST);
+        let marks = marks.min(MAX_WIDTH);
         Excerpt { line, column: before + 1, text: shown, indent, marks }
     }
 }

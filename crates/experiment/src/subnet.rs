@@ -41,8 +41,8 @@ impl Subnet {
     }
 
     /// The smallest subnet that contains this one and has room for `nodes`.
-    pub(crate) fn wide_enough(self, nodes: u64) -> Option<Self> {
-        (LEAST..=self.prefix)
+    pub(crate) fn widen_for(self, nodes: u64) -> Option<Self> {
+        (MIN_PREFIX..=self.prefix)
             .rev()
             .map(|prefix| Self { base: self.base & mask(prefix), prefix })
             .find(|subnet| subnet.room() >= nodes)
@@ -50,9 +50,9 @@ impl Subnet {
 }
 
 /// Minimum prefix length, that of `10.0.0.0/8`.
-const LEAST: u8 = 8;
+const MIN_PREFIX: u8 = 8;
 /// Maximum prefix length with room for two nodes.
-const MOST: u8 = 30;
+const MAX_PREFIX: u8 = 30;
 
 fn mask(prefix: u8) -> u32 {
     u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0)
@@ -71,8 +71,8 @@ impl FromStr for Subnet {
         let prefix: u8 = prefix
             .parse()
             .ok()
-            .filter(|prefix| (LEAST..=MOST).contains(prefix))
-            .ok_or_else(|| format!("use a prefix length between {LEAST} and {MOST}"))?;
+            .filter(|prefix| (MIN_PREFIX..=MAX_PREFIX).contains(prefix))
+            .ok_or_else(|| format!("use a prefix length between {MIN_PREFIX} and {MAX_PREFIX}"))?;
         let subnet = Self { base: u32::from(address) & mask(prefix), prefix };
         if subnet.base != u32::from(address) {
             return Err(format!("`{text}` is an address inside a subnet; write `{subnet}`"));
@@ -128,10 +128,10 @@ mod tests {
 
     #[test]
     fn room_is_found_for_more_nodes() {
-        let wide = subnet("10.0.1.0/24").wide_enough(10_000).unwrap();
+        let wide = subnet("10.0.1.0/24").widen_for(10_000).unwrap();
         assert_eq!(wide.to_string(), "10.0.0.0/18");
         assert_eq!(wide.room(), 16_382);
-        assert_eq!(wide.wide_enough(1 << 30), None);
+        assert_eq!(wide.widen_for(1 << 30), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 /// Keys that all cells share, so that they cannot contain an axis.
 const FIXED: [&str; 4] = ["experiment", "repeats", "seed", "reference"];
 /// Keys whose text is not replaced.
-const LEFT_ALONE: [&str; 3] = ["description", "matrix", "expect"];
+const NOT_REPLACED: [&str; 3] = ["description", "matrix", "expect"];
 
 /// Replaced texts by position, for notes on later errors.
 pub(crate) type Replaced = HashMap<usize, (String, String)>;
@@ -44,11 +44,11 @@ impl<'a> Substitution<'a> {
         let Content::Map(entries) = &root.content else { return root.clone() };
         let entries = entries.iter().map(|(key, value)| {
             let name = key.text.as_str();
-            if LEFT_ALONE.contains(&name) {
+            if NOT_REPLACED.contains(&name) {
                 return (key.clone(), value.clone());
             }
             if FIXED.contains(&name) {
-                self.refuse(name, value);
+                self.report_fixed(name, value);
                 return (key.clone(), value.clone());
             }
             (key.clone(), self.node(value))
@@ -56,7 +56,7 @@ impl<'a> Substitution<'a> {
         Node { place: root.place, content: Content::Map(entries.collect()) }
     }
 
-    fn refuse(&mut self, name: &str, value: &Node) {
+    fn report_fixed(&mut self, name: &str, value: &Node) {
         if let Content::Scalar(text) = &value.content
             && pieces(text).iter().any(|piece| matches!(piece, Piece::Axis(_)))
         {

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use units::{Ratio, Span};
 
 /// Short names of common metrics.
-const SHORT: [(&str, &str); 6] = [
+const SHORT_NAMES: [(&str, &str); 6] = [
     ("mean", "messages.rtd_ms.mean"),
     ("p50", "messages.rtd_ms.p50"),
     ("p95", "messages.rtd_ms.p95"),
@@ -87,7 +87,7 @@ impl FromStr for Target {
         let (name, rest) = (text[..sign].trim(), &text[sign + 1..]);
         let above = text[sign..].starts_with('>');
         let value = rest.strip_prefix('=').unwrap_or(rest).trim();
-        let known = SHORT.iter().find(|(short, _)| *short == name);
+        let known = SHORT_NAMES.iter().find(|(short, _)| *short == name);
         let metric = known.map_or(name, |(_, metric)| metric).to_owned();
         let limit = limit(&metric, value)
             .filter(|limit| limit.is_finite())

@@ -70,15 +70,15 @@ fn shorten(text: &str) -> String {
 }
 
 /// Maximum nesting depth.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 /// Maximum number of values; an alias counts each time it is used.
-const MOST_NODES: usize = 200_000;
+const MAX_VALUES: usize = 200_000;
 
 /// Parses the document in `text`, and returns it with its duplicate keys as problems.
 pub(crate) fn parse(text: &str) -> Result<(Node, Vec<Problem>), Problem> {
     let mut options = Options::default();
-    options.flow_nesting_limit = DEEPEST;
-    options.block_nesting_limit = DEEPEST;
+    options.flow_nesting_limit = MAX_DEPTH;
+    options.block_nesting_limit = MAX_DEPTH;
     let mut builder = Builder {
         text,
         parser: Parser::new_from_str_with_options(text, options),
@@ -148,24 +148,24 @@ impl<'t> Builder<'t> {
     fn node(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<Node, Problem> {
         let mut place = self.place(span);
         self.nodes += 1;
-        if self.nodes > MOST_NODES || depth > DEEPEST {
+        if self.nodes > MAX_VALUES || depth > MAX_DEPTH {
             return Err(Problem::new("the file is too large or too deeply nested").at(place));
         }
         let before = self.nodes;
         let (content, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
-                self.refuse(tag.as_ref(), place);
+                self.report_tag(tag.as_ref(), place);
                 let plain = style == ScalarStyle::Plain;
                 let nothing = plain && matches!(&*text, "" | "~" | "null" | "Null" | "NULL");
                 let text = text.into_owned();
                 (if nothing { Content::Nothing } else { Content::Scalar(text) }, anchor)
             }
             Event::SequenceStart(_, anchor, tag) => {
-                self.refuse(tag.as_ref(), place);
+                self.report_tag(tag.as_ref(), place);
                 (Content::List(self.list(depth)?), anchor)
             }
             Event::MappingStart(_, anchor, tag) => {
-                self.refuse(tag.as_ref(), place);
+                self.report_tag(tag.as_ref(), place);
                 (Content::Map(self.map(depth)?), anchor)
             }
             Event::Alias(id) => return self.alias(id, place),
@@ -188,7 +188,7 @@ impl<'t> Builder<'t> {
             return Err(Problem::new("an alias inside its own anchor").at(place));
         };
         self.nodes += size;
-        if self.nodes > MOST_NODES {
+        if self.nodes > MAX_VALUES {
             return Err(Problem::new("the aliases expand to too many values").at(place));
         }
         Ok(node.clone())
@@ -242,7 +242,7 @@ impl<'t> Builder<'t> {
     }
 
     /// Reports tags such as `!include`, which are not supported.
-    fn refuse(&mut self, tag: Option<&Cow<'_, Tag>>, place: Place) {
+    fn report_tag(&mut self, tag: Option<&Cow<'_, Tag>>, place: Place) {
         if let Some(tag) = tag.filter(|tag| !tag.is_yaml_core_schema()) {
             let text = format!("unknown tag `{}`", tag.original());
             self.problems.push(Problem::new(text).at(place).label("experiment files have no tags"));

@@ -30,7 +30,7 @@ pub(crate) use mqtt::Reconnect;
 pub(crate) use mqtt::{Mqtt, Tls, TlsFiles};
 pub(crate) use network::{Cell, Channel, Link, Network, Profile};
 pub(crate) use stacks::{HttpKeys, OpcuaKeys, QuicKeys};
-pub(crate) use timetable::{Entry, Ways};
+pub(crate) use timetable::{Change, Directions};
 pub(crate) use workload::{Command, Interaction, Model, Workload};
 
 use crate::clock::Clock;

@@ -2,7 +2,7 @@
 
 use crate::file::foreign::Foreign;
 use crate::file::impairment::Impairment;
-use crate::file::timetable::Entry;
+use crate::file::timetable::Change;
 use crate::plan::{Backend, SourceAddresses};
 use crate::problem::Problem;
 use crate::read::{At, Fields, Named, OneOrMore, Read, Sink};
@@ -51,7 +51,7 @@ pub(crate) struct Network {
     /// sends to one. Default: 125 s; `0 s` disables them.
     pub query_interval: Option<At<Span>>,
     /// Timetable: changes during a run, each at a time from the start of the impairments.
-    pub timetable: Option<Vec<Entry>>,
+    pub timetable: Option<Vec<Change>>,
 }
 
 impl Read for Network {
@@ -120,7 +120,7 @@ pub(crate) struct Profile {
     /// Impairments by group; other groups have none.
     pub links: Option<Named<Link>>,
     /// Changes during a run, in addition to the network's timetable.
-    pub timetable: Option<Vec<Entry>>,
+    pub timetable: Option<Vec<Change>>,
 }
 
 impl Read for Profile {

@@ -13,14 +13,14 @@ pub(crate) type Names = OneOrMore<At<String>>;
 /// One change: `set` with `links`, or `down`, `partition` or `multicast`.
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Change")]
-pub(crate) struct Entry {
+pub(crate) struct Change {
     /// Time of the change, from the start of the impairments.
     #[schemars(required)]
     pub at: Option<At<Span>>,
     /// Groups or nodes whose links change.
     pub links: Option<At<Names>>,
     /// Direction of the links. Default: both.
-    pub way: Option<At<Ways>>,
+    pub way: Option<At<Directions>>,
     /// Impairments from then on; keys that are missing stay as they are.
     pub set: Option<Impairment>,
     /// Duration of a linear transition. Default: at once.
@@ -36,7 +36,7 @@ pub(crate) struct Entry {
     pub lasts: Option<At<Span>>,
 }
 
-impl Read for Entry {
+impl Read for Change {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
         let mut fields = Fields::of(node, "a change", sink)?;
         let entry = Self {
@@ -57,19 +57,19 @@ impl Read for Entry {
 
 /// One direction of a link, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ways {
+pub(crate) enum Directions {
     Up,
     Down,
     Both,
 }
 
-impl Word for Ways {
+impl Word for Directions {
     const WHAT: &'static str = "a way";
     const WORDS: &'static [(&'static str, Self)] =
         &[("up", Self::Up), ("down", Self::Down), ("both", Self::Both)];
 }
 
-impl Read for Ways {
+impl Read for Directions {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
         word(node, sink)
     }

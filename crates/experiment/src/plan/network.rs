@@ -28,18 +28,18 @@ pub struct PlannedNetwork {
     #[serde(default, skip_serializing_if = "SourceAddresses::is_any")]
     pub source_addresses: SourceAddresses,
     /// Interval of multicast group queries; 0 for none.
-    #[serde(default = "usual_interval", skip_serializing_if = "is_usual_interval")]
+    #[serde(default = "default_interval", skip_serializing_if = "is_default_interval")]
     pub query_interval: Span,
     /// Changes during a run, ordered by time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timetable: Vec<PlannedChange>,
 }
 
-fn usual_interval() -> Span {
+fn default_interval() -> Span {
     medium::QUERY_INTERVAL
 }
 
-fn is_usual_interval(interval: &Span) -> bool {
+fn is_default_interval(interval: &Span) -> bool {
     *interval == medium::QUERY_INTERVAL
 }
 

@@ -69,7 +69,7 @@ pub(crate) struct Typed {
 }
 
 /// Maximum size of a profile file, B.
-const LARGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 impl LinkProfile {
     /// Names of the built-in profiles.
@@ -104,7 +104,7 @@ impl LinkProfile {
             Errors::bare(problem.label("check the path; it is relative to the experiment file"))
         };
         match std::fs::metadata(path) {
-            Ok(found) if found.len() > LARGEST => {
+            Ok(found) if found.len() > MAX_FILE_BYTES => {
                 return Err(cannot("it is over 1 MiB".to_owned()));
             }
             _ => {}
@@ -181,7 +181,7 @@ fn of(tree: &Node, base: &Path, sink: &mut Sink) -> Option<LinkProfile> {
         .flatten()
         .map(|(key, node)| (Key { text: key.to_owned(), place: node.place }, strip(key, &node)));
     let link = Node { place: tree.place, content: Content::Map(link.collect()) };
-    let link = rooted(&link, base);
+    let link = with_absolute_files(&link, base);
     let unmodelled = unmodelled.iter().map(|(key, _, node)| (key.to_owned(), node.clone()));
     let unmodelled: Vec<_> = unmodelled.collect();
     let unmodelled =
@@ -206,7 +206,7 @@ fn of(tree: &Node, base: &Path, sink: &mut Sink) -> Option<LinkProfile> {
 }
 
 /// A profile in the medium's types.
-struct InMedium {
+struct Converted {
     up: Option<Impairment>,
     down: Option<Impairment>,
     states: Option<StatesSpec>,
@@ -215,7 +215,7 @@ struct InMedium {
 
 impl Typed {
     /// Reads and checks the profile as if an experiment contained it.
-    fn read(&self, base: &Path, sink: &mut Sink) -> Option<InMedium> {
+    fn read(&self, base: &Path, sink: &mut Sink) -> Option<Converted> {
         let link = Link::read(&self.link, sink)?;
         let channel = self.channel.as_ref().and_then(|node| Channel::read(node, sink));
         let channel = channel.as_ref();
@@ -223,7 +223,7 @@ impl Typed {
             Bytes::read(mtu, sink);
         }
         let mut way = |asked: &Option<crate::file::Impairment>, up| {
-            asked.as_ref().map(|asked| resolve::way(asked, channel, up, base, sink))
+            asked.as_ref().map(|asked| resolve::direction(asked, channel, up, base, sink))
         };
         let (up, down) = (way(&link.up, true), way(&link.down, false));
         let shared = match channel {
@@ -232,21 +232,21 @@ impl Typed {
             _ => None,
         };
         let states = link.states.map(|at| at.value.0);
-        Some(InMedium { up, down, states, shared })
+        Some(Converted { up, down, states, shared })
     }
 }
 
 /// `node` with all its parts at the position `place`.
-fn moved(node: &Node, place: Place) -> Node {
+fn at_place(node: &Node, place: Place) -> Node {
     let content = match &node.content {
         Content::Map(entries) => Content::Map(
             entries
                 .iter()
-                .map(|(key, value)| (Key { text: key.text.clone(), place }, moved(value, place)))
+                .map(|(key, value)| (Key { text: key.text.clone(), place }, at_place(value, place)))
                 .collect(),
         ),
         Content::List(items) => {
-            Content::List(items.iter().map(|item| moved(item, place)).collect())
+            Content::List(items.iter().map(|item| at_place(item, place)).collect())
         }
         other => other.clone(),
     };
@@ -255,7 +255,7 @@ fn moved(node: &Node, place: Place) -> Node {
 
 /// `node` with absolute file names: they are relative to the profile, not to the experiment that
 /// uses it.
-fn rooted(node: &Node, base: &Path) -> Node {
+fn with_absolute_files(node: &Node, base: &Path) -> Node {
     let content = match &node.content {
         Content::Map(entries) => Content::Map(
             entries
@@ -267,7 +267,7 @@ fn rooted(node: &Node, base: &Path) -> Node {
                         let content = Content::Scalar(file.to_string_lossy().into_owned());
                         (key.clone(), Node { place: value.place, content })
                     }
-                    _ => (key.clone(), rooted(value, base)),
+                    _ => (key.clone(), with_absolute_files(value, base)),
                 })
                 .collect(),
         ),

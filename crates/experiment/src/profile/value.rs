@@ -70,7 +70,7 @@ pub struct Value {
 }
 
 /// Keys with a word as value, which need no source.
-const WORDS: [&str; 4] = ["name", "to", "service", "initial"];
+const WORD_KEYS: [&str; 4] = ["name", "to", "service", "initial"];
 
 /// Adds the values below `node`, at `key`, to `values`, and returns the tree as an experiment would
 /// write it.
@@ -105,7 +105,7 @@ pub(super) fn strip(
             });
             Content::List(items.collect())
         }
-        Content::Scalar(_) if !WORDS.contains(&key.rsplit('.').next().unwrap_or(key)) => {
+        Content::Scalar(_) if !WORD_KEYS.contains(&key.rsplit('.').next().unwrap_or(key)) => {
             let problem = Problem::new(format!("`{key}` has no source"));
             sink.add(
                 problem.at(node.place).label("write `{value: ..., quality: ..., source: ...}`"),

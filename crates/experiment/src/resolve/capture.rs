@@ -8,7 +8,7 @@ use crate::read::{Named, Sink};
 use crate::resolve::nodes::Nodes;
 
 /// Minimum snapshot length, B: an Ethernet header.
-const LEAST: u64 = 14;
+const MIN_SNAP: u64 = 14;
 
 /// The capture of a file, if it has one.
 pub(super) fn of(file: &File, nodes: &Nodes<'_>, sink: &mut Sink) -> Option<PlannedCapture> {
@@ -25,7 +25,7 @@ pub(super) fn of(file: &File, nodes: &Nodes<'_>, sink: &mut Sink) -> Option<Plan
             sink.add(problem.at(name.place).label(label));
         }
     }
-    if let Some(snap) = capture.snap.as_ref().filter(|snap| snap.value.get() < LEAST) {
+    if let Some(snap) = capture.snap.as_ref().filter(|snap| snap.value.get() < MIN_SNAP) {
         let problem = Problem::new(format!("a snapshot length of {}", snap.value));
         sink.add(problem.at(snap.place).label("use 14 B, an Ethernet header, or more"));
     }

@@ -17,9 +17,9 @@ pub(super) fn of(file: &File, nodes: &Nodes<'_>, sink: &mut Sink) -> Vec<Planned
 
 fn one(file: &File, nodes: &Nodes<'_>, fault: &Fault, sink: &mut Sink) -> Vec<PlannedFault> {
     let Some(at) = &fault.at else { return Vec::new() };
-    let mut said =
+    let mut kinds =
         fault.kinds().into_iter().filter_map(|(word, names)| Some((word, names.as_ref()?)));
-    let (Some((word, names)), None) = (said.next(), said.next()) else {
+    let (Some((word, names)), None) = (kinds.next(), kinds.next()) else {
         let problem = Problem::new(
             "a fault is one of `kill`, `stop`, `start`, `restart`, `pause` and `resume`",
         );

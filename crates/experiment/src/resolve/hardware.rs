@@ -32,8 +32,8 @@ pub(super) fn check(file: &File, nodes: &Nodes<'_>, networks: &Networks<'_>, sin
         }
     }
     for name in file.workloads.iter().flatten().flat_map(runs_on) {
-        let quiet = &mut Sink::default();
-        let group = nodes.find(name, quiet).map(|(group, _)| group.to_owned());
+        let discard = &mut Sink::default();
+        let group = nodes.find(name, discard).map(|(group, _)| group.to_owned());
         let group = group.and_then(|group| file.nodes.as_ref()?.get(&group));
         if group.is_some_and(|group| group.external.is_some()) {
             let problem = Problem::new(format!("`{}` cannot run programs", name.value));
@@ -84,7 +84,7 @@ fn check_external(
         ));
     }
     let on: Vec<_> = networks.networks.iter().filter(|network| network.has(name)).collect();
-    if networks.whole && on.len() != 1 {
+    if networks.complete && on.len() != 1 {
         let text = format!("`{name}` is attached to {} networks", on.len());
         let problem = Problem::new(text).at(interface.place);
         sink.add(problem.label("attach it to one: an interface belongs to one network"));

@@ -28,7 +28,7 @@ use crate::plan::Plan;
 use crate::problem::Problem;
 use crate::read::{At, Sink};
 pub(crate) use board::cpu_of;
-pub(crate) use checks::{Waits, check_change};
+pub(crate) use checks::{ChannelWait, check_change};
 use networks::Networks;
 pub(crate) use networks::is_mtu;
 use nodes::Nodes;
@@ -46,10 +46,10 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
     let networks = Networks::of(file, &nodes, base, sink);
     services::check(file, &networks, sink);
     hardware::check(file, &nodes, &networks, sink);
-    let said = positive(&file.duration, "duration", sink);
+    let duration = positive(&file.duration, "duration", sink);
     let span = |at: &Option<At<Span>>, other| at.as_ref().map_or(other, |at| at.value);
     let drain = span(&file.drain, DRAIN);
-    let (workloads, lasts) = workloads::of(file, &nodes, &networks, said, base, sink);
+    let (workloads, durations) = workloads::of(file, &nodes, &networks, duration, base, sink);
     if let Some(name) = &file.experiment {
         check_name(name, sink);
     }
@@ -68,22 +68,22 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
         faults: faults::of(file, &nodes, sink),
         capture: capture::of(file, &nodes, sink),
         affinity: file.affinity.as_ref().is_some_and(|affinity| affinity.value),
-        duration: said.unwrap_or(Span::ZERO).max(lasts.sending),
+        duration: duration.unwrap_or(Span::ZERO).max(durations.sending),
         // The longest wait of all interactions; those without a value use the experiment's.
-        drain: lasts.drain.into_iter().map(|own| own.unwrap_or(drain)).max().unwrap_or(drain),
+        drain: durations.drain.into_iter().map(|own| own.unwrap_or(drain)).max().unwrap_or(drain),
         setup_limit: span(&file.setup_limit, SETUP_LIMIT),
     }
 }
 
 /// Checks and converts one direction of a link on `channel`.
-pub(crate) fn way(
+pub(crate) fn direction(
     asked: &Impairment,
     channel: Option<&Channel>,
     up: bool,
     base: &Path,
     sink: &mut Sink,
 ) -> medium::Impairment {
-    checks::check(asked, networks::waits(channel, up), sink);
+    checks::check(asked, networks::channel_wait(channel, up), sink);
     impairments::resolve(asked, base, sink)
 }
 

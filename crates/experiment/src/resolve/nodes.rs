@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 /// Maximum number of nodes of an experiment.
-const MOST_NODES: u64 = 100_000;
+const MAX_NODES: u64 = 100_000;
 
 /// The groups of a file and their number of nodes.
 pub(super) struct Nodes<'f> {
@@ -53,14 +53,14 @@ impl<'f> Nodes<'f> {
                 continue;
             }
             all += u64::from(count);
-            if all > MOST_NODES {
-                let problem = Problem::new(format!("more than {MOST_NODES} nodes"));
+            if all > MAX_NODES {
+                let problem = Problem::new(format!("more than {MAX_NODES} nodes"));
                 sink.add(problem.at(count_place));
                 break;
             }
             nodes.counts.insert(name, count);
         }
-        nodes.refuse_same_names(sink);
+        nodes.check_names(sink);
         if groups.is_some_and(Named::is_empty) {
             sink.add(
                 Problem::new("the experiment has no nodes").label("add a group under `nodes`"),
@@ -70,7 +70,7 @@ impl<'f> Nodes<'f> {
     }
 
     /// Reports equal names of nodes, as in a group `meter-1` of one and a group `meter` of two.
-    fn refuse_same_names(&self, sink: &mut Sink) {
+    fn check_names(&self, sink: &mut Sink) {
         let Some(groups) = self.groups else { return };
         for (name, place, _) in groups.iter().filter(|(name, ..)| self.count(name) == Some(1)) {
             if self.node(name).is_some_and(|group| group != name) {
@@ -157,8 +157,8 @@ impl<'f> Nodes<'f> {
             let limits = PlannedLimits { cpu: self.cpus.get(group).copied(), ..limits(typed) };
             let program = self.groups.and_then(|groups| program(groups.get(group)?));
             let typed = self.groups.and_then(|groups| groups.get(group));
-            let asked = typed.and_then(|typed| typed.address.as_ref());
-            let by_dhcp = asked.is_some_and(|at| at.value == Addressing::Dhcp);
+            let address = typed.and_then(|typed| typed.address.as_ref());
+            let by_dhcp = address.is_some_and(|at| at.value == Addressing::Dhcp);
             let (gateway, resolver) = services::of(group, by_dhcp, networks);
             for (index, name) in self.names(group).into_iter().enumerate() {
                 let links = networks.links(group, index as u64, by_dhcp);

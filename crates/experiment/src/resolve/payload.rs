@@ -52,10 +52,10 @@ fn length(payload: &[u8]) -> Option<u64> {
 
 /// A file next to `path` with a similar name.
 pub(super) fn near_file(path: &Path) -> Option<String> {
-    let wanted = path.file_name()?.to_str()?;
+    let name = path.file_name()?.to_str()?;
     let names: Vec<String> = std::fs::read_dir(path.parent()?)
         .ok()?
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .collect();
-    crate::nearest::nearest(wanted, &names).map(str::to_owned)
+    crate::nearest::nearest(name, &names).map(str::to_owned)
 }

@@ -20,7 +20,7 @@ pub(super) fn check(file: &File, networks: &Networks<'_>, sink: &mut Sink) {
             continue;
         };
         let served = |network: &Resolved<'_>| network.services.dhcp && network.has(group);
-        if networks.whole && !networks.networks.iter().any(served) {
+        if networks.complete && !networks.networks.iter().any(served) {
             let problem = Problem::new(format!("`{group}` has no DHCP server")).at(at.place);
             sink.add(problem.label("add `dhcp: true` to a network that it is attached to"));
         }

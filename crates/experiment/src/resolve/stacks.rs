@@ -11,7 +11,7 @@ use crate::stacks::{Http, HttpMethod, Opcua, Quic, Timestamps};
 const VARIABLES: std::ops::RangeInclusive<u32> = 1..=10;
 /// Minimum MTU for QUIC, B. RFC 9000 (section 14) requires 1200 B of UDP payload, which fits the
 /// minimum MTU of IPv6.
-const LEAST_MTU: u64 = 1280;
+const MIN_MTU: u64 = 1280;
 
 pub(super) fn opcua(keys: &OpcuaKeys, sink: &mut Sink) -> Option<Opcua> {
     let variables = keys.variables.as_ref().map_or(1, |at| at.value);
@@ -39,7 +39,7 @@ pub(super) fn check(it: &Exchange, mtu: Option<u64>, place: Place, sink: &mut Si
         ExchangeProtocol::Quic(quic) if quic.early_data && it.connection == Connection::Kept => {
             Some(("`early_data` needs new connections".to_owned(), "add `connection: new`"))
         }
-        ExchangeProtocol::Quic(_) => mtu.filter(|mtu| *mtu < LEAST_MTU).map(|mtu| {
+        ExchangeProtocol::Quic(_) => mtu.filter(|mtu| *mtu < MIN_MTU).map(|mtu| {
             let text = format!("QUIC on `{}`, whose MTU is {mtu} B", it.network);
             (text, "QUIC needs an MTU of 1280 B or more")
         }),

@@ -16,7 +16,7 @@ impl Plan {
         let Some(original) = self.nodes.get(node) else {
             return Err(format!("node {node} does not exist"));
         };
-        self.check_twin(original)?;
+        self.check_clonable(original)?;
         let mut names: HashSet<String> = self.nodes.iter().map(|node| node.name.clone()).collect();
         let links = self.nodes.iter().flat_map(|node| &node.links);
         let mut taken: HashSet<Ipv4Addr> = links.map(|link| link.address).collect();
@@ -28,7 +28,7 @@ impl Plan {
             if !names.insert(name.clone()) {
                 continue;
             }
-            let links = original.links.iter().map(|link| self.twin_of(link, &mut taken));
+            let links = original.links.iter().map(|link| self.clone_link(link, &mut taken));
             let links = links.collect::<Result<_, _>>()?;
             let gateway = original.gateway.or_else(|| self.gateway_of(original));
             twins.push(PlannedNode { name, links, gateway, ..original.clone() });
@@ -36,7 +36,7 @@ impl Plan {
         Ok(twins)
     }
 
-    fn check_twin(&self, original: &PlannedNode) -> Result<(), String> {
+    fn check_clonable(&self, original: &PlannedNode) -> Result<(), String> {
         let name = &original.name;
         if let Some(interface) = &original.external {
             return Err(format!(
@@ -74,7 +74,7 @@ impl Plan {
         numbers.max().unwrap_or(0)
     }
 
-    fn twin_of(
+    fn clone_link(
         &self,
         link: &PlannedLink,
         taken: &mut HashSet<Ipv4Addr>,
