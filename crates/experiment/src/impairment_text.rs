@@ -46,7 +46,7 @@ fn rate(it: &Impairment) -> Option<String> {
         text += &format!(" (burst {} B)", it.burst.get());
     }
     if it.overhead != 0 {
-        text += &format!(" ({:+} B a frame)", it.overhead);
+        text += &format!(" ({:+} B per frame)", it.overhead);
     }
     if let Some(cell) = it.cell {
         text += &format!(" (cells of {} + {} B)", cell.size.get(), cell.overhead.get());
@@ -66,21 +66,21 @@ fn rate(it: &Impairment) -> Option<String> {
 
 /// Formats the grants of a cellular uplink.
 fn granted(grant: &GrantSpec) -> String {
-    let mut text = format!("granted {} B each {}", grant.transport_block.get(), time(grant.tti));
+    let mut text = format!("grants of {} B every {}", grant.transport_block.get(), time(grant.tti));
     if grant.efficiency.fraction() < 1.0 {
-        text += &format!(" at {}", grant.efficiency);
+        text += &format!(" at {} efficiency", grant.efficiency);
     }
     let mut terms = Vec::new();
-    terms.extend(grant.cycle.map(|cycle| format!("after {}", time(cycle))));
-    terms.extend(grant.request_period.map(|period| format!("requested each {}", time(period))));
-    terms.extend(grant.delay.map(|delay| format!("{} later", time(delay))));
-    terms.extend(grant.initial.map(|bytes| format!("{} B at first", bytes.get())));
-    terms.extend(grant.hold.map(|hold| format!("held for {}", time(hold))));
+    terms.extend(grant.cycle.map(|cycle| format!("cycle {}", time(cycle))));
+    terms.extend(grant.request_period.map(|period| format!("request period {}", time(period))));
+    terms.extend(grant.delay.map(|delay| format!("delay {}", time(delay))));
+    terms.extend(grant.initial.map(|bytes| format!("initial {} B", bytes.get())));
+    terms.extend(grant.hold.map(|hold| format!("hold {}", time(hold))));
     if grant.overhead != Bytes::ZERO {
-        terms.push(format!("{} B more a packet", grant.overhead.get()));
+        terms.push(format!("overhead {} B per packet", grant.overhead.get()));
     }
     if grant.offset != Span::ZERO {
-        terms.push(format!("blocks from {} on", time(grant.offset)));
+        terms.push(format!("offset {}", time(grant.offset)));
     }
     if !terms.is_empty() {
         text += &format!(" ({})", terms.join(", "));

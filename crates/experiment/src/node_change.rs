@@ -85,7 +85,7 @@ fn resolve(typed: &Typed, sink: &mut Sink) -> NodeChange {
     }
     if let Some(mtu) = typed.mtu.as_ref().filter(|mtu| !is_mtu(mtu.value)) {
         let problem = Problem::new(format!("an MTU of {}", mtu.value)).at(mtu.place);
-        sink.add(problem.label("68 B to 65521 B"));
+        sink.add(problem.label("use 68 B to 65521 B"));
     }
     NodeChange {
         cpus: typed.limits.cpus.as_ref().map(|at| at.value),

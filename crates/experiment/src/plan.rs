@@ -88,7 +88,7 @@ impl Plan {
         }
         if self.workloads.is_empty() && self.duration == Span::ZERO {
             return fail(
-                "the experiment has neither `workloads` nor a `duration`, so that its run would \
+                "the experiment has neither `workloads` nor a `duration`, so its run would \
                  end at once",
                 "write for example `duration: 60 s`; to work in it by hand, start it with \
                  `thingbed up`",

@@ -216,7 +216,7 @@ fn write_exchange(f: &mut fmt::Formatter<'_>, it: &Exchange) -> fmt::Result {
         }
         ExchangeProtocol::Opcua(opcua) => {
             let variables = if opcua.variables == 1 { "variable" } else { "variables" };
-            write!(f, ", {} {variables} a Read", opcua.variables)?;
+            write!(f, ", {} {variables} per Read", opcua.variables)?;
         }
         ExchangeProtocol::Http(http) => {
             let method = plain(&serde_json::to_value(http.method).unwrap_or_default());

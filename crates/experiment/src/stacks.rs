@@ -18,7 +18,7 @@ pub enum Timestamps {
 }
 
 impl Word for Timestamps {
-    const WHAT: &'static str = "a distribution of times";
+    const WHAT: &'static str = "a choice of timestamps";
     const WORDS: &'static [(&'static str, Self)] = &[
         ("source", Self::Source),
         ("server", Self::Server),

@@ -122,7 +122,7 @@ impl Read for Ready {
             if !(1..=65_535).contains(&port.value) {
                 let problem =
                     Problem::new(format!("{} is not a port number", port.value)).at(port.place);
-                sink.add(problem.label("1 to 65535"));
+                sink.add(problem.label("use 1 to 65535"));
             }
         }
         Some(ready)

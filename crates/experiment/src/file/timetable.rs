@@ -64,7 +64,7 @@ pub(crate) enum Directions {
 }
 
 impl Word for Directions {
-    const WHAT: &'static str = "a way";
+    const WHAT: &'static str = "a direction";
     const WORDS: &'static [(&'static str, Self)] =
         &[("up", Self::Up), ("down", Self::Down), ("both", Self::Both)];
 }

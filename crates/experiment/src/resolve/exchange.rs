@@ -281,7 +281,7 @@ fn coap(keys: &CoapKeys, place: Place, sink: &mut Sink) -> Option<Coap> {
         keys.block.as_ref().filter(|_| !BLOCK_SIZES.contains(&block) || !block.is_power_of_two())
     {
         let text = format!("a block of {block} B");
-        report(sink, at.place, text, "16 B, 32 B, 64 B, 128 B, 256 B, 512 B or 1024 B");
+        report(sink, at.place, text, "use 16 B, 32 B, 64 B, 128 B, 256 B, 512 B or 1024 B");
         return None;
     }
     for (at, what) in [(&keys.leisure, "leisure"), (&keys.ack_timeout, "ack_timeout")] {

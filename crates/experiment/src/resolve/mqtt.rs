@@ -261,9 +261,8 @@ fn reconnect(typed: &file::Mqtt, sink: &mut Sink) -> Option<[Span; 2]> {
         report(
             sink,
             at.place,
-            format!("at most {max}, and {min} at first"),
-            "it must not be below \
-                                                                           `min`",
+            format!("`max` of {max} is below `min` of {min}"),
+            "it must not be below `min`",
         );
         return None;
     }

@@ -26,7 +26,7 @@ pub(super) fn check<'e>(
         sink.add(Problem::new(text).at(place).label(label));
     };
     if let Some(channel) = channel.filter(|at| !matches!(at.value, Channel::Switch)) {
-        report(channel.place, "links that share a channel", "`switch`");
+        report(channel.place, "links that share a channel", "use `switch`");
     }
     for (_, _, link) in links.into_iter().flat_map(Named::iter) {
         if let Some(states) = &link.states {
@@ -60,14 +60,14 @@ fn unsupported(impairment: &Impairment) -> Vec<(Place, &'static str, &'static st
     look(jitter, "a jitter above 2147 ms", "use a shorter one");
     look(at(&impairment.keep_order, |keep| *keep), "`keep_order` with jitter", out);
     let unit = at(&impairment.loss_unit, |unit| *unit != LossUnit::Frame);
-    look(unit, "loss of more than single frames", "`frame`");
+    look(unit, "loss of more than single frames", "use `frame`");
     let rate = at(&impairment.rate, |rate| rate.bit_s() < MIN_RATE);
     look(rate, "a rate below 8 bit/s", "use a higher one");
     look(at(&impairment.burst, |burst| burst.get() > 0), "a burst above the rate", out);
     look(at(&impairment.trace, |_| true), "a recorded trace", out);
     look(at(&impairment.grant, |_| true), "grants", out);
     let bytes = at(&impairment.queue, |limit| matches!(limit, Limit::Bytes(_)));
-    look(bytes, "a queue in bytes", "give a number of frames");
+    look(bytes, "a queue in bytes", "use a number of frames");
     look(at(&impairment.codel, |_| true), "CoDel", out);
     look(at(&impairment.red, |_| true), "RED", out);
     let outage = at(&impairment.outage, |_| true);

@@ -311,10 +311,11 @@ fn check_interval(network: &Network, sink: &mut Sink) -> Option<Span> {
     let Some(interval) = &network.query_interval else { return Some(medium::QUERY_INTERVAL) };
     if (Span::from_ns(1)..MIN_QUERY_INTERVAL).contains(&interval.value) {
         let text = format!("a query interval of {}", interval.value);
-        sink.add(Problem::new(text).at(interval.place).label(
-            "use 1 s or more, or `0 s` to turn \
-                                                              queries off",
-        ));
+        sink.add(
+            Problem::new(text)
+                .at(interval.place)
+                .label("use 1 s or more, or `0 s` to turn queries off"),
+        );
         return None;
     }
     Some(interval.value)

@@ -260,7 +260,7 @@ fn check_limits(group: &Group, sink: &mut Sink) {
         && cpus.value < 0.01
     {
         let problem = Problem::new(format!("a reservation of {} CPUs", cpus.value));
-        sink.add(problem.at(cpus.place).label("0.01 or more; 0.5 is half of one CPU's time"));
+        sink.add(problem.at(cpus.place).label("use 0.01 or more; 0.5 is half of one CPU's time"));
     }
     if let Some(limits) = &group.limits {
         check_limits_of(limits, sink);
@@ -271,7 +271,7 @@ fn check_limits(group: &Group, sink: &mut Sink) {
 pub(crate) fn check_limits_of(limits: &Limits, sink: &mut Sink) {
     if let Some(cpus) = limits.cpus.as_ref().filter(|cpus| cpus.value < 0.01) {
         let problem = Problem::new(format!("a limit of {} CPUs", cpus.value)).at(cpus.place);
-        sink.add(problem.label("0.01 or more; 0.5 is half of one CPU's time"));
+        sink.add(problem.label("use 0.01 or more; 0.5 is half of one CPU's time"));
     }
     const LEAST: u64 = 1 << 20;
     if let Some(memory) = limits.memory.as_ref().filter(|memory| memory.value.get() < LEAST) {

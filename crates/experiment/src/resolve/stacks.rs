@@ -17,7 +17,7 @@ pub(super) fn opcua(keys: &OpcuaKeys, sink: &mut Sink) -> Option<Opcua> {
     let variables = keys.variables.as_ref().map_or(1, |at| at.value);
     if let Some(at) = keys.variables.as_ref().filter(|_| !VARIABLES.contains(&variables)) {
         let problem = Problem::new(format!("a Read of {variables} variables")).at(at.place);
-        sink.add(problem.label("from 1 to 10"));
+        sink.add(problem.label("use 1 to 10"));
         return None;
     }
     let timestamps = keys.timestamps.as_ref().map_or(Timestamps::Source, |at| at.value);
