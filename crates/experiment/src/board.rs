@@ -1,4 +1,4 @@
-//! Boards: what they draw from their batteries, and what they can.
+//! Boards: their power profiles and CPU speed.
 
 use crate::file::BoardProfile;
 use crate::read::{Read, Sink};
@@ -6,49 +6,49 @@ use crate::tree;
 use serde::{Deserialize, Serialize};
 use units::{Charge, Current, Rate, Ratio, Voltage};
 
-/// The board that a node stands for.
+/// The board that a node emulates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Board {
-    /// Its name; empty for one that the experiment describes.
+    /// Its name; empty for a custom board.
     pub name: String,
-    /// Where the figures are from.
+    /// Source of the figures.
     pub source: String,
-    /// How good they are.
+    /// Quality of the figures: `data sheet`, `unchecked` or `estimate`.
     pub quality: String,
-    /// The voltage at which it draws the currents.
+    /// Supply voltage at which the currents are drawn.
     pub supply: Voltage,
-    /// What its battery holds.
+    /// Battery capacity.
     pub battery: Option<Charge>,
-    /// What its CPU draws while it works.
+    /// Current of the active CPU.
     pub active: Current,
-    /// What it draws while it does not.
+    /// Current of the idle CPU.
     pub idle: Current,
-    /// Seconds that it takes for what takes this host one; above 0.
+    /// Factor from CPU time on this host to CPU time on the board; above 0.
     pub scale: f64,
     /// Its radio.
     pub radio: Option<Radio>,
-    /// What one core scores in CoreMark, iterations a second; above 0.
+    /// CoreMark score of one core, iterations per second; above 0.
     pub coremark: Option<f64>,
 }
 
-/// What a board's radio draws, beside its CPU.
+/// Current of a board's radio, added to the CPU's.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Radio {
-    /// While it sends.
+    /// Current while sending.
     pub transmit: Current,
-    /// While it receives.
+    /// Current while receiving.
     pub receive: Current,
-    /// While it waits for a frame.
+    /// Current while listening for a frame.
     pub listen: Current,
-    /// While it is off.
+    /// Current while off.
     pub sleep: Current,
-    /// Share of the time without frames in which it waits for one.
+    /// Share of the time without frames in which the radio listens.
     pub listening: Ratio,
-    /// The rate on air, for links that ask for none.
+    /// Rate on air, for links without a configured rate.
     pub rate: Option<Rate>,
 }
 
-/// The boards that come with the tool.
+/// The built-in boards.
 const KNOWN: [(&str, &str); 6] = [
     ("cc2538", include_str!("../../../profiles/boards/cc2538.yaml")),
     ("cc2652r", include_str!("../../../profiles/boards/cc2652r.yaml")),
@@ -59,12 +59,12 @@ const KNOWN: [(&str, &str); 6] = [
 ];
 
 impl Board {
-    /// The names of those that come with the tool.
+    /// Names of the built-in boards.
     pub fn known() -> impl Iterator<Item = &'static str> + Clone {
         KNOWN.iter().map(|(name, _)| *name)
     }
 
-    /// The one of this name that comes with the tool.
+    /// Returns the built-in board `name`.
     pub fn named(name: &str) -> Option<Self> {
         let (name, text) = KNOWN.iter().find(|(known, _)| *known == name)?;
         let (tree, _) = tree::parse(text).ok()?;
@@ -72,7 +72,7 @@ impl Board {
         Self::of(name, &profile)
     }
 
-    /// One as typed; nothing where something is missing, which was reported then.
+    /// Converts a profile from the file. `None` if a key is missing, which was reported before.
     pub(crate) fn of(name: &str, profile: &BoardProfile) -> Option<Self> {
         let text = |at: &Option<crate::read::At<String>>| {
             at.as_ref().map_or(String::new(), |at| at.value.clone())
@@ -119,7 +119,7 @@ mod tests {
     fn all_that_come_with_the_tool_are_whole() {
         for name in Board::known() {
             let board = Board::named(name).unwrap_or_else(|| panic!("{name}"));
-            assert!(!board.source.is_empty(), "{name} says where its figures are from");
+            assert!(!board.source.is_empty(), "{name} names the source of its figures");
             assert!(["data sheet", "unchecked", "estimate"].contains(&&*board.quality), "{name}");
             assert!(board.active > board.idle && board.supply.volts() > 0.0, "{name}");
             assert!(board.radio.is_none_or(|radio| radio.rate.is_some()), "{name}");

@@ -1,4 +1,4 @@
-//! Whose time a run has, and how fast the processor is that its programs have in it.
+//! The clock of a run, and the CPU speed of its programs in virtual time.
 
 use crate::read::{Read, Sink};
 use crate::scalar::{Word, word};
@@ -11,10 +11,10 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Clock {
-    /// The machine's: figures contain what the machine takes.
+    /// The machine's clock: results include the machine's own processing time.
     #[default]
     Real,
-    /// That of a guest kernel, in which programs cost no time.
+    /// The clock of a guest kernel, in which programs cost no time.
     Virtual,
 }
 
@@ -42,26 +42,28 @@ impl FromStr for Clock {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::WORDS.iter().find(|(word, _)| *word == text);
-        found.map(|(_, clock)| *clock).ok_or(format!("`{text}` is no clock; use real or virtual"))
+        found
+            .map(|(_, clock)| *clock)
+            .ok_or(format!("`{text}` is not a clock; use real or virtual"))
     }
 }
 
-/// The processor that programs have in virtual time.
+/// CPU speed of the programs in virtual time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Cpu {
     /// Programs cost no time.
     #[default]
     Infinite,
-    /// One processor for all nodes together, in million instructions a second.
+    /// One processor for all nodes together, in million instructions per second (MIPS).
     Mips(u32),
 }
 
-/// The axis that tells apart runs with several CPUs.
+/// Name of the axis that distinguishes runs with several CPU speeds.
 pub const CPU_AXIS: &str = "virtual_cpu";
 
-/// The fastest processor, in million instructions a second.
-const FASTEST: u32 = 64_000;
+/// Fastest processor, in million instructions per second.
+const MAX_MIPS: u32 = 64_000;
 
 impl Cpu {
     /// Whether programs cost no time.
@@ -70,7 +72,7 @@ impl Cpu {
     }
 }
 
-/// In thousand million instructions a second.
+/// Formats the speed in thousand million instructions per second.
 impl fmt::Display for Cpu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -88,15 +90,15 @@ impl FromStr for Cpu {
             return Ok(Self::Infinite);
         }
         let mips = text.parse::<f64>().ok().map(|gips| gips * 1e3);
-        // The emulator's slower processors are halves of halves.
+        // The emulator reaches slower speeds by halving.
         let slow = [125.0, 250.0, 500.0];
         let fits = |mips: &f64| {
-            mips.fract() == 0.0 && (1e3..=f64::from(FASTEST)).contains(mips) || slow.contains(mips)
+            mips.fract() == 0.0 && (1e3..=f64::from(MAX_MIPS)).contains(mips) || slow.contains(mips)
         };
         mips.filter(fits).map(|mips| Self::Mips(mips as u32)).ok_or(format!(
             "`{text}` is no CPU; use infinite, or thousand million instructions a second: 0.125, \
              0.25, 0.5, or 1 to {}",
-            FASTEST / 1_000
+            MAX_MIPS / 1_000
         ))
     }
 }

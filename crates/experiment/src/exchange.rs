@@ -1,4 +1,4 @@
-//! A workload of exchanges: pairs of a source and a sink, and the order of what they do.
+//! Exchange workloads: pairs of a source and a sink, and the schedule of their exchanges.
 
 use crate::mqtt::{MqttTls, MqttVersion};
 use crate::scalar::Word;
@@ -6,13 +6,13 @@ use crate::stacks::{Http, HttpMethod, Opcua, Quic};
 use serde::{Deserialize, Serialize};
 use units::{Draw, Purpose, Span};
 
-/// How long connections last.
+/// Lifetime of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Connection {
-    /// Each exchange has one of its own.
+    /// Each exchange opens a new connection.
     New,
-    /// One is made before the start and kept.
+    /// One connection, made before the start, serves all exchanges.
     Kept,
 }
 
@@ -21,17 +21,17 @@ impl Word for Connection {
     const WORDS: &'static [(&'static str, Self)] = &[("new", Self::New), ("kept", Self::Kept)];
 }
 
-/// What is asked of a resource.
+/// CoAP method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
-    /// The sink asks for the payload.
+    /// The sink requests the payload.
     Get,
-    /// The source puts it.
+    /// The source sends the payload with PUT.
     Put,
-    /// The source posts it.
+    /// The source sends the payload with POST.
     Post,
-    /// The source has the resource removed; there is no payload.
+    /// The source deletes the resource; there is no payload.
     Delete,
 }
 
@@ -41,7 +41,7 @@ impl Word for Method {
         &[("get", Self::Get), ("put", Self::Put), ("post", Self::Post), ("delete", Self::Delete)];
 }
 
-/// What CoAP runs over.
+/// Transport of CoAP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CoapTransport {
@@ -62,47 +62,47 @@ impl Word for CoapTransport {
 }
 
 impl CoapTransport {
-    /// Whether it is encrypted.
+    /// Whether the transport is encrypted.
     pub fn is_secure(self) -> bool {
         matches!(self, Self::Dtls | Self::Tls)
     }
 }
 
-/// What can be chosen of CoAP.
+/// Options of CoAP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Coap {
-    /// What is asked of the resource.
+    /// Method.
     pub method: Method,
-    /// Whether messages are confirmed.
+    /// Whether messages are confirmable.
     pub confirmable: bool,
-    /// Bytes of a block: 16, 32 and so on to 1024.
+    /// Block size, B: 16, 32 and so on to 1024.
     pub block: u32,
-    /// What it runs over.
+    /// Transport.
     pub transport: CoapTransport,
-    /// Whether the sink observes the resource, and the source notifies it.
+    /// Whether the sink observes the resource and the source notifies it.
     pub observe: bool,
-    /// Whether one request goes to all at the other end, by multicast.
+    /// Whether one multicast request goes to all nodes at the other end.
     pub group: bool,
-    /// Whether blocks go several at a time (RFC 9177).
+    /// Whether several blocks are sent at a time (Q-Block, RFC 9177).
     pub q_block: bool,
-    /// The time within which members of a group answer (RFC 7252, 8.2).
+    /// Time within which members of a group answer (RFC 7252, section 8.2).
     pub leisure: Span,
-    /// How long a first confirmable message waits for its acknowledgement.
+    /// Initial acknowledgement timeout of a confirmable message.
     pub ack_timeout: Span,
-    /// How often one is sent again.
+    /// Maximum retransmissions of a confirmable message.
     pub max_retransmit: u32,
 }
 
-/// What can be chosen of MQTT.
+/// Options of MQTT.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MqttChoice {
     /// Quality of service, 0 to 2.
     pub qos: u8,
-    /// The protocol's version.
+    /// Protocol version.
     pub version: MqttVersion,
 }
 
-/// A protocol, with what can be chosen of it.
+/// A protocol and its options.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExchangeProtocol {
@@ -123,7 +123,7 @@ pub enum ExchangeProtocol {
 }
 
 impl ExchangeProtocol {
-    /// Its name in specs and results.
+    /// Its name in specifications and results.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Udp => "udp",
@@ -136,7 +136,7 @@ impl ExchangeProtocol {
         }
     }
 
-    /// Whether the sink asks for the payload, and so begins each exchange.
+    /// Whether the sink requests the payload, and so starts each exchange.
     pub fn pulls(&self) -> bool {
         match self {
             Self::Coap(coap) => coap.method == Method::Get && !coap.observe,
@@ -146,13 +146,13 @@ impl ExchangeProtocol {
         }
     }
 
-    /// Whether one exchange is with all at the other end.
+    /// Whether each exchange involves all nodes at the other end.
     pub fn is_to_all(&self) -> bool {
         matches!(self, Self::Coap(coap) if coap.group)
     }
 
-    /// How long connections last unless the file says.
-    pub fn usual_connection(&self) -> Connection {
+    /// Default lifetime of connections.
+    pub fn default_connection(&self) -> Connection {
         match self {
             Self::Coap(coap) if coap.observe => Connection::Kept,
             Self::Opcua(_) => Connection::Kept,
@@ -160,8 +160,8 @@ impl ExchangeProtocol {
         }
     }
 
-    /// The port unless the file says.
-    pub fn usual_port(&self, tls: bool) -> u16 {
+    /// Default port.
+    pub fn default_port(&self, tls: bool) -> u16 {
         match self {
             Self::Udp | Self::Tcp => 7000,
             Self::Coap(coap) => 5683 + u16::from(coap.transport.is_secure()),
@@ -179,59 +179,59 @@ impl ExchangeProtocol {
     }
 }
 
-/// Whether nothing need be written.
+/// Whether serde can skip the field.
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Payloads that go from sources to sinks, each exchange by itself.
+/// Payloads that sources send to sinks, each exchange measured separately.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Exchange {
-    /// Its name in the results.
+    /// Name in the results.
     pub name: String,
-    /// The nodes that payloads come from, in order.
+    /// Nodes that send payloads, in order.
     pub sources: Vec<String>,
-    /// The nodes that they go to: as many, or one.
+    /// Nodes that receive payloads: as many as sources, or one.
     pub sinks: Vec<String>,
-    /// The nodes with brokers, where the protocol has them: as many as sources, or one.
+    /// Nodes with brokers, if the protocol needs them: as many as sources, or one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub brokers: Vec<String>,
-    /// Over what.
+    /// Protocol.
     pub protocol: ExchangeProtocol,
-    /// How long connections last.
+    /// Lifetime of connections.
     pub connection: Connection,
-    /// Bytes of payload.
+    /// Payload sizes, B.
     pub sizes: Vec<u64>,
-    /// How often each size comes.
+    /// Repetitions of each size.
     pub repetitions: u64,
-    /// Exchanges that each pair has before those, and that no figure counts.
+    /// Warm-up exchanges of each pair, excluded from all results.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub warmup: u64,
-    /// From the beginning of one exchange of a pair to that of the next.
+    /// Time from the start of one exchange of a pair to the start of the next.
     pub every: Span,
-    /// The least from the end of one to the beginning of the next.
+    /// Minimum time from the end of one exchange to the start of the next.
     pub pause: Span,
-    /// How long one may take.
+    /// Time after which an exchange fails.
     pub timeout: Span,
-    /// Where the server or the broker listens.
+    /// Port of the server or broker.
     pub port: u16,
-    /// Whether and how connections are encrypted.
+    /// TLS certificates, if connections are encrypted.
     pub tls: Option<MqttTls>,
-    /// Whether TCP has timestamps; as the kernel has it if not said.
+    /// Whether TCP uses timestamps. `None`: the kernel's setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_timestamps: Option<bool>,
-    /// The network that it goes over.
+    /// Network of the exchanges.
     pub network: String,
 }
 
-/// One side that drives, those that serve it, and the broker between them.
+/// The driving node, the nodes that serve it, and the broker between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair<'a> {
-    /// The side that begins each exchange.
+    /// Node that starts each exchange.
     pub driver: &'a str,
-    /// The other side: one, or all where an exchange is with all.
+    /// Nodes at the other end: one, or all if each exchange involves all.
     pub servers: Vec<&'a str>,
-    /// The broker's node.
+    /// Node of the broker.
     pub broker: Option<&'a str>,
 }
 
@@ -259,49 +259,49 @@ impl Exchange {
             .collect()
     }
 
-    /// How many exchanges there are, without those that warm up.
+    /// Number of exchanges, without warm-up.
     pub fn exchanges(&self) -> u64 {
         (self.sizes.len() as u64).saturating_mul(self.repetitions)
     }
 
-    /// How many there are in all. Those that warm up have the last numbers.
+    /// Number of exchanges with warm-up. Warm-up exchanges have the last numbers.
     pub fn all_exchanges(&self) -> u64 {
         self.exchanges().saturating_add(self.warmup.saturating_mul(self.pairs().len() as u64))
     }
 
-    /// How many one pair has at most.
-    fn of_a_pair(&self) -> u64 {
+    /// Maximum number of exchanges of one pair.
+    fn per_pair(&self) -> u64 {
         let counted = self.exchanges().div_ceil((self.pairs().len() as u64).max(1));
         counted.saturating_add(self.warmup)
     }
 
-    /// When a pair's first exchange begins: pairs begin one after the other within
-    /// the time from one exchange to the next.
+    /// Start of a pair's first exchange. The first exchanges of all pairs are spread evenly over
+    /// one interval `every`.
     pub fn offset(&self, pair: usize) -> Span {
         let share = self.every.as_ns() / self.pairs().len().max(1) as u64;
         Span::from_ns(share.saturating_mul(pair as u64))
     }
 
-    /// How long it lasts if each exchange is over before the next is due.
+    /// Duration, if each exchange ends before the next is due.
     pub fn lasts(&self) -> Span {
-        Span::from_ns(self.every.as_ns().saturating_mul(self.of_a_pair()))
+        Span::from_ns(self.every.as_ns().saturating_mul(self.per_pair()))
     }
 
-    /// How much longer it may last: if each exchange took as long as it may.
+    /// Maximum extra duration: each exchange takes the whole timeout.
     pub fn may_be_late(&self) -> Span {
         let each = self.timeout.as_ns().saturating_add(self.pause.as_ns());
-        Span::from_ns(each.saturating_mul(self.of_a_pair()))
+        Span::from_ns(each.saturating_mul(self.per_pair()))
     }
 
-    /// The exchanges of each pair in their order: number, and bytes of payload.
+    /// The exchanges of each pair in order: number, and bytes of payload.
     ///
-    /// All are shuffled by the seed, and dealt out to the pairs in turn; an exchange's
-    /// number is its place among the shuffled. Those that warm up come first, with sizes
-    /// that are drawn and numbers beyond. `number` is the workload's place in the plan.
+    /// All exchanges are shuffled by the seed and dealt to the pairs in turn; the number of an
+    /// exchange is its position after the shuffle. Warm-up exchanges come first, with random sizes
+    /// and higher numbers. `number` is the workload's position in the plan.
     pub fn schedule(&self, seed: u64, number: usize) -> Vec<Vec<(u64, u64)>> {
         let once = self.sizes.iter().copied();
         let mut all: Vec<u64> = (0..self.repetitions).flat_map(|_| once.clone()).collect();
-        // Links have numbers from 0; workloads count down from the other end.
+        // Links use stream numbers from 0 up; workloads count down from the maximum.
         let draw = Draw::new(seed, u64::MAX - number as u64, 0);
         for last in (1..all.len()).rev() {
             let share = draw.uniform(Purpose::Order, last as u64);
@@ -335,7 +335,7 @@ mod tests {
             sources: names("m", sources),
             sinks: names("s", sinks),
             brokers: Vec::new(),
-            connection: protocol.usual_connection(),
+            connection: protocol.default_connection(),
             protocol,
             sizes: vec![0, 100, 200],
             repetitions: 5,
@@ -383,7 +383,7 @@ mod tests {
         let warm = it.schedule(7, 0);
         let (warmups, counted): (Vec<_>, Vec<_>) =
             warm.iter().map(|own| (own[..3].to_vec(), own[3..].to_vec())).unzip();
-        assert_eq!(counted, cold, "what counts stays as it is");
+        assert_eq!(counted, cold, "warm-up does not change the counted exchanges");
         let numbers: Vec<u64> = warmups.iter().flatten().map(|(number, _)| *number).collect();
         assert_eq!(numbers, [15, 16, 17, 18, 19, 20]);
         assert!(warmups.iter().flatten().all(|(_, size)| it.sizes.contains(size)));
@@ -404,7 +404,7 @@ mod tests {
         for size in [0, 100, 200] {
             assert_eq!(all.iter().filter(|(_, s)| *s == size).count(), 5);
         }
-        assert!(!all.is_sorted_by_key(|(_, size)| *size), "they are mixed");
+        assert!(!all.is_sorted_by_key(|(_, size)| *size), "sizes are shuffled");
         assert_eq!((exchange.lasts().as_ns(), exchange.offset(1).as_ns()), (800, 50));
     }
 }

@@ -1,4 +1,4 @@
-//! What should hold of the results, and whether it does.
+//! Checks of the results (`expect`).
 
 use crate::matrix::Matrix;
 use crate::metric;
@@ -10,46 +10,46 @@ use crate::tree::Node;
 use schemars::JsonSchema;
 use units::Ratio;
 
-/// A statement about the results that a machine can check.
+/// A check of the results.
 #[derive(Debug, Clone, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Expect {
-    /// Where it stands, for errors about what it lacks.
+    /// Position in the file, for errors about missing keys.
     #[schemars(skip)]
     pub(crate) place: Place,
-    /// The statement in words.
+    /// The check in words.
     #[schemars(required)]
     pub(crate) say: Option<Fixed<String>>,
-    /// The figure of `summary.json` it is about, such as `messages.rtd_ms.mean`.
+    /// Metric of `summary.json` to check, such as `messages.rtd_ms.mean`.
     #[schemars(required)]
     pub(crate) metric: Option<Fixed<String>>,
-    /// The cell that it is about: a value for each axis.
+    /// Cell to check: a value for each axis.
     pub(crate) of: Option<Fixed<Named<Fixed<String>>>>,
-    /// How it compares.
+    /// Comparison.
     #[schemars(required)]
     pub(crate) is: Option<Fixed<Comparison>>,
-    /// What the other cell's figure is multiplied by; 1 unless given.
+    /// Factor for the other cell's metric. Default: 1.
     pub(crate) factor: Option<Fixed<f64>>,
-    /// The cell to compare with: a value for each axis.
+    /// Cell to compare with: a value for each axis.
     pub(crate) than: Option<Fixed<Named<Fixed<String>>>>,
-    /// The figure to compare with, of the cell `than`, or of the same cell without
-    /// one; `metric` unless given.
+    /// Metric to compare with, of the cell `than`, or of the same cell without `than`. Default:
+    /// `metric`.
     pub(crate) than_metric: Option<Fixed<String>>,
-    /// A number to compare with, in place of `than`.
+    /// Number to compare with, in place of `than`.
     pub(crate) value: Option<Fixed<f64>>,
-    /// For `within`: how far it may be from it, as a share of it.
+    /// Tolerance of `within`, as a share of the value to compare with.
     pub(crate) tolerance: Option<Fixed<Ratio>>,
 }
 
-/// How a figure compares with another.
+/// How a metric compares with another value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
 #[schemars(rename_all = "snake_case")]
 pub(crate) enum Comparison {
-    /// Greater than it.
+    /// Greater.
     Above,
-    /// Less than it.
+    /// Less.
     Below,
-    /// No further from it than the tolerance.
+    /// Within the tolerance.
     Within,
 }
 
@@ -110,12 +110,12 @@ impl Read for Expect {
 }
 
 impl Expect {
-    /// The statement in words.
+    /// The check in words.
     pub fn say(&self) -> &str {
         self.say.as_ref().map_or("", |say| &say.value)
     }
 
-    /// Reports cells and figures that the experiment does not have.
+    /// Reports unknown cells and metrics.
     pub(crate) fn check(
         &self,
         matrix: &Matrix,

@@ -1,4 +1,4 @@
-//! An experiment: a file that has been read and found good.
+//! A checked experiment file.
 
 use crate::clock::Clock;
 use crate::expect::Expect;
@@ -20,20 +20,20 @@ use std::sync::Arc;
 /// An experiment file in which every cell of the matrix resolves.
 #[derive(Debug, Clone)]
 pub struct Experiment {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// How often each cell is run.
+    /// Number of runs of each cell.
     pub repeats: u32,
-    /// The seed of all draws, unless another is asked for.
+    /// Default seed of all random draws.
     pub seed: u64,
-    /// The clock of its runs, unless another is asked for.
+    /// Default clock of its runs.
     pub clock: Clock,
-    /// What should hold of the results.
+    /// Checks of the results.
     pub expect: Vec<Expect>,
-    /// The file of reference figures; absolute.
+    /// File of reference figures; absolute path.
     pub reference: Option<PathBuf>,
-    /// Files and folders that a guest with files of its own gets beside those that it is known
-    /// to need; relative to the file's folder.
+    /// Files and folders for guests with a separate file system, in addition to those detected
+    /// automatically; relative to the file's folder.
     pub files: Vec<String>,
     source: Arc<Source>,
     base: PathBuf,
@@ -41,12 +41,11 @@ pub struct Experiment {
     matrix: Matrix,
 }
 
-/// A larger file is no experiment.
-const LARGEST: u64 = 8 << 20;
+/// Maximum size of an experiment file, B.
+const MAX_FILE_BYTES: u64 = 8 << 20;
 
 impl Experiment {
-    /// Reads and checks the file at `path`. Paths in it are relative to its
-    /// folder.
+    /// Reads and checks the file at `path`. Paths in it are relative to its folder.
     pub fn read(path: &Path) -> Result<Self, Errors> {
         let cannot = |why: String, advice: &str| {
             let text = format!("could not read the experiment file {}: {why}", path.display());
@@ -56,7 +55,7 @@ impl Experiment {
             Ok(found) if found.is_dir() => {
                 return Err(cannot("it is a folder".to_owned(), "name the .yaml file in it"));
             }
-            Ok(found) if found.len() > LARGEST => {
+            Ok(found) if found.len() > MAX_FILE_BYTES => {
                 return Err(cannot("it is larger than 8 MiB".to_owned(), "is it the right file?"));
             }
             _ => {}
@@ -70,15 +69,14 @@ impl Experiment {
         Self::parse(&text, path, path.parent().unwrap_or(Path::new("")))
     }
 
-    /// Reads and checks `text`. Errors call it `file_name`; paths in it are
-    /// relative to `base`.
+    /// Reads and checks `text`. Errors call it `file_name`; paths in it are relative to `base`.
     pub fn parse(
         text: &str,
         file_name: impl AsRef<Path>,
         base: impl AsRef<Path>,
     ) -> Result<Self, Errors> {
         let file = file_name.as_ref().to_owned();
-        // A byte order mark belongs to the encoding, and editors do not show it.
+        // A byte order mark belongs to the encoding; editors do not show it.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text).to_owned();
         let source = Arc::new(Source { file, text });
         let base = base.as_ref().to_owned();
@@ -126,31 +124,31 @@ impl Experiment {
         }
     }
 
-    /// The text of the file, as given.
+    /// Text of the file, as given.
     pub fn source(&self) -> &str {
         &self.source.text
     }
 
-    /// The name of the file, as given.
+    /// Name of the file, as given.
     pub fn file(&self) -> &Path {
         &self.source.file
     }
 
-    /// The axes of the matrix and their values, in the order of the file.
+    /// Axes of the matrix with their values, in the order of the file.
     pub fn axes(&self) -> impl Iterator<Item = (&str, &[String])> {
         self.matrix.axes().map(|axis| (axis.as_str(), self.matrix.values(axis).unwrap_or_default()))
     }
 
-    /// The cells of the matrix that `only` picks, in the order of the file.
+    /// Cells of the matrix that `only` selects, in the order of the file.
     pub fn cells(&self, only: &Only) -> Result<Vec<Cell>, Errors> {
         only.pick(&self.matrix).map_err(Errors::bare)
     }
 
-    /// The same experiment with `value` as the only one of `axis`, whether the file has
-    /// that value or not. Nothing is expected of its results.
+    /// The same experiment with `value` as the only value of `axis`, which may be a new value. It
+    /// has no checks (`expect`).
     ///
     /// # Errors
-    /// When there is no such axis, or what is wrong with the cells of that value.
+    /// If the axis does not exist, or a cell with this value does not resolve.
     pub fn with_value(&self, axis: &str, value: &str) -> Result<Self, Errors> {
         let matrix = self.matrix.with_value(axis, value).map_err(Errors::bare)?;
         let (used, mut problems) = (&mut HashSet::new(), Vec::new());
@@ -164,8 +162,11 @@ impl Experiment {
         }
     }
 
-    /// The plan of one run. It fails only if a file that was there when the
-    /// experiment was read has gone, or the cell is not of this experiment.
+    /// Returns the plan of one run.
+    ///
+    /// # Errors
+    /// If a file has disappeared since the experiment was read, or the cell is not part of this
+    /// experiment.
     pub fn plan(&self, cell: &Cell, repeat: u32, seed: u64) -> Result<Plan, Errors> {
         let cells = self.matrix.cells();
         if !cells.contains(cell) {
@@ -181,7 +182,7 @@ impl Experiment {
     }
 }
 
-/// One cell, read and resolved; the axes that it uses are added to `used`.
+/// Reads and resolves one cell, and adds the axes that it uses to `used`.
 fn resolve_cell(
     tree: &Node,
     matrix: &Matrix,
@@ -203,8 +204,8 @@ fn resolve_cell(
     (file, plan, sink)
 }
 
-/// What holds for all cells.
-struct Whole {
+/// Settings that all cells share.
+struct Settings {
     name: String,
     repeats: u32,
     seed: u64,
@@ -214,7 +215,7 @@ struct Whole {
     files: Vec<String>,
 }
 
-fn finish(file: File, plan: Plan, matrix: &Matrix, base: &Path, sink: &mut Sink) -> Whole {
+fn finish(file: File, plan: Plan, matrix: &Matrix, base: &Path, sink: &mut Sink) -> Settings {
     let expect = file.expect.unwrap_or_default();
     if let Some(groups) = &file.nodes {
         expect.iter().for_each(|expect| expect.check(matrix, groups, sink));
@@ -229,7 +230,7 @@ fn finish(file: File, plan: Plan, matrix: &Matrix, base: &Path, sink: &mut Sink)
         }
         std::path::absolute(&full).unwrap_or(full)
     });
-    Whole {
+    Settings {
         name: plan.experiment,
         repeats: file.repeats.map_or(1, |repeats| repeats.value),
         seed: plan.seed,
@@ -240,7 +241,7 @@ fn finish(file: File, plan: Plan, matrix: &Matrix, base: &Path, sink: &mut Sink)
     }
 }
 
-/// Each problem once: cells share most of the file, so they share its problems.
+/// Removes duplicates: cells share most of the file and therefore most problems.
 fn distinct(problems: Vec<Problem>) -> Vec<Problem> {
     let mut seen = HashSet::new();
     problems.into_iter().filter(|p| seen.insert((p.place, p.message.clone()))).collect()

@@ -1,27 +1,27 @@
-//! To how many sinks messages go, and from when on.
+//! Fan-out: the number of sinks that receive messages, over time.
 
 use crate::plan::Interaction;
 use serde::{Deserialize, Serialize};
 use units::Span;
 
-/// From a time on messages go to so many sinks, the first ones.
+/// From a time on, messages go to the first N sinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FanOut {
-    /// When, from the first message.
+    /// Time, from the first message.
     pub at: Span,
-    /// To how many: 1 or more, and not more than there are.
+    /// Number of sinks, from 1 to all.
     pub to: u64,
 }
 
 impl Interaction {
-    /// The message from which on each change of the fan-out holds, and to how many sinks: in
-    /// order; before the first, messages go to all.
+    /// Changes of the fan-out: first message, and number of sinks, in order. Before the first
+    /// change, messages go to all sinks.
     pub fn fan_outs(&self) -> impl Iterator<Item = (u64, u64)> {
         let every = self.every.as_ns().max(1);
         self.fan_out.iter().map(move |change| (change.at.as_ns().div_ceil(every), change.to))
     }
 
-    /// To how many sinks a message goes.
+    /// Number of sinks of a message.
     pub fn sinks_of(&self, message: u64) -> u64 {
         if !self.down.is_to_all() {
             return 1;
@@ -30,7 +30,7 @@ impl Interaction {
         known.map_or(self.sinks.len() as u64, |(_, to)| to)
     }
 
-    /// How many answers come if nothing is lost.
+    /// Number of answers without loss.
     pub fn replies(&self) -> u64 {
         let all = if self.down.is_to_all() { self.sinks.len() as u64 } else { 1 };
         let ends = self.fan_outs().map(|(from, _)| from).skip(1).chain([self.messages]);

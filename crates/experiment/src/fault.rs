@@ -1,40 +1,40 @@
-//! What befalls nodes' programs.
+//! Fault injection into nodes' programs.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use units::Span;
 
-/// Something that befalls nodes' programs.
+/// A fault injected into nodes' programs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedFault {
-    /// When, from the start of the schedules.
+    /// Time, from the start of the schedules.
     pub at: Span,
-    /// What.
+    /// Kind of fault.
     pub what: PlannedFaultKind,
-    /// The nodes.
+    /// Affected nodes.
     pub nodes: Vec<String>,
 }
 
-/// What can befall a node's programs.
+/// Kinds of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlannedFaultKind {
-    /// All of them are killed at once.
+    /// Kills all programs at once.
     Kill,
-    /// The node's own is asked to end.
+    /// Terminates the `run` program.
     Stop,
-    /// The node's own is started, if it does not run.
+    /// Starts the `run` program, if it is not running.
     Start,
-    /// The node's own is asked to end, and started again.
+    /// Terminates the `run` program and starts it again.
     Restart,
-    /// All of them stand still.
+    /// Freezes all programs.
     Pause,
-    /// All of them go on.
+    /// Resumes all programs.
     Resume,
 }
 
 impl PlannedFaultKind {
-    /// Whether it needs a program of the node's own.
+    /// Whether the node needs a `run` program.
     pub fn starts(self) -> bool {
         matches!(self, Self::Start | Self::Stop | Self::Restart)
     }

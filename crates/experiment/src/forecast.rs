@@ -1,9 +1,8 @@
-//! What a plan will ask of the machine, before it runs.
+//! Forecast of the load that a plan puts on the machine.
 //!
-//! An estimate to warn by: it knows the schedules, and of the rest only what a frame and a
-//! message cost on one machine (docs/results/bench.md, docs/results/mqtt.md). It is meant
-//! to be right to a factor of two, and knows nothing of commands and of nodes' own
-//! programs.
+//! It is an estimate for warnings. It uses the schedules and the measured cost of a frame and a
+//! message on one machine (docs/results/bench.md, docs/results/mqtt.md). Its goal is a factor of
+//! two. It does not cover commands and nodes' `run` programs.
 
 use crate::exchange::{Exchange, ExchangeProtocol};
 use crate::load::{Load, Made, Requests};
@@ -13,30 +12,30 @@ use std::fmt;
 use trace::{Arrivals, Resource, Scheme};
 use units::{Draw, Span};
 
-/// CPU time of the medium for a frame, in s; that of two links of `ring` is 2.4 us.
+/// CPU time of the medium per frame, s. Two links of `ring` take 2.4 us.
 const FRAME_S: f64 = 4e-6;
-/// CPU time of programs and of nodes' kernels for a message sent or received, in s.
+/// CPU time of programs and of nodes' kernels per message sent or received, s.
 const MESSAGE_S: f64 = 60e-6;
-/// Headers of a packet: IP, and the smallest transport.
+/// Header bytes of a packet: IP and the smallest transport.
 const HEADERS: u64 = 28;
 
-/// The load of a plan while it runs, on average.
+/// Mean load of a plan during its run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Forecast {
-    /// Frames that nodes send a second.
+    /// Frames that nodes send, per second.
     pub frames_s: f64,
-    /// Messages, requests and answers a second.
+    /// Messages, requests and answers, per second.
     pub messages_s: f64,
     /// CPUs that the medium needs.
     pub medium_cpus: f64,
-    /// CPUs that programs need, service times of busy devices among it.
+    /// CPUs that programs need, including service times of busy devices.
     pub program_cpus: f64,
-    /// Nodes whose programs are commands, of which nothing is known.
+    /// Number of programs that the forecast does not cover.
     pub unknown: usize,
 }
 
 impl Forecast {
-    /// What `plan` will ask for.
+    /// Estimates the load of `plan`.
     pub fn of(plan: &Plan) -> Self {
         let mut sum = Self::default();
         for workload in &plan.workloads {
@@ -55,14 +54,14 @@ impl Forecast {
         sum
     }
 
-    /// What to fear on a machine of so many cores, if anything.
+    /// Warning about overload on a machine with `cores` cores, if any.
     pub fn warning(&self, cores: u32) -> Option<String> {
         let (medium, all) = (self.medium_cpus, self.medium_cpus + self.program_cpus);
-        let mend = "use fewer nodes, a lower rate or a larger machine";
+        let fix = "use fewer nodes, a lower rate or a larger machine";
         if medium > 0.7 {
             return Some(format!(
                 "about {:.0} frames/s keep the forwarding thread busy for {:.0} % of its time: \
-                 {mend}",
+                 {fix}",
                 self.frames_s,
                 100.0 * medium
             ));
@@ -70,7 +69,7 @@ impl Forecast {
         (all > 0.7 * f64::from(cores)).then(|| {
             format!(
                 "programs and forwarding need about {all:.1} CPUs, and this machine has {cores}: \
-                 the verdict may be suspect; {mend}"
+                 the verdict may be suspect; {fix}"
             )
         })
     }
@@ -79,8 +78,8 @@ impl Forecast {
         let rate = per_second(it.every);
         let sinks = if it.down.is_to_all() { it.sinks.len() as f64 } else { 1.0 };
         let frames = |bytes| frames(plan, &it.network, bytes);
-        // A message out to each and an answer back, both passed on; and over connections
-        // an acknowledgement now and then.
+        // One message to each sink and one answer back, each forwarded once; over connections, also
+        // an occasional acknowledgement.
         let both = frames(it.payload_bytes) + frames(it.reply_payload_bytes);
         self.frames_s += rate * sinks * both * 1.5;
         self.messages_s += rate * sinks * 4.0;
@@ -89,10 +88,10 @@ impl Forecast {
     fn mqtt(&mut self, plan: &Plan, mqtt: &Mqtt) {
         let rate = per_second(mqtt.every);
         let frames = frames(plan, &mqtt.network, mqtt.payload_bytes);
-        // Each hop has the message, TCP's acknowledgement and the level's own words.
-        let words = [1.0, 2.0, 4.0][usize::from(mqtt.qos.min(2))];
-        self.frames_s += rate * 2.0 * (frames + words);
-        self.messages_s += rate * 2.0 * (1.0 + words);
+        // Each hop carries the message, TCP's acknowledgement and the packets of the QoS level.
+        let packets = [1.0, 2.0, 4.0][usize::from(mqtt.qos.min(2))];
+        self.frames_s += rate * 2.0 * (frames + packets);
+        self.messages_s += rate * 2.0 * (1.0 + packets);
     }
 
     fn exchange(&mut self, plan: &Plan, it: &Exchange) {
@@ -101,7 +100,7 @@ impl Forecast {
         let frames = frames(plan, &it.network, bytes as u64);
         let around = match it.protocol {
             ExchangeProtocol::Udp => 2.0,
-            // Each block is asked for.
+            // Each block needs a request.
             ExchangeProtocol::Coap(ref coap) => 2.0 * (bytes / f64::from(coap.block)).ceil(),
             _ => 10.0 + frames / 2.0,
         };
@@ -110,7 +109,7 @@ impl Forecast {
     }
 
     fn load(&mut self, plan: &Plan, load: &Load) {
-        // A closed loop is as fast as its answers, a trace what its lines say.
+        // The rate of a closed loop depends on its answers, that of a trace on its lines.
         let Requests::Made(made) = &load.requests else {
             self.unknown += load.on.len();
             return;
@@ -149,22 +148,21 @@ fn per_second(every: Span) -> f64 {
     1e9 / (every.as_ns() as f64).max(1.0)
 }
 
-/// Frames of a message on a network.
+/// Frames of one message on a network.
 fn frames(plan: &Plan, network: &str, bytes: u64) -> f64 {
     let mtu = plan.network(network).map_or(1_500, |network| network.mtu.get());
     bytes.max(1).div_ceil(mtu.saturating_sub(HEADERS).max(1)) as f64
 }
 
-/// Requests a second of one sender: those of the first device's schedule, up to ten
-/// thousand of them.
+/// Requests per second of one sender: those of the first device's schedule, at most ten thousand.
 fn rate(made: &Made) -> f64 {
-    const LOOKED_AT: usize = 10_000;
+    const MAX_REQUESTS: usize = 10_000;
     let Ok(arrivals) = made.arrivals.parse::<Arrivals>() else { return 0.0 };
     let end = made.duration.as_ns();
     let times = arrivals.times(Draw::new(1, 0, 0), false);
-    let times: Vec<u64> = times.take_while(|at| *at < end).take(LOOKED_AT).collect();
+    let times: Vec<u64> = times.take_while(|at| *at < end).take(MAX_REQUESTS).collect();
     let span = match times.last() {
-        Some(last) if times.len() == LOOKED_AT => *last,
+        Some(last) if times.len() == MAX_REQUESTS => *last,
         _ => end,
     };
     let each = times.len() as f64 * 1e9 / span.max(1) as f64;
@@ -175,8 +173,7 @@ fn rate(made: &Made) -> f64 {
     }
 }
 
-/// CPU time that a request costs the devices that are asked, in s: the mean of their
-/// busy resources.
+/// CPU time of one request on the receiving device, s: the mean of the device's busy resources.
 fn busy_s(plan: &Plan, made: &Made) -> f64 {
     let devices = plan.workloads.iter().filter_map(|workload| match workload {
         Workload::Device(device) if device.on.iter().any(|on| made.to.contains(on)) => Some(device),
@@ -184,12 +181,12 @@ fn busy_s(plan: &Plan, made: &Made) -> f64 {
     });
     let lines = devices.flat_map(|device| &device.resources);
     let resources: Vec<Resource> = lines.filter_map(|line| line.parse().ok()).collect();
-    let asked = made.path.as_deref().unwrap_or_default();
-    // The mix may name resources; one that it does not costs nothing.
-    let meant = |resource: &&Resource| asked.is_empty() || asked.contains(&resource.path);
-    let meant: Vec<&Resource> = resources.iter().filter(meant).collect();
-    let busy = meant.iter().filter(|resource| resource.mode == trace::Mode::Busy);
-    busy.map(|resource| resource.time.mean_ns() / 1e9).sum::<f64>() / meant.len().max(1) as f64
+    let paths = made.path.as_deref().unwrap_or_default();
+    // The mix may name resources; the others cost nothing.
+    let matching = |resource: &&Resource| paths.is_empty() || paths.contains(&resource.path);
+    let matching: Vec<&Resource> = resources.iter().filter(matching).collect();
+    let busy = matching.iter().filter(|resource| resource.mode == trace::Mode::Busy);
+    busy.map(|resource| resource.time.mean_ns() / 1e9).sum::<f64>() / matching.len().max(1) as f64
 }
 
 #[cfg(test)]
@@ -227,7 +224,7 @@ mod tests {
             "  - device: {on: b, resources: {x: {time: constant:5ms, mode: busy}, y: constant:9ms}}\n  \
              - load: {on: a, to: b, path: x, arrivals: constant:100ms}\n",
         );
-        // A hundred requests a second of 5 ms each.
+        // A hundred requests per second of 5 ms each.
         assert!((both.program_cpus - 0.5 - 100.0 * 4.0 * MESSAGE_S).abs() < 0.02, "{both:?}");
         assert_eq!(both.warning(4), None);
         assert!(

@@ -1,27 +1,28 @@
-//! What a link does, for people to read.
+//! Text form of a link's impairments, for people.
 
 use medium::{Distribution, GrantSpec, Impairment, Limit, LossUnit, Outage};
 use units::{Bytes, Ratio, Span};
 
-/// What a direction does, in the words of the file and the order of a wire.
-pub fn impairment(asked: &Impairment) -> String {
-    if asked.is_none() {
+/// Formats the impairments of one direction, in the file's terms and in the order in which a frame
+/// passes them.
+pub fn impairment(it: &Impairment) -> String {
+    if it.is_none() {
         return "no impairments".to_owned();
     }
     let mut parts = Vec::new();
-    parts.extend(asked.outages.iter().map(outage));
-    parts.extend(share("duplicate", asked.duplicate, asked.duplicate_correlation));
-    if let Some(rate) = rate(asked) {
+    parts.extend(it.outages.iter().map(outage));
+    parts.extend(share("duplicate", it.duplicate, it.duplicate_correlation));
+    if let Some(rate) = rate(it) {
         parts.push(rate);
     }
-    parts.extend(loss(asked));
-    parts.extend(share("corrupt", asked.corrupt, asked.corrupt_correlation));
-    parts.extend(delay(asked));
-    if let Some(reorder) = share("reorder", asked.reorder, asked.reorder_correlation) {
-        let gap = if asked.gap > 1 { format!(", gap {}", asked.gap) } else { String::new() };
+    parts.extend(loss(it));
+    parts.extend(share("corrupt", it.corrupt, it.corrupt_correlation));
+    parts.extend(delay(it));
+    if let Some(reorder) = share("reorder", it.reorder, it.reorder_correlation) {
+        let gap = if it.gap > 1 { format!(", gap {}", it.gap) } else { String::new() };
         parts.push(reorder + &gap);
     }
-    if let Some(slot) = asked.slot {
+    if let Some(slot) = it.slot {
         let between = if slot.min == slot.max {
             time(slot.min)
         } else {
@@ -32,8 +33,8 @@ pub fn impairment(asked: &Impairment) -> String {
     parts.join(", ")
 }
 
-fn rate(asked: &Impairment) -> Option<String> {
-    let mut text = match (&asked.grant, &asked.trace, asked.rate) {
+fn rate(it: &Impairment) -> Option<String> {
+    let mut text = match (&it.grant, &it.trace, it.rate) {
         (Some(grant), ..) => granted(grant),
         (None, Some(trace), _) => {
             format!("trace {} ({:.0} kbit/s)", trace.file.display(), trace.mean_bit_s() / 1e3)
@@ -41,45 +42,45 @@ fn rate(asked: &Impairment) -> Option<String> {
         (None, None, Some(rate)) => rate.to_string(),
         (None, None, None) => return None,
     };
-    if asked.burst != Bytes::ZERO {
-        text += &format!(" (burst {} B)", asked.burst.get());
+    if it.burst != Bytes::ZERO {
+        text += &format!(" (burst {} B)", it.burst.get());
     }
-    if asked.overhead != 0 {
-        text += &format!(" ({:+} B a frame)", asked.overhead);
+    if it.overhead != 0 {
+        text += &format!(" ({:+} B per frame)", it.overhead);
     }
-    if let Some(cell) = asked.cell {
+    if let Some(cell) = it.cell {
         text += &format!(" (cells of {} + {} B)", cell.size.get(), cell.overhead.get());
     }
-    text += &match asked.queue {
+    text += &match it.queue {
         Limit::Frames(frames) => format!(", queue {frames}"),
         Limit::Bytes(bytes) => format!(", queue {bytes}"),
     };
-    if asked.codel.is_some() {
+    if it.codel.is_some() {
         text += " (CoDel)";
     }
-    if asked.red.is_some() {
+    if it.red.is_some() {
         text += " (RED)";
     }
     Some(text)
 }
 
-/// Blocks, and what it takes to have them.
+/// Formats the grants of a cellular uplink.
 fn granted(grant: &GrantSpec) -> String {
-    let mut text = format!("granted {} B each {}", grant.transport_block.get(), time(grant.tti));
+    let mut text = format!("grants of {} B every {}", grant.transport_block.get(), time(grant.tti));
     if grant.efficiency.fraction() < 1.0 {
-        text += &format!(" at {}", grant.efficiency);
+        text += &format!(" at {} efficiency", grant.efficiency);
     }
     let mut terms = Vec::new();
-    terms.extend(grant.cycle.map(|cycle| format!("after {}", time(cycle))));
-    terms.extend(grant.request_period.map(|period| format!("requested each {}", time(period))));
-    terms.extend(grant.delay.map(|delay| format!("{} later", time(delay))));
-    terms.extend(grant.initial.map(|bytes| format!("{} B at first", bytes.get())));
-    terms.extend(grant.hold.map(|hold| format!("held for {}", time(hold))));
+    terms.extend(grant.cycle.map(|cycle| format!("cycle {}", time(cycle))));
+    terms.extend(grant.request_period.map(|period| format!("request period {}", time(period))));
+    terms.extend(grant.delay.map(|delay| format!("delay {}", time(delay))));
+    terms.extend(grant.initial.map(|bytes| format!("initial {} B", bytes.get())));
+    terms.extend(grant.hold.map(|hold| format!("hold {}", time(hold))));
     if grant.overhead != Bytes::ZERO {
-        terms.push(format!("{} B more a packet", grant.overhead.get()));
+        terms.push(format!("overhead {} B per packet", grant.overhead.get()));
     }
     if grant.offset != Span::ZERO {
-        terms.push(format!("blocks from {} on", time(grant.offset)));
+        terms.push(format!("offset {}", time(grant.offset)));
     }
     if !terms.is_empty() {
         text += &format!(" ({})", terms.join(", "));
@@ -87,49 +88,49 @@ fn granted(grant: &GrantSpec) -> String {
     text
 }
 
-fn delay(asked: &Impairment) -> Option<String> {
-    if asked.delay == Span::ZERO && asked.jitter == Span::ZERO {
+fn delay(it: &Impairment) -> Option<String> {
+    if it.delay == Span::ZERO && it.jitter == Span::ZERO {
         return None;
     }
-    let mut text = format!("delay {}", time(asked.delay));
-    if asked.jitter != Span::ZERO {
-        text += &format!(" +/- {}", time(asked.jitter));
-        text += &match &asked.distribution {
+    let mut text = format!("delay {}", time(it.delay));
+    if it.jitter != Span::ZERO {
+        text += &format!(" +/- {}", time(it.jitter));
+        text += &match &it.distribution {
             Distribution::Uniform => String::new(),
             Distribution::Normal => " (normal)".to_owned(),
             Distribution::Pareto => " (pareto)".to_owned(),
             Distribution::ParetoNormal => " (paretonormal)".to_owned(),
             Distribution::Table(table) => format!(" ({})", table.file.display()),
         };
-        if asked.correlation.fraction() > 0.0 {
-            text += &format!(" (correlation {})", asked.correlation);
+        if it.correlation.fraction() > 0.0 {
+            text += &format!(" (correlation {})", it.correlation);
         }
-        if asked.keep_order {
+        if it.keep_order {
             text += ", order kept";
         }
     }
     Some(text)
 }
 
-fn loss(asked: &Impairment) -> Option<String> {
-    if let Some(model) = asked.gilbert_elliott {
+fn loss(it: &Impairment) -> Option<String> {
+    if let Some(model) = it.gilbert_elliott {
         return Some(format!(
             "Gilbert-Elliott loss: p {}, r {}, 1-h {}, 1-k {}",
             model.p, model.r, model.loss_bad, model.loss_good
         ));
     }
-    if let Some(model) = asked.markov {
+    if let Some(model) = it.markov {
         return Some(format!(
             "four-state loss: p13 {}, p31 {}, p32 {}, p23 {}, p14 {}",
             model.p13, model.p31, model.p32, model.p23, model.p14
         ));
     }
-    let unit = match asked.loss_unit {
+    let unit = match it.loss_unit {
         LossUnit::Frame => "frame",
         LossUnit::Datagram => "datagram",
         LossUnit::Train => "train",
     };
-    let loss = share("loss", asked.loss, asked.loss_correlation)?;
+    let loss = share("loss", it.loss, it.loss_correlation)?;
     Some(format!("{loss} per {unit}"))
 }
 
@@ -156,7 +157,7 @@ fn outage(outage: &Outage) -> String {
     }
 }
 
-/// A time in the unit that people would use.
+/// Formats a time in a convenient unit.
 pub(crate) fn time(span: Span) -> String {
     let ns = span.as_ns();
     match ns {

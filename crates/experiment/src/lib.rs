@@ -1,14 +1,15 @@
-//! The experiment file, its checking, and the plan that it resolves to.
+//! The experiment file, its checks, and the plan that it resolves to.
 //!
 //! ```text
-//! text -> tree -> matrix -> one tree a cell -> File as typed -> Plan
+//! text -> tree -> matrix -> one tree per cell -> File -> Plan
 //! ```
-//! Everything is checked for every cell before anything runs; what is wrong is
-//! collected, and shown at its line. Nothing here starts a process or opens a
-//! socket; payload files are looked for, and that is all the I/O there is.
+//! All cells are checked before anything runs. Problems are collected and shown with their line.
+//! This crate starts no process and opens no socket; its only I/O is on the experiment file and the
+//! files that it names.
 
 mod board;
 mod clock;
+mod clones;
 mod exchange;
 mod expect;
 mod experiment;
@@ -43,7 +44,6 @@ mod subnet;
 mod substitute;
 mod target;
 mod tree;
-mod twin;
 
 pub use board::{Board, Radio};
 pub use clock::{CPU_AXIS, Clock, Cpu};

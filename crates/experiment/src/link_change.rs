@@ -1,11 +1,10 @@
-//! Changes of a running link, by the rules of the file: the same keys, the same checks,
-//! the same errors.
+//! Changes of a running link, with the file's keys, checks and errors.
 
 use crate::file::Impairment;
 use crate::plan::PlannedChannel;
 use crate::problem::{Errors, Problem};
 use crate::read::{Read, Sink};
-use crate::resolve::{Waits, changed_keys, check_change};
+use crate::resolve::{ChannelWait, changed_keys, check_change};
 use crate::source::Source;
 use crate::tree::{self, Content, Node};
 use medium::{Overlay, Way};
@@ -13,25 +12,25 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 use units::Bytes;
 
-/// A direction of a running link.
+/// One direction of a running link.
 #[derive(Debug, Clone, Copy)]
 pub struct RunningLink<'a> {
     /// How the links of its network share it.
     pub channel: &'a PlannedChannel,
-    /// The largest IP packet of its network.
+    /// MTU of its network.
     pub mtu: Bytes,
-    /// Which direction.
+    /// Direction.
     pub way: Way,
-    /// What it is configured to do.
+    /// Its configured impairments.
     pub configured: &'a medium::Impairment,
 }
 
-/// What `loss=10%` and other changes come to, each a key of an impairment and its value
-/// as text; no value takes the key off the link. `links` are all that the change is for.
+/// Resolves changes such as `loss=10%`: each is a key of an impairment and its value as text. An
+/// empty value removes the key from the link. `links` are all links to change.
 ///
 /// # Errors
-/// What a file with these keys would be refused for, and what would contradict what one
-/// of the links is configured to do.
+/// If a file with these keys would be invalid, or a key contradicts the configured impairments of a
+/// link.
 pub fn link_change(
     keys: &[(String, String)],
     links: &[RunningLink<'_>],
@@ -43,7 +42,7 @@ pub fn link_change(
     Ok(overlay)
 }
 
-/// The keys by themselves.
+/// Reads the keys alone.
 fn read(keys: &[(String, String)], configured: &str) -> Result<Overlay, Errors> {
     let source = source(keys, configured);
     let fail = |problems| Errors::new(source.clone(), problems);
@@ -61,7 +60,7 @@ fn read(keys: &[(String, String)], configured: &str) -> Result<Overlay, Errors> 
     Ok(overlay)
 }
 
-/// The keys together with what a link is configured to do.
+/// Checks the keys together with the configured impairments of a link.
 fn check(keys: &[(String, String)], link: &RunningLink<'_>) -> Result<Overlay, Errors> {
     let configured = typed(link.configured);
     let stays = configured.iter().filter(|(key, _)| !keys.iter().any(|(new, _)| new == *key));
@@ -69,9 +68,9 @@ fn check(keys: &[(String, String)], link: &RunningLink<'_>) -> Result<Overlay, E
     let source = source(keys, &stays);
     let fail = |problems| Errors::new(source.clone(), problems);
     let (set, base, mut sink) = parse(&source).map_err(fail)?;
-    let whole = set.unwrap_or_default().after(&base.unwrap_or_default());
-    let waits = Waits::of(link.channel, link.way == Way::Up);
-    check_change(&whole, waits, link.mtu, &mut sink);
+    let complete = set.unwrap_or_default().after(&base.unwrap_or_default());
+    let channel_wait = ChannelWait::of(link.channel, link.way == Way::Up);
+    check_change(&complete, channel_wait, link.mtu, &mut sink);
     if sink.is_clean() {
         return read(keys, "");
     }
@@ -81,11 +80,11 @@ fn check(keys: &[(String, String)], link: &RunningLink<'_>) -> Result<Overlay, E
     Err(fail(problems.collect()))
 }
 
-/// What errors show: the keys as typed, and those that the link has.
+/// The text that errors quote: the keys as typed, and the link's current keys.
 fn source(keys: &[(String, String)], configured: &str) -> Arc<Source> {
     let mut text = "set:\n".to_owned();
     for (key, value) in keys {
-        // What would end the line is no part of a value.
+        // A control character would end the line, and no valid value has one.
         let value: String = value.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         text += &format!("  {key}: {value}\n");
     }
@@ -113,15 +112,14 @@ fn child<'n>(tree: &'n Node, name: &str) -> Option<&'n Node> {
     entries.iter().find(|(key, _)| key.text == name).map(|(_, node)| node)
 }
 
-/// What a direction is configured to do in the words of the file, as far as it is not
-/// what every link does.
+/// Configured impairments of a direction as keys of the file, without defaults.
 fn typed(configured: &medium::Impairment) -> Map<String, Value> {
-    let whole = |impairment: &medium::Impairment| match serde_json::to_value(impairment) {
+    let complete = |impairment: &medium::Impairment| match serde_json::to_value(impairment) {
         Ok(Value::Object(map)) => map,
         _ => Map::new(),
     };
-    let (mut keys, usual) = (whole(configured), whole(&medium::Impairment::default()));
-    keys.retain(|key, value| usual.get(key) != Some(value));
+    let (mut keys, defaults) = (complete(configured), complete(&medium::Impairment::default()));
+    keys.retain(|key, value| defaults.get(key) != Some(value));
     // An outage contradicts no other key.
     keys.remove("outages");
     if let Some(trace) = &configured.trace {
@@ -135,14 +133,14 @@ fn typed(configured: &medium::Impairment) -> Map<String, Value> {
         *overhead = format!("{overhead} B").into();
     }
     keys.values_mut().for_each(without_nulls);
-    // The plan does not keep it: where it was not said, the file was refused.
+    // The plan does not keep `clip`. Without it, the file would have been rejected.
     if configured.jitter > configured.delay {
         keys.insert("clip".to_owned(), true.into());
     }
     keys
 }
 
-/// Takes out what is not there.
+/// Removes null values.
 fn without_nulls(value: &mut Value) {
     if let Value::Object(map) = value {
         map.retain(|_, value| !value.is_null());
@@ -203,8 +201,8 @@ mod tests {
         };
         let new = change(&["gilbert_elliott="], &configured).unwrap();
         assert_eq!(new.on(&configured).unwrap().mean_loss(), 0.0);
-        let said = change(&["rate="], &configured).unwrap_err();
-        assert!(said.contains("`queue` without a `rate` has no effect"), "{said}");
+        let message = change(&["rate="], &configured).unwrap_err();
+        assert!(message.contains("`queue` without a `rate` has no effect"), "{message}");
         let set = change(&["rate=", "queue="], &configured).unwrap().on(&configured).unwrap();
         assert_eq!(set, bursts());
     }
@@ -225,9 +223,9 @@ mod tests {
             (&["delay=1 ms\nloss: 5 %"], &["error"]),
             (&["delay=[1"], &["error"]),
         ] {
-            let said = change(keys, &none).unwrap_err();
+            let message = change(keys, &none).unwrap_err();
             for word in words {
-                assert!(said.contains(word), "no `{word}` for {keys:?}:\n{said}");
+                assert!(message.contains(word), "no `{word}` for {keys:?}:\n{message}");
             }
         }
     }
@@ -250,18 +248,18 @@ mod tests {
         assert!(change(&["jitter=40ms"], &slow).unwrap_err().contains("above the delay of 30 ms"));
         assert!(change(&["jitter=40ms", "clip=true"], &slow).is_ok());
         let rated = Configured { rate: Some("1 Mbit/s".parse().unwrap()), ..slow.clone() };
-        let said = change(&["queue=1000 B"], &rated).unwrap_err();
-        assert!(said.contains("a frame of 1514 B does not fit"), "{said}");
+        let message = change(&["queue=1000 B"], &rated).unwrap_err();
+        assert!(message.contains("a frame of 1514 B does not fit"), "{message}");
         let radio = PlannedChannel::Csma(medium::CsmaSpec::default());
-        let said = on(&radio, &["rate=1 Mbit/s"], &slow).unwrap_err();
-        assert!(said.contains("shared channel"), "{said}");
+        let message = on(&radio, &["rate=1 Mbit/s"], &slow).unwrap_err();
+        assert!(message.contains("shared channel"), "{message}");
         assert!(on(&radio, &["loss=10%", "queue=10"], &slow).is_ok());
     }
 
-    /// What any link may be configured to do is read back as it is.
+    /// Every valid configuration is read back unchanged.
     #[test]
     fn every_configuration_can_be_changed() {
-        let whole = serde_json::json!({
+        let complete = serde_json::json!({
             "delay": "30 ms", "jitter": "45 ms", "correlation": "25 %", "distribution": "pareto",
             "keep_order": true, "loss": "3 %", "loss_correlation": "25 %", "loss_unit": "train",
             "corrupt": "1 %", "corrupt_correlation": "2 %", "duplicate": "1 %",
@@ -275,7 +273,7 @@ mod tests {
         let grant = serde_json::json!({"grant": {"tti": "20 ms", "transport_block": "148 B"},
             "queue": 50, "markov": {"p13": "1 %", "p31": "99 %", "p32": "0 %", "p23": "100 %",
             "p14": "0 %"}});
-        for configured in [whole, grant] {
+        for configured in [complete, grant] {
             let configured: Configured = serde_json::from_value(configured).unwrap();
             let new = change(&["duplicate=20%"], &configured).unwrap_or_else(|e| panic!("{e}"));
             let expected = Configured { duplicate: "20 %".parse().unwrap(), ..configured.clone() };

@@ -1,7 +1,7 @@
-//! Workloads of requests: loads that send them, and devices that answer.
+//! Request workloads: loads that send requests, devices that answer, and contention probes.
 //!
-//! Distributions, arrivals and mixes stand in a plan as the texts that `trace` reads;
-//! they have been read once by the time a plan is there.
+//! A plan holds distributions, arrivals and mixes as texts in the syntax of the `trace` crate. They
+//! are checked when the plan is resolved.
 
 use crate::scalar::Word;
 use serde::{Deserialize, Serialize};
@@ -20,93 +20,93 @@ impl Word for Scheme {
     ];
 }
 
-/// The port unless the file says; plain UDP and TCP have that of exchanges.
-pub(crate) fn usual_port(scheme: Scheme) -> u16 {
+/// Default port; plain UDP and TCP use that of exchanges.
+pub(crate) fn default_port(scheme: Scheme) -> u16 {
     scheme.port().unwrap_or(7000)
 }
 
-/// What requests there are.
+/// Source of the requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Requests {
-    /// Those of a trace's lines; an absolute path.
+    /// A trace file; absolute path.
     Trace(PathBuf),
-    /// Made before the run, as this says.
+    /// Requests generated before the run.
     Made(Made),
 }
 
-/// How requests are made.
+/// Parameters of generated requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Made {
-    /// The nodes that are asked, each a device by its place here, from 0.
+    /// Nodes that receive requests. The position is the device's number, from 0.
     pub to: Vec<String>,
-    /// What they go by.
+    /// Protocol.
     pub protocol: Scheme,
-    /// Where devices listen.
+    /// Port of the devices.
     pub port: u16,
-    /// When requests come.
+    /// Arrival process.
     pub arrivals: String,
-    /// Whether these are the arrivals of all devices together.
+    /// Whether `arrivals` is the total of all devices.
     pub together: bool,
-    /// What is asked; the protocol's usual method if none.
+    /// Mix of methods. `None`: the protocol's usual method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// Of which resources.
+    /// Mix of resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// How much requests carry.
+    /// Mix of request payload sizes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<String>,
-    /// How many there are at most.
+    /// Maximum number of requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// How long they come.
+    /// Duration of the requests.
     pub duration: Span,
 }
 
-/// Requests that nodes send at the moments that a schedule asks for.
+/// Requests that nodes send on a schedule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// Its name in the results.
+    /// Name in the results.
     pub name: String,
-    /// The nodes that send; each has a schedule of its own.
+    /// Nodes that send, each on a separate schedule.
     pub on: Vec<String>,
-    /// What they send.
+    /// Requests to send.
     pub requests: Requests,
-    /// Users who wait for their answers; none is an open loop.
+    /// Number of users of a closed loop. `None`: an open loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<u32>,
-    /// How long each waits after an answer.
+    /// Think time of each user after an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think: Option<String>,
-    /// How long an answer may take.
+    /// Timeout of an answer.
     pub timeout: Span,
     /// Whether CoAP requests are confirmable.
     pub confirmable: bool,
-    /// Blocks, retransmission, NSTART and observation of CoAP.
+    /// CoAP options: blocks, retransmission, NSTART and observation.
     #[serde(default, skip_serializing_if = "CoapSettings::is_default")]
     pub coap: CoapSettings,
-    /// Whether answers are waited for.
+    /// Whether senders wait for answers.
     pub answers: bool,
-    /// The quality of service of MQTT messages.
+    /// Quality of service of MQTT messages.
     pub qos: u8,
-    /// HTTP connections to one device at most.
+    /// Maximum HTTP connections per device.
     pub connections: u32,
-    /// Threads that send on each node.
+    /// Sender threads per node.
     pub senders: u32,
-    /// Whether they look at the clock all the time.
+    /// Whether senders busy-wait instead of sleeping.
     pub spin: bool,
-    /// How far behind the schedule it goes on.
+    /// Maximum lag behind the schedule.
     pub patience: Span,
-    /// The network that it goes over; none for a trace, whose lines say where to.
+    /// Network of the requests. `None` for a trace, whose lines have destinations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
-    /// How long requests come.
+    /// Duration of the load.
     pub duration: Span,
 }
 
 impl Load {
-    /// The nodes that are asked; none of a trace, whose lines name them.
+    /// Nodes that receive requests; empty for a trace, whose lines name them.
     pub fn asked(&self) -> &[String] {
         match &self.requests {
             Requests::Trace(_) => &[],
@@ -114,8 +114,8 @@ impl Load {
         }
     }
 
-    /// How long it may go on at most after its last request is due: this machine may be late,
-    /// the request waits for a connection and for its answer, and observations go on and end.
+    /// Maximum time from the last scheduled request to the end: the machine may lag, the request
+    /// waits for a connection and an answer, and observations continue and end.
     pub fn may_be_late(&self) -> Span {
         let datagrams = match &self.requests {
             Requests::Made(made) => matches!(made.protocol, Scheme::Coap | Scheme::Udp),
@@ -130,14 +130,14 @@ impl Load {
 }
 
 impl Device {
-    /// The mean service time of each resource, in ns.
+    /// Mean service time of each resource, ns.
     pub fn mean_service_ns(&self) -> Vec<f64> {
         let lines = self.resources.iter();
         let read = lines.filter_map(|line| line.parse::<trace::Resource>().ok());
         read.map(|resource| resource.time.mean_ns()).collect()
     }
 
-    /// How its resources spend their time.
+    /// How its resources spend their service time.
     pub fn modes(&self) -> Vec<trace::Mode> {
         let lines = self.resources.iter();
         lines.filter_map(|line| Some(line.parse::<trace::Resource>().ok()?.mode)).collect()
@@ -145,19 +145,19 @@ impl Device {
 }
 
 impl Probe {
-    /// The service time.
+    /// Service time.
     pub fn service(&self) -> Span {
         self.service.unwrap_or(Span::from_ns(5_000_000))
     }
 }
 
-/// What a run does when its probes see contention.
+/// Action on contention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Contention {
-    /// It goes on, and the verdict says so.
+    /// The run continues, and the verdict reports it.
     Report,
-    /// It ends.
+    /// The run is aborted.
     Abort,
 }
 
@@ -167,71 +167,71 @@ impl Word for Contention {
         &[("report", Self::Report), ("abort", Self::Abort)];
 }
 
-/// Probes for contention: senders of their own that ask devices of known service time, one
-/// request after the other.
+/// Contention probes: on each core, a dedicated sender sends requests of known service time to a
+/// dedicated device, one after the other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
-    /// Its name in the results.
+    /// Name in the results.
     pub name: String,
-    /// The nodes that probe.
+    /// Nodes that probe.
     pub on: Vec<String>,
-    /// The service time; 5 ms if neither the file nor a device says.
+    /// Service time. `None`: 5 ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<Span>,
-    /// How it is spent: `sleep`, `busy`, or both.
+    /// How the service time is spent: `sleep`, `busy`, or both.
     pub modes: Vec<String>,
-    /// From one request of a probe to its next.
+    /// Time from one request of a probe to the next.
     pub every: Span,
-    /// The cores that are looked at; none are all.
+    /// Cores to probe; empty for all.
     pub cores: Vec<u32>,
-    /// What is done about contention.
+    /// Action on contention.
     pub contention: Contention,
-    /// The deviation from the service time, as a share of it, above which it is.
+    /// Contention threshold: deviation from the service time, as a share of it.
     pub limit: Ratio,
 }
 
-/// Devices whose resources take as long as they are told to.
+/// Devices that answer requests after configured service times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Device {
-    /// Its name in the results.
+    /// Name in the results.
     pub name: String,
-    /// The nodes that are devices, each with a number by its place here, from 0.
+    /// Nodes that are devices. The position is the device's number, from 0.
     pub on: Vec<String>,
-    /// The port for CoAP.
+    /// CoAP port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coap: Option<u16>,
-    /// The port for HTTP.
+    /// HTTP port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<u16>,
-    /// The port where datagrams are returned.
+    /// UDP echo port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub udp: Option<u16>,
-    /// The port where bytes of connections are returned.
+    /// TCP echo port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<u16>,
-    /// Its resources, a line each in the form that `trace` reads.
+    /// Resources, one line each in the syntax of the `trace` crate.
     pub resources: Vec<String>,
-    /// Threads that serve.
+    /// Worker threads.
     pub threads: u32,
-    /// So many requests may wait.
+    /// Queue limit, in requests.
     pub queue: u32,
-    /// How much an answer carries.
+    /// Payload of an answer.
     pub payload: Bytes,
-    /// After which times values change that are observed.
+    /// Time between changes of observed values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notify: Option<String>,
-    /// The share of requests that are answered by what is no message.
+    /// Share of requests answered with garbage instead of a valid message.
     pub garbage: Ratio,
-    /// The share that is answered twice.
+    /// Share of requests answered twice.
     pub twice: Ratio,
-    /// The share that is answered late.
+    /// Share of requests answered late.
     pub late: Ratio,
-    /// How late that is.
+    /// Delay of late answers.
     pub late_by: Span,
-    /// The share that is not answered.
+    /// Share of requests not answered.
     pub silent: Ratio,
-    /// Whether it looks for requests all the time.
+    /// Whether the device busy-waits instead of sleeping.
     pub spin: bool,
-    /// Whether it tries at the start how well service times are kept.
+    /// Whether the device checks the accuracy of its service times at the start.
     pub check: bool,
 }

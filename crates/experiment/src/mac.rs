@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub struct Mac(pub [u8; 6]);
 
 impl From<Ipv4Addr> for Mac {
-    /// A locally administered address that ends with the IPv4 address.
+    /// Makes a locally administered address that ends with the IPv4 address.
     fn from(address: Ipv4Addr) -> Self {
         let [a, b, c, d] = address.octets();
         Self([2, 0, a, b, c, d])

@@ -1,4 +1,4 @@
-//! Axes and their values, and the cells that they make.
+//! The matrix: axes, their values, and the resulting cells.
 
 use crate::nearest::advice;
 use crate::problem::Problem;
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
 
-/// More cells than this are a slip of the pen.
-const MOST_CELLS: usize = 4096;
+/// Maximum number of cells; more are probably a mistake.
+const MAX_CELLS: usize = 4096;
 
 /// One combination of the matrix: a value for each axis, in the file's order.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -19,12 +19,12 @@ const MOST_CELLS: usize = 4096;
 pub struct Cell(IndexMap<String, String>);
 
 impl Cell {
-    /// The value of `axis`.
+    /// Value of `axis`.
     pub fn get(&self, axis: &str) -> Option<&str> {
         self.0.get(axis).map(String::as_str)
     }
 
-    /// The same cell with `value` on `axis`, as its last axis if it had none of that name.
+    /// The same cell with `value` on `axis`, appended as last axis if it is new.
     pub fn with(&self, axis: &str, value: &str) -> Self {
         let mut cell = self.clone();
         cell.0.insert(axis.to_owned(), value.to_owned());
@@ -36,17 +36,17 @@ impl Cell {
         self.0.iter().map(|(axis, value)| (axis.as_str(), value.as_str()))
     }
 
-    /// The same without `axis`.
+    /// The same cell without `axis`.
     pub fn without(&self, axis: &str) -> Self {
         self.iter().filter(|(other, _)| *other != axis).collect()
     }
 
-    /// Whether there are no axes.
+    /// Whether the cell has no axes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The values joined by `-`, fit for a folder's name; `run` without axes.
+    /// Name of the cell's folder: the values joined by `-`; `run` without axes.
     pub fn folder(&self) -> String {
         let safe = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' };
         let values: Vec<String> = self.0.values().map(|v| v.chars().map(safe).collect()).collect();
@@ -74,14 +74,14 @@ impl fmt::Display for Cell {
     }
 }
 
-/// The axes of an experiment.
+/// Axes of an experiment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Matrix {
     axes: IndexMap<String, (Place, Vec<String>)>,
 }
 
 impl Matrix {
-    /// The matrix of the file `root`; what is wrong with it goes to `sink`.
+    /// Reads the matrix of the file `root`; problems go to `sink`.
     pub fn read(root: &Node, sink: &mut Sink) -> Self {
         let mut matrix = Self::default();
         let Some(node) = root.get("matrix") else { return matrix };
@@ -117,18 +117,18 @@ impl Matrix {
             let values = values.iter().map(|value| value.value.clone()).collect();
             matrix.axes.insert(name.clone(), (place.unwrap_or(node.place), values));
         }
-        if matrix.size().is_none_or(|size| size > MOST_CELLS) {
-            let problem = Problem::new(format!("the matrix has more than {MOST_CELLS} cells"));
+        if matrix.size().is_none_or(|size| size > MAX_CELLS) {
+            let problem = Problem::new(format!("the matrix has more than {MAX_CELLS} cells"));
             sink.add(problem.at(node.place).label("split it into several files"));
-            // What else is wrong shows in the first cell as well.
+            // The first cell shows other problems as well.
             matrix.axes.values_mut().for_each(|(_, values)| values.truncate(1));
         }
-        matrix.refuse_same_folders(node.place, sink);
+        matrix.check_folders(node.place, sink);
         matrix
     }
 
-    /// Two cells must not write into one folder.
-    fn refuse_same_folders(&self, place: Place, sink: &mut Sink) {
+    /// Reports cells that would write into the same folder.
+    fn check_folders(&self, place: Place, sink: &mut Sink) {
         let mut folders: HashMap<String, Cell> = HashMap::new();
         for cell in self.cells() {
             if let Some(other) = folders.insert(cell.folder(), cell.clone()) {
@@ -150,24 +150,23 @@ impl Matrix {
         self.axes.contains_key(axis)
     }
 
-    /// The names of the axes.
+    /// Names of the axes.
     pub fn axes(&self) -> impl Iterator<Item = &String> + Clone {
         self.axes.keys()
     }
 
-    /// The values of `axis`.
+    /// Values of `axis`.
     pub fn values(&self, axis: &str) -> Option<&[String]> {
         self.axes.get(axis).map(|(_, values)| values.as_slice())
     }
 
-    /// Where the name of `axis` stands.
+    /// Position of the name of `axis` in the file.
     pub fn place(&self, axis: &str) -> Place {
         self.axes.get(axis).map_or(Place::default(), |(place, _)| *place)
     }
 
-    /// Every combination; the last axis changes fastest. One empty cell without
-    /// axes. An axis without values is left out, so that what else is wrong can
-    /// still be found.
+    /// All combinations; the last axis changes fastest. Without axes, one empty cell. Axes without
+    /// values are skipped, so that other problems are still found.
     pub fn cells(&self) -> Vec<Cell> {
         let mut cells = vec![Cell::default()];
         for (axis, (_, values)) in self.axes.iter().filter(|(_, (_, values))| !values.is_empty()) {
@@ -185,7 +184,7 @@ impl Matrix {
         cells
     }
 
-    /// The same with `value` as the only one of `axis`.
+    /// The same matrix with `value` as the only value of `axis`.
     pub fn with_value(&self, axis: &str, value: &str) -> Result<Self, Problem> {
         self.check(axis, None)?;
         let mut with = self.clone();
@@ -195,7 +194,7 @@ impl Matrix {
         Ok(with)
     }
 
-    /// Checks that `axis` and `value` are there.
+    /// Checks that `axis` and `value` exist.
     pub fn check(&self, axis: &str, value: Option<&str>) -> Result<(), Problem> {
         let Some(values) = self.values(axis) else {
             let problem = Problem::new(format!("the matrix has no axis `{axis}`"));

@@ -1,9 +1,9 @@
-//! The figures of a run's summary that a check may name.
+//! Metrics of a run's summary that a check can name.
 
 use crate::nearest::advice;
 use serde_json::Value;
 
-/// Figures of the whole run.
+/// Metrics of the whole run.
 const MESSAGES: [&str; 14] = [
     "sent",
     "received",
@@ -21,7 +21,7 @@ const MESSAGES: [&str; 14] = [
     "late",
 ];
 const DELAYS: [&str; 5] = ["rtd_ms", "rtd_from_sent_ms", "down_ms", "acknowledged_ms", "slip_ms"];
-/// Of MQTT workloads, once all clients have joined.
+/// Metrics of MQTT workloads, after all clients have joined.
 const ROLES: [&str; 3] = ["broker", "subscriber", "publisher"];
 const ROLE: [&str; 4] = ["nodes", "cpu_pct", "tx_bytes_s", "rx_bytes_s"];
 const DELAY: [&str; 5] = ["mean", "p50", "p95", "p99", "max"];
@@ -34,7 +34,7 @@ const LINKS: [&str; 7] = [
     "loss_got_pct",
     "overflow_frames",
 ];
-/// Of a workload of exchanges; of one of its sizes; of a section there.
+/// Metrics of an exchange workload, of one of its sizes, and of a section of a size.
 const EXCHANGES: [&str; 4] = ["exchanges", "failed", "late", "undelivered"];
 const EXCHANGE: [&str; 9] = [
     "exchanges",
@@ -58,7 +58,7 @@ const SECTION: [&str; 9] = [
     "out_bytes",
     "in_bytes",
 ];
-/// Of a load: counts, and what its times have.
+/// Metrics of a load: counts, times, and statistics of each time.
 const LOAD: [&str; 11] = [
     "scheduled",
     "sent",
@@ -84,7 +84,7 @@ const OBSERVED: [&str; 8] = [
     "ended",
 ];
 const TIME: [&str; 7] = ["mean", "p50", "p90", "p95", "p99", "p99_9", "max"];
-/// Figures of each group of nodes; the group `*` is all of them.
+/// Metrics of each group of nodes; the group `*` is all nodes.
 const GROUP: [&str; 26] = [
     "nodes",
     "tx_bytes",
@@ -114,7 +114,7 @@ const GROUP: [&str; 26] = [
     "run_delay_ms",
 ];
 
-/// Whether a summary has `metric`; if not, the nearest that it has.
+/// Checks that a summary has `metric`. The error names the nearest known metric.
 pub(crate) fn check<'a>(
     metric: &str,
     groups: impl IntoIterator<Item = &'a String>,
@@ -145,7 +145,7 @@ pub(crate) fn check<'a>(
     if known.iter().any(|name| name == metric) { Ok(()) } else { Err(advice(metric, &known)) }
 }
 
-/// Whether exchanges have a figure: `NAME.failed`, `NAME.sizes.2500.time_ms`,
+/// Checks a metric of exchanges: `NAME.failed`, `NAME.sizes.2500.time_ms`,
 /// `NAME.sizes.2500.sections.payload_1.bytes` and so on.
 fn exchange(rest: &str) -> Result<(), String> {
     let advise = |word: &str, known: &[&str]| match known.contains(&word) {
@@ -164,7 +164,7 @@ fn exchange(rest: &str) -> Result<(), String> {
     }
 }
 
-/// Whether loads have a figure: `NAME.answered`, `NAME.response_ms.p99` and so on.
+/// Checks a metric of loads: `NAME.answered`, `NAME.response_ms.p99` and so on.
 fn load(rest: &str) -> Result<(), String> {
     match rest.split('.').collect::<Vec<_>>()[..] {
         [_, figure] if LOAD.contains(&figure) => Ok(()),
@@ -181,8 +181,8 @@ fn load(rest: &str) -> Result<(), String> {
     }
 }
 
-/// Whether probes have a figure: `NAME.over_limit_pct`, `NAME.deviation.p50`,
-/// `NAME.cores.1.busy.mean` and so on.
+/// Checks a metric of probes: `NAME.over_limit_pct`, `NAME.deviation.p50`, `NAME.cores.1.busy.mean`
+/// and so on.
 fn probe(rest: &str) -> Result<(), String> {
     let known = |figure: &str| match DELAY.contains(&figure) {
         true => Ok(()),
@@ -200,7 +200,7 @@ fn probe(rest: &str) -> Result<(), String> {
     }
 }
 
-/// The number that `metric` has in `summary`; `*` sums over all groups.
+/// Value of `metric` in `summary`; `*` sums over all groups.
 pub(crate) fn value(metric: &str, summary: &Value) -> Option<f64> {
     match metric.split_once('.') {
         None => summary.get(metric)?.as_f64(),

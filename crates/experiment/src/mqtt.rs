@@ -1,18 +1,18 @@
-//! An MQTT workload of a plan: its clients, and the schedule of its messages.
+//! MQTT workloads: clients and message schedule.
 
 use crate::scalar::Word;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use units::{Draw, Purpose, Span};
 
-/// Who publishes to whom.
+/// Pattern: which clients publish to which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MqttPattern {
     /// All publishers to the one subscriber.
     ManyToOne,
-    /// All clients publish and subscribe, each to a topic of its own: client k
-    /// publishes what client k - 1 has subscribed to, and the first what the last has.
+    /// All clients publish and subscribe, each to a separate topic: client k publishes to the topic
+    /// of client k - 1, and the first client to that of the last.
     OneToOne,
     /// Publisher k to subscriber k.
     Pairs,
@@ -25,13 +25,13 @@ impl Word for MqttPattern {
 }
 
 impl MqttPattern {
-    /// The text that files use.
+    /// Text form in files.
     pub fn text(self) -> &'static str {
         Self::WORDS.iter().find(|(_, pattern)| *pattern == self).map_or("", |(text, _)| text)
     }
 }
 
-/// A version of the protocol.
+/// MQTT version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MqttVersion {
     /// MQTT 3.1.1 (OASIS 2014).
@@ -48,96 +48,96 @@ impl Word for MqttVersion {
 }
 
 impl MqttVersion {
-    /// The text that files use.
+    /// Text form in files.
     pub fn text(self) -> &'static str {
         Self::WORDS.iter().find(|(_, version)| *version == self).map_or("", |(text, _)| text)
     }
 }
 
-/// Where the certificates for TLS come from.
+/// Source of TLS certificates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MqttTls {
-    /// Made for the run.
+    /// Generated for the run.
     Generated,
     /// Files; absolute paths.
     Files {
-        /// The certificate of whoever signed the broker's.
+        /// Certificate of the authority (CA) that signed the broker's certificate.
         ca: PathBuf,
-        /// The clients' own.
+        /// Client certificate.
         cert: Option<PathBuf>,
-        /// Its key.
+        /// Private key of the client certificate.
         key: Option<PathBuf>,
     },
 }
 
-/// Messages that clients publish by a broker to those who subscribe.
+/// Messages that clients publish through a broker to subscribers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Mqtt {
-    /// Its name in the results.
+    /// Name in the results.
     pub name: String,
-    /// The node that the broker runs on.
+    /// Node of the broker.
     pub broker: String,
-    /// The port that it listens on.
+    /// Port of the broker.
     pub port: u16,
-    /// The nodes that publish, in order.
+    /// Nodes that publish, in order.
     pub publishers: Vec<String>,
-    /// The nodes that subscribe, in order.
+    /// Nodes that subscribe, in order.
     pub subscribers: Vec<String>,
-    /// Who publishes to whom.
+    /// Pattern: which clients publish to which.
     pub pattern: MqttPattern,
     /// Quality of service, 0 to 2.
     pub qos: u8,
-    /// The protocol's version.
+    /// Protocol version.
     pub version: MqttVersion,
-    /// Whether and how connections are encrypted.
+    /// TLS certificates, if connections are encrypted.
     pub tls: Option<MqttTls>,
-    /// The file that each message carries; absolute.
+    /// File with the payload of each message; absolute path.
     pub payload: PathBuf,
-    /// The length of each message.
+    /// Payload of each message, B.
     pub payload_bytes: u64,
-    /// Time between two messages of all publishers.
+    /// Time between two messages of all publishers together.
     pub every: Span,
-    /// How long messages are sent once all clients have joined.
+    /// Duration of the messages after all clients have joined.
     pub duration: Span,
-    /// Time between two clients' joining; without one all are there before the start.
+    /// Time between two clients' joins. `None`: all clients join before the start.
     pub join: Option<Span>,
-    /// After how long a client shows that it lives.
+    /// Keep-alive interval.
     pub keep_alive: Span,
-    /// Whether the broker forgets clients whose connection ends.
+    /// Whether the broker discards the session of a client when its connection ends.
     pub clean_session: bool,
-    /// The least and the most time before a client connects again.
+    /// Minimum and maximum wait before a client reconnects.
     pub reconnect: [Span; 2],
-    /// The network that it goes over.
+    /// Network of the messages.
     pub network: String,
 }
 
-/// One client.
+/// An MQTT client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MqttClient {
     /// Its node.
     pub node: String,
-    /// When it joins, from the start; without one it is there before.
+    /// Join time, from the start. `None`: before the start.
     pub joins: Option<Span>,
-    /// The topic that it publishes to, and the client who has subscribed to that.
+    /// Topic that it publishes to, and the index of the client that subscribes to it.
     pub publish: Option<(String, usize)>,
-    /// The topic that it subscribes to.
+    /// Topic that it subscribes to.
     pub subscribe: Option<String>,
 }
 
-/// One message of the schedule.
+/// A message of the schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MqttMessage {
-    /// Who publishes it: the place among the clients.
+    /// Index of the publishing client.
     pub from: usize,
-    /// Whom it is for.
+    /// Index of the receiving client.
     pub to: usize,
-    /// When, from the start.
+    /// Time, from the start.
     pub at: Span,
 }
 
 impl Mqtt {
-    /// The clients in the order of their joining: subscribers first.
+    /// Clients in the order in which they join: subscribers first.
     pub fn clients(&self) -> Vec<MqttClient> {
         let mut nodes: Vec<&String> = self.subscribers.iter().collect();
         let known: std::collections::HashSet<&String> = self.subscribers.iter().collect();
@@ -169,24 +169,23 @@ impl Mqtt {
             .collect()
     }
 
-    /// How long messages are sent, joining included.
+    /// Total duration of the messages, joins included.
     pub fn lasts(&self) -> Span {
         let clients = || self.clients().len() as u64;
         let joining = self.join.map_or(Span::ZERO, |join| times(join, clients()));
         Span::from_ns(joining.as_ns().saturating_add(self.duration.as_ns()))
     }
 
-    /// How many messages there are at most.
-    pub fn most_messages(&self) -> u64 {
+    /// Maximum number of messages.
+    pub fn max_messages(&self) -> u64 {
         self.lasts().as_ns().div_ceil(self.every.as_ns().max(1))
     }
 
-    /// The messages, in the order of their times; a message's number is its place.
+    /// The messages, ordered by time; a message's number is its position.
     ///
-    /// The publisher of each is drawn from all who publish, each as likely. While
-    /// clients join, those whose publisher or receiver is not there yet fall out, so
-    /// that the rate grows with the clients. `number` is the workload's place in the
-    /// plan.
+    /// The publisher of each message is drawn uniformly from all publishers. While clients join,
+    /// messages whose publisher or receiver has not joined yet are skipped, so the rate grows with
+    /// the number of clients. `number` is the workload's position in the plan.
     pub fn schedule(&self, seed: u64, number: usize) -> Vec<MqttMessage> {
         let clients = self.clients();
         let publishers: Vec<(usize, usize)> = clients
@@ -197,16 +196,16 @@ impl Mqtt {
         if publishers.is_empty() {
             return Vec::new();
         }
-        // A client has joined when the next one's turn comes.
+        // A client has joined by the time the next one joins.
         let join = self.join.unwrap_or(Span::ZERO);
         let there = |client: usize| times(join, client as u64 + 1);
-        // Links have numbers from 0; workloads count down from the other end.
+        // Links use stream numbers from 0 up; workloads count down from the maximum.
         let draw = Draw::new(seed, u64::MAX - number as u64, 0);
         let drawn = |k: u64| {
             let share = draw.uniform(Purpose::Publisher, k);
             publishers[((share * publishers.len() as f64) as usize).min(publishers.len() - 1)]
         };
-        (0..self.most_messages())
+        (0..self.max_messages())
             .map(|k| {
                 let (from, to) = drawn(k);
                 MqttMessage { from, to, at: times(self.every, k) }
@@ -284,7 +283,7 @@ mod tests {
         assert_eq!(schedule, mqtt.schedule(7, 0));
         assert_ne!(schedule, mqtt.schedule(8, 0));
         assert_ne!(schedule, mqtt.schedule(7, 1));
-        // Nobody publishes before its turn is over; then one in four messages is its.
+        // No client publishes before it has joined; then each sends one in four messages.
         let within = |from: u64, to: u64| {
             schedule.iter().filter(|m| (from..to).contains(&m.at.as_ns())).count()
         };

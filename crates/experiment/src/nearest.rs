@@ -1,6 +1,6 @@
-//! The known word that an unknown one was probably meant to be.
+//! Suggestions for unknown words.
 
-/// The candidate nearest to `word`, if any is near enough to be worth naming.
+/// The candidate nearest to `word`, if it is near enough to suggest.
 pub(crate) fn nearest<'a, T: AsRef<str> + ?Sized + 'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a T>,
@@ -11,7 +11,7 @@ pub(crate) fn nearest<'a, T: AsRef<str> + ?Sized + 'a>(
         .map(|candidate| candidate.as_ref())
         .filter_map(|candidate| {
             let distance = strsim::damerau_levenshtein(&lower, &candidate.to_lowercase());
-            // One slip in a short word, one in three letters of a long one.
+            // Allow one edit in a short word, and one per three letters of a longer word.
             let longest = word.chars().count().max(candidate.chars().count());
             let begins = lower.len() >= 3 && candidate.to_lowercase().starts_with(&lower);
             (distance <= (longest / 3).max(1) || begins).then_some((distance, candidate))
@@ -20,7 +20,7 @@ pub(crate) fn nearest<'a, T: AsRef<str> + ?Sized + 'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// `did you mean ...?`, or what there is to choose from.
+/// `did you mean ...?`, or the list of known words.
 pub(crate) fn advice<'a, T: AsRef<str> + ?Sized + 'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a T> + Clone,
@@ -31,15 +31,17 @@ pub(crate) fn advice<'a, T: AsRef<str> + ?Sized + 'a>(
     }
 }
 
-/// Words joined by commas; a long list is cut.
+/// Words joined by commas; a long list is truncated.
 pub(crate) fn list<'a, T: AsRef<str> + ?Sized + 'a>(
     words: impl IntoIterator<Item = &'a T>,
 ) -> String {
-    const MOST: usize = 40;
+    const MAX_LISTED: usize = 40;
     let words: Vec<_> = words.into_iter().map(|word| word.as_ref()).collect();
     match words.len() {
         0 => "none".to_owned(),
-        n if n > MOST => format!("{}, and {} more", words[..MOST].join(", "), n - MOST),
+        n if n > MAX_LISTED => {
+            format!("{}, and {} more", words[..MAX_LISTED].join(", "), n - MAX_LISTED)
+        }
         _ => words.join(", "),
     }
 }

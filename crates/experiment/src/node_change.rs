@@ -1,5 +1,4 @@
-//! Changes of a running node, by the rules of the file: `limits` with the same keys and
-//! checks, and its host name and MTU.
+//! Changes of a running node: `limits` with the file's keys and checks, host name and MTU.
 
 use crate::file::Limits;
 use crate::plan::PlannedCpu;
@@ -11,22 +10,22 @@ use crate::tree::{self, Content, Node};
 use std::sync::Arc;
 use units::Bytes;
 
-/// What changes about a node; what is none stays as it is.
+/// Changes of a node; `None` leaves a setting unchanged.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NodeChange {
-    /// CPUs' worth of time.
+    /// CPU time, in CPUs.
     pub cpus: Option<f64>,
-    /// The same by what a CPU does.
+    /// CPU time by clock frequency or CoreMark.
     pub cpu: Option<PlannedCpu>,
     /// Memory of all its processes.
     pub memory: Option<Bytes>,
-    /// Its host name.
+    /// Host name.
     pub hostname: Option<String>,
-    /// The MTU of all its interfaces, in bytes.
+    /// MTU of all its interfaces, B.
     pub mtu: Option<u32>,
 }
 
-/// As typed.
+/// The keys as typed.
 struct Typed {
     limits: Limits,
     hostname: Option<At<String>>,
@@ -50,14 +49,14 @@ impl Read for Typed {
     }
 }
 
-/// What `cpus=0.5` and other changes come to, each a key and its value as text.
+/// Resolves changes such as `cpus=0.5`: each is a key and its value as text.
 ///
 /// # Errors
-/// What a file with these keys would be refused for.
+/// If a file with these keys would be invalid.
 pub fn node_change(keys: &[(String, String)]) -> Result<NodeChange, Errors> {
     let mut text = "set:\n".to_owned();
     for (key, value) in keys {
-        // What would end the line is no part of a value.
+        // A control character would end the line, and no valid value has one.
         let value: String = value.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         text += &format!("  {key}: {value}\n");
     }
@@ -86,7 +85,7 @@ fn resolve(typed: &Typed, sink: &mut Sink) -> NodeChange {
     }
     if let Some(mtu) = typed.mtu.as_ref().filter(|mtu| !is_mtu(mtu.value)) {
         let problem = Problem::new(format!("an MTU of {}", mtu.value)).at(mtu.place);
-        sink.add(problem.label("68 B to 65521 B"));
+        sink.add(problem.label("use 68 B to 65521 B"));
     }
     NodeChange {
         cpus: typed.limits.cpus.as_ref().map(|at| at.value),
@@ -135,8 +134,8 @@ mod tests {
             (&["colour=red"], "unknown key `colour`"),
             (&["cpus=much"], "number"),
         ] {
-            let said = change(keys).unwrap_err();
-            assert!(said.contains(word), "no `{word}` for {keys:?}:\n{said}");
+            let message = change(keys).unwrap_err();
+            assert!(message.contains(word), "no `{word}` for {keys:?}:\n{message}");
         }
     }
 }

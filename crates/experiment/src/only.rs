@@ -1,24 +1,24 @@
-//! Which cells of the matrix are asked for.
+//! Selection of matrix cells.
 
 use crate::matrix::{Cell, Matrix};
 use crate::problem::{Errors, Problem};
 use indexmap::IndexMap;
 use std::str::FromStr;
 
-/// Picks cells by axis, as in `model=udp-rr|tcp-ps,network=ideal`. Axes that are
-/// not named are not restricted.
+/// Selects cells by axis, as in `model=udp-rr|tcp-ps,network=ideal`. Axes that are not named are
+/// not restricted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Only {
     axes: IndexMap<String, Vec<String>>,
 }
 
 impl Only {
-    /// Every cell.
+    /// All cells.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// Reads `axis=value,axis=value|value`; an axis named twice has both values.
+    /// Parses `axis=value,axis=value|value`; an axis that is named twice has both values.
     pub fn parse(text: &str) -> Result<Self, Errors> {
         let mut only = Self::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -34,24 +34,24 @@ impl Only {
         Ok(only)
     }
 
-    /// Adds what `other` picks, as if both had been given in one text.
+    /// Adds the selection of `other`, as if both were in one text.
     pub fn merge(&mut self, other: Self) {
         for (axis, values) in other.axes {
             self.axes.entry(axis).or_default().extend(values);
         }
     }
 
-    /// The cells of `matrix` that are asked for.
+    /// The selected cells of `matrix`.
     pub(crate) fn pick(&self, matrix: &Matrix) -> Result<Vec<Cell>, Problem> {
         for (axis, values) in &self.axes {
             values.iter().try_for_each(|value| matrix.check(axis, Some(value)))?;
         }
-        let asked = |cell: &Cell| {
+        let selected = |cell: &Cell| {
             self.axes.iter().all(|(axis, values)| {
                 cell.get(axis).is_some_and(|value| values.iter().any(|v| v == value))
             })
         };
-        Ok(matrix.cells().into_iter().filter(asked).collect())
+        Ok(matrix.cells().into_iter().filter(selected).collect())
     }
 }
 

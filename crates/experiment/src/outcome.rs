@@ -1,4 +1,4 @@
-//! Whether what was expected of the results holds.
+//! Evaluation of the checks (`expect`).
 
 use crate::expect::{Comparison, Expect};
 use crate::matrix::Cell;
@@ -7,56 +7,55 @@ use crate::read::{Fixed, Named};
 use serde::Serialize;
 use serde_json::Value;
 
-/// How a check came out.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Status {
-    /// It holds.
+    /// The check passes.
     #[serde(rename = "pass")]
     Pass,
-    /// It does not.
+    /// The check fails.
     #[serde(rename = "fail")]
     Fail,
-    /// A figure that it needs is not there.
+    /// A required metric is missing.
     #[serde(rename = "not measured")]
     NotMeasured,
 }
 
-/// Why a figure is not there.
+/// Reason for a missing metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Missing {
     /// Its cell was not run.
     #[serde(rename = "not run")]
     NotRun,
-    /// Its cell was run, and no run of it can be trusted.
+    /// Its cell has only runs with the verdict `invalid` or `failed`.
     #[serde(rename = "not trusted")]
     NotTrusted,
-    /// Runs that can be trusted do not have it.
+    /// The cell's other runs do not have the metric.
     #[serde(rename = "no figure")]
     NoFigure,
 }
 
-/// What came of a check.
+/// A check with its result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
-    /// The statement in words.
+    /// The check in words.
     pub say: String,
-    /// Whether it holds.
+    /// Result.
     pub status: Status,
-    /// The figure that it is about: the median over valid repeats.
+    /// Metric to check: the median over repeats.
     pub left: Option<f64>,
-    /// What that was compared with, factor included.
+    /// Value to compare with, factor included.
     pub right: Option<f64>,
     /// The comparison with its numbers, or what is missing.
     pub text: String,
-    /// Why it was not measured; none if it was.
+    /// Reason for `not measured`; `None` otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<Missing>,
 }
 
-/// Checks each statement against the summaries of a sweep's runs.
+/// Evaluates each check against the summaries of a sweep's runs.
 ///
-/// A figure is the median over repeats; runs whose verdict is `invalid` or `failed` do
-/// not count.
+/// A metric is the median over repeats, without runs whose verdict is `invalid` or `failed`.
 pub fn evaluate(expects: &[Expect], summaries: &[Value]) -> Vec<Outcome> {
     expects.iter().map(|expect| expect.outcome(summaries)).collect()
 }
@@ -105,20 +104,20 @@ impl Expect {
                 (if holds(l, r) { Status::Pass } else { Status::Fail }, text)
             }
             _ => {
-                let (lacking, lacks) = match left {
+                let (missing_cell, missing_metric) = match left {
                     Err(_) => (&of, name),
                     Ok(_) => (than.as_ref().unwrap_or(&of), other_name),
                 };
-                let cell = match lacking.is_empty() {
+                let cell = match missing_cell.is_empty() {
                     true => "the experiment".to_owned(),
-                    false => lacking.to_string(),
+                    false => missing_cell.to_string(),
                 };
                 let text = match left.err().or(right.err()) {
                     Some(Missing::NotRun) => format!("{cell} was not run"),
                     Some(Missing::NotTrusted) => {
                         format!("{cell} has no valid or suspect run")
                     }
-                    _ => format!("no run of {cell} has the metric {lacks}"),
+                    _ => format!("no run of {cell} has the metric {missing_metric}"),
                 };
                 (Status::NotMeasured, text)
             }
@@ -129,7 +128,7 @@ impl Expect {
     }
 }
 
-/// The values of a cell, as its folder is called.
+/// Name of a cell in texts: that of its folder.
 fn values(cell: &Cell) -> String {
     if cell.is_empty() { "the run".to_owned() } else { cell.folder() }
 }
@@ -139,7 +138,7 @@ fn cell(side: &Option<Fixed<Named<Fixed<String>>>>) -> Cell {
     side.into_iter().flat_map(Named::iter).map(|(axis, _, at)| (axis, at.value.as_str())).collect()
 }
 
-/// The median of `metric` over the runs of `cell` that can be trusted.
+/// Median of `metric` over the runs of `cell`, without `invalid` and `failed` ones.
 fn figure(metric: &str, cell: &Cell, summaries: &[Value]) -> Result<f64, Missing> {
     let is_of = |summary: &Value| {
         let given = summary.get("cell").and_then(Value::as_object);
@@ -172,7 +171,7 @@ fn figure(metric: &str, cell: &Cell, summaries: &[Value]) -> Result<f64, Missing
     }
 }
 
-/// A number with about four digits, and never fewer than before its point.
+/// Formats a number with about four digits, and all digits before the point.
 fn number(value: f64) -> String {
     let digits = match value.abs() {
         v if v >= 1000.0 || v == v.trunc() => 0,

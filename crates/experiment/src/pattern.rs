@@ -1,4 +1,4 @@
-//! Interaction models: a transport protocol with a messaging pattern.
+//! Interaction patterns: a transport protocol with a messaging pattern.
 
 use crate::read::{Read, Sink};
 use crate::scalar::{Word, word};
@@ -9,13 +9,13 @@ use std::fmt;
 /// A transport protocol with a messaging pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum InteractionPattern {
-    /// A datagram to one peer, down; its answer, up.
+    /// UDP unicast: a datagram down, its answer up.
     #[serde(rename = "udp/request-response")]
     UdpRequestResponse,
     /// ZeroMQ ROUTER to DEALER, down only.
     #[serde(rename = "tcp/router-dealer")]
     TcpRouterDealer,
-    /// ZeroMQ PUB to SUB, one connection a peer, down only.
+    /// ZeroMQ PUB to SUB, one connection per peer, down only.
     #[serde(rename = "tcp/publish-subscribe")]
     TcpPublishSubscribe,
     /// ZeroMQ PUB to SUB over multicast, down only.
@@ -24,53 +24,53 @@ pub enum InteractionPattern {
     /// ZeroMQ REQ to REP, up only.
     #[serde(rename = "tcp/request-reply")]
     TcpRequestReply,
-    /// The director, which chooses its model live; both ways.
+    /// The director, which selects its model during the run; both directions.
     #[serde(rename = "director")]
     Director,
-    /// The director, held to plain datagrams; both ways.
+    /// The director, fixed to plain datagrams; both directions.
     #[serde(rename = "director/udp-request-response")]
     DirectorUdp,
-    /// The director, held to messages over datagrams that are sent again; both ways.
+    /// The director, fixed to datagrams with retransmission (ARQ); both directions.
     #[serde(rename = "director/udp-arq")]
     DirectorArq,
-    /// The director, held to multicast with erasure coding; both ways.
+    /// The director, fixed to multicast with erasure coding (FEC); both directions.
     #[serde(rename = "director/multicast-fec")]
     DirectorFec,
-    /// The director, held to CoAP with confirmation; both ways.
+    /// The director, fixed to CoAP with confirmable messages; both directions.
     #[serde(rename = "director/coap-confirmable")]
     DirectorCoap,
-    /// The director, held to CoAP without; both ways.
+    /// The director, fixed to CoAP with non-confirmable messages; both directions.
     #[serde(rename = "director/coap-non-confirmable")]
     DirectorCoapNon,
-    /// The director, held to streams of QUIC; both ways.
+    /// The director, fixed to QUIC streams; both directions.
     #[serde(rename = "director/quic-streams")]
     DirectorQuic,
-    /// The director, held to datagrams of QUIC; both ways.
+    /// The director, fixed to QUIC datagrams; both directions.
     #[serde(rename = "director/quic-datagrams")]
     DirectorQuicDatagrams,
-    /// The director, held to ZeroMQ's ROUTER and DEALER; both ways.
+    /// The director, fixed to ZeroMQ ROUTER and DEALER; both directions.
     #[serde(rename = "director/tcp-router-dealer")]
     DirectorRouterDealer,
-    /// The director, held to ZeroMQ's PUB and SUB over TCP; both ways.
+    /// The director, fixed to ZeroMQ PUB and SUB over TCP; both directions.
     #[serde(rename = "director/tcp-publish-subscribe")]
     DirectorPublishTcp,
-    /// The director, held to ZeroMQ's PUB and SUB over multicast; both ways.
+    /// The director, fixed to ZeroMQ PUB and SUB over multicast; both directions.
     #[serde(rename = "director/pgm-publish-subscribe")]
     DirectorPublishPgm,
-    /// The director, held to MQTT through a broker; both ways.
+    /// The director, fixed to MQTT through a broker; both directions.
     #[serde(rename = "director/mqtt")]
     DirectorMqtt,
 }
 
-/// A model of another stack, which the director has only where it is given it.
+/// A model of another protocol stack, which the director uses only if the file lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutsideModel {
-    /// ZeroMQ's ROUTER and DEALER.
+    /// ZeroMQ ROUTER and DEALER.
     TcpRouterDealer,
-    /// ZeroMQ's PUB and SUB over TCP.
+    /// ZeroMQ PUB and SUB over TCP.
     TcpPublishSubscribe,
-    /// ZeroMQ's PUB and SUB over multicast.
+    /// ZeroMQ PUB and SUB over multicast.
     PgmPublishSubscribe,
     /// MQTT through a broker.
     Mqtt,
@@ -93,23 +93,23 @@ impl Read for OutsideModel {
 }
 
 impl InteractionPattern {
-    /// The text that files and programs use.
+    /// Text form in files and programs' arguments.
     pub fn text(self) -> &'static str {
         let found = Self::WORDS.iter().find(|(_, pattern)| *pattern == self);
         found.map_or("", |(text, _)| text)
     }
 
     /// Whether it can carry messages from the source to the sinks.
-    pub fn goes_down(self) -> bool {
+    pub fn supports_down(self) -> bool {
         self != Self::TcpRequestReply
     }
 
     /// Whether it can carry answers from the sinks to the source.
-    pub fn goes_up(self) -> bool {
+    pub fn supports_up(self) -> bool {
         matches!(self, Self::UdpRequestResponse | Self::TcpRequestReply) || self.is_director()
     }
 
-    /// Whether the director carries it, both ways.
+    /// Whether the director carries both directions.
     pub fn is_director(self) -> bool {
         matches!(
             self,
@@ -124,7 +124,7 @@ impl InteractionPattern {
         ) || self.outside().is_some()
     }
 
-    /// The model of another stack that the director is held to, if it is.
+    /// The other stack's model that the director is fixed to, if any.
     pub fn outside(self) -> Option<OutsideModel> {
         Some(match self {
             Self::DirectorRouterDealer => OutsideModel::TcpRouterDealer,
@@ -135,12 +135,12 @@ impl InteractionPattern {
         })
     }
 
-    /// Whether answers go the same way as messages, by what carries those.
-    pub fn goes_both_ways(self) -> bool {
+    /// Whether messages and answers use the same carrier.
+    pub fn is_bidirectional(self) -> bool {
         self == Self::UdpRequestResponse || self.is_director()
     }
 
-    /// Whether each message goes to all sinks, and not to one after another.
+    /// Whether each message goes to all sinks instead of one after another.
     pub fn is_to_all(self) -> bool {
         matches!(self, Self::TcpPublishSubscribe | Self::PgmPublishSubscribe) || self.is_director()
     }
@@ -191,8 +191,8 @@ mod tests {
             assert_eq!(pattern.text(), *text);
             assert_eq!(serde_json::to_value(pattern).unwrap(), *text);
             if let Some(model) = pattern.outside() {
-                let held = text.strip_prefix("director/").unwrap();
-                assert_eq!(serde_json::to_value(model).unwrap(), held);
+                let fixed = text.strip_prefix("director/").unwrap();
+                assert_eq!(serde_json::to_value(model).unwrap(), fixed);
             }
         }
         for (text, model) in OutsideModel::WORDS {

@@ -1,4 +1,4 @@
-//! The experiment resolved for one run: every node, address, link and schedule.
+//! The plan: an experiment resolved for one run, with all nodes, addresses, links and schedules.
 
 mod network;
 mod node;
@@ -24,72 +24,71 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use units::{Bytes, Rate, Ratio, Span};
 
-/// What one run is made of.
+/// The plan of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The experiment's name.
+    /// Name of the experiment.
     pub experiment: String,
-    /// The cell of the matrix.
+    /// Cell of the matrix.
     pub cell: Cell,
-    /// The seed of all draws.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// Which repetition this is, from 0.
+    /// Number of the repeat, from 0.
     pub repeat: u32,
-    /// Every node, group by group.
+    /// All nodes, group by group.
     pub nodes: Vec<PlannedNode>,
-    /// Every network.
+    /// All networks.
     pub networks: Vec<PlannedNetwork>,
-    /// What runs.
+    /// All workloads.
     pub workloads: Vec<Workload>,
-    /// What befalls nodes' programs, in the order of its times.
+    /// Faults injected into nodes' programs, ordered by time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<PlannedFault>,
-    /// Which frames are kept; none if there is none.
+    /// Frame capture. `None`: no capture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<PlannedCapture>,
-    /// Whether roles have cores of their own, where the machine has enough.
+    /// Whether roles are pinned to separate CPU cores, if the machine has enough.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub affinity: bool,
-    /// How long messages are sent.
+    /// Duration of the messages.
     pub duration: Span,
-    /// How long to wait after that for what is still on its way.
+    /// Maximum wait after the duration for messages in flight.
     pub drain: Span,
-    /// How long the programs may take until all are ready.
+    /// Maximum time until all programs are ready.
     pub setup_limit: Span,
 }
 
 impl Plan {
-    /// The node called `name`.
+    /// Node `name`.
     pub fn node(&self, name: &str) -> Option<&PlannedNode> {
         self.nodes.iter().find(|node| node.name == name)
     }
 
-    /// The network called `name`.
+    /// Network `name`.
     pub fn network(&self, name: &str) -> Option<&PlannedNetwork> {
         self.networks.iter().find(|network| network.name == name)
     }
 
-    /// Why it can be brought up, and not run: there is nothing to measure. None if there
-    /// is.
+    /// Checks that a run has something to measure. A plan without can still be brought up.
     ///
     /// # Errors
-    /// What it lacks.
+    /// If nothing runs, or the run would end at once.
     pub fn check_run(&self) -> Result<(), Errors> {
-        let lacking = |text: &str, advice: &str| {
+        let fail = |text: &str, advice: &str| {
             Err(Errors::bare(Problem::new(text.to_owned()).label(advice.to_owned())))
         };
-        // What an image runs is not known before it is unpacked.
+        // The program of an image is unknown until the image is unpacked.
         let programs = self.nodes.iter().any(|n| n.program.is_some() || n.root.is_some());
         if self.workloads.is_empty() && !programs {
-            return lacking(
-                "the experiment runs nothing, so that there is nothing to measure",
+            return fail(
+                "the experiment runs nothing, so there is nothing to measure",
                 "add `workloads`, or `run: [PROGRAM, ...]` to its nodes; to work in it by hand, \
                  start it with `thingbed up`",
             );
         }
         if self.workloads.is_empty() && self.duration == Span::ZERO {
-            return lacking(
-                "the experiment has neither `workloads` nor a `duration`, so that its run would \
+            return fail(
+                "the experiment has neither `workloads` nor a `duration`, so its run would \
                  end at once",
                 "write for example `duration: 60 s`; to work in it by hand, start it with \
                  `thingbed up`",
@@ -98,53 +97,53 @@ impl Plan {
         Ok(())
     }
 
-    /// The seed of the draws of this run: the experiment's, moved on by the
-    /// repeat, so that repeats see different weather and cells the same.
+    /// Seed of this run's impairment decisions, derived from the experiment's seed and the repeat:
+    /// repeats differ, and all cells of a repeat see the same.
     pub fn weather(&self) -> u64 {
-        // An odd constant far from small numbers: seed 7 repeat 1 is not seed 8.
+        // A large odd constant, so that seed 7 repeat 1 differs from seed 8 repeat 0.
         self.seed.wrapping_add(u64::from(self.repeat).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 }
 
-/// Which frames of a run are kept.
+/// Frame capture of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedCapture {
-    /// The nodes whose frames; all if none is named.
+    /// Nodes to capture; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
-    /// The networks whose frames; all if none is named.
+    /// Networks to capture; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<String>,
-    /// Which frames, in libpcap's language; all if none.
+    /// Capture filter in libpcap's syntax. `None`: all frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
-    /// How much of each frame; all if none.
+    /// Snapshot length. `None`: whole frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snap: Option<Bytes>,
 }
 
-/// What runs on nodes.
+/// A workload of nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Workload {
     /// Messages from a source to sinks, each answered.
     Interaction(Interaction),
-    /// Messages that clients publish by a broker to those who subscribe.
+    /// Messages that clients publish through a broker to subscribers.
     Mqtt(Mqtt),
-    /// Payloads that go from sources to sinks, each exchange by itself.
+    /// Payloads that sources send to sinks, each exchange measured separately.
     Exchange(Exchange),
-    /// Requests at the moments that a schedule asks for.
+    /// Requests on a schedule.
     Load(Load),
-    /// Devices that answer requests after given service times.
+    /// Devices that answer requests after configured service times.
     Device(Device),
-    /// Probes that look for contention.
+    /// Probes for contention.
     Probe(Probe),
-    /// A program, unmodified.
+    /// An unmodified program.
     Command(Command),
 }
 
 impl Workload {
-    /// Its name in the results.
+    /// Name in the results.
     pub fn name(&self) -> &str {
         match self {
             Self::Interaction(interaction) => &interaction.name,
@@ -161,63 +160,63 @@ impl Workload {
 /// Messages from a source to sinks, each answered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Interaction {
-    /// Its name in the results.
+    /// Name in the results.
     pub name: String,
-    /// The node that sends.
+    /// Node that sends.
     pub source: String,
-    /// The nodes that receive and answer, in order.
+    /// Nodes that receive and answer, in order.
     pub sinks: Vec<String>,
-    /// The name of its model in the file.
+    /// Name of its model in the file.
     pub model: String,
-    /// How messages go to the sinks.
+    /// Pattern of messages to the sinks.
     pub down: InteractionPattern,
-    /// How answers come back.
+    /// Pattern of answers to the source.
     pub up: InteractionPattern,
-    /// The file that each message carries; absolute.
+    /// File with the payload of each message; absolute path.
     pub payload: PathBuf,
-    /// The file that each answer carries; absolute.
+    /// File with the payload of each answer; absolute path.
     pub reply_payload: PathBuf,
-    /// The length of each message: the payload file's, and ten more where that
-    /// has no place for the message's number.
+    /// Length of each message, B: the payload file's, plus ten if that has no room for the
+    /// message's number.
     pub payload_bytes: u64,
-    /// The length of each answer.
+    /// Length of each answer, B.
     pub reply_payload_bytes: u64,
     /// Time between two messages of the source.
     pub every: Span,
-    /// How many messages the source sends.
+    /// Number of messages that the source sends.
     pub messages: u64,
-    /// The rate that multicast is sent with.
+    /// Multicast send rate.
     pub multicast_rate: Rate,
-    /// The share of frames lost that the director begins with.
+    /// The director's initial assumption of frame loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assume_loss: Option<Ratio>,
-    /// The round trip that it begins with.
+    /// The director's initial assumption of the round-trip time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assume_round_trip: Option<Span>,
-    /// The models of other stacks that it has.
+    /// Models of other protocol stacks that the director may choose.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outside: Vec<OutsideModel>,
-    /// The node of its MQTT broker.
+    /// Node of its MQTT broker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broker: Option<String>,
-    /// To how many sinks messages go from when on; to all unless said.
+    /// Changes of the number of sinks that receive messages; empty for all sinks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fan_out: Vec<FanOut>,
-    /// The network that it goes over.
+    /// Network of the messages.
     pub network: String,
 }
 
-/// A program, unmodified, that runs from the start of the run.
+/// An unmodified program, from the start of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Command {
-    /// Its name in the results.
+    /// Name in the results.
     pub name: String,
-    /// The nodes that it runs on.
+    /// Nodes that run it.
     pub on: Vec<String>,
     /// The program and its arguments.
     pub run: Vec<String>,
     /// Variables added to its environment.
     pub env: IndexMap<String, String>,
-    /// Whether the run ends without waiting for it.
+    /// Whether the run ends without waiting for the program.
     pub background: bool,
 }

@@ -1,4 +1,4 @@
-//! A plan for people to read.
+//! Text form of a plan, for people.
 
 use crate::exchange::{Connection, Exchange, ExchangeProtocol};
 use crate::impairment_text::{impairment, time};
@@ -67,7 +67,7 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
-    /// The nodes, cut into groups.
+    /// Nodes, split by group.
     fn groups(&self) -> Vec<&[PlannedNode]> {
         self.nodes.chunk_by(|a, b| a.group == b.group).collect()
     }
@@ -165,13 +165,13 @@ fn write_interaction(f: &mut fmt::Formatter<'_>, plan: &Interaction) -> fmt::Res
     if plan.reply_payload != plan.payload {
         writeln!(f, "  answer: {}", plan.reply_payload.display())?;
     }
-    let whom = match (plan.down.is_to_all(), plan.fan_out.is_empty()) {
+    let recipients = match (plan.down.is_to_all(), plan.fan_out.is_empty()) {
         (true, true) => "each to all",
         (true, false) => "each to some",
         (false, _) => "each to the next",
     };
     let (messages, every, replies) = (plan.messages, time(plan.every), plan.replies());
-    writeln!(f, "  {messages} messages, one per {every}, {whom}: {replies} answers")?;
+    writeln!(f, "  {messages} messages, one per {every}, {recipients}: {replies} answers")?;
     if plan.down == crate::InteractionPattern::PgmPublishSubscribe {
         writeln!(f, "  multicast rate: {}", plan.multicast_rate)?;
     }
@@ -216,7 +216,7 @@ fn write_exchange(f: &mut fmt::Formatter<'_>, it: &Exchange) -> fmt::Result {
         }
         ExchangeProtocol::Opcua(opcua) => {
             let variables = if opcua.variables == 1 { "variable" } else { "variables" };
-            write!(f, ", {} {variables} a Read", opcua.variables)?;
+            write!(f, ", {} {variables} per Read", opcua.variables)?;
         }
         ExchangeProtocol::Http(http) => {
             let method = plain(&serde_json::to_value(http.method).unwrap_or_default());
@@ -274,7 +274,7 @@ fn write_load(f: &mut fmt::Formatter<'_>, load: &Load) -> fmt::Result {
     writeln!(f, "  timeout {}", time(load.timeout))
 }
 
-/// What is said of CoAP, if anything is.
+/// Writes the CoAP options, if there are any.
 fn write_coap(f: &mut fmt::Formatter<'_>, load: &Load) -> fmt::Result {
     let coap = &load.coap;
     let mut words = Vec::new();
@@ -329,23 +329,23 @@ fn write_probe(f: &mut fmt::Formatter<'_>, probe: &Probe) -> fmt::Result {
     writeln!(f, "  more than {} longer counts as contention{ends}", probe.limit)
 }
 
-/// `consumer-1 .. consumer-300 (300)`.
+/// Formats a list of names: `consumer-1 .. consumer-300 (300)`.
 fn ends_of(names: &[String]) -> String {
     match names {
-        [] => "nobody".to_owned(),
+        [] => "none".to_owned(),
         [first, _, _, .., last] => format!("{first} .. {last} ({})", names.len()),
         few => few.join(", "),
     }
 }
 
-/// A change, in the words of the file.
+/// Writes a change with the file's keys.
 fn write_change(f: &mut fmt::Formatter<'_>, change: &PlannedChange) -> fmt::Result {
     write!(f, "  at {}: ", time(change.at))?;
     match &change.what {
         PlannedWhat::Set { nodes, ways, set, over } => {
-            // Models of loss whose place another takes go without saying.
-            let said = set.0.iter().filter(|(_, value)| !value.is_null());
-            let values: Vec<_> = said.map(|(key, v)| format!("{key} {}", plain(v))).collect();
+            // Omits the loss models that the change replaces.
+            let set_keys = set.0.iter().filter(|(_, value)| !value.is_null());
+            let values: Vec<_> = set_keys.map(|(key, v)| format!("{key} {}", plain(v))).collect();
             let ways = match ways[..] {
                 [medium::Way::Up] => " up",
                 [medium::Way::Down] => " down",
@@ -362,7 +362,7 @@ fn write_change(f: &mut fmt::Formatter<'_>, change: &PlannedChange) -> fmt::Resu
         PlannedWhat::Partition { parts } if parts.is_empty() => writeln!(f, "partition ends"),
         PlannedWhat::Partition { parts } => {
             let parts: Vec<_> = parts.iter().map(|part| ends_of(part)).collect();
-            writeln!(f, "parted: {}", parts.join(" | "))
+            writeln!(f, "partition: {}", parts.join(" | "))
         }
     }
 }

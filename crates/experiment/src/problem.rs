@@ -1,10 +1,10 @@
-//! What is wrong with a file, shown at its place.
+//! Problems of a file, shown with their line.
 
 use crate::source::{Place, Source};
 use std::fmt;
 use std::sync::Arc;
 
-/// One thing that is wrong.
+/// A problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub(crate) place: Option<Place>,
@@ -23,41 +23,41 @@ impl Problem {
         self
     }
 
-    /// A few words beside the marks.
+    /// Adds a short text next to the marks.
     pub(crate) fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
-    /// A line of its own below.
+    /// Adds a separate line below.
     pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
     }
 
-    /// What is wrong, in one line.
+    /// The problem in one line.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What was expected there, the nearest known, where else to look.
+    /// The expected value, the nearest known word, and where else to look.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
         let label = (!self.label.is_empty()).then_some(self.label.as_str());
         label.into_iter().chain(self.notes.iter().map(String::as_str))
     }
 }
 
-/// Everything that is wrong with an experiment file; never empty.
+/// All problems of an experiment file; never empty.
 ///
-/// Its text shows each problem with file, line, column and the line itself.
+/// Its text shows each problem with file, line, column and the line's text.
 #[derive(Debug, Clone)]
 pub struct Errors {
     source: Option<Arc<Source>>,
     problems: Vec<Problem>,
 }
 
-/// More problems than this are counted, not shown.
-const SHOWN: usize = 20;
+/// Maximum number of problems to show; further ones are only counted.
+const MAX_SHOWN: usize = 20;
 
 impl Errors {
     /// Problems of `source`, in the order of its text.
@@ -66,23 +66,23 @@ impl Errors {
         Self { source: Some(source), problems }
     }
 
-    /// A problem that has no place in a file.
+    /// A problem without a position in a file.
     pub(crate) fn bare(problem: Problem) -> Self {
         Self { source: None, problems: vec![problem] }
     }
 
-    /// The problems, in the order of the file.
+    /// Problems, in the order of the file.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// Line and column of a problem, both from 1; none for one without a place.
+    /// Line and column of a problem, both from 1. `None` without a position.
     pub fn position(&self, problem: &Problem) -> Option<(usize, usize)> {
         let excerpt = self.source.as_ref()?.excerpt(problem.place?);
         Some((excerpt.line, excerpt.column))
     }
 
-    /// One problem, as several lines.
+    /// Formats one problem as several lines.
     fn show(&self, problem: &Problem) -> String {
         let mut lines = vec![format!("error: {}", problem.message)];
         let mut pad = " ".to_owned();
@@ -105,10 +105,10 @@ impl Errors {
 
 impl fmt::Display for Errors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (shown, all) = (self.problems.iter().take(SHOWN), self.problems.len());
+        let (shown, all) = (self.problems.iter().take(MAX_SHOWN), self.problems.len());
         let mut parts: Vec<String> = shown.map(|problem| self.show(problem)).collect();
-        if all > SHOWN {
-            parts.push(format!("... and {} more", all - SHOWN));
+        if all > MAX_SHOWN {
+            parts.push(format!("... and {} more", all - MAX_SHOWN));
         }
         if let Some(source) = &self.source {
             let s = if all == 1 { "" } else { "s" };

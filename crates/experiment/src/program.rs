@@ -1,29 +1,29 @@
-//! The programs that nodes are there for.
+//! Nodes' `run` programs.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The program that a node is there for.
+/// The `run` program of a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Program {
-    /// The program and its arguments; empty for what the node's image says.
+    /// The program and its arguments; empty for the command of the node's image.
     pub run: Vec<String>,
     /// Variables added to its environment.
     pub env: IndexMap<String, String>,
-    /// When it is ready for others; as soon as it has started if none.
+    /// Readiness condition. `None`: ready as soon as it has started.
     pub ready: Option<Ready>,
 }
 
-/// When a node's program is ready.
+/// Condition for a node's program to be ready.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ready {
-    /// When somebody in the node listens on this TCP port.
+    /// A process in the node listens on this TCP port.
     Tcp(u16),
-    /// When somebody in the node has bound this UDP port.
+    /// A process in the node has bound this UDP port.
     Udp(u16),
-    /// When its output or its standard error holds this text.
+    /// Standard output or standard error contains this text.
     Log(String),
 }
 

@@ -1,4 +1,4 @@
-//! From the tree to typed values, collecting what is wrong instead of stopping.
+//! Reads typed values from the tree, and collects problems instead of stopping at the first.
 
 use crate::nearest::{advice, list};
 use crate::problem::Problem;
@@ -7,18 +7,18 @@ use crate::substitute::Replaced;
 use crate::tree::{Content, Key, Node};
 use indexmap::IndexMap;
 
-/// Where problems go.
+/// Collects problems.
 #[derive(Debug, Default)]
 pub(crate) struct Sink {
     pub problems: Vec<Problem>,
-    /// What stands in place of `${axis}` in this cell.
+    /// Replacements of `${axis}` in this cell.
     pub replaced: Replaced,
-    /// This cell's name.
+    /// Name of this cell.
     pub cell: String,
 }
 
 impl Sink {
-    /// Adds a problem; one at a replaced text says what was put there.
+    /// Adds a problem. At a replaced text, the problem gets a note with the replacement.
     pub fn add(&mut self, mut problem: Problem) {
         let replaced = problem.place.and_then(|place| self.replaced.get(&place.start));
         if let Some((template, value)) = replaced {
@@ -27,13 +27,13 @@ impl Sink {
         self.problems.push(problem);
     }
 
-    /// Whether nothing is wrong so far. Something that is missing is not worth
-    /// saying when it may be there and broken.
+    /// Whether there are no problems so far. Otherwise a missing value may be an invalid one, which
+    /// was reported already.
     pub fn is_clean(&self) -> bool {
         self.problems.is_empty()
     }
 
-    /// `expected ..., found ...`.
+    /// Adds `expected ..., found ...`.
     pub fn expected(&mut self, what: &str, node: &Node) {
         if node.content != Content::Broken {
             let text = format!("expected {what}, found {}", node.kind());
@@ -42,14 +42,12 @@ impl Sink {
     }
 }
 
-/// A value that can be read from a node. Nothing means that the sink has been
-/// told why.
+/// A value that can be read from a node. `None`: the problem is in the sink.
 pub(crate) trait Read: Sized {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self>;
 }
 
-/// A value and where it stands. `AXIS` says whether an axis may stand there,
-/// which is a matter of the schema only.
+/// A value and its position in the file. `AXIS`: whether the schema allows an axis there.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct At<T, const AXIS: bool = true> {
     pub value: T,
@@ -65,7 +63,7 @@ impl<T: Read, const AXIS: bool> Read for At<T, AXIS> {
     }
 }
 
-/// What is read later, or by somebody else.
+/// A value that other code reads later.
 impl Read for Node {
     fn read(node: &Node, _: &mut Sink) -> Option<Self> {
         Some(node.clone())
@@ -86,7 +84,7 @@ impl<T: Read> Read for Vec<T> {
     }
 }
 
-/// One value, or a list of them.
+/// One value, or a list of values.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OneOrMore<T>(pub Vec<T>);
 
@@ -100,7 +98,7 @@ impl<T: Read> Read for OneOrMore<T> {
     }
 }
 
-/// Things by name, in the order of the file.
+/// Values by name, in the order of the file.
 #[derive(Debug, Clone)]
 pub(crate) struct Named<T>(IndexMap<String, (Place, Option<T>)>);
 
@@ -111,7 +109,7 @@ impl<T> Default for Named<T> {
 }
 
 impl<T> Named<T> {
-    /// Name, place of the name and value of each that could be read.
+    /// Name, position of the name, and value of each entry without errors.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Place, &T)> {
         self.0.iter().filter_map(|(name, (place, value))| {
             value.as_ref().map(|value| (name.as_str(), *place, value))
@@ -126,8 +124,8 @@ impl<T> Named<T> {
         self.0.is_empty()
     }
 
-    /// The thing called `name`; a name that is not there is reported as an
-    /// unknown `what`, one that could not be read has been reported before.
+    /// Returns the entry `name`. An unknown name is reported as an unknown `what`; an invalid entry
+    /// was reported before.
     pub fn find(&self, name: &At<String>, what: &str, sink: &mut Sink) -> Option<&T> {
         match self.0.get(&name.value) {
             Some((_, value)) => value.as_ref(),
@@ -141,12 +139,12 @@ impl<T> Named<T> {
         }
     }
 
-    /// Whether the name is there, readable or not.
+    /// Whether the name exists, valid or not.
     pub fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// The thing called `name`, if it could be read.
+    /// Returns the entry `name`, if it is valid.
     pub fn get(&self, name: &str) -> Option<&T> {
         self.0.get(name).and_then(|(_, value)| value.as_ref())
     }
@@ -170,7 +168,7 @@ impl<T: Read> Read for Named<T> {
     }
 }
 
-/// The keys of one map, asked for one by one; those never asked for are unknown.
+/// The keys of one map, read one by one; the remaining ones are unknown.
 pub(crate) struct Fields<'n, 's> {
     place: Place,
     entries: Vec<&'n (Key, Node)>,
@@ -179,8 +177,7 @@ pub(crate) struct Fields<'n, 's> {
 }
 
 impl<'n, 's> Fields<'n, 's> {
-    /// The keys of `node`, which should be `what`; nothing at all counts as an
-    /// empty map.
+    /// The keys of `node`, which should be `what`; a missing value counts as an empty map.
     pub fn of(node: &'n Node, what: &str, sink: &'s mut Sink) -> Option<Self> {
         let entries = match &node.content {
             Content::Map(entries) => entries.iter().collect(),
@@ -198,7 +195,7 @@ impl<'n, 's> Fields<'n, 's> {
         self.entries.iter().find(|(k, _)| k.text == key).copied()
     }
 
-    /// Lets `key` pass without reading it.
+    /// Accepts `key` without reading it.
     pub fn known(&mut self, key: &'static str) {
         self.known.push(key);
     }
@@ -208,13 +205,13 @@ impl<'n, 's> Fields<'n, 's> {
         self.entries.iter().any(|(k, _)| k.text == key)
     }
 
-    /// The value of a key that may be missing.
+    /// Value of an optional key.
     pub fn optional<T: Read>(&mut self, key: &'static str) -> Option<T> {
         let (_, node) = self.take(key)?;
         if node.content == Content::Nothing { None } else { T::read(node, self.sink) }
     }
 
-    /// The value of a key that must be there.
+    /// Value of a required key.
     pub fn required<T: Read>(&mut self, key: &'static str) -> Option<T> {
         match self.take(key) {
             Some((_, node)) if node.content != Content::Nothing => T::read(node, self.sink),
@@ -234,7 +231,7 @@ impl<'n, 's> Fields<'n, 's> {
         }
     }
 
-    /// Reports the keys that nobody asked for.
+    /// Reports the unknown keys.
     pub fn finish(self) {
         let unknown = self.entries.iter().filter(|(key, _)| !self.known.contains(&&*key.text));
         for (key, _) in unknown {

@@ -1,4 +1,4 @@
-//! Reading single values: texts, numbers, quantities, words of a list.
+//! Reads scalars: texts, numbers, quantities and words of an enumeration.
 
 use crate::nearest::{advice, nearest};
 use crate::problem::Problem;
@@ -8,7 +8,7 @@ use crate::tree::{Content, Node};
 use medium::Limit;
 use units::{Bytes, Charge, Current, Rate, Ratio, Span, Voltage};
 
-/// The text of a scalar; anything else is reported as not being `what`.
+/// Text of a scalar; anything else is reported as not being `what`.
 fn text<'n>(node: &'n Node, what: &str, sink: &mut Sink) -> Option<&'n str> {
     match &node.content {
         Content::Scalar(text) => Some(text),
@@ -56,7 +56,7 @@ numbers!(u32: "a whole number from 0 to 4294967295", u64: "a whole number");
 
 impl Read for f64 {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
-        // Rust reads `inf` and `nan` as numbers; no experiment means them.
+        // Rust parses `inf` and `nan` as numbers; an experiment cannot use them.
         let value =
             text(node, "a number", sink)?.parse().ok().filter(|value: &f64| value.is_finite());
         if value.is_none() {
@@ -66,7 +66,7 @@ impl Read for f64 {
     }
 }
 
-/// Quantities, whose own errors say what to write.
+/// Quantities; their parse errors suggest the correct form.
 macro_rules! quantities {
     ($($kind:ty: $what:literal),*) => {$(
         impl Read for $kind {
@@ -93,12 +93,12 @@ quantities!(
     Charge: "a charge such as `220 mAh`"
 );
 
-/// How often something happens, such as `100/s`.
+/// A frequency of events, such as `100/s`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Frequency(f64);
 
 impl Frequency {
-    /// The time between two.
+    /// Time between two events.
     pub fn period(self) -> Span {
         Span::from_ns((1e9 / self.0).round().max(1.0) as u64)
     }
@@ -113,7 +113,7 @@ impl Read for Frequency {
             let number: f64 = text.trim().strip_suffix(unit)?.trim_end().parse().ok()?;
             Some(number / seconds)
         });
-        // Once in a year to a thousand million times a second.
+        // From about once a year to a thousand million times per second.
         if let Some(value) = found.filter(|value| (3e-8..=1e9).contains(value)) {
             return Some(Self(value));
         }
@@ -123,7 +123,7 @@ impl Read for Frequency {
     }
 }
 
-/// A number of bytes that may be below 0, such as `-14 B`.
+/// A size that may be negative, such as `-14 B`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Signed(pub i32);
 
@@ -135,7 +135,7 @@ impl Read for Signed {
             None => (1, text),
         };
         let problem = match size.parse::<Bytes>() {
-            // No header is larger, and no frame.
+            // No header and no frame is larger.
             Ok(bytes) if bytes.get() <= 65_535 => return Some(Self(sign * bytes.get() as i32)),
             Ok(_) => Problem::new(format!("`{text}` is over 65535 B")),
             Err(error) => Problem::new(error.to_string()),
@@ -146,7 +146,7 @@ impl Read for Signed {
 }
 
 impl Read for Limit {
-    /// A bare number counts frames; with a unit it is a size.
+    /// A bare number counts frames; a number with a unit is a size.
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
         let what = "a number of frames such as `1000`, or a size such as `64 kB`";
         let text = text(node, what, sink)?;
@@ -164,11 +164,11 @@ impl Read for Limit {
     }
 }
 
-/// What was probably meant, if that can be told from what is wrong.
+/// Suggests the probable meaning of an invalid quantity.
 fn quantity_advice(error: &units::ParseError) -> Option<String> {
     match error {
         units::ParseError::UnknownUnit { unit, known, .. } => unit_advice(unit, known),
-        // Elsewhere a share is often a fraction: 0.3 there is 30 % here.
+        // Many tools write a share as a fraction: 0.3 is 30 % here.
         units::ParseError::MissingUnit { text, example } if example.ends_with('%') => {
             let fraction = text.trim().parse().ok().filter(|share| (0.0..=1.0).contains(share));
             let percent = |share: f64| (share * 1e8).round() / 1e6;
@@ -178,10 +178,10 @@ fn quantity_advice(error: &units::ParseError) -> Option<String> {
     }
 }
 
-/// The unit that an unknown one was meant to be.
+/// Suggests the probable meaning of an unknown unit.
 fn unit_advice(unit: &str, known: &str) -> Option<String> {
-    // How people write units elsewhere, and how they are written here.
-    let habits = [
+    // Units as common elsewhere, and as used here.
+    let conventions = [
         ("sec", "s"),
         ("secs", "s"),
         ("seconds", "s"),
@@ -201,8 +201,8 @@ fn unit_advice(unit: &str, known: &str) -> Option<String> {
         ("G", "GiB"),
     ];
     let known: Vec<&str> = known.split(", ").collect();
-    let habit = habits.iter().find(|(is, _)| *is == unit).map(|(_, should)| *should);
-    let meant = habit.filter(|unit| known.contains(unit)).or_else(|| nearest(unit, known))?;
+    let convention = conventions.iter().find(|(is, _)| *is == unit).map(|(_, should)| *should);
+    let meant = convention.filter(|unit| known.contains(unit)).or_else(|| nearest(unit, known))?;
     Some(format!("did you mean `{meant}`?"))
 }
 
@@ -221,9 +221,9 @@ impl Read for Subnet {
 
 /// One of a few words.
 pub(crate) trait Word: Sized + Copy + 'static {
-    /// What the words are, for errors.
+    /// Name of the enumeration, for errors.
     const WHAT: &'static str;
-    /// Each value and its word.
+    /// Each word and its value.
     const WORDS: &'static [(&'static str, Self)];
 }
 

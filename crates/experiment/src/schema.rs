@@ -1,12 +1,12 @@
-//! The published schema of the file format, so that editors complete it.
+//! JSON Schema of the file format, for editors.
 
 use crate::clock::Clock;
 use crate::exchange::{CoapTransport, Connection, Method};
 use crate::expect::Comparison;
 use crate::file::{
-    Addressing, Board, BoardCpu, BoardRadio, Cell, Cells, Channel, CoapKeys, Codel, Cpu, File,
-    Foreign, ForeignModel, Gilbert, HttpKeys, Markov, MqttKeys, OpcuaKeys, Outage, Payload,
-    Protocol, QuicKeys, Ready, Red, Resources, Shape, Slot, Sweep, Tls, TlsFiles, Ways,
+    Addressing, Board, BoardCpu, BoardRadio, Cell, Cells, Channel, CoapKeys, Codel, Cpu,
+    Directions, File, Foreign, ForeignModel, Gilbert, HttpKeys, Markov, MqttKeys, OpcuaKeys,
+    Outage, Payload, Protocol, QuicKeys, Ready, Red, Resources, Shape, Slot, Sweep, Tls, TlsFiles,
 };
 use crate::load::Contention;
 use crate::matrix::Matrix;
@@ -30,7 +30,7 @@ pub fn schema() -> Value {
     SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<File>().to_value()
 }
 
-/// A type that JSON Schema can describe, ours or another crate's.
+/// A type with a JSON Schema, also for types of other crates.
 pub(crate) trait Describe {
     fn describe(generator: &mut SchemaGenerator) -> Schema;
 }
@@ -46,7 +46,7 @@ impl<T: Describe, const AXIS: bool> JsonSchema for At<T, AXIS> {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let value = T::describe(generator);
-        // Any text may have an axis in it already.
+        // A text may contain an axis anyway.
         let is_text = value == String::describe(generator);
         if !AXIS || is_text {
             return value;
@@ -56,7 +56,7 @@ impl<T: Describe, const AXIS: bool> JsonSchema for At<T, AXIS> {
     }
 }
 
-/// A value that the matrix gives, such as `${loss}`.
+/// A value from the matrix, such as `${loss}`.
 #[derive(JsonSchema)]
 #[schemars(transparent)]
 #[allow(dead_code)]
@@ -94,7 +94,16 @@ macro_rules! words {
         }
     )*};
 }
-words!(Addressing, Backend, Clock, InteractionPattern, LossUnit, OutsideModel, Comparison, Ways);
+words!(
+    Addressing,
+    Backend,
+    Clock,
+    InteractionPattern,
+    LossUnit,
+    OutsideModel,
+    Comparison,
+    Directions
+);
 words!(
     SourceAddresses,
     MqttPattern,
@@ -108,7 +117,7 @@ words!(
 );
 
 impl Describe for MqttVersion {
-    /// YAML reads `5` as a number; here it is a text all the same.
+    /// YAML reads `5` as a number; the reader takes it as a text.
     fn describe(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "enum": ["3.1.1", "5", 5] })
     }
@@ -173,7 +182,7 @@ impl Describe for Protocol {
     }
 }
 
-/// What schemars describes itself.
+/// Types whose schema schemars derives.
 macro_rules! derived {
     ($($kind:ty),*) => {$(
         impl Describe for $kind {
@@ -217,7 +226,7 @@ impl Describe for Limit {
 }
 
 impl Describe for String {
-    /// YAML reads `on: 5` as a number; here it is a text all the same.
+    /// YAML reads `on: 5` as a number; the reader takes it as a text.
     fn describe(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": ["string", "number", "boolean"] })
     }
@@ -297,13 +306,13 @@ mod tests {
     use crate::tree;
     use std::collections::BTreeSet;
 
-    /// The keys that the reader of `T` knows, from what it says of a stranger.
+    /// Keys that the reader of `T` knows, from its error about an unknown key.
     fn read_keys<T: Read>() -> BTreeSet<String> {
         let (node, _) = tree::parse("stranger: 1").unwrap();
         let mut sink = Sink::default();
         T::read(&node, &mut sink);
-        let stranger = sink.problems.iter().find(|p| p.message.contains("`stranger`")).unwrap();
-        let known = stranger.label.strip_prefix("known: ").unwrap();
+        let unknown = sink.problems.iter().find(|p| p.message.contains("`stranger`")).unwrap();
+        let known = unknown.label.strip_prefix("known: ").unwrap();
         known.split(", ").map(str::to_owned).collect()
     }
 
@@ -320,7 +329,7 @@ mod tests {
             )*};
         }
         same!(file::File, file::Group, file::Limits, file::Network, file::Profile, file::Link);
-        same!(file::Entry, file::Fault, Gilbert, Markov, Cells, Codel, Red, Slot, Outage, Ready);
+        same!(file::Change, file::Fault, Gilbert, Markov, Cells, Codel, Red, Slot, Outage, Ready);
         same!(file::Impairment, file::Model, file::Interaction, file::Command, Expect);
         same!(file::Mqtt, file::Reconnect, file::TlsFiles);
         same!(file::Exchange, CoapKeys, MqttKeys, Sweep);

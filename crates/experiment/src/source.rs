@@ -1,8 +1,8 @@
-//! The text of a file, and places in it.
+//! Text of a file, and positions in it.
 
 use std::path::PathBuf;
 
-/// A stretch of the text, in bytes; the end is exclusive.
+/// A range of the text, in bytes; the end is exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct Place {
     pub start: usize,
@@ -12,32 +12,32 @@ pub(crate) struct Place {
 /// A file as given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Source {
-    /// The name that errors show.
+    /// Name of the file in errors.
     pub file: PathBuf,
     pub text: String,
 }
 
-/// One line of the text and what of it a place covers.
+/// One line of the text, and the part of it that a range covers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Excerpt {
-    /// 1 for the first line.
+    /// Line number, from 1.
     pub line: usize,
-    /// 1 for the first character.
+    /// Column in characters, from 1.
     pub column: usize,
-    /// The line, with anything that would upset a terminal replaced.
+    /// Text of the line, with control characters replaced.
     pub text: String,
-    /// Characters before the marks.
+    /// Number of characters before the marks.
     pub indent: usize,
-    /// How many characters to mark, at least one.
+    /// Number of characters to mark, at least one.
     pub marks: usize,
 }
 
-/// Longer lines are shown in part.
-const WIDEST: usize = 140;
+/// Maximum width of an excerpt; longer lines are shown in part.
+const MAX_WIDTH: usize = 140;
 
 impl Source {
-    /// The line that `place` starts on; a place that spans lines is cut at the
-    /// first one's end.
+    /// Returns the line on which `place` starts. A range over several lines is cut at the end of
+    /// the first.
     pub fn excerpt(&self, place: Place) -> Excerpt {
         let text = self.text.as_str();
         let start = floor(text, place.start);
@@ -46,20 +46,20 @@ impl Source {
         let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
         let line = text[..start].matches('\n').count() + 1;
         let before = text[line_start..start].chars().count();
-        let whole: Vec<char> =
+        let chars: Vec<char> =
             text[line_start..line_end].trim_end_matches('\r').chars().map(printable).collect();
         let marks = text[start..end.min(line_end)].trim_end().chars().count().max(1);
-        let skip = if whole.len() > WIDEST { before.saturating_sub(WIDEST / 2) } else { 0 };
-        let mut shown: String = whole.iter().skip(skip).take(WIDEST).collect();
+        let skip = if chars.len() > MAX_WIDTH { before.saturating_sub(MAX_WIDTH / 2) } else { 0 };
+        let mut shown: String = chars.iter().skip(skip).take(MAX_WIDTH).collect();
         let mut indent = before - skip;
         if skip > 0 {
             shown.insert_str(0, "... ");
             indent += 4;
         }
-        if whole.len() > skip + WIDEST {
+        if chars.len() > skip + MAX_WIDTH {
             shown.push_str(" ...");
         }
-        let marks = marks.min(WIDEST);
+        let marks = marks.min(MAX_WIDTH);
         Excerpt { line, column: before + 1, text: shown, indent, marks }
     }
 }
@@ -73,7 +73,7 @@ fn floor(text: &str, at: usize) -> usize {
     at
 }
 
-/// Tabs become one space, so that marks stay below what they mark.
+/// Replaces tabs by one space, so that marks line up with the text.
 fn printable(c: char) -> char {
     match c {
         '\t' => ' ',

@@ -1,24 +1,24 @@
-//! What can be chosen of OPC UA, HTTP and QUIC in exchanges.
+//! Options of OPC UA, HTTP and QUIC in exchanges.
 
 use crate::scalar::Word;
 use serde::{Deserialize, Serialize};
 
-/// Which times an OPC UA server sends with each value.
+/// Timestamps that an OPC UA server sends with each value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Timestamps {
-    /// When the value came to be.
+    /// Source timestamp: when the value was created.
     Source,
-    /// When the server knew of it.
+    /// Server timestamp: when the server received it.
     Server,
-    /// Both.
+    /// Both timestamps.
     Both,
-    /// None.
+    /// No timestamps.
     Neither,
 }
 
 impl Word for Timestamps {
-    const WHAT: &'static str = "a distribution of times";
+    const WHAT: &'static str = "a choice of timestamps";
     const WORDS: &'static [(&'static str, Self)] = &[
         ("source", Self::Source),
         ("server", Self::Server),
@@ -27,24 +27,24 @@ impl Word for Timestamps {
     ];
 }
 
-/// What can be chosen of OPC UA.
+/// Options of OPC UA.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opcua {
-    /// How many variables hold a payload together, 1 to 10.
+    /// Number of variables that hold a payload together, 1 to 10.
     pub variables: u32,
-    /// Which times come with each.
+    /// Timestamps of each value.
     pub timestamps: Timestamps,
 }
 
-/// What is asked of a resource by HTTP.
+/// HTTP method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HttpMethod {
-    /// The sink asks for the payload.
+    /// The sink requests the payload.
     Get,
-    /// The source puts it.
+    /// The source sends the payload with PUT.
     Put,
-    /// The source posts it.
+    /// The source sends the payload with POST.
     Post,
 }
 
@@ -54,18 +54,18 @@ impl Word for HttpMethod {
         &[("get", Self::Get), ("put", Self::Put), ("post", Self::Post)];
 }
 
-/// What can be chosen of HTTP.
+/// Options of HTTP.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Http {
-    /// What is asked of the resource.
+    /// Method.
     pub method: HttpMethod,
 }
 
-/// What can be chosen of QUIC.
+/// Options of QUIC.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quic {
-    /// Whether a new connection to a sink that is known carries payload at once.
+    /// Whether a new connection to a known sink carries payload at once (0-RTT).
     pub early_data: bool,
-    /// Whether larger packets than 1200 B are tried for.
+    /// Whether QUIC probes for packets larger than 1200 B.
     pub mtu_discovery: bool,
 }

@@ -13,47 +13,46 @@ pub struct Subnet {
 }
 
 impl Subnet {
-    /// The address of the subnet itself, which no node gets.
+    /// Network address, which no node gets.
     pub fn base(self) -> Ipv4Addr {
         Ipv4Addr::from(self.base)
     }
 
-    /// How many leading bits are the subnet's.
+    /// Prefix length in bits.
     pub fn prefix(self) -> u8 {
         self.prefix
     }
 
-    /// How many nodes it has addresses for: all but its own and broadcast.
+    /// Number of addresses for nodes: all without network and broadcast address.
     pub fn room(self) -> u64 {
         (1u64 << (32 - u32::from(self.prefix))) - 2
     }
 
-    /// The address of the node at `index`; the first is `.1`. Nothing beyond
-    /// the last.
+    /// Address of the node at `index`; the first is `.1`. `None` beyond the last.
     pub fn address(self, index: u64) -> Option<Ipv4Addr> {
         let index = u32::try_from(index).ok().filter(|index| u64::from(*index) < self.room())?;
         Some(Ipv4Addr::from(self.base + index + 1))
     }
 
-    /// Whether any address is in both.
+    /// Whether the subnets share an address.
     pub fn overlaps(self, other: Self) -> bool {
         let shared = mask(self.prefix.min(other.prefix));
         self.base & shared == other.base & shared
     }
 
-    /// The smallest subnet round this one that has room for `nodes`.
-    pub(crate) fn wide_enough(self, nodes: u64) -> Option<Self> {
-        (LEAST..=self.prefix)
+    /// The smallest subnet that contains this one and has room for `nodes`.
+    pub(crate) fn widen_for(self, nodes: u64) -> Option<Self> {
+        (MIN_PREFIX..=self.prefix)
             .rev()
             .map(|prefix| Self { base: self.base & mask(prefix), prefix })
             .find(|subnet| subnet.room() >= nodes)
     }
 }
 
-/// The widest subnet, `10.0.0.0/8`'s.
-const LEAST: u8 = 8;
-/// The narrowest that has room for two nodes.
-const MOST: u8 = 30;
+/// Minimum prefix length, that of `10.0.0.0/8`.
+const MIN_PREFIX: u8 = 8;
+/// Maximum prefix length with room for two nodes.
+const MAX_PREFIX: u8 = 30;
 
 fn mask(prefix: u8) -> u32 {
     u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0)
@@ -72,8 +71,8 @@ impl FromStr for Subnet {
         let prefix: u8 = prefix
             .parse()
             .ok()
-            .filter(|prefix| (LEAST..=MOST).contains(prefix))
-            .ok_or_else(|| format!("use a prefix length between {LEAST} and {MOST}"))?;
+            .filter(|prefix| (MIN_PREFIX..=MAX_PREFIX).contains(prefix))
+            .ok_or_else(|| format!("use a prefix length between {MIN_PREFIX} and {MAX_PREFIX}"))?;
         let subnet = Self { base: u32::from(address) & mask(prefix), prefix };
         if subnet.base != u32::from(address) {
             return Err(format!("`{text}` is an address inside a subnet; write `{subnet}`"));
@@ -129,10 +128,10 @@ mod tests {
 
     #[test]
     fn room_is_found_for_more_nodes() {
-        let wide = subnet("10.0.1.0/24").wide_enough(10_000).unwrap();
+        let wide = subnet("10.0.1.0/24").widen_for(10_000).unwrap();
         assert_eq!(wide.to_string(), "10.0.0.0/18");
         assert_eq!(wide.room(), 16_382);
-        assert_eq!(wide.wide_enough(1 << 30), None);
+        assert_eq!(wide.widen_for(1 << 30), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Puts a cell's values in the place of `${axis}`.
+//! Replaces `${axis}` by a cell's values.
 
 use crate::matrix::{Cell, Matrix};
 use crate::nearest::advice;
@@ -7,29 +7,29 @@ use crate::source::Place;
 use crate::tree::{Content, Node};
 use std::collections::{HashMap, HashSet};
 
-/// Keys of the file that hold for all cells, so that no axis can stand there.
+/// Keys that all cells share, so that they cannot contain an axis.
 const FIXED: [&str; 4] = ["experiment", "repeats", "seed", "reference"];
-/// Keys of the file whose text is left alone.
-const LEFT_ALONE: [&str; 3] = ["description", "matrix", "expect"];
+/// Keys whose text is not replaced.
+const NOT_REPLACED: [&str; 3] = ["description", "matrix", "expect"];
 
-/// What was put where, for the notes of errors found later.
+/// Replaced texts by position, for notes on later errors.
 pub(crate) type Replaced = HashMap<usize, (String, String)>;
 
-/// One cell's replacing.
+/// The replacements of one cell.
 pub(crate) struct Substitution<'a> {
     matrix: &'a Matrix,
     cell: &'a Cell,
-    /// Axes that were named.
+    /// Axes that the file uses.
     pub used: HashSet<String>,
     pub replaced: Replaced,
     pub problems: Vec<Problem>,
 }
 
-/// One piece of a text.
+/// A piece of a text.
 enum Piece<'t> {
     Text(&'t str),
     Axis(&'t str),
-    /// `${` without its end.
+    /// `${` without closing brace.
     Open,
 }
 
@@ -39,16 +39,16 @@ impl<'a> Substitution<'a> {
         Self { matrix, cell, used, replaced, problems: Vec::new() }
     }
 
-    /// The file with every `${axis}` replaced.
+    /// Returns the file with every `${axis}` replaced.
     pub fn file(&mut self, root: &Node) -> Node {
         let Content::Map(entries) = &root.content else { return root.clone() };
         let entries = entries.iter().map(|(key, value)| {
             let name = key.text.as_str();
-            if LEFT_ALONE.contains(&name) {
+            if NOT_REPLACED.contains(&name) {
                 return (key.clone(), value.clone());
             }
             if FIXED.contains(&name) {
-                self.refuse(name, value);
+                self.report_fixed(name, value);
                 return (key.clone(), value.clone());
             }
             (key.clone(), self.node(value))
@@ -56,7 +56,7 @@ impl<'a> Substitution<'a> {
         Node { place: root.place, content: Content::Map(entries.collect()) }
     }
 
-    fn refuse(&mut self, name: &str, value: &Node) {
+    fn report_fixed(&mut self, name: &str, value: &Node) {
         if let Content::Scalar(text) = &value.content
             && pieces(text).iter().any(|piece| matches!(piece, Piece::Axis(_)))
         {
@@ -124,12 +124,12 @@ impl<'a> Substitution<'a> {
                 .note("write `$${` for the literal characters `${`");
             self.problems.push(problem);
         }
-        // An axis that is known but has no value was reported with the matrix.
+        // A known axis without values was reported with the matrix.
         self.cell.get(axis)
     }
 }
 
-/// `text` cut at each `${axis}`; `$${` stands for `${`.
+/// Splits `text` at each `${axis}`; `$${` is a literal `${`.
 fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! A target that results meet or miss, as typed on the command line.
+//! A target for results, as given on the command line.
 
 use crate::metric;
 use crate::plan::Plan;
@@ -9,8 +9,8 @@ use std::fmt;
 use std::str::FromStr;
 use units::{Ratio, Span};
 
-/// Short names of figures that targets are often about.
-const SHORT: [(&str, &str); 6] = [
+/// Short names of common metrics.
+const SHORT_NAMES: [(&str, &str); 6] = [
     ("mean", "messages.rtd_ms.mean"),
     ("p50", "messages.rtd_ms.p50"),
     ("p95", "messages.rtd_ms.p95"),
@@ -19,42 +19,42 @@ const SHORT: [(&str, &str); 6] = [
     ("loss", "messages.loss_pct"),
 ];
 
-/// A figure and its limit, such as `p99 < 200 ms`.
+/// A metric and its limit, such as `p99 < 200 ms`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Target {
     text: String,
     metric: String,
     above: bool,
-    /// In the figure's own unit.
+    /// In the metric's unit.
     limit: f64,
 }
 
 impl Target {
-    /// The figure of `summary.json` that it is about.
+    /// Metric of `summary.json`.
     pub fn metric(&self) -> &str {
         &self.metric
     }
 
-    /// The figure in a run's summary; none where the run has no such figure.
+    /// Value of the metric in a run's summary. `None` if the run does not have it.
     pub fn figure(&self, summary: &Value) -> Option<f64> {
         metric::value(&self.metric, summary)
     }
 
-    /// The figure in a run's summary, or what is worse than any where the run has none, such
-    /// as the 99th percentile where one in fifty has not come.
+    /// Value of the metric in a run's summary, or the worst possible value if the run does not have
+    /// it, such as the 99th percentile if one in fifty messages was lost.
     pub fn figure_or_worst(&self, summary: &Value) -> f64 {
         self.figure(summary).unwrap_or(if self.above { f64::NEG_INFINITY } else { f64::INFINITY })
     }
 
-    /// Whether a figure meets it.
+    /// Whether `figure` meets the target.
     pub fn is_met_by(&self, figure: f64) -> bool {
         if self.above { figure > self.limit } else { figure < self.limit }
     }
 
-    /// Whether runs of `plan` have the figure.
+    /// Checks that runs of `plan` have the metric.
     ///
     /// # Errors
-    /// What is nearest to it.
+    /// If not; the error names the nearest known metric.
     pub fn check(&self, plan: &Plan) -> Result<(), Errors> {
         let groups: Vec<String> = plan.nodes.iter().map(|node| node.group.clone()).collect();
         metric::check(&self.metric, &groups).map_err(|advice| {
@@ -73,8 +73,8 @@ impl fmt::Display for Target {
 impl FromStr for Target {
     type Err = Errors;
 
-    /// Reads `FIGURE < VALUE` or `FIGURE > VALUE`. A value has the unit of the figure
-    /// unless it says its own: a time for `..._ms`, a share for `..._pct`.
+    /// Parses `METRIC < VALUE` or `METRIC > VALUE`. Without a unit, the value is in the metric's
+    /// unit; otherwise it is a time for `..._ms`, a share for `..._pct`.
     fn from_str(text: &str) -> Result<Self, Errors> {
         let wrong = |why: String| {
             let problem = Problem::new(format!("`{text}` is not a target: {why}"));
@@ -87,7 +87,7 @@ impl FromStr for Target {
         let (name, rest) = (text[..sign].trim(), &text[sign + 1..]);
         let above = text[sign..].starts_with('>');
         let value = rest.strip_prefix('=').unwrap_or(rest).trim();
-        let known = SHORT.iter().find(|(short, _)| *short == name);
+        let known = SHORT_NAMES.iter().find(|(short, _)| *short == name);
         let metric = known.map_or(name, |(_, metric)| metric).to_owned();
         let limit = limit(&metric, value)
             .filter(|limit| limit.is_finite())
@@ -97,7 +97,7 @@ impl FromStr for Target {
     }
 }
 
-/// A value in the unit that the figure's name tells.
+/// Converts a value to the unit in the metric's name.
 fn limit(metric: &str, value: &str) -> Option<f64> {
     let number = || value.parse::<f64>().ok();
     let time = || value.parse::<Span>().ok().map(|span| span.as_ns() as f64);

@@ -1,7 +1,7 @@
-//! A YAML document as a tree that knows where each part of it stands.
+//! A YAML document as a tree with positions.
 //!
-//! Read from the parser's events and not through serde, which stops at the
-//! first error and cannot replace `${axis}` before a value has its type.
+//! It is built from the parser's events instead of serde, which stops at the first error and cannot
+//! replace `${axis}` before it assigns types.
 
 use crate::problem::Problem;
 use crate::source::Place;
@@ -9,23 +9,23 @@ use granit_parser::{Event, Marker, Options, Parser, ScalarStyle, Span, StrInput,
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
     pub place: Place,
     pub content: Content,
 }
 
-/// What a value is made of.
+/// Content of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Content {
-    /// Nothing after a key, `~` or `null`.
+    /// No value after a key, `~` or `null`.
     Nothing,
-    /// Text, a number, a truth value: which of them, its reader decides.
+    /// A text, number or boolean; its reader decides which.
     Scalar(String),
     List(Vec<Node>),
     Map(Vec<(Key, Node)>),
-    /// Something that was wrong and is reported already.
+    /// Invalid content, already reported.
     Broken,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Key {
 }
 
 impl Node {
-    /// The value of `key`, if this is a map that has it.
+    /// Value of `key`, if this is a map with that key.
     pub fn get(&self, key: &str) -> Option<&Node> {
         match &self.content {
             Content::Map(entries) => {
@@ -47,7 +47,7 @@ impl Node {
         }
     }
 
-    /// What this is, in words.
+    /// Describes the value in words.
     pub fn kind(&self) -> String {
         match &self.content {
             Content::Nothing => "nothing".to_owned(),
@@ -59,7 +59,7 @@ impl Node {
     }
 }
 
-/// The first line of a text, cut where it gets long.
+/// First line of a text, truncated.
 fn shorten(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let mut short: String = line.chars().take(40).collect();
@@ -69,16 +69,16 @@ fn shorten(text: &str) -> String {
     short
 }
 
-/// Deeper nesting than this is no experiment.
-const DEEPEST: usize = 64;
-/// More values than this, aliases counted each time, are no experiment either.
-const MOST_NODES: usize = 200_000;
+/// Maximum nesting depth.
+const MAX_DEPTH: usize = 64;
+/// Maximum number of values; an alias counts each time it is used.
+const MAX_VALUES: usize = 200_000;
 
-/// The document in `text`, with the duplicate keys that were found on the way.
+/// Parses the document in `text`, and returns it with its duplicate keys as problems.
 pub(crate) fn parse(text: &str) -> Result<(Node, Vec<Problem>), Problem> {
     let mut options = Options::default();
-    options.flow_nesting_limit = DEEPEST;
-    options.block_nesting_limit = DEEPEST;
+    options.flow_nesting_limit = MAX_DEPTH;
+    options.block_nesting_limit = MAX_DEPTH;
     let mut builder = Builder {
         text,
         parser: Parser::new_from_str_with_options(text, options),
@@ -133,8 +133,8 @@ impl<'t> Builder<'t> {
         }
     }
 
-    /// `{model: ${model}}` looks right and is not YAML, since braces mean
-    /// something inside braces.
+    /// Adds a note about `{model: ${model}}`, which looks right but is not YAML: braces have a
+    /// meaning inside braces.
     fn flow_hint(&self, problem: Problem, at: usize) -> Problem {
         let start = self.text[..at].rfind('\n').map_or(0, |newline| newline + 1);
         let line = self.text[start..].lines().next().unwrap_or_default();
@@ -148,24 +148,24 @@ impl<'t> Builder<'t> {
     fn node(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<Node, Problem> {
         let mut place = self.place(span);
         self.nodes += 1;
-        if self.nodes > MOST_NODES || depth > DEEPEST {
+        if self.nodes > MAX_VALUES || depth > MAX_DEPTH {
             return Err(Problem::new("the file is too large or too deeply nested").at(place));
         }
         let before = self.nodes;
         let (content, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
-                self.refuse(tag.as_ref(), place);
+                self.report_tag(tag.as_ref(), place);
                 let plain = style == ScalarStyle::Plain;
                 let nothing = plain && matches!(&*text, "" | "~" | "null" | "Null" | "NULL");
                 let text = text.into_owned();
                 (if nothing { Content::Nothing } else { Content::Scalar(text) }, anchor)
             }
             Event::SequenceStart(_, anchor, tag) => {
-                self.refuse(tag.as_ref(), place);
+                self.report_tag(tag.as_ref(), place);
                 (Content::List(self.list(depth)?), anchor)
             }
             Event::MappingStart(_, anchor, tag) => {
-                self.refuse(tag.as_ref(), place);
+                self.report_tag(tag.as_ref(), place);
                 (Content::Map(self.map(depth)?), anchor)
             }
             Event::Alias(id) => return self.alias(id, place),
@@ -182,13 +182,13 @@ impl<'t> Builder<'t> {
         Ok(node)
     }
 
-    /// The anchored value, standing where it is used.
+    /// A copy of the anchored value, at the position of the alias.
     fn alias(&mut self, id: usize, place: Place) -> Result<Node, Problem> {
         let Some((node, size)) = self.anchors.get(&id) else {
             return Err(Problem::new("an alias inside its own anchor").at(place));
         };
         self.nodes += size;
-        if self.nodes > MOST_NODES {
+        if self.nodes > MAX_VALUES {
             return Err(Problem::new("the aliases expand to too many values").at(place));
         }
         Ok(node.clone())
@@ -241,8 +241,8 @@ impl<'t> Builder<'t> {
         }
     }
 
-    /// A tag such as `!include` asks for something that does not happen here.
-    fn refuse(&mut self, tag: Option<&Cow<'_, Tag>>, place: Place) {
+    /// Reports tags such as `!include`, which are not supported.
+    fn report_tag(&mut self, tag: Option<&Cow<'_, Tag>>, place: Place) {
         if let Some(tag) = tag.filter(|tag| !tag.is_yaml_core_schema()) {
             let text = format!("unknown tag `{}`", tag.original());
             self.problems.push(Problem::new(text).at(place).label("experiment files have no tags"));
@@ -260,7 +260,7 @@ impl<'t> Builder<'t> {
     }
 }
 
-/// Where the last part of `content` ends.
+/// End of the last part of `content`.
 fn end_of(content: &Content) -> usize {
     match content {
         Content::List(items) => items.last().map_or(0, |item| item.place.end),

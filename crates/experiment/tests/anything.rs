@@ -1,11 +1,11 @@
-//! Whatever the text, the answer is an experiment or a list of errors.
+//! Any text results in an experiment or a list of errors, never in a panic.
 
 use experiment::{Experiment, Only};
 use proptest::prelude::*;
 
 const GOOD: &str = include_str!("golden/good/everything.yaml");
 
-/// Reads `text`, shows what is wrong, and resolves every cell of what is right.
+/// Reads `text`, formats its errors, and resolves every cell if there are none.
 fn survives(text: &str) {
     match Experiment::parse(text, "any.yaml", "tests/golden/good") {
         Ok(experiment) => {
@@ -20,7 +20,7 @@ fn survives(text: &str) {
     }
 }
 
-/// A piece of text that means something somewhere in a file.
+/// A piece of text with a meaning somewhere in a file.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("${"),

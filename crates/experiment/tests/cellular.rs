@@ -1,29 +1,27 @@
-//! The exchanges of Dürkop, Czybik and Jasperneite ("Performance Evaluation of
-//! M2M Protocols Over Cellular Networks in a Lab Environment") in virtual time,
-//! over the grants of the lab profiles, against what the paper has.
+//! The exchanges of Dürkop, Czybik and Jasperneite ("Performance Evaluation of M2M Protocols Over
+//! Cellular Networks in a Lab Environment") in virtual time, over the grants of the lab profiles,
+//! compared with the paper's results.
 //!
-//! The paper gives the bytes and the time of each section over EDGE, link header
-//! included, for 2500 B of payload. Its drawings of the frames are not in our copy,
-//! so the frames are inferred. MQTT's follow from the sums: 66 + 66 + 54, 90 + 60,
-//! 2669 + 60, 56 + 60, 54 + 60, with 60 for what Ethernet pads. CoAP's 1137, 1137
-//! and 565 B less 1024, 1024 and 452 B of payload leave 113 B for a request and
-//! two sets of headers, however split. OPC UA's 2959 B leave 213 B for the request
-//! if one response has the overhead that the paper says (60 B and 18 B for a
-//! variable).
+//! The paper gives the bytes (with link headers) and the time of each section over EDGE for 2500 B
+//! of payload. Our copy lacks its drawings of the frames, so the frames are inferred. MQTT's follow
+//! from the sums: 66 + 66 + 54, 90 + 60, 2669 + 60, 56 + 60, 54 + 60, where 60 is the padded
+//! minimum of Ethernet. CoAP's 1137, 1137 and 565 B minus 1024, 1024 and 452 B of payload leave 113
+//! B for a request and two sets of headers, however split. OPC UA's 2959 B leave 213 B for the
+//! request if one response has the paper's overhead (60 B, and 18 B per variable).
 
 use experiment::LinkProfile;
 use medium::Grant;
 use std::path::Path;
 
 const MS: f64 = 1e6;
-/// What a frame has besides payload: Ethernet, IPv4 and TCP; or UDP and CoAP.
+/// Overhead of a frame: Ethernet, IPv4 and TCP; or UDP and CoAP.
 const TCP: usize = 54;
 const COAP: usize = 50;
-/// The largest TCP segment's payload.
+/// Maximum payload of a TCP segment.
 const MSS: usize = 1_460;
-/// What an OPC UA response of one variable has besides its payload.
+/// Overhead of an OPC UA response with one variable.
 const OPC_UA: usize = 78;
-/// What MQTT's frames of payload have besides it and TCP's, by their bytes over EDGE.
+/// Overhead of MQTT in its payload frames, without TCP's, by their bytes over EDGE.
 const MQTT: usize = 61;
 
 /// One device in a cell.
@@ -40,7 +38,7 @@ impl Cell {
         Self { up: grant(&profile.up), down: grant(&profile.down), delays }
     }
 
-    /// When the last of `frames` that the device sends at `now` has come.
+    /// Arrival time of the last of `frames`, which the device sends at `now`.
     fn up(&mut self, frames: &[usize], now: u64) -> u64 {
         frames.iter().map(|len| self.up.send(*len, now)).last().unwrap() + self.delays[0]
     }
@@ -49,9 +47,9 @@ impl Cell {
         self.down.send(frame, now) + self.delays[1]
     }
 
-    /// The times at which each section of a new MQTT connection ends.
+    /// End times of the sections of a new MQTT connection.
     fn mqtt(&mut self, start: u64, payload: &[usize]) -> Vec<u64> {
-        // The acknowledgement that ends the TCP handshake goes with CONNECT.
+        // The ACK that ends the TCP handshake is sent with CONNECT.
         let sections: [(&[usize], usize); 5] =
             [(&[66], 66), (&[54, 90], 60), (payload, 60), (&[56], 60), (&[54], 60)];
         let mut now = start;
@@ -63,7 +61,7 @@ impl Cell {
         sections.map(&mut exchange).to_vec()
     }
 
-    /// Requests come down, and data goes up.
+    /// Requests go down, data goes up.
     fn requests(&mut self, start: u64, sections: &[(usize, Vec<usize>)]) -> Vec<u64> {
         let mut now = start;
         let mut exchange = |(request, data): &(usize, Vec<usize>)| {
@@ -79,7 +77,7 @@ fn profile(name: &str) -> LinkProfile {
     LinkProfile::find(name, Path::new("")).unwrap()
 }
 
-/// Mean length of each section in ms, over starts anywhere in a block of 20 ms.
+/// Mean duration of each section, ms, over starts at any offset within a block of 20 ms.
 fn mean(profile: &LinkProfile, exchange: impl Fn(&mut Cell, u64) -> Vec<u64>) -> Vec<f64> {
     let runs: Vec<Vec<f64>> = (0..20)
         .map(|phase| {
@@ -92,12 +90,12 @@ fn mean(profile: &LinkProfile, exchange: impl Fn(&mut Cell, u64) -> Vec<u64>) ->
     (0..runs[0].len()).map(|i| runs.iter().map(|run| run[i]).sum::<f64>() / 20.0).collect()
 }
 
-/// The TCP segments that carry `bytes`.
+/// TCP segments that carry `bytes`.
 fn segments(bytes: usize) -> Vec<usize> {
     (0..bytes).step_by(MSS).map(|from| TCP + MSS.min(bytes - from)).collect()
 }
 
-/// The requests and blocks of a CoAP exchange.
+/// Requests and blocks of a CoAP exchange.
 fn blocks(payload: usize) -> Vec<(usize, Vec<usize>)> {
     let starts = (0..payload.max(1)).step_by(1_024);
     starts.map(|from| (63, vec![COAP + 1_024.min(payload - from)])).collect()
@@ -110,7 +108,7 @@ fn the_eleven_times_over_edge_are_the_papers() {
     let coap = mean(&edge, |cell, start| cell.requests(start, &blocks(2_500)));
     let opc_ua =
         mean(&edge, |cell, start| cell.requests(start, &[(213, segments(2_500 + OPC_UA))]));
-    // Here, in the paper, as the profile was fitted; ms.
+    // Columns: simulated here, in the paper, at the time of the profile's fit; ms.
     let rows = [
         ("MQTT, TCP connection", mqtt[0], 305.0, 304.5),
         ("MQTT, MQTT connection", mqtt[1], 278.0, 280.0),
@@ -128,8 +126,8 @@ fn the_eleven_times_over_edge_are_the_papers() {
     for (name, here, paper, fitted) in rows {
         let off: f64 = here / paper - 1.0;
         println!("{name}: {here:.1} here, {paper} in the paper, {:+.1} %", off * 100.0);
-        // 20 starts for a mean, whichever the fit had: their deviation is 20 ms /
-        // sqrt(12 x 20), 1.3 ms.
+        // Means of 20 starts, which differ from those of the fit: their standard deviation is 20 ms
+        // / sqrt(12 x 20), 1.3 ms.
         assert!((here - fitted).abs() < 1.3, "{name}: {here}, fitted {fitted}");
         assert!(off.abs() <= 0.072, "worst of the fit: {name} is off by {off}");
         squares += off * off;
@@ -141,8 +139,8 @@ fn the_eleven_times_over_edge_are_the_papers() {
 
 #[test]
 fn rate_and_delay_alone_miss_by_half_whatever_the_delay() {
-    // Bytes up, bytes down and time of each section: the rates are the profile's
-    // nominal ones, in kbit/s, which is bits in a ms.
+    // Bytes up, bytes down and time of each section. The rates are the profile's nominal ones, in
+    // kbit/s, which is bits per ms.
     let sections = [
         (66.0, 66.0, 305.0),
         (144.0, 60.0, 278.0),
@@ -165,7 +163,7 @@ fn rate_and_delay_alone_miss_by_half_whatever_the_delay() {
     assert!((0.55..0.60).contains(&best), "{best}");
 }
 
-/// The payload sizes at which `time` grows, in steps of 100 B to 10,000 B.
+/// Payload sizes at which `time` grows, in steps of 100 B to 10,000 B.
 fn steps(time: impl Fn(usize) -> f64) -> Vec<usize> {
     let times: Vec<f64> = (0..=100).map(|step| time(step * 100)).collect();
     (1..=100).filter(|step| times[*step] - times[*step - 1] > 0.5).map(|step| step * 100).collect()
@@ -187,12 +185,12 @@ fn over_lte_times_grow_where_the_paper_says() {
         let blocks = blocks(payload);
         sum(mean(&lte, |cell, start| cell.requests(start, &blocks)))
     };
-    // With a transport block of 4190 B there is a third one from 8100 B on.
+    // With a transport block of 4190 B, there is a third step from 8100 B on.
     assert_eq!(steps(opc_ua), [4_000, 8_100]);
     assert_eq!(steps(mqtt), [8_100]);
     let blocks_more = (1..=9).map(|block: usize| (block * 1_024).div_ceil(100) * 100);
     assert_eq!(steps(coap), blocks_more.collect::<Vec<_>>());
-    // OPC UA's steps are those of a block; a round trip more is far longer.
+    // OPC UA's steps are those of a block; an extra round trip takes far longer.
     assert!(opc_ua(10_000) < 1.35 * opc_ua(0));
     assert!(mqtt(10_000) < 1.35 * mqtt(0));
     assert!(coap(10_000) > 5.0 * coap(0));

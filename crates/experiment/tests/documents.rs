@@ -1,10 +1,10 @@
-//! The examples in the documents are experiments.
+//! The examples in the documents are valid experiments.
 
 use experiment::{Experiment, LinkProfile, Only};
 use std::fs;
 use std::path::Path;
 
-/// The YAML blocks of a document.
+/// YAML blocks of a document.
 fn blocks(document: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);
     let text = fs::read_to_string(&path).unwrap();
@@ -12,7 +12,7 @@ fn blocks(document: &str) -> Vec<String> {
     parts.map(|part| part.split("```").next().unwrap().to_owned()).collect()
 }
 
-/// Checks `text` beside files of the names that it gives as payloads.
+/// Checks `text` in a folder with the payload files that it names.
 fn check(text: &str) {
     let dir = tempfile::tempdir().unwrap();
     for line in text.lines() {
@@ -59,10 +59,10 @@ fn the_page_of_profiles_lists_those_that_there_are() {
     let head = "| name | what | values |\n| --- | --- | --- |\n";
     let (before, after) = page.split_once(head).unwrap();
     let rest = after.split_once("\n## ").unwrap().1;
-    let wanted = format!("{before}{head}{rows}\n## {rest}");
+    let expected = format!("{before}{head}{rows}\n## {rest}");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(&path, &wanted).unwrap();
+        fs::write(&path, &expected).unwrap();
     }
     let page = fs::read_to_string(&path).unwrap();
-    assert!(page == wanted, "write it anew: UPDATE_GOLDEN=1 cargo test -p experiment");
+    assert!(page == expected, "update the page: UPDATE_GOLDEN=1 cargo test -p experiment");
 }

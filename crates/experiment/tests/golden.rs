@@ -1,21 +1,21 @@
-//! The texts that people see, held in files: `UPDATE_GOLDEN=1` writes them anew.
+//! User-visible texts in golden files; `UPDATE_GOLDEN=1` updates them.
 
 use experiment::{Experiment, Only};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Compares `text` with the file at `path`, or writes it.
+/// Compares `text` with the file at `path`, or updates the file.
 fn golden(path: &Path, text: &str) -> Result<(), String> {
     let text = format!("{}\n", text.trim_end());
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(path, text).unwrap();
         return Ok(());
     }
-    let wanted = fs::read_to_string(path).unwrap_or_default();
-    if wanted == text {
+    let expected = fs::read_to_string(path).unwrap_or_default();
+    if expected == text {
         return Ok(());
     }
-    Err(format!("{} differs.\n--- is\n{text}\n--- should be\n{wanted}", path.display()))
+    Err(format!("{} differs.\n--- actual\n{text}\n--- expected\n{expected}", path.display()))
 }
 
 fn files(folder: &str, ending: &str) -> Vec<PathBuf> {

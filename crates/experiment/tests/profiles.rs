@@ -1,4 +1,4 @@
-//! The profiles of links that come with the tool.
+//! The built-in link profiles.
 
 use experiment::{Experiment, LinkProfile, Only, Quality};
 use std::path::Path;
@@ -19,7 +19,7 @@ fn each_is_whole_and_uses_all_its_sources() {
         for source in profile.sources.keys() {
             assert!(values().any(|value| value.sources.contains(source)), "{name}: {source}");
         }
-        // Whatever is from no source is a guess, and the other way round for fits.
+        // Values with the source `guess` are `uncertain`, except `duplex`.
         for value in values() {
             let guessed = value.sources == ["guess"];
             assert!(
@@ -50,11 +50,11 @@ fn the_lab_has_no_weather_and_the_field_has() {
     assert!(field.up.jitter.as_ns() > 0 && field.up.mean_loss() > 0.0 && field.up.keep_order);
 }
 
-/// A network with `profile` and `beside` it, as `thingbed plan --json` has it.
-fn planned(profile: &str, beside: &str) -> Result<experiment::Plan, String> {
+/// The plan of a network with `profile` and the lines `extra`.
+fn planned(profile: &str, extra: &str) -> Result<experiment::Plan, String> {
     let text = format!(
         "experiment: e\nnodes: {{meter: {{}}, server: {{}}}}\nnetworks:\n  cell:\n    \
-         attach: [meter, server]\n    subnet: 10.0.0.0/24\n    profile: {profile}\n{beside}\
+         attach: [meter, server]\n    subnet: 10.0.0.0/24\n    profile: {profile}\n{extra}\
          duration: 1 s\nworkloads: [{{command: {{on: meter, run: [\"true\"]}}}}]\n"
     );
     let experiment = Experiment::parse(&text, "e.yaml", "").map_err(|e| e.to_string())?;
@@ -77,13 +77,13 @@ fn each_can_be_a_networks() {
 
 #[test]
 fn one_value_said_otherwise_leaves_all_others() {
-    let beside = "    links: {server: {profile: none}, meter: {up: {grant: {cycle: 141 ms}}}}\n";
-    let plan = planned("edge-lab", beside).unwrap();
+    let extra = "    links: {server: {profile: none}, meter: {up: {grant: {cycle: 141 ms}}}}\n";
+    let plan = planned("edge-lab", extra).unwrap();
     let edge = LinkProfile::find("edge-lab", Path::new("")).unwrap();
     let link = &plan.nodes[0].links[0];
-    let mut wanted = edge.up.clone();
-    wanted.grant.as_mut().unwrap().cycle = Some("141 ms".parse().unwrap());
-    assert_eq!((&link.up, &link.down), (&wanted, &edge.down));
+    let mut expected = edge.up.clone();
+    expected.grant.as_mut().unwrap().cycle = Some("141 ms".parse().unwrap());
+    assert_eq!((&link.up, &link.down), (&expected, &edge.down));
     let server = &plan.nodes[1].links[0];
     assert!(server.up.is_none() && server.down.is_none() && server.profile.is_none());
 }

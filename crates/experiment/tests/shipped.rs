@@ -1,4 +1,4 @@
-//! The experiments and the schema that come with the project.
+//! The project's experiments and schema.
 
 use experiment::{Experiment, InteractionPattern, Only, PlannedChannel, Workload, schema};
 use serde_json::Value;
@@ -126,7 +126,7 @@ fn the_cellular_sweep_is_the_papers() {
     let reference: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let figures = reference["figures"].as_array().unwrap();
     assert_eq!(figures.len(), 22);
-    // Those of a table add up to its sums, as printed.
+    // The values of each table add up to its printed sums.
     let sum = |unit: &str, section: &str| -> f64 {
         let own = figures.iter().filter(|figure| {
             let metric = figure["metric"].as_str().unwrap();
@@ -154,7 +154,7 @@ fn the_other_cellular_sweeps_resolve() {
     }
 }
 
-/// All that lie there, so that none is forgotten when the file format changes.
+/// Covers every file in the folder, so that none is missed when the file format changes.
 #[test]
 fn every_experiment_has_a_plan_for_every_cell() {
     let files = fs::read_dir(root("experiments")).unwrap();

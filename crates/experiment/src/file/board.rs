@@ -1,4 +1,4 @@
-//! The board that a node stands for, as typed.
+//! File format: the board that a node emulates.
 
 use crate::file::models::model;
 use crate::problem::Problem;
@@ -7,13 +7,13 @@ use crate::tree::{Content, Node};
 use schemars::JsonSchema;
 use units::{Charge, Current, Frequency, Rate, Ratio, Voltage};
 
-/// The board that a node stands for: the name of a known one, or its figures.
+/// The board that a node emulates: a known name, or a profile.
 #[derive(Debug, Clone, PartialEq, JsonSchema)]
 #[schemars(untagged)]
 pub(crate) enum Board {
-    /// A known one, such as `nrf52840`.
+    /// The name of a known board, such as `nrf52840`.
     Named(String),
-    /// One of one's own.
+    /// A custom board.
     Own(Box<BoardProfile>),
 }
 
@@ -27,64 +27,64 @@ impl Read for Board {
 }
 
 model! {
-    /// What a board draws.
+    /// A board's power profile.
     BoardProfile, "a board",
-    /// Where the figures are from.
+    /// Source of the figures.
     optional source as "source": String,
-    /// How good they are: `data sheet`, `unchecked` or `estimate`.
+    /// Quality of the figures: `data sheet`, `unchecked` or `estimate`.
     optional quality as "quality": String,
-    /// The voltage at which it draws the currents.
+    /// Supply voltage at which the currents are drawn.
     #[schemars(required)]
     required supply as "supply": Voltage,
-    /// What its battery holds.
+    /// Battery capacity.
     optional battery as "battery": Charge,
-    /// What its CPU draws.
+    /// Current of the CPU.
     #[schemars(required)]
     required cpu as "cpu": BoardCpu,
-    /// What its radio draws beside the CPU.
+    /// Current of the radio, added to the CPU's.
     optional radio as "radio": BoardRadio,
-    /// What one core of it scores in EEMBC's CoreMark, iterations a second.
+    /// EEMBC CoreMark score of one core, iterations per second.
     optional coremark as "coremark": f64,
 }
 
 model! {
-    /// What a board's CPU draws.
+    /// Current of a board's CPU.
     BoardCpu, "a board's CPU",
-    /// While it works.
+    /// Current while active.
     #[schemars(required)]
     required active as "active": Current,
-    /// While it does not.
+    /// Current while idle.
     #[schemars(required)]
     required idle as "idle": Current,
-    /// Seconds that it takes for what takes this host one; 1 unless given.
+    /// Factor from CPU time on this host to CPU time on the board. Default: 1.
     optional scale as "scale": f64,
 }
 
 model! {
-    /// What a board's radio draws, beside its CPU.
+    /// Current of a board's radio, added to the CPU's.
     BoardRadio, "a board's radio",
-    /// While it sends.
+    /// Current while sending.
     #[schemars(required)]
     required transmit as "transmit": Current,
-    /// While it receives a frame.
+    /// Current while receiving a frame.
     #[schemars(required)]
     required receive as "receive": Current,
-    /// While it waits for one; as `receive` unless given.
+    /// Current while listening. Default: `receive`.
     optional listen as "listen": Current,
-    /// While it is off; 0 A unless given.
+    /// Current while off. Default: 0 A.
     optional sleep as "sleep": Current,
-    /// Share of the time without frames in which it waits for one; 100 % unless given.
+    /// Share of the time without frames in which the radio listens. Default: 100 %.
     optional listening as "listening": Ratio,
-    /// The rate on air, for links that ask for none.
+    /// Rate on air, for links without a configured rate.
     optional rate as "rate": Rate,
 }
 
-/// What a node may use of a CPU's work: of the host's clock, or of another board's.
+/// Limit of a node's CPU: a clock frequency of the host, or a share of a board's CPU.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Cpu {
-    /// So many cycles a second of the host's.
+    /// Cycles per second of the host's CPU.
     Clock(Frequency),
-    /// A share of what a board does, in CoreMark.
+    /// A share of a board's CoreMark score.
     Of(Ratio, String),
 }
 

@@ -1,4 +1,4 @@
-//! What of a run's frames is kept, as typed.
+//! File format: frame capture.
 
 use crate::file::timetable::Names;
 use crate::read::{At, Fields, Read, Sink};
@@ -6,17 +6,17 @@ use crate::tree::Node;
 use schemars::JsonSchema;
 use units::Bytes;
 
-/// Which frames are kept in `capture.pcapng`; with no key, all.
+/// Frames to write to `capture.pcapng`; without keys, all frames.
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Capture {
-    /// Groups or nodes whose frames are kept; all unless given.
+    /// Groups or nodes to capture. Default: all.
     pub nodes: Option<At<Names>>,
-    /// Networks whose frames are kept; all unless given.
+    /// Networks to capture. Default: all.
     pub networks: Option<At<Names>>,
-    /// Frames that are kept, as for tcpdump, e.g. `tcp port 1883`; all unless given.
+    /// Capture filter in tcpdump's syntax, e.g. `tcp port 1883`. Default: all frames.
     pub filter: Option<At<String>>,
-    /// Bytes of each frame that are kept, from its first; all unless given.
+    /// Snapshot length: bytes to keep of each frame. Default: the whole frame.
     pub snap: Option<At<Bytes>>,
 }
 

@@ -1,4 +1,4 @@
-//! Exchanges, as typed.
+//! File format: exchanges.
 
 use super::mqtt::Tls;
 use super::stacks::{HttpKeys, OpcuaKeys, QuicKeys};
@@ -13,50 +13,50 @@ use crate::tree::{Content, Node};
 use schemars::JsonSchema;
 use units::{Bytes, Span};
 
-/// Payloads that go from sources to sinks by a protocol, each exchange by itself and
-/// taken apart into its sections.
+/// Payloads that sources send to sinks by a protocol. Each exchange is measured separately and
+/// split into its sections.
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Exchange {
-    /// Where it stands, for errors about what it lacks.
+    /// Position in the file, for errors about missing keys.
     #[schemars(skip)]
     pub place: Place,
-    /// Its name in the results; `exchange-1` and so on unless given.
+    /// Name in the results. Default: `exchange-1` and so on.
     pub name: Option<At<String>>,
-    /// The groups or nodes that payloads come from.
+    /// Groups or nodes that send payloads.
     #[schemars(required)]
     pub sources: Option<At<OneOrMore<At<String>>>>,
-    /// The groups or nodes that they go to: as many as sources, or one for all.
+    /// Groups or nodes that receive payloads: as many as sources, or one for all.
     #[schemars(required)]
     pub sinks: Option<At<OneOrMore<At<String>>>>,
-    /// The groups or nodes with brokers: as many as sources, or one for all.
+    /// Groups or nodes with brokers: as many as sources, or one for all.
     pub broker: Option<At<OneOrMore<At<String>>>>,
-    /// Over what: a word, or a map of the word to what can be chosen of it.
+    /// Protocol: a word, or a map from the word to its options.
     #[schemars(required)]
     pub protocol: Option<At<Protocol>>,
-    /// Whether each exchange has a connection of its own, or one is kept.
+    /// Whether each exchange opens a new connection, or all share one.
     pub connection: Option<At<Connection>>,
-    /// Bytes of payload: a size, a list of them, or `{from, to, step}`.
+    /// Payload size, B: a size, a list of sizes, or `{from, to, step}`.
     #[schemars(required)]
     pub payload: Option<At<Payload>>,
-    /// How often each size comes, in all pairs together; 1 unless given.
+    /// Repetitions of each size, over all pairs together. Default: 1.
     pub repetitions: Option<At<u64>>,
-    /// Exchanges that each pair has first and that no figure counts; 0 unless given.
+    /// Warm-up exchanges of each pair, excluded from all results. Default: 0.
     pub warmup: Option<At<u64>>,
-    /// From the beginning of one exchange of a pair to that of the next.
+    /// Time from the start of one exchange of a pair to the start of the next.
     #[schemars(required)]
     pub every: Option<At<Span>>,
-    /// The least from the end of one to the beginning of the next; 0 s unless given.
+    /// Minimum time from the end of one exchange to the start of the next. Default: 0 s.
     pub pause: Option<At<Span>>,
-    /// How long one may take before it counts as failed; 60 s unless given.
+    /// Time after which an exchange fails. Default: 60 s.
     pub timeout: Option<At<Span>>,
-    /// Where the server or the broker listens; the protocol's usual port unless given.
+    /// Port of the server or broker. Default: the protocol's standard port.
     pub port: Option<At<u32>>,
     /// `generated` for certificates made for the run, or files.
     pub tls: Option<At<Tls>>,
-    /// Whether TCP has timestamps, 12 B a segment; as the kernel has it unless given.
+    /// Whether TCP uses timestamps, 12 B per segment. Default: the kernel's setting.
     pub tcp_timestamps: Option<At<bool>>,
-    /// Over which network, if the nodes share more than one.
+    /// Network to use, if the nodes share more than one.
     pub network: Option<At<String>>,
 }
 
@@ -88,7 +88,7 @@ impl Read for Exchange {
     }
 }
 
-/// A protocol, with what is chosen of it.
+/// A protocol and its options.
 #[derive(Debug)]
 pub(crate) enum Protocol {
     /// Plain UDP.
@@ -108,10 +108,10 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    /// The words for them.
+    /// The protocols' words in the file.
     pub const WORDS: [&str; 7] = ["udp", "tcp", "coap", "mqtt", "opcua", "http", "quic"];
 
-    /// The protocol of this name, with what `node` says of it.
+    /// Returns the protocol `name` with the options in `node`.
     fn of(name: &str, node: &Node, sink: &mut Sink) -> Option<Self> {
         let plain = |sink: &mut Sink, protocol| {
             Fields::of(node, "no keys", sink)?.finish();
@@ -153,49 +153,46 @@ impl Read for Protocol {
 }
 
 super::models::model! {
-    /// What can be chosen of CoAP.
+    /// Options of CoAP.
     CoapKeys, "options of CoAP",
-    /// `get`: the sink asks; `put`, `post`: the source sends; `delete`: it has the
-    /// resource removed, without payload. `get` unless given.
+    /// `get`: the sink requests; `put`, `post`: the source sends; `delete`: the source deletes the
+    /// resource, without payload. Default: `get`.
     optional method as "method": Method,
-    /// Whether messages are confirmed; true unless given.
+    /// Whether messages are confirmable. Default: true.
     optional confirmable as "confirmable": bool,
-    /// Bytes of a block, 16 B to 1024 B, a power of two; 1024 B unless given.
+    /// Block size, 16 B to 1024 B, a power of two. Default: 1024 B.
     optional block as "block": Bytes,
-    /// `udp`, `dtls`, `tcp` or `tls`; `udp` unless given.
+    /// `udp`, `dtls`, `tcp` or `tls`. Default: `udp`.
     optional transport as "transport": CoapTransport,
-    /// Whether the sink observes the resource and the source notifies it; false
-    /// unless given.
+    /// Whether the sink observes the resource and the source notifies it. Default: false.
     optional observe as "observe": bool,
-    /// Whether one request goes to all at the other end by multicast; false unless
-    /// given.
+    /// Whether one multicast request goes to all nodes at the other end. Default: false.
     optional group as "group": bool,
-    /// Whether blocks go several at a time (RFC 9177); false unless given.
+    /// Whether several blocks are sent at a time (Q-Block, RFC 9177). Default: false.
     optional q_block as "q_block": bool,
-    /// The time within which members of a group answer; 5 s unless given.
+    /// Time within which members of a group answer. Default: 5 s.
     optional leisure as "leisure": Span,
-    /// How long a confirmable message waits for its acknowledgement at first; 2 s
-    /// unless given.
+    /// Initial acknowledgement timeout of a confirmable message. Default: 2 s.
     optional ack_timeout as "ack_timeout": Span,
-    /// How often it is sent again; 4 unless given.
+    /// Maximum retransmissions. Default: 4.
     optional max_retransmit as "max_retransmit": u32,
 }
 
 super::models::model! {
-    /// What can be chosen of MQTT.
+    /// Options of MQTT.
     MqttKeys, "options of MQTT",
-    /// Quality of service, 0 to 2; 0 unless given.
+    /// Quality of service, 0 to 2. Default: 0.
     optional qos as "qos": u32,
-    /// The protocol's version; 3.1.1 unless given.
+    /// Protocol version. Default: 3.1.1.
     optional version as "version": MqttVersion,
 }
 
-/// Bytes of payload.
+/// Payload sizes, B.
 #[derive(Debug)]
 pub(crate) enum Payload {
-    /// One size, or several.
+    /// One size, or a list.
     Sizes(Vec<At<Bytes>>),
-    /// From one to another.
+    /// A range with a step.
     Sweep(Sweep),
 }
 
@@ -209,15 +206,15 @@ impl Read for Payload {
 }
 
 super::models::model! {
-    /// Sizes one after the other.
+    /// A range of sizes.
     Sweep, "sizes one after the other",
-    /// The first.
+    /// First size.
     #[schemars(required)]
     required from as "from": Bytes,
-    /// The last, if a step meets it.
+    /// Last size, if a step hits it exactly.
     #[schemars(required)]
     required to as "to": Bytes,
-    /// From one to the next.
+    /// Step between sizes.
     #[schemars(required)]
     required step as "step": Bytes,
 }

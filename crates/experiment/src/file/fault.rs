@@ -1,4 +1,4 @@
-//! What befalls nodes' programs while a run goes on, as typed.
+//! File format: fault injection into nodes' programs.
 
 use crate::file::timetable::Names;
 use crate::read::{At, Fields, Read, Sink};
@@ -10,28 +10,28 @@ use units::Span;
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Fault {
-    /// When, from the start of the schedules.
+    /// Time of the fault, from the start of the schedules.
     #[schemars(required)]
     pub at: Option<At<Span>>,
-    /// Groups or nodes of which all programs are killed at once.
+    /// Groups or nodes whose programs are all killed at once.
     pub kill: Option<At<Names>>,
-    /// Groups or nodes whose own program is asked to end.
+    /// Groups or nodes whose `run` program is terminated.
     pub stop: Option<At<Names>>,
-    /// Groups or nodes whose own program is started, if it does not run.
+    /// Groups or nodes whose `run` program is started, if it is not running.
     pub start: Option<At<Names>>,
-    /// Groups or nodes whose own program is asked to end, and started again.
+    /// Groups or nodes whose `run` program is terminated and started again.
     pub restart: Option<At<Names>>,
-    /// Groups or nodes of which all programs stand still.
+    /// Groups or nodes whose programs are all frozen.
     pub pause: Option<At<Names>>,
-    /// Groups or nodes of which all programs go on after a pause.
+    /// Groups or nodes whose programs all resume after a pause.
     pub resume: Option<At<Names>>,
-    /// After what time the program starts again, after `kill` and `stop`, or goes
-    /// on, after `pause`; never unless given.
+    /// Time until the program starts again, after `kill` and `stop`, or resumes, after `pause`.
+    /// Default: never.
     pub lasts: Option<At<Span>>,
 }
 
 impl Fault {
-    /// The words that say what happens, and to whom.
+    /// The kinds of fault with their targets.
     pub fn kinds(&self) -> [(&'static str, &Option<At<Names>>); 6] {
         [
             ("kill", &self.kill),

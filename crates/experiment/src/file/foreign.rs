@@ -1,4 +1,4 @@
-//! Models of the medium that read themselves.
+//! Models of the medium that deserialise themselves.
 
 use crate::problem::Problem;
 use crate::read::{Read, Sink};
@@ -8,17 +8,17 @@ use medium::{CsmaSpec, GrantSpec, StatesSpec};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// A model that knows its own keys and what makes sense of them.
+/// A model that knows its keys and checks their values.
 pub(crate) trait Model: DeserializeOwned + Clone {
-    /// What it is, for errors.
+    /// Name of the model, for errors.
     const WHAT: &'static str;
-    /// Its keys, for the schema.
+    /// Keys of the model, for the schema.
     const KEYS: &'static [&'static str];
-    /// What is wrong with it, and what to write.
+    /// Checks the values. The error says what is wrong and, after `; `, the fix.
     fn check(&self) -> Result<(), String>;
 }
 
-/// A model as the medium reads it; what is wrong is shown where it stands.
+/// A model deserialised by the medium's own code. Errors point at the position in the file.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Foreign<T>(pub T);
 
@@ -41,8 +41,8 @@ impl<T: Model> Read for Foreign<T> {
             }
         };
         if let Err(text) = model.check() {
-            let (wrong, mend) = text.split_once("; ").unwrap_or((&text, ""));
-            sink.add(Problem::new(wrong).at(node.place).label(mend));
+            let (wrong, fix) = text.split_once("; ").unwrap_or((&text, ""));
+            sink.add(Problem::new(wrong).at(node.place).label(fix));
             return None;
         }
         Some(Self(model))
@@ -65,7 +65,7 @@ fn value(node: &Node) -> Value {
     }
 }
 
-/// Where `word` stands below `node`, as a key or a value.
+/// Finds `word` below `node`, as a key or a value.
 fn find(node: &Node, word: &str) -> Option<Place> {
     match &node.content {
         Content::Scalar(text) => (text == word).then_some(node.place),

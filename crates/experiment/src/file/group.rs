@@ -1,4 +1,4 @@
-//! Groups of nodes, as typed.
+//! File format: groups of nodes.
 
 use crate::file::{Board, Cpu};
 use crate::problem::Problem;
@@ -8,40 +8,40 @@ use crate::tree::Node;
 use schemars::JsonSchema;
 use units::{Bytes, Span};
 
-/// Nodes that are alike.
+/// Identical nodes.
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Group {
-    /// How many; 1 unless given.
+    /// Number of nodes. Default: 1.
     pub count: Option<At<u32>>,
-    /// What each of them may use.
+    /// Resource limits of each node.
     pub limits: Option<Limits>,
-    /// What is kept for each of them, from other nodes.
+    /// Resources reserved for each node, against other nodes.
     pub reserve: Option<Reserve>,
-    /// The board that it stands for: one by name, or its figures. Gives joules a
-    /// message and days of battery.
+    /// Board that the node emulates: a name, or a profile. Adds joules per message and days of
+    /// battery to the results.
     pub board: Option<At<Board>>,
-    /// The host's interface behind which it is, as real hardware.
+    /// Interface of the host that connects the node, which is real hardware.
     pub external: Option<At<String>>,
-    /// Character devices of the host's that it has, such as `/dev/ttyUSB0`.
+    /// Character devices of the host that the node sees, such as `/dev/ttyUSB0`.
     pub device: Option<At<OneOrMore<At<String>>>>,
-    /// How far its monotonic clock is ahead of the machine's.
+    /// Offset of the node's monotonic clock ahead of the host's.
     pub clock_offset: Option<At<Span>>,
-    /// The cores that its programs stay on, such as `1` or `0-3`; all unless given.
+    /// CPU cores that the node's programs are pinned to, such as `1` or `0-3`. Default: all.
     pub cores: Option<At<OneOrMore<At<String>>>>,
-    /// How it gets its addresses: `planned`, or `dhcp` on networks that have it.
+    /// How the node gets its addresses: `planned`, or `dhcp` on networks with a DHCP server.
     pub address: Option<At<Addressing>>,
-    /// Its root file system in place of the host's: a folder, or an image, which is
-    /// an archive of `docker save` or an OCI layout. Relative to this file.
+    /// Root file system of the node in place of the host's: a folder, or an image, which is an
+    /// archive of `docker save` or an OCI layout. Relative to this file.
     pub root: Option<At<String>>,
-    /// Which image of an archive with several.
+    /// Name of the image, in an archive with several.
     pub image: Option<At<String>>,
-    /// The program that each of them is there for, and its arguments; the image's own
-    /// unless given. It starts before all workloads and is ended after them.
+    /// Main program of each node and its arguments. Default: the image's. It starts before all
+    /// workloads and is terminated after them.
     pub run: Option<Fixed<Vec<At<String>>>>,
     /// Variables added to the environment of `run`.
     pub env: Option<Named<At<String>>>,
-    /// When `run` is ready for others; as soon as it has started unless given.
+    /// When `run` is ready for others. Default: as soon as it has started.
     pub ready: Option<At<Ready>>,
 }
 
@@ -72,9 +72,9 @@ impl Read for Group {
 /// How nodes get their addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Addressing {
-    /// The lab sets them.
+    /// The lab sets the addresses.
     Planned,
-    /// They ask for them.
+    /// The nodes use DHCP.
     Dhcp,
 }
 
@@ -90,15 +90,15 @@ impl Read for Addressing {
     }
 }
 
-/// When a node's program is ready: one of these.
+/// Condition for a node's program to be ready: one of these.
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Ready {
-    /// When somebody in the node listens on this TCP port.
+    /// Ready when a process in the node listens on this TCP port.
     pub tcp: Option<At<u32>>,
-    /// When somebody in the node has bound this UDP port.
+    /// Ready when a process in the node has bound this UDP port.
     pub udp: Option<At<u32>>,
-    /// When its output, or what it says on standard error, holds this text.
+    /// Ready when standard output or standard error contains this text.
     pub log: Option<At<String>>,
 }
 
@@ -122,33 +122,33 @@ impl Read for Ready {
             if !(1..=65_535).contains(&port.value) {
                 let problem =
                     Problem::new(format!("{} is not a port number", port.value)).at(port.place);
-                sink.add(problem.label("1 to 65535"));
+                sink.add(problem.label("use 1 to 65535"));
             }
         }
         Some(ready)
     }
 }
 
-/// What a node may use of the machine.
+/// Resource limits of a node.
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Limits {
-    /// CPUs' worth of time, such as `0.5`.
+    /// CPU time, in CPUs, such as `0.5`.
     pub cpus: Option<At<f64>>,
-    /// The same as a clock frequency, such as `200 MHz` of the host's, or in shares of
-    /// a board, such as `5 % of esp32`.
+    /// CPU time as a clock frequency of the host, such as `200 MHz`, or as a share of a board, such
+    /// as `5 % of esp32`.
     pub cpu: Option<At<Cpu>>,
     /// Memory of all its processes.
     pub memory: Option<At<Bytes>>,
 }
 
-/// What is kept for a node.
+/// Resources reserved for a node.
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Reserve {
-    /// CPUs' worth of time that other nodes leave it when all want theirs.
+    /// CPU time, in CPUs, that the node gets when other nodes compete for it.
     pub cpus: Option<At<f64>>,
-    /// Memory that is taken from it last.
+    /// Memory that the kernel reclaims last.
     pub memory: Option<At<Bytes>>,
 }
 

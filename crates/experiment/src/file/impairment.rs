@@ -1,4 +1,4 @@
-//! What a link does to frames in one direction, as typed.
+//! File format: impairments of a link in one direction.
 
 use crate::file::foreign::Foreign;
 use crate::file::models::{Cells, Codel, Gilbert, Markov, Outage, Red, Shape, Slot};
@@ -10,10 +10,10 @@ use medium::{GrantSpec, Limit, LossUnit};
 use schemars::JsonSchema;
 use units::{Bytes, Rate, Ratio, Span};
 
-/// The keys of an impairment: what is typed, read and laid over another.
+/// Declares the keys of an impairment, their reader and their merge.
 macro_rules! impairment {
     ($($(#[$doc:meta])* $key:ident: $kind:ty,)*) => {
-        /// What a link does to frames in one direction, in tc-netem's words.
+        /// Impairments of a link in one direction, in tc-netem's terms.
         #[derive(Debug, Clone, Default, JsonSchema)]
         #[schemars(deny_unknown_fields)]
         pub(crate) struct Impairment {
@@ -30,12 +30,12 @@ macro_rules! impairment {
         }
 
         impl Impairment {
-            /// This one, with `base` where it says nothing.
+            /// Returns these keys, with those of `base` where they are missing.
             pub fn over(&self, base: &Self) -> Self {
                 Self { $($key: self.$key.clone().or_else(|| base.$key.clone()),)* }
             }
 
-            /// The keys that it has, with the places of their values.
+            /// The keys that are set, with the positions of their values.
             pub fn keys(&self) -> Vec<(&'static str, Place)> {
                 let mut keys = Vec::new();
                 $(keys.extend(self.$key.as_ref().map(|at| (stringify!($key), at.place)));)*
@@ -46,80 +46,76 @@ macro_rules! impairment {
 }
 
 impairment! {
-    /// Mean time from the end of serialisation to delivery.
+    /// Mean delay from the end of serialisation to delivery.
     delay: Span,
-    /// Variation of the delay.
+    /// Jitter: variation of the delay.
     jitter: Span,
-    /// Correlation of a frame's variation with that of the one before.
+    /// Correlation of a frame's jitter with the previous frame's.
     correlation: Ratio,
-    /// Shape of the variation: `uniform` within the jitter (the default), or
-    /// `normal`, `pareto`, `paretonormal` with it as their scale, or
-    /// `{table: FILE}` in iproute2's format.
+    /// Distribution of the jitter: `uniform` within the jitter (default); `normal`, `pareto` or
+    /// `paretonormal`, scaled by the jitter; or `{table: FILE}` in iproute2's format.
     distribution: Shape,
-    /// Whether delays that would be below 0 are meant to be 0; without it a
-    /// jitter above the delay is an error.
+    /// Whether negative delays are clipped to 0. Without it, a jitter above the delay is an error.
     clip: bool,
-    /// Whether a frame waits for those before it; without it, jitter reorders.
+    /// Whether frames keep their order. Without it, jitter reorders frames.
     keep_order: bool,
-    /// Share of frames (or other units) that are lost, at random.
+    /// Random loss: share of frames (or other units).
     loss: Ratio,
-    /// Correlation of the draw that decides on a loss with the one before.
+    /// Correlation of a loss decision with the previous one.
     loss_correlation: Ratio,
-    /// What is lost as one: a frame; all fragments of a datagram; or these and
-    /// back-to-back segments of a flow; `frame` unless given.
+    /// Unit of loss: `frame`; `datagram`, all its fragments; or `train`, a datagram or back-to-back
+    /// segments of a flow. Default: `frame`.
     loss_unit: LossUnit,
     /// Loss in a good and a bad state, in place of `loss`.
     gilbert_elliott: Gilbert,
     /// Loss in four states, in place of `loss`.
     markov: Markov,
-    /// Share of frames of which one bit is turned over.
+    /// Share of frames with one flipped bit.
     corrupt: Ratio,
-    /// Correlation of the draw that decides on it with the one before.
+    /// Correlation of a corruption decision with the previous one.
     corrupt_correlation: Ratio,
-    /// Share of frames that come twice.
+    /// Share of frames that are duplicated.
     duplicate: Ratio,
-    /// Correlation of the draw that decides on it with the one before.
+    /// Correlation of a duplication decision with the previous one.
     duplicate_correlation: Ratio,
     /// Share of frames that are not delayed, and so overtake others.
     reorder: Ratio,
-    /// Correlation of the draw that decides on it with the one before.
+    /// Correlation of a reordering decision with the previous one.
     reorder_correlation: Ratio,
-    /// Frames from one that may overtake to the next; 1 unless given.
+    /// Distance in frames between candidates for reordering. Default: 1.
     gap: u32,
-    /// Data rate of the link, header included; unlimited unless given.
+    /// Data rate of the link, headers included. Default: unlimited.
     rate: Rate,
-    /// Bytes that an idle link lets through at once; 0 B unless given.
+    /// Burst that an idle link passes at once, B. Default: 0 B.
     burst: Bytes,
-    /// Bytes that each frame takes on the link besides its own, such as `24 B`
-    /// or `-14 B`.
+    /// Overhead of each frame on the link, B, such as `24 B` or `-14 B`.
     overhead: Signed,
-    /// Cells that the link cuts frames into, as ATM does.
+    /// Cells that the link splits frames into, as ATM does.
     cell: Cells,
     /// A file of delivery opportunities in Mahimahi's format, in place of `rate`.
     trace: String,
-    /// A cellular network's grants, in place of `rate`: blocks of time that are
-    /// asked for and given.
+    /// Uplink grants of a cellular network, in place of `rate`: transport blocks that are requested
+    /// and granted.
     grant: Foreign<GrantSpec>,
-    /// What may wait for the rate: frames, or bytes with a unit; 1000 frames
-    /// unless given.
+    /// Queue limit in front of the rate: frames, or bytes with a unit. Default: 1000 frames.
     queue: Limit,
-    /// Drops by how long frames waited (RFC 8289).
+    /// CoDel: drops by the frames' waiting time (RFC 8289).
     codel: Codel,
-    /// Drops by the mean length of the queue.
+    /// RED: drops by the mean queue length.
     red: Red,
-    /// Frames are gathered and leave together.
+    /// Slots: frames are collected and sent together.
     slot: Slot,
-    /// Times in which nothing is carried: scheduled, or at random.
+    /// Outages: times without any transmission, scheduled or random.
     outage: OneOrMore<At<Outage>>,
 }
 
-/// Models of loss, of which a link has one, and the keys that belong to each alone.
+/// Loss models, of which a link has one, and the keys that belong to only one of them.
 const LOSSES: [(&str, &[&str]); 3] =
     [("loss", &["loss_correlation", "loss_unit"]), ("gilbert_elliott", &[]), ("markov", &[])];
 
 impl Impairment {
-    /// The keys that a change to these takes away: of the models of loss that it does not
-    /// name when it names another.
+    /// The keys that these keys remove from a link when applied as a change: those of the loss
+    /// models that they do not name, if they name another one.
     pub fn replaced(&self) -> Vec<&'static str> {
         let named: Vec<&str> = self.keys().into_iter().map(|(key, _)| key).collect();
         if !LOSSES.iter().any(|(model, _)| named.contains(model)) {
@@ -129,7 +125,7 @@ impl Impairment {
         others.flat_map(|(model, own)| std::iter::once(*model).chain(own.iter().copied())).collect()
     }
 
-    /// What a link does after a change to these, that does what `before` says.
+    /// The impairments of a link after these keys change `before`.
     pub fn after(&self, before: &Self) -> Self {
         let mut before = before.clone();
         for key in self.replaced() {

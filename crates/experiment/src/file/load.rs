@@ -1,4 +1,4 @@
-//! Loads and devices, as typed.
+//! File format: loads, devices and probes.
 
 use super::models::model;
 use crate::load::Contention;
@@ -10,153 +10,152 @@ use trace::Scheme;
 use units::{Bytes, Ratio, Span};
 
 model! {
-    /// Requests that nodes send at the moments that a schedule asks for; distributions,
-    /// arrivals and mixes are written as for `thingbed load`.
+    /// Requests that nodes send on a schedule. Distributions, arrivals and mixes use the syntax of
+    /// `thingbed load`.
     Load, "a load",
-    /// Its name in the results; `load-1` and so on unless given.
+    /// Name in the results. Default: `load-1` and so on.
     optional name as "name": String,
-    /// The groups or nodes that send, each by a schedule of its own.
+    /// Groups or nodes that send, each on a separate schedule.
     #[schemars(required)]
     required on as "on": OneOrMore<At<String>>,
-    /// The groups or nodes that are asked.
+    /// Groups or nodes that receive the requests.
     optional to as "to": OneOrMore<At<String>>,
     /// A file of requests, in place of `to`, `arrivals` and so on.
     optional trace as "trace": String,
-    /// `coap`, `http`, `mqtt`, `udp` or `tcp`; `coap` unless given.
+    /// `coap`, `http`, `mqtt`, `udp` or `tcp`. Default: `coap`.
     optional protocol as "protocol": Scheme,
-    /// Where they listen; the protocol's usual port unless given.
+    /// Port of the receivers. Default: the protocol's standard port.
     optional port as "port": u32,
-    /// When requests come to each, such as `exponential:300us`.
+    /// Arrivals of requests at each receiver, such as `exponential:300us`.
     optional arrivals as "arrivals": String,
-    /// Whether these are the arrivals of all together; false unless given.
+    /// Whether `arrivals` is the total of all receivers. Default: false.
     optional together as "together": bool,
-    /// What is asked, such as `GET=9,POST=1`.
+    /// Mix of methods, such as `GET=9,POST=1`.
     optional method as "method": String,
-    /// Of which resources, such as `temperature=3,humidity`.
+    /// Mix of resources, such as `temperature=3,humidity`.
     optional path as "path": String,
-    /// How much requests carry, such as `20B=9,200B=1`.
+    /// Mix of request payload sizes, such as `20B=9,200B=1`.
     optional size as "size": String,
-    /// How many requests each sender sends at most.
+    /// Maximum number of requests of each sender.
     optional count as "count": u64,
-    /// How long requests come; as long as the experiment says unless given.
+    /// Duration of the load. Default: the experiment's.
     optional duration as "duration": Span,
-    /// A closed loop: so many users, each of whom waits for the answer before the next
-    /// request. `count` says when it ends.
+    /// Number of users of a closed loop: each waits for the answer before it sends the next
+    /// request. `count` ends it.
     optional users as "users": u32,
-    /// How long users wait after an answer, such as `exponential:1s`.
+    /// Think time after an answer, such as `exponential:1s`.
     optional think as "think": String,
-    /// How long an answer may take, and how long a request waits for a free connection; 2 s
-    /// unless given.
+    /// Timeout of an answer, and of the wait for a free connection. Default: 2 s.
     optional timeout as "timeout": Span,
-    /// Whether CoAP requests are confirmable; false unless given.
+    /// Whether CoAP requests are confirmable. Default: false.
     optional confirmable as "confirmable": bool,
-    /// Bytes of a CoAP block, 16 B to 1024 B, a power of two: larger requests are sent in such
-    /// blocks, and answers are asked for in them; 1024 B, and the device's choice, unless given.
+    /// CoAP block size, 16 B to 1024 B, a power of two: larger requests are sent in such blocks,
+    /// and answers are requested in them. Default: 1024 B for requests, the device's choice for
+    /// answers.
     optional block as "block": Bytes,
-    /// How often a confirmable CoAP message is sent again that is not acknowledged; 0 unless
-    /// given.
+    /// Maximum retransmissions of an unacknowledged confirmable CoAP message. Default: 0.
     optional max_retransmit as "max_retransmit": u32,
-    /// The least time until a CoAP message is sent again; 2 s unless given.
+    /// Minimum time until a CoAP message is retransmitted. Default: 2 s.
     optional ack_timeout as "ack_timeout": Span,
-    /// The most time until then, as a multiple of the least; 1.5 unless given.
+    /// Maximum time until retransmission, as a multiple of the minimum. Default: 1.5.
     optional ack_random_factor as "ack_random_factor": f64,
-    /// CoAP interactions that are outstanding to one device at most; without limit unless given.
+    /// Maximum outstanding CoAP interactions per device. Default: unlimited.
     optional nstart as "nstart": u32,
-    /// For how long CoAP GETs observe their resource; they ask once unless given.
+    /// How long CoAP GETs observe their resource. Default: one request, no observation.
     optional observe as "observe": Span,
-    /// Whether answers are waited for; true unless given. UDP and TCP can go without.
+    /// Whether senders wait for answers. Default: true. UDP and TCP can do without.
     optional answers as "answers": bool,
-    /// The quality of service of MQTT messages, 0 or 1; 0 unless given.
+    /// Quality of service of MQTT messages, 0 or 1. Default: 0.
     optional qos as "qos": u32,
-    /// HTTP connections to one device at most; 16 unless given.
+    /// Maximum HTTP connections per device. Default: 16.
     optional connections as "connections": u32,
-    /// Threads that send on each node; 1 unless given.
+    /// Sender threads per node. Default: 1.
     optional senders as "senders": u32,
-    /// Whether senders look at the clock all the time and never sleep; false unless given.
+    /// Whether senders busy-wait instead of sleeping. Default: false.
     optional spin as "spin": bool,
-    /// How far behind the schedule the machine may be before it stops; 10 s unless given.
+    /// Maximum lag behind the schedule before the load is aborted. Default: 10 s.
     optional patience as "patience": Span,
-    /// Over which network, if the nodes share more than one.
+    /// Network to use, if the nodes share more than one.
     optional network as "network": String,
 }
 
 model! {
-    /// Devices whose resources take as long as they are told to.
+    /// Devices that answer requests after configured service times.
     Device, "a device",
-    /// Its name in the results; `device-1` and so on unless given.
+    /// Name in the results. Default: `device-1` and so on.
     optional name as "name": String,
-    /// The groups or nodes that are devices.
+    /// Groups or nodes that are devices.
     #[schemars(required)]
     required on as "on": OneOrMore<At<String>>,
-    /// The port for CoAP; 5683 if no port is given at all.
+    /// CoAP port. Default: 5683, if no port is given at all.
     optional coap as "coap": u32,
-    /// The port for HTTP/1.1.
+    /// HTTP/1.1 port.
     optional http as "http": u32,
-    /// The port where datagrams are returned.
+    /// UDP echo port.
     optional udp as "udp": u32,
-    /// The port where the bytes of connections are returned.
+    /// TCP echo port.
     optional tcp as "tcp": u32,
     /// Paths and their service times, or a file of resources.
     optional resources as "resources": Resources,
-    /// Threads that serve; 1 unless given.
+    /// Worker threads. Default: 1.
     optional threads as "threads": u32,
-    /// So many requests may wait, further ones are refused; 1000 unless given.
+    /// Queue limit in requests; the device refuses further ones. Default: 1000.
     optional queue as "queue": u32,
-    /// How much an answer carries; 4 B unless given.
+    /// Payload of an answer. Default: 4 B.
     optional payload as "payload": Bytes,
-    /// After which times values change of CoAP resources that are observed, such as
-    /// `exponential:1s`; without it nothing can be observed.
+    /// Time between changes of observed CoAP resources, such as `exponential:1s`. Without it, no
+    /// resource is observable.
     optional notify as "notify": String,
-    /// The share of requests that it answers by what is no message.
+    /// Share of requests answered with garbage instead of a valid message.
     optional garbage as "garbage": Ratio,
-    /// The share that it answers twice.
+    /// Share of requests answered twice.
     optional twice as "twice": Ratio,
-    /// The share that it answers late.
+    /// Share of requests answered late.
     optional late as "late": Ratio,
-    /// How late that is; 3 s unless given.
+    /// Delay of late answers. Default: 3 s.
     optional late_by as "late_by": Span,
-    /// The share that it does not answer.
+    /// Share of requests not answered.
     optional silent as "silent": Ratio,
-    /// Whether it looks for requests all the time and never sleeps; false unless given.
+    /// Whether the device busy-waits instead of sleeping. Default: false.
     optional spin as "spin": bool,
-    /// Whether it tries at the start how well service times are kept; true unless given.
+    /// Whether the device checks the accuracy of its service times at the start. Default: true.
     optional check as "check": bool,
 }
 
 model! {
-    /// Probes for contention: a sender of its own asks a device of known service time, one
-    /// request after the other, on each core.
+    /// Contention probes: on each core, a dedicated sender sends requests of known service time to
+    /// a dedicated device, one after the other.
     Probe, "a probe",
-    /// Its name in the results; `probe-1` and so on unless given.
+    /// Name in the results. Default: `probe-1` and so on.
     optional name as "name": String,
-    /// The nodes that probe; one looks at all cores.
+    /// Nodes that probe; one node covers all cores.
     #[schemars(required)]
     required on as "on": OneOrMore<At<String>>,
-    /// The service time; the mean of the devices' unless given, or 5 ms.
+    /// Service time. Default: the mean of the devices', or 5 ms.
     optional service as "service": Span,
-    /// `sleep`, `busy`, or both; both unless given.
+    /// `sleep`, `busy`, or both. Default: both.
     optional mode as "mode": OneOrMore<At<String>>,
-    /// From one request of a probe to its next; 1 s unless given.
+    /// Time from one request of a probe to the next. Default: 1 s.
     optional every as "every": Span,
-    /// The cores that are looked at; all unless given.
+    /// Cores to probe. Default: all.
     optional cores as "cores": OneOrMore<At<u32>>,
-    /// `report` or `abort`: whether a run ends that is contended; `report` unless given.
+    /// `report` or `abort`: whether contention aborts the run. Default: `report`.
     optional contention as "contention": Contention,
-    /// By how much more than the service time answers may take; 10 % unless given.
+    /// Tolerance of the answer time above the service time. Default: 10 %.
     optional limit as "limit": Ratio,
 }
 
-/// What a device serves.
+/// Resources of a device.
 #[derive(Debug, Clone)]
 pub(crate) enum Resources {
-    /// Lines of a file.
+    /// A file, one resource per line.
     File(At<String>),
-    /// By path.
+    /// Resources by path.
     Named(Named<Resource>),
 }
 
 impl PartialEq for Resources {
-    /// Files that say the same are the same; those by path are never compared.
+    /// Compares file names only; resources by path are never compared.
     fn eq(&self, other: &Self) -> bool {
         matches!((self, other), (Self::File(a), Self::File(b)) if a.value == b.value)
     }
@@ -171,7 +170,7 @@ impl Read for Resources {
     }
 }
 
-/// A resource's service time.
+/// Service time of a resource.
 #[derive(Debug, Clone)]
 pub(crate) struct Resource {
     /// A distribution, such as `exponential:5ms`.

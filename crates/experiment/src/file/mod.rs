@@ -1,4 +1,5 @@
-//! The file as typed, one cell of it: `${axis}` replaced, nothing resolved.
+//! The experiment file as written, for one cell of the matrix: `${axis}` replaced, names not yet
+//! resolved.
 
 mod board;
 mod capture;
@@ -29,7 +30,7 @@ pub(crate) use mqtt::Reconnect;
 pub(crate) use mqtt::{Mqtt, Tls, TlsFiles};
 pub(crate) use network::{Cell, Channel, Link, Network, Profile};
 pub(crate) use stacks::{HttpKeys, OpcuaKeys, QuicKeys};
-pub(crate) use timetable::{Entry, Ways};
+pub(crate) use timetable::{Change, Directions};
 pub(crate) use workload::{Command, Interaction, Model, Workload};
 
 use crate::clock::Clock;
@@ -40,62 +41,60 @@ use crate::tree::Node;
 use schemars::JsonSchema;
 use units::Span;
 
-/// An experiment for Thingbed: which nodes, over which networks, run what.
+/// An experiment for Thingbed: nodes, networks between them, and workloads.
 ///
-/// Any value may be `${axis}`, which the matrix fills; inside `{ }` or `[ ]` it
-/// needs quotes. Every quantity carries its unit.
+/// Any value may be `${axis}`, which the matrix fills; inside `{ }` or `[ ]` it needs quotes. Every
+/// quantity carries its unit.
 #[derive(Debug, JsonSchema)]
 #[schemars(title = "Thingbed experiment", deny_unknown_fields)]
 pub(crate) struct File {
-    /// Its name; the folder of its runs is called so.
+    /// Name of the experiment and of its results folder.
     #[schemars(required)]
     pub experiment: Option<Fixed<String>>,
-    /// What it is about.
+    /// Description, for people.
     #[schemars(rename = "description")]
     pub _description: Option<Fixed<String>>,
-    /// Groups of nodes by name. A group of one is a node of that name, others
+    /// Groups of nodes by name. A group of one is a node of that name; the nodes of larger groups
     /// are `name-1`, `name-2` and so on.
     #[schemars(required)]
     pub nodes: Option<Named<Group>>,
     /// Networks by name.
     pub networks: Option<Named<Network>>,
-    /// What networks do to frames, by name; a network picks one with `profile`.
+    /// Network profiles by name; a network selects one with `profile`.
     pub profiles: Option<Named<Profile>>,
-    /// Interaction models by name; an interaction picks one with `model`.
+    /// Interaction models by name; an interaction selects one with `model`.
     pub models: Option<Named<Model>>,
-    /// What the nodes do beside their own programs.
+    /// Workloads of the nodes, in addition to their `run` programs.
     pub workloads: Option<Vec<Workload>>,
-    /// What befalls nodes' programs, and when.
+    /// Faults injected into nodes' programs during a run.
     pub faults: Option<Vec<Fault>>,
-    /// Axes and their values; every combination is a cell, run by itself.
+    /// Axes and their values. Every combination is a cell, which runs separately.
     #[schemars(rename = "matrix", with = "Option<Matrix>")]
     pub _matrix: (),
-    /// How often each cell is run; 1 unless given.
+    /// Number of runs of each cell. Default: 1.
     pub repeats: Option<Fixed<u32>>,
-    /// The seed of all draws; 1 unless given.
+    /// Seed of all random draws. Default: 1.
     pub seed: Option<Fixed<u64>>,
-    /// The clock of runs: `real`, that of this machine, or `virtual`, that of a guest kernel in
-    /// which programs cost no time; real unless given.
+    /// Clock of the runs: `real`, this machine's, or `virtual`, that of a guest kernel in which
+    /// programs cost no time. Default: `real`.
     pub clock: Option<Fixed<Clock>>,
-    /// How long messages are sent. May be missing if every interaction says how
-    /// long or how often.
+    /// Duration of the messages. Optional if every interaction has its own duration or count.
     pub duration: Option<At<Span>>,
-    /// How long to wait after that for what is still on its way; 30 s unless
-    /// given.
+    /// Maximum wait after the duration for messages in flight. Default: 30 s.
     pub drain: Option<At<Span>>,
-    /// How long the programs may take until all are ready; 60 s unless given.
+    /// Maximum time until all programs are ready. Default: 60 s.
     pub setup_limit: Option<At<Span>>,
-    /// Whether medium, senders of loads, and all other nodes have cores of their own, where
-    /// the machine has four or more; false unless given.
+    /// Whether the medium, the senders of loads and all other nodes are pinned to separate CPU
+    /// cores, if the machine has four or more. Default: false.
     pub affinity: Option<At<bool>>,
-    /// Which frames are kept in `capture.pcapng`; none unless given.
+    /// Frames to write to `capture.pcapng`. Default: none.
     pub capture: Option<Capture>,
     /// Files and folders that programs open although no command line names them, relative to this
-    /// file: a guest with files of its own (`--cpu N`, capsules) gets them too.
+    /// file. Guests with a separate file system (`--cpu N`, capsules) get them too.
     pub files: Option<Vec<Fixed<String>>>,
-    /// A file of reference figures to compare with, relative to this file.
+    /// A file of reference figures to compare the results with, relative to this file.
     pub reference: Option<Fixed<String>>,
-    /// What should hold of the results; checked after the runs.
+    /// Checks of the results after the runs.
     pub expect: Option<Vec<Expect>>,
 }
 
@@ -111,7 +110,8 @@ impl Read for File {
             models: fields.optional("models"),
             workloads: fields.optional("workloads"),
             faults: fields.optional("faults"),
-            // Read before the cells there are, so here it is only known.
+            // `experiment::read` has read it already, before the matrix is expanded; here the key
+            // is only accepted.
             _matrix: fields.known("matrix"),
             repeats: fields.optional("repeats"),
             seed: fields.optional("seed"),

@@ -1,4 +1,4 @@
-//! Models of links that have parameters of their own, as typed.
+//! File format: models of links with parameters.
 
 use crate::read::{At, Fields, Read, Sink};
 use crate::scalar::{Word, word};
@@ -6,24 +6,24 @@ use crate::tree::{Content, Node};
 use schemars::JsonSchema;
 use units::{Bytes, Ratio, Span};
 
-/// The shape of a delay's variation.
+/// Distribution of a delay's jitter.
 #[derive(Debug, Clone, PartialEq, JsonSchema)]
 #[schemars(rename_all = "snake_case", rename = "Distribution")]
 pub(crate) enum Shape {
-    /// Evenly within delay +/- jitter.
+    /// Uniform within delay ± jitter.
     Uniform,
-    /// Normal, the jitter its standard deviation.
+    /// Normal, with the jitter as standard deviation.
     Normal,
     /// tc-netem's Pareto.
     Pareto,
-    /// tc-netem's mixture of both.
+    /// tc-netem's mixture of normal and Pareto.
     #[schemars(rename = "paretonormal")]
     ParetoNormal,
-    /// A file in iproute2's `.dist` format.
+    /// A table from a file in iproute2's `.dist` format.
     Table(#[schemars(with = "String")] At<String>),
 }
 
-/// The words among the shapes.
+/// The distributions that are a single word.
 #[derive(Debug, Clone, Copy)]
 enum ShapeWord {
     Uniform,
@@ -59,7 +59,7 @@ impl Read for Shape {
     }
 }
 
-/// A map of keys, each optional or required, and its reader.
+/// Declares a map of keys, each optional or required, and its reader.
 macro_rules! model {
     (
         $(#[$meta:meta])* $name:ident, $what:literal,
@@ -86,93 +86,93 @@ macro_rules! model {
 pub(crate) use model;
 
 model! {
-    /// Loss in a good and a bad state, with tc-netem's letters and defaults.
+    /// Gilbert-Elliott loss: a good and a bad state, with tc-netem's letters and defaults.
     Gilbert, "a Gilbert-Elliott model",
-    /// From good to bad, at each frame.
+    /// Probability per frame of good to bad.
     #[schemars(required)]
     required p as "p": Ratio,
-    /// From bad to good; 1-p unless given.
+    /// Probability per frame of bad to good. Default: 1-p.
     optional r as "r": Ratio,
-    /// Loss in the bad state; 100 % unless given.
+    /// Loss in the bad state. Default: 100 %.
     optional loss_bad as "1-h": Ratio,
-    /// Loss in the good state; 0 % unless given.
+    /// Loss in the good state. Default: 0 %.
     optional loss_good as "1-k": Ratio,
 }
 
 model! {
-    /// Loss in four states: 1 received, 2 received within a burst, 3 lost within a
-    /// burst, 4 lost by itself; tc-netem's defaults.
+    /// Four-state Markov loss: 1 received, 2 received within a burst, 3 lost within a burst, 4
+    /// isolated loss. Defaults are tc-netem's.
     Markov, "a four-state model",
-    /// Into a burst of losses.
+    /// Probability of entering a burst of losses.
     #[schemars(required)]
     required p13 as "p13": Ratio,
-    /// Out of it; 1-p13 unless given.
+    /// Probability of leaving it. Default: 1-p13.
     optional p31 as "p31": Ratio,
-    /// From loss to reception within the burst; 0 % unless given.
+    /// Probability of a reception within the burst after a loss. Default: 0 %.
     optional p32 as "p32": Ratio,
-    /// And back to loss; 100 % unless given.
+    /// Probability of a loss after such a reception. Default: 100 %.
     optional p23 as "p23": Ratio,
-    /// A loss by itself; 0 % unless given.
+    /// Probability of an isolated loss. Default: 0 %.
     optional p14 as "p14": Ratio,
 }
 
 model! {
-    /// Cells that a link cuts frames into.
+    /// Cells that a link splits frames into.
     Cells, "cells",
-    /// Bytes of the frame in each; the last is filled up.
+    /// Bytes of the frame in each cell; the last cell is padded.
     #[schemars(required)]
     required size as "size": Bytes,
-    /// Bytes of each cell's own header; 0 B unless given.
+    /// Bytes of each cell's header. Default: 0 B.
     optional overhead as "overhead": Bytes,
 }
 
 model! {
-    /// CoDel, RFC 8289.
+    /// CoDel queue management (RFC 8289).
     Codel, "CoDel",
-    /// The standing delay that is borne; 5 ms unless given.
+    /// Acceptable standing delay. Default: 5 ms.
     optional target as "target": Span,
-    /// For how long; 100 ms unless given.
+    /// Time above the target before drops start. Default: 100 ms.
     optional interval as "interval": Span,
 }
 
 model! {
     /// Random early detection.
     Red, "RED",
-    /// Mean length from which frames are dropped.
+    /// Mean queue length from which frames are dropped.
     #[schemars(required)]
     required min as "min": Bytes,
-    /// Mean length from which all are.
+    /// Mean queue length from which all frames are dropped.
     #[schemars(required)]
     required max as "max": Bytes,
-    /// Share dropped just below `max`; 2 % unless given.
+    /// Drop probability just below `max`. Default: 2 %.
     optional probability as "probability": Ratio,
-    /// Weight of the present length in the mean; 0.2 % unless given.
+    /// Weight of the current queue length in the mean. Default: 0.2 %.
     optional weight as "weight": Ratio,
 }
 
 model! {
-    /// Frames are gathered and leave together.
+    /// Slots: frames are collected and sent together.
     Slot, "a slot",
-    /// The shortest time from a frame that finds no slot to its slot.
+    /// Minimum time from the first waiting frame to its slot.
     #[schemars(required)]
     required min as "min": Span,
-    /// The longest; `min` unless given.
+    /// Maximum time. Default: `min`.
     optional max as "max": Span,
-    /// Frames that leave in one; all unless given.
+    /// Maximum frames per slot. Default: all.
     optional packets as "packets": u32,
-    /// Bytes that leave in one; all unless given.
+    /// Maximum bytes per slot. Default: all.
     optional bytes as "bytes": Bytes,
 }
 
 model! {
-    /// Times in which nothing is carried: `at` and `lasts`, and `every` for a link
-    /// that flaps; or, at random, `mean_up` and `mean_down`.
+    /// Outages: scheduled by `at` and `lasts`, repeated with `every` for a flapping link; or random
+    /// by `mean_up` and `mean_down`.
     Outage, "an outage",
-    /// When it begins, from the start of the impairments.
+    /// Start of the outage, from the start of the impairments.
     optional at as "at": Span,
-    /// How long it lasts.
+    /// Duration of the outage.
     optional lasts as "lasts": Span,
-    /// From the beginning of one to that of the next.
+    /// Time from the start of one outage to the start of the next.
     optional every as "every": Span,
     /// Mean time to failure.
     optional mean_up as "mean_up": Span,

@@ -1,4 +1,4 @@
-//! MQTT clients, as typed.
+//! File format: MQTT workloads.
 
 use crate::mqtt::{MqttPattern, MqttVersion};
 use crate::problem::Problem;
@@ -9,60 +9,58 @@ use crate::tree::{Content, Node};
 use schemars::JsonSchema;
 use units::Span;
 
-/// Messages that clients publish by a broker to those who subscribe.
+/// Messages that clients publish through a broker to subscribers.
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Mqtt {
-    /// Where it stands, for errors about what it lacks.
+    /// Position in the file, for errors about missing keys.
     #[schemars(skip)]
     pub place: Place,
-    /// Its name in the results; `mqtt-1` and so on unless given.
+    /// Name in the results. Default: `mqtt-1` and so on.
     pub name: Option<At<String>>,
-    /// The node that the broker runs on: a group of one, or a node.
+    /// Node of the broker: a group of one, or a node.
     #[schemars(required)]
     pub broker: Option<At<String>>,
-    /// The port that it listens on; 1883, and 8883 with `tls`, unless given.
+    /// Port of the broker. Default: 1883, or 8883 with `tls`.
     pub port: Option<At<u32>>,
-    /// The groups or nodes that publish.
+    /// Groups or nodes that publish.
     #[schemars(required)]
     pub publishers: Option<At<OneOrMore<At<String>>>>,
-    /// The groups or nodes that subscribe.
+    /// Groups or nodes that subscribe.
     #[schemars(required)]
     pub subscribers: Option<At<OneOrMore<At<String>>>>,
-    /// Who publishes to whom.
+    /// Pattern: which clients publish to which.
     #[schemars(required)]
     pub pattern: Option<At<MqttPattern>>,
-    /// Quality of service of messages and subscriptions, 0 to 2; 0 unless given.
+    /// Quality of service of messages and subscriptions, 0 to 2. Default: 0.
     pub qos: Option<At<u32>>,
-    /// The protocol's version; 3.1.1 unless given.
+    /// Protocol version. Default: 3.1.1.
     pub version: Option<At<MqttVersion>>,
     /// `generated` for certificates made for the run, or files.
     pub tls: Option<At<Tls>>,
-    /// The file that each message carries, relative to this file.
+    /// File with the payload of each message, relative to this file.
     #[schemars(required)]
     pub payload: Option<At<String>>,
-    /// Messages of all publishers together, such as `100/s`.
+    /// Message rate of all publishers together, such as `100/s`.
     pub rate: Option<At<Frequency>>,
     /// Time between two messages of all publishers together, in place of `rate`.
     pub every: Option<At<Span>>,
-    /// How many messages once all clients have joined, in place of `duration`.
+    /// Number of messages after all clients have joined, in place of `duration`.
     pub count: Option<At<u64>>,
-    /// How long messages are sent once all clients have joined, if not as long as
-    /// the experiment says.
+    /// Duration of the messages after all clients have joined. Default: the experiment's.
     pub duration: Option<At<Span>>,
-    /// How long to wait after that, if not as long as the experiment says.
+    /// Maximum wait after the duration. Default: the experiment's.
     pub drain: Option<At<Span>>,
-    /// Time between two clients' joining, from the start on. Without it all are
-    /// there before the start.
+    /// Time between two clients' joins, from the start of the run. Without it, all clients join
+    /// before the start.
     pub join: Option<At<Span>>,
-    /// Time after which a client that has nothing to send sends a sign of life; 60 s
-    /// unless given.
+    /// Keep-alive: an idle client sends a ping after this time. Default: 60 s.
     pub keep_alive: Option<At<Span>>,
-    /// Whether the broker forgets clients whose connection ends; true unless given.
+    /// Whether the broker discards the session of a client when its connection ends. Default: true.
     pub clean_session: Option<At<bool>>,
-    /// How long clients wait before they connect again.
+    /// Wait before clients reconnect.
     pub reconnect: Option<Reconnect>,
-    /// Over which network, if broker and clients share more than one.
+    /// Network to use, if broker and clients share more than one.
     pub network: Option<At<String>>,
 }
 
@@ -98,14 +96,13 @@ impl Read for Mqtt {
     }
 }
 
-/// How long clients wait before they connect again: at first, and at most; it
-/// doubles with each failure.
+/// Wait before clients reconnect. It starts at `min` and doubles with each failure up to `max`.
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Reconnect {
-    /// At first; 0.1 s unless given.
+    /// First wait. Default: 0.1 s.
     pub min: Option<At<Span>>,
-    /// At most; 5 s unless given.
+    /// Maximum wait. Default: 5 s.
     pub max: Option<At<Span>>,
 }
 
@@ -118,12 +115,12 @@ impl Read for Reconnect {
     }
 }
 
-/// Where certificates come from.
+/// Source of TLS certificates.
 #[derive(Debug)]
 pub(crate) enum Tls {
-    /// Made for the run.
+    /// Generated for the run.
     Generated,
-    /// Files of the user's.
+    /// The user's files.
     Files(TlsFiles),
 }
 
@@ -141,16 +138,16 @@ impl Read for Tls {
     }
 }
 
-/// Files in PEM, relative to the experiment file.
+/// PEM files, relative to the experiment file.
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct TlsFiles {
-    /// The certificate of whoever signed the broker's.
+    /// Certificate of the authority (CA) that signed the broker's certificate.
     #[schemars(required)]
     pub ca: Option<At<String>>,
-    /// The clients' own certificate, where the broker asks for one.
+    /// Client certificate, if the broker requires one.
     pub cert: Option<At<String>>,
-    /// The key that belongs to it.
+    /// Private key of the client certificate.
     pub key: Option<At<String>>,
 }
 

@@ -1,8 +1,8 @@
-//! Networks and what they do to frames, as typed.
+//! File format: networks and their impairments.
 
 use crate::file::foreign::Foreign;
 use crate::file::impairment::Impairment;
-use crate::file::timetable::Entry;
+use crate::file::timetable::Change;
 use crate::plan::{Backend, SourceAddresses};
 use crate::problem::Problem;
 use crate::read::{At, Fields, Named, OneOrMore, Read, Sink};
@@ -13,48 +13,45 @@ use medium::{CsmaSpec, StatesSpec};
 use schemars::JsonSchema;
 use units::{Bytes, Rate, Span};
 
-/// A segment that nodes attach to.
+/// A network segment that nodes attach to.
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Network {
-    /// The groups on it; they get addresses in this order.
+    /// Groups on the network; they get addresses in this order.
     #[schemars(required)]
     pub attach: Option<At<OneOrMore<At<String>>>>,
-    /// Where its addresses come from, such as `10.0.0.0/16`.
+    /// Subnet of its addresses, such as `10.0.0.0/16`.
     #[schemars(required)]
     pub subnet: Option<At<Subnet>>,
-    /// The largest IP packet; 1500 B unless given.
+    /// MTU: the largest IP packet. Default: 1500 B.
     pub mtu: Option<At<Bytes>>,
-    /// Whether nodes leave the cutting of TCP into segments to their interfaces, as
-    /// fast machines do: TCP is carried faster, and everything else slower. Not with
-    /// an MTU below 1280 B, nor on a `csma` channel.
+    /// Whether nodes leave TCP segmentation to their interfaces (offload), as fast machines do. TCP
+    /// gets faster, everything else slower. Not with an MTU below 1280 B, nor on a `csma` channel.
     pub offload: Option<At<bool>>,
-    /// What it does to frames: a name from `profiles`, or a profile of links, by its
-    /// name (`thingbed profiles`) or the path of its file; then `channel`, `links` and
-    /// `mtu` say what is otherwise. Without one, and without `channel` and `links` of
-    /// its own, nothing.
+    /// Impairments: a name from `profiles`, or a link profile, by its name (`thingbed profiles`) or
+    /// the path of its file. With a link profile, `channel`, `links` and `mtu` override its values.
+    /// Default: the network's `channel` and `links`, else no impairments.
     pub profile: Option<At<String>>,
-    /// Who makes the impairments: the `medium` (unless given), or the kernel's
-    /// `netem`.
+    /// Backend of the impairments: `medium`, or the kernel's `netem`. Default: `medium`.
     pub backend: Option<At<Backend>>,
-    /// How its links share it; `switch` unless given.
+    /// How the links share the network. Default: `switch`.
     pub channel: Option<At<Channel>>,
     /// Impairments by group.
     pub links: Option<Named<Link>>,
-    /// Whether a gateway on it leads to the outside, by NAT; false unless given.
+    /// Whether a gateway connects the network to the outside by NAT. Default: false.
     pub nat: Option<At<bool>>,
-    /// Whether a server on it gives addresses to those who ask; false unless given.
+    /// Whether a DHCP server assigns addresses. Default: false.
     pub dhcp: Option<At<bool>>,
-    /// Whether a server on it knows the names of all nodes; false unless given.
+    /// Whether a DNS server resolves the names of all nodes. Default: false.
     pub dns: Option<At<bool>>,
-    /// From which Ethernet addresses nodes may send: `any` (unless given), as a switch
-    /// lets them, so that bridges and virtual machines in nodes work, or `own`.
+    /// Source Ethernet addresses that nodes may use: `any`, as on a switch, so that bridges and
+    /// virtual machines in nodes work, or `own`. Default: `any`.
     pub source_addresses: Option<At<SourceAddresses>>,
-    /// Time between queries for multicast groups (IGMP, MLD), which begin when a node
-    /// joins or sends to one; 125 s unless given, `0 s` for none.
+    /// Interval of multicast group queries (IGMP, MLD). They start when a node joins a group or
+    /// sends to one. Default: 125 s; `0 s` disables them.
     pub query_interval: Option<At<Span>>,
-    /// What changes while it runs: see `at`, from the start of the impairments.
-    pub timetable: Option<Vec<Entry>>,
+    /// Timetable: changes during a run, each at a time from the start of the impairments.
+    pub timetable: Option<Vec<Change>>,
 }
 
 impl Read for Network {
@@ -114,16 +111,16 @@ impl Read for Backend {
     }
 }
 
-/// What a network does to frames.
+/// Impairments of a network.
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Profile {
-    /// How the links share it; `switch` unless given.
+    /// How the links share the network. Default: `switch`.
     pub channel: Option<At<Channel>>,
-    /// Impairments by group; a group that is not named has none.
+    /// Impairments by group; other groups have none.
     pub links: Option<Named<Link>>,
-    /// What changes while it runs, beside what a network's own timetable says.
-    pub timetable: Option<Vec<Entry>>,
+    /// Changes during a run, in addition to the network's timetable.
+    pub timetable: Option<Vec<Change>>,
 }
 
 impl Read for Profile {
@@ -143,24 +140,24 @@ impl Read for Profile {
 #[derive(Debug, Clone, JsonSchema)]
 #[schemars(rename_all = "snake_case")]
 pub(crate) enum Channel {
-    /// Each link by itself, full duplex.
+    /// Separate full-duplex links.
     Switch,
     /// One half-duplex channel of this rate for all: one frame at a time.
     Shared(#[schemars(with = "At<Rate>")] Rate),
-    /// A capacity that all share on the way up, and one on the way down.
+    /// One capacity shared by all uplinks, and one by all downlinks.
     Cell(#[schemars(with = "Cell")] Cell),
-    /// One half-duplex channel that all contend for (IEEE 802.15.4).
+    /// One half-duplex channel with contention (CSMA-CA, IEEE 802.15.4).
     Csma(#[schemars(with = "At<Foreign<CsmaSpec>>")] CsmaSpec),
 }
 
-/// The capacities of a cell.
+/// Capacities of a cell.
 #[derive(Debug, Clone, Copy, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "CellChannel")]
 pub(crate) struct Cell {
-    /// Of all nodes together, into the network.
+    /// Uplink capacity, shared by all nodes.
     #[schemars(required, with = "At<Rate>")]
     pub up: Rate,
-    /// To all nodes together.
+    /// Downlink capacity, shared by all nodes.
     #[schemars(required, with = "At<Rate>")]
     pub down: Rate,
 }
@@ -207,19 +204,18 @@ impl Read for Channel {
     }
 }
 
-/// What is asked of a link each way.
+/// Impairments of a link in both directions.
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Link {
-    /// From the node into the network.
+    /// Uplink: from the node into the network.
     pub up: Option<Impairment>,
-    /// From the network to the node.
+    /// Downlink: from the network to the node.
     pub down: Option<Impairment>,
-    /// The states of the node's radio, which both ways go through.
+    /// States of the node's radio, which apply to both directions.
     pub states: Option<At<Foreign<StatesSpec>>>,
-    /// A profile of links, by its name (`thingbed profiles`) or the path of its file;
-    /// `up`, `down` and `states` say what is otherwise. `none` where the network has
-    /// one and this group has not.
+    /// A link profile, by its name (`thingbed profiles`) or the path of its file. `up`, `down` and
+    /// `states` override its values. `none` if the network has a profile and this group has none.
     pub profile: Option<At<String>>,
 }
 
@@ -230,7 +226,7 @@ impl Read for Link {
             up: fields.optional("up"),
             down: fields.optional("down"),
             states: fields.optional("states"),
-            // Its values stand beside it already.
+            // `profile::expand` has filled in its values already.
             profile: fields.optional("profile"),
         };
         fields.finish();

@@ -1,4 +1,4 @@
-//! What can be chosen of OPC UA, HTTP and QUIC, as typed.
+//! File format: options of OPC UA, HTTP and QUIC.
 
 use super::models::model;
 use crate::read::{At, Fields, Read, Sink};
@@ -8,29 +8,27 @@ use crate::tree::Node;
 use schemars::JsonSchema;
 
 model! {
-    /// What can be chosen of OPC UA.
+    /// Options of OPC UA.
     OpcuaKeys, "options of OPC UA",
-    /// How many variables hold a payload together, 1 to 10; 1 unless given.
+    /// Number of variables that hold a payload together, 1 to 10. Default: 1.
     optional variables as "variables": u32,
-    /// Which times come with each: `source`, `server`, `both` or `neither`; `source`
-    /// unless given.
+    /// Timestamps of each value: `source`, `server`, `both` or `neither`. Default: `source`.
     optional timestamps as "timestamps": Timestamps,
 }
 
 model! {
-    /// What can be chosen of HTTP.
+    /// Options of HTTP.
     HttpKeys, "options of HTTP",
-    /// `get`: the sink asks; `put`, `post`: the source sends. `get` unless given.
+    /// `get`: the sink requests; `put`, `post`: the source sends. Default: `get`.
     optional method as "method": HttpMethod,
 }
 
 model! {
-    /// What can be chosen of QUIC.
+    /// Options of QUIC.
     QuicKeys, "options of QUIC",
-    /// Whether a new connection to a sink that is known from before carries payload at
-    /// once (0-RTT); false unless given.
+    /// Whether a new connection to a known sink carries payload at once (0-RTT). Default: false.
     optional early_data as "early_data": bool,
-    /// Whether larger packets than 1200 B are tried for; false unless given.
+    /// Whether QUIC probes for packets larger than 1200 B. Default: false.
     optional mtu_discovery as "mtu_discovery": bool,
 }
 

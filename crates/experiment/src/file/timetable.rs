@@ -1,4 +1,4 @@
-//! What changes on a network while it runs, as typed.
+//! File format: changes on a network during a run.
 
 use crate::file::Impairment;
 use crate::read::{At, Fields, OneOrMore, Read, Sink};
@@ -13,31 +13,30 @@ pub(crate) type Names = OneOrMore<At<String>>;
 /// One change: `set` with `links`, or `down`, `partition` or `multicast`.
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Change")]
-pub(crate) struct Entry {
-    /// When, from the start of the impairments.
+pub(crate) struct Change {
+    /// Time of the change, from the start of the impairments.
     #[schemars(required)]
     pub at: Option<At<Span>>,
     /// Groups or nodes whose links change.
     pub links: Option<At<Names>>,
-    /// Which way; both unless given.
-    pub way: Option<At<Ways>>,
-    /// What is different from then on; keys that are not named stay.
+    /// Direction of the links. Default: both.
+    pub way: Option<At<Directions>>,
+    /// Impairments from then on; keys that are missing stay as they are.
     pub set: Option<Impairment>,
-    /// From `at` until the change is whole, on a straight line; at once unless
-    /// given.
+    /// Duration of a linear transition. Default: at once.
     pub over: Option<At<Span>>,
-    /// Groups or nodes whose links carry nothing.
+    /// Groups or nodes whose links go down.
     pub down: Option<At<Names>>,
-    /// Parts, each a list of groups and nodes: frames pass within a part only. All
-    /// that are not named are one more part.
+    /// Parts, each a list of groups and nodes. Frames pass only within a part. All other nodes form
+    /// one more part.
     pub partition: Option<At<Vec<At<Names>>>>,
-    /// Whether multicast is passed on: `false` holds it back.
+    /// Whether the network forwards multicast; `false` drops it.
     pub multicast: Option<At<bool>>,
-    /// How long `down`, `partition` or `multicast: false` lasts; to the end unless given.
+    /// Duration of `down`, `partition` or `multicast: false`. Default: to the end.
     pub lasts: Option<At<Span>>,
 }
 
-impl Read for Entry {
+impl Read for Change {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
         let mut fields = Fields::of(node, "a change", sink)?;
         let entry = Self {
@@ -56,21 +55,21 @@ impl Read for Entry {
     }
 }
 
-/// One way of a link, or both.
+/// One direction of a link, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ways {
+pub(crate) enum Directions {
     Up,
     Down,
     Both,
 }
 
-impl Word for Ways {
-    const WHAT: &'static str = "a way";
+impl Word for Directions {
+    const WHAT: &'static str = "a direction";
     const WORDS: &'static [(&'static str, Self)] =
         &[("up", Self::Up), ("down", Self::Down), ("both", Self::Both)];
 }
 
-impl Read for Ways {
+impl Read for Directions {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
         word(node, sink)
     }

@@ -1,4 +1,4 @@
-//! What nodes do, as typed.
+//! File format: workloads.
 
 use crate::file::{Device, Exchange, Load, Mqtt, Probe};
 use crate::pattern::{InteractionPattern, OutsideModel};
@@ -9,36 +9,35 @@ use crate::tree::{Content, Node};
 use schemars::JsonSchema;
 use units::{Rate, Ratio, Span};
 
-/// Which protocols and patterns messages and their answers use.
+/// Interaction model: protocols and patterns of messages and answers.
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Model {
-    /// How messages go from the source to the sinks.
+    /// Pattern of messages from the source to the sinks.
     #[schemars(required)]
     pub down: Option<At<InteractionPattern>>,
-    /// How answers go from the sinks to the source.
+    /// Pattern of answers from the sinks to the source.
     #[schemars(required)]
     pub up: Option<At<InteractionPattern>>,
     /// Time between two messages of the source.
     pub every: Option<At<Span>>,
-    /// How many messages; by default as many as the duration holds.
+    /// Number of messages. Default: as many as fit into the duration.
     pub count: Option<At<u64>>,
-    /// How long messages are sent, if not as long as the experiment says.
+    /// Duration of the messages. Default: the experiment's.
     pub duration: Option<At<Span>>,
-    /// How long to wait for what is still on its way, if not as long as the
-    /// experiment says: what is never sent again need not be waited for.
+    /// Maximum wait for messages in flight. Default: the experiment's. It can be short where lost
+    /// messages are never retransmitted.
     pub drain: Option<At<Span>>,
-    /// The rate that multicast is sent with. By default the network's own: its
-    /// shared rate, else its slowest link's, else 100 Mbit/s.
+    /// Multicast send rate. Default: the network's shared rate, else the rate of its slowest link,
+    /// else 100 Mbit/s.
     pub multicast_rate: Option<At<Rate>>,
-    /// The share of frames lost that the director takes for granted before it has
-    /// seen any.
+    /// The director's assumption of frame loss before its first measurement.
     pub assume_loss: Option<At<Ratio>>,
-    /// The round trip that it takes for granted before it has seen one.
+    /// The director's assumption of the round-trip time before its first measurement.
     pub assume_round_trip: Option<At<Span>>,
-    /// Models of other stacks that the director may choose as well.
+    /// Models of other protocol stacks that the director may also choose.
     pub outside: Option<At<OneOrMore<At<OutsideModel>>>>,
-    /// The node that its MQTT broker runs on, at port 1883: a group of one, or a node.
+    /// Node of the MQTT broker, on port 1883: a group of one, or a node.
     pub broker: Option<At<String>>,
 }
 
@@ -63,23 +62,23 @@ impl Read for Model {
     }
 }
 
-/// Something that runs on nodes.
+/// A workload of nodes.
 #[derive(Debug, JsonSchema)]
 #[schemars(rename_all = "snake_case")]
 pub(crate) enum Workload {
-    /// Messages from a source to sinks, each answered, both ways measured.
+    /// Messages from a source to sinks, each answered; both directions are measured.
     Interaction(Box<Interaction>),
-    /// Messages that clients publish by a broker to those who subscribe.
+    /// Messages that clients publish through a broker to subscribers.
     Mqtt(Box<Mqtt>),
-    /// Payloads that go from sources to sinks, each exchange by itself.
+    /// Payloads that sources send to sinks, each exchange measured separately.
     Exchange(Box<Exchange>),
-    /// Requests at the moments that a schedule asks for.
+    /// Requests on a schedule.
     Load(Box<Load>),
-    /// Devices that answer requests after given service times.
+    /// Devices that answer requests after configured service times.
     Device(Box<Device>),
-    /// Probes that look for contention.
+    /// Probes for contention.
     Probe(Box<Probe>),
-    /// A program, unmodified, from the start of the run.
+    /// An unmodified program, from the start of the run.
     Command(Box<Command>),
 }
 
@@ -105,8 +104,8 @@ impl Read for Workload {
             Content::Map(entries) if !entries.is_empty() => {
                 let known =
                     ["interaction", "mqtt", "exchange", "load", "device", "probe", "command"];
-                let stranger = entries.iter().find(|(key, _)| !known.contains(&&*key.text));
-                let (key, _) = stranger.unwrap_or(&entries[1]);
+                let unknown = entries.iter().find(|(key, _)| !known.contains(&&*key.text));
+                let (key, _) = unknown.unwrap_or(&entries[1]);
                 let text =
                     format!("a workload has only one of {WHAT}, found `{}` as well", key.text);
                 let problem = Problem::new(text).at(key.place);
@@ -125,47 +124,47 @@ impl Read for Workload {
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Interaction {
-    /// Where it stands, for errors about what it lacks.
+    /// Position in the file, for errors about missing keys.
     #[schemars(skip)]
     pub place: Place,
-    /// Its name in the results; `interaction-1` and so on unless given.
+    /// Name in the results. Default: `interaction-1` and so on.
     pub name: Option<At<String>>,
-    /// The node that sends: a group of one, or a node such as `meter-1`.
+    /// Node that sends: a group of one, or a node such as `meter-1`.
     #[schemars(required)]
     pub source: Option<At<String>>,
-    /// The groups or nodes that receive and answer.
+    /// Groups or nodes that receive and answer.
     #[schemars(required)]
     pub sinks: Option<At<OneOrMore<At<String>>>>,
-    /// A name from `models`.
+    /// Name of a model in `models`.
     #[schemars(required)]
     pub model: Option<At<String>>,
-    /// The file that each message carries, relative to this file.
+    /// File with the payload of each message, relative to this file.
     #[schemars(required)]
     pub payload: Option<At<String>>,
-    /// The file that each answer carries; the payload's unless given.
+    /// File with the payload of each answer. Default: `payload`.
     pub reply_payload: Option<At<String>>,
     /// Time between two messages; overrides the model's.
     pub every: Option<At<Span>>,
-    /// How many messages; overrides the model's.
+    /// Number of messages; overrides the model's.
     pub count: Option<At<u64>>,
-    /// How long messages are sent; overrides the model's and the experiment's.
+    /// Duration of the messages; overrides the model's and the experiment's.
     pub duration: Option<At<Span>>,
-    /// How long to wait after that; overrides the model's and the experiment's.
+    /// Maximum wait after the duration; overrides the model's and the experiment's.
     pub drain: Option<At<Span>>,
-    /// To how many of the sinks messages go from when on: the director's alone.
+    /// Changes of the number of sinks that receive messages. Only with the director.
     pub fan_out: Option<At<Vec<FanOut>>>,
-    /// Over which network, if source and sinks share more than one.
+    /// Network to use, if source and sinks share more than one.
     pub network: Option<At<String>>,
 }
 
-/// From a time on messages go to so many sinks, the first ones.
+/// From a time on, messages go to the first N sinks.
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct FanOut {
-    /// When, from the first message.
+    /// Time, from the first message.
     #[schemars(required)]
     pub at: Option<At<Span>>,
-    /// To how many.
+    /// Number of sinks.
     #[schemars(required)]
     pub to: Option<At<u64>>,
 }
@@ -203,13 +202,13 @@ impl Read for Interaction {
     }
 }
 
-/// A program that runs on nodes as it is.
+/// An unmodified program on nodes.
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Command {
-    /// Its name in the results; `command-1` and so on unless given.
+    /// Name in the results. Default: `command-1` and so on.
     pub name: Option<At<String>>,
-    /// The groups or nodes that it runs on.
+    /// Groups or nodes that run it.
     #[schemars(required)]
     pub on: Option<At<OneOrMore<At<String>>>>,
     /// The program and its arguments.
@@ -217,7 +216,7 @@ pub(crate) struct Command {
     pub run: Option<Fixed<Vec<At<String>>>>,
     /// Variables added to its environment.
     pub env: Option<Named<At<String>>>,
-    /// Whether the run ends without waiting for it; false unless given.
+    /// Whether the run ends without waiting for the program. Default: false.
     pub background: Option<At<bool>>,
 }
 

@@ -1,56 +1,56 @@
-//! A network as it is planned, and what changes in it.
+//! A planned network and its changes.
 
 use crate::subnet::Subnet;
 use medium::{CsmaSpec, Overlay, Way};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate, Span};
 
-/// A segment that nodes attach to.
+/// A network segment that nodes attach to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedNetwork {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Who makes its impairments.
+    /// Backend of its impairments.
     #[serde(default, skip_serializing_if = "Backend::is_medium")]
     pub backend: Backend,
     /// How its links share it.
     pub channel: PlannedChannel,
-    /// Where its addresses come from.
+    /// Subnet.
     pub subnet: Subnet,
-    /// The subnet's prefix length.
+    /// Prefix length of the subnet.
     pub prefix: u8,
-    /// The largest IP packet.
+    /// MTU: the largest IP packet.
     pub mtu: Bytes,
-    /// Whether its nodes leave the cutting of TCP into segments to their interfaces.
+    /// Whether nodes leave TCP segmentation to their interfaces.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub offload: bool,
-    /// From which Ethernet addresses nodes may send.
+    /// Source Ethernet addresses that nodes may use.
     #[serde(default, skip_serializing_if = "SourceAddresses::is_any")]
     pub source_addresses: SourceAddresses,
-    /// Time between queries for multicast groups; 0 for none.
-    #[serde(default = "usual_interval", skip_serializing_if = "is_usual_interval")]
+    /// Interval of multicast group queries; 0 for none.
+    #[serde(default = "default_interval", skip_serializing_if = "is_default_interval")]
     pub query_interval: Span,
-    /// What changes while it runs, in the order of its times.
+    /// Changes during a run, ordered by time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timetable: Vec<PlannedChange>,
 }
 
-fn usual_interval() -> Span {
+fn default_interval() -> Span {
     medium::QUERY_INTERVAL
 }
 
-fn is_usual_interval(interval: &Span) -> bool {
+fn is_default_interval(interval: &Span) -> bool {
     *interval == medium::QUERY_INTERVAL
 }
 
-/// From which Ethernet addresses nodes may send.
+/// Source Ethernet addresses that nodes may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceAddresses {
-    /// Any but those of other nodes, as a switch lets them.
+    /// Any addresses except those of other nodes, as on a switch.
     #[default]
     Any,
-    /// The interface's own alone.
+    /// Only the interface's address.
     Own,
 }
 
@@ -60,14 +60,14 @@ impl SourceAddresses {
     }
 }
 
-/// Who makes a network's impairments.
+/// Backend of a network's impairments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backend {
     /// The medium.
     #[default]
     Medium,
-    /// The kernel's netem; the medium passes frames on.
+    /// The kernel's netem; the medium forwards frames.
     Netem,
 }
 
@@ -77,67 +77,66 @@ impl Backend {
     }
 }
 
-/// A change of a running network.
+/// A change of a network during a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedChange {
-    /// When, from the start of the impairments.
+    /// Time, from the start of the impairments.
     pub at: Span,
-    /// What.
+    /// Kind of change.
     #[serde(flatten)]
     pub what: PlannedWhat,
 }
 
-/// What changes.
+/// Kinds of change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlannedWhat {
-    /// Something else is asked of links.
+    /// New impairments of links.
     Set {
-        /// The nodes whose links they are.
+        /// Nodes of the links.
         nodes: Vec<String>,
-        /// Which ways.
+        /// Directions.
         ways: Vec<Way>,
-        /// What is new.
+        /// Changed keys.
         set: Overlay,
-        /// From the change until it is whole.
+        /// Duration of the linear transition.
         over: Span,
     },
-    /// These nodes' links carry nothing, or carry again.
+    /// Links go down, or up again.
     Down {
-        /// The nodes.
+        /// Nodes.
         nodes: Vec<String>,
-        /// Whether they are down.
+        /// Whether the links are down.
         down: bool,
     },
-    /// Multicast is passed on, or goes to nobody.
+    /// The network forwards multicast, or drops it.
     Multicast {
-        /// Whether it is passed on.
+        /// Whether it forwards multicast.
         passes: bool,
     },
-    /// Frames pass only within a part: each lists its nodes. No part is the end of
-    /// a partition.
+    /// Frames pass only within a part; each part lists its nodes. An empty list ends the partition.
     Partition {
-        /// The parts.
+        /// Parts.
         parts: Vec<Vec<String>>,
     },
 }
 
-/// How the links of a network share it; [`medium::Channel`] that can be written.
+/// How the links of a network share it: a serialisable [`medium::Channel`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlannedChannel {
-    /// Each link by itself, full duplex.
+    /// Separate full-duplex links.
     Switch,
     /// One half-duplex channel of this rate for all.
     Shared(Rate),
-    /// A capacity for all on the way up, and one on the way down.
+    /// One capacity shared by all uplinks, and one by all downlinks.
     Cell {
         /// Into the network.
         up: Rate,
         /// To the nodes.
         down: Rate,
     },
-    /// One half-duplex channel that all contend for.
+    /// One half-duplex channel with contention (CSMA-CA).
     Csma(CsmaSpec),
 }
 

@@ -1,4 +1,4 @@
-//! A node as it is planned, and its attachments.
+//! A planned node and its links.
 
 use crate::board::Board;
 use crate::mac::Mac;
@@ -14,99 +14,99 @@ use units::{Bytes, Frequency, Span};
 /// One emulated device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedNode {
-    /// Its name, which is its host name too.
+    /// Name, which is also its host name.
     pub name: String,
-    /// The group that it belongs to.
+    /// Group.
     pub group: String,
-    /// Its attachments, `eth0` first.
+    /// Links, `eth0` first.
     pub links: Vec<PlannedLink>,
-    /// What it may use of the machine.
+    /// Resource limits and reservations.
     pub limits: PlannedLimits,
-    /// The board that it stands for.
+    /// Board that it emulates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub board: Option<Board>,
-    /// The host's interface behind which it is, as real hardware; nothing runs on it.
+    /// Interface of the host that connects the node, which is real hardware; nothing runs on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<String>,
-    /// Character devices of the host's that it has.
+    /// Character devices of the host that it sees.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<PathBuf>,
-    /// How far its monotonic clock is ahead of the machine's.
+    /// Offset of its monotonic clock ahead of the host's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_offset: Option<Span>,
-    /// The cores that its programs stay on; none are all.
+    /// CPU cores that its programs are pinned to; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<u32>,
-    /// What it does for a network, if it is there for that.
+    /// Services that it runs for a network, if it is a service node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub services: Option<PlannedServices>,
-    /// Where it sends what is for nobody near.
+    /// Default gateway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<Ipv4Addr>,
-    /// The name server that it asks.
+    /// Name server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolver: Option<Ipv4Addr>,
-    /// Its root file system; none is the host's.
+    /// Root file system. `None`: the host's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<PlannedRoot>,
-    /// The program that it is there for.
+    /// Its `run` program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Program>,
 }
 
-/// What a network's own node does for it.
+/// Services of a network's service node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PlannedServices {
-    /// It is a gateway to the outside.
+    /// Gateway to the outside by NAT.
     pub nat: bool,
-    /// It gives addresses to those who ask.
+    /// DHCP server.
     pub dhcp: bool,
-    /// It knows the names of all nodes.
+    /// DNS server with the names of all nodes.
     pub dns: bool,
 }
 
 impl PlannedServices {
-    /// Whether there is any.
+    /// Whether the node runs any service.
     pub fn any(self) -> bool {
         self.nat || self.dhcp || self.dns
     }
 }
 
-/// A root file system of a node's own.
+/// Root file system of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PlannedRoot {
-    /// A folder, or an image's archive; absolute.
+    /// A folder or an image archive; absolute path.
     pub path: PathBuf,
-    /// Which image of an archive with several.
+    /// Name of the image, in an archive with several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
 }
 
-/// What a node may use of the machine; none is no limit.
+/// Resource limits and reservations of a node; `None` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct PlannedLimits {
-    /// CPUs' worth of time.
+    /// CPU time, in CPUs.
     pub cpus: Option<f64>,
-    /// The same by what a CPU does: who brings the node up makes CPUs of it.
+    /// CPU time by clock frequency or CoreMark, converted to CPUs when the node is brought up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<PlannedCpu>,
     /// Memory of all its processes.
     pub memory: Option<Bytes>,
-    /// CPUs' worth of time that other nodes leave it.
+    /// Reserved CPU time, in CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_cpus: Option<f64>,
-    /// Memory that is taken from it last.
+    /// Reserved memory, which the kernel reclaims last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_memory: Option<Bytes>,
 }
 
-/// A share of CPU time, by what a CPU does in it.
+/// A share of CPU time, by the work that a CPU does in it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlannedCpu {
-    /// So many cycles a second of the host's clock.
+    /// Cycles per second of the host's clock.
     Clock(Frequency),
-    /// So many iterations a second of CoreMark.
+    /// CoreMark iterations per second.
     Coremark(f64),
 }
 
@@ -119,43 +119,43 @@ impl fmt::Display for PlannedCpu {
     }
 }
 
-/// The attachment of a node to a network.
+/// A node's link to a network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedLink {
-    /// The network's name.
+    /// Name of the network.
     pub network: String,
-    /// The interface's name inside the node.
+    /// Name of the interface inside the node.
     pub interface: String,
-    /// The node's address there.
+    /// Address of the node.
     pub address: Ipv4Addr,
-    /// Whether the node asks for it, and the lab does not set it.
+    /// Whether the node gets the address by DHCP instead of from the lab.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_dhcp: bool,
-    /// The interface's hardware address.
+    /// Ethernet address.
     pub mac: Mac,
-    /// The profile that its values are from, where they are not the experiment's own.
+    /// Link profile of its values, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<PlannedProfile>,
-    /// From the node into the network.
+    /// Uplink: from the node into the network.
     pub up: Impairment,
-    /// From the network to the node.
+    /// Downlink: from the network to the node.
     pub down: Impairment,
-    /// The states of the node's radio, which both ways go through.
+    /// States of the node's radio, which apply to both directions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub states: Option<StatesSpec>,
 }
 
-/// The profile of a link.
+/// The link profile of a planned link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedProfile {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// How good its values are, such as `9 fitted, 6 standard`.
+    /// Quality of its values, such as `9 fitted, 6 standard`.
     pub quality: String,
 }
 
 impl PlannedProfile {
-    /// What a plan says of `profile`.
+    /// The entry for `profile` in a plan.
     pub fn of(profile: &LinkProfile) -> Self {
         Self { name: profile.name.clone(), quality: profile.quality() }
     }

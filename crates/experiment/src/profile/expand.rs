@@ -1,7 +1,7 @@
-//! Puts profiles of links into an experiment's tree, below what it says itself.
+//! Merges link profiles into an experiment's tree; the experiment's own values override theirs.
 
 use super::overlay::overlay;
-use super::{LinkProfile, moved};
+use super::{LinkProfile, at_place};
 use crate::nearest::advice;
 use crate::problem::Problem;
 use crate::read::Sink;
@@ -11,8 +11,8 @@ use std::path::Path;
 /// The word for no profile.
 const NONE: &str = "none";
 
-/// The experiment `root` with what its networks and links have from profiles.
-/// Those under its own `profiles` are left to the reader, and go before others.
+/// Returns the experiment `root` with the values of link profiles. Names in its own `profiles` are
+/// left to the reader and take precedence.
 pub(crate) fn expand(root: &Node, base: &Path, sink: &mut Sink) -> Node {
     let own = root.get("profiles").map(keys).unwrap_or_default();
     let mut expansion = Expansion { own, base, sink };
@@ -24,15 +24,15 @@ pub(crate) fn expand(root: &Node, base: &Path, sink: &mut Sink) -> Node {
 }
 
 struct Expansion<'e> {
-    /// The names of the experiment's own profiles.
+    /// Names of the experiment's own profiles.
     own: Vec<String>,
     base: &'e Path,
     sink: &'e mut Sink,
 }
 
 impl Expansion<'_> {
-    /// A network: its profile is its channel's and that of all links which name no
-    /// other.
+    /// Expands a network: its profile applies to its channel and to all links without another
+    /// profile.
     fn network(&mut self, network: &Node) -> Node {
         let named = network.get("profile").and_then(scalar);
         let Some((name, at)) =
@@ -48,7 +48,7 @@ impl Expansion<'_> {
         let given = without.get("links").unwrap_or(&nothing);
         let mut links = match &given.content {
             Content::Map(entries) => entries.clone(),
-            // The reader says what is wrong with it.
+            // The reader reports the problem.
             _ => return without.clone(),
         };
         for group in network.get("attach").map(scalars).unwrap_or_default() {
@@ -62,21 +62,21 @@ impl Expansion<'_> {
             }
         }
         let links = Node { place: given.place, content: Content::Map(links) };
-        let mut whole = put(&without, "links", links);
+        let mut merged = with_key(&without, "links", links);
         let typed = [("channel", &profile.typed.channel), ("mtu", &profile.typed.mtu)];
         for (key, of_profile) in typed {
             let Some(of_profile) = of_profile else { continue };
-            let of_profile = moved(of_profile, at.place);
-            let value = match whole.get(key) {
-                Some(said) => overlay(&of_profile, said, name, self.sink),
+            let of_profile = at_place(of_profile, at.place);
+            let value = match merged.get(key) {
+                Some(own_keys) => overlay(&of_profile, own_keys, name, self.sink),
                 None => of_profile,
             };
-            whole = put(&whole, key, value);
+            merged = with_key(&merged, key, value);
         }
-        self.links(&whole)
+        self.links(&merged)
     }
 
-    /// Something with `links`, of which some name a profile each.
+    /// Expands `links`, each with an optional profile.
     fn links(&mut self, of: &Node) -> Node {
         with(of, |key, node| match key {
             "links" => with(node, |_, link| self.named(link)),
@@ -86,8 +86,8 @@ impl Expansion<'_> {
 
     fn named(&mut self, link: &Node) -> Node {
         let Some((name, at)) = link.get("profile").and_then(scalar) else { return link.clone() };
-        if link.get(DONE).is_some() {
-            return keep(link, |key| key != DONE);
+        if link.get(EXPANDED).is_some() {
+            return keep(link, |key| key != EXPANDED);
         }
         let without = keep(link, |key| key != "profile");
         if name == NONE {
@@ -101,19 +101,19 @@ impl Expansion<'_> {
             self.sink.add(problem.label("use it on the network, next to `links`"));
             return without;
         }
-        let whole = self.link(&profile, at, &without);
-        keep(&whole, |key| key != DONE)
+        let merged = self.link(&profile, at, &without);
+        keep(&merged, |key| key != EXPANDED)
     }
 
-    /// A link with the profile that is named at `at` below what `said` says.
-    fn link(&mut self, profile: &LinkProfile, at: &Node, said: &Node) -> Node {
-        let below = moved(&profile.typed.link, at.place);
-        let whole = overlay(&below, said, &profile.name, self.sink);
-        if !matches!(whole.content, Content::Map(_)) {
-            // The reader says what is wrong with it.
-            return whole;
+    /// Expands a link: the profile at `at`, overridden by `own_keys`.
+    fn link(&mut self, profile: &LinkProfile, at: &Node, own_keys: &Node) -> Node {
+        let below = at_place(&profile.typed.link, at.place);
+        let merged = overlay(&below, own_keys, &profile.name, self.sink);
+        if !matches!(merged.content, Content::Map(_)) {
+            // The reader reports the problem.
+            return merged;
         }
-        put(&put(&whole, "profile", at.clone()), DONE, at.clone())
+        with_key(&with_key(&merged, "profile", at.clone()), EXPANDED, at.clone())
     }
 
     fn find(&mut self, name: &str, at: &Node) -> Option<LinkProfile> {
@@ -147,24 +147,24 @@ impl Expansion<'_> {
     }
 }
 
-/// Marks a link whose profile stands below it already.
-const DONE: &str = "(profile is there)";
+/// Marks a link whose profile is merged already.
+const EXPANDED: &str = "(profile is there)";
 
-/// A map with each value changed; anything else as it is.
+/// A map with each value changed; other values unchanged.
 fn with(node: &Node, mut change: impl FnMut(&str, &Node) -> Node) -> Node {
     let Content::Map(entries) = &node.content else { return node.clone() };
     let entries = entries.iter().map(|(key, value)| (key.clone(), change(&key.text, value)));
     Node { place: node.place, content: Content::Map(entries.collect()) }
 }
 
-fn keep(node: &Node, wanted: impl Fn(&str) -> bool) -> Node {
+fn keep(node: &Node, keep_key: impl Fn(&str) -> bool) -> Node {
     let Content::Map(entries) = &node.content else { return node.clone() };
-    let entries = entries.iter().filter(|(key, _)| wanted(&key.text)).cloned();
+    let entries = entries.iter().filter(|(key, _)| keep_key(&key.text)).cloned();
     Node { place: node.place, content: Content::Map(entries.collect()) }
 }
 
 /// A map with `value` at `key`.
-fn put(node: &Node, key: &str, value: Node) -> Node {
+fn with_key(node: &Node, key: &str, value: Node) -> Node {
     let mut entries = match keep(node, |other| other != key).content {
         Content::Map(entries) => entries,
         _ => Vec::new(),
@@ -187,7 +187,7 @@ fn scalar(node: &Node) -> Option<(&str, &Node)> {
     }
 }
 
-/// A text, or all in a list.
+/// A text, or all texts in a list.
 fn scalars(node: &Node) -> Vec<String> {
     match &node.content {
         Content::List(items) => items.iter().flat_map(scalars).collect(),

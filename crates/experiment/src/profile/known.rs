@@ -1,6 +1,6 @@
-//! The profiles that come with the tool.
+//! The built-in link profiles.
 
-/// Their names and texts, relatives together.
+/// Names and texts, related profiles together.
 pub(super) const KNOWN: [(&str, &str); 17] = [
     ("edge-lab", include_str!("../../../../profiles/edge-lab.yaml")),
     ("edge-field", include_str!("../../../../profiles/edge-field.yaml")),

@@ -1,9 +1,8 @@
-//! Profiles of links: what a technology does to frames, with the source and the
-//! quality of each value.
+//! Link profiles: impairments of a network technology, with the source and quality of each value.
 //!
-//! A file of its own for each, some built in. An experiment names one, and may
-//! say otherwise of any value: [`expand`] puts the profile's tree below what the
-//! experiment says, before anything is read from it.
+//! Each profile is a separate file; some are built in. An experiment names one and may override any
+//! value: [`expand`] merges the profile's tree below the experiment's values before the file is
+//! read.
 
 mod expand;
 mod known;
@@ -28,39 +27,39 @@ use std::path::Path;
 use std::sync::Arc;
 use units::Bytes;
 
-/// What a technology's links do to frames, and how well that is known.
+/// Impairments of a technology's links, and the quality of each value.
 #[derive(Debug, Clone, Serialize)]
 pub struct LinkProfile {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Which technology, in a few words.
+    /// Technology, in a few words.
     pub technology: String,
-    /// What it is, and what it is not.
+    /// Scope: what the profile covers and what it does not.
     pub about: String,
-    /// The values that links get.
+    /// Values of the links.
     pub values: Vec<Value>,
-    /// What is known and the medium cannot have, and why.
+    /// Known values that the medium cannot model, and why.
     pub not_modelled: Vec<Value>,
-    /// Where values are from, by the names that they give.
+    /// Sources, by the names that values refer to.
     pub sources: IndexMap<String, String>,
-    /// From a node into the network.
+    /// Uplink: from a node into the network.
     #[serde(skip)]
     pub up: Impairment,
-    /// From the network to a node.
+    /// Downlink: from the network to a node.
     #[serde(skip)]
     pub down: Impairment,
-    /// The states of a node's radio.
+    /// States of a node's radio.
     #[serde(skip)]
     pub states: Option<StatesSpec>,
-    /// The rate of a channel that all links share.
+    /// Rate of a channel that all links share.
     #[serde(skip)]
     pub shared: Option<units::Rate>,
-    /// What an experiment would have typed.
+    /// The equivalent text in an experiment.
     #[serde(skip)]
     pub(crate) typed: Typed,
 }
 
-/// A profile's parts as an experiment would have them.
+/// The parts of a profile as an experiment would write them.
 #[derive(Debug, Clone)]
 pub(crate) struct Typed {
     /// `up`, `down` and `states`.
@@ -69,22 +68,21 @@ pub(crate) struct Typed {
     pub mtu: Option<Node>,
 }
 
-/// A larger file is no profile.
-const LARGEST: u64 = 1 << 20;
+/// Maximum size of a profile file, B.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 impl LinkProfile {
-    /// The names of those that come with the tool.
+    /// Names of the built-in profiles.
     pub fn known() -> impl Iterator<Item = &'static str> + Clone {
         known::KNOWN.iter().map(|(name, _)| *name)
     }
 
-    /// Whether `name` is a path and not one of the known names.
+    /// Whether `name` is a path instead of a known name.
     pub fn is_path(name: &str) -> bool {
         name.contains('/') || name.ends_with(".yaml") || name.ends_with(".yml")
     }
 
-    /// The one of this name that comes with the tool; or the file of this path,
-    /// relative to `base`.
+    /// Returns the built-in profile `name`, or reads the file at this path, relative to `base`.
     pub fn find(name: &str, base: &Path) -> Result<Self, Errors> {
         if Self::is_path(name) {
             return Self::read(&base.join(name));
@@ -106,7 +104,7 @@ impl LinkProfile {
             Errors::bare(problem.label("check the path; it is relative to the experiment file"))
         };
         match std::fs::metadata(path) {
-            Ok(found) if found.len() > LARGEST => {
+            Ok(found) if found.len() > MAX_FILE_BYTES => {
                 return Err(cannot("it is over 1 MiB".to_owned()));
             }
             _ => {}
@@ -132,7 +130,7 @@ impl LinkProfile {
         }
     }
 
-    /// How good its values are: how many there are of each quality.
+    /// Summary of its quality: the number of values of each quality.
     pub fn quality(&self) -> String {
         let count = |quality| self.values.iter().filter(|value| value.quality == quality).count();
         let counts = Quality::WORDS.iter().map(|(word, quality)| (count(*quality), word));
@@ -140,8 +138,8 @@ impl LinkProfile {
         counts.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
     }
 
-    /// The rates up and down in bit/s: of the channel, the link, its blocks, or
-    /// what a byte takes in slow service.
+    /// Rates up and down, bit/s: of the channel, the link, its grants, or the time per byte in a
+    /// slow service.
     pub fn rates(&self) -> [Option<f64>; 2] {
         let slow = self.states.as_ref().and_then(|states| match states.states[..] {
             [ref only] => only.service,
@@ -162,7 +160,7 @@ impl LinkProfile {
     }
 }
 
-/// The profile in `tree`; what is wrong is in the sink.
+/// Reads the profile in `tree`; problems go to the sink.
 fn of(tree: &Node, base: &Path, sink: &mut Sink) -> Option<LinkProfile> {
     let mut fields = Fields::of(tree, "a profile", sink)?;
     let name: Option<String> = fields.required("profile");
@@ -183,7 +181,7 @@ fn of(tree: &Node, base: &Path, sink: &mut Sink) -> Option<LinkProfile> {
         .flatten()
         .map(|(key, node)| (Key { text: key.to_owned(), place: node.place }, strip(key, &node)));
     let link = Node { place: tree.place, content: Content::Map(link.collect()) };
-    let link = rooted(&link, base);
+    let link = with_absolute_files(&link, base);
     let unmodelled = unmodelled.iter().map(|(key, _, node)| (key.to_owned(), node.clone()));
     let unmodelled: Vec<_> = unmodelled.collect();
     let unmodelled =
@@ -207,8 +205,8 @@ fn of(tree: &Node, base: &Path, sink: &mut Sink) -> Option<LinkProfile> {
     })
 }
 
-/// What a profile comes to in the medium's terms.
-struct InMedium {
+/// A profile in the medium's types.
+struct Converted {
     up: Option<Impairment>,
     down: Option<Impairment>,
     states: Option<StatesSpec>,
@@ -216,8 +214,8 @@ struct InMedium {
 }
 
 impl Typed {
-    /// Reads and checks it as if an experiment had typed it.
-    fn read(&self, base: &Path, sink: &mut Sink) -> Option<InMedium> {
+    /// Reads and checks the profile as if an experiment contained it.
+    fn read(&self, base: &Path, sink: &mut Sink) -> Option<Converted> {
         let link = Link::read(&self.link, sink)?;
         let channel = self.channel.as_ref().and_then(|node| Channel::read(node, sink));
         let channel = channel.as_ref();
@@ -225,7 +223,7 @@ impl Typed {
             Bytes::read(mtu, sink);
         }
         let mut way = |asked: &Option<crate::file::Impairment>, up| {
-            asked.as_ref().map(|asked| resolve::way(asked, channel, up, base, sink))
+            asked.as_ref().map(|asked| resolve::direction(asked, channel, up, base, sink))
         };
         let (up, down) = (way(&link.up, true), way(&link.down, false));
         let shared = match channel {
@@ -234,30 +232,30 @@ impl Typed {
             _ => None,
         };
         let states = link.states.map(|at| at.value.0);
-        Some(InMedium { up, down, states, shared })
+        Some(Converted { up, down, states, shared })
     }
 }
 
-/// `node` with all its parts standing at `place`.
-fn moved(node: &Node, place: Place) -> Node {
+/// `node` with all its parts at the position `place`.
+fn at_place(node: &Node, place: Place) -> Node {
     let content = match &node.content {
         Content::Map(entries) => Content::Map(
             entries
                 .iter()
-                .map(|(key, value)| (Key { text: key.text.clone(), place }, moved(value, place)))
+                .map(|(key, value)| (Key { text: key.text.clone(), place }, at_place(value, place)))
                 .collect(),
         ),
         Content::List(items) => {
-            Content::List(items.iter().map(|item| moved(item, place)).collect())
+            Content::List(items.iter().map(|item| at_place(item, place)).collect())
         }
         other => other.clone(),
     };
     Node { place, content }
 }
 
-/// `node` with the files that it names by their whole paths: they are relative to
-/// the profile, and not to the experiment that it comes into.
-fn rooted(node: &Node, base: &Path) -> Node {
+/// `node` with absolute file names: they are relative to the profile, not to the experiment that
+/// uses it.
+fn with_absolute_files(node: &Node, base: &Path) -> Node {
     let content = match &node.content {
         Content::Map(entries) => Content::Map(
             entries
@@ -269,7 +267,7 @@ fn rooted(node: &Node, base: &Path) -> Node {
                         let content = Content::Scalar(file.to_string_lossy().into_owned());
                         (key.clone(), Node { place: value.place, content })
                     }
-                    _ => (key.clone(), rooted(value, base)),
+                    _ => (key.clone(), with_absolute_files(value, base)),
                 })
                 .collect(),
         ),

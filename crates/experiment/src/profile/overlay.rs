@@ -1,12 +1,12 @@
-//! What an experiment says, over what a profile says.
+//! Merges an experiment's values over a profile's.
 
 use crate::problem::Problem;
 use crate::read::Sink;
 use crate::tree::{Content, Key, Node};
 
-/// Keys that are typed, and those of the profile whose place they take: a link has
-/// one model of loss, a grant one way of being asked for.
-const INSTEAD: [(&str, &[&str]); 6] = [
+/// Keys of the experiment, and the profile's keys that each replaces: a link has one loss model, a
+/// grant one kind of request.
+const REPLACES: [(&str, &[&str]); 6] = [
     ("loss", &["gilbert_elliott", "markov"]),
     ("gilbert_elliott", &["loss", "markov"]),
     ("markov", &["loss", "gilbert_elliott"]),
@@ -14,10 +14,10 @@ const INSTEAD: [(&str, &[&str]); 6] = [
     ("request_period", &["cycle"]),
     ("delay", &["cycle"]),
 ];
-/// Keys that say by what a link sends: they mean different links.
-const SENDING: [&str; 3] = ["rate", "trace", "grant"];
+/// Keys that determine how a link sends: a link has one of them.
+const RATE_MODELS: [&str; 3] = ["rate", "trace", "grant"];
 
-/// `over`, with `base` of the profile `name` where it says nothing.
+/// `over`, with the values of `base`, the profile `name`, where keys are missing.
 pub(super) fn overlay(base: &Node, over: &Node, name: &str, sink: &mut Sink) -> Node {
     let (Content::Map(below), Content::Map(above)) = (&base.content, &over.content) else {
         return if over.content == Content::Nothing { base.clone() } else { over.clone() };
@@ -25,14 +25,14 @@ pub(super) fn overlay(base: &Node, over: &Node, name: &str, sink: &mut Sink) -> 
     let mut entries: Vec<(Key, Node)> = Vec::new();
     for (key, value) in below.iter().filter(|(key, _)| !replaced(&key.text, over)) {
         let value = match over.get(&key.text) {
-            Some(said) => overlay(value, said, name, sink),
+            Some(own) => overlay(value, own, name, sink),
             None => value.clone(),
         };
-        let place = above.iter().find(|(said, _)| said.text == key.text);
-        entries.push((place.map_or(key, |(said, _)| said).clone(), value));
+        let place = above.iter().find(|(own, _)| own.text == key.text);
+        entries.push((place.map_or(key, |(own, _)| own).clone(), value));
     }
     for (key, value) in above.iter().filter(|(key, _)| base.get(&key.text).is_none()) {
-        if let Some(other) = contradicted(&key.text, base) {
+        if let Some(other) = conflict(&key.text, base) {
             let text =
                 format!("`{}` together with the `{other}` of the profile `{name}`", key.text);
             let label = format!("change its `{other}`, or do not use the profile");
@@ -44,17 +44,17 @@ pub(super) fn overlay(base: &Node, over: &Node, name: &str, sink: &mut Sink) -> 
     Node { place: over.place, content: Content::Map(entries) }
 }
 
-/// Whether something in `over` takes the place of the profile's `key`.
+/// Whether a key in `over` replaces the profile's `key`.
 fn replaced(key: &str, over: &Node) -> bool {
-    let said =
+    let own =
         |(typed, dropped): &(&str, &[&str])| dropped.contains(&key) && over.get(typed).is_some();
-    over.get(key).is_none() && INSTEAD.iter().any(said)
+    over.get(key).is_none() && REPLACES.iter().any(own)
 }
 
-/// What of `base` cannot stand beside `key`.
-fn contradicted(key: &str, base: &Node) -> Option<&'static str> {
-    if !SENDING.contains(&key) {
+/// A key of `base` that contradicts `key`.
+fn conflict(key: &str, base: &Node) -> Option<&'static str> {
+    if !RATE_MODELS.contains(&key) {
         return None;
     }
-    SENDING.into_iter().find(|other| *other != key && base.get(other).is_some())
+    RATE_MODELS.into_iter().find(|other| *other != key && base.get(other).is_some())
 }

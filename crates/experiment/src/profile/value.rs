@@ -1,4 +1,4 @@
-//! The values of a profile: what is known, how well, and from where.
+//! The values of a profile, with quality and source.
 
 use crate::nearest::advice;
 use crate::problem::Problem;
@@ -7,21 +7,21 @@ use crate::scalar::{Word, word};
 use crate::tree::{Content, Node};
 use serde::Serialize;
 
-/// How good a value is.
+/// Quality of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Quality {
-    /// A standard says so, or the paper that the profile is after set it.
+    /// From a standard, or set by the paper that the profile follows.
     Standard,
     /// The default of public code.
     Code,
-    /// Somebody measured it, and is cited.
+    /// Measured, with a citation.
     Measured,
-    /// What makes a model give a paper's figures. Nobody held it against a link.
+    /// Fitted to reproduce a paper's results; not validated against a link.
     Fitted,
-    /// Follows from other values.
+    /// Computed from other values.
     Computed,
-    /// A guess, or from a source that does not say why.
+    /// A guess, or from a source without a reason.
     Uncertain,
 }
 
@@ -53,27 +53,27 @@ impl Read for Quality {
 /// One value of a profile.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Value {
-    /// Where it stands, such as `up.grant.cycle`.
+    /// Its key, such as `up.grant.cycle`.
     pub key: String,
     /// The value with its unit.
     pub value: String,
-    /// What else it may be, if that is known.
+    /// Known range of the value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range: Option<String>,
-    /// How good it is.
+    /// Quality.
     pub quality: Quality,
-    /// Names of the sources that it is from.
+    /// Names of its sources.
     pub sources: Vec<String>,
-    /// What there is to say of it; of a value that the medium cannot have, why.
+    /// A remark; for a value that the medium cannot model, the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// Keys whose words say what there is, and need no source.
-const WORDS: [&str; 4] = ["name", "to", "service", "initial"];
+/// Keys with a word as value, which need no source.
+const WORD_KEYS: [&str; 4] = ["name", "to", "service", "initial"];
 
-/// The values below `node`, which stands at `key`, are added to `values`; what
-/// is left is the tree as an experiment would have it.
+/// Adds the values below `node`, at `key`, to `values`, and returns the tree as an experiment would
+/// write it.
 pub(super) fn strip(
     node: &Node,
     key: &str,
@@ -105,7 +105,7 @@ pub(super) fn strip(
             });
             Content::List(items.collect())
         }
-        Content::Scalar(_) if !WORDS.contains(&key.rsplit('.').next().unwrap_or(key)) => {
+        Content::Scalar(_) if !WORD_KEYS.contains(&key.rsplit('.').next().unwrap_or(key)) => {
             let problem = Problem::new(format!("`{key}` has no source"));
             sink.add(
                 problem.at(node.place).label("write `{value: ..., quality: ..., source: ...}`"),
@@ -117,7 +117,7 @@ pub(super) fn strip(
     Node { place: node.place, content }
 }
 
-/// One value as typed; `unmodelled` ones say why.
+/// Reads one value; `unmodelled` values have a reason.
 pub(super) fn value(
     node: &Node,
     key: &str,
@@ -150,7 +150,7 @@ pub(super) fn value(
     })
 }
 
-/// A value for people to read.
+/// Text form of a value.
 fn text(node: &Node) -> String {
     match &node.content {
         Content::Scalar(text) => text.clone(),

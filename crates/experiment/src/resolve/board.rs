@@ -1,4 +1,4 @@
-//! The boards that nodes stand for, and limits that speak of boards.
+//! Resolves boards, and CPU limits in terms of boards.
 
 use crate::board::Board;
 use crate::file::{Board as Typed, Cpu, Group, Limits};
@@ -8,7 +8,7 @@ use crate::problem::Problem;
 use crate::read::Sink;
 use crate::source::Place;
 
-/// The board of a group's nodes.
+/// Board of a group's nodes.
 pub(super) fn of(group: &Group, sink: &mut Sink) -> Option<Board> {
     let at = group.board.as_ref()?;
     match &at.value {
@@ -28,12 +28,12 @@ pub(super) fn of(group: &Group, sink: &mut Sink) -> Option<Board> {
     }
 }
 
-/// What a group's nodes may use of a CPU's work.
+/// CPU limit of a group's nodes.
 pub(super) fn cpu(group: &Group, sink: &mut Sink) -> Option<PlannedCpu> {
     cpu_of(group.limits.as_ref()?, sink)
 }
 
-/// What limits allow of a CPU's work.
+/// CPU limit in `limits`.
 pub(crate) fn cpu_of(limits: &Limits, sink: &mut Sink) -> Option<PlannedCpu> {
     let at = limits.cpu.as_ref()?;
     if let Some(cpus) = &limits.cpus {
@@ -52,7 +52,7 @@ pub(crate) fn cpu_of(limits: &Limits, sink: &mut Sink) -> Option<PlannedCpu> {
             Some(PlannedCpu::Coremark(score * share.fraction()))
         }
         Cpu::Clock(_) | Cpu::Of(..) => {
-            sink.add(Problem::new("a limit of nothing").at(at.place).label("use more than 0"));
+            sink.add(Problem::new("a limit of 0").at(at.place).label("use more than 0"));
             None
         }
     }

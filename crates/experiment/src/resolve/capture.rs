@@ -1,4 +1,4 @@
-//! What of a run's frames is kept.
+//! Resolves frame capture.
 
 use crate::file::File;
 use crate::nearest::advice;
@@ -7,10 +7,10 @@ use crate::problem::Problem;
 use crate::read::{Named, Sink};
 use crate::resolve::nodes::Nodes;
 
-/// Less than an Ethernet header says nothing.
-const LEAST: u64 = 14;
+/// Minimum snapshot length, B: an Ethernet header.
+const MIN_SNAP: u64 = 14;
 
-/// The capture that a file asks for, if it does.
+/// The capture of a file, if it has one.
 pub(super) fn of(file: &File, nodes: &Nodes<'_>, sink: &mut Sink) -> Option<PlannedCapture> {
     let capture = file.capture.as_ref()?;
     let known = file.networks.as_ref();
@@ -25,7 +25,7 @@ pub(super) fn of(file: &File, nodes: &Nodes<'_>, sink: &mut Sink) -> Option<Plan
             sink.add(problem.at(name.place).label(label));
         }
     }
-    if let Some(snap) = capture.snap.as_ref().filter(|snap| snap.value.get() < LEAST) {
+    if let Some(snap) = capture.snap.as_ref().filter(|snap| snap.value.get() < MIN_SNAP) {
         let problem = Problem::new(format!("a snapshot length of {}", snap.value));
         sink.add(problem.at(snap.place).label("use 14 B, an Ethernet header, or more"));
     }

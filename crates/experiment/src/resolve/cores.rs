@@ -1,10 +1,10 @@
-//! The cores that a group's programs stay on, in the way that the kernel lists them.
+//! Resolves CPU cores, in the kernel's list format.
 
 use crate::file::Group;
 use crate::problem::Problem;
 use crate::read::Sink;
 
-/// The cores of `0`, `2-4`; nothing if the text is neither.
+/// Cores of `0` or `2-4`. `None` for other texts.
 fn range(text: &str) -> Option<std::ops::RangeInclusive<u32>> {
     let number = |text: &str| text.trim().parse::<u32>().ok().filter(|core| *core < 4_096);
     let (first, last) = text.split_once('-').unwrap_or((text, text));
@@ -12,7 +12,7 @@ fn range(text: &str) -> Option<std::ops::RangeInclusive<u32>> {
     (first <= last).then_some(first..=last)
 }
 
-/// Says what names no core.
+/// Reports invalid lists of cores.
 pub(super) fn check(group: &Group, sink: &mut Sink) {
     for at in group.cores.iter().flat_map(|cores| &cores.value.0) {
         if range(&at.value).is_none() {
@@ -23,7 +23,7 @@ pub(super) fn check(group: &Group, sink: &mut Sink) {
     }
 }
 
-/// The cores of a group that was checked, each once; none are all.
+/// Cores of a checked group, without duplicates; empty for all.
 pub(super) fn of(group: &Group) -> Vec<u32> {
     let texts = group.cores.iter().flat_map(|cores| &cores.value.0);
     let mut all: Vec<u32> = texts.filter_map(|at| range(&at.value)).flatten().collect();

@@ -1,10 +1,10 @@
-//! Devices and probes: who answers how, and who looks for contention.
+//! Resolves devices and contention probes.
 
-use super::load::{at_home, file, read, within};
+use super::load::{absolute_file, file, read, within};
 use super::workloads::Context;
 use super::{mqtt, positive};
 use crate::file::{self, Resources};
-use crate::load::{Contention, Device, Probe, usual_port};
+use crate::load::{Contention, Device, Probe, default_port};
 use crate::problem::Problem;
 use crate::read::{At, Sink};
 use trace::{Distribution, Mode, Resource, Scheme};
@@ -12,11 +12,11 @@ use units::{Bytes, Ratio, Span};
 
 const EVERY: Span = Span::from_ns(1_000_000_000);
 const LATE_BY: Span = Span::from_ns(3_000_000_000);
-/// The largest answer, in B: 1 MB is a thousand blocks of CoAP.
-const LARGEST_ANSWER: u64 = 1_000_000;
+/// Maximum answer, B: 1 MB is about a thousand CoAP blocks.
+const MAX_ANSWER: u64 = 1_000_000;
 
 impl Context<'_, '_> {
-    /// The devices; nothing if the sink has been told why.
+    /// Resolves devices. `None`: the problem is in the sink.
     pub(super) fn device(
         &self,
         name: String,
@@ -27,7 +27,7 @@ impl Context<'_, '_> {
         self.nonempty(on, "`on` matches no nodes", sink);
         let (nodes, _) = self.nodes.find_all(&on.value, sink);
         let mut port = |at: &Option<At<u32>>, protocol: Scheme| match at {
-            Some(_) => mqtt::port_or(at, usual_port(protocol), sink).map(Some),
+            Some(_) => mqtt::port_or(at, default_port(protocol), sink).map(Some),
             None => Some(None),
         };
         let coap = port(&typed.coap, Scheme::Coap)?;
@@ -40,13 +40,13 @@ impl Context<'_, '_> {
             // Answered at once.
             None => vec!["*, , sleep, constant:0s".to_owned()],
         };
-        if let Some(at) = typed.payload.as_ref().filter(|at| at.value.get() > LARGEST_ANSWER) {
+        if let Some(at) = typed.payload.as_ref().filter(|at| at.value.get() > MAX_ANSWER) {
             let problem = Problem::new(format!("answers of {}", at.value)).at(at.place);
-            sink.add(problem.label(format!("use at most {LARGEST_ANSWER} B")));
+            sink.add(problem.label(format!("use at most {MAX_ANSWER} B")));
             return None;
         }
         let notify = typed.notify.as_ref().map(|at| {
-            let text = at_home(&at.value, self.base);
+            let text = absolute_file(&at.value, self.base);
             read::<Distribution>(&text, at.place, sink).map(|_| text)
         });
         if let Some(at) = typed.notify.as_ref().filter(|_| coap.is_none() && !none) {
@@ -55,8 +55,8 @@ impl Context<'_, '_> {
             return None;
         }
         let share = |at: &Option<At<Ratio>>| at.as_ref().map_or(Ratio::ZERO, |at| at.value);
-        let spoiled = [&typed.garbage, &typed.twice, &typed.late, &typed.silent];
-        if spoiled.iter().map(|at| share(at).fraction()).sum::<f64>() > 1.0 {
+        let faulty = [&typed.garbage, &typed.twice, &typed.late, &typed.silent];
+        if faulty.iter().map(|at| share(at).fraction()).sum::<f64>() > 1.0 {
             let text = "the shares of faulty answers exceed 100 % together";
             sink.add(Problem::new(text).at(on.place));
             return None;
@@ -64,7 +64,7 @@ impl Context<'_, '_> {
         Some(Device {
             name,
             on: nodes,
-            coap: coap.or(none.then(|| usual_port(Scheme::Coap))),
+            coap: coap.or(none.then(|| default_port(Scheme::Coap))),
             http,
             udp,
             tcp,
@@ -86,7 +86,7 @@ impl Context<'_, '_> {
         })
     }
 
-    /// The probes; nothing if the sink has been told why.
+    /// Resolves probes. `None`: the problem is in the sink.
     pub(super) fn probe(
         &self,
         name: String,
@@ -123,7 +123,7 @@ impl Context<'_, '_> {
         })
     }
 
-    /// The lines of resources, all devices' in one list.
+    /// Lines of resources of all devices.
     fn resources(&self, at: &At<Resources>, devices: u32, sink: &mut Sink) -> Option<Vec<String>> {
         let lines = match &at.value {
             Resources::File(name) => {
@@ -155,7 +155,7 @@ impl Context<'_, '_> {
             Resources::Named(named) => {
                 let mut lines = Vec::new();
                 for (path, _, resource) in named.iter() {
-                    let time = at_home(&resource.time.value, self.base);
+                    let time = absolute_file(&resource.time.value, self.base);
                     read::<Distribution>(&time, resource.time.place, sink)?;
                     let mode = match &resource.mode {
                         Some(mode) => read::<Mode>(&mode.value, mode.place, sink)?,

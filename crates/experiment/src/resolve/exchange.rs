@@ -1,6 +1,6 @@
-//! Exchanges: their pairs, payloads and times.
+//! Resolves exchanges: pairs, payloads and times.
 
-use super::interaction::MOST_ROWS;
+use super::interaction::MAX_ROWS;
 use super::workloads::Context;
 use super::{positive, stacks};
 use crate::exchange::{Coap, CoapTransport, Exchange, ExchangeProtocol, Method, MqttChoice};
@@ -15,28 +15,28 @@ const TIMEOUT: Span = Span::from_ns(60_000_000_000);
 const LEISURE: Span = Span::from_ns(5_000_000_000);
 const ACK_TIMEOUT: Span = Span::from_ns(2_000_000_000);
 const MAX_RETRANSMIT: u32 = 4;
-/// Sizes of one workload, and the largest: what is counted between two looks must
-/// find room.
-const MOST_SIZES: u64 = 100_000;
-const LARGEST: u64 = 1_000_000;
-/// A datagram's room for payload, behind what tells its number.
-const LARGEST_UDP: u64 = 65_503;
-/// Blocks of RFC 7959.
-const BLOCKS: std::ops::RangeInclusive<u64> = 16..=1024;
+/// Maximum number of sizes of one workload, and maximum size, B: the buffer of counted frames must
+/// hold one exchange.
+const MAX_SIZES: u64 = 100_000;
+const MAX_SIZE: u64 = 1_000_000;
+/// Maximum payload of a UDP datagram, B, after the exchange's number.
+const MAX_UDP: u64 = 65_503;
+/// Block sizes of RFC 7959, B.
+const BLOCK_SIZES: std::ops::RangeInclusive<u64> = 16..=1024;
 
-/// What libcoap takes as leisure and as time for an acknowledgement, in ns.
-const TIMES: std::ops::RangeInclusive<u64> = 1_000_000_000..=65_535_000_000_000;
+/// Range of leisure and acknowledgement timeout in libcoap, ns.
+const TIME_RANGE: std::ops::RangeInclusive<u64> = 1_000_000_000..=65_535_000_000_000;
 
-/// Sources, sinks, brokers and the network between them.
+/// Sources, sinks, brokers, and the network between them.
 type Ends = (Vec<String>, Vec<String>, Vec<String>, String);
 
 /// Adds a problem at `place`.
-fn say(sink: &mut Sink, at: Place, text: impl Into<String>, label: &str) {
+fn report(sink: &mut Sink, at: Place, text: impl Into<String>, label: &str) {
     sink.add(Problem::new(text).at(at).label(label));
 }
 
 impl Context<'_, '_> {
-    /// The workload; nothing if the sink has been told why.
+    /// Resolves the workload. `None`: the problem is in the sink.
     pub(super) fn exchange(
         &self,
         name: String,
@@ -57,16 +57,16 @@ impl Context<'_, '_> {
             None => None,
         };
         let protocol = protocol?;
-        // There is no QUIC without.
+        // QUIC has no unencrypted mode.
         let tls = match &protocol {
             ExchangeProtocol::Quic(_) => tls.or(Some(MqttTls::Generated)),
             _ => tls,
         };
-        let usual = protocol.usual_port(tls.is_some());
-        let port = super::mqtt::port_or(&typed.port, usual, sink)?;
+        let default = protocol.default_port(tls.is_some());
+        let port = super::mqtt::port_or(&typed.port, default, sink)?;
         let (sources, sinks, brokers, network) = ends?;
         let connection = typed.connection.as_ref().map(|at| at.value);
-        // So that one workload may have its protocol from an axis.
+        // Other protocols ignore `broker`, so that an axis can select the protocol.
         let brokers = match protocol {
             ExchangeProtocol::Mqtt(_) => brokers,
             _ => Vec::new(),
@@ -76,7 +76,7 @@ impl Context<'_, '_> {
             sources,
             sinks,
             brokers,
-            connection: connection.unwrap_or(protocol.usual_connection()),
+            connection: connection.unwrap_or(protocol.default_connection()),
             protocol,
             sizes: sizes?,
             repetitions: repetitions?,
@@ -92,7 +92,7 @@ impl Context<'_, '_> {
         self.check_exchange(typed, &exchange, sink).then_some(exchange)
     }
 
-    /// The ends of the pairs and what they share.
+    /// Sources, sinks, brokers and network of the pairs.
     fn exchange_ends(&self, typed: &file::Exchange, sink: &mut Sink) -> Option<Ends> {
         let mut groups: Vec<String> = Vec::new();
         let mut find = |list: &Option<At<OneOrMore<At<String>>>>, text: &str, sink: &mut Sink| {
@@ -114,7 +114,7 @@ impl Context<'_, '_> {
             let twice = nodes.iter().find(|node| sources.contains(node));
             if let (Some(at), Some(node)) = (at, twice) {
                 let text = format!("`{node}` is a source and cannot have another role");
-                say(sink, at.place, text, "traffic within a node does not pass any network");
+                report(sink, at.place, text, "traffic within a node does not pass any network");
                 return None;
             }
         }
@@ -126,7 +126,7 @@ impl Context<'_, '_> {
         Some((sources, sinks, brokers, network))
     }
 
-    /// Whether its parts fit each other.
+    /// Checks that the parts fit together.
     fn check_exchange(&self, typed: &file::Exchange, it: &Exchange, sink: &mut Sink) -> bool {
         let place =
             |at: &Option<At<OneOrMore<At<String>>>>| at.as_ref().map_or(typed.place, |at| at.place);
@@ -139,7 +139,7 @@ impl Context<'_, '_> {
         if it.protocol.is_to_all() {
             if drivers != 1 {
                 let text = format!("{drivers} nodes would each send to the whole group");
-                say(
+                report(
                     sink,
                     protocol,
                     text,
@@ -154,21 +154,26 @@ impl Context<'_, '_> {
                 true => "each sink that sends requests needs a source: use as many of both",
                 false => "use as many sinks as sources, or one for all",
             };
-            say(sink, place(&typed.sinks), text, label);
+            report(sink, place(&typed.sinks), text, label);
             return false;
         } else if it.protocol.pulls() && servers != drivers {
             let text = format!("{drivers} sinks would send requests to one source");
-            say(sink, place(&typed.sources), text, "use as many sources as sinks");
+            report(sink, place(&typed.sources), text, "use as many sources as sinks");
             return false;
         }
-        let wants_broker = matches!(it.protocol, ExchangeProtocol::Mqtt(_));
-        if wants_broker && it.brokers.is_empty() {
-            say(sink, protocol, "MQTT without a `broker`", "name a node whose `run` is the broker");
+        let needs_broker = matches!(it.protocol, ExchangeProtocol::Mqtt(_));
+        if needs_broker && it.brokers.is_empty() {
+            report(
+                sink,
+                protocol,
+                "MQTT without a `broker`",
+                "name a node whose `run` is the broker",
+            );
             return false;
         }
         if it.brokers.len() > 1 && it.brokers.len() != sources {
             let text = format!("{} brokers for {sources} sources", it.brokers.len());
-            say(sink, place(&typed.broker), text, "use one for all, or one per source");
+            report(sink, place(&typed.broker), text, "use one for all, or one per source");
             return false;
         }
         let mtu = self.networks.mtu(&it.network);
@@ -181,32 +186,32 @@ impl Context<'_, '_> {
         let place = typed.payload.as_ref().map_or(typed.place, |at| at.place);
         let largest = it.sizes.iter().copied().max().unwrap_or(0);
         let most = match &it.protocol {
-            ExchangeProtocol::Udp => LARGEST_UDP,
+            ExchangeProtocol::Udp => MAX_UDP,
             ExchangeProtocol::Coap(coap) if coap.method == Method::Delete => 0,
-            // One datagram to all; blocks are for two.
+            // A group request fits one datagram; block-wise transfer is for two nodes.
             ExchangeProtocol::Coap(coap) if coap.group => u64::from(coap.block),
-            _ => LARGEST,
+            _ => MAX_SIZE,
         };
         if largest > most {
             let text = format!("a payload of {largest} B");
-            say(sink, place, text, &format!("use at most {most} B"));
+            report(sink, place, text, &format!("use at most {most} B"));
             return false;
         }
-        if it.all_exchanges() > MOST_ROWS {
+        if it.all_exchanges() > MAX_ROWS {
             let text =
                 format!("{} exchanges, with one row in the results each", it.all_exchanges());
-            let label = format!("use at most {MOST_ROWS}: fewer sizes, repetitions or warm-ups");
-            say(sink, place, text, &label);
+            let label = format!("use at most {MAX_ROWS}: fewer sizes, repetitions or warm-ups");
+            report(sink, place, text, &label);
             return false;
         }
         true
     }
 
     fn check_network(&self, typed: &file::Exchange, it: &Exchange, sink: &mut Sink) -> bool {
-        if self.networks.is_uncut(&it.network) {
+        if self.networks.has_offload(&it.network) {
             let text = format!("exchanges on `{}`, which has `offload`", it.network);
             let label = "Thingbed counts their bytes per frame: remove `offload`";
-            say(sink, typed.place, text, label);
+            report(sink, typed.place, text, label);
             return false;
         }
         true
@@ -216,24 +221,24 @@ impl Context<'_, '_> {
 fn repetitions(typed: &file::Exchange, sink: &mut Sink) -> Option<u64> {
     let Some(at) = &typed.repetitions else { return Some(1) };
     if at.value == 0 {
-        say(sink, at.place, "`repetitions` is 0, so that no exchange runs", "use 1 or more");
+        report(sink, at.place, "`repetitions` is 0, so no exchange runs", "use 1 or more");
         return None;
     }
     Some(at.value)
 }
 
-/// All sizes, in the order of the file, each once.
+/// All sizes in the order of the file, without duplicates.
 fn sizes(at: &At<Payload>, sink: &mut Sink) -> Option<Vec<u64>> {
     let mut sizes: Vec<u64> = match &at.value {
         Payload::Sizes(sizes) => sizes.iter().map(|size| size.value.get()).collect(),
         Payload::Sweep(sweep) => {
             let of = |key: &Option<At<units::Bytes>>| key.as_ref().map(|at| at.value.get());
             let (from, to, step) = (of(&sweep.from)?, of(&sweep.to)?, of(&sweep.step)?);
-            if step == 0 || to < from || (to - from) / step >= MOST_SIZES {
+            if step == 0 || to < from || (to - from) / step >= MAX_SIZES {
                 let text = format!("payload sizes from {from} B to {to} B in steps of {step} B");
                 let label = "use a `to` not below `from`, a `step` above 0, and at most 100000 \
                              sizes";
-                say(sink, at.place, text, label);
+                report(sink, at.place, text, label);
                 return None;
             }
             (from..=to).step_by(step as usize).collect()
@@ -242,7 +247,7 @@ fn sizes(at: &At<Payload>, sink: &mut Sink) -> Option<Vec<u64>> {
     let mut seen = std::collections::HashSet::new();
     sizes.retain(|size| seen.insert(*size));
     if sizes.is_empty() {
-        say(sink, at.place, "`payload` has no size", "write for example `100 B`");
+        report(sink, at.place, "`payload` has no size", "write for example `100 B`");
         return None;
     }
     Some(sizes)
@@ -260,7 +265,7 @@ fn protocol(at: &At<Protocol>, sink: &mut Sink) -> Option<ExchangeProtocol> {
             let qos = keys.qos.as_ref().map_or(0, |qos| qos.value);
             if let Some(at) = keys.qos.as_ref().filter(|qos| qos.value > 2) {
                 let text = format!("a quality of service of {qos}");
-                say(sink, at.place, text, "MQTT has 0, 1 and 2");
+                report(sink, at.place, text, "MQTT has 0, 1 and 2");
                 return None;
             }
             let version = keys.version.as_ref().map_or(MqttVersion::V311, |at| at.value);
@@ -273,15 +278,15 @@ fn coap(keys: &CoapKeys, place: Place, sink: &mut Sink) -> Option<Coap> {
     let is = |key: &Option<At<bool>>, other| key.as_ref().map_or(other, |at| at.value);
     let block = keys.block.as_ref().map_or(1024, |at| at.value.get());
     if let Some(at) =
-        keys.block.as_ref().filter(|_| !BLOCKS.contains(&block) || !block.is_power_of_two())
+        keys.block.as_ref().filter(|_| !BLOCK_SIZES.contains(&block) || !block.is_power_of_two())
     {
         let text = format!("a block of {block} B");
-        say(sink, at.place, text, "16 B, 32 B, 64 B, 128 B, 256 B, 512 B or 1024 B");
+        report(sink, at.place, text, "use 16 B, 32 B, 64 B, 128 B, 256 B, 512 B or 1024 B");
         return None;
     }
     for (at, what) in [(&keys.leisure, "leisure"), (&keys.ack_timeout, "ack_timeout")] {
-        if let Some(at) = at.as_ref().filter(|at| !TIMES.contains(&at.value.as_ns())) {
-            say(
+        if let Some(at) = at.as_ref().filter(|at| !TIME_RANGE.contains(&at.value.as_ns())) {
+            report(
                 sink,
                 at.place,
                 format!("`{what}` is {}", at.value),
@@ -318,7 +323,7 @@ fn coap(keys: &CoapKeys, place: Place, sink: &mut Sink) -> Option<Coap> {
         None
     };
     if let Some((text, label)) = wrong {
-        say(sink, place, text, label);
+        report(sink, place, text, label);
         return None;
     }
     let confirmable = coap.confirmable && !coap.group;

@@ -1,4 +1,4 @@
-//! What befalls nodes' programs while a run goes on.
+//! Resolves faults injected into nodes' programs.
 
 use crate::fault::{PlannedFault, PlannedFaultKind as Kind};
 use crate::file::{Fault, File};
@@ -7,7 +7,7 @@ use crate::read::Sink;
 use crate::resolve::nodes::Nodes;
 use units::Span;
 
-/// The faults of a file, in the order of their times.
+/// Faults of a file, ordered by time.
 pub(super) fn of(file: &File, nodes: &Nodes<'_>, sink: &mut Sink) -> Vec<PlannedFault> {
     let faults = file.faults.iter().flatten();
     let mut planned: Vec<_> = faults.flat_map(|fault| one(file, nodes, fault, sink)).collect();
@@ -17,9 +17,9 @@ pub(super) fn of(file: &File, nodes: &Nodes<'_>, sink: &mut Sink) -> Vec<Planned
 
 fn one(file: &File, nodes: &Nodes<'_>, fault: &Fault, sink: &mut Sink) -> Vec<PlannedFault> {
     let Some(at) = &fault.at else { return Vec::new() };
-    let mut said =
+    let mut kinds =
         fault.kinds().into_iter().filter_map(|(word, names)| Some((word, names.as_ref()?)));
-    let (Some((word, names)), None) = (said.next(), said.next()) else {
+    let (Some((word, names)), None) = (kinds.next(), kinds.next()) else {
         let problem = Problem::new(
             "a fault is one of `kill`, `stop`, `start`, `restart`, `pause` and `resume`",
         );

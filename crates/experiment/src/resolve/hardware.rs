@@ -1,4 +1,4 @@
-//! Nodes that are real hardware, and the devices that others have of it.
+//! Resolves nodes that are real hardware, and hardware devices of other nodes.
 
 use crate::file::{File, Group, Workload};
 use crate::plan::Backend;
@@ -9,13 +9,13 @@ use crate::resolve::nodes::Nodes;
 use crate::source::Place;
 use std::path::{Component, Path, PathBuf};
 
-/// The devices of a group's nodes.
+/// Character devices of a group's nodes.
 pub(super) fn devices(group: &Group) -> Vec<PathBuf> {
     let devices = group.device.iter().flat_map(|devices| &devices.value.0);
     devices.map(|device| PathBuf::from(&device.value)).collect()
 }
 
-/// Checks groups that are hardware or have some.
+/// Checks groups that are hardware or use hardware devices.
 pub(super) fn check(file: &File, nodes: &Nodes<'_>, networks: &Networks<'_>, sink: &mut Sink) {
     for (name, _, group) in file.nodes.iter().flat_map(Named::iter) {
         for device in group.device.iter().flat_map(|devices| &devices.value.0) {
@@ -32,8 +32,8 @@ pub(super) fn check(file: &File, nodes: &Nodes<'_>, networks: &Networks<'_>, sin
         }
     }
     for name in file.workloads.iter().flatten().flat_map(runs_on) {
-        let quiet = &mut Sink::default();
-        let group = nodes.find(name, quiet).map(|(group, _)| group.to_owned());
+        let discard = &mut Sink::default();
+        let group = nodes.find(name, discard).map(|(group, _)| group.to_owned());
         let group = group.and_then(|group| file.nodes.as_ref()?.get(&group));
         if group.is_some_and(|group| group.external.is_some()) {
             let problem = Problem::new(format!("`{}` cannot run programs", name.value));
@@ -42,7 +42,7 @@ pub(super) fn check(file: &File, nodes: &Nodes<'_>, networks: &Networks<'_>, sin
     }
 }
 
-/// A path below /dev that leads nowhere else.
+/// Whether `path` is below /dev and has no `..`.
 fn is_device(path: &str) -> bool {
     let path = Path::new(path);
     let plain = path.components().all(|p| matches!(p, Component::RootDir | Component::Normal(_)));
@@ -84,7 +84,7 @@ fn check_external(
         ));
     }
     let on: Vec<_> = networks.networks.iter().filter(|network| network.has(name)).collect();
-    if networks.whole && on.len() != 1 {
+    if networks.complete && on.len() != 1 {
         let text = format!("`{name}` is attached to {} networks", on.len());
         let problem = Problem::new(text).at(interface.place);
         sink.add(problem.label("attach it to one: an interface belongs to one network"));
@@ -101,7 +101,7 @@ fn check_external(
     }
 }
 
-/// The names that a workload says of where it runs.
+/// Groups and nodes on which a workload runs programs.
 fn runs_on(workload: &Workload) -> Vec<&At<String>> {
     let mut names = Vec::new();
     if let Workload::Interaction(interaction) = workload {
@@ -109,7 +109,7 @@ fn runs_on(workload: &Workload) -> Vec<&At<String>> {
         names.extend(interaction.sinks.iter().flat_map(|sinks| &sinks.value.0));
     }
     if let Workload::Mqtt(mqtt) = workload {
-        // The broker may be hardware: what runs there is not ours.
+        // The broker may be hardware: Thingbed does not run its program.
         let clients = [&mqtt.publishers, &mqtt.subscribers].into_iter().flatten();
         names.extend(clients.flat_map(|clients| &clients.value.0));
     }
@@ -118,7 +118,7 @@ fn runs_on(workload: &Workload) -> Vec<&At<String>> {
         names.extend(sides.flat_map(|side| &side.value.0));
     }
     if let Workload::Load(load) = workload {
-        // Who is asked may be hardware: that is what a gateway's load is for.
+        // Receivers may be hardware, such as a gateway under load.
         names.extend(load.on.iter().flat_map(|on| &on.value.0));
     }
     if let Workload::Device(device) = workload {

@@ -1,4 +1,4 @@
-//! What links do, from what was typed to the medium's terms.
+//! Converts impairments of the file to the medium's types.
 
 use crate::file::{Cells, Codel, Gilbert, Impairment, Markov, Outage, Red, Shape, Slot};
 use crate::problem::Problem;
@@ -11,41 +11,41 @@ fn some<T: Copy>(at: &Option<At<T>>) -> Option<T> {
     at.as_ref().map(|at| at.value)
 }
 
-/// The same in the medium's terms. Files are looked for in `base`.
-pub(super) fn resolve(asked: &Impairment, base: &Path, sink: &mut Sink) -> medium::Impairment {
+/// Converts `impairment` to the medium's type. File names are relative to `base`.
+pub(super) fn resolve(impairment: &Impairment, base: &Path, sink: &mut Sink) -> medium::Impairment {
     let none = medium::Impairment::default();
-    let outages = asked.outage.iter().flat_map(|at| &at.value.0);
+    let outages = impairment.outage.iter().flat_map(|at| &at.value.0);
     medium::Impairment {
-        delay: some(&asked.delay).unwrap_or(none.delay),
-        jitter: some(&asked.jitter).unwrap_or(none.jitter),
-        correlation: some(&asked.correlation).unwrap_or_default(),
-        distribution: asked
+        delay: some(&impairment.delay).unwrap_or(none.delay),
+        jitter: some(&impairment.jitter).unwrap_or(none.jitter),
+        correlation: some(&impairment.correlation).unwrap_or_default(),
+        distribution: impairment
             .distribution
             .as_ref()
             .map_or(none.distribution, |at| distribution(&at.value, base, sink)),
-        keep_order: some(&asked.keep_order).unwrap_or(none.keep_order),
-        loss: some(&asked.loss).unwrap_or_default(),
-        loss_correlation: some(&asked.loss_correlation).unwrap_or_default(),
-        loss_unit: some(&asked.loss_unit).unwrap_or_default(),
-        gilbert_elliott: asked.gilbert_elliott.as_ref().map(|at| gilbert(&at.value)),
-        markov: asked.markov.as_ref().map(|at| markov(&at.value)),
-        corrupt: some(&asked.corrupt).unwrap_or_default(),
-        corrupt_correlation: some(&asked.corrupt_correlation).unwrap_or_default(),
-        duplicate: some(&asked.duplicate).unwrap_or_default(),
-        duplicate_correlation: some(&asked.duplicate_correlation).unwrap_or_default(),
-        reorder: some(&asked.reorder).unwrap_or_default(),
-        reorder_correlation: some(&asked.reorder_correlation).unwrap_or_default(),
-        gap: some(&asked.gap).unwrap_or(none.gap),
-        rate: some(&asked.rate),
-        burst: some(&asked.burst).unwrap_or(none.burst),
-        overhead: some(&asked.overhead).map_or(none.overhead, |signed| signed.0),
-        cell: asked.cell.as_ref().and_then(|at| cells(&at.value)),
-        trace: asked.trace.as_ref().and_then(|at| trace(at, base, sink)),
-        grant: asked.grant.as_ref().map(|at| at.value.0.clone()),
-        queue: some(&asked.queue).unwrap_or(none.queue),
-        codel: asked.codel.as_ref().map(|at| codel(&at.value)),
-        red: asked.red.as_ref().and_then(|at| red(&at.value)),
-        slot: asked.slot.as_ref().and_then(|at| slot(&at.value)),
+        keep_order: some(&impairment.keep_order).unwrap_or(none.keep_order),
+        loss: some(&impairment.loss).unwrap_or_default(),
+        loss_correlation: some(&impairment.loss_correlation).unwrap_or_default(),
+        loss_unit: some(&impairment.loss_unit).unwrap_or_default(),
+        gilbert_elliott: impairment.gilbert_elliott.as_ref().map(|at| gilbert(&at.value)),
+        markov: impairment.markov.as_ref().map(|at| markov(&at.value)),
+        corrupt: some(&impairment.corrupt).unwrap_or_default(),
+        corrupt_correlation: some(&impairment.corrupt_correlation).unwrap_or_default(),
+        duplicate: some(&impairment.duplicate).unwrap_or_default(),
+        duplicate_correlation: some(&impairment.duplicate_correlation).unwrap_or_default(),
+        reorder: some(&impairment.reorder).unwrap_or_default(),
+        reorder_correlation: some(&impairment.reorder_correlation).unwrap_or_default(),
+        gap: some(&impairment.gap).unwrap_or(none.gap),
+        rate: some(&impairment.rate),
+        burst: some(&impairment.burst).unwrap_or(none.burst),
+        overhead: some(&impairment.overhead).map_or(none.overhead, |signed| signed.0),
+        cell: impairment.cell.as_ref().and_then(|at| cells(&at.value)),
+        trace: impairment.trace.as_ref().and_then(|at| trace(at, base, sink)),
+        grant: impairment.grant.as_ref().map(|at| at.value.0.clone()),
+        queue: some(&impairment.queue).unwrap_or(none.queue),
+        codel: impairment.codel.as_ref().map(|at| codel(&at.value)),
+        red: impairment.red.as_ref().and_then(|at| red(&at.value)),
+        slot: impairment.slot.as_ref().and_then(|at| slot(&at.value)),
         outages: outages.filter_map(|at| outage(&at.value)).collect(),
     }
 }
@@ -83,62 +83,67 @@ fn share(percent: f64) -> Ratio {
     Ratio::from_fraction(percent.clamp(0.0, 1.0)).unwrap_or_default()
 }
 
-fn gilbert(asked: &Gilbert) -> medium::GilbertElliott {
-    let p = some(&asked.p).unwrap_or_default();
+fn gilbert(impairment: &Gilbert) -> medium::GilbertElliott {
+    let p = some(&impairment.p).unwrap_or_default();
     medium::GilbertElliott {
         p,
-        r: some(&asked.r).unwrap_or(share(1.0 - p.fraction())),
-        loss_bad: some(&asked.loss_bad).unwrap_or(share(1.0)),
-        loss_good: some(&asked.loss_good).unwrap_or_default(),
+        r: some(&impairment.r).unwrap_or(share(1.0 - p.fraction())),
+        loss_bad: some(&impairment.loss_bad).unwrap_or(share(1.0)),
+        loss_good: some(&impairment.loss_good).unwrap_or_default(),
     }
 }
 
-fn markov(asked: &Markov) -> medium::Markov {
-    let p13 = some(&asked.p13).unwrap_or_default();
+fn markov(impairment: &Markov) -> medium::Markov {
+    let p13 = some(&impairment.p13).unwrap_or_default();
     medium::Markov {
         p13,
-        p31: some(&asked.p31).unwrap_or(share(1.0 - p13.fraction())),
-        p32: some(&asked.p32).unwrap_or_default(),
-        p23: some(&asked.p23).unwrap_or(share(1.0)),
-        p14: some(&asked.p14).unwrap_or_default(),
+        p31: some(&impairment.p31).unwrap_or(share(1.0 - p13.fraction())),
+        p32: some(&impairment.p32).unwrap_or_default(),
+        p23: some(&impairment.p23).unwrap_or(share(1.0)),
+        p14: some(&impairment.p14).unwrap_or_default(),
     }
 }
 
-fn cells(asked: &Cells) -> Option<medium::Cell> {
-    let overhead = some(&asked.overhead).unwrap_or_default();
-    Some(medium::Cell { size: some(&asked.size)?, overhead })
+fn cells(impairment: &Cells) -> Option<medium::Cell> {
+    let overhead = some(&impairment.overhead).unwrap_or_default();
+    Some(medium::Cell { size: some(&impairment.size)?, overhead })
 }
 
-fn codel(asked: &Codel) -> medium::Codel {
-    let usual = medium::Codel::default();
+fn codel(impairment: &Codel) -> medium::Codel {
+    let defaults = medium::Codel::default();
     medium::Codel {
-        target: some(&asked.target).unwrap_or(usual.target),
-        interval: some(&asked.interval).unwrap_or(usual.interval),
+        target: some(&impairment.target).unwrap_or(defaults.target),
+        interval: some(&impairment.interval).unwrap_or(defaults.interval),
     }
 }
 
-fn red(asked: &Red) -> Option<medium::Red> {
+fn red(impairment: &Red) -> Option<medium::Red> {
     Some(medium::Red {
-        min: some(&asked.min)?,
-        max: some(&asked.max)?,
-        probability: some(&asked.probability).unwrap_or(share(0.02)),
-        weight: some(&asked.weight).unwrap_or(share(0.002)),
+        min: some(&impairment.min)?,
+        max: some(&impairment.max)?,
+        probability: some(&impairment.probability).unwrap_or(share(0.02)),
+        weight: some(&impairment.weight).unwrap_or(share(0.002)),
     })
 }
 
-fn slot(asked: &Slot) -> Option<medium::Slot> {
-    let min = some(&asked.min)?;
-    let max = some(&asked.max).unwrap_or(min);
-    Some(medium::Slot { min, max, packets: some(&asked.packets), bytes: some(&asked.bytes) })
+fn slot(impairment: &Slot) -> Option<medium::Slot> {
+    let min = some(&impairment.min)?;
+    let max = some(&impairment.max).unwrap_or(min);
+    Some(medium::Slot {
+        min,
+        max,
+        packets: some(&impairment.packets),
+        bytes: some(&impairment.bytes),
+    })
 }
 
-fn outage(asked: &Outage) -> Option<medium::Outage> {
-    match (some(&asked.mean_up), some(&asked.mean_down)) {
+fn outage(impairment: &Outage) -> Option<medium::Outage> {
+    match (some(&impairment.mean_up), some(&impairment.mean_down)) {
         (Some(mean_up), Some(mean_down)) => Some(medium::Outage::Random { mean_up, mean_down }),
         _ => Some(medium::Outage::Scheduled {
-            at: some(&asked.at)?,
-            lasts: some(&asked.lasts)?,
-            every: some(&asked.every),
+            at: some(&impairment.at)?,
+            lasts: some(&impairment.lasts)?,
+            every: some(&impairment.every),
         }),
     }
 }

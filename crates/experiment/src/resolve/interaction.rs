@@ -1,4 +1,4 @@
-//! Interactions: their model, their ends, how often, to how many.
+//! Resolves interactions: model, source, sinks, schedule and fan-out.
 
 use super::workloads::Context;
 use crate::fan_out::FanOut;
@@ -10,22 +10,23 @@ use crate::read::{Named, Sink};
 use crate::resolve::{payload, positive};
 use units::{Rate, Span};
 
-/// Rows of messages that fit in memory beside the programs: some 2 GB.
-pub(super) const MOST_ROWS: u64 = 20_000_000;
-/// What libzmq and libpgm can count in, bit/s.
+/// Maximum rows of messages, so that they fit in memory next to the programs: about 2 GB.
+pub(super) const MAX_ROWS: u64 = 20_000_000;
+/// Range of multicast rates in libzmq and libpgm, bit/s.
 const MULTICAST_RATES: std::ops::RangeInclusive<u64> = 8_000..=10_000_000_000;
 
-/// The largest message that fits in a UDP datagram over IPv4.
-const MOST_UDP: u64 = 65_507;
+/// Maximum payload of a UDP datagram over IPv4, B.
+const MAX_UDP: u64 = 65_507;
 
-/// The models of other stacks that a model has: those that it lists, or the one it is held to.
+/// Other stacks' models of an interaction model: those that it lists, or the one that it is fixed
+/// to.
 fn outside(model: &Model) -> Vec<OutsideModel> {
     let listed = model.outside.iter().flat_map(|list| list.value.0.iter().map(|at| at.value));
-    let held = model.down.as_ref().and_then(|down| down.value.outside());
-    listed.chain(held).collect()
+    let fixed = model.down.as_ref().and_then(|down| down.value.outside());
+    listed.chain(fixed).collect()
 }
 
-/// Whether a model's parts go together.
+/// Checks that the parts of a model fit together.
 pub(super) fn check(model: &Model, sink: &mut Sink) {
     if let (Some(list), Some(down)) = (&model.outside, &model.down)
         && down.value != InteractionPattern::Director
@@ -45,19 +46,19 @@ pub(super) fn check(model: &Model, sink: &mut Sink) {
         }
         _ => {}
     }
-    if let Some(down) = model.down.as_ref().filter(|down| !down.value.goes_down()) {
+    if let Some(down) = model.down.as_ref().filter(|down| !down.value.supports_down()) {
         let problem = Problem::new(format!("`{}` works only for `up`", down.value)).at(down.place);
         sink.add(problem.label("for `down`, use a model that reaches the sinks"));
     }
     let Some(up) = &model.up else { return };
-    if !up.value.goes_up() {
+    if !up.value.supports_up() {
         let problem = Problem::new(format!("`{}` works only for `down`", up.value)).at(up.place);
         sink.add(problem.label("for `up`, use `tcp/request-reply` or `udp/request-response`"));
     } else if let Some(down) = &model.down
         && up.value != down.value
-        && (up.value.goes_both_ways() || down.value.is_director())
+        && (up.value.is_bidirectional() || down.value.is_director())
     {
-        let (both, other) = match up.value.goes_both_ways() {
+        let (both, other) = match up.value.is_bidirectional() {
             true => (format!("`{}` up", up.value), down.value),
             false => (format!("`{}` down", down.value), up.value),
         };
@@ -70,22 +71,22 @@ pub(super) fn check(model: &Model, sink: &mut Sink) {
     }
 }
 
-/// To how many of so many sinks messages go, from when on.
+/// Resolves the changes of the fan-out.
 fn fan_out(
     typed: &Interaction,
     down: InteractionPattern,
     sinks: u64,
     sink: &mut Sink,
 ) -> Option<Vec<FanOut>> {
-    let Some(said) = &typed.fan_out else { return Some(Vec::new()) };
+    let Some(given) = &typed.fan_out else { return Some(Vec::new()) };
     if !down.is_director() {
         let text = format!("`{down}` does not support `fan_out`, because it cannot select sinks");
         let label = "use `director`, or remove it";
-        sink.add(Problem::new(text).at(said.place).label(label));
+        sink.add(Problem::new(text).at(given.place).label(label));
         return None;
     }
     let mut changes: Vec<FanOut> = Vec::new();
-    for change in &said.value {
+    for change in &given.value {
         let (at, to) = (change.at.as_ref()?, change.to.as_ref()?);
         if !(1..=sinks).contains(&to.value) {
             let text = format!("a fan-out of {} with {sinks} sinks", to.value);
@@ -103,7 +104,7 @@ fn fan_out(
 }
 
 impl Context<'_, '_> {
-    /// The interaction, and how long it sends.
+    /// Resolves an interaction, and the duration of its messages.
     pub(super) fn interaction(
         &self,
         name: String,
@@ -133,11 +134,9 @@ impl Context<'_, '_> {
                 typed.reply_payload.as_ref().map_or(&typed.payload, |_| &typed.reply_payload),
             ),
         ] {
-            if let Some(at) = at.as_ref().filter(|_| way == udp && bytes > MOST_UDP) {
+            if let Some(at) = at.as_ref().filter(|_| way == udp && bytes > MAX_UDP) {
                 let text = format!("a payload of {bytes} B does not fit in a UDP datagram");
-                sink.add(
-                    Problem::new(text).at(at.place).label(format!("use at most {MOST_UDP} B")),
-                );
+                sink.add(Problem::new(text).at(at.place).label(format!("use at most {MAX_UDP} B")));
             }
         }
         let multicast_rate = self.multicast_rate(typed, model, &network, sink)?;
@@ -165,11 +164,11 @@ impl Context<'_, '_> {
             fan_out,
             network,
         };
-        if interaction.replies() > MOST_ROWS {
+        if interaction.replies() > MAX_ROWS {
             let text =
                 format!("{} messages, with one row in the results each", interaction.replies());
             let label = format!(
-                "use at most {MOST_ROWS}: a lower rate, a shorter time, or fewer \
+                "use at most {MAX_ROWS}: a lower rate, a shorter time, or fewer \
                                  sinks"
             );
             sink.add(Problem::new(text).at(typed.place).label(label));
@@ -178,7 +177,7 @@ impl Context<'_, '_> {
         Some((interaction, lasts))
     }
 
-    /// The broker that a model names, which it does if it has MQTT.
+    /// Resolves the broker of a model, which MQTT requires.
     fn broker(
         &self,
         model: &Model,
@@ -209,7 +208,7 @@ impl Context<'_, '_> {
         None
     }
 
-    /// The rate that multicast is sent with: the model's, or the network's own.
+    /// Multicast send rate: the model's, or the network's.
     fn multicast_rate(
         &self,
         typed: &Interaction,
@@ -217,14 +216,14 @@ impl Context<'_, '_> {
         network: &str,
         sink: &mut Sink,
     ) -> Option<Rate> {
-        let said = model.multicast_rate.as_ref();
-        let rate = said.map(|rate| rate.value).or(self.networks.rate(network))?;
+        let given = model.multicast_rate.as_ref();
+        let rate = given.map(|rate| rate.value).or(self.networks.rate(network))?;
         let multicast = InteractionPattern::PgmPublishSubscribe;
         let used = model.down.as_ref().is_some_and(|down| down.value == multicast)
             || outside(model).contains(&OutsideModel::PgmPublishSubscribe);
         if used && !MULTICAST_RATES.contains(&rate.bit_s()) {
             let text = format!("a multicast rate of {rate}");
-            let place = said.map_or(typed.place, |rate| rate.place);
+            let place = given.map_or(typed.place, |rate| rate.place);
             let label = "PGM supports 8 kbit/s to 10 Gbit/s; the model's `multicast_rate` sets it";
             sink.add(Problem::new(text).at(place).label(label));
             return None;
@@ -232,13 +231,13 @@ impl Context<'_, '_> {
         Some(rate)
     }
 
-    /// How long it waits for what is still on its way, if it or its model says so.
+    /// Maximum wait after the duration, of the interaction or its model.
     pub(super) fn drain(&self, model: &str, typed: &Interaction) -> Option<Span> {
         let model = || self.file.models.as_ref()?.get(model)?.drain.as_ref();
         typed.drain.as_ref().or_else(model).map(|drain| drain.value)
     }
 
-    /// The source, the sinks and the network between them.
+    /// Source, sinks, and the network between them.
     fn ends(&self, typed: &Interaction, sink: &mut Sink) -> Option<(String, Vec<String>, String)> {
         let source = typed.source.as_ref().and_then(|name| {
             let (group, nodes) = self.nodes.find(name, sink)?;
@@ -274,7 +273,7 @@ impl Context<'_, '_> {
         Some((source, sinks, network))
     }
 
-    /// Time between messages, their number, and how long that lasts.
+    /// Time between messages, number of messages, and total duration.
     fn schedule(
         &self,
         typed: &Interaction,
@@ -293,7 +292,7 @@ impl Context<'_, '_> {
         let own = if own.is_some() { Some(positive(own, "duration", sink)?) } else { None };
         if let Some(count) = count {
             if count.value == 0 {
-                let problem = Problem::new("`count` is 0, so that no message is sent");
+                let problem = Problem::new("`count` is 0, so no message is sent");
                 sink.add(problem.at(count.place).label("use 1 or more"));
                 return None;
             }
@@ -301,7 +300,7 @@ impl Context<'_, '_> {
             let lasts = Span::from_ns(every.as_ns().saturating_mul(count.value));
             return Some((every, count.value, lasts));
         }
-        let Some(lasts) = own.or(self.said) else {
+        let Some(lasts) = own.or(self.duration) else {
             if sink.is_clean() {
                 let problem = Problem::new("the number of messages is not defined");
                 let label = "add `duration: 90 s` to the experiment, or `count` here";

@@ -1,9 +1,9 @@
-//! Loads: who sends what to whom.
+//! Resolves loads.
 
 use super::workloads::Context;
 use super::{mqtt, positive};
 use crate::file;
-use crate::load::{Load, Made, Requests, usual_port};
+use crate::load::{Load, Made, Requests, default_port};
 use crate::problem::Problem;
 use crate::read::{At, OneOrMore, Sink};
 use crate::source::Place;
@@ -15,10 +15,10 @@ use units::{Bytes, Span};
 
 const TIMEOUT: Span = Span::from_ns(2_000_000_000);
 const PATIENCE: Span = Span::from_ns(10_000_000_000);
-/// The largest request.
-const LARGEST_REQUEST: u64 = 65_000;
+/// Maximum request payload, B.
+const MAX_REQUEST: u64 = 65_000;
 
-/// A number that must lie in a range, or what it is unless given.
+/// A number that must be in a range, or its default.
 pub(super) fn within(
     at: &Option<At<u32>>,
     key: &str,
@@ -36,7 +36,7 @@ pub(super) fn within(
     None
 }
 
-/// Reads a text as `trace` does; nothing if the sink has been told why it is none.
+/// Parses a text by `trace`'s syntax. `None`: the problem is in the sink.
 pub(super) fn read<T: FromStr<Err: Display>>(
     text: &str,
     place: Place,
@@ -52,14 +52,14 @@ pub(super) fn read<T: FromStr<Err: Display>>(
     }
 }
 
-/// `measured:FILE` with the file where the experiment's is: programs start elsewhere.
-pub(super) fn at_home(text: &str, base: &Path) -> String {
+/// Makes the file of `measured:FILE` absolute, because programs have another working directory.
+pub(super) fn absolute_file(text: &str, base: &Path) -> String {
     let Some(file) = text.strip_prefix("measured:") else { return text.to_owned() };
     let file = base.join(file.trim());
     format!("measured:{}", std::path::absolute(&file).unwrap_or(file).display())
 }
 
-/// A file's absolute path, if there is one to be read.
+/// Absolute path of a readable file.
 pub(super) fn file(
     at: &At<String>,
     what: &str,
@@ -76,7 +76,7 @@ pub(super) fn file(
     Some(std::path::absolute(&path).unwrap_or(path))
 }
 
-/// How CoAP requests are sent; nothing if the sink has been told why.
+/// CoAP options of a load. `None`: the problem is in the sink.
 fn coap(
     typed: &file::Load,
     on: Place,
@@ -84,17 +84,17 @@ fn coap(
     (confirmable, timeout): (bool, Span),
     sink: &mut Sink,
 ) -> Option<CoapSettings> {
-    let usual = CoapSettings::default();
+    let defaults = CoapSettings::default();
     let value = |at: &Option<At<u32>>| at.as_ref().map(|at| at.value);
     let settings = CoapSettings {
-        // What is no size of a block is refused by the check.
+        // The check below rejects invalid block sizes.
         block: typed.block.as_ref().map(|at| u16::try_from(at.value.get()).unwrap_or(u16::MAX)),
-        max_retransmit: value(&typed.max_retransmit).unwrap_or(usual.max_retransmit),
-        ack_timeout: typed.ack_timeout.as_ref().map_or(usual.ack_timeout, |at| at.value),
+        max_retransmit: value(&typed.max_retransmit).unwrap_or(defaults.max_retransmit),
+        ack_timeout: typed.ack_timeout.as_ref().map_or(defaults.ack_timeout, |at| at.value),
         ack_random_factor: typed
             .ack_random_factor
             .as_ref()
-            .map_or(usual.ack_random_factor, |at| at.value),
+            .map_or(defaults.ack_random_factor, |at| at.value),
         nstart: value(&typed.nstart),
         observe: typed.observe.as_ref().map(|at| at.value),
     };
@@ -127,14 +127,14 @@ fn coap(
 }
 
 impl Context<'_, '_> {
-    /// The load; nothing if the sink has been told why.
+    /// Resolves a load. `None`: the problem is in the sink.
     pub(super) fn load(&self, name: String, typed: &file::Load, sink: &mut Sink) -> Option<Load> {
         let on = typed.on.as_ref()?;
         self.nonempty(on, "`on` matches no nodes", sink);
         let (senders, groups) = self.nodes.find_all(&on.value, sink);
         let duration = match &typed.duration {
             Some(_) => positive(&typed.duration, "duration", sink),
-            None => self.said,
+            None => self.duration,
         };
         let (requests, network) = match &typed.trace {
             Some(trace) => (self.traced(trace, typed, sink)?, None),
@@ -144,7 +144,7 @@ impl Context<'_, '_> {
             }
         };
         if let Some(think) = &typed.think {
-            read::<Distribution>(&at_home(&think.value, self.base), think.place, sink)?;
+            read::<Distribution>(&absolute_file(&think.value, self.base), think.place, sink)?;
         }
         let users = match &typed.users {
             Some(_) => Some(within(&typed.users, "users", 1..=100_000, 1, sink)?),
@@ -163,7 +163,7 @@ impl Context<'_, '_> {
             on: senders,
             requests,
             users,
-            think: typed.think.as_ref().map(|think| at_home(&think.value, self.base)),
+            think: typed.think.as_ref().map(|think| absolute_file(&think.value, self.base)),
             timeout,
             confirmable,
             coap,
@@ -178,7 +178,7 @@ impl Context<'_, '_> {
         })
     }
 
-    /// Requests from a trace, beside which nothing may be said of requests.
+    /// Requests from a trace; other keys of requests are not allowed.
     fn traced(&self, trace: &At<String>, typed: &file::Load, sink: &mut Sink) -> Option<Requests> {
         let text = |at: &Option<At<String>>| at.as_ref().map(|at| at.place);
         let own = [
@@ -201,7 +201,7 @@ impl Context<'_, '_> {
         file(trace, "the trace", self.base, sink).map(Requests::Trace)
     }
 
-    /// Requests that are made, and the network that they go over.
+    /// Generated requests, and their network.
     fn made(
         &self,
         on: &At<OneOrMore<At<String>>>,
@@ -216,8 +216,8 @@ impl Context<'_, '_> {
             return None;
         };
         self.nonempty(to, "`to` matches no nodes", sink);
-        let (asked, more) = self.nodes.find_all(&to.value, sink);
-        if let Some(both) = asked.iter().find(|node| senders.contains(node)) {
+        let (targets, more) = self.nodes.find_all(&to.value, sink);
+        if let Some(both) = targets.iter().find(|node| senders.contains(node)) {
             let problem =
                 Problem::new(format!("`{both}` would send requests to itself")).at(to.place);
             sink.add(problem.label("traffic within a node does not pass any network"));
@@ -230,13 +230,13 @@ impl Context<'_, '_> {
         let shared = self.networks.shared_by(&groups);
         let network = self.network(&typed.network, on.place, &shared, &groups, sink)?;
         let protocol = typed.protocol.as_ref().map_or(Scheme::Coap, |at| at.value);
-        let port = mqtt::port_or(&typed.port, usual_port(protocol), sink)?;
+        let port = mqtt::port_or(&typed.port, default_port(protocol), sink)?;
         let (arrivals, together) = match (&typed.arrivals, &typed.users) {
             (Some(at), _) => {
                 let together = typed.together.as_ref().is_some_and(|at| at.value);
-                (at_home(&at.value, self.base), together)
+                (absolute_file(&at.value, self.base), together)
             }
-            // A closed loop needs no times.
+            // A closed loop needs no arrival times.
             (None, Some(_)) => ("constant:1us".to_owned(), true),
             (None, None) => {
                 let problem = Problem::new("the load has no arrival process").at(on.place);
@@ -251,7 +251,7 @@ impl Context<'_, '_> {
         }
         let text = |at: &Option<At<String>>| at.as_ref().map(|at| at.value.clone());
         let made = Made {
-            to: asked,
+            to: targets,
             protocol,
             port,
             arrivals,
@@ -262,11 +262,11 @@ impl Context<'_, '_> {
             count: typed.count.as_ref().map(|at| at.value),
             duration: duration?,
         };
-        self.try_out(&made, on.place, typed, sink).then_some((made, network))
+        self.check_requests(&made, on.place, typed, sink).then_some((made, network))
     }
 
-    /// Whether requests can be made like that.
-    fn try_out(&self, made: &Made, on: Place, typed: &file::Load, sink: &mut Sink) -> bool {
+    /// Checks that requests can be generated from `made`.
+    fn check_requests(&self, made: &Made, on: Place, typed: &file::Load, sink: &mut Sink) -> bool {
         let place = |at: &Option<At<String>>| at.as_ref().map_or(on, |at| at.place);
         let arrivals = read::<Arrivals>(&made.arrivals, place(&typed.arrivals), sink);
         let methods = made.method.as_deref().map(|text| read(text, place(&typed.method), sink));
@@ -281,10 +281,10 @@ impl Context<'_, '_> {
         ) else {
             return false;
         };
-        let large = sizes.as_ref().and_then(|s| s.values().find(|s| s.get() > LARGEST_REQUEST));
+        let large = sizes.as_ref().and_then(|s| s.values().find(|s| s.get() > MAX_REQUEST));
         if let Some(size) = large {
             let problem = Problem::new(format!("a request of {size}")).at(place(&typed.size));
-            sink.add(problem.label(format!("use at most {LARGEST_REQUEST} B")));
+            sink.add(problem.label(format!("use at most {MAX_REQUEST} B")));
             return false;
         }
         let group = Group {

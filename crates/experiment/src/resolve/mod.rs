@@ -1,4 +1,4 @@
-//! From a file as typed to the plan of one cell, with every check on the way.
+//! Resolves a file to the plan of one cell, with all checks.
 
 mod board;
 mod capture;
@@ -28,7 +28,7 @@ use crate::plan::Plan;
 use crate::problem::Problem;
 use crate::read::{At, Sink};
 pub(crate) use board::cpu_of;
-pub(crate) use checks::{Waits, check_change};
+pub(crate) use checks::{ChannelWait, check_change};
 use networks::Networks;
 pub(crate) use networks::is_mtu;
 use nodes::Nodes;
@@ -40,17 +40,16 @@ use units::Span;
 const DRAIN: Span = Span::from_ns(30_000_000_000);
 const SETUP_LIMIT: Span = Span::from_ns(60_000_000_000);
 
-/// The plan of `cell`, for repeat 0 and the file's own seed. It is only good if
-/// the sink has stayed empty.
+/// The plan of `cell`, for repeat 0 and the file's seed. It is valid only if the sink stays empty.
 pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) -> Plan {
     let nodes = Nodes::of(file, base, sink);
     let networks = Networks::of(file, &nodes, base, sink);
     services::check(file, &networks, sink);
     hardware::check(file, &nodes, &networks, sink);
-    let said = positive(&file.duration, "duration", sink);
+    let duration = positive(&file.duration, "duration", sink);
     let span = |at: &Option<At<Span>>, other| at.as_ref().map_or(other, |at| at.value);
     let drain = span(&file.drain, DRAIN);
-    let (workloads, lasts) = workloads::of(file, &nodes, &networks, said, base, sink);
+    let (workloads, durations) = workloads::of(file, &nodes, &networks, duration, base, sink);
     if let Some(name) = &file.experiment {
         check_name(name, sink);
     }
@@ -69,27 +68,26 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
         faults: faults::of(file, &nodes, sink),
         capture: capture::of(file, &nodes, sink),
         affinity: file.affinity.as_ref().is_some_and(|affinity| affinity.value),
-        duration: said.unwrap_or(Span::ZERO).max(lasts.sending),
-        // The longest that any interaction asks for; the experiment's counts
-        // for those that do not say.
-        drain: lasts.drain.into_iter().map(|own| own.unwrap_or(drain)).max().unwrap_or(drain),
+        duration: duration.unwrap_or(Span::ZERO).max(durations.sending),
+        // The longest wait of all interactions; those without a value use the experiment's.
+        drain: durations.drain.into_iter().map(|own| own.unwrap_or(drain)).max().unwrap_or(drain),
         setup_limit: span(&file.setup_limit, SETUP_LIMIT),
     }
 }
 
-/// What one way of a link on `channel` does, checked, in the medium's terms.
-pub(crate) fn way(
+/// Checks and converts one direction of a link on `channel`.
+pub(crate) fn direction(
     asked: &Impairment,
     channel: Option<&Channel>,
     up: bool,
     base: &Path,
     sink: &mut Sink,
 ) -> medium::Impairment {
-    checks::check(asked, networks::waits(channel, up), sink);
+    checks::check(asked, networks::channel_wait(channel, up), sink);
     impairments::resolve(asked, base, sink)
 }
 
-/// A span that must not be nothing.
+/// A time that must be above 0.
 fn positive(at: &Option<At<Span>>, key: &str, sink: &mut Sink) -> Option<Span> {
     let at = at.as_ref()?;
     if at.value == Span::ZERO {
@@ -100,7 +98,7 @@ fn positive(at: &Option<At<Span>>, key: &str, sink: &mut Sink) -> Option<Span> {
     Some(at.value)
 }
 
-/// The name becomes a folder's.
+/// Checks that the name can be a folder's name.
 fn check_name<const AXIS: bool>(name: &At<String, AXIS>, sink: &mut Sink) {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let text = &name.value;

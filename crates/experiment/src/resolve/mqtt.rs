@@ -1,6 +1,6 @@
-//! MQTT workloads: brokers, clients and their messages.
+//! Resolves MQTT workloads: brokers, clients and messages.
 
-use super::interaction::MOST_ROWS;
+use super::interaction::MAX_ROWS;
 use super::workloads::Context;
 use super::{payload, positive};
 use crate::file::{self, Tls};
@@ -12,16 +12,17 @@ use units::Span;
 
 const KEEP_ALIVE: Span = Span::from_ns(60_000_000_000);
 const RECONNECT: [Span; 2] = [Span::from_ns(100_000_000), Span::from_ns(5_000_000_000)];
-/// What MQTT's 16 bits hold, and the least that libmosquitto takes.
+/// Range of the keep-alive interval, s: 5 is libmosquitto's minimum, 65535 the limit of MQTT's 16
+/// bits.
 const KEEP_ALIVE_S: std::ops::RangeInclusive<u64> = 5..=65_535;
 
 /// Adds a problem at `place`.
-fn say(sink: &mut Sink, at: crate::source::Place, text: impl Into<String>, label: &str) {
+fn report(sink: &mut Sink, at: crate::source::Place, text: impl Into<String>, label: &str) {
     sink.add(Problem::new(text).at(at).label(label));
 }
 
 impl Context<'_, '_> {
-    /// The workload; nothing if the sink has been told why.
+    /// Resolves the workload. `None`: the problem is in the sink.
     pub(super) fn mqtt(&self, name: String, typed: &file::Mqtt, sink: &mut Sink) -> Option<Mqtt> {
         let ends = self.mqtt_ends(typed, sink);
         let found = typed.payload.as_ref().and_then(|path| payload::find(path, self.base, sink));
@@ -33,7 +34,7 @@ impl Context<'_, '_> {
         };
         let qos = typed.qos.as_ref().map_or(0, |qos| qos.value);
         if let Some(at) = typed.qos.as_ref().filter(|qos| qos.value > 2) {
-            say(sink, at.place, format!("a quality of service of {qos}"), "MQTT has 0, 1 and 2");
+            report(sink, at.place, format!("a quality of service of {qos}"), "MQTT has 0, 1 and 2");
         }
         let port = port(typed, sink);
         let keep_alive = keep_alive(typed, sink);
@@ -64,11 +65,11 @@ impl Context<'_, '_> {
             reconnect: reconnect?,
             network,
         };
-        if mqtt.most_messages() > MOST_ROWS {
+        if mqtt.max_messages() > MAX_ROWS {
             let text =
-                format!("{} messages, with one row in the results each", mqtt.most_messages());
-            let label = format!("use at most {MOST_ROWS}: a lower rate, or a shorter time");
-            say(sink, typed.place, text, &label);
+                format!("{} messages, with one row in the results each", mqtt.max_messages());
+            let label = format!("use at most {MAX_ROWS}: a lower rate, or a shorter time");
+            report(sink, typed.place, text, &label);
             return None;
         }
         Some(mqtt)
@@ -87,7 +88,7 @@ impl Context<'_, '_> {
             }
             let text =
                 format!("`{}` has {} nodes, but a broker is one node", name.value, nodes.len());
-            say(sink, name.place, text, &format!("write for example `{}`", nodes[0]));
+            report(sink, name.place, text, &format!("write for example `{}`", nodes[0]));
             None
         });
         let publishers = typed.publishers.as_ref().map(|list| {
@@ -107,7 +108,7 @@ impl Context<'_, '_> {
         {
             if let Some(at) = list.as_ref().filter(|_| nodes.contains(&broker)) {
                 let text = format!("the broker's node `{broker}` is also one of its clients");
-                say(sink, at.place, text, "traffic within a node does not pass any network");
+                report(sink, at.place, text, "traffic within a node does not pass any network");
                 return None;
             }
         }
@@ -121,11 +122,11 @@ impl Context<'_, '_> {
         Some((broker, publishers, subscribers, network))
     }
 
-    /// How long messages are sent once all clients have joined.
+    /// Duration of the messages after all clients have joined.
     fn mqtt_duration(&self, typed: &file::Mqtt, every: Span, sink: &mut Sink) -> Option<Span> {
         if let Some(count) = &typed.count {
             if count.value == 0 {
-                say(sink, count.place, "`count` is 0, so that no message is sent", "use 1 or more");
+                report(sink, count.place, "`count` is 0, so no message is sent", "use 1 or more");
                 return None;
             }
             return Some(Span::from_ns(every.as_ns().saturating_mul(count.value)));
@@ -133,11 +134,11 @@ impl Context<'_, '_> {
         if typed.duration.is_some() {
             return positive(&typed.duration, "duration", sink);
         }
-        if self.said.is_none() && sink.is_clean() {
+        if self.duration.is_none() && sink.is_clean() {
             let label = "add `duration: 90 s` to the experiment, or `count` here";
-            say(sink, typed.place, "the number of messages is not defined", label);
+            report(sink, typed.place, "the number of messages is not defined", label);
         }
-        self.said
+        self.duration
     }
 
     pub(super) fn tls(&self, tls: &At<Tls>, sink: &mut Sink) -> Option<MqttTls> {
@@ -162,7 +163,7 @@ impl Context<'_, '_> {
     }
 }
 
-/// What the pattern asks of the lists of clients.
+/// Checks the lists of clients against the pattern.
 fn check_pattern(
     typed: &file::Mqtt,
     publishers: &[String],
@@ -174,17 +175,17 @@ fn check_pattern(
         MqttPattern::ManyToOne => {
             if subscribers.len() != 1 {
                 let text = format!("{} subscribers, but many-to-one has one", subscribers.len());
-                say(sink, at.place, text, &format!("write for example `{}`", subscribers[0]));
+                report(sink, at.place, text, &format!("write for example `{}`", subscribers[0]));
             } else if publishers.contains(&subscribers[0]) {
                 let text = format!("the subscriber `{}` is also a publisher", subscribers[0]);
-                say(sink, at.place, text, "use another node");
+                report(sink, at.place, text, "use another node");
             }
         }
         MqttPattern::OneToOne => {
             let own = publishers.len() == 1 && *publishers == *subscribers;
             if own {
                 let label = "one-to-one needs two or more clients";
-                say(sink, at.place, "only one client", label);
+                report(sink, at.place, "only one client", label);
             }
         }
         MqttPattern::Pairs => {
@@ -192,11 +193,11 @@ fn check_pattern(
             if p != s {
                 let text =
                     format!("{p} publishers and {s} subscribers, but pairs need one of each");
-                say(sink, at.place, text, "use as many of both");
+                report(sink, at.place, text, "use as many of both");
             } else if let Some((own, _)) = publishers.iter().zip(subscribers).find(|(a, b)| a == b)
             {
                 let text = format!("`{own}` would publish to itself");
-                say(sink, at.place, text, "change the order");
+                report(sink, at.place, text, "change the order");
             }
         }
     }
@@ -207,7 +208,7 @@ fn mqtt_every(typed: &file::Mqtt, sink: &mut Sink) -> Option<Span> {
     match (&typed.rate, &typed.every) {
         (Some(rate), Some(_)) => {
             let text = "`rate` and `every` together";
-            say(sink, rate.place, text, "remove one of them");
+            report(sink, rate.place, text, "remove one of them");
             None
         }
         (Some(rate), None) => Some(rate.value.period()),
@@ -215,7 +216,7 @@ fn mqtt_every(typed: &file::Mqtt, sink: &mut Sink) -> Option<Span> {
         (None, None) => {
             if sink.is_clean() {
                 let text = "the message rate is not defined";
-                say(sink, typed.place, text, "add `rate: 100/s` or `every: 10 ms`");
+                report(sink, typed.place, text, "add `rate: 100/s` or `every: 10 ms`");
             }
             None
         }
@@ -223,17 +224,17 @@ fn mqtt_every(typed: &file::Mqtt, sink: &mut Sink) -> Option<Span> {
 }
 
 fn port(typed: &file::Mqtt, sink: &mut Sink) -> Option<u16> {
-    let usual = if typed.tls.is_some() { 8883 } else { 1883 };
-    port_or(&typed.port, usual, sink)
+    let default = if typed.tls.is_some() { 8883 } else { 1883 };
+    port_or(&typed.port, default, sink)
 }
 
-/// The port that is given, or the usual one.
-pub(super) fn port_or(port: &Option<At<u32>>, usual: u16, sink: &mut Sink) -> Option<u16> {
-    let Some(port) = port else { return Some(usual) };
+/// The given port, or the default.
+pub(super) fn port_or(port: &Option<At<u32>>, default: u16, sink: &mut Sink) -> Option<u16> {
+    let Some(port) = port else { return Some(default) };
     let value = u16::try_from(port.value).ok().filter(|port| *port > 0);
     if value.is_none() {
         let text = format!("{} is not a port number", port.value);
-        say(sink, port.place, text, &format!("use 1 to 65535; the default is {usual}"));
+        report(sink, port.place, text, &format!("use 1 to 65535; the default is {default}"));
     }
     value
 }
@@ -243,7 +244,7 @@ fn keep_alive(typed: &file::Mqtt, sink: &mut Sink) -> Option<Span> {
     let ns = at.value.as_ns();
     if !ns.is_multiple_of(1_000_000_000) || !KEEP_ALIVE_S.contains(&(ns / 1_000_000_000)) {
         let text = format!("`keep_alive` is {}", at.value);
-        say(sink, at.place, text, "use whole seconds, 5 s to 65535 s");
+        report(sink, at.place, text, "use whole seconds, 5 s to 65535 s");
         return None;
     }
     Some(at.value)
@@ -257,12 +258,11 @@ fn reconnect(typed: &file::Mqtt, sink: &mut Sink) -> Option<[Span; 2]> {
     };
     let max = typed.max.as_ref().map_or(RECONNECT[1].max(min), |max| max.value);
     if let Some(at) = typed.max.as_ref().filter(|_| max < min) {
-        say(
+        report(
             sink,
             at.place,
-            format!("at most {max}, and {min} at first"),
-            "it must not be below \
-                                                                           `min`",
+            format!("`max` of {max} is below `min` of {min}"),
+            "it must not be below `min`",
         );
         return None;
     }

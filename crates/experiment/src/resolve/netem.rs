@@ -1,76 +1,76 @@
-//! What the kernel's netem cannot do, of what is asked of a network.
+//! Reports features that the kernel's netem does not support.
 
-use crate::file::{Channel, Entry, Impairment, Link};
+use crate::file::{Change, Channel, Impairment, Link};
 use crate::problem::Problem;
 use crate::read::{At, Named, Sink};
-use crate::resolve::networks::ways;
+use crate::resolve::networks::directions;
 use crate::source::Place;
 use medium::{Limit, LossUnit};
 use units::Span;
 
-/// The longest jitter: the kernel cuts what is more in silence.
-const JITTER_MOST: Span = Span::from_ns(i32::MAX as u64);
-/// The lowest rate: it counts whole bytes a second.
-const RATE_LEAST: u64 = 8;
+/// Maximum jitter; the kernel truncates larger values silently.
+const MAX_JITTER: Span = Span::from_ns(i32::MAX as u64);
+/// Minimum rate, bit/s: netem counts whole bytes per second.
+const MIN_RATE: u64 = 8;
 
-/// Reports what a network with `backend: netem` cannot have.
+/// Reports what a network with `backend: netem` does not support.
 pub(super) fn check<'e>(
-    (name, entries): (&str, impl Iterator<Item = &'e Entry>),
+    (name, entries): (&str, impl Iterator<Item = &'e Change>),
     channel: Option<&At<Channel>>,
     links: Option<&Named<Link>>,
     sink: &mut Sink,
 ) {
-    let mut say = |place: Place, what: &str, why: &str| {
+    let mut report = |place: Place, what: &str, why: &str| {
         let text = format!("netem does not support this on the network `{name}`: {what}");
         let label = format!("{why}, or remove `backend: netem`");
         sink.add(Problem::new(text).at(place).label(label));
     };
     if let Some(channel) = channel.filter(|at| !matches!(at.value, Channel::Switch)) {
-        say(channel.place, "links that share a channel", "`switch`");
+        report(channel.place, "links that share a channel", "use `switch`");
     }
     for (_, _, link) in links.into_iter().flat_map(Named::iter) {
         if let Some(states) = &link.states {
-            say(states.place, "a radio's states", "remove this");
+            report(states.place, "a radio's states", "remove this");
         }
     }
-    for (_, way, _) in ways(links) {
-        for (place, what, mend) in beyond(way) {
-            say(place, what, mend);
+    for (_, way, _) in directions(links) {
+        for (place, what, fix) in unsupported(way) {
+            report(place, what, fix);
         }
     }
     for entry in entries {
         if let Some(at) = entry.at.as_ref().filter(|_| entry.set.is_some()) {
-            let mend = "use `down`, `partition` or `multicast`; remove `set`";
-            say(at.place, "impairments that change during a run", mend);
+            let fix = "use `down`, `partition` or `multicast`; remove `set`";
+            report(at.place, "impairments that change during a run", fix);
         }
     }
 }
 
-/// What is beyond netem in one direction: where, what it is, and what to do.
-fn beyond(asked: &Impairment) -> Vec<(Place, &'static str, &'static str)> {
+/// Features that netem does not support in one direction: position, feature, fix.
+fn unsupported(impairment: &Impairment) -> Vec<(Place, &'static str, &'static str)> {
     let mut found = Vec::new();
-    let mut look = |place: Option<Place>, what, mend| {
-        found.extend(place.map(|place| (place, what, mend)));
+    let mut look = |place: Option<Place>, what, fix| {
+        found.extend(place.map(|place| (place, what, fix)));
     };
-    fn at<T>(asked: &Option<At<T>>, is: impl Fn(&T) -> bool) -> Option<Place> {
-        asked.as_ref().filter(|at| is(&at.value)).map(|at| at.place)
+    fn at<T>(impairment: &Option<At<T>>, is: impl Fn(&T) -> bool) -> Option<Place> {
+        impairment.as_ref().filter(|at| is(&at.value)).map(|at| at.place)
     }
     let out = "remove this";
-    let jitter = at(&asked.jitter, |jitter| *jitter > JITTER_MOST);
+    let jitter = at(&impairment.jitter, |jitter| *jitter > MAX_JITTER);
     look(jitter, "a jitter above 2147 ms", "use a shorter one");
-    look(at(&asked.keep_order, |keep| *keep), "`keep_order` with jitter", out);
-    let unit = at(&asked.loss_unit, |unit| *unit != LossUnit::Frame);
-    look(unit, "loss of more than single frames", "`frame`");
-    let rate = at(&asked.rate, |rate| rate.bit_s() < RATE_LEAST);
+    look(at(&impairment.keep_order, |keep| *keep), "`keep_order` with jitter", out);
+    let unit = at(&impairment.loss_unit, |unit| *unit != LossUnit::Frame);
+    look(unit, "loss of more than single frames", "use `frame`");
+    let rate = at(&impairment.rate, |rate| rate.bit_s() < MIN_RATE);
     look(rate, "a rate below 8 bit/s", "use a higher one");
-    look(at(&asked.burst, |burst| burst.get() > 0), "a burst above the rate", out);
-    look(at(&asked.trace, |_| true), "a recorded trace", out);
-    look(at(&asked.grant, |_| true), "grants", out);
-    let bytes = at(&asked.queue, |limit| matches!(limit, Limit::Bytes(_)));
-    look(bytes, "a queue in bytes", "give a number of frames");
-    look(at(&asked.codel, |_| true), "CoDel", out);
-    look(at(&asked.red, |_| true), "RED", out);
-    let outage = at(&asked.outage, |_| true);
+    look(at(&impairment.burst, |burst| burst.get() > 0), "a burst above the rate", out);
+    look(at(&impairment.trace, |_| true), "a recorded trace", out);
+    look(at(&impairment.grant, |_| true), "grants", out);
+    let bytes = at(&impairment.queue, |limit| matches!(limit, Limit::Bytes(_)));
+    look(bytes, "a queue in bytes", "use a number of frames");
+    look(at(&impairment.codel, |_| true), "CoDel", out);
+    look(at(&impairment.red, |_| true), "RED", out);
+    let outage = at(&impairment.outage, |_| true);
     look(outage, "outages of a link", "use a `timetable` with `down`");
     found
 }

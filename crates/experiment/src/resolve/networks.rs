@@ -1,4 +1,4 @@
-//! Networks, who is on them, and what they do to frames.
+//! Resolves networks: nodes, addresses and impairments.
 
 use crate::file::{Channel, File, Impairment, Link, Network, Profile};
 use crate::mac::Mac;
@@ -9,7 +9,7 @@ use crate::plan::{
 use crate::problem::Problem;
 use crate::profile::LinkProfile;
 use crate::read::{At, Named, Sink};
-use crate::resolve::checks::{self, Waits};
+use crate::resolve::checks::{self, ChannelWait};
 use crate::resolve::impairments;
 use crate::resolve::netem;
 use crate::resolve::nodes::Nodes;
@@ -20,17 +20,17 @@ use medium::StatesSpec;
 use std::path::Path;
 use units::{Bytes, Rate, Span};
 
-/// The least that IPv4 allows, and the most that an IP packet can be.
-const LEAST_MTU: u64 = 68;
-/// With its Ethernet header a packet fits the 65,535 B that a TAP carries.
-const MOST_MTU: u64 = 65_521;
-/// The least MTU of networks on which TCP may be left uncut.
-const LEAST_OFFLOADED: Bytes = Bytes::new(1280);
-const USUAL_MTU: Bytes = Bytes::new(1500);
-/// Multicast on a network without a rate of its own.
-const MULTICAST: u64 = 100_000_000;
+/// Minimum MTU of IPv4, B.
+const MIN_MTU: u64 = 68;
+/// Maximum MTU, B: the packet and its Ethernet header fit the 65,535 B of a TAP.
+const MAX_MTU: u64 = 65_521;
+/// Minimum MTU of networks with segmentation offload.
+const MIN_OFFLOAD_MTU: Bytes = Bytes::new(1280);
+const DEFAULT_MTU: Bytes = Bytes::new(1500);
+/// Default multicast rate of a network without a rate, bit/s.
+const DEFAULT_MULTICAST_RATE: u64 = 100_000_000;
 
-/// A network whose parts are looked up.
+/// A resolved network.
 pub(super) struct Resolved<'f> {
     pub(super) name: &'f str,
     pub(super) subnet: Subnet,
@@ -38,17 +38,17 @@ pub(super) struct Resolved<'f> {
     pub(super) backend: Backend,
     offload: bool,
     channel: Option<Channel>,
-    /// Each group's links: up and down.
+    /// Links of each group: up and down.
     links: Vec<(&'f str, Planned)>,
     source_addresses: SourceAddresses,
     query_interval: Span,
     timetable: Vec<PlannedChange>,
-    /// Groups in the order of their addresses, and the index of their first.
+    /// Groups in the order of their addresses, each with the index of its first address.
     members: Vec<(&'f str, u64)>,
     pub(super) services: PlannedServices,
 }
 
-/// What a group's links do.
+/// The planned links of a group.
 #[derive(Debug, Clone, Default)]
 struct Planned {
     up: medium::Impairment,
@@ -60,13 +60,13 @@ struct Planned {
 /// The networks of a file.
 pub(super) struct Networks<'f> {
     pub(super) networks: Vec<Resolved<'f>>,
-    /// Whether all could be resolved; if not, who can reach whom is unknown.
-    pub whole: bool,
+    /// Whether all networks resolved; otherwise reachability is unknown.
+    pub complete: bool,
 }
 
 impl<'f> Networks<'f> {
     pub fn of(file: &'f File, nodes: &Nodes<'f>, base: &Path, sink: &mut Sink) -> Self {
-        let mut networks = Self { networks: Vec::new(), whole: true };
+        let mut networks = Self { networks: Vec::new(), complete: true };
         for (_, _, profile) in file.profiles.iter().flat_map(Named::iter) {
             let channel = profile.channel.as_ref().map(|at| &at.value);
             check_links(channel, profile.links.as_ref(), nodes, base, sink);
@@ -74,17 +74,17 @@ impl<'f> Networks<'f> {
         for (name, place, network) in file.networks.iter().flat_map(Named::iter) {
             match resolve((name, place, network), file, nodes, base, sink) {
                 Some(resolved) => {
-                    networks.refuse_overlap(&resolved, network, sink);
+                    networks.check_overlap(&resolved, network, sink);
                     networks.networks.push(resolved);
                 }
-                None => networks.whole = false,
+                None => networks.complete = false,
             }
         }
         networks
     }
 
-    /// A node on both could not tell where an address is.
-    fn refuse_overlap(&self, new: &Resolved<'_>, network: &Network, sink: &mut Sink) {
+    /// Reports overlapping subnets: a node on both would have ambiguous routes.
+    fn check_overlap(&self, new: &Resolved<'_>, network: &Network, sink: &mut Sink) {
         let other = self.networks.iter().find(|other| other.subnet.overlaps(new.subnet));
         if let (Some(other), Some(at)) = (other, &network.subnet) {
             let text =
@@ -109,8 +109,8 @@ impl<'f> Networks<'f> {
         planned.collect()
     }
 
-    /// The links of the node at `index` of `group`, which asks for its addresses where
-    /// it can if `by_dhcp`.
+    /// Links of the node at `index` of `group`. With `by_dhcp`, addresses come from DHCP where a
+    /// network has it.
     pub fn links(&self, group: &str, index: u64, by_dhcp: bool) -> Vec<PlannedLink> {
         let on = self.networks.iter().filter_map(|network| {
             let (_, first) = network.members.iter().find(|(member, _)| *member == group)?;
@@ -128,18 +128,18 @@ impl<'f> Networks<'f> {
             .collect()
     }
 
-    /// Whether nodes on a network leave TCP uncut.
-    pub fn is_uncut(&self, name: &str) -> bool {
+    /// Whether the network has segmentation offload.
+    pub fn has_offload(&self, name: &str) -> bool {
         self.networks.iter().any(|network| network.name == name && network.offload)
     }
 
-    /// The largest IP packet of a network.
+    /// MTU of a network.
     pub fn mtu(&self, name: &str) -> Option<u64> {
         let network = self.networks.iter().find(|network| network.name == name)?;
         Some(network.mtu.get())
     }
 
-    /// The names of the networks that all `groups` are on.
+    /// Names of the networks that all `groups` are attached to.
     pub fn shared_by(&self, groups: &[&str]) -> Vec<&'f str> {
         let all_on = |network: &&Resolved<'_>| {
             groups.iter().all(|group| network.members.iter().any(|(member, _)| member == group))
@@ -147,15 +147,15 @@ impl<'f> Networks<'f> {
         self.networks.iter().filter(all_on).map(|network| network.name).collect()
     }
 
-    /// The network's own rate, for multicast.
+    /// Rate of a network, for multicast.
     pub fn rate(&self, name: &str) -> Option<Rate> {
         let network = self.networks.iter().find(|network| network.name == name);
-        network.and_then(Resolved::rate).or(Rate::from_bit_s(MULTICAST))
+        network.and_then(Resolved::rate).or(Rate::from_bit_s(DEFAULT_MULTICAST_RATE))
     }
 }
 
 impl Resolved<'_> {
-    /// Whether `group` is on it.
+    /// Whether `group` is attached.
     pub(super) fn has(&self, group: &str) -> bool {
         self.members.iter().any(|(member, _)| *member == group)
     }
@@ -174,7 +174,7 @@ impl Resolved<'_> {
         found.map(|(_, planned)| planned.clone()).unwrap_or_default()
     }
 
-    /// Its shared rate, else the rate of its slowest link.
+    /// The shared rate, else the rate of the slowest link.
     fn rate(&self) -> Option<Rate> {
         match self.channel() {
             PlannedChannel::Shared(rate) => return Some(rate),
@@ -182,11 +182,11 @@ impl Resolved<'_> {
             PlannedChannel::Csma(csma) => return Some(csma.rate),
             PlannedChannel::Switch => {}
         }
-        let ways = self.members.iter().flat_map(|(group, _)| {
+        let directions = self.members.iter().flat_map(|(group, _)| {
             let Planned { up, down, .. } = self.impairments(group);
             [up.rate, down.rate]
         });
-        ways.flatten().min()
+        directions.flatten().min()
     }
 }
 
@@ -211,7 +211,7 @@ fn resolve<'f>(
         sink.add(problem.at(place).label(label));
         return None;
     }
-    let (mut members, mut size, mut whole) = (Vec::new(), 0, true);
+    let (mut members, mut size, mut complete) = (Vec::new(), 0, true);
     for group in attached {
         match nodes.count(&group.value) {
             Some(_) if members.iter().any(|(member, _)| *member == group.value) => {
@@ -224,7 +224,7 @@ fn resolve<'f>(
             }
             None => {
                 nodes.report_unknown(group, sink);
-                whole = false;
+                complete = false;
             }
         }
     }
@@ -237,16 +237,16 @@ fn resolve<'f>(
     };
     size += u64::from(services.any());
     if size > subnet.value.room() {
-        let (wanted, room) = (subnet.value, subnet.value.room());
-        let text = format!("{size} nodes do not fit into {wanted}, which has {room} addresses");
+        let (current, room) = (subnet.value, subnet.value.room());
+        let text = format!("{size} nodes do not fit into {current}, which has {room} addresses");
         let problem = Problem::new(text).at(subnet.place);
-        sink.add(match wanted.wide_enough(size) {
+        sink.add(match current.widen_for(size) {
             Some(wide) => problem.label(format!("{wide} has {}", wide.room())),
             None => problem.label("no subnet has enough addresses"),
         });
         return None;
     }
-    if profile == Some(false) || !whole {
+    if profile == Some(false) || !complete {
         return None;
     }
     let profile =
@@ -255,7 +255,7 @@ fn resolve<'f>(
     let links = profile.map_or(&network.links, |profile| &profile.links).as_ref();
     let (mtu, placed) = (mtu?, channel);
     let channel = placed.as_ref().map(|at| &at.value);
-    for way in ways(links).map(|(_, way, _)| way) {
+    for way in directions(links).map(|(_, way, _)| way) {
         checks::check_queue(way, mtu, sink);
     }
     let own = profile.and_then(|profile| profile.timetable.as_ref());
@@ -266,10 +266,10 @@ fn resolve<'f>(
     }
     let offload = check_offload(network, mtu, channel, sink);
     let timetable = timetable::of((name, entries), links, &members, nodes, (channel, mtu), sink);
-    // What is wrong with files has been said where the links stand.
-    let quiet = &mut Sink::default();
+    // Problems with files were reported at the links before.
+    let discard = &mut Sink::default();
     let mut way = |way: Option<&Impairment>| {
-        way.map(|asked| impairments::resolve(asked, base, quiet)).unwrap_or_default()
+        way.map(|asked| impairments::resolve(asked, base, discard)).unwrap_or_default()
     };
     let links = links.into_iter().flat_map(Named::iter);
     let links = links.map(|(group, _, link)| {
@@ -304,33 +304,34 @@ fn profiles_of(file: &File) -> Option<&Named<Profile>> {
     file.profiles.as_ref()
 }
 
-/// A query each second is more than any host has to answer.
-const LEAST_INTERVAL: Span = Span::from_ns(1_000_000_000);
+/// Minimum query interval; hosts need not answer faster than one query per second.
+const MIN_QUERY_INTERVAL: Span = Span::from_ns(1_000_000_000);
 
 fn check_interval(network: &Network, sink: &mut Sink) -> Option<Span> {
     let Some(interval) = &network.query_interval else { return Some(medium::QUERY_INTERVAL) };
-    if (Span::from_ns(1)..LEAST_INTERVAL).contains(&interval.value) {
+    if (Span::from_ns(1)..MIN_QUERY_INTERVAL).contains(&interval.value) {
         let text = format!("a query interval of {}", interval.value);
-        sink.add(Problem::new(text).at(interval.place).label(
-            "use 1 s or more, or `0 s` to turn \
-                                                              queries off",
-        ));
+        sink.add(
+            Problem::new(text)
+                .at(interval.place)
+                .label("use 1 s or more, or `0 s` to turn queries off"),
+        );
         return None;
     }
     Some(interval.value)
 }
 
-/// Whether IPv4 and a TAP take packets of this size.
+/// Whether IPv4 and a TAP support packets of this size.
 pub(crate) fn is_mtu(mtu: Bytes) -> bool {
-    (LEAST_MTU..=MOST_MTU).contains(&mtu.get())
+    (MIN_MTU..=MAX_MTU).contains(&mtu.get())
 }
 
 fn check_mtu(network: &Network, sink: &mut Sink) -> Option<Bytes> {
-    let Some(mtu) = &network.mtu else { return Some(USUAL_MTU) };
+    let Some(mtu) = &network.mtu else { return Some(DEFAULT_MTU) };
     let bytes = mtu.value.get();
     let wrong = match bytes {
-        b if b < LEAST_MTU => format!("is below {LEAST_MTU} B, the minimum of IPv4"),
-        b if b > MOST_MTU => format!("is above {MOST_MTU} B, the maximum of a TAP"),
+        b if b < MIN_MTU => format!("is below {MIN_MTU} B, the minimum of IPv4"),
+        b if b > MAX_MTU => format!("is above {MAX_MTU} B, the maximum of a TAP"),
         _ => return Some(mtu.value),
     };
     let problem = Problem::new(format!("an MTU of {bytes} B {wrong}")).at(mtu.place);
@@ -338,8 +339,8 @@ fn check_mtu(network: &Network, sink: &mut Sink) -> Option<Bytes> {
     None
 }
 
-/// Whether TCP is to come uncut. Frames on small networks and on air are what is
-/// looked at there, so nothing may blur them.
+/// Checks `offload`. On small networks and on radio channels the frames themselves matter, so TCP
+/// is always segmented there.
 fn check_offload(
     network: &Network,
     mtu: Bytes,
@@ -351,11 +352,11 @@ fn check_offload(
     };
     let by_netem = network.backend.as_ref().is_some_and(|at| at.value == Backend::Netem);
     let wrong = match channel {
-        // It is what netem does to them that is looked at.
+        // Allowed with netem at any MTU: its effect on large segments may be what a test measures.
         _ if by_netem => return true,
         Some(Channel::Csma(_)) => "a channel with contention does not support `offload`".to_owned(),
-        _ if mtu < LEAST_OFFLOADED => {
-            format!("`offload` does not support an MTU of {mtu}, which is below {LEAST_OFFLOADED}")
+        _ if mtu < MIN_OFFLOAD_MTU => {
+            format!("`offload` does not support an MTU of {mtu}, which is below {MIN_OFFLOAD_MTU}")
         }
         _ => return true,
     };
@@ -364,8 +365,8 @@ fn check_offload(
     false
 }
 
-/// Groups that links are given for must be groups, even in a profile that nobody
-/// uses: a slip there would mean an unimpaired link.
+/// Checks that links belong to existing groups, even in an unused profile: a typo would mean an
+/// unimpaired link.
 fn check_links(
     channel: Option<&Channel>,
     links: Option<&Named<Link>>,
@@ -379,25 +380,27 @@ fn check_links(
             nodes.report_unknown(&name, sink);
         }
     }
-    for (_, way, up) in ways(links) {
-        checks::check(way, waits(channel, up), sink);
+    for (_, way, up) in directions(links) {
+        checks::check(way, channel_wait(channel, up), sink);
         impairments::resolve(way, base, sink);
     }
 }
 
-/// Each direction that something is asked of: whose, what, and whether it is up.
-pub(super) fn ways(links: Option<&Named<Link>>) -> impl Iterator<Item = (&str, &Impairment, bool)> {
+/// The directions with impairments: group, impairment, and whether it is up.
+pub(super) fn directions(
+    links: Option<&Named<Link>>,
+) -> impl Iterator<Item = (&str, &Impairment, bool)> {
     links.into_iter().flat_map(Named::iter).flat_map(|(group, _, link)| {
-        let ways = [(link.up.as_ref(), true), (link.down.as_ref(), false)];
-        ways.into_iter().filter_map(move |(way, up)| Some((group, way?, up)))
+        let directions = [(link.up.as_ref(), true), (link.down.as_ref(), false)];
+        directions.into_iter().filter_map(move |(way, up)| Some((group, way?, up)))
     })
 }
 
 /// What frames of a direction wait for.
-pub(super) fn waits(channel: Option<&Channel>, up: bool) -> Waits {
+pub(super) fn channel_wait(channel: Option<&Channel>, up: bool) -> ChannelWait {
     match channel {
-        Some(Channel::Shared(_) | Channel::Csma(_)) if up => Waits::Shared,
-        Some(Channel::Cell(_)) => Waits::Cell,
-        _ => Waits::No,
+        Some(Channel::Shared(_) | Channel::Csma(_)) if up => ChannelWait::Shared,
+        Some(Channel::Cell(_)) => ChannelWait::Cell,
+        _ => ChannelWait::No,
     }
 }

@@ -1,4 +1,4 @@
-//! Groups, and the nodes that they stand for.
+//! Resolves groups to nodes.
 
 use crate::board::Board;
 use crate::file::{Addressing, File, Group, Limits};
@@ -14,10 +14,10 @@ use indexmap::IndexMap;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-/// More nodes than this no machine bears.
-const MOST_NODES: u64 = 100_000;
+/// Maximum number of nodes of an experiment.
+const MAX_NODES: u64 = 100_000;
 
-/// The groups of a file and how many nodes each has.
+/// The groups of a file and their number of nodes.
 pub(super) struct Nodes<'f> {
     groups: Option<&'f Named<Group>>,
     counts: IndexMap<&'f str, u32>,
@@ -53,14 +53,14 @@ impl<'f> Nodes<'f> {
                 continue;
             }
             all += u64::from(count);
-            if all > MOST_NODES {
-                let problem = Problem::new(format!("more than {MOST_NODES} nodes"));
+            if all > MAX_NODES {
+                let problem = Problem::new(format!("more than {MAX_NODES} nodes"));
                 sink.add(problem.at(count_place));
                 break;
             }
             nodes.counts.insert(name, count);
         }
-        nodes.refuse_same_names(sink);
+        nodes.check_names(sink);
         if groups.is_some_and(Named::is_empty) {
             sink.add(
                 Problem::new("the experiment has no nodes").label("add a group under `nodes`"),
@@ -69,8 +69,8 @@ impl<'f> Nodes<'f> {
         nodes
     }
 
-    /// A group `meter-1` of one and a group `meter` of two share a name.
-    fn refuse_same_names(&self, sink: &mut Sink) {
+    /// Reports equal names of nodes, as in a group `meter-1` of one and a group `meter` of two.
+    fn check_names(&self, sink: &mut Sink) {
         let Some(groups) = self.groups else { return };
         for (name, place, _) in groups.iter().filter(|(name, ..)| self.count(name) == Some(1)) {
             if self.node(name).is_some_and(|group| group != name) {
@@ -84,12 +84,12 @@ impl<'f> Nodes<'f> {
         self.counts.get(group).copied()
     }
 
-    /// Whether there is such a group, good or not.
+    /// Whether the group exists, valid or not.
     pub fn has(&self, group: &str) -> bool {
         self.groups.is_none_or(|groups| groups.has(group))
     }
 
-    /// The names of the nodes of `group`.
+    /// Names of the nodes of `group`.
     pub fn names(&self, group: &str) -> Vec<String> {
         match self.count(group) {
             None => Vec::new(),
@@ -98,7 +98,7 @@ impl<'f> Nodes<'f> {
         }
     }
 
-    /// The group of the single node called `name`, `meter-7` say.
+    /// Group of the single node `name`, such as `meter-7`.
     fn node(&self, name: &str) -> Option<&'f str> {
         let (group, index) = name.rsplit_once('-')?;
         let (group, count) = self.counts.get_key_value(group)?;
@@ -107,8 +107,7 @@ impl<'f> Nodes<'f> {
         (*count > 1 && index <= *count).then_some(*group)
     }
 
-    /// The nodes that `name` stands for, and their group: all of a group, or one
-    /// node. An unknown name is reported.
+    /// The nodes of `name` and their group: a whole group, or one node. Reports an unknown name.
     pub fn find(&self, name: &At<String>, sink: &mut Sink) -> Option<(&str, Vec<String>)> {
         if let Some((group, _)) = self.counts.get_key_value(name.value.as_str()) {
             return Some((group, self.names(group)));
@@ -120,7 +119,7 @@ impl<'f> Nodes<'f> {
         None
     }
 
-    /// Reports a name that is no group's, unless the group itself is broken.
+    /// Reports an unknown name, unless its group is invalid.
     pub fn report_unknown(&self, name: &At<String>, sink: &mut Sink) {
         if let Some(groups) = self.groups.filter(|groups| !groups.has(&name.value)) {
             let problem = Problem::new(format!("unknown group `{}`", name.value)).at(name.place);
@@ -128,7 +127,7 @@ impl<'f> Nodes<'f> {
         }
     }
 
-    /// The nodes of several names, each once, and their groups.
+    /// The nodes of several names, without duplicates, and their groups.
     pub fn find_all(
         &self,
         names: &OneOrMore<At<String>>,
@@ -150,7 +149,7 @@ impl<'f> Nodes<'f> {
         (found, groups)
     }
 
-    /// Every node with its links.
+    /// All nodes with their links.
     pub fn planned(&self, networks: &Networks<'_>) -> Vec<PlannedNode> {
         let mut planned = Vec::new();
         for group in self.counts.keys() {
@@ -158,8 +157,8 @@ impl<'f> Nodes<'f> {
             let limits = PlannedLimits { cpu: self.cpus.get(group).copied(), ..limits(typed) };
             let program = self.groups.and_then(|groups| program(groups.get(group)?));
             let typed = self.groups.and_then(|groups| groups.get(group));
-            let asked = typed.and_then(|typed| typed.address.as_ref());
-            let by_dhcp = asked.is_some_and(|at| at.value == Addressing::Dhcp);
+            let address = typed.and_then(|typed| typed.address.as_ref());
+            let by_dhcp = address.is_some_and(|at| at.value == Addressing::Dhcp);
             let (gateway, resolver) = services::of(group, by_dhcp, networks);
             for (index, name) in self.names(group).into_iter().enumerate() {
                 let links = networks.links(group, index as u64, by_dhcp);
@@ -189,7 +188,7 @@ impl<'f> Nodes<'f> {
     }
 }
 
-/// Reports what cannot be the name of a group of `count` nodes.
+/// Reports names that cannot be host names of a group of `count` nodes.
 pub(crate) fn check_host_name(name: &str, place: Place, count: u32, sink: &mut Sink) {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let length = name.len() + if count > 1 { count.to_string().len() + 1 } else { 0 };
@@ -206,7 +205,7 @@ pub(crate) fn check_host_name(name: &str, place: Place, count: u32, sink: &mut S
     }
 }
 
-/// What a group's nodes may use, and what is kept for them.
+/// Limits and reservations of a group's nodes.
 fn limits(group: Option<&Group>) -> PlannedLimits {
     let limits = group.and_then(|group| group.limits.as_ref());
     let reserve = group.and_then(|group| group.reserve.as_ref());
@@ -219,9 +218,9 @@ fn limits(group: Option<&Group>) -> PlannedLimits {
     }
 }
 
-/// The program of a group's nodes.
+/// The `run` program of a group's nodes.
 fn program(group: &Group) -> Option<Program> {
-    // What is said of the program of an image is said without naming it.
+    // `ready` and `env` without `run` apply to the image's program.
     let of_image = group.root.is_some() && (group.ready.is_some() || group.env.is_some());
     let run = match &group.run {
         Some(run) => run.value.iter().map(|word| word.value.clone()).collect(),
@@ -261,18 +260,18 @@ fn check_limits(group: &Group, sink: &mut Sink) {
         && cpus.value < 0.01
     {
         let problem = Problem::new(format!("a reservation of {} CPUs", cpus.value));
-        sink.add(problem.at(cpus.place).label("0.01 or more; 0.5 is half of one CPU's time"));
+        sink.add(problem.at(cpus.place).label("use 0.01 or more; 0.5 is half of one CPU's time"));
     }
     if let Some(limits) = &group.limits {
         check_limits_of(limits, sink);
     }
 }
 
-/// Reports limits under which nothing would run.
+/// Reports limits that are too low for any program.
 pub(crate) fn check_limits_of(limits: &Limits, sink: &mut Sink) {
     if let Some(cpus) = limits.cpus.as_ref().filter(|cpus| cpus.value < 0.01) {
         let problem = Problem::new(format!("a limit of {} CPUs", cpus.value)).at(cpus.place);
-        sink.add(problem.label("0.01 or more; 0.5 is half of one CPU's time"));
+        sink.add(problem.label("use 0.01 or more; 0.5 is half of one CPU's time"));
     }
     const LEAST: u64 = 1 << 20;
     if let Some(memory) = limits.memory.as_ref().filter(|memory| memory.value.get() < LEAST) {

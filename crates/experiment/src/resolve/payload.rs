@@ -1,15 +1,14 @@
-//! Payload files.
+//! Resolves payload files.
 
 use crate::problem::Problem;
 use crate::read::{At, Sink};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Where a payload has the message's number; the programs write it there, or
-/// after a payload that has no such place.
+/// Placeholder of the message number in a payload. Without it, programs append the number.
 const MARKER: &[u8] = b"##########";
 
-/// The absolute path of a payload file, and the length of a message with it.
+/// Absolute path of a payload file, and the length of its messages, B.
 pub(super) fn find(path: &At<String>, base: &Path, sink: &mut Sink) -> Option<(PathBuf, u64)> {
     let full = base.join(&path.value);
     let why = match std::fs::metadata(&full) {
@@ -41,7 +40,7 @@ pub(super) fn find(path: &At<String>, base: &Path, sink: &mut Sink) -> Option<(P
     None
 }
 
-/// The length of a message with this payload; nothing when it has two markers.
+/// Length of a message with this payload, B. `None`: two placeholders.
 fn length(payload: &[u8]) -> Option<u64> {
     let markers = payload.windows(MARKER.len()).filter(|window| *window == MARKER).count();
     match markers {
@@ -51,12 +50,12 @@ fn length(payload: &[u8]) -> Option<u64> {
     }
 }
 
-/// A file beside `path` with nearly its name.
+/// A file next to `path` with a similar name.
 pub(super) fn near_file(path: &Path) -> Option<String> {
-    let wanted = path.file_name()?.to_str()?;
+    let name = path.file_name()?.to_str()?;
     let names: Vec<String> = std::fs::read_dir(path.parent()?)
         .ok()?
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .collect();
-    crate::nearest::nearest(wanted, &names).map(str::to_owned)
+    crate::nearest::nearest(name, &names).map(str::to_owned)
 }

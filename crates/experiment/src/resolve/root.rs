@@ -1,4 +1,4 @@
-//! The root file systems of nodes.
+//! Resolves root file systems.
 
 use crate::file::Group;
 use crate::plan::PlannedRoot;
@@ -7,8 +7,8 @@ use crate::read::Sink;
 use crate::resolve::payload::near_file;
 use std::path::Path;
 
-/// The root of a group's nodes, if it has one of its own. What is in an archive is
-/// looked at when a run begins.
+/// Root file system of a group's nodes, if it has one. The content of an archive is checked when a
+/// run starts.
 pub(super) fn of(group: &Group, base: &Path, sink: &mut Sink) -> Option<PlannedRoot> {
     let Some(root) = &group.root else {
         if let Some(image) = &group.image {

@@ -1,4 +1,4 @@
-//! What networks are asked to have: a way out, addresses for those who ask, names.
+//! Resolves services of networks: NAT gateway, DHCP and DNS.
 
 use crate::file::{Addressing, File};
 use crate::mac::Mac;
@@ -9,18 +9,18 @@ use crate::resolve::networks::{Networks, Resolved};
 use crate::subnet::Subnet;
 use std::net::Ipv4Addr;
 
-/// Where a gateway is on its way out: set apart for carriers (RFC 6598), so that it is
-/// neither a user's nor, most likely, the outside's.
+/// Subnet between gateways and the outside. It is part of the shared address space for carriers
+/// (RFC 6598), so it is unlikely to conflict with the user's or the outside's addresses.
 pub const OUTSIDE: &str = "100.127.255.0/24";
 
-/// Checks what is asked of networks and of groups that ask for addresses.
+/// Checks services of networks, and groups that use DHCP.
 pub(super) fn check(file: &File, networks: &Networks<'_>, sink: &mut Sink) {
     for (group, _, typed) in file.nodes.iter().flat_map(Named::iter) {
         let Some(at) = typed.address.as_ref().filter(|at| at.value == Addressing::Dhcp) else {
             continue;
         };
         let served = |network: &Resolved<'_>| network.services.dhcp && network.has(group);
-        if networks.whole && !networks.networks.iter().any(served) {
+        if networks.complete && !networks.networks.iter().any(served) {
             let problem = Problem::new(format!("`{group}` has no DHCP server")).at(at.place);
             sink.add(problem.label("add `dhcp: true` to a network that it is attached to"));
         }
@@ -49,7 +49,7 @@ pub(super) fn check(file: &File, networks: &Networks<'_>, sink: &mut Sink) {
     }
 }
 
-/// The nodes that networks have for their services, one each.
+/// Service nodes of the networks, one each.
 pub(super) fn nodes(networks: &Networks<'_>) -> Vec<PlannedNode> {
     let networks = networks.networks.iter().filter(|network| network.services.any());
     let node = |network: &Resolved<'_>| {
@@ -85,8 +85,8 @@ pub(super) fn nodes(networks: &Networks<'_>) -> Vec<PlannedNode> {
     networks.filter_map(node).collect()
 }
 
-/// The gateway and the name server of `group`: those of the first network that has
-/// one. Who asks for its address learns the gateway with it.
+/// Gateway and name server of `group`: those of the first network that has them. With DHCP, a node
+/// gets its gateway from the server.
 pub(super) fn of(
     group: &str,
     by_dhcp: bool,
@@ -98,12 +98,12 @@ pub(super) fn of(
     (gateway, on.find(|network| network.services.dns).and_then(address))
 }
 
-/// The subnet's last address: the nodes' own stay what they are.
+/// The subnet's last address, so that nodes keep their addresses.
 fn address(network: &Resolved<'_>) -> Option<Ipv4Addr> {
     network.subnet.address(network.subnet.room() - 1)
 }
 
-/// A host name made of the network's.
+/// A host name derived from the network's name.
 fn node_name(network: &Resolved<'_>) -> String {
     let fits = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let name: String = network.name.chars().map(fits).take(50).collect();

@@ -1,10 +1,10 @@
-//! What changes on a network while it runs.
+//! Resolves changes on a network during a run.
 
-use crate::file::{Channel, Entry, Impairment, Link, Shape, Ways};
+use crate::file::{Change, Channel, Directions, Impairment, Link, Shape};
 use crate::plan::{PlannedChange, PlannedWhat};
 use crate::problem::Problem;
 use crate::read::{At, Named, OneOrMore, Sink};
-use crate::resolve::networks::waits;
+use crate::resolve::networks::channel_wait;
 use crate::resolve::nodes::Nodes;
 use crate::resolve::{checks, impairments};
 use crate::source::Place;
@@ -13,8 +13,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use units::{Bytes, Span};
 
-/// What a timetable is looked at with.
-struct Look<'a, 'f> {
+/// Context of a timetable.
+struct Scope<'a, 'f> {
     nodes: &'a Nodes<'f>,
     links: Option<&'a Named<Link>>,
     members: &'a [(&'f str, u64)],
@@ -23,33 +23,32 @@ struct Look<'a, 'f> {
     mtu: Bytes,
 }
 
-/// What directions of nodes' links are configured to do, as far as entries up to now
-/// have said.
+/// Configured impairments of each direction after the entries so far.
 type State = HashMap<(String, Way), Impairment>;
 
-/// The changes of the network of this name, in the order of their times. `links` is what
-/// is asked of its groups' links at the start.
+/// Changes of the network `name`, ordered by time. `links` are its groups' impairments at the
+/// start.
 pub(super) fn of<'f, 'e>(
-    (name, entries): (&str, impl Iterator<Item = &'e Entry>),
+    (name, entries): (&str, impl Iterator<Item = &'e Change>),
     links: Option<&Named<Link>>,
     members: &[(&'f str, u64)],
     nodes: &Nodes<'f>,
     (channel, mtu): (Option<&Channel>, Bytes),
     sink: &mut Sink,
 ) -> Vec<PlannedChange> {
-    let look = Look { nodes, links, members, network: name, channel, mtu };
-    // Each entry is checked together with what those before it have set.
+    let scope = Scope { nodes, links, members, network: name, channel, mtu };
+    // Each entry is checked together with the effect of the earlier ones.
     let mut entries: Vec<_> = entries.collect();
     entries.sort_by_key(|entry| entry.at.as_ref().map(|at| at.value));
     let mut state = State::new();
     let mut changes: Vec<_> =
-        entries.iter().flat_map(|entry| look.entry(entry, &mut state, sink)).collect();
+        entries.iter().flat_map(|entry| scope.entry(entry, &mut state, sink)).collect();
     changes.sort_by_key(|change| change.at);
     changes
 }
 
-impl Look<'_, '_> {
-    fn entry(&self, entry: &Entry, state: &mut State, sink: &mut Sink) -> Vec<PlannedChange> {
+impl Scope<'_, '_> {
+    fn entry(&self, entry: &Change, state: &mut State, sink: &mut Sink) -> Vec<PlannedChange> {
         let Some(at) = &entry.at else { return Vec::new() };
         let kinds = [
             entry.set.is_some(),
@@ -97,8 +96,8 @@ impl Look<'_, '_> {
             (PlannedWhat::Multicast { passes }, Some(PlannedWhat::Multicast { passes: !passes }))
         } else {
             let Some(parts) = self.parts(entry, sink) else { return Vec::new() };
-            let whole = PlannedWhat::Partition { parts: Vec::new() };
-            (PlannedWhat::Partition { parts }, Some(whole))
+            let complete = PlannedWhat::Partition { parts: Vec::new() };
+            (PlannedWhat::Partition { parts }, Some(complete))
         };
         let mut changes = vec![PlannedChange { at: at.value, what }];
         if let (Some(what), Some(lasts)) = (end, lasts) {
@@ -110,7 +109,7 @@ impl Look<'_, '_> {
 
     fn set(
         &self,
-        (entry, place): (&Entry, Place),
+        (entry, place): (&Change, Place),
         set: &Impairment,
         state: &mut State,
         sink: &mut Sink,
@@ -127,13 +126,13 @@ impl Look<'_, '_> {
         if sink.problems.len() > known {
             return None;
         }
-        let ways = match entry.way.as_ref().map(|at| at.value) {
-            Some(Ways::Up) => vec![Way::Up],
-            Some(Ways::Down) => vec![Way::Down],
-            Some(Ways::Both) | None => vec![Way::Up, Way::Down],
+        let directions = match entry.way.as_ref().map(|at| at.value) {
+            Some(Directions::Up) => vec![Way::Up],
+            Some(Directions::Down) => vec![Way::Down],
+            Some(Directions::Both) | None => vec![Way::Up, Way::Down],
         };
         for (group, node) in self.members_of(&links.value) {
-            for way in &ways {
+            for way in &directions {
                 let before = state.entry((node.clone(), *way)).or_insert_with(|| {
                     let link = self.links.and_then(|links| links.get(&group));
                     let base = link.and_then(|link| match way {
@@ -142,21 +141,21 @@ impl Look<'_, '_> {
                     });
                     base.cloned().unwrap_or_default()
                 });
-                let whole = set.after(before);
-                let waits = waits(self.channel, *way == Way::Up);
-                checks::check_change(&whole, waits, self.mtu, sink);
+                let complete = set.after(before);
+                let channel_wait = channel_wait(self.channel, *way == Way::Up);
+                checks::check_change(&complete, channel_wait, self.mtu, sink);
                 if sink.problems.len() > known {
                     return None;
                 }
-                *before = whole;
+                *before = complete;
             }
         }
         let nodes = self.named(&links.value, sink);
         let over = entry.over.as_ref().map_or(Span::ZERO, |over| over.value);
-        Some(PlannedWhat::Set { nodes, ways, set: overlay, over })
+        Some(PlannedWhat::Set { nodes, ways: directions, set: overlay, over })
     }
 
-    fn parts(&self, entry: &Entry, sink: &mut Sink) -> Option<Vec<Vec<String>>> {
+    fn parts(&self, entry: &Change, sink: &mut Sink) -> Option<Vec<Vec<String>>> {
         let parts = entry.partition.as_ref()?;
         let named: Vec<Vec<String>> =
             parts.value.iter().map(|part| self.named(&part.value, sink)).collect();
@@ -176,7 +175,7 @@ impl Look<'_, '_> {
         Some(named)
     }
 
-    /// The nodes of what is named, as far as they are known, each behind its group.
+    /// Known nodes of `names`, each with its group.
     fn members_of(&self, names: &OneOrMore<At<String>>) -> Vec<(String, String)> {
         let found = names.0.iter().filter_map(|name| self.nodes.find(name, &mut Sink::default()));
         let each = found
@@ -184,7 +183,7 @@ impl Look<'_, '_> {
         each.collect()
     }
 
-    /// The nodes of what is named; they must be on this network.
+    /// Nodes of `names`; they must be attached to this network.
     fn named(&self, names: &OneOrMore<At<String>>, sink: &mut Sink) -> Vec<String> {
         let mut all = Vec::new();
         for name in &names.0 {
@@ -200,8 +199,7 @@ impl Look<'_, '_> {
     }
 }
 
-/// The keys that were typed, in the medium's terms. What a file holds cannot change while
-/// a link runs.
+/// Converts the keys to the medium's types. Values from files cannot change during a run.
 pub(crate) fn changed_keys(set: &Impairment, sink: &mut Sink) -> Overlay {
     for (key, place) in set.keys() {
         let table = matches!(&set.distribution, Some(At { value: Shape::Table(_), .. }));
@@ -211,16 +209,15 @@ pub(crate) fn changed_keys(set: &Impairment, sink: &mut Sink) -> Overlay {
             return Overlay::default();
         }
     }
-    let whole = impairments::resolve(set, Path::new(""), &mut Sink::default());
-    let serde_json::Value::Object(mut values) = serde_json::to_value(&whole).unwrap_or_default()
+    let complete = impairments::resolve(set, Path::new(""), &mut Sink::default());
+    let serde_json::Value::Object(mut values) = serde_json::to_value(&complete).unwrap_or_default()
     else {
         return Overlay::default();
     };
     let keys = set.keys().into_iter().filter(|(key, _)| *key != "clip");
     let named = keys.map(|(key, _)| {
         let key = if key == "outage" { "outages" } else { key };
-        // What is as it is without being named is not written down; nothing means
-        // that.
+        // Serialisation omits default values; null means the default.
         (key.to_owned(), values.remove(key).unwrap_or(serde_json::Value::Null))
     });
     let mut keys: serde_json::Map<_, _> = named.collect();

@@ -1,4 +1,4 @@
-//! Workloads: who talks to whom, how often, with what.
+//! Resolves workloads.
 
 use crate::file::{Command, File, Workload};
 use crate::nearest::advice;
@@ -12,39 +12,39 @@ use std::collections::HashMap;
 use std::path::Path;
 use units::Span;
 
-/// What everything about a workload is looked up in.
+/// Context for resolving a workload.
 pub(super) struct Context<'a, 'f> {
     pub(super) file: &'f File,
     pub(super) nodes: &'a Nodes<'f>,
     pub(super) networks: &'a Networks<'f>,
     /// The experiment's duration.
-    pub(super) said: Option<Span>,
+    pub(super) duration: Option<Span>,
     pub(super) base: &'a Path,
 }
 
-/// How long interactions last.
+/// Durations of the interactions.
 #[derive(Default)]
-pub(super) struct Lasts {
-    /// How long the longest sends.
+pub(super) struct Durations {
+    /// The longest duration.
     pub sending: Span,
-    /// How long each waits after that, if it says so.
+    /// Maximum wait of each interaction after that, if it has one.
     pub drain: Vec<Option<Span>>,
 }
 
-/// The workloads, and how long they last.
+/// Resolves the workloads and their durations.
 pub(super) fn of<'f>(
     file: &'f File,
     nodes: &Nodes<'f>,
     networks: &Networks<'f>,
-    said: Option<Span>,
+    duration: Option<Span>,
     base: &Path,
     sink: &mut Sink,
-) -> (Vec<plan::Workload>, Lasts) {
-    let context = Context { file, nodes, networks, said, base };
+) -> (Vec<plan::Workload>, Durations) {
+    let context = Context { file, nodes, networks, duration, base };
     for (_, _, model) in file.models.iter().flat_map(Named::iter) {
         super::interaction::check(model, sink);
     }
-    let (mut planned, mut lasts) = (Vec::new(), Lasts::default());
+    let (mut planned, mut durations) = (Vec::new(), Durations::default());
     let workloads = file.workloads.as_deref().unwrap_or_default();
     let mut numbers: HashMap<&str, usize> = HashMap::new();
     let mut names: HashMap<String, ()> = HashMap::new();
@@ -60,72 +60,72 @@ pub(super) fn of<'f>(
         };
         let number = numbers.entry(kind).or_default();
         *number += 1;
-        let called = name.as_ref().map_or(format!("{kind}-{number}"), |name| name.value.clone());
+        let label = name.as_ref().map_or(format!("{kind}-{number}"), |name| name.value.clone());
         if let Some(name) = name {
             super::check_name(name, sink);
-            if names.contains_key(&called) {
-                let text = format!("two workloads have the name `{called}`");
+            if names.contains_key(&label) {
+                let text = format!("two workloads have the name `{label}`");
                 sink.add(Problem::new(text).at(name.place));
             }
         }
-        names.insert(called.clone(), ());
+        names.insert(label.clone(), ());
         match workload {
             Workload::Interaction(typed) => {
-                let resolved = context.interaction(called, typed, sink);
+                let resolved = context.interaction(label, typed, sink);
                 if let Some((interaction, sending)) = resolved {
-                    lasts.sending = lasts.sending.max(sending);
-                    lasts.drain.push(context.drain(&interaction.model, typed));
+                    durations.sending = durations.sending.max(sending);
+                    durations.drain.push(context.drain(&interaction.model, typed));
                     planned.push(plan::Workload::Interaction(interaction));
                 }
             }
             Workload::Mqtt(typed) => {
-                if let Some(mqtt) = context.mqtt(called, typed, sink) {
-                    lasts.sending = lasts.sending.max(mqtt.lasts());
-                    lasts.drain.push(typed.drain.as_ref().map(|drain| drain.value));
+                if let Some(mqtt) = context.mqtt(label, typed, sink) {
+                    durations.sending = durations.sending.max(mqtt.lasts());
+                    durations.drain.push(typed.drain.as_ref().map(|drain| drain.value));
                     planned.push(plan::Workload::Mqtt(mqtt));
                 }
             }
             Workload::Exchange(typed) => {
-                if let Some(exchange) = context.exchange(called, typed, sink) {
-                    lasts.sending = lasts.sending.max(exchange.lasts());
-                    lasts.drain.push(Some(exchange.may_be_late()));
+                if let Some(exchange) = context.exchange(label, typed, sink) {
+                    durations.sending = durations.sending.max(exchange.lasts());
+                    durations.drain.push(Some(exchange.may_be_late()));
                     planned.push(plan::Workload::Exchange(exchange));
                 }
             }
             Workload::Load(typed) => {
-                if let Some(load) = context.load(called, typed, sink) {
-                    lasts.sending = lasts.sending.max(load.duration);
-                    lasts.drain.push(Some(load.may_be_late()));
+                if let Some(load) = context.load(label, typed, sink) {
+                    durations.sending = durations.sending.max(load.duration);
+                    durations.drain.push(Some(load.may_be_late()));
                     planned.push(plan::Workload::Load(load));
                 }
             }
             Workload::Device(typed) => {
-                let device = context.device(called, typed, sink);
+                let device = context.device(label, typed, sink);
                 planned.extend(device.map(plan::Workload::Device));
             }
             Workload::Probe(typed) => {
-                let probe = context.probe(called, typed, sink);
+                let probe = context.probe(label, typed, sink);
                 planned.extend(probe.map(plan::Workload::Probe));
             }
             Workload::Command(command) => {
-                planned.push(plan::Workload::Command(context.command(called, command, sink)));
+                planned.push(plan::Workload::Command(context.command(label, command, sink)));
             }
         }
     }
-    probe_as_devices(&mut planned);
-    // Without an interaction nothing says how long the run is.
-    let silent = workloads.iter().all(|workload| {
+    default_probe_service(&mut planned);
+    // Without interactions, only `duration` limits the run.
+    let unlimited = workloads.iter().all(|workload| {
         use Workload::{Command, Device, Load, Probe};
         matches!(workload, Command(_) | Load(_) | Device(_) | Probe(_))
     });
-    if silent && !workloads.is_empty() && file.duration.is_none() {
+    if unlimited && !workloads.is_empty() && file.duration.is_none() {
         sink.add(Problem::new("`duration` is missing").label("write for example `duration: 90 s`"));
     }
-    (planned, lasts)
+    (planned, durations)
 }
 
-/// Probes that were not told how long take as long as the devices do on average.
-fn probe_as_devices(planned: &mut [plan::Workload]) {
+/// Sets the service time of probes without one to the devices' mean.
+fn default_probe_service(planned: &mut [plan::Workload]) {
     let times = planned.iter().flat_map(|workload| match workload {
         plan::Workload::Device(device) => device.mean_service_ns(),
         _ => Vec::new(),
@@ -143,20 +143,20 @@ fn probe_as_devices(planned: &mut [plan::Workload]) {
 }
 
 impl Context<'_, '_> {
-    /// The network that all `groups` share, or the one that is asked for.
+    /// The network that all `groups` share, or the one in `requested`.
     pub(super) fn network(
         &self,
-        asked: &Option<At<String>>,
+        requested: &Option<At<String>>,
         place: Place,
         shared: &[&str],
         groups: &[&str],
         sink: &mut Sink,
     ) -> Option<String> {
-        if !self.networks.whole {
+        if !self.networks.complete {
             return None;
         }
         let all = groups.join(", ");
-        if let Some(name) = asked {
+        if let Some(name) = requested {
             if shared.contains(&name.value.as_str()) {
                 return Some(name.value.clone());
             }

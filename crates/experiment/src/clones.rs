@@ -1,4 +1,4 @@
-//! Nodes like one that is there, for a lab that grows while it is up.
+//! Clones of nodes, for a lab that grows while it runs.
 
 use crate::mac::Mac;
 use crate::plan::{Backend, Plan, PlannedLink, PlannedNode};
@@ -6,17 +6,17 @@ use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
 impl Plan {
-    /// `count` nodes like the one at `node`, by the next free numbers of its group,
-    /// with the next free addresses of its networks. The plan stays as it is. The lab
-    /// sets the addresses, also where the original asks for its own.
+    /// Returns `count` clones of the node at index `node`, with the next free numbers of its group
+    /// and the next free addresses of its networks. The plan stays unchanged. The lab sets the
+    /// addresses, even if the original uses DHCP.
     ///
     /// # Errors
-    /// Why there can be none.
+    /// If the node does not exist or cannot be cloned, or a network has no free address.
     pub fn twins(&self, node: usize, count: usize) -> Result<Vec<PlannedNode>, String> {
         let Some(original) = self.nodes.get(node) else {
             return Err(format!("node {node} does not exist"));
         };
-        self.check_twin(original)?;
+        self.check_clonable(original)?;
         let mut names: HashSet<String> = self.nodes.iter().map(|node| node.name.clone()).collect();
         let links = self.nodes.iter().flat_map(|node| &node.links);
         let mut taken: HashSet<Ipv4Addr> = links.map(|link| link.address).collect();
@@ -28,7 +28,7 @@ impl Plan {
             if !names.insert(name.clone()) {
                 continue;
             }
-            let links = original.links.iter().map(|link| self.twin_of(link, &mut taken));
+            let links = original.links.iter().map(|link| self.clone_link(link, &mut taken));
             let links = links.collect::<Result<_, _>>()?;
             let gateway = original.gateway.or_else(|| self.gateway_of(original));
             twins.push(PlannedNode { name, links, gateway, ..original.clone() });
@@ -36,7 +36,7 @@ impl Plan {
         Ok(twins)
     }
 
-    fn check_twin(&self, original: &PlannedNode) -> Result<(), String> {
+    fn check_clonable(&self, original: &PlannedNode) -> Result<(), String> {
         let name = &original.name;
         if let Some(interface) = &original.external {
             return Err(format!(
@@ -61,7 +61,7 @@ impl Plan {
         }
     }
 
-    /// The highest number of a group's nodes; a node alone is number 1.
+    /// Highest number of a group's nodes; a single node has number 1.
     fn highest(&self, group: &str) -> u64 {
         let own = self.nodes.iter().filter(|node| node.group == group);
         let number = |node: &PlannedNode| {
@@ -74,7 +74,7 @@ impl Plan {
         numbers.max().unwrap_or(0)
     }
 
-    fn twin_of(
+    fn clone_link(
         &self,
         link: &PlannedLink,
         taken: &mut HashSet<Ipv4Addr>,
@@ -93,7 +93,7 @@ impl Plan {
         Ok(PlannedLink { address, mac: Mac::from(address), by_dhcp: false, ..link.clone() })
     }
 
-    /// The gateway that a node would have learnt of with its address.
+    /// The gateway that DHCP would have announced to the node.
     fn gateway_of(&self, node: &PlannedNode) -> Option<Ipv4Addr> {
         let asks = node.links.iter().filter(|link| link.by_dhcp);
         asks.map(|link| &link.network).find_map(|network| {
@@ -126,7 +126,7 @@ mod tests {
         let plan = plan("subnet: 10.1.0.0/24, links: {meter: {up: {delay: 5 ms}}}");
         let twins = plan.twins(2, 3).unwrap();
         let names: Vec<_> = twins.iter().map(|twin| twin.name.as_str()).collect();
-        // One of these was a group's already.
+        // `meter-5` belongs to another group.
         assert_eq!(names, ["meter-4", "meter-6", "meter-7"]);
         let addresses: Vec<_> = twins.iter().map(|t| t.links[0].address.to_string()).collect();
         assert_eq!(addresses, ["10.1.0.6", "10.1.0.7", "10.1.0.8"]);
