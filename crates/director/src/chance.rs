@@ -1,10 +1,10 @@
-//! What chance decides, from a seed: the same each time.
+//! Seeded, reproducible random numbers.
 
-/// The golden ratio of 64 bits, the step of SplitMix64.
+/// Step of SplitMix64: 2^64 divided by the golden ratio.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// One step of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number
-/// Generators, OOPSLA 2014): near seeds come out far from each other.
+/// Generators, OOPSLA 2014): similar seeds give unrelated states.
 fn mix(seed: u64) -> u64 {
     let mut z = seed.wrapping_add(GOLDEN);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -12,19 +12,19 @@ fn mix(seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Draws by xorshift64* (Marsaglia; Vigna).
+/// The generator xorshift64* (Marsaglia; Vigna).
 #[derive(Debug, Clone)]
 pub(crate) struct Chance(u64);
 
 impl Chance {
-    /// From a seed; 0 is as good as any other.
+    /// From a seed; 0 is valid.
     pub fn new(seed: u64) -> Self {
-        // One to one, so that no two seeds draw the same. The generator's state is never 0.
+        // `mix` is a bijection, so seeds differ in their states. xorshift must not start at 0.
         let state = mix(seed);
         Self(if state == 0 { GOLDEN } else { state })
     }
 
-    /// 64 bits.
+    /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -32,7 +32,7 @@ impl Chance {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// A number from 0 to below 1.
+    /// A uniform number in [0, 1).
     pub fn share(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }

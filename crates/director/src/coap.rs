@@ -1,5 +1,5 @@
-//! Messages by CoAP (RFC 7252): each is a POST, in blocks where it is long (RFC 7959),
-//! confirmable and answered block by block, or not confirmable and not answered.
+//! Messages over CoAP (RFC 7252): each is a POST, block-wise if long (RFC 7959). A confirmable
+//! message is acknowledged block by block, a non-confirmable one is not acknowledged.
 
 use crate::Nanos;
 use crate::chance::Chance;
@@ -11,25 +11,25 @@ use std::collections::{BTreeMap, VecDeque};
 /// Header, token, path, block and payload marker.
 const OVERHEAD: usize = 4 + TOKEN + 2 + 4 + 1;
 const TOKEN: usize = 4;
-/// The path, to have one.
+/// The URI path; any would do.
 const PATH: &[u8] = b"m";
 /// ACK_TIMEOUT, ACK_RANDOM_FACTOR and MAX_RETRANSMIT of RFC 7252, 4.8.
 const TIMEOUT: Nanos = 2_000_000_000;
 const RANDOM: f64 = 0.5;
 const MOST_TRIES: u32 = 4;
-/// Blocks of a message at most: their number has 20 bits, and what is kept has a bound.
+/// Maximum blocks per message: the block number has 20 bits, and memory is bounded.
 const MOST_BLOCKS: usize = 4_096;
-/// Messages that are being put together, and tokens of whole ones that are remembered.
+/// Maximum incomplete messages, and maximum remembered tokens of complete ones.
 const MOST_OPEN: usize = 16;
 
-/// What an acknowledgement tells.
+/// What the sender learns from an acknowledgement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Heard {
-    /// Frames that came, of those that were sent for it.
+    /// Frames that arrived.
     pub came: u32,
-    /// Frames that did not.
+    /// Frames that did not arrive: earlier transmissions of the same block.
     pub lost: u32,
-    /// The round trip, where the frame was sent once.
+    /// Round-trip time in ns, if the frame was sent once.
     pub round_trip: Option<Nanos>,
 }
 
@@ -43,11 +43,11 @@ struct Current {
     tries: u32,
     sent_at: Nanos,
     timeout: Nanos,
-    /// When it is sent, or sent again.
+    /// Time of the next transmission.
     at: Nanos,
 }
 
-/// The sending side, to one peer: one exchange at a time (NSTART is 1).
+/// The sender to one peer: one exchange at a time (NSTART is 1).
 #[derive(Debug)]
 pub struct CoapSender {
     confirmable: bool,
@@ -61,7 +61,7 @@ pub struct CoapSender {
 }
 
 impl CoapSender {
-    /// One for datagrams of so many bytes; none if they have no room for a block of 16 B.
+    /// For datagrams of `datagram` bytes; `None` if they cannot hold a block of 16 B.
     pub fn new(confirmable: bool, datagram: usize, seed: u64) -> Option<Self> {
         let room = datagram.checked_sub(OVERHEAD)?;
         let size = (0..=6_u8).rev().find(|size| 16 << size <= room)?;
@@ -74,7 +74,7 @@ impl CoapSender {
         16 << self.size
     }
 
-    /// Takes a message; `false` if it has too many blocks.
+    /// Queues a message; `false` if it has too many blocks.
     pub fn send(&mut self, number: u64, bytes: Vec<u8>) -> bool {
         let fits = bytes.len().div_ceil(self.block_bytes()) <= MOST_BLOCKS;
         if fits {
@@ -83,7 +83,7 @@ impl CoapSender {
         fits
     }
 
-    /// Gives up all that it was to send.
+    /// Drops all queued messages.
     pub fn clear(&mut self) {
         self.waiting.clear();
         self.current = None;
@@ -98,7 +98,7 @@ impl CoapSender {
         (TIMEOUT as f64 * (1.0 + RANDOM * self.chance.share())) as Nanos
     }
 
-    /// The next datagram, if one is due; when to look again.
+    /// The next datagram, if one is due, and the time of the next poll.
     pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
         if self.current.is_none() {
             let Some((number, bytes)) = self.waiting.pop_front() else { return (None, None) };
@@ -158,7 +158,7 @@ impl CoapSender {
         (packet.to_bytes_unlimited().ok(), wake.or(Some(now)))
     }
 
-    /// Takes an acknowledgement, if it is the one that is awaited.
+    /// Handles an acknowledgement; ignores it if it does not match the current exchange.
     pub fn heard(&mut self, packet: &Packet, now: Nanos) -> Heard {
         let Some(current) = &mut self.current else { return Heard::default() };
         let own = packet.header.message_id == current.id && packet.get_token() == current.token;
@@ -185,7 +185,7 @@ impl CoapSender {
         heard
     }
 
-    /// Messages that are over, and whether they are there.
+    /// Finished messages, and whether each was delivered.
     pub fn take_done(&mut self) -> Vec<(u64, bool)> {
         std::mem::take(&mut self.done)
     }
@@ -199,7 +199,7 @@ fn block(number: usize, more: bool, size: u8) -> Vec<u8> {
     bytes[skip..].to_vec()
 }
 
-/// Number, whether more comes, and the bytes of a block.
+/// Parses a Block1 value: number, "more" flag, block size in bytes.
 fn read_block(value: &[u8]) -> Option<(usize, bool, usize)> {
     if value.len() > 3 {
         return None;
@@ -209,12 +209,12 @@ fn read_block(value: &[u8]) -> Option<(usize, bool, usize)> {
     (size < 7).then(|| ((value >> 4) as usize, value & 8 != 0, 16 << size))
 }
 
-/// What a receiver makes of a datagram.
+/// The result of a received datagram.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Received {
-    /// The message that is whole with it.
+    /// The message that this datagram completes.
     pub message: Option<Vec<u8>>,
-    /// The datagram to send back.
+    /// The reply to send.
     pub reply: Option<Vec<u8>>,
 }
 
@@ -224,7 +224,7 @@ struct Open {
     last: Option<usize>,
 }
 
-/// The receiving side, from one peer.
+/// The receiver, from one peer.
 #[derive(Debug, Default)]
 pub struct CoapReceiver {
     open: VecDeque<(Vec<u8>, Open)>,
@@ -232,7 +232,7 @@ pub struct CoapReceiver {
 }
 
 impl CoapReceiver {
-    /// Takes a request.
+    /// Handles a request.
     pub fn receive(&mut self, packet: &Packet) -> Received {
         if packet.header.code != MessageClass::Request(Request::Post) {
             return Received::default();
@@ -243,7 +243,7 @@ impl CoapReceiver {
             return Received::default();
         };
         let token = packet.get_token().to_vec();
-        // Blocks before the last are full.
+        // All blocks but the last are full.
         if number >= MOST_BLOCKS || (more && packet.payload.len() != size) {
             return Received::default();
         }
@@ -303,7 +303,7 @@ mod tests {
         Packet::from_bytes(bytes).unwrap()
     }
 
-    /// Sends over a way that loses each `lose`th datagram; datagrams, and what came.
+    /// Sends over a path that drops each `lose`th datagram; returns datagrams and messages.
     fn send(
         confirmable: bool,
         bytes: usize,
@@ -341,12 +341,12 @@ mod tests {
     #[test]
     fn blocks_go_one_by_one_and_again_if_lost() {
         let whole: Vec<u8> = (0..1_699).map(|at| at as u8).collect();
-        // Blocks of 64 B fit beside the header.
+        // The header leaves room for blocks of 64 B.
         assert_eq!(send(true, 1_699, usize::MAX), (27, vec![whole.clone()], vec![(3, true)]));
         let (sent, had, done) = send(true, 1_699, 5);
         assert!(sent > 27 && had == [whole] && done == [(3, true)]);
         assert_eq!(send(true, 40, usize::MAX).0, 1);
-        // All lost: five times, then it is given up.
+        // All lost: gives up after five transmissions.
         assert_eq!(send(true, 40, 1), (5, vec![], vec![(3, false)]));
     }
 

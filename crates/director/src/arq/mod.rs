@@ -1,10 +1,10 @@
-//! `udp-arq`: messages over datagrams, cut into chunks, with selective repeat: one
-//! acknowledgement for a train of chunks says which are missing. Paced by the sender.
+//! `udp-arq`: messages over UDP, split into chunks, with selective-repeat retransmission.
+//! Paced by the sender.
 //!
-//! A train is what a sender has of one message to send at a time: all chunks at first, then
-//! those that were missing. Its last chunk asks for an acknowledgement; where none comes in
-//! time, that chunk asks again, and more of them if that is in vain, too. So a message that loses
-//! nothing costs one frame back, and none where an answer says as much.
+//! A train is a sequence of chunks of one message: all chunks at first, later the missing ones.
+//! Its last chunk requests an acknowledgement, which lists the missing chunks. On a timeout that
+//! chunk is sent again, then more of the missing ones with each further timeout. So a message
+//! without loss costs one frame back, and none if an answer acknowledges it.
 
 mod frame;
 mod receiver;
@@ -21,7 +21,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// What came of sending: when the last message was there, frames there and back.
+    /// Result of a transfer: arrival time of the last message, frames in both directions.
     struct Sent {
         at: Nanos,
         frames: [u64; 2],
@@ -33,7 +33,7 @@ mod tests {
         (*state >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Sends over a way of 30 ms each that loses a share of the frames both ways.
+    /// Sends over a path with 30 ms delay and the given frame loss per direction.
     fn send(messages: u64, bytes: usize, loss: f64, settings: ArqSettings, seed: u64) -> Sent {
         let (mut sender, mut receiver) = (ArqSender::new(settings), ArqReceiver::new());
         for message in 0..messages {
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(sent.frames, [10 * 23, 10]);
         assert_eq!(sent.had.len(), 10);
         assert!(sent.had.iter().all(|(n, bytes)| *bytes == vec![*n as u8; 1_699]));
-        // 230 frames of 127 bytes at 250 kbit/s, less where the last chunk is short.
+        // 230 frames of 127 bytes at 250 kbit/s, minus the shorter last chunks.
         assert!(sent.at > 900_000_000 && sent.at < 1_000_000_000, "{}", sent.at);
     }
 
@@ -105,7 +105,7 @@ mod tests {
             let mut numbers: Vec<u64> = sent.had.iter().map(|(n, _)| *n).collect();
             numbers.sort_unstable();
             assert_eq!(numbers, (0..50).collect::<Vec<_>>(), "each once");
-            // 23 chunks, of which 30 % are lost, are 32.9 frames at least.
+            // 23 chunks at 30 % loss are 32.9 frames at least.
             let bound = crate::bound::unicast_frames(23, 0.3) * 50.0;
             let ratio = sent.frames[0] as f64 / bound;
             assert!(ratio < 1.25, "{ratio}");
@@ -125,7 +125,7 @@ mod tests {
                     (None, None) => break,
                 }
             }
-            // 4.064 ms a frame.
+            // 4.064 ms per frame.
             assert!((24..=26).contains(&frames), "{frames}");
         }
     }
@@ -158,8 +158,8 @@ mod tests {
         assert!(sender.is_idle());
     }
 
-    /// A way that is longer than was thought: each message is asked for again before the answer
-    /// can be there, but it says to which attempt it is due. What went in vain is not lost.
+    /// The RTT is longer than assumed: each message is retransmitted before its answer can
+    /// arrive, but the answer names the attempt. The spurious retransmissions do not count as lost.
     #[test]
     fn a_way_that_has_become_longer_is_seen() {
         let mut sender = ArqSender::new(ArqSettings { patience: 50_000_000, ..SMALL });
@@ -211,7 +211,7 @@ mod tests {
         let first = sender.poll(0).0.unwrap();
         let mut receiver = ArqReceiver::new();
         receiver.receive(&first);
-        // It forgets all; the message still comes, once the rest is asked for.
+        // The receiver has lost its state; the message arrives after the rest is requested.
         let mut receiver = ArqReceiver::new();
         sender.acknowledged(1, (0, &[0xff; 32]), 10);
         assert_eq!(sender.take_done(), [(1, Outcome::Delivered)], "it has said so");

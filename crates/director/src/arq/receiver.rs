@@ -1,19 +1,19 @@
-//! The receiving side of `udp-arq`, from one sender.
+//! The receiver of `udp-arq`, from one sender.
 
 use super::frame::Datagram;
 use crate::window::Window;
 use std::collections::BTreeMap;
 
-/// What a receiver makes of a datagram.
+/// The result of a received datagram.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Received {
-    /// The message that is whole with it, and its number.
+    /// The message that this datagram completes, with its number.
     pub message: Option<(u64, Vec<u8>)>,
-    /// The datagram to send back, and about which message.
+    /// The reply to send, with the number of its message.
     pub reply: Option<(u64, Vec<u8>)>,
 }
 
-/// Messages of which something is there, at most; older ones give way.
+/// Maximum number of incomplete messages; the oldest is dropped.
 pub(super) const MOST_OPEN: usize = 64;
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ struct Receiving {
     chunks: BTreeMap<u8, Vec<u8>>,
 }
 
-/// The receiving side, from one sender.
+/// The receiver, from one sender.
 #[derive(Debug)]
 pub struct ArqReceiver {
     open: BTreeMap<u64, Receiving>,
@@ -36,18 +36,18 @@ impl Default for ArqReceiver {
 }
 
 impl ArqReceiver {
-    /// One that has had nothing.
+    /// A receiver without state.
     pub fn new() -> Self {
         Self { open: BTreeMap::new(), had: Window::new(1 << 14) }
     }
 
-    /// Messages of which something is there.
+    /// Number of incomplete messages.
     #[cfg(test)]
     pub(super) fn open(&self) -> usize {
         self.open.len()
     }
 
-    /// Takes what came: a message that is whole with it, and an acknowledgement to send.
+    /// Handles a datagram; returns the completed message and the acknowledgement to send.
     pub fn receive(&mut self, bytes: &[u8]) -> Received {
         let Some(Datagram::Chunk { message, index, last, asks, attempt, data, .. }) =
             Datagram::decode(bytes)
@@ -55,7 +55,7 @@ impl ArqReceiver {
             return Received::default();
         };
         if self.had.has(message) {
-            // The sender has not heard that it is there.
+            // A duplicate: the sender has missed the acknowledgement.
             let all = bitmap(0..=last);
             let again = Datagram::Acknowledge { message, echo: attempt, had: all };
             return Received { message: None, reply: asks.then(|| (message, again.encode())) };
@@ -65,7 +65,7 @@ impl ArqReceiver {
         }
         let fresh = || Receiving { last, chunks: BTreeMap::new() };
         let receiving = self.open.entry(message).or_insert_with(fresh);
-        // Who says another length now lies, or did before.
+        // An inconsistent length: one of the chunks is forged.
         if receiving.last != last {
             return Received::default();
         }
@@ -84,7 +84,7 @@ impl ArqReceiver {
     }
 }
 
-/// A bit for each of these.
+/// A bitmap of these indices.
 fn bitmap(indices: impl Iterator<Item = u8>) -> Vec<u8> {
     let mut bits = Vec::new();
     for index in indices {

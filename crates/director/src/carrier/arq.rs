@@ -1,4 +1,4 @@
-//! `udp-arq` as a model: a sender and a receiver for each end, frames signed.
+//! The transport of `udp-arq`: a sender and a receiver per end, frames with authentication codes.
 
 use super::peers::{Came, Exchange, Hub, Member};
 use super::{HubCarrier, MemberCarrier, Place};
@@ -13,14 +13,14 @@ fn settings(place: &Place) -> ArqSettings {
         datagram: place.datagram.saturating_sub(place.root.code_len()),
         below: place.below + place.root.code_len(),
         rate_bit_s: place.rate_bit_s,
-        // Many members share the channel, and wait for each other.
+        // Many members share the channel and delay each other.
         patience: place.round_trip * 2,
         ..ArqSettings::default()
     }
 }
 
-/// A share of the round trip that an acknowledgement waits, so that frames which have overtaken
-/// others are no losses, and an answer may go in its place; and at most so long.
+/// Delay of an acknowledgement: this fraction of the round trip, at most `LATEST` ns. So
+/// reordered frames do not count as lost, and an answer can replace the acknowledgement.
 const LATER: Nanos = 8;
 const LATEST: Nanos = 10_000_000;
 
@@ -29,16 +29,16 @@ struct Arq {
     receiver: ArqReceiver,
     own: Keys,
     other: Keys,
-    /// Whether the other end answers what this one sends.
+    /// Whether the other end answers messages of this end.
     asks: bool,
-    /// Acknowledgements that wait, and until when, by message.
+    /// Delayed acknowledgements and their sending times, by message.
     acks: BTreeMap<MessageId, (Nanos, Vec<u8>)>,
     wait: Nanos,
-    /// The attempts by which messages came that are still to be answered.
+    /// Attempt numbers of unanswered messages.
     attempts: BTreeMap<MessageId, u8>,
 }
 
-/// Messages to be answered of which the attempt is remembered.
+/// Maximum number of such attempts.
 const MOST_ATTEMPTS: usize = 64;
 
 impl Arq {
@@ -70,7 +70,7 @@ impl Exchange for Arq {
         until: Option<Nanos>,
     ) -> Result<(), String> {
         if !self.asks {
-            // An answer says that the message is there.
+            // The answer replaces the acknowledgement.
             self.acks.remove(&number);
         }
         let echo = self.attempts.remove(&number).unwrap_or(0);
@@ -82,7 +82,7 @@ impl Exchange for Arq {
         let Some(plain) = self.other.check(datagram) else { return Came::default() };
         let heard = match Datagram::chunk_of(plain) {
             Some((number, attempt, echo)) if self.asks => {
-                // An answer that goes again has waited by itself.
+                // A retransmitted answer was delayed at the member: no round-trip sample.
                 let echo = Some(echo).filter(|_| attempt == 0);
                 self.sender.answered(number, echo, now)
             }
@@ -130,14 +130,14 @@ impl Exchange for Arq {
     }
 }
 
-/// The hub's side.
+/// The hub's transport.
 pub fn hub(place: &Place) -> Box<dyn HubCarrier> {
     Box::new(Hub::new(place, |place, member| {
         Some(Arq::new(place, Party::Hub, Party::Member(member)))
     }))
 }
 
-/// The side of the member of this number.
+/// The transport of the member with this number.
 pub fn member(place: &Place, number: u16) -> Box<dyn MemberCarrier> {
     let arq = Arq::new(place, Party::Member(number), Party::Hub);
     Box::new(Member::new(place, Some(arq), true))

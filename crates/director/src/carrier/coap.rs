@@ -1,4 +1,4 @@
-//! CoAP, confirmable or not, between a hub and its members: each end posts to the other.
+//! The transport of CoAP, confirmable or not: both ends send POST requests.
 
 use super::peers::{Came, Exchange, Hub, Member};
 use super::{HubCarrier, MemberCarrier, Place};
@@ -7,7 +7,7 @@ use crate::coap::{CoapReceiver, CoapSender};
 use crate::switch::MessageId;
 use coap_lite::Packet;
 
-const LONG: &str = "a message has too many blocks of CoAP";
+const LONG: &str = "the message has too many CoAP blocks";
 
 struct Coap {
     sender: CoapSender,
@@ -46,7 +46,7 @@ impl Exchange for Coap {
     }
 
     fn take_had(&mut self) -> Vec<MessageId> {
-        // Without confirmation nobody knows.
+        // Non-confirmable messages never count as delivered.
         let done = self.sender.take_done().into_iter();
         done.filter(|(_, there)| *there).map(|(number, _)| number).collect()
     }
@@ -56,7 +56,7 @@ impl Exchange for Coap {
     }
 }
 
-/// The hub's side.
+/// The hub's transport.
 pub fn hub(place: &Place, confirmable: bool) -> Box<dyn HubCarrier> {
     Box::new(Hub::new(place, move |place, member| {
         let seed = place.seed ^ u64::from(member).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -64,7 +64,7 @@ pub fn hub(place: &Place, confirmable: bool) -> Box<dyn HubCarrier> {
     }))
 }
 
-/// A member's side.
+/// A member's transport.
 pub fn member(place: &Place, confirmable: bool) -> Box<dyn MemberCarrier> {
     Box::new(Member::new(place, Coap::new(place, confirmable, place.seed), confirmable))
 }

@@ -1,4 +1,4 @@
-//! `multicast-fec` as a model.
+//! The transport of `multicast-fec`.
 
 use super::{Carried, HubCarrier, Load, MemberCarrier, Place, To};
 use crate::Nanos;
@@ -16,7 +16,7 @@ fn settings(place: &Place) -> FecSettings {
         round_trip: place.round_trip,
         answer: place.answer,
         members: place.members,
-        // What goes through is not known yet.
+        // Unknown until `adapt`.
         spare: 0.0,
     }
 }
@@ -25,24 +25,24 @@ fn keys(place: &Place, from: Party) -> Keys {
     place.root.keys(Scope::new(Use::Frame, place.epoch, from))
 }
 
-/// The share of the channel that messages and their answers leave, 0 to 1.
+/// Share of the channel that messages and their answers leave free, 0 to 1.
 fn spare(here: &Conditions) -> f64 {
     let sent = (1.0 + here.group) * here.payload / (1.0 - here.loss).max(0.1);
     (1.0 - sent * 8.0 * here.messages_s / here.rate_bit_s.max(1.0)).max(0.0)
 }
 
-/// The hub's side.
+/// The hub's transport.
 pub struct Hub {
     hub: FecHub,
-    /// One member needs no multicast.
+    /// A single member needs no multicast.
     alone: bool,
-    /// Bytes are counted.
+    /// Bytes or energy are limited.
     thrifty: bool,
     told: Vec<Carried>,
 }
 
 impl Hub {
-    /// One for all members.
+    /// A transport to all members.
     pub fn new(place: &Place) -> Self {
         let members = (0..place.members).map(|member| keys(place, Party::Member(member)));
         let hub = FecHub::new(settings(place), keys(place, Party::Hub), members.collect());
@@ -56,7 +56,7 @@ impl Hub {
                     self.told.push(Carried::Had(member, message));
                 }
                 HubEvent::Answered { bytes, .. } => {
-                    // The next slots are as long as answers are.
+                    // Slots follow the size of the last answer.
                     self.hub.settings().answer = bytes.len();
                     self.told.push(Carried::Envelope(bytes));
                 }
@@ -106,13 +106,13 @@ impl HubCarrier for Hub {
     }
 }
 
-/// A member's side.
+/// A member's transport.
 pub struct Member {
     member: FecMember,
 }
 
 impl Member {
-    /// The member of this number.
+    /// The transport of the member with this number.
     pub fn new(place: &Place, number: u16) -> Self {
         let own = (keys(place, Party::Member(number)), keys(place, Party::Hub));
         let member = FecMember::new(settings(place), (number, place.members), own, place.seed);

@@ -1,9 +1,9 @@
-//! Models that other people's stacks carry: ZeroMQ, MQTT.
+//! Transports of models that external stacks carry: ZeroMQ, MQTT.
 //!
-//! Envelopes are handed on as frames of any length, each behind a byte that is no other model's
-//! and the model's place in [`ModelId::ALL`]. What carries them, [`crate::io`] has. No stack says
-//! when a message is there, or that it has dropped one: members answer or acknowledge by
-//! envelopes, and the hub sends again what nobody has answered for long.
+//! Envelopes become frames of any length, with a prefix of two bytes: one that no other model
+//! uses, and the model's index in [`ModelId::ALL`]. [`crate::io`] has the stacks. No stack reports
+//! delivery or drops: members answer or acknowledge by envelopes, and the hub resends messages
+//! that stay unanswered.
 
 use super::peers::apart;
 use super::{Carried, HubCarrier, Load, MemberCarrier, Place, To};
@@ -15,9 +15,9 @@ use crate::switch::{MemberId, MessageId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The first byte of a frame.
+/// First byte of a frame.
 const MARK: u8 = 0x1b;
-/// What waits at most, and at a hub four messages for each member; the oldest makes room.
+/// Minimum queue limit; a hub has four messages per member if that is more. Drops the oldest.
 const MOST_WAITING: usize = 1_024;
 
 fn head(model: ModelId) -> [u8; 2] {
@@ -25,16 +25,16 @@ fn head(model: ModelId) -> [u8; 2] {
     [MARK, place.and_then(|place| u8::try_from(place).ok()).unwrap_or(u8::MAX)]
 }
 
-/// The model of such a frame; none if it is none.
+/// The model of a frame; `None` if it is no such frame.
 pub fn model_of(frame: &[u8]) -> Option<ModelId> {
     let [MARK, place, ..] = frame else { return None };
     ModelId::ALL.get(usize::from(*place)).copied().filter(|model| model.is_outside())
 }
 
-/// How often what goes there is on the channel.
+/// How many copies of a frame the channel carries.
 fn copies(model: ModelId, to: To, members: u16) -> usize {
     match (model, to) {
-        // One that a broker passes on.
+        // One copy to the broker, and one per receiver.
         (ModelId::Mqtt, To::Group) => 1 + usize::from(members),
         (ModelId::Mqtt, _) => 2,
         (ModelId::TcpPublishSubscribe, To::Group) => usize::from(members),
@@ -48,7 +48,7 @@ struct Frame {
     until: Option<Nanos>,
 }
 
-/// What waits for its turn.
+/// Queue of outgoing frames.
 struct Queue {
     model: ModelId,
     members: u16,
@@ -97,7 +97,7 @@ impl Queue {
     }
 }
 
-/// The hub's side.
+/// The hub's transport.
 pub struct Hub {
     queue: Queue,
     told: Vec<Carried>,
@@ -106,7 +106,7 @@ pub struct Hub {
 impl HubCarrier for Hub {
     fn send(&mut self, load: Load<'_>, to: &[MemberId], _: Nanos) -> Result<(), String> {
         let (bytes, until) = (self.queue.marked(load.sealed), load.until);
-        // Who lacks it alone is not the others' concern: they would answer once more.
+        // Send by unicast to a minority: the others would answer again.
         let group = self.queue.model != ModelId::TcpRouterDealer
             && 2 * to.len() > usize::from(self.queue.members);
         if group {
@@ -138,11 +138,11 @@ impl HubCarrier for Hub {
     }
 }
 
-/// A member's side.
+/// A member's transport.
 pub struct Member {
     place: Place,
     queue: Queue,
-    /// Answers that wait for their moment.
+    /// Delayed answers.
     later: Vec<(Nanos, Arc<[u8]>)>,
     chance: Chance,
 }
@@ -155,7 +155,7 @@ impl MemberCarrier for Member {
         sealed: &[u8],
         now: Nanos,
     ) -> Result<(), String> {
-        // What is published comes to all at once.
+        // Published messages reach all members at the same time.
         let alone = self.queue.model == ModelId::TcpRouterDealer;
         let asked = if alone { asked } else { 0 };
         let wait = apart(&self.place, (asked, sealed.len()), &mut self.chance);
@@ -183,12 +183,12 @@ impl MemberCarrier for Member {
     }
 }
 
-/// The hub's side.
+/// The hub's transport.
 pub fn hub(model: ModelId, place: &Place) -> Box<dyn HubCarrier> {
     Box::new(Hub { queue: Queue::new(model, place), told: Vec::new() })
 }
 
-/// A member's side.
+/// A member's transport.
 pub fn member(model: ModelId, place: &Place) -> Box<dyn MemberCarrier> {
     Box::new(Member {
         place: place.clone(),
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
     use crate::keys::Root;
 
-    /// 100 B a ms; 10 B of overhead for each packet of 100 B.
+    /// 100 B per ms; 10 B of overhead per packet of 100 B.
     fn place(members: u16) -> Place {
         Place {
             root: Root::insecure(1),
@@ -243,7 +243,7 @@ mod tests {
             sent(&mut *hub)
         };
         let (ms, last) = (1_000_000, To::Member(3));
-        // Each takes 1 ms; a connection for each takes four times that, a broker five.
+        // Each frame takes 1 ms; one connection per member takes four times that, a broker five.
         let alone = |at, member| (at, To::Member(member));
         let each = [alone(0, 0), alone(ms, 1), alone(2 * ms, 2), alone(3 * ms, 3), (4 * ms, last)];
         assert_eq!(ways(ModelId::TcpRouterDealer, &[0, 1, 2, 3]), each);
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(one.take(), [Carried::Envelope(vec![0x23; 10])]);
         let own = super::super::is_of(ModelId::Mqtt, &answer);
         assert!(own && !super::super::is_of(ModelId::TcpRouterDealer, &answer));
-        assert_eq!(model_of(&[MARK, 0]), None, "plain datagrams are carried by us");
+        assert_eq!(model_of(&[MARK, 0]), None, "no external stack carries plain datagrams");
     }
 
     #[test]
@@ -300,7 +300,7 @@ mod tests {
         moments.sort_unstable();
         moments.dedup();
         assert!(moments.len() > 15, "{moments:?}");
-        // As long as 19 answers of 100 B take.
+        // The duration of 19 answers of 100 B.
         assert!(moments.iter().all(|at| at.is_none_or(|at| at <= 19_000_000)));
     }
 }

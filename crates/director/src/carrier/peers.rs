@@ -1,5 +1,5 @@
-//! An exchange with each member for itself, all of them at one pace: the two sides of a
-//! model that knows no groups. Such a model is an [`Exchange`] alone.
+//! Transport of models without multicast: an exchange with each member, all paced together. Such a
+//! model only implements [`Exchange`].
 
 use super::{Carried, HubCarrier, Load, MemberCarrier, Place, To};
 use crate::Nanos;
@@ -9,62 +9,62 @@ use crate::pace::Pace;
 use crate::switch::{MemberId, MessageId};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a datagram comes to.
+/// The result of a received datagram.
 #[derive(Debug, Default)]
 pub struct Came {
-    /// Envelopes that are whole with it.
+    /// Completed envelopes.
     pub envelopes: Vec<Vec<u8>>,
-    /// A datagram to send back, before all else.
+    /// A datagram to send back first.
     pub reply: Option<Vec<u8>>,
-    /// Of the frames that it acknowledges so many came and so many did not.
+    /// Received and lost frames that it acknowledges.
     pub frames: (u32, u32),
-    /// A round trip, where it tells one.
+    /// A round-trip sample in ns, if it gives one.
     pub round_trip: Option<Nanos>,
 }
 
-/// A model between two ends, seen from one of them.
+/// A model between two ends, at one of them.
 pub trait Exchange: Send {
-    /// Takes an envelope for the other end.
+    /// Sends an envelope to the other end.
     ///
     /// # Errors
-    /// When the model cannot carry it; why.
+    /// The reason why the model cannot carry it.
     fn send(
         &mut self,
         number: MessageId,
         sealed: &[u8],
         until: Option<Nanos>,
     ) -> Result<(), String>;
-    /// Takes a datagram from the other end.
+    /// Handles a datagram from the other end.
     fn receive(&mut self, datagram: &[u8], now: Nanos) -> Came;
-    /// The next datagram that goes now, and when to look again.
+    /// The next datagram at `now`, and the time of the next poll.
     fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>);
-    /// Messages that the other end is known to have, since the last time.
+    /// Messages newly known as delivered since the last call.
     fn take_had(&mut self) -> Vec<MessageId>;
-    /// Sends nothing more that the other end has not asked for.
+    /// Sends only what the other end still requests.
     fn retire(&mut self, now: Nanos);
 }
 
-/// Makes the exchange with a member of this number; none if the model cannot be here.
+/// Creates the exchange with a member; `None` if the model does not work with these parameters.
 type Make<E> = Box<dyn Fn(&Place, u16) -> Option<E> + Send>;
 
-/// What is whole early is answered early, so that members hear all that there is for them one
-/// after another; but one with more than so many datagrams does not hold up the others.
+/// Maximum consecutive datagrams to a member. Serving members one after another completes
+/// messages early, so that they are answered early; the limit prevents that one blocks the others.
 const TURN: u32 = 32;
 
-/// The hub's side.
+/// The hub's transport.
 pub struct Hub<E> {
     place: Place,
     make: Make<E>,
     peers: BTreeMap<MemberId, E>,
     replies: VecDeque<(MemberId, Vec<u8>)>,
     pace: Pace,
-    /// Whose turn it is, and how many datagrams it had.
+    /// The member being served, and its number of consecutive datagrams.
     turn: (MemberId, u32),
     told: Vec<Carried>,
 }
 
 impl<E: Exchange> Hub<E> {
-    /// One for all members.
+    /// A transport to all members.
     pub fn new(place: &Place, make: impl Fn(&Place, u16) -> Option<E> + Send + 'static) -> Self {
         Self {
             place: place.clone(),
@@ -89,7 +89,7 @@ impl<E: Exchange> Hub<E> {
 impl<E: Exchange> HubCarrier for Hub<E> {
     fn send(&mut self, load: Load<'_>, to: &[MemberId], _: Nanos) -> Result<(), String> {
         for member in to {
-            let small = "datagrams have no room for it";
+            let small = "datagrams are too small for this model";
             self.peer(*member).ok_or(small)?.send(load.number, load.sealed, load.until)?;
         }
         Ok(())
@@ -148,24 +148,24 @@ impl<E: Exchange> HubCarrier for Hub<E> {
     }
 }
 
-/// A member's side.
+/// A member's transport.
 pub struct Member<E> {
     exchange: Option<E>,
-    /// Whether the model itself tells the hub that a message is there.
+    /// Whether the transport itself acknowledges messages to the hub.
     acknowledges: bool,
     place: Place,
     replies: VecDeque<Vec<u8>>,
-    /// Answers that wait for their moment.
+    /// Delayed answers.
     later: Vec<(Nanos, MessageId, Vec<u8>)>,
     pace: Pace,
     chance: Chance,
 }
 
-/// Answers that wait at most; what is too much is not answered.
+/// Maximum number of delayed answers; further ones are dropped.
 const MOST_LATER: usize = 4_096;
 
 impl<E: Exchange> Member<E> {
-    /// A member with this exchange with the hub; none if the model cannot be here.
+    /// A member with this exchange; `None` if the model does not work with these parameters.
     pub fn new(place: &Place, exchange: Option<E>, acknowledges: bool) -> Self {
         Self {
             exchange,
@@ -204,7 +204,7 @@ impl<E: Exchange> MemberCarrier for Member<E> {
     fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
         let Some(exchange) = &mut self.exchange else { return (None, None) };
         for (_, number, sealed) in self.later.extract_if(.., |(at, ..)| *at <= now) {
-            // What is too long is not answered; the hub asks by another model.
+            // An answer that is too long is dropped; the hub asks over another model.
             let _ = exchange.send(number, &sealed, None);
         }
         let waiting = self.later.iter().map(|(at, ..)| *at).min();
@@ -232,9 +232,9 @@ impl<E: Exchange> MemberCarrier for Member<E> {
     }
 }
 
-/// How long a member waits with an answer of so many bytes to a message of so many. The hub tells
-/// one after another, so that answers which are no longer come one after another by themselves. What
-/// they are longer is spread: any time of as long as that takes for all others.
+/// Random delay of an answer, in ns. The hub sends to one member after another, so answers that
+/// are not longer than the message do not collide. The excess length is spread randomly over the
+/// time that it takes for all other members.
 pub(super) fn apart(place: &Place, (asked, answer): (usize, usize), chance: &mut Chance) -> Nanos {
     let longer = answer.saturating_sub(asked + DATA_OVERHEAD);
     let airtime = longer as f64 * 8e9 / place.rate_bit_s;

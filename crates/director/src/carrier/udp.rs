@@ -1,4 +1,4 @@
-//! `udp-request-response`: an envelope is a datagram. Nothing is sent again.
+//! The transport of `udp-request-response`: one datagram per envelope, without retransmission.
 
 use super::peers::{Came, Exchange, Hub, Member};
 use super::{HubCarrier, MemberCarrier, Place};
@@ -6,10 +6,10 @@ use crate::Nanos;
 use crate::switch::MessageId;
 use std::collections::VecDeque;
 
-/// What waits for one end at most; more is dropped from the front: it is the oldest.
+/// Maximum queue length per end; drops the oldest.
 const MOST_WAITING: usize = 1_024;
 
-/// What waits for the other end. Envelopes that come by themselves need no exchange.
+/// Queue to the other end. Bare envelopes bypass the exchange on reception.
 #[derive(Debug, Default)]
 struct Udp {
     waiting: VecDeque<Vec<u8>>,
@@ -41,12 +41,12 @@ impl Exchange for Udp {
     }
 }
 
-/// The hub's side.
+/// The hub's transport.
 pub fn hub(place: &Place) -> Box<dyn HubCarrier> {
     Box::new(Hub::new(place, |_, _| Some(Udp::default())))
 }
 
-/// A member's side.
+/// A member's transport.
 pub fn member(place: &Place) -> Box<dyn MemberCarrier> {
     Box::new(Member::new(place, Some(Udp::default()), false))
 }

@@ -1,4 +1,4 @@
-//! The members' side of `multicast-fec`.
+//! The member of `multicast-fec`.
 
 use super::answer::Answer;
 use super::code::{Decoder, Refused, even};
@@ -12,34 +12,34 @@ use crate::switch::MessageId;
 use crate::window::Window;
 use std::collections::BTreeMap;
 
-/// Messages of which something is kept at most; older ones give way.
+/// Maximum number of messages with state; the oldest is dropped.
 const MOST_OPEN: usize = 32;
-/// What is lacking is said so often in vain before a message is given up.
+/// Number of unanswered `Lack` reports after which a message is dropped.
 const MOST_TRIES: u32 = 12;
-/// A member is asked for all of its answer.
+/// Value of [`Want::symbols`] that requests the whole answer.
 const ALL: u8 = 255;
 
-/// A message of which not all is there.
+/// An incomplete message.
 #[derive(Debug)]
 struct Hearing {
     decoder: Option<Decoder>,
-    /// Whether it was asked by multicast.
+    /// Whether its answer was requested by multicast.
     asked: bool,
-    /// When to say what is lacking, unless more comes before.
+    /// Time of the next `Lack` report, unless more symbols arrive before.
     lack_at: Nanos,
     tries: u32,
 }
 
-/// A message that is there, and how it is answered.
+/// A complete message and its answer.
 #[derive(Debug)]
 struct Heard {
     schedule: Schedule,
-    /// When the first member's slot begins.
+    /// Start of the first member's slot.
     slots_at: Nanos,
     answer: Option<Answer>,
 }
 
-/// A member of a group.
+/// A member of a multicast group.
 #[derive(Debug)]
 pub struct FecMember {
     settings: FecSettings,
@@ -55,8 +55,8 @@ pub struct FecMember {
 }
 
 impl FecMember {
-    /// The member of this number, of so many; `own` and `hub` are the keys of what it and
-    /// the hub send. What chance decides comes from `seed`.
+    /// Creates member `number` of `members`. `own` and `hub` are the keys for frames from this
+    /// member and from the hub; `seed` seeds the random backoff.
     pub fn new(
         settings: FecSettings,
         (number, members): (u16, u16),
@@ -81,7 +81,7 @@ impl FecMember {
         self.settings.airtime(self.settings.datagram)
     }
 
-    /// Takes what came by multicast: a message, if it is whole with it.
+    /// Handles a frame from the hub; returns the message if it is complete.
     pub fn receive(&mut self, bytes: &[u8], now: Nanos) -> Option<(MessageId, Vec<u8>)> {
         let frame = Frame::decode(self.hub.check(bytes)?)?;
         let message = widen(frame.message(), self.newest);
@@ -103,7 +103,7 @@ impl FecMember {
                 }
                 None
             }
-            // These go to the hub.
+            // These frames are for the hub.
             Frame::Up { .. } | Frame::Lack { .. } => None,
         }
     }
@@ -129,7 +129,7 @@ impl FecMember {
             self.hearing.pop_first();
         }
         let hearing = self.hearing.get_mut(&message)?;
-        // More is coming: silence until it is over, and then only if it was not enough.
+        // More symbols are coming: report only after the burst, if they were not enough.
         hearing.lack_at = lack_at;
         hearing.tries = 0;
         if hearing.decoder.is_none() {
@@ -155,7 +155,7 @@ impl FecMember {
         Some((message, rest.to_vec()))
     }
 
-    /// When this member's slot for a message begins; never unasked where there are none.
+    /// Start of this member's slot for a message; `MAX` without slots, to wait for a request.
     fn slot(&self, heard: &Heard, message: MessageId) -> Nanos {
         if heard.schedule.slot_us == 0 {
             return Nanos::MAX;
@@ -164,9 +164,9 @@ impl FecMember {
         heard.slots_at + rank * Nanos::from(heard.schedule.slot_us) * 1_000
     }
 
-    /// How long to listen before saying what is lacking, doubled with each try. Drawn so
-    /// that of a large group few speak early and the others hear of it (the truncated
-    /// exponential distribution of RFC 5401, 3.2.2). One alone speaks at once.
+    /// Random backoff before a `Lack` report, doubled with each try. The distribution (truncated
+    /// exponential, RFC 5401, 3.2.2) lets few members of a large group report early, and the
+    /// repair suppresses the other reports. A single member reports at once.
     fn backoff(&mut self, tries: u32) -> Nanos {
         if self.settings.members <= 1 {
             return (2 * self.frame_time()) << tries.min(6);
@@ -178,10 +178,10 @@ impl FecMember {
         (2 * self.frame_time() + wait as Nanos) << tries.min(6)
     }
 
-    /// Answers a message that has come; `false` if it does not wait for an answer.
+    /// Answers a received message; `false` if it has no open answer.
     ///
     /// # Errors
-    /// When the answer is too long.
+    /// [`Refused`] if the answer is too long, or frames are too small.
     pub fn answer(
         &mut self,
         message: MessageId,
@@ -208,12 +208,12 @@ impl FecMember {
         Ok(true)
     }
 
-    /// The hub asks. Members answer in the order in which they are asked, each when those
-    /// before it should be done.
+    /// Handles a request of the hub. Members answer in the order of the request, each after the
+    /// expected end of the previous ones.
     fn want(&mut self, message: MessageId, (turn, alone): (u8, bool), wants: &[Want], now: Nanos) {
         let Some(place) = wants.iter().position(|want| want.member == self.number) else { return };
         if !self.had.has(message) {
-            // Asked for an answer to what is not there.
+            // The requested message has not arrived.
             self.newest = self.newest.max(message);
             let lack = Hearing { decoder: None, asked: false, lack_at: now, tries: 0 };
             let hearing = self.hearing.entry(message).or_insert(lack);
@@ -236,7 +236,7 @@ impl FecMember {
         answer.want(turn, frames(&wants[place]), now + before * frame);
     }
 
-    /// The next datagram for the hub at `now`, if one may go; when to look again.
+    /// The next datagram to the hub at `now`, and the time of the next poll.
     pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
         let Some((at, message, lacks)) = self.next() else { return (None, None) };
         let at = at.max(self.pace.next_at());
@@ -257,7 +257,7 @@ impl FecMember {
         (Some(bytes), Some(self.pace.next_at()))
     }
 
-    /// What is due first: when, for which message, and whether it is to say what it lacks.
+    /// The next transmission: time, message, and whether it is a `Lack` report.
     fn next(&self) -> Option<(Nanos, MessageId, bool)> {
         let lacks = self.hearing.iter().map(|(id, hearing)| (hearing.lack_at, *id, true));
         let answers = self.heard.iter().filter_map(|(id, heard)| {
@@ -270,7 +270,7 @@ impl FecMember {
     fn lack(&mut self, message: MessageId, now: Nanos) -> Option<Frame> {
         let tries = self.hearing.get(&message)?.tries + 1;
         if tries > MOST_TRIES {
-            // Whoever sent it has gone.
+            // The sender is gone.
             self.hearing.remove(&message);
             return None;
         }

@@ -16,15 +16,15 @@ use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep_until, timeout};
 
-/// The system is asked of one member's way so often at most.
+/// Minimum interval of path MTU queries to the system, in ns.
 const LOOK_EVERY: Nanos = 1_000_000_000;
 
-/// What came of a message.
+/// Responses to a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Collected {
-    /// The answers; empty ones where members only acknowledge.
+    /// The answers; empty ones if members only acknowledge.
     pub answers: BTreeMap<MemberId, Vec<u8>>,
-    /// Who has not answered by the deadline.
+    /// Members that have not answered by the deadline.
     pub lacking: Vec<MemberId>,
 }
 
@@ -35,14 +35,14 @@ enum Order {
     Use(ModelId),
 }
 
-/// A session, by its hub. It is over when this is dropped.
+/// A session, from its hub. It ends when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Session {
     orders: mpsc::UnboundedSender<Order>,
 }
 
 impl Session {
-    /// Begins a session at `local` with members at these addresses.
+    /// Starts a session at `local` with members at these addresses.
     pub(super) fn open(
         mut config: Config,
         map: Arc<PerformanceMap>,
@@ -86,27 +86,27 @@ impl Session {
         Ok(Self { orders })
     }
 
-    /// Waits until all members are there; `false` if they are not in time.
+    /// Waits until all members have joined; `false` on timeout.
     pub async fn ready(&self, patience: Duration) -> bool {
         let (tell, told) = oneshot::channel();
         let _ = self.orders.send(Order::Ready(tell));
         matches!(timeout(patience, told).await, Ok(Ok(())))
     }
 
-    /// Sends a message to all members and waits for what they answer, or acknowledge, until
-    /// all have or the deadline is over.
+    /// Sends a message to all members and waits for their answers or acknowledgements, until all
+    /// have responded or the deadline has passed.
     ///
     /// # Errors
-    /// When no model can carry the message, or the session is over.
+    /// [`SessionError`] if no model can carry the message, or the session is over.
     pub async fn collect(&self, message: &[u8]) -> Result<Collected, SessionError> {
         self.send(message, None).await
     }
 
-    /// Sends a message to one member and waits for its answer; none if there is none by the
+    /// Sends a message to one member and waits for its answer; `None` if there is none by the
     /// deadline.
     ///
     /// # Errors
-    /// When no model can carry the message, or the session is over.
+    /// [`SessionError`] if no model can carry the message, or the session is over.
     pub async fn request(
         &self,
         member: MemberId,
@@ -127,20 +127,20 @@ impl Session {
         told.await.map_err(|_| SessionError::Over)?
     }
 
-    /// Why the session uses the model that it uses; nothing if it is over.
+    /// Explains which model the session uses and why; `None` if the session is over.
     pub async fn explain(&self) -> Option<Explanation> {
         let (tell, told) = oneshot::channel();
         self.orders.send(Order::Explain(tell)).ok()?;
         told.await.ok()
     }
 
-    /// Goes over to a model by name, whatever the map says.
+    /// Changes to a model regardless of the map.
     pub fn use_model(&self, model: ModelId) {
         let _ = self.orders.send(Order::Use(model));
     }
 }
 
-/// A message whose sender waits.
+/// A message with a waiting sender.
 struct Waiting {
     collected: Collected,
     tell: oneshot::Sender<Result<Collected, SessionError>>,
@@ -175,7 +175,7 @@ impl Driver {
                     if let Ok((length, from)) = came {
                         self.receive(&buffer[..length], from);
                     }
-                    // What else is there already.
+                    // Receive the other queued datagrams.
                     for _ in 1..AT_ONCE {
                         let Ok((length, from)) = self.socket.try_recv_from(&mut buffer) else { break };
                         self.receive(&buffer[..length], from);
@@ -223,7 +223,7 @@ impl Driver {
         }
     }
 
-    /// Does what is due; when to look again.
+    /// Sends due datagrams and reports events; returns the time of the next turn.
     async fn turn(&mut self) -> Option<Nanos> {
         let mut wake = None;
         for _ in 0..AT_ONCE {
@@ -237,7 +237,7 @@ impl Driver {
                 To::Hub => None,
             };
             if let Some(to) = to {
-                // What cannot be sent is lost, as on any other way.
+                // A failed send counts as a loss on the path.
                 let _ = self.socket.send_to(&bytes, to).await;
             }
         }

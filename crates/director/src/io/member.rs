@@ -12,7 +12,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
-/// A message that has come, to be answered or not.
+/// A received message, which can be answered.
 #[derive(Debug)]
 pub struct Request {
     /// The message.
@@ -22,20 +22,20 @@ pub struct Request {
 }
 
 impl Request {
-    /// Answers it.
+    /// Answers the message.
     pub fn reply(self, answer: &[u8]) {
         let _ = self.answers.send((self.number, answer.to_vec()));
     }
 }
 
-/// A member of whichever session its hub begins. It is out of it when this is dropped.
+/// A member that joins sessions of its hub. It leaves when this is dropped.
 #[derive(Debug)]
 pub struct Listener {
     requests: mpsc::UnboundedReceiver<Request>,
 }
 
 impl Listener {
-    /// At `local`, for the hub at `hub`.
+    /// Listens at `local` for the hub at `hub`.
     pub(super) fn open(
         config: Config,
         local: SocketAddrV4,
@@ -69,13 +69,13 @@ impl Listener {
         Ok(Self { requests })
     }
 
-    /// The next message; each comes once. Nothing if the session can go on no more.
+    /// The next message; each is delivered once. `None` if the session has ended.
     pub async fn next(&mut self) -> Option<Request> {
         self.requests.recv().await
     }
 }
 
-/// From one time that a group is joined again to the next.
+/// Minimum interval of multicast joins, in ns.
 const JOIN_EVERY: Nanos = 2_000_000_000;
 
 struct Driver {
@@ -86,7 +86,7 @@ struct Driver {
     local: SocketAddrV4,
     hub: SocketAddr,
     group: Option<(SocketAddrV4, UdpSocket)>,
-    /// Before this a group is not joined again.
+    /// Earliest time of the next join.
     join_at: Nanos,
     clock: Clock,
 }
@@ -113,7 +113,7 @@ impl Driver {
             let group = self.group.as_ref().map(|(_, socket)| socket);
             tokio::select! {
                 Some((number, answer)) = answered.recv() => {
-                    // What no model can carry is not answered; the hub's deadline tells.
+                    // An answer that no model can carry is lost; the hub sees its deadline pass.
                     let _ = self.member.answer(number, &answer, self.clock.now());
                 }
                 came = self.socket.recv_from(&mut buffer) => {
@@ -139,7 +139,7 @@ impl Driver {
         }
     }
 
-    /// Says again that the group is wanted: whoever forwards multicast may not have heard it.
+    /// Joins the group again: multicast routers or switches may have missed the first join.
     fn join_again(&mut self) {
         let now = self.clock.now();
         if now >= self.join_at
@@ -152,15 +152,15 @@ impl Driver {
         }
     }
 
-    /// Hears a group, if it does not yet. Without multicast the models that need it fail, and
-    /// the hub sees that.
+    /// Joins a group, unless joined. If that fails, multicast models fail, and the hub detects
+    /// it.
     fn hear(&mut self, group: SocketAddrV4) {
         if self.group.as_ref().is_none_or(|(known, _)| *known != group) {
             self.group = socket::group(group, *self.local.ip()).ok().map(|own| (group, own));
         }
     }
 
-    /// Sends what is due; when to look again.
+    /// Sends due datagrams; returns the time of the next turn.
     async fn turn(&mut self) -> Option<Nanos> {
         let mut wake = None;
         for _ in 0..AT_ONCE {
@@ -174,7 +174,7 @@ impl Driver {
     }
 }
 
-/// The length of what comes from the group; never, if none is heard.
+/// Receives from the group and returns the length; pending forever without a group.
 async fn hear(group: Option<&UdpSocket>, buffer: &mut [u8]) -> usize {
     let Some(socket) = group else { return std::future::pending().await };
     loop {

@@ -1,4 +1,4 @@
-//! What a map says between the places where something was measured.
+//! Interpolation between the measured points of a map.
 
 use super::{Figures, Point, Quantiles};
 use crate::analytic;
@@ -8,43 +8,44 @@ use crate::targets::Pattern;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// As many near places are looked at.
+/// Number of nearest points used.
 const NEAR: usize = 16;
-/// Beyond this distance, in doublings, a place says nothing any more.
+/// Points beyond this distance, in doublings, are ignored.
 const FAR: f32 = 6.0;
-/// Within which of these there are enough is seen first: to count is faster than to sort.
+/// Search radii, tried in order until one has enough points: counting is faster than sorting.
 const REACHES: [f32; 4] = [2.0, 3.0, 4.0, 5.0];
-/// Of so many the nearest are taken where a model was measured: not each was at each.
+/// Number of nearest points kept before selection by model: not every model was measured at
+/// each point.
 const MOST: usize = 64;
-/// A shortfall of delivery smaller than this is as good as none.
+/// A delivery shortfall below this counts as none.
 const LEAST_SHORT: f64 = 1e-3;
-/// Delays, bytes and the shortfall of delivery.
+/// Delay quantiles, bytes and delivery shortfall.
 const FIGURES: usize = 5;
 const DIMENSIONS: usize = 8;
-/// Of which the first are of loss.
+/// The first dimensions describe loss.
 const OF_LOSS: usize = 2;
 
-/// The places of a map, and by what each model's figures are off there what arithmetic says, as
+/// The points of a map, and each model's deviation from the analytic prediction there, as
 /// logarithms.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Index {
-    /// A list for each dimension, so that many places are compared at once.
+    /// One list per dimension, so that the compiler can vectorise the search.
     places: [Vec<f32>; DIMENSIONS],
     numbers: BTreeMap<[u32; DIMENSIONS], usize>,
     off: BTreeMap<ModelId, Vec<Option<[f32; FIGURES]>>>,
 }
 
-/// The nearest places to some conditions, the nearest first.
+/// The nearest points to some conditions, nearest first.
 #[derive(Debug, Clone)]
 pub struct Near {
     here: Conditions,
     places: Vec<(f32, usize)>,
-    /// Whether there are more within reach.
+    /// Whether more points are in reach.
     more: bool,
 }
 
 impl Index {
-    /// Adds what was measured of a model.
+    /// Adds a measurement of a model.
     pub fn add(&mut self, model: ModelId, point: &Point) {
         let (base, seen) = (base(model, &point.at), logarithms(&point.figures));
         let off = std::array::from_fn(|at| (seen[at] - base[at]) as f32);
@@ -52,7 +53,7 @@ impl Index {
         let count = self.places[0].len();
         let known = *self.numbers.entry(place.map(f32::to_bits)).or_insert(count);
         let measured = self.off.entry(model).or_default();
-        // What was measured there twice counts twice.
+        // A repeated measurement at a point becomes a point of its own, so it counts twice.
         let again = measured.get(known).is_some_and(Option::is_some);
         let number = if again { count } else { known };
         if number == count {
@@ -62,12 +63,12 @@ impl Index {
         measured[number] = Some(off);
     }
 
-    /// The places near `here`.
+    /// The points near `here`.
     pub fn near(&self, here: &Conditions) -> Near {
         self.nearest(here, self.squares(here), |_| true)
     }
 
-    /// The places near `here`, and those near the same with another loss.
+    /// The points near `here`, and those near `here` with another loss.
     pub fn near_both(&self, here: &Conditions, loss: f64) -> [Near; 2] {
         let squares = self.squares(here);
         let other = Conditions { loss, ..*here };
@@ -75,7 +76,7 @@ impl Index {
         both.map(|(here, squares)| self.nearest(&here, squares, |_| true))
     }
 
-    /// Squares of the distances of all places, by all but the dimensions of loss.
+    /// Squared distances of all points, without the dimensions of loss.
     fn squares(&self, here: &Conditions) -> Vec<f32> {
         let mut squares = vec![0_f32; self.places[0].len()];
         self.add_squares(&mut squares, here, OF_LOSS..DIMENSIONS);
@@ -91,7 +92,7 @@ impl Index {
         }
     }
 
-    /// The nearest that count, by `squares` without those of loss.
+    /// The nearest points that `counts` accepts; `squares` lacks the dimensions of loss.
     fn nearest(
         &self,
         here: &Conditions,
@@ -101,8 +102,8 @@ impl Index {
         self.add_squares(&mut squares, here, 0..OF_LOSS);
         let others = squares.iter_mut().enumerate().filter(|(number, _)| !counts(*number));
         others.for_each(|(_, square)| *square = f32::INFINITY);
-        // Numbers that are not negative are in the order of their bits: whole numbers, with that
-        // of the place in the lower half, are compared faster than pairs.
+        // Non-negative floats sort like their bits, so integers with the bits in the upper and
+        // the point's number in the lower half replace pairs: they compare faster.
         let key =
             |(number, square): (u32, &f32)| (u64::from(square.to_bits()) << 32) | u64::from(number);
         let reach = REACHES.into_iter().find(|reach| {
@@ -122,9 +123,9 @@ impl Index {
         Near { here: *here, places: keys.into_iter().map(place).collect(), more }
     }
 
-    /// What arithmetic says of a model, corrected as it is corrected at the nearest places,
-    /// weighted by the inverse of their distance's fourth power (Shepard); with how far the
-    /// nearest is. Nothing where the model was measured nowhere within reach.
+    /// The analytic prediction, corrected by the deviations at the nearest points, which are
+    /// weighted by the inverse fourth power of their distance (Shepard); and the distance of
+    /// the nearest. `None` if no measurement of the model is in reach.
     pub fn predict(&self, model: ModelId, near: &Near) -> Option<(Figures, f64)> {
         let measured = self.off.get(&model)?;
         let known = |number: usize| measured.get(number).copied().flatten();
@@ -153,7 +154,7 @@ impl Index {
     }
 }
 
-/// What is known around some conditions, added up.
+/// Weighted sum of deviations around some conditions.
 #[derive(Default)]
 struct Around {
     count: usize,
@@ -163,7 +164,7 @@ struct Around {
 }
 
 impl Around {
-    /// Of the distances of places and what is off there, the nearest first.
+    /// Sums points given by distance and deviation, nearest first.
     fn of(places: impl Iterator<Item = (f32, [f32; FIGURES])>) -> Self {
         let mut around = Self::default();
         for (far, off) in places {
@@ -177,14 +178,14 @@ impl Around {
     }
 }
 
-/// Figures as logarithms: they lie on scales of doublings, as distances do.
+/// Logarithms of the figures: distances are logarithmic, too.
 fn logarithms(figures: &Figures) -> [f64; FIGURES] {
     let Quantiles { p50, p90, p99 } = figures.delay_ms;
     let short = 1.0 - figures.delivery + LEAST_SHORT;
     [p50, p90, p99, figures.bytes, short].map(|figure| figure.max(1e-9).ln())
 }
 
-/// What arithmetic says; where it says nothing, one of everything.
+/// The analytic prediction, or zeros (a factor of 1) without one.
 fn base(model: ModelId, at: &Conditions) -> [f64; FIGURES] {
     let said = analytic::predict(model, Pattern::PublishCollect, at);
     said.map_or([0.0; FIGURES], |figures| logarithms(&figures))

@@ -1,4 +1,4 @@
-//! What models cost.
+//! Cost of the models.
 
 use super::{Candidate, Policy};
 use crate::analytic;
@@ -7,23 +7,23 @@ use crate::map::{Figures, Near, PerformanceMap, Quantiles};
 use crate::model::ModelId;
 use crate::targets::Pattern;
 
-/// How much a shortfall of delivery counts: one percent too little doubles the cost.
+/// Weight of a delivery shortfall: 1 % below the target doubles the cost.
 const SHORTFALL: f64 = 100.0;
-/// How much being late counts.
+/// Weight of a missed deadline.
 const LATE: f64 = 4.0;
-/// A wish that is met makes a model so much dearer that it may be.
+/// Discount per satisfied preference.
 const WISH: f64 = 0.05;
-/// By how much a doubling of distance from what is known makes a prediction dearer.
+/// Surcharge per doubling of distance to the nearest measurement.
 const CAUTION: f64 = 0.1;
-/// What arithmetic alone says is held to be so many doublings from what is known.
+/// Assumed distance of a purely analytic prediction, in doublings.
 const GUESSED: f64 = 2.0;
-/// A message that takes so many times as long as expected has failed.
+/// A message has failed after this multiple of the expected delay.
 const FAILED: f64 = 3.0;
-/// And nothing has sooner than this, in ms.
+/// Minimum of that timeout, in ms.
 const LEAST_PATIENCE: f64 = 100.0;
 
 impl Policy {
-    /// Asks the map again if the session has moved on it.
+    /// Updates the predictions if conditions have moved.
     pub(super) fn predict(&mut self, here: &Conditions, map: &PerformanceMap) {
         let worst = Conditions { loss: here.loss.max(self.most_loss), ..*here };
         let near = |known: &Conditions, now| known.distance(now) < self.settings.moved;
@@ -32,7 +32,7 @@ impl Policy {
         }
         self.at = Some((*here, worst));
         let (pattern, rescues) = (self.pattern, self.rescues());
-        // Maps are of answered messages; arithmetic knows of others.
+        // Maps cover answered messages; analytic predictions cover the others.
         let predict = |model: ModelId, (here, near): (&Conditions, &Near)| {
             let fits = model.fits(here);
             let measured = || pattern.is_answered().then(|| map.predict(model, near)).flatten();
@@ -49,7 +49,7 @@ impl Policy {
         };
         for candidate in &mut self.candidates {
             candidate.predicted = predict(candidate.model, (here, &mean));
-            // A message is over when the last of a group has answered.
+            // A message is complete when the last member has answered.
             if let Some((figures, _)) = &mut candidate.predicted {
                 figures.delay_ms = figures.delay_ms.last_of(here.group);
             }
@@ -63,8 +63,7 @@ impl Policy {
         }
     }
 
-    /// What a model costs, cautiously: nothing where it would fill the network, or the map
-    /// does not know it.
+    /// Cautious cost of a model; `None` if it would overload the network, or has no prediction.
     pub(super) fn cost(&self, candidate: &Candidate, here: &Conditions) -> Option<f64> {
         let unheard = self.no_multicast && candidate.model.features().multicast;
         let loses = self.rescue && !candidate.model.features().reliable;
@@ -79,10 +78,10 @@ impl Policy {
         }
         let unsure = (self.common + candidate.own + CAUTION * distance).exp();
         let Quantiles { p50, p90, p99 } = figures.delay_ms;
-        // Close to the mean, with more weight on what is slow. What does not arrive is as bad
-        // as if all came later by that share.
+        // Close to the mean delay, weighted towards the tail. Undelivered messages count as a
+        // proportional delay.
         let mut cost = unsure * (p50 + p90 + p99) / 3.0 / figures.delivery.max(1e-3);
-        // What is lost, and not wished to be, goes again by another model, when it is missed.
+        // Another model retransmits lost messages, after the timeout.
         cost += candidate.risk * (patience(unsure * p99, here) + cost);
         if let Some(ratio) = self.targets.delivery_ratio {
             cost *= 1.0 + SHORTFALL * (ratio - figures.delivery).max(0.0);
@@ -101,14 +100,14 @@ impl Policy {
     }
 }
 
-/// How long a message may take that is expected to take so many ms, in ms.
+/// Timeout of a message with this expected delay, both in ms.
 pub(super) fn patience(expected_ms: f64, here: &Conditions) -> f64 {
     FAILED * expected_ms + 2.0 * here.rtt_ns as f64 / 1e6 + LEAST_PATIENCE
 }
 
-/// What arithmetic says of a model that nobody has measured, and how far that is from what is
-/// known. Where one that works alike was measured it is off by as much: otherwise it would seem
-/// better than those of which the truth is known.
+/// Analytic prediction for a model without measurements, and its distance to measurements. It is
+/// corrected by the error at a similar, measured model: otherwise an uncorrected prediction would
+/// look better than measured models.
 fn guess(
     model: ModelId,
     pattern: Pattern,

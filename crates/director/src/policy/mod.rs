@@ -1,4 +1,4 @@
-//! The choice: which model serves a session best, and whether a change is worth it.
+//! Model selection: which model serves a session best, and whether a change pays off.
 
 mod cost;
 mod decision;
@@ -15,20 +15,20 @@ use crate::model::{ModelId, Models};
 use crate::properties::{Preference, TransportProperties};
 use crate::targets::{Pattern, QosTargets};
 
-/// When a change is worth it.
+/// Thresholds for a model change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// The least gain, as a share of the present cost.
+    /// Minimum gain, as a share of the current cost.
     pub gain: f64,
-    /// What a change costs, in ms of delay, spread over the least dwell.
+    /// Cost of a change in ms of delay, spread over the minimum dwell time.
     pub switch_ms: f64,
-    /// So often in a row a model has to be better.
+    /// Number of consecutive decisions in which a model must be better.
     pub sustained: u32,
-    /// The least time between two changes.
+    /// Minimum time between two changes, in ns.
     pub dwell_ns: Nanos,
-    /// The share of the narrowest part that a model may fill, 0 to 1.
+    /// Maximum share of the bottleneck rate that a model may use, 0 to 1.
     pub most_load: f64,
-    /// Predictions are made anew when conditions have moved so far, in doublings.
+    /// Distance in doublings by which conditions must move for new predictions.
     pub moved: f64,
 }
 
@@ -45,43 +45,43 @@ impl Default for Settings {
     }
 }
 
-/// How fast what is seen corrects what the map says: of all models, since what makes one
-/// slower than the map says (a network that is not as it is thought to be) makes others slower.
+/// Learning rate of the correction for all models. It is common to all because a cause such as
+/// a wrongly assumed network slows down every model.
 const LEARN: f64 = 0.1;
-/// How fast it corrects what is said of the model in use beside the others.
+/// Learning rate of the correction for the model in use alone.
 const LEARN_OWN: f64 = 0.03;
-/// By how much a failure makes a model dearer, as a logarithm: when some are lacking, and when
-/// all are; and how dear it may get.
+/// Penalty for a failure, as a logarithm: if some members are missing, and if all are; and the
+/// maximum penalty.
 const FAILURE: [f64; 2] = [0.15, 1.0];
 const MOST_FAILED: f64 = 2.0;
-/// Further off than this, as a logarithm, the map is not held to be.
+/// Limit of the corrections, as a logarithm.
 const MOST_OFF: f64 = 1.5;
-/// What is known against a model that is not in use is forgotten at this pace, in ns.
+/// Time constant with which corrections of unused models decay, in ns.
 const FORGET: f64 = 60e9;
 
-/// Chooses for one session.
+/// Model selection for one session.
 #[derive(Debug, Clone)]
 pub struct Policy {
     pattern: Pattern,
     asked: TransportProperties,
     targets: QosTargets,
     settings: Settings,
-    /// What suits the session at all.
+    /// The models that suit the session.
     candidates: Vec<Candidate>,
     current: ModelId,
     since: Nanos,
     challenger: Option<(ModelId, u32)>,
-    /// Where the predictions were made, and with what loss at worst.
+    /// Conditions of the last predictions: expected, and with the worst-case loss.
     at: Option<(Conditions, Conditions)>,
-    /// The share of frames that may be lost at worst.
+    /// Worst-case frame loss.
     most_loss: f64,
-    /// Whether multicast gets through to nobody.
+    /// Whether multicast reaches no member.
     no_multicast: bool,
-    /// Whether only what sends again will do for now.
+    /// Whether the next decision excludes unreliable models.
     rescue: bool,
-    /// What all members have.
+    /// Models that all members have.
     had: Models,
-    /// The logarithm of what is seen over what the map says, of the delay, whatever the model.
+    /// Logarithm of measured over predicted delay, common to all models.
     common: f64,
     decided_at: Nanos,
 }
@@ -90,17 +90,17 @@ pub struct Policy {
 struct Candidate {
     model: ModelId,
     predicted: Option<(Figures, f64)>,
-    /// Bytes a message that it cannot do without: some send more where there is room.
+    /// Minimum bytes per message: some models send more where there is capacity.
     needs: f64,
-    /// The share of messages that at worst would have to be sent again by another model.
+    /// Worst-case share of messages that another model would have to send again.
     risk: f64,
-    /// The same of this model beside the others.
+    /// Logarithm of measured over predicted delay for this model, on top of the common one.
     own: f64,
     score: i32,
 }
 
 impl Policy {
-    /// A policy for a session that begins with `current`, among `available`.
+    /// A policy for a session that starts with `current`, among `available`.
     pub fn new(
         pattern: Pattern,
         asked: TransportProperties,
@@ -140,8 +140,8 @@ impl Policy {
         }
     }
 
-    /// Something is lacking that a model which sends nothing again will never bring: the next
-    /// decision is for one that does, unless that is not wished for.
+    /// Messages are missing that an unreliable model never retransmits: the next decision
+    /// selects a reliable one, unless the application avoids reliability.
     pub fn rescue(&mut self) {
         self.rescue = self.rescues();
     }
@@ -150,41 +150,42 @@ impl Policy {
         !matches!(self.asked.reliability, Preference::Avoid | Preference::Prohibit)
     }
 
-    /// So many frames may be lost at worst, from 0 to 1.
+    /// Sets the worst-case frame loss, 0 to 1.
     pub fn may_lose(&mut self, most: f64) {
         self.most_loss = most;
     }
 
-    /// What all members have: other models are out. Whether the one in use is in.
+    /// Sets the models that all members have and excludes the others. Returns whether the model
+    /// in use is still allowed.
     pub fn members_have(&mut self, models: Models) -> bool {
         self.had = models;
         models.has(self.current)
     }
 
-    /// Whether all have a model, as far as is known.
+    /// Whether all members have a model, as far as known.
     pub fn has(&self, model: ModelId) -> bool {
         self.had.has(model) && self.candidates.iter().any(|candidate| candidate.model == model)
     }
 
-    /// The model in use has not taken a message: all are looked at anew.
+    /// The model in use has rejected a message: forces new predictions.
     pub fn refused(&mut self) {
         self.at = None;
     }
 
-    /// Multicast gets through to nobody, or does again: models that need it are out, or in.
+    /// Sets whether multicast works; without it, multicast models are excluded.
     pub fn multicast(&mut self, gets_through: bool) {
         self.no_multicast = !gets_through;
-        // That they failed was the network's fault.
+        // Their failures were the network's fault.
         let others = self.candidates.iter_mut().filter(|c| c.model.features().multicast);
         others.for_each(|candidate| candidate.own = candidate.own.min(0.0));
     }
 
-    /// The model that is in use.
+    /// The model in use.
     pub fn current(&self) -> ModelId {
         self.current
     }
 
-    /// What is best where a session begins; it is the model in use from now on.
+    /// Selects the model at the start of a session and makes it the model in use.
     pub fn begin(&mut self, here: &Conditions, map: &PerformanceMap) -> ModelId {
         self.predict(here, map);
         if let Some((model, _)) = self.costs(here).first() {
@@ -193,7 +194,7 @@ impl Policy {
         self.current
     }
 
-    /// What each model costs that may be chosen, the cheapest first.
+    /// Cost of each eligible model, cheapest first.
     fn costs(&self, here: &Conditions) -> Vec<(ModelId, f64)> {
         let cost = |candidate: &Candidate| Some((candidate.model, self.cost(candidate, here)?));
         let mut costs: Vec<(ModelId, f64)> = self.candidates.iter().filter_map(cost).collect();
@@ -201,20 +202,23 @@ impl Policy {
         costs
     }
 
-    /// Somebody else has chosen.
+    /// Takes over a model that the caller has selected.
     pub fn follow(&mut self, model: ModelId, now: Nanos) {
         self.current = model;
         self.since = now;
         self.challenger = None;
     }
 
-    /// Whether a model may be chosen at all, and if not, why.
+    /// Checks whether a model suits the session.
+    ///
+    /// # Errors
+    /// The reason why not.
     pub fn suits(&self, model: ModelId) -> Result<(), &'static str> {
         model.suits(self.pattern, &self.asked)
     }
 
-    /// A message of the model in use was with all, and all answers back, after `ms`: what the
-    /// map says is corrected by that.
+    /// Records that a message of the model in use took `ms` until all answers arrived; corrects
+    /// the predictions.
     pub fn observed(&mut self, ms: f64) {
         let (current, common) = (self.current, self.common);
         let own = self.candidates.iter_mut().find(|candidate| candidate.model == current);
@@ -229,8 +233,8 @@ impl Policy {
         }
     }
 
-    /// The model in use has not done what it should have done by now; `wholly` when it has
-    /// done nothing, though the network carries something.
+    /// Records that a message of the model in use is late; `wholly` if nothing arrived although
+    /// the network works.
     pub fn failed(&mut self, wholly: bool) {
         let current = self.current;
         let own = self.candidates.iter_mut().find(|candidate| candidate.model == current);
@@ -239,8 +243,7 @@ impl Policy {
         }
     }
 
-    /// How long a message of the model in use should take until all is back, in ms; nothing
-    /// where nobody knows.
+    /// Expected 99th percentile of the delay of the model in use, in ms; `None` if unknown.
     pub fn expected_ms(&self) -> Option<f64> {
         let current = self.current;
         let candidate = self.candidates.iter().find(|candidate| candidate.model == current)?;
@@ -248,12 +251,12 @@ impl Policy {
         Some(figures.delay_ms.p99 * (self.common + candidate.own).exp())
     }
 
-    /// How long a message of the model in use may take before it is held to have failed.
+    /// Timeout after which a message of the model in use counts as failed, in ns.
     pub fn patience(&self, here: &Conditions) -> Nanos {
         (patience(self.expected_ms().unwrap_or(1_000.0), here) * 1e6) as Nanos
     }
 
-    /// What is held against models that are not in use is forgotten by and by.
+    /// Decays the corrections of unused models.
     fn forget(&mut self, now: Nanos) {
         let passed = now.saturating_sub(std::mem::replace(&mut self.decided_at, now));
         let keep = (-(passed as f64) / FORGET).exp();
@@ -262,8 +265,8 @@ impl Policy {
         others.for_each(|candidate| candidate.own *= keep);
     }
 
-    /// What to do at `now`, where the network is like `here`. `urgent` says that a
-    /// deadline was missed or that nothing comes through.
+    /// Decides at `now` under the conditions `here`. `urgent`: a deadline was missed, or no
+    /// messages arrive.
     pub fn decide(
         &mut self,
         now: Nanos,
@@ -311,7 +314,7 @@ impl Policy {
         if urgent {
             return Why::Urgent;
         }
-        // What is in use and of no known cost has nothing to be held against.
+        // A model in use without a known cost is always worth replacing.
         let enough =
             own.is_none_or(|own| cost + self.settings.switch_ms < own * (1.0 - self.settings.gain));
         if !enough {

@@ -1,11 +1,11 @@
-//! Which model is chosen, and when another is.
+//! Tests of model selection.
 
 use super::*;
 use crate::map::Point;
 use crate::map::tests::figures;
 
-/// UDP is quick and loses, ARQ is slower and does not; which is best depends on what
-/// is asked and on the loss.
+/// UDP is fast and loses messages, ARQ is slower and does not; the best one depends on the
+/// requirements and the loss.
 fn map() -> PerformanceMap {
     let mut map = PerformanceMap::new();
     for (loss, udp, arq) in [(0.0, (1.0, 1.0), 4.0), (0.3, (1.0, 0.7), 3.0)] {
@@ -48,13 +48,13 @@ fn it_changes_for_a_gain_that_lasts_and_not_back_at_once() {
 
 #[test]
 fn while_little_is_known_what_sends_again_is_worth_its_price() {
-    // What is lost is missed after 3 x 1 ms, two round trips and 100 ms more.
+    // A loss is detected after 3 x 1 ms, two round trips and 100 ms.
     let (map, mut policy) = (map(), policy(QosTargets::default()));
     policy.may_lose(0.1);
     assert_eq!(policy.begin(&at(0.0), &map), ModelId::UdpArq);
     policy.may_lose(0.0);
     assert_eq!(policy.begin(&at(0.0), &map), ModelId::UdpRequestResponse);
-    // Who wants no reliability is not made to pay for it.
+    // Without a reliability requirement there is no surcharge.
     policy.asked.reliability = Preference::Avoid;
     policy.may_lose(0.1);
     policy.at = None;
@@ -67,20 +67,20 @@ fn it_changes_at_once_when_the_model_fails() {
     let (map, mut policy) = (map(), policy(targets));
     let decision = policy.decide(SECOND, &at(0.3), &map, true);
     assert_eq!(decision.choice, Choice::Change(ModelId::UdpArq));
-    assert!(decision.to_string().contains("udp-arq at once"), "{decision}");
+    assert!(decision.to_string().contains("urgent change to udp-arq"), "{decision}");
 }
 
 #[test]
 fn small_gains_change_nothing() {
     let (map, mut policy) = (map(), policy(QosTargets::default()));
-    // What is lost may be lost.
+    // Losses are acceptable.
     policy.asked.reliability = Preference::Avoid;
     policy.current = ModelId::UdpArq;
     for second in 1..50 {
         let decision = policy.decide(second * SECOND, &at(0.28), &map, false);
         assert_ne!(decision.why, Why::Urgent);
         if second > 3 {
-            // Half the delay at 70 % of delivery: a gain.
+            // Half the delay at 70 % delivery is a gain.
             assert_eq!(policy.current(), ModelId::UdpRequestResponse, "{decision}");
         }
     }
@@ -93,7 +93,7 @@ fn small_gains_change_nothing() {
 #[test]
 fn what_would_fill_the_network_is_no_choice() {
     let (map, mut policy) = (map(), policy(QosTargets::default()));
-    // 100 B a message are 80 % of this, 150 B too much.
+    // 100 B per message are 80 % of the rate, 150 B are too much.
     let here = Conditions { rate_bit_s: 1_000.0, messages_s: 1.0, ..at(0.0) };
     let mut reaching = PerformanceMap::new();
     for model in map.models() {
@@ -113,13 +113,13 @@ fn what_is_seen_corrects_what_the_map_says_of_all() {
     let (map, mut policy) = (map(), policy(QosTargets::default()));
     policy.decide(SECOND, &at(0.0), &map, false);
     let before = policy.expected_ms().unwrap();
-    // The network is slower than the map has it: that is no reason to take another model.
+    // The network is slower than in the map: no reason to change the model.
     let (figures, _) = map.predict(policy.current(), &map.near(&at(0.0))).unwrap();
     (0..200).for_each(|_| policy.observed(3.0 * figures.delay_ms.p50));
     let expected = policy.expected_ms().unwrap();
     assert!((expected / before - 3.0).abs() < 0.2, "{before} {expected}");
     assert_eq!(policy.decide(2 * SECOND, &at(0.0), &map, true).why, Why::Best);
-    // That the model fails is one, until it is forgotten.
+    // A failure of the model is a reason, until it has decayed.
     (0..2).for_each(|_| policy.failed(true));
     let decision = policy.decide(3 * SECOND, &at(0.0), &map, true);
     assert_eq!(decision.choice, Choice::Change(ModelId::UdpArq), "{decision}");

@@ -1,4 +1,4 @@
-//! A member of a session.
+//! A session's member: the leaf endpoint.
 
 use super::{Security, SessionError};
 use crate::Nanos;
@@ -12,17 +12,17 @@ use crate::window::Window;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
 
-/// What happens at a member.
+/// An event at a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemberEvent {
-    /// It is in a session, whose multicast goes to this group; said with each epoch.
+    /// The member has joined a session or one of its epochs; multicast uses this group.
     Joined {
         /// The group.
         group: SocketAddrV4,
         /// The model of the epoch.
         model: ModelId,
     },
-    /// A message has come; each comes once.
+    /// A message has arrived; each message is reported once.
     Message {
         /// Its number.
         number: MessageId,
@@ -31,25 +31,25 @@ pub enum MemberEvent {
     },
 }
 
-/// Answers that are kept in case they have to be given again.
+/// Number of answers kept for retransmission.
 const ANSWERS: usize = 64;
-/// Numbers of messages that are remembered.
+/// Size of the replay window, in messages.
 const WINDOW: usize = 1 << 14;
-/// So long a member waits before it says again that it is there; doubled up to 32 times.
+/// Initial interval between hellos; doubled up to a factor of 32.
 const HELLO_EVERY: Nanos = 500_000_000;
 
-/// A model that members have left is given up when nothing has come by it for so long.
+/// A former model is removed after this idle time.
 const LEFT: Nanos = 30_000_000_000;
 
 /// A model in use.
 struct Stage {
     model: ModelId,
-    /// When something last came by it.
+    /// Time of the last datagram on it.
     heard_at: Nanos,
     carrier: Box<dyn MemberCarrier>,
 }
 
-/// The session that a member is in.
+/// The joined session.
 struct Joined {
     root: Root,
     sender: Sender,
@@ -62,15 +62,15 @@ struct Joined {
     open: BTreeMap<MessageId, Heard>,
 }
 
-/// A message that has come.
+/// A received message.
 struct Heard {
-    /// By which epoch it came last.
+    /// The epoch in which it last arrived.
     epoch: u32,
     bytes: usize,
     answer: Option<Vec<u8>>,
 }
 
-/// A member of a session.
+/// A session's member: the leaf endpoint.
 pub struct Member {
     security: Security,
     models: Models,
@@ -78,7 +78,7 @@ pub struct Member {
     incarnation: u32,
     below: usize,
     joined: Option<Joined>,
-    /// When and how often it said that it is there.
+    /// Time of the next hello, and the number of hellos sent.
     hello_at: Nanos,
     hellos: u32,
     control: VecDeque<Vec<u8>>,
@@ -87,11 +87,11 @@ pub struct Member {
 }
 
 impl Member {
-    /// One that is in no session yet. `seed` is to be drawn at random: no two starts of a
-    /// member may have the same.
+    /// A member without a session. `below` is the header size below a datagram in bytes. `seed`
+    /// must be random: two starts of a member must not use the same one.
     ///
     /// # Errors
-    /// When the key is too short.
+    /// [`ShortKey`] if the key is too short.
     pub fn new(security: Security, below: usize, seed: u64) -> Result<Self, ShortKey> {
         let invites = security.root(0)?;
         Ok(Self {
@@ -109,14 +109,14 @@ impl Member {
         })
     }
 
-    /// The same with these models alone, of those that are compiled in.
+    /// Restricts the member to these of the compiled-in models.
     #[must_use]
     pub fn with_models(mut self, models: Models) -> Self {
         self.models = self.models.and(models);
         self
     }
 
-    /// The same with means for these models of other stacks, too.
+    /// Adds models of external stacks for which the member has an adapter.
     #[must_use]
     pub fn with_outside(mut self, models: &[ModelId]) -> Self {
         let outside = models.iter().copied().filter(|model| model.is_outside());
@@ -124,7 +124,7 @@ impl Member {
         self
     }
 
-    /// Takes a datagram from the hub or the group, or a frame of another stack.
+    /// Handles a datagram from the hub or the group, or a frame of an external stack.
     pub fn receive(&mut self, datagram: &[u8], now: Nanos) {
         if let Some(invitation) = Invitation::open(&self.invites, datagram) {
             self.invited(&invitation, now);
@@ -138,12 +138,12 @@ impl Member {
             return;
         }
         if envelope::is_envelope(datagram) {
-            // By itself it is of the plain model, in the epoch that it says.
+            // A bare envelope belongs to the plain model; it carries its epoch.
             self.message(datagram, now);
             return;
         }
         let mut whole = Vec::new();
-        // Frames of other stacks say no epoch: envelopes do, and once will do.
+        // Frames of external stacks carry no epoch, but their envelopes do: any stage will do.
         let outside = carrier::model_of(datagram);
         let newest = joined.stages.iter().rev().find(|(_, stage)| Some(stage.model) == outside);
         let newest = newest.map(|(epoch, _)| *epoch);
@@ -159,19 +159,19 @@ impl Member {
         }
     }
 
-    /// Whether a datagram that came to this member alone should have come by multicast, which
-    /// does not reach it: it may help to join the group again.
+    /// Whether a unicast datagram should have arrived by multicast, which does not reach this
+    /// member. To join the group again may help.
     pub fn misses_multicast(&self, datagram: &[u8]) -> bool {
         self.joined.as_ref().is_some_and(|joined| joined.members > 1) && carrier::asks(datagram)
     }
 
     fn invited(&mut self, invitation: &Invitation, now: Nanos) {
         let Ok(root) = self.security.root(invitation.session) else { return };
-        // An older session, or an older epoch of this one, has been said again by somebody.
+        // Ignore an old session or epoch: somebody has replayed its invitation,
         let known = self.joined.as_ref().map(|joined| (joined.root.session(), joined.epoch));
         let newer = known.is_none_or(|known| known < (invitation.session, invitation.epoch));
         if let Some(known) = known.filter(|known| *known > (invitation.session, invitation.epoch)) {
-            // Or its clock has been set back: it hears what number would be late enough.
+            // or the hub's clock was set back. The hello gives it the number to exceed.
             if known.0 > invitation.session && self.control.is_empty() {
                 let draw = self.chance.bits();
                 self.control.push_back(envelope::seal_hello(&self.invites, draw, known.0));
@@ -187,7 +187,7 @@ impl Member {
                 Some(Stage { model, heard_at: now, carrier })
             });
             let Some(stage) = stage else {
-                // Of a later version, or not compiled in: the hub takes another.
+                // A model of a later version or not compiled in: the hub must select another.
                 let cannot = FromMember::Cannot(invitation.epoch, self.models);
                 let said = envelope::seal_member(&root, invitation.epoch, sender, &cannot);
                 self.control.push_back(said);
@@ -214,7 +214,7 @@ impl Member {
         }
     }
 
-    /// Goes over to an epoch, of this session or of a new one.
+    /// Changes to an epoch, of this session or of a new one.
     fn enter(&mut self, invitation: &Invitation, root: Root, sender: Sender, stage: Stage) {
         let joined = match &mut self.joined {
             Some(joined) if joined.root.session() == invitation.session => joined,
@@ -233,14 +233,14 @@ impl Member {
         joined.epoch = invitation.epoch;
         let (group, model) = (invitation.group, stage.model);
         joined.stages.insert(invitation.epoch, stage);
-        // What is under way on the model before this one still comes and goes.
+        // Keep the previous model: it can have messages in flight.
         while joined.stages.len() > 2 {
             joined.stages.pop_first();
         }
         self.events.push_back(MemberEvent::Joined { group, model });
     }
 
-    /// Says in which epoch it is.
+    /// Reports the current epoch to the hub.
     fn ready(&mut self) {
         let Some(joined) = &self.joined else { return };
         let ready = FromMember::Ready(joined.epoch, self.models);
@@ -265,7 +265,7 @@ impl Member {
         }
         let Some(heard) = joined.open.get_mut(&number) else { return };
         heard.epoch = epoch;
-        // The hub has not heard of it, and asks again.
+        // A duplicate: the hub lacks the answer, so send it again.
         let answer = heard.answer.clone();
         if let Some(answer) = answer {
             let _ = joined.give(number, &FromMember::Answer(number, answer), now);
@@ -277,7 +277,7 @@ impl Member {
     /// Answers a message.
     ///
     /// # Errors
-    /// When the session is over, or no model can carry it.
+    /// [`SessionError`] if the session is over, or no model can carry the answer.
     pub fn answer(
         &mut self,
         number: MessageId,
@@ -293,7 +293,7 @@ impl Member {
         joined.give(number, &FromMember::Answer(number, bytes.to_vec()), now)
     }
 
-    /// The next datagram that goes to the hub at `now`, and when to look again.
+    /// The next datagram to the hub at `now`, and the time of the next poll.
     pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
         if let Some(ready) = self.control.pop_front() {
             return (Some(ready), Some(now));
@@ -320,14 +320,14 @@ impl Member {
         (None, wake)
     }
 
-    /// What has happened since the last time.
+    /// Events since the last call.
     pub fn take_events(&mut self) -> VecDeque<MemberEvent> {
         std::mem::take(&mut self.events)
     }
 }
 
 impl Joined {
-    /// Sends to the hub by the model that a message came by, or by the newest.
+    /// Sends to the hub over the model of the message, or over the newest one.
     fn give(
         &mut self,
         number: MessageId,

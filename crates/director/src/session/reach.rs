@@ -1,35 +1,35 @@
-//! Whether multicast gets through: seen from answers, and where it did not, asked again with
-//! a probe now and then.
+//! Multicast health: detects from answers whether multicast works, and probes from time to time
+//! after it failed.
 
 use crate::Nanos;
 use crate::switch::MemberId;
 
-/// The first probe goes so long after multicast was found to be blocked.
+/// Delay of the first probe after multicast failed.
 const FIRST: Nanos = 2_000_000_000;
-/// From one probe to the next at most; a probe and its answer are some 150 bytes, less than
-/// a hundredth of the traffic of any session that is worth multicast.
+/// Maximum interval of probes. A probe and its answer are some 150 bytes: less than 1 % of the
+/// traffic of any session for which multicast pays off.
 const MOST: Nanos = 30_000_000_000;
-/// So many probes in a row have to be answered.
+/// Number of consecutive probes that must be answered.
 const ENOUGH: u32 = 2;
 
-/// What is known of multicast.
+/// State of multicast.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reach {
-    /// Since when it is blocked, as far as is known: what to wait from probe to probe.
+    /// The current probe interval, if multicast is blocked.
     blocked: Option<Nanos>,
     probe_at: Nanos,
-    /// Whose answer to a probe is awaited.
+    /// The member that has an unanswered probe.
     asked: Option<MemberId>,
     answered: u32,
 }
 
 impl Reach {
-    /// Whether multicast is held to be blocked.
+    /// Whether multicast is considered blocked.
     pub fn is_blocked(&self) -> bool {
         self.blocked.is_some()
     }
 
-    /// Multicast does not get through. `true` if that is news.
+    /// Marks multicast as blocked. `true` if it was not before.
     pub fn block(&mut self, now: Nanos) -> bool {
         if self.is_blocked() {
             return false;
@@ -39,24 +39,24 @@ impl Reach {
         true
     }
 
-    /// When the next probe is due, if one is.
+    /// Time of the next probe, if any.
     pub fn next_at(&self) -> Option<Nanos> {
         self.blocked.map(|_| self.probe_at)
     }
 
-    /// Takes note that a probe goes to `member`.
+    /// Records that a probe goes to `member`.
     pub fn probe(&mut self, member: MemberId, now: Nanos) {
         let Some(wait) = self.blocked else { return };
         if self.asked.replace(member).is_some() {
-            // The one before was not answered.
+            // The previous probe was not answered.
             self.answered = 0;
             self.blocked = Some((wait * 3 / 2).min(MOST));
         }
         self.probe_at = now + wait;
     }
 
-    /// A member has said something that may be the answer to a probe. `true` if multicast is
-    /// held to get through from now on.
+    /// Records a message from a member that can be the answer to a probe. `true` if multicast is
+    /// considered working again.
     pub fn heard(&mut self, member: MemberId, now: Nanos) -> bool {
         if self.blocked.is_none() || self.asked != Some(member) {
             return false;
@@ -67,7 +67,7 @@ impl Reach {
             self.blocked = None;
             return true;
         }
-        // The next one soon, to be sure.
+        // Send the next probe soon, to confirm.
         self.probe_at = self.probe_at.min(now + FIRST / 4);
         false
     }

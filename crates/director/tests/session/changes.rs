@@ -156,7 +156,7 @@ fn a_message_that_is_too_long_for_the_model_goes_by_another() {
     let only = config(Pattern::RequestResponse, here, &models[..1]);
     let small = Conditions { mtu: 500.0, ..here };
     let narrow = config(Pattern::RequestResponse, small, &models[1..]);
-    for (config, length, word) in [(only, 5_000, "at most"), (narrow, 50, "no room")] {
+    for (config, length, word) in [(only, 5_000, "at most"), (narrow, 50, "too small")] {
         let mut hub = Hub::new(config, Arc::new(PerformanceMap::new()), 3, 1, 7).unwrap();
         let why = hub.send(&vec![1; length], 0).unwrap_err().to_string();
         assert!(why.contains("cannot carry the message") && why.contains(word), "{why}");

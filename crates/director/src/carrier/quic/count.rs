@@ -1,5 +1,5 @@
-//! Counts what came. A connection's own figures say only what was lost; who controls its
-//! window hears of both.
+//! Counts acknowledged packets. The statistics of a connection contain only lost packets, but its
+//! congestion controller sees both.
 
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, CubicConfig};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-/// Makes controllers as they are by default (CUBIC, RFC 9438), which add up here.
+/// Creates default controllers (CUBIC, RFC 9438) that count acknowledged packets.
 pub struct Counter(pub Arc<AtomicU32>);
 
 impl ControllerFactory for Counter {

@@ -1,4 +1,4 @@
-//! One connection: what is under way on it, and what of it came.
+//! A QUIC connection and its outstanding messages.
 
 use super::settings::MOST_MESSAGE;
 use super::{Kind, Message};
@@ -12,54 +12,54 @@ use quinn_proto::{
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-/// Bytes of messages that are here by part; a sender that keeps to its window has fewer.
+/// Maximum bytes of incomplete messages; a sender that respects its window stays below.
 const MOST_PARTIAL: usize = 8 << 20;
 
-/// Why a connection ends that nobody needs any more.
+/// Close code of a connection of a retired model.
 const RETIRED: VarInt = VarInt::from_u32(1);
 
-/// A message on its stream.
+/// An outgoing message on its stream.
 struct Flight {
     message: Message,
     written: usize,
 }
 
-/// One connection.
+/// A connection.
 pub struct Link {
     pub handle: ConnectionHandle,
     pub connection: Connection,
-    /// Whether this end has begun it.
+    /// Whether this end has opened it.
     pub own: bool,
-    /// Whether both ends know each other.
+    /// Whether the handshake is complete.
     pub up: bool,
-    /// Whether the other end is known to know that.
+    /// Whether the other end is known to have completed it.
     confirmed: bool,
-    /// Whether it is of no use any more.
+    /// Whether it is unusable.
     pub over: bool,
-    /// Whether its endpoint has forgotten it.
+    /// Whether the endpoint has dropped it.
     drained: bool,
-    /// By its streams, of which the newest alone may not be wholly written.
+    /// Messages by stream; only the newest may be partly written.
     flying: BTreeMap<StreamId, Flight>,
     partial: BTreeMap<StreamId, Vec<u8>>,
-    /// When it last heard from the other end, or began to wait for it.
+    /// Time of the last datagram from the other end, or of the start of waiting for it.
     since: Nanos,
-    /// Packets that were told to be lost.
+    /// Packets reported as lost.
     lost: u64,
 }
 
-/// What has come of a connection.
+/// Events of connections.
 #[derive(Default)]
 pub struct Told {
-    /// Messages that the other end has.
+    /// Messages that the other end has received.
     pub had: Vec<MessageId>,
-    /// Envelopes that are whole.
+    /// Completed envelopes.
     pub envelopes: Vec<Vec<u8>>,
-    /// The other end has said that all has gone over to another model.
+    /// Whether the other end has retired the model.
     pub retired: bool,
 }
 
 impl Link {
-    /// One that begins now.
+    /// A connection that starts now.
     pub fn new(
         (handle, connection): (ConnectionHandle, Connection),
         own: bool,
@@ -80,31 +80,31 @@ impl Link {
         }
     }
 
-    /// A datagram has come.
+    /// Records a received datagram.
     pub fn heard(&mut self, now: Nanos) {
         self.since = now;
         self.confirmed |= self.up;
     }
 
-    /// Since when the other end is waited for; never while nothing is.
+    /// Start of waiting for the other end; `None` if nothing is outstanding.
     pub fn waits_since(&self) -> Option<Nanos> {
         (!self.up || !self.flying.is_empty()).then_some(self.since)
     }
 
-    /// Whether a message is under way here.
+    /// Whether a message is outstanding on this connection.
     pub fn has(&self, number: MessageId) -> bool {
         self.flying.values().any(|flight| flight.message.number == number)
     }
 
-    /// Takes of what waits as much as goes now.
+    /// Sends queued messages as far as flow control permits.
     pub fn fill(&mut self, kind: Kind, waiting: &mut VecDeque<Message>, now: Nanos) {
         if kind == Kind::Datagrams {
-            // One that overtakes the end of the handshake would be lost.
+            // A datagram that overtakes the end of the handshake would be lost.
             if !self.confirmed {
                 return;
             }
             for message in waiting.drain(..) {
-                // What is too long for it was refused; the oldest make room for the newest.
+                // `send` has rejected messages that are too long; the oldest are dropped if full.
                 let _ = self.connection.datagrams().send(message.bytes, true);
             }
             return;
@@ -119,7 +119,7 @@ impl Link {
                     if *written < message.bytes.len() {
                         return;
                     }
-                    // It fails for streams that the other end has stopped: that is told, too.
+                    // Fails if the other end has stopped the stream, which is an event as well.
                     let _ = stream.finish();
                 }
             }
@@ -135,7 +135,7 @@ impl Link {
         }
     }
 
-    /// Gives up what is too late.
+    /// Resets streams of expired messages.
     pub fn expire(&mut self, now: Nanos) {
         let late = |flight: &Flight| flight.message.until.is_some_and(|until| until <= now);
         for (id, _) in self.flying.extract_if(.., |_, flight| late(flight)) {
@@ -143,14 +143,14 @@ impl Link {
         }
     }
 
-    /// Does what is due by now.
+    /// Handles due timers.
     pub fn run(&mut self, at: Instant) {
         if self.connection.poll_timeout().is_some_and(|due| due <= at) {
             self.connection.handle_timeout(at);
         }
     }
 
-    /// Looks what has happened.
+    /// Handles pending events.
     pub fn settle(&mut self, endpoint: &mut Endpoint, told: &mut Told) {
         loop {
             while let Some(event) = self.connection.poll_endpoint_events() {
@@ -196,7 +196,7 @@ impl Link {
         }
     }
 
-    /// What a stream holds, once it is whole.
+    /// The content of a stream, if complete.
     fn read(&mut self, id: StreamId) -> Option<Vec<u8>> {
         let mut stream = self.connection.recv_stream(id);
         let mut chunks = stream.read(true).ok()?;
@@ -216,20 +216,20 @@ impl Link {
         self.partial.remove(&id).filter(|_| whole)
     }
 
-    /// Packets that were lost since the last time.
+    /// Lost packets since the last call.
     pub fn take_lost(&mut self) -> u32 {
         let lost = self.connection.stats().path.lost_packets;
         let new = lost - std::mem::replace(&mut self.lost, lost);
         u32::try_from(new).unwrap_or(u32::MAX)
     }
 
-    /// Tells the other end that all has gone over to another model.
+    /// Closes the connection because the model is retired.
     pub fn close(&mut self, at: Instant) {
         self.flying.clear();
         self.connection.close(at, RETIRED, Bytes::new());
     }
 
-    /// Ends it; messages that the other end is not known to have, in their order.
+    /// Removes the connection; returns its outstanding messages in order.
     pub fn end(self, endpoint: &mut Endpoint) -> impl DoubleEndedIterator<Item = Message> {
         if !self.drained {
             endpoint.handle_event(self.handle, EndpointEvent::drained());

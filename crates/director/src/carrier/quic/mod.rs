@@ -1,13 +1,13 @@
-//! QUIC (RFC 9000) between a hub and its members: a stream for each envelope, or a datagram
-//! (RFC 9221).
+//! QUIC (RFC 9000) between a hub and its members: one stream or one datagram (RFC 9221) per
+//! envelope.
 //!
-//! Whichever end has something to send and no connection begins one; usually that is the
-//! hub. Each knows the other's public key beforehand, from the session's keys. A connection
-//! that is lost, or silent while something is waited for, is begun again, with what the
-//! other end is not known to have. Congestion control is QUIC's own, below the pace.
+//! An end with a message and without a connection opens one; usually that is the hub. The ends
+//! know each other's public keys from the session's keys. A lost or unresponsive connection is
+//! replaced, and outstanding messages are sent again. Congestion control is QUIC's, below the
+//! session's pacing.
 //!
-//! A datagram begins with a byte for the model (the high nibble is the version of the wire
-//! format, 1) and one for session and epoch, so that two epochs can be open at once.
+//! A datagram starts with a byte for the model (its high nibble is the version of the wire
+//! format, 1) and a byte for session and epoch, so that two epochs can be in use in parallel.
 
 mod count;
 mod link;
@@ -30,43 +30,43 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Bytes before a packet of QUIC.
+/// Header size before a QUIC packet, in bytes.
 const MARK: usize = 2;
-/// Bytes of a packet at least (RFC 9000, section 14).
+/// Minimum packet size in bytes (RFC 9000, section 14).
 const LEAST_PACKET: usize = 1_200;
-/// And at most: the first ones are filled up to it.
+/// Maximum packet size in bytes; the first packets are padded to it.
 const MOST_PACKET: usize = 1_472;
-/// What a packet has beside a datagram's bytes, as `quinn-proto` reckons: flags, a number of
-/// the connection, one of the packet, the seal, the head of the frame.
+/// Overhead of a datagram in a packet, as `quinn-proto` counts it: flags, connection id, packet
+/// number, AEAD tag, frame header.
 const DATAGRAM_OVERHEAD: usize = 1 + ID + 4 + 16 + 9;
-/// What waits at most; the oldest makes room.
+/// Maximum queue length; drops the oldest.
 const MOST_WAITING: usize = 1_024;
-/// Connections with one other end at most: the present one, one that it has lost, and one that
-/// it begins.
+/// Maximum number of connections with one end: the current one, a lost one, a new one, and one
+/// in reserve.
 const MOST_LINKS: usize = 4;
-/// An end that is waited for is given this long at least, whatever round trip was assumed.
+/// Minimum timeout of an unresponsive connection in ns, whatever round trip is assumed.
 const LEAST_PATIENCE: Nanos = 3_000_000_000;
-/// Nothing takes its turn for longer than this, in ns.
+/// Maximum duration of a turn, in ns.
 const MOST_TURN: f64 = 60e9;
-/// Where datagrams go, the session knows; here there is one other end.
+/// Placeholder address of the other end: the session does the addressing.
 const OTHER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
 
-/// What carries an envelope.
+/// How envelopes are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A stream, sent again until it is there.
+    /// In a stream, with retransmission.
     Streams,
-    /// A datagram, sent once.
+    /// In a datagram, sent once.
     Datagrams,
 }
 
-/// Bytes of a packet here; none if QUIC cannot be here.
+/// Packet size in bytes; `None` if datagrams are too small for QUIC.
 fn packet(place: &Place) -> Option<u16> {
     let room = place.datagram.checked_sub(MARK)?.min(MOST_PACKET);
     u16::try_from(room).ok().filter(|_| room >= LEAST_PACKET)
 }
 
-/// How long all members take for a packet each.
+/// Duration of a turn: one packet per member, in ns.
 fn turn(place: &Place) -> Nanos {
     let airtime = (place.datagram + place.below) as f64 * 8e9 / place.rate_bit_s.max(1.0);
     (airtime * f64::from(place.members)).min(MOST_TURN) as Nanos
@@ -83,29 +83,29 @@ struct Message {
     until: Option<Nanos>,
 }
 
-/// One end, towards one other.
+/// One end of the connections with one other end.
 struct Quic {
     kind: Kind,
     mark: [u8; MARK],
-    /// Bytes of an envelope at most.
+    /// Maximum envelope size, in bytes.
     most: usize,
     ends: Ends,
-    /// The moment 0.
+    /// The instant of time 0.
     base: Instant,
-    /// The oldest first.
+    /// Connections, oldest first.
     links: Vec<Link>,
     waiting: VecDeque<Message>,
     told: Told,
-    /// How long the other end is waited for.
+    /// Timeout of an unresponsive connection, in ns.
     patience: Nanos,
-    /// No connection is begun before; never when all has gone over to another model.
+    /// Earliest time of the next connection attempt; `MAX` after the model is retired.
     begin_at: Nanos,
 }
 
 impl Quic {
     fn new(place: &Place, kind: Kind, ends: (Party, Party), member: u16) -> Option<Self> {
         let packet = usize::from(packet(place)?);
-        // Of one session no two epochs that are open at once have the same.
+        // Differs between any two epochs of a session that are in use in parallel.
         let epoch = place.epoch.wrapping_add(place.root.session() as u32) as u8;
         let (mark, most) = match kind {
             Kind::Streams => (0x19, MOST_MESSAGE),
@@ -129,13 +129,13 @@ impl Quic {
         self.base.checked_add(Duration::from_nanos(now)).unwrap_or(self.base)
     }
 
-    /// Looks what has happened, and ends what is lost.
+    /// Handles events of connections, and removes dead ones.
     fn settle(&mut self, now: Nanos) {
         for link in &mut self.links {
             link.settle(&mut self.ends.endpoint, &mut self.told);
             link.over |= link.waits_since().is_some_and(|since| since + self.patience <= now);
         }
-        // One that a stranger has begun, by a packet that was recorded, goes before others.
+        // First drop incomplete incoming connections: a replayed packet can open one.
         if self.links.len() > MOST_LINKS {
             let stranger = self.links.iter().position(|link| !link.up && !link.own);
             self.links[stranger.unwrap_or(0)].over = true;
@@ -150,7 +150,7 @@ impl Quic {
         }
     }
 
-    /// Begins a connection if one is lacking; when to look again.
+    /// Opens a connection if needed; returns the time of the next attempt.
     fn begin(&mut self, now: Nanos) -> Option<Nanos> {
         if self.waiting.is_empty() || self.links.iter().any(|link| link.up || link.own) {
             return None;
@@ -158,10 +158,10 @@ impl Quic {
         if now < self.begin_at {
             return Some(self.begin_at).filter(|at| *at < Nanos::MAX);
         }
-        // An end that refuses is not asked all the time.
+        // Back off while the other end refuses.
         self.begin_at = now + self.patience / 8;
         let (at, client) = (self.at(now), self.ends.client.clone());
-        // It fails where there are no numbers for connections any more, and is tried again.
+        // Fails if connection ids are exhausted; retried later.
         let begun = self.ends.endpoint.connect(at, client, OTHER, "member").ok()?;
         self.links.push(Link::new(begun, true, now));
         None
@@ -186,7 +186,7 @@ impl Exchange for Quic {
     ) -> Result<(), String> {
         if sealed.len() > self.most {
             let (most, length) = (self.most, sealed.len());
-            return Err(format!("it takes {length} bytes, and a message {most} at most"));
+            return Err(format!("the message has {length} bytes, this model takes {most} at most"));
         }
         let known = self.waiting.iter().any(|message| message.number == number);
         if known || self.links.iter().any(|link| link.has(number)) {
@@ -266,14 +266,14 @@ impl Exchange for Quic {
     }
 }
 
-/// The hub's side.
+/// The hub's transport.
 pub fn hub(place: &Place, kind: Kind) -> Box<dyn HubCarrier> {
     Box::new(Hub::new(place, move |place, member| {
         Quic::new(place, kind, (Party::Hub, Party::Member(member)), member)
     }))
 }
 
-/// The side of the member of this number.
+/// The transport of the member with this number.
 pub fn member(place: &Place, kind: Kind, number: u16) -> Box<dyn MemberCarrier> {
     let exchange = Quic::new(place, kind, (Party::Member(number), Party::Hub), number);
     Box::new(Member::new(place, exchange, kind == Kind::Streams))

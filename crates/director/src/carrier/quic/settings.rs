@@ -1,4 +1,4 @@
-//! What connections are made with: who the ends are, and what they may take.
+//! Configuration of QUIC endpoints: keys and limits.
 
 use super::count::Counter;
 use super::pinned::{self, Pinned};
@@ -19,33 +19,33 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-/// Bytes of a message at most.
+/// Maximum message size, in bytes.
 pub const MOST_MESSAGE: usize = 1 << 20;
-/// Bytes under way each way at most.
+/// Maximum bytes in flight per direction.
 const WINDOW: u32 = 2 << 20;
-/// Messages under way each way at most; others wait.
+/// Maximum messages in flight per direction; others are queued.
 const MOST_STREAMS: u32 = 64;
-/// After so long without anything a connection is forgotten. The next message makes another.
+/// Idle timeout of a connection; the next message opens another one.
 const IDLE_MS: u32 = 600_000;
-/// Bytes of a connection's number on the wire: few, since an end has few connections.
+/// Length of a connection id in bytes: short, since an end has few connections.
 pub const ID: usize = 4;
-/// Both ends say that this is what they talk.
+/// ALPN protocol name.
 const PROTOCOL: &[u8] = b"director/1";
 
-/// An end's part of all its connections with one other.
+/// An end's configuration for all connections with one other end.
 pub struct Ends {
-    /// What tells them apart.
+    /// The QUIC endpoint.
     pub endpoint: Endpoint,
-    /// What a connection is begun with.
+    /// The client configuration.
     pub client: ClientConfig,
-    /// Packets that came, of those that are acknowledged.
+    /// Number of acknowledged packets.
     pub came: Arc<AtomicU32>,
 }
 
-/// The end of `own` towards `other`, a hub and its member of this number or the other way
-/// round; none if the model cannot be here.
+/// The configuration of `own` towards `other`; one of them is the hub, the other the member with
+/// this number. `None` if the model does not work with these parameters.
 pub fn ends(place: &Place, kind: Kind, (own, other): (Party, Party), member: u16) -> Option<Ends> {
-    // A hub has another key pair for each member.
+    // A hub has a separate key pair per member.
     let seed = |what, from| {
         let scope = Scope::new(what, place.epoch, from);
         place.root.seed(&Scope { incarnation: u32::from(member), ..scope })
@@ -82,7 +82,7 @@ pub fn ends(place: &Place, kind: Kind, (own, other): (Party, Party), member: u16
     let mut server = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(server).ok()?));
     server.transport_config(transport).migration(false);
 
-    // An end that has started anew has the same: it can say that it knows a connection no more.
+    // Same key after a restart, so that a restarted end can send stateless resets.
     let reset = hmac::Key::new(hmac::HMAC_SHA256, &seed(Use::Reset, own));
     let mut config = EndpointConfig::new(Arc::new(reset));
     config.cid_generator(|| Box::new(RandomConnectionIdGenerator::new(ID)));
@@ -109,9 +109,9 @@ fn transport(place: &Place, kind: Kind, came: Arc<AtomicU32>) -> Option<Transpor
         .datagram_receive_buffer_size(datagrams)
         .datagram_send_buffer_size(WINDOW as usize)
         .max_idle_timeout(Some(VarInt::from_u32(IDLE_MS).into()))
-        // All members may begin at once: who asks again too soon fills a narrow channel.
+        // All members may start at once; early retransmissions would fill a narrow channel.
         .initial_rtt(Duration::from_nanos(place.round_trip + turn(place)))
-        // It is known, and loss is no sign that it is another.
+        // The MTU is known; losses do not mean that it has changed.
         .initial_mtu(mtu)
         .min_mtu(mtu)
         .mtu_discovery_config(None)

@@ -1,4 +1,4 @@
-//! Two ends over a pipe that loses, in virtual time.
+//! Two ends over a lossy pipe, in virtual time.
 
 use super::*;
 use crate::chance::Chance;
@@ -41,10 +41,10 @@ fn anew(place: &Place, kind: Kind) -> Quic {
     Quic::new(place, kind, (Party::Member(2), Party::Hub), 2).unwrap()
 }
 
-/// When what is there, at which end.
+/// Datagrams in flight: arrival time, receiving end, content.
 type Arrival = (Nanos, u64, usize, Vec<u8>);
 
-/// A hub, a member, and what is between them.
+/// A hub, a member, and the path between them.
 struct Pipe {
     ends: [Quic; 2],
     now: Nanos,
@@ -53,7 +53,7 @@ struct Pipe {
     queue: BinaryHeap<Reverse<Arrival>>,
     sent: u64,
     longest: usize,
-    /// What each end got, and what each knows the other to have.
+    /// Messages that each end has received, and that each knows the other to have received.
     got: [Vec<Vec<u8>>; 2],
     had: [Vec<MessageId>; 2],
     frames: (u32, u32),
@@ -97,7 +97,7 @@ impl Pipe {
                 }
             }
             let next = self.queue.peek().map_or(until, |Reverse((at, ..))| *at);
-            // Timers end late, and never before their time.
+            // Timers fire late, never early.
             self.now = next.min(wake.max(self.now + 1_000)).min(until);
             while self.queue.peek().is_some_and(|Reverse((at, ..))| *at <= self.now) {
                 let Some(Reverse((_, _, to, datagram))) = self.queue.pop() else { break };
@@ -157,14 +157,14 @@ fn a_quiet_pipe_tells_its_round_trip_and_no_loss() {
     let mut pipe = Pipe::new(ends(&keyed(), Kind::Streams), 0.0);
     pipe.ends[0].send(1, b"first", None).unwrap();
     pipe.run(110 * MS);
-    // Two ways for the handshake, one for the message.
+    // Two one-way delays for the handshake, one for the message.
     assert_eq!(pipe.got[1], [b"first"]);
     pipe.run(SECOND);
     let sent = pipe.sent;
     pipe.run(500 * SECOND);
     assert_eq!((pipe.had[0].as_slice(), pipe.frames.1), (&[1][..], 0));
     assert!(pipe.trips.iter().all(|trip| (40 * MS..50 * MS).contains(trip)), "{:?}", pipe.trips);
-    assert!(pipe.sent <= sent, "nothing is said where there is nothing to say");
+    assert!(pipe.sent <= sent, "no traffic without messages");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn where_a_packet_has_no_room_there_is_no_end() {
     assert!(Quic::new(&tiny, Kind::Datagrams, (Party::Hub, Party::Member(0)), 0).is_none());
 }
 
-/// What the choice knows of packets is what is so.
+/// The policy's packet sizes match the transport's.
 #[test]
 fn what_fits_is_what_can_be() {
     for packet in [500, 1_229, 1_230, 1_400, 1_500, 9_000] {
@@ -219,7 +219,7 @@ fn what_fits_is_what_can_be() {
             assert!(!ModelId::QuicDatagrams.fits(&here));
             continue;
         };
-        // An answer has 6 bytes more before it than a message.
+        // An answer has a header that is 6 bytes longer than a message's.
         let most = (datagrams.most - DATA_OVERHEAD - 6) as f64;
         assert!(ModelId::QuicDatagrams.fits(&Conditions { payload: most, ..here }));
         assert!(!ModelId::QuicDatagrams.fits(&Conditions { payload: most + 1.0, ..here }));
@@ -238,7 +238,7 @@ fn a_member_that_starts_anew_gets_what_it_had_not() {
     pipe.run(pipe.now + 30 * SECOND);
     assert_eq!(pipe.had[0].len(), 11);
     assert!(pipe.got[1].iter().any(|bytes| bytes.len() == 200_000));
-    // And answers it, by the connection that the hub has begun.
+    // It answers over the connection that the hub has opened.
     pipe.ends[1].send(11, b"an answer", None).unwrap();
     pipe.run(pipe.now + 5 * SECOND);
     assert!(pipe.got[0].iter().any(|bytes| bytes == b"an answer"));
@@ -278,7 +278,7 @@ fn who_has_another_key_or_epoch_is_not_heard() {
     pipe.run(30 * SECOND);
     assert!(pipe.got.iter().all(Vec::is_empty) && pipe.had.iter().all(Vec::is_empty));
     assert!(pipe.ends.iter().all(|end| end.links.len() <= MOST_LINKS));
-    // Epochs that are open at once do not hear each other at all.
+    // Two epochs in use in parallel do not see each other's datagrams.
     let [mut hub, _] = ends(&own, Kind::Streams);
     let mut next = anew(&Place { epoch: 4, ..own }, Kind::Streams);
     hub.send(1, b"x", None).unwrap();
@@ -309,7 +309,7 @@ fn foreign_bytes_do_no_harm() {
         pipe.run(pipe.now + MS);
         seen.extend(pipe.queue.iter().map(|Reverse((.., datagram))| datagram.clone()));
         seen.truncate(200);
-        // What was seen before, changed somewhere, or cut; or nothing that ever was.
+        // Recorded datagrams, modified or truncated, and random ones.
         let mut bytes = match seen.get(chance.bits() as usize % 250) {
             Some(datagram) => datagram.clone(),
             None => (0..chance.bits() % 1_300).map(|_| chance.bits() as u8).collect(),

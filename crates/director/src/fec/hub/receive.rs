@@ -1,4 +1,4 @@
-//! What comes from members.
+//! Frames from members.
 
 use super::{FIRST, FecHub, HubEvent, UNREACHED, had};
 use crate::Nanos;
@@ -9,7 +9,7 @@ use crate::fec::sending::Awaited;
 use crate::switch::{MemberId, MessageId};
 
 impl FecHub {
-    /// Takes what came from somebody who says to be a member.
+    /// Handles a frame from a member; ignores frames with a wrong code.
     pub fn receive(&mut self, bytes: &[u8], now: Nanos) {
         let Some(member) = Frame::member(bytes) else { return };
         let Some(keys) = self.members.get(usize::from(member)) else { return };
@@ -40,8 +40,8 @@ impl FecHub {
             return;
         }
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
-        // The first symbol goes in its slot, whoever was asked meanwhile, and others later: when
-        // it came to what went once is a round trip. Whose slot is late may wait for others.
+        // The first symbol is sent in the member's slot even if the member was asked meanwhile,
+        // so its arrival gives a round-trip sample. Later slots can be delayed by others.
         let place = rank(member, self.settings.members, message);
         if symbol == 0 && place < FIRST && !sending.repaired && !awaited.served {
             let slot = sending.slots_at.map(|at| at + Nanos::from(place) * sending.slot + air);
@@ -50,17 +50,17 @@ impl FecHub {
         awaited.vain = 0;
         awaited.heard = true;
         if !awaited.served && sending.only.is_none() {
-            // It has the message by multicast, whatever was thought.
+            // The member has the message by multicast, so it is reachable.
             self.deaf.remove(&member);
             sending.reached = true;
         }
         awaited.greatest = awaited.greatest.max(symbol);
-        // While its answer comes it is not asked for more.
+        // Do not request more while its answer is arriving.
         let patience =
             self.settings.round_trip / 2 + 4 * self.settings.airtime(self.settings.datagram);
         awaited.due = awaited.due.max(now + patience);
         if awaited.answer.as_ref().is_none_or(|answer| !answer.fits(symbols, data.len())) {
-            // Another shape than before: its sender has restarted.
+            // The shape has changed: the member has restarted.
             awaited.answer = Decoder::new(symbols, data.len()).ok();
         }
         let Some(whole) = awaited.answer.as_mut().and_then(|answer| answer.add(symbol, data))
@@ -78,8 +78,8 @@ impl FecHub {
         self.events.push(HubEvent::Answered { message, member, bytes: whole });
     }
 
-    /// A member has a message: since it went to it `alone`, or by multicast. What it has said to
-    /// hear is `known`.
+    /// A member has a message, by unicast (`alone`) or by multicast. `known`: it has reported
+    /// that it receives no multicast.
     fn has(&mut self, message: MessageId, member: u16, (alone, known): (bool, bool)) {
         if let Some(proved) = self.deaf.get_mut(&member) {
             *proved |= alone;
@@ -96,7 +96,7 @@ impl FecHub {
         }
     }
 
-    /// One more whom multicast does not reach.
+    /// Counts a member that multicast does not reach.
     fn misses(&mut self, message: MessageId) {
         let reached = self.sending.get(&message).is_some_and(|sending| sending.reached);
         self.unreached += 1;
@@ -106,7 +106,7 @@ impl FecHub {
         }
     }
 
-    /// Somebody has not heard that a message is over.
+    /// Repeats the final report: a member has missed that a message is finished.
     fn say_over(&mut self, message: MessageId) {
         let known = self.over.iter().find(|(over, _)| *over == message);
         if self.control.is_empty()
@@ -137,7 +137,7 @@ impl FecHub {
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
         let lacks = usize::from(symbols).min(sending.encoder.symbols());
         let enough = self.settings.worth(lacks, self.settings.enough(lacks), 1.0);
-        // Said before it could know what came of the last burst, which may be what it lacks.
+        // The report does not account for the last burst, which may contain what it lacks.
         if sending.left > 0 || now < sending.over_at + self.settings.round_trip {
             sending.more = sending.more.max(enough.saturating_sub(sending.burst));
             return;
@@ -151,11 +151,11 @@ impl FecHub {
         if alone {
             awaited.alone = enough;
         }
-        // Whom multicast did not reach it may reach again, as after an outage.
+        // Multicast may reach the member again, for example after an outage.
         if !alone || nobody {
             sending.more = sending.more.max(enough);
         }
-        // Neither the message nor what it was asked by multicast beside.
+        // It has received neither the message nor the multicast requests.
         let misses = symbols == NOTHING && nobody && sending.only.is_none();
         if misses && !std::mem::replace(&mut awaited.unreached, true) {
             self.misses(message);

@@ -1,5 +1,5 @@
-//! A line between a session's loop and the thread of a stack: frames both ways, and a descriptor
-//! at each end that can be read when some are there.
+//! A channel between a session's loop and the thread of a stack: frames in both directions, and at
+//! each end a descriptor that is readable when frames are queued.
 
 use crate::carrier::To;
 use std::io::{ErrorKind, Read, Result, Write};
@@ -7,23 +7,23 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
-/// Frames that wait at most; what is too much is dropped.
+/// Maximum number of queued frames; further ones are dropped.
 const MOST_WAITING: usize = 4_096;
 
-/// A frame, and where it goes.
+/// A frame and its destination.
 pub type Frame = (To, Vec<u8>);
 
-/// One end.
+/// One end of the channel.
 pub struct Line {
     out: SyncSender<Frame>,
     come: Receiver<Frame>,
     wake: UnixStream,
-    /// The other end's, where it is to be silent rather than over when that end is gone: a loop
-    /// that polls would be woken all the time.
+    /// Keeps the other end's socket open in the session's end: otherwise, after that end is gone,
+    /// a polling loop would wake up all the time.
     _held: Option<UnixStream>,
 }
 
-/// The end of a session's loop, and that of a stack's thread.
+/// Creates a channel: the session's end and the thread's end.
 pub fn pair() -> Result<(Line, Line)> {
     let ((out, theirs), (back, come)) = (sync_channel(MOST_WAITING), sync_channel(MOST_WAITING));
     let (wake, other) = UnixStream::pair()?;
@@ -35,21 +35,21 @@ pub fn pair() -> Result<(Line, Line)> {
 }
 
 impl Line {
-    /// Sends a frame, or drops it.
+    /// Queues a frame, or drops it if the queue is full.
     pub fn send(&self, frame: Frame) {
         if self.out.try_send(frame).is_ok() {
-            // If there is no room, the other end is awake.
+            // If the socket is full, the other end is awake anyway.
             let _ = (&self.wake).write(&[0]);
         }
     }
 
-    /// The next frame; an error if the other end is gone.
+    /// The next frame, if any; an error if the other end is gone.
     pub fn receive(&self) -> std::result::Result<Option<Frame>, TryRecvError> {
         match self.come.try_recv() {
             Err(TryRecvError::Empty) => {}
             other => return other.map(Some),
         }
-        // Whoever sends has put the frame in before it wakes.
+        // A sender queues the frame before it wakes this end, so check once more.
         let mut bytes = [0; 256];
         loop {
             match (&self.wake).read(&mut bytes) {
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(all.len(), 3);
         assert_eq!((&all[2], theirs.receive()), (&(To::Member(1), vec![2]), Ok(None)));
         assert_eq!(ours.receive(), Ok(Some((To::Hub, vec![9]))));
-        // More than there is room for is dropped, and nobody waits.
+        // Frames above the limit are dropped without blocking.
         (0..2 * MOST_WAITING).for_each(|_| ours.send((To::Group, Vec::new())));
         assert_eq!(std::iter::from_fn(|| theirs.receive().unwrap()).count(), MOST_WAITING);
         drop(ours);

@@ -1,4 +1,4 @@
-//! The hub of a session: it numbers, seals and sends, hears answers, and chooses.
+//! The hub of a session: numbers, seals and sends messages, receives answers, selects models.
 
 mod invite;
 mod receive;
@@ -24,12 +24,12 @@ use crate::switch::{MemberId, MessageId, Phase, Switch};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// A message that somebody is awaited for.
+/// A message with missing answers or acknowledgements.
 struct Outgoing {
     bytes: Vec<u8>,
     to: usize,
     sent_at: Nanos,
-    /// By when it should be over; none once that was looked at.
+    /// Time of the next lateness check; `None` after it.
     due: Option<Nanos>,
     until: Option<Nanos>,
 }
@@ -38,19 +38,19 @@ struct Outgoing {
 struct Stage {
     model: ModelId,
     carrier: Box<dyn HubCarrier>,
-    /// What the channel was taken to carry when it was opened, in bit/s, and a round trip.
+    /// Assumed data rate in bit/s and round-trip time in ns when the stage was opened.
     rate_bit_s: f64,
     rtt_ns: Nanos,
-    /// Bytes of its datagrams at most.
+    /// Maximum datagram size, in bytes.
     datagram: usize,
-    /// When it goes, once nothing is under way on it: members may not know that yet, and ask.
+    /// Time of its removal after it was retired: members may not know yet, and still use it.
     until: Option<Nanos>,
 }
 
-/// So long, and four round trips, a model is kept that nothing is under way on.
+/// A retired model is kept for this time plus four round trips.
 const LINGER: Nanos = 1_000_000_000;
 
-/// The hub of a session.
+/// The hub (root endpoint) of a session.
 pub struct Hub {
     config: Config,
     root: Root,
@@ -63,44 +63,44 @@ pub struct Hub {
     policy: Policy,
     map: Arc<PerformanceMap>,
     estimator: Estimator,
-    /// What the channel is taken to carry, in bit/s.
+    /// Current estimate of the data rate, in bit/s.
     rate_bit_s: f64,
-    /// Bytes of packets at most, as they were said to be.
+    /// Configured MTU, in bytes.
     said_mtu: f64,
     reach: Reach,
     last: Option<Decision>,
-    /// The models that members have said to have.
+    /// Models that members have announced.
     have: BTreeMap<MemberId, Models>,
-    /// Who has never said to be ready.
+    /// Members that have never reported ready.
     absent: BTreeSet<MemberId>,
-    /// When and how many were last invited, and how often in a row nobody came.
+    /// Time and size of the last invitation round, and consecutive rounds without a new member.
     invited: Option<(Nanos, u16)>,
     in_vain: u32,
-    /// Who is still to be told of an epoch, and when the next may be.
+    /// Members to be invited, and the earliest time of the next invitation.
     turns: Turns,
     control_at: Nanos,
     decide_at: Nanos,
     urgent: bool,
-    /// When the last datagram came from a member.
+    /// Time of the last datagram from a member.
     heard_at: Nanos,
-    /// When something came after nothing had for a while.
+    /// Time of the first datagram after a silence.
     resumed_at: Nanos,
     answer: usize,
     payload: usize,
-    /// To how many members the last message went.
+    /// Number of receivers of the last message.
     fan_out: usize,
-    /// When the last messages were sent, for their rate.
+    /// Sending times of the last messages, for the message rate.
     sent_at: VecDeque<Nanos>,
     chance: Chance,
     events: VecDeque<Event>,
 }
 
 impl Hub {
-    /// A session that begins at `session` us since 1970 with so many members; what chance
-    /// decides comes from `seed`.
+    /// A session with this number of members. `session` is its start in us since 1970; `seed`
+    /// seeds all random decisions.
     ///
     /// # Errors
-    /// When the key is too short, no model suits, or there are no members.
+    /// [`SessionError`] if the key is too short, no model suits, or `members` is out of range.
     pub fn new(
         config: Config,
         map: Arc<PerformanceMap>,
@@ -125,7 +125,7 @@ impl Hub {
         let (pattern, asked) = (config.pattern, config.properties);
         let mut policy =
             Policy::new(pattern, asked, config.targets, &suits, *first, config.settings);
-        // It begins with what the map says is best, not with the first in the list.
+        // Start with the best model of the map, not with the first in the list.
         let estimator = Estimator::new();
         policy.may_lose(estimator.most_loss(assumed.loss));
         let first = policy.begin(&assumed, &map);
@@ -167,7 +167,7 @@ impl Hub {
         Ok(hub)
     }
 
-    /// What the network is like, as far as it is known.
+    /// Current conditions: configured values, corrected by estimates.
     pub fn conditions(&self) -> Conditions {
         let spans = self.sent_at.len().saturating_sub(1);
         let rate = match (self.sent_at.front(), self.sent_at.back()) {
@@ -188,7 +188,7 @@ impl Hub {
         let here = self.conditions();
         let seed = self.chance.bits();
         let overhead = envelope::DATA_OVERHEAD + 6;
-        // While none was seen, an answer is taken to be as long as a message.
+        // Before the first answer, assume that answers are as long as messages.
         let answer = if self.answer > 0 { self.answer } else { self.payload };
         let targets = &self.config.targets;
         let place = Place {
@@ -212,24 +212,24 @@ impl Hub {
         }
     }
 
-    /// The longest packets that get through, in bytes, where that is known; those that were
-    /// assumed are never exceeded. Members are told when it changes.
+    /// Sets the path MTU in bytes, or `None` if unknown; the configured MTU remains the upper
+    /// limit. Members are informed of a change.
     pub fn packets(&mut self, mtu: Option<u32>, now: Nanos) {
         self.config.assumed.mtu = mtu.map_or(self.said_mtu, |mtu| self.said_mtu.min(mtu.into()));
         self.renew(now);
     }
 
-    /// Whether all members have said that they are there.
+    /// Whether all members have joined.
     pub fn is_ready(&self) -> bool {
         self.absent.is_empty()
     }
 
-    /// Members that have not been heard of.
+    /// Members that have not joined.
     pub fn absent(&self) -> impl Iterator<Item = MemberId> {
         self.absent.iter().copied()
     }
 
-    /// The next datagram that goes at `now`, and when to look again.
+    /// The next datagram at `now`, and the time of the next poll.
     pub fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
         self.expire(now);
         self.stages.retain(|_, stage| stage.until.is_none_or(|until| until > now));
@@ -243,7 +243,7 @@ impl Hub {
             && let Some(bytes) = self.invitation(member, epoch)
         {
             let bits = (bytes.len() + self.config.below) as f64 * 8e9;
-            // The answer needs its time on the air, too.
+            // Leave channel time for the answer.
             self.control_at = now + (2.0 * bits / self.conditions().rate_bit_s) as Nanos;
             return (Some((To::Member(member), bytes)), Some(self.control_at));
         }
@@ -279,7 +279,7 @@ impl Hub {
         [invites, deadlines, decide, probe, self.switch.ask_at()].into_iter().flatten().min()
     }
 
-    /// Gives up what is too late.
+    /// Drops messages after their deadline.
     fn expire(&mut self, now: Nanos) {
         let late = |(number, message): (&MessageId, &Outgoing)| {
             message.until.is_some_and(|until| until <= now).then_some(*number)
@@ -293,8 +293,8 @@ impl Hub {
         }
     }
 
-    /// Goes over to a model, whatever the map says; not while a change is going on, and not
-    /// where somebody is known not to have it.
+    /// Changes to a model regardless of the map. Returns `false` and does nothing during a
+    /// change, or if a member lacks the model.
     pub fn force(&mut self, to: ModelId, now: Nanos) -> bool {
         let from = self.switch.current().0;
         let stable = self.switch.phase() == Phase::Stable;
@@ -306,17 +306,17 @@ impl Hub {
         possible
     }
 
-    /// What has happened since the last time.
+    /// Events since the last call.
     pub fn take_events(&mut self) -> VecDeque<Event> {
         std::mem::take(&mut self.events)
     }
 
-    /// Messages for which somebody is awaited.
+    /// Number of messages with missing answers or acknowledgements.
     pub fn open_messages(&self) -> usize {
         self.messages.len()
     }
 
-    /// Why the session uses the model that it uses.
+    /// Explains which model the session uses and why.
     pub fn explain(&self) -> Explanation {
         Explanation {
             model: self.switch.current().0,

@@ -1,4 +1,4 @@
-//! What comes from members.
+//! Datagrams from members.
 
 use super::Hub;
 use crate::Nanos;
@@ -8,8 +8,8 @@ use crate::session::Event;
 use crate::switch::{MemberId, MessageId};
 
 impl Hub {
-    /// Takes a datagram that came from the address of `from`, if it is a member's, or a frame of
-    /// another stack.
+    /// Handles a datagram or a frame of an external stack. `from` is the member with the source
+    /// address, if any.
     pub fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos) {
         self.estimator.arrival(now, datagram.len() + self.config.below);
         if from.is_some() {
@@ -17,7 +17,7 @@ impl Hub {
         }
         if let Some(known) = envelope::open_hello(&self.invites, datagram) {
             if let Some(member) = from {
-                // There is none after the last number.
+                // The largest number has no successor.
                 let later = known.checked_add(1).filter(|_| known > self.root.session());
                 if let Some(later) = later {
                     self.renumber(later, now);
@@ -31,7 +31,7 @@ impl Hub {
             return;
         }
         let mut told = Vec::new();
-        // Frames of other stacks say no epoch: envelopes do, and once will do.
+        // Frames of external stacks carry no epoch, but their envelopes do: any stage will do.
         let outside = carrier::model_of(datagram);
         let newest = self.stages.iter().rev().find(|(_, stage)| Some(stage.model) == outside);
         let newest = newest.map(|(epoch, _)| *epoch);
@@ -45,7 +45,7 @@ impl Hub {
         self.hear(told, now);
     }
 
-    /// Somebody is there.
+    /// Records that a member is reachable.
     fn heard(&mut self, now: Nanos) {
         if now.saturating_sub(self.heard_at) > self.patience() {
             self.resumed_at = now;
@@ -57,7 +57,7 @@ impl Hub {
         for carried in told {
             match carried {
                 Carried::Had(member, number) => {
-                    // Where an answer is awaited, only the answer will do.
+                    // If the pattern has answers, only the answer counts.
                     if !self.config.pattern.is_answered() {
                         self.acknowledged(member, number, now);
                     }
@@ -81,7 +81,7 @@ impl Hub {
         else {
             return;
         };
-        // By another stack it has no address.
+        // Messages over an external stack have no source address.
         self.heard(now);
         match what {
             FromMember::Answer(number, body) => {
@@ -104,7 +104,7 @@ impl Hub {
                     self.policy.multicast(true);
                 }
                 let actions = self.switch.ready(member, epoch);
-                // What cannot be carried by the new model expires.
+                // A message that the new model rejects expires.
                 let _ = self.perform(actions, now);
             }
         }

@@ -1,4 +1,4 @@
-//! What goes to members.
+//! Messages to members.
 
 use super::{Hub, LINGER, Outgoing};
 use crate::Nanos;
@@ -8,19 +8,19 @@ use crate::session::SessionError;
 use crate::switch::{Action, MemberId, MessageId};
 
 impl Hub {
-    /// Sends a message to all; its number.
+    /// Sends a message to all members; returns its number.
     ///
     /// # Errors
-    /// When no model in use can carry it.
+    /// [`SessionError`] if no model in use can carry it.
     pub fn send(&mut self, bytes: &[u8], now: Nanos) -> Result<MessageId, SessionError> {
         let all: Vec<MemberId> = (0..u32::from(self.members)).collect();
         self.send_to(bytes, &all, now)
     }
 
-    /// Sends a message to some; its number.
+    /// Sends a message to some members; returns its number.
     ///
     /// # Errors
-    /// When no model in use can carry it.
+    /// [`SessionError`] if no model in use can carry it.
     pub fn send_to(
         &mut self,
         bytes: &[u8],

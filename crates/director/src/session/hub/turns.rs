@@ -1,24 +1,24 @@
-//! Whose turn it is to be told of an epoch.
+//! Queue of invitations.
 
 use crate::switch::MemberId;
 use std::collections::BTreeMap;
 
-/// Members to be told of an epoch, one after another: each is told of one, once.
+/// Members to be invited to an epoch, one after another; each is queued once.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    /// By place; each who goes first has one before all others.
+    /// Entries by position; new first entries get a smaller position than all others.
     order: BTreeMap<i64, (MemberId, u32)>,
     places: BTreeMap<MemberId, i64>,
 }
 
 impl Turns {
-    /// Before all others, even if it waits already.
+    /// Puts a member first, even if it is queued.
     pub fn first(&mut self, member: MemberId, epoch: u32) {
         let before = self.order.first_key_value().map_or(0, |(place, _)| place - 1);
         self.place(member, epoch, before);
     }
 
-    /// After all others, unless it waits already.
+    /// Puts a member last, unless it is queued.
     pub fn last(&mut self, member: MemberId, epoch: u32) {
         let after = self.order.last_key_value().map_or(0, |(place, _)| place + 1);
         let place = self.places.get(&member).copied().unwrap_or(after);
@@ -32,12 +32,12 @@ impl Turns {
         self.order.insert(place, (member, epoch));
     }
 
-    /// Whether a member waits.
+    /// Whether a member is queued.
     pub fn has(&self, member: MemberId) -> bool {
         self.places.contains_key(&member)
     }
 
-    /// It knows of this epoch, and need not be told of it or of one before.
+    /// Removes a member's invitation to this epoch or an earlier one.
     pub fn knows(&mut self, member: MemberId, epoch: u32) {
         let place = self.places.get(&member).copied();
         let waits = place.and_then(|place| self.order.get(&place));
@@ -49,14 +49,14 @@ impl Turns {
         }
     }
 
-    /// Whose turn it is.
+    /// Takes the next member and its epoch.
     pub fn next(&mut self) -> Option<(MemberId, u32)> {
         let (_, (member, epoch)) = self.order.pop_first()?;
         self.places.remove(&member);
         Some((member, epoch))
     }
 
-    /// Whether nobody waits.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }

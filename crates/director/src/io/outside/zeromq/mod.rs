@@ -1,9 +1,8 @@
-//! ZeroMQ: ROUTER and DEALER, PUB and SUB over TCP, PUB and SUB over PGM, each in the thread
-//! that all of them have together.
+//! ZeroMQ: ROUTER and DEALER, PUB and SUB over TCP, PUB and SUB over PGM, all in one thread.
 //!
-//! The hub listens, at three ports behind the session's: ROUTER, PUB, and SUB for what members
-//! that are published to answer. Whom a frame is for, the name of a DEALER says, or the topic
-//! before it: the address by which the hub knows a member.
+//! The hub listens at the three ports above the session's: ROUTER, PUB, and SUB for the answers of
+//! subscribed members. Frames are addressed by the routing id of a DEALER or by the topic before
+//! the frame: both contain the address by which the hub knows a member.
 
 mod socket;
 
@@ -18,25 +17,25 @@ use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// The topic of what is for all. Names of members begin otherwise.
+/// Topic for all members. Topics of single members start with another letter.
 const ALL: &[u8] = b"all";
-/// Frames for whoever is not connected wait so long: it may be coming back.
+/// Time that frames for an unconnected peer are kept: it may reconnect.
 const KEEP: Duration = Duration::from_secs(1);
-/// How often it is tried, in ms, and how many wait at most.
+/// Retry interval in ms, and maximum number of such frames.
 const TRY_EVERY: i64 = 20;
 const MOST_WAITING: usize = 1_024;
-/// Frames of one socket in one turn.
+/// Maximum frames per socket and turn.
 const TURN: usize = 64;
 
-/// ZeroMQ as a way for these of its models.
+/// ZeroMQ, as a stack for some of its models.
 #[derive(Debug, Clone)]
 pub struct Zeromq {
     models: Vec<ModelId>,
 }
 
 impl Zeromq {
-    /// Those of `models` that it can carry: all but `mqtt` of those of other stacks. PGM needs
-    /// a libzmq that has it, and at members the group that the hub says.
+    /// Carries those of `models` that use ZeroMQ. PGM needs a libzmq with PGM support, and
+    /// members must be configured with the hub's multicast group.
     pub fn new(models: &[ModelId]) -> Self {
         let own = |model: &ModelId| model.is_outside() && *model != ModelId::Mqtt;
         Self { models: models.iter().copied().filter(own).collect() }
@@ -49,15 +48,16 @@ impl Way for Zeromq {
     }
 
     fn open(&self, ends: &Ends) -> Result<Box<dyn Outside>, Error> {
-        let (ours, theirs) = line::pair().map_err(wrong("a line to ZeroMQ's thread"))?;
+        let (ours, theirs) =
+            line::pair().map_err(wrong("cannot open a channel to the ZeroMQ thread"))?;
         let desk = Desk::open(&self.models, ends, theirs)?;
         let thread = std::thread::Builder::new().name("zeromq".to_owned());
-        thread.spawn(move || desk.run()).map_err(wrong("a thread for ZeroMQ"))?;
+        thread.spawn(move || desk.run()).map_err(wrong("cannot start the ZeroMQ thread"))?;
         Ok(Box::new(Own(ours)))
     }
 }
 
-/// The end of the session's loop.
+/// The session's end.
 struct Own(Line);
 
 impl Outside for Own {
@@ -74,35 +74,35 @@ impl Outside for Own {
     }
 }
 
-/// What a member is called.
+/// Routing id and topic of a member.
 fn name(member: SocketAddrV4) -> Vec<u8> {
-    // Neither another's beginning, nor with a zero in front, which ZeroMQ keeps for itself.
+    // No id is a prefix of another, or starts with a zero, which ZeroMQ reserves.
     [&b"m"[..], &member.ip().octets(), &member.port().to_be_bytes()].concat()
 }
 
-/// Opens a socket for a model.
+/// A socket opened for a model.
 type Opened = Result<Socket, Error>;
 
-/// A port behind the session's.
+/// The address with a port `by` above the session's.
 fn behind(end: SocketAddrV4, by: u16) -> Result<String, Error> {
-    let none = || wrong(format!("a port {by} behind that of {end}"))(socket::unusable());
+    let none = || wrong(format!("no port {by} above that of {end}"))(socket::unusable());
     let port = end.port().checked_add(by).ok_or_else(none)?;
     Ok(format!("{}:{port}", end.ip()))
 }
 
-/// The thread's.
+/// State of the ZeroMQ thread.
 struct Desk {
     line: Line,
-    /// What members are called, at the hub.
+    /// Names of the members, at the hub.
     names: Vec<Vec<u8>>,
     /// ROUTER or DEALER.
     direct: Option<Socket>,
-    /// PUB at the hub, SUB at members; over TCP and over PGM.
+    /// PUB at the hub, SUB at members: over TCP and over PGM.
     published: Option<Socket>,
     multicast: Option<Socket>,
     /// SUB at the hub, PUB at members.
     answers: Option<Socket>,
-    /// For whoever is not connected, and since when.
+    /// Frames for unconnected peers, with their queueing time.
     waiting: VecDeque<(Instant, Frame)>,
     /// Dropped after its sockets.
     _context: zmq::Context,
@@ -125,7 +125,7 @@ impl Desk {
         })
     }
 
-    /// Until the session's loop is gone.
+    /// Runs until the session's end is gone.
     fn run(mut self) {
         let line = self.line.as_fd().as_raw_fd();
         loop {
@@ -141,7 +141,7 @@ impl Desk {
             for socket in sockets.into_iter().flatten() {
                 for _ in 0..TURN {
                     let Some(frame) = socket.receive() else { break };
-                    // Whatever else strangers send is of no session.
+                    // Ignore messages that do not belong to a session.
                     if carrier::model_of(&frame).is_some() {
                         self.line.send((To::Hub, frame));
                     }
@@ -173,7 +173,7 @@ impl Desk {
         }
     }
 
-    /// Whether a frame has gone, or never can.
+    /// Sends a frame; `false` if it has to be retried.
     fn goes(&self, (to, frame): &Frame) -> bool {
         let model = carrier::model_of(frame);
         let direct = model == Some(ModelId::TcpRouterDealer);
@@ -199,8 +199,8 @@ fn direct(context: &zmq::Context, ends: &Ends) -> Opened {
     let at = behind(ends.hub, 1)?;
     if ends.is_hub() {
         let mut router = Socket::new(context, zmq::ROUTER)?;
-        // A frame for whoever is not connected is to come back, and whoever connects anew gets
-        // its name back.
+        // Report frames for unconnected peers as errors, and let a reconnecting peer take over
+        // its routing id.
         router.set(zmq_sys::ZMQ_ROUTER_MANDATORY, 1)?;
         router.set(zmq_sys::ZMQ_ROUTER_HANDOVER, 1)?;
         return router.bind(&at);
