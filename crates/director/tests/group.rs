@@ -1,6 +1,6 @@
-//! A price update to three hundred meters and their answers, over the papers' constrained
-//! network in virtual time: 127-byte frames at 250 kbit/s, half duplex, 30 ms there and
-//! back each, of which each receiver loses 30 %.
+//! A price update to three hundred meters and their answers over the papers' constrained network,
+//! in virtual time: 127-byte frames at 250 kbit/s, half duplex, 30 ms delay per direction, 30 %
+//! loss per receiver.
 
 use director::Nanos;
 use director::bound::{self, Channel};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 const BELOW: usize = 42;
 
-/// A channel that all share: one frame at a time, in the order in which they came.
+/// A shared channel: one frame at a time, in order of arrival.
 struct Air {
     rate_bit_s: f64,
     loss: f64,
@@ -29,18 +29,18 @@ impl Air {
         (self.state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// When a frame is through.
+    /// Sends a frame; returns its arrival time.
     fn carry(&mut self, now: Nanos, bytes: usize) -> Nanos {
         let airtime = ((bytes + BELOW) as f64 * 8e9 / self.rate_bit_s) as Nanos;
         self.free_at = self.free_at.max(now) + airtime;
         self.frames += 1;
         self.bytes += (bytes + BELOW) as u64;
-        // 30 ms, give or take 5.
+        // 30 ms +/- 5 ms.
         self.free_at + 25_000_000 + (self.draw() * 1e7) as Nanos
     }
 }
 
-/// What is to happen: a wake-up or a frame's arrival, of the hub (none) or a member.
+/// A wake-up or a frame's arrival, at the hub (`None`) or a member.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Wake(Option<u16>),
@@ -48,10 +48,10 @@ enum Event {
 }
 
 struct Collected {
-    /// When each answer was there.
+    /// Arrival time of each answer.
     answers: BTreeMap<u32, Nanos>,
     acknowledged: usize,
-    /// When the last member had the message.
+    /// Time at which the last member had the message.
     down: Nanos,
     frames: u64,
     bytes: u64,
@@ -72,7 +72,7 @@ fn collect(
     collect_past(0, members, bytes, wanted, loss, known, seed)
 }
 
-/// The same, where multicast does not reach the first `deaf` members.
+/// The same, if multicast does not reach the first `deaf` members.
 fn collect_past(
     deaf: u16,
     members: u16,
@@ -111,7 +111,7 @@ fn collect_past(
     let all: Vec<u32> = (0..u32::from(members)).collect();
     hub.send(5, &message, wanted, &all, None).unwrap();
     let mut events = BinaryHeap::from([Reverse((0, 0_u64, Event::Wake(None)))]);
-    // One moment for each at which it looks next.
+    // One wake-up per endpoint.
     let mut wakes = BTreeMap::from([(None, 0)]);
     let mut number = 0;
     let mut push = |events: &mut BinaryHeap<_>, at: Nanos, event| {
@@ -268,12 +268,12 @@ fn whom_multicast_does_not_reach_is_served_alone() {
 #[test]
 fn nothing_lost_costs_the_message_and_its_answers() {
     let had = collect(50, 1_000, Wanted::Answers, 0.0, 0.0, 1);
-    // 14 symbols down, since the schedule is with them, and 14 up each.
+    // 14 symbols down, including the schedule, and 14 up per member.
     assert_eq!(had.kinds, BTreeMap::from([(0xcd, 14), (0xed, 50 * 14), (0x18, 3)]));
 }
 
-/// Members that are asked alone say that they hear nothing else: nobody has to have answered for it
-/// to be seen that multicast reaches nobody.
+/// Members that are asked by unicast report that they receive no multicast. So the hub detects
+/// blocked multicast before any member has answered.
 #[test]
 fn that_multicast_reaches_nobody_is_seen_before_anybody_answers() {
     let settings = FecSettings { members: 10, ..FecSettings::default() };
@@ -289,7 +289,7 @@ fn that_multicast_reaches_nobody_is_seen_before_anybody_answers() {
     for now in (0..2_000_000_000).step_by(100_000) {
         while let (Some((to, frame)), _) = hub.poll(now) {
             let Some(to) = to else { continue };
-            // Who has the message then keeps its answer for itself.
+            // Answers of members with the message are not sent.
             members[to as usize].receive(&frame, now);
         }
         for member in &mut members {
@@ -301,7 +301,7 @@ fn that_multicast_reaches_nobody_is_seen_before_anybody_answers() {
             return;
         }
     }
-    panic!("nobody has noticed");
+    panic!("blocked multicast was not detected");
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn a_message_to_one_of_many_is_for_it_alone_and_answered_at_once() {
     hub.send(1, &[5; 3_000], Wanted::Answers, &[7], None).unwrap();
     let (mut now, mut answered) = (0, 0);
     while answered == 0 {
-        assert!(now < 20_000_000, "before anybody is asked");
+        assert!(now < 20_000_000, "it answers without a request");
         while let (Some((to, frame)), _) = hub.poll(now) {
             assert_eq!(to, Some(7));
             if let Some((id, had)) = member.receive(&frame, now) {
