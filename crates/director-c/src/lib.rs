@@ -50,9 +50,9 @@ impl Thread {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let (tell, told) = mpsc::channel();
-        self.handle.spawn(async move { tell.send(future.await) });
-        told.recv().ok()
+        let (sender, receiver) = mpsc::channel();
+        self.handle.spawn(async move { sender.send(future.await) });
+        receiver.recv().ok()
     }
 }
 

@@ -9,30 +9,30 @@ use crate::model::ModelId;
 use crate::targets::Pattern;
 
 /// Headers of Ethernet, IPv4 and UDP, in bytes.
-const BELOW: f64 = 42.0;
+const LINK_HEADERS: f64 = 42.0;
 /// Headers of IPv4 and UDP, in bytes.
 const HEADERS: f64 = 28.0;
 /// Overhead of sealing and chunking per frame, in bytes.
-const OWN: f64 = 15.0;
+const FRAME_OVERHEAD: f64 = 15.0;
 /// Size of an acknowledgement datagram, in bytes.
-const SHORT: f64 = 30.0;
+const ACK: f64 = 30.0;
 /// Overhead of a QUIC packet, in bytes: packet header, AEAD tag, frame header.
 const QUIC: f64 = 30.0;
 /// Initial congestion window of QUIC, in packets (RFC 9002, section 7.2).
 const QUIC_FIRST: f64 = 10.0;
 /// Headers of Ethernet, IPv4 and TCP with time stamps, and of the last two alone, in bytes.
-const TCP_BELOW: f64 = 66.0;
+const TCP_LINK_HEADERS: f64 = 66.0;
 const TCP: f64 = 52.0;
 /// Overhead per message of ZeroMQ, and of MQTT with its topic, in bytes.
 const ZEROMQ: f64 = 10.0;
 const MQTT: f64 = 50.0;
 /// Minimum retransmission timeout of TCP in ms (Linux; RFC 6298 has 1 s), and the maximum.
-const LEAST_TIMEOUT: f64 = 200.0;
-const MOST_TIMEOUT: f64 = 120_000.0;
+const MIN_TIMEOUT: f64 = 200.0;
+const MAX_TIMEOUT: f64 = 120_000.0;
 /// NAK interval of PGM receivers in ms, approximate.
 const NAK: f64 = 50.0;
 /// Maximum loss for the formulas.
-const MOST_LOSS: f64 = 0.95;
+const MAX_LOSS: f64 = 0.95;
 
 /// Transmission rounds until all of `chunks` have arrived with probability `chance`.
 fn rounds(chunks: f64, loss: f64, chance: f64) -> f64 {
@@ -59,14 +59,14 @@ impl Stream {
         let segments = (bytes / room).ceil().max(1.0);
         let sent = segments / (1.0 - loss);
         let trip = here.rtt_ns as f64 / 1e6;
-        let timeout = LEAST_TIMEOUT.max(2.0 * trip);
+        let timeout = MIN_TIMEOUT.max(2.0 * trip);
         let window = (1.22 / loss.max(1e-6).sqrt()).max(2.0);
         let held = (segments / QUIC_FIRST).log2().max(segments / window - 1.0).max(0.0);
         let waits = [0.5, 0.9, 0.99].map(|chance| {
             // A loss costs a timeout, which doubles with each lost retransmission.
             let again = rounds(segments, loss, chance) - 1.0;
             let wait = timeout * (2_f64.powf(again.min(9.0)) - 1.0);
-            let wait = wait + (again - 9.0).max(0.0) * MOST_TIMEOUT;
+            let wait = wait + (again - 9.0).max(0.0) * MAX_TIMEOUT;
             // Head-of-line blocking: messages behind it wait as long.
             trip * held + wait * (1.0 + (here.messages_s * wait / 1e3).min(1.0))
         });
@@ -75,7 +75,7 @@ impl Stream {
 
     /// Channel time in ms, and bytes.
     fn cost(&self, here: &Conditions) -> (f64, f64) {
-        let bytes = self.sent * (self.segment + TCP_BELOW) + self.acks * TCP_BELOW;
+        let bytes = self.sent * (self.segment + TCP_LINK_HEADERS) + self.acks * TCP_LINK_HEADERS;
         (bytes * 8e3 / here.rate_bit_s.max(1.0), bytes)
     }
 }
@@ -85,17 +85,19 @@ pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Fi
     if !model.fits(here) {
         return None;
     }
-    let loss = here.loss.clamp(0.0, MOST_LOSS);
+    let loss = here.loss.clamp(0.0, MAX_LOSS);
     let group = here.group.max(1.0);
-    let room = (here.mtu - HEADERS - OWN).max(1.0);
+    let room = (here.mtu - HEADERS - FRAME_OVERHEAD).max(1.0);
     let chunks = (here.payload / room).ceil().max(1.0);
-    let airtime = |bytes: f64| (bytes + BELOW) * 8e3 / here.rate_bit_s.max(1.0);
-    let datagram = (here.payload / chunks + OWN).min(here.mtu - HEADERS);
-    let (frame, short) = (airtime(datagram), airtime(SHORT));
+    let airtime = |bytes: f64| (bytes + LINK_HEADERS) * 8e3 / here.rate_bit_s.max(1.0);
+    let datagram = (here.payload / chunks + FRAME_OVERHEAD).min(here.mtu - HEADERS);
+    let (frame, short) = (airtime(datagram), airtime(ACK));
     let trip = here.rtt_ns as f64 / 1e6;
     let back = if pattern.is_answered() { chunks } else { 0.0 };
     let ways = if back > 0.0 { 2.0 } else { 1.0 };
-    let wire = |frames: f64, shorts: f64| frames * (datagram + BELOW) + shorts * (SHORT + BELOW);
+    let wire = |frames: f64, shorts: f64| {
+        frames * (datagram + LINK_HEADERS) + shorts * (ACK + LINK_HEADERS)
+    };
     // Queueing: half of the group's total time at the median, all of it at the 99th percentile.
     let spread = |fixed: [f64; 3], all: f64| Quantiles {
         p50: fixed[0] + all / 2.0,
@@ -143,14 +145,14 @@ pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Fi
             let waits = 2_500.0 * (missed + 2.0 * missed.powi(2) + 4.0 * missed.powi(3));
             let of = |worse: f64| ways * blocks * (trip + worse * waits);
             let sent = ways * blocks / (1.0 - missed);
-            let each = sent * (airtime(block + OWN) + short);
+            let each = sent * (airtime(block + FRAME_OVERHEAD) + short);
             let delivery = (1.0 - missed.powi(5)).powf(ways * blocks);
-            let bytes = sent * (block + OWN + SHORT + 2.0 * BELOW);
+            let bytes = sent * (block + FRAME_OVERHEAD + ACK + 2.0 * LINK_HEADERS);
             (spread([of(0.8), of(1.5), of(2.5)], each * group), delivery, bytes)
         }
         ModelId::QuicStreams => {
             let chunks = (here.payload / (room - QUIC)).ceil().max(1.0);
-            let packet = here.payload / chunks + OWN + QUIC;
+            let packet = here.payload / chunks + FRAME_OVERHEAD + QUIC;
             let sent = ways * chunks / (1.0 - loss);
             // An ACK for every second packet and for the last one; flow control updates.
             let shorts = (sent / 2.0).max(ways) + 1.0 / (1.0 - loss);
@@ -163,31 +165,31 @@ pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Fi
             let again = |chance| 1.5 * (rounds(chunks, loss, chance) - 1.0);
             let waits = 2.0 * loss / (1.0 - loss);
             let of = |chance| trip * (ways * (1.0 + again(chance) + held) + waits);
-            let bytes = sent * (packet + BELOW) + shorts * (SHORT + BELOW);
+            let bytes = sent * (packet + LINK_HEADERS) + shorts * (ACK + LINK_HEADERS);
             (spread([of(0.5), of(0.9), of(0.99)], each * group), 1.0, bytes)
         }
         ModelId::QuicDatagrams => {
-            let packet = here.payload + OWN + QUIC;
+            let packet = here.payload + FRAME_OVERHEAD + QUIC;
             let delivery = (1.0 - loss).powf(f64::max(ways, 2.0 - loss));
             // QUIC acknowledges although it does not retransmit; members acknowledge as well.
             let shorts = if back > 0.0 { 1.0 } else { 2.0 };
             let each = ways * airtime(packet) + shorts * short;
-            let bytes = ways * (packet + BELOW) + shorts * (SHORT + BELOW);
+            let bytes = ways * (packet + LINK_HEADERS) + shorts * (ACK + LINK_HEADERS);
             (spread([trip; 3], each * group), delivery, bytes)
         }
         ModelId::TcpRouterDealer | ModelId::TcpPublishSubscribe => {
-            let way = Stream::new(here.payload + OWN + ZEROMQ, loss, here);
+            let way = Stream::new(here.payload + FRAME_OVERHEAD + ZEROMQ, loss, here);
             // Members that do not answer acknowledge.
             let answer = if back > 0.0 { here.payload } else { 0.0 };
-            let answer = Stream::new(answer + OWN + ZEROMQ, loss, here);
+            let answer = Stream::new(answer + FRAME_OVERHEAD + ZEROMQ, loss, here);
             let (there, back) = (way.cost(here), answer.cost(here));
             let of = |at: usize| trip * ways + way.waits[at] + answer.waits[at];
             (spread([of(0), of(1), of(2)], (there.0 + back.0) * group), 1.0, there.1 + back.1)
         }
         ModelId::Mqtt => {
-            let way = Stream::new(here.payload + OWN + MQTT, loss, here);
+            let way = Stream::new(here.payload + FRAME_OVERHEAD + MQTT, loss, here);
             let answer = if back > 0.0 { here.payload } else { 0.0 };
-            let answer = Stream::new(answer + OWN + MQTT, loss, here);
+            let answer = Stream::new(answer + FRAME_OVERHEAD + MQTT, loss, here);
             // Each direction has two hops; all members share the one between hub and broker.
             let ((there, down), (back, up)) = (way.cost(here), answer.cost(here));
             let shared = 1.0 + 1.0 / group;
@@ -197,7 +199,7 @@ pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Fi
         }
         ModelId::PgmPublishSubscribe => {
             let answer = if back > 0.0 { here.payload } else { 0.0 };
-            let answer = Stream::new(answer + OWN + ZEROMQ, loss, here);
+            let answer = Stream::new(answer + FRAME_OVERHEAD + ZEROMQ, loss, here);
             // Repairs go to all members: as many as the worst receiver needs.
             let down = chunks * rounds(group, loss, 0.5) / (1.0 - loss);
             let again = |chance| (rounds(chunks * group, loss, chance) - 1.0) * (2.0 * trip + NAK);
@@ -280,7 +282,7 @@ mod tests {
         let arq = of(ModelId::UdpArq, &quiet);
         assert!(tcp(&quiet).bytes > arq.bytes);
         // A loss costs a timeout, and a broker a second hop.
-        assert!(tcp(&lossy).delay_ms.p99 > tcp(&quiet).delay_ms.p99 + LEAST_TIMEOUT);
+        assert!(tcp(&lossy).delay_ms.p99 > tcp(&quiet).delay_ms.p99 + MIN_TIMEOUT);
         assert!(of(ModelId::Mqtt, &quiet).bytes > 1.5 * tcp(&quiet).bytes);
         assert!(of(ModelId::Mqtt, &quiet).delay_ms.p50 > tcp(&quiet).delay_ms.p50);
         let pgm = of(ModelId::PgmPublishSubscribe, &quiet);

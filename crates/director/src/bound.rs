@@ -26,11 +26,11 @@ impl Channel {
 /// The sum over frames ends at this probability that all receivers have the message.
 const CERTAIN: f64 = 1.0 - 1e-12;
 /// Upper limit of frames per message.
-const MOST: u64 = 10_000_000;
+const MAX_FRAMES: u64 = 10_000_000;
 
 /// The probability that a receiver has at least `chunks` of `frames` frames: the negative
 /// binomial distribution by recurrence, one frame per step.
-struct Holds {
+struct Completion {
     chunks: u64,
     loss: f64,
     log_loss: f64,
@@ -40,7 +40,7 @@ struct Holds {
     sum: f64,
 }
 
-impl Holds {
+impl Completion {
     fn new(chunks: u64, loss: f64) -> Self {
         Self { chunks, loss, log_loss: loss.ln(), frames: 0, log_step: 0.0, sum: 0.0 }
     }
@@ -80,12 +80,12 @@ pub fn multicast_frames(chunks: u64, receivers: u64, loss: f64) -> f64 {
     if loss <= 0.0 {
         return chunks as f64;
     }
-    let mut holds = Holds::new(chunks, loss);
+    let mut completion = Completion::new(chunks, loss);
     // The mean of a non-negative integer N is the sum over n >= 0 of P(N > n).
     let (mut mean, mut all) = (0.0, 0.0);
-    while all < CERTAIN && holds.frames < MOST {
+    while all < CERTAIN && completion.frames < MAX_FRAMES {
         mean += 1.0 - all;
-        all = all_of(receivers, holds.next());
+        all = all_of(receivers, completion.next());
     }
     mean
 }
@@ -98,15 +98,15 @@ pub fn frames_for_all(chunks: u64, receivers: u64, loss: f64, chance: f64) -> u6
         return chunks;
     }
     if loss >= 1.0 || chance >= 1.0 {
-        return MOST;
+        return MAX_FRAMES;
     }
-    let mut holds = Holds::new(chunks, loss);
-    while holds.frames < MOST {
-        if all_of(receivers, holds.next()) >= chance {
+    let mut completion = Completion::new(chunks, loss);
+    while completion.frames < MAX_FRAMES {
+        if all_of(receivers, completion.next()) >= chance {
             break;
         }
     }
-    holds.frames
+    completion.frames
 }
 
 /// The number of frames to send so that each frame after the first `least` raises the
@@ -115,14 +115,14 @@ pub fn frames_while(chunks: u64, least: u64, loss: f64, gain: f64) -> u64 {
     if chunks == 0 || loss <= 0.0 || loss >= 1.0 || gain <= 0.0 {
         return least;
     }
-    let mut holds = Holds::new(chunks, loss);
-    while holds.frames < least {
-        holds.next();
+    let mut completion = Completion::new(chunks, loss);
+    while completion.frames < least {
+        completion.next();
     }
     let mut frames = least;
-    let mut chance = holds.sum;
-    while frames < MOST {
-        let more = holds.next();
+    let mut chance = completion.sum;
+    while frames < MAX_FRAMES {
+        let more = completion.next();
         if more - std::mem::replace(&mut chance, more) < gain {
             break;
         }

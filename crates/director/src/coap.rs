@@ -2,7 +2,7 @@
 //! message is acknowledged block by block, a non-confirmable one is not acknowledged.
 
 use crate::Nanos;
-use crate::chance::Chance;
+use crate::rng::Rng;
 use coap_lite::{
     CoapOption, MessageClass, MessageType, Packet, RequestType as Request, ResponseType as Response,
 };
@@ -16,17 +16,17 @@ const PATH: &[u8] = b"m";
 /// ACK_TIMEOUT, ACK_RANDOM_FACTOR and MAX_RETRANSMIT of RFC 7252, 4.8.
 const TIMEOUT: Nanos = 2_000_000_000;
 const RANDOM: f64 = 0.5;
-const MOST_TRIES: u32 = 4;
+const MAX_TRIES: u32 = 4;
 /// Maximum blocks per message: the block number has 20 bits, and memory is bounded.
-const MOST_BLOCKS: usize = 4_096;
+const MAX_BLOCKS: usize = 4_096;
 /// Maximum incomplete messages, and maximum remembered tokens of complete ones.
-const MOST_OPEN: usize = 16;
+const MAX_OPEN: usize = 16;
 
 /// What the sender learns from an acknowledgement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct AckReport {
     /// Frames that arrived.
-    pub came: u32,
+    pub received: u32,
     /// Frames that did not arrive: earlier transmissions of the same block.
     pub lost: u32,
     /// Round-trip time in ns, if the frame was sent once.
@@ -56,7 +56,7 @@ pub struct CoapSender {
     waiting: VecDeque<(u64, Vec<u8>)>,
     current: Option<Current>,
     id: u16,
-    chance: Chance,
+    rng: Rng,
     done: Vec<(u64, bool)>,
 }
 
@@ -66,8 +66,8 @@ impl CoapSender {
         let room = datagram.checked_sub(OVERHEAD)?;
         let size = (0..=6_u8).rev().find(|size| 16 << size <= room)?;
         let (waiting, done) = (VecDeque::new(), Vec::new());
-        let chance = Chance::new(seed);
-        Some(Self { confirmable, size, waiting, current: None, id: seed as u16, chance, done })
+        let rng = Rng::new(seed);
+        Some(Self { confirmable, size, waiting, current: None, id: seed as u16, rng, done })
     }
 
     fn block_bytes(&self) -> usize {
@@ -76,7 +76,7 @@ impl CoapSender {
 
     /// Queues a message; `false` if it has too many blocks.
     pub fn send(&mut self, number: u64, bytes: Vec<u8>) -> bool {
-        let fits = bytes.len().div_ceil(self.block_bytes()) <= MOST_BLOCKS;
+        let fits = bytes.len().div_ceil(self.block_bytes()) <= MAX_BLOCKS;
         if fits {
             self.waiting.push_back((number, bytes));
         }
@@ -95,7 +95,7 @@ impl CoapSender {
     }
 
     fn timeout(&mut self) -> Nanos {
-        (TIMEOUT as f64 * (1.0 + RANDOM * self.chance.share())) as Nanos
+        (TIMEOUT as f64 * (1.0 + RANDOM * self.rng.uniform())) as Nanos
     }
 
     /// The next datagram, if one is due, and the time of the next poll.
@@ -103,7 +103,7 @@ impl CoapSender {
         if self.current.is_none() {
             let Some((number, bytes)) = self.waiting.pop_front() else { return (None, None) };
             let (id, timeout) = (self.next_id(), self.timeout());
-            let token = (self.chance.bits() as u32).to_be_bytes();
+            let token = (self.rng.bits() as u32).to_be_bytes();
             self.current = Some(Current {
                 number,
                 bytes,
@@ -122,7 +122,7 @@ impl CoapSender {
         if current.at > now {
             return (None, Some(current.at));
         }
-        if current.tries > MOST_TRIES {
+        if current.tries > MAX_TRIES {
             self.done.push((current.number, false));
             self.current = None;
             return (None, Some(now));
@@ -159,30 +159,30 @@ impl CoapSender {
     }
 
     /// Handles an acknowledgement; ignores it if it does not match the current exchange.
-    pub fn heard(&mut self, packet: &Packet, now: Nanos) -> Heard {
-        let Some(current) = &mut self.current else { return Heard::default() };
+    pub fn handle_ack(&mut self, packet: &Packet, now: Nanos) -> AckReport {
+        let Some(current) = &mut self.current else { return AckReport::default() };
         let own = packet.header.message_id == current.id && packet.get_token() == current.token;
         let good = matches!(
             packet.header.code,
             MessageClass::Response(Response::Continue | Response::Changed)
         );
         if !own || !good || packet.header.get_type() != MessageType::Acknowledgement {
-            return Heard::default();
+            return AckReport::default();
         }
         let once = current.tries == 1;
         let round_trip = once.then(|| now.saturating_sub(current.sent_at));
-        let heard = Heard { came: 1, lost: current.tries.saturating_sub(1), round_trip };
+        let report = AckReport { received: 1, lost: current.tries.saturating_sub(1), round_trip };
         current.block += 1;
         if current.block * (16 << self.size) >= current.bytes.len() {
             self.done.push((current.number, true));
             self.current = None;
-            return heard;
+            return report;
         }
         let (id, timeout) = (self.next_id(), self.timeout());
         if let Some(current) = &mut self.current {
             (current.id, current.timeout, current.tries, current.at) = (id, timeout, 0, now);
         }
-        heard
+        report
     }
 
     /// Finished messages, and whether each was delivered.
@@ -244,7 +244,7 @@ impl CoapReceiver {
         };
         let token = packet.get_token().to_vec();
         // All blocks but the last are full.
-        if number >= MOST_BLOCKS || (more && packet.payload.len() != size) {
+        if number >= MAX_BLOCKS || (more && packet.payload.len() != size) {
             return Received::default();
         }
         let known = self.whole.contains(&token);
@@ -260,7 +260,7 @@ impl CoapReceiver {
 
     fn add(&mut self, token: &[u8], number: usize, more: bool, data: &[u8]) -> Option<Vec<u8>> {
         if !self.open.iter().any(|(known, _)| known == token) {
-            if self.open.len() >= MOST_OPEN {
+            if self.open.len() >= MAX_OPEN {
                 self.open.pop_front();
             }
             self.open.push_back((token.to_vec(), Open::default()));
@@ -276,7 +276,7 @@ impl CoapReceiver {
         }
         let (token, open) = self.open.remove(place)?;
         self.whole.push_back(token);
-        if self.whole.len() > MOST_OPEN {
+        if self.whole.len() > MAX_OPEN {
             self.whole.pop_front();
         }
         Some(open.blocks.into_values().flatten().collect())
@@ -331,7 +331,7 @@ mod tests {
             had.extend(received.message);
             if let Some(reply) = received.reply {
                 now += 30_000_000;
-                sender.heard(&read(&reply), now);
+                sender.handle_ack(&read(&reply), now);
             }
         }
         done.extend(sender.take_done());

@@ -41,7 +41,7 @@ impl Default for Conditions {
 }
 
 /// Added to the loss before the logarithm, so that loss 0 has one.
-const LEAST_LOSS: f64 = 1e-3;
+const MIN_LOSS: f64 = 1e-3;
 /// At this loss, the burst length counts half.
 const BURSTS: f64 = 0.01;
 
@@ -51,7 +51,7 @@ impl Conditions {
         let log = |value: f64| value.max(1e-9).log2();
         [
             // Loss by its odds: 50 % and 60 % differ a lot for a protocol.
-            log((self.loss + LEAST_LOSS) / (1.0 - self.loss).max(LEAST_LOSS)),
+            log((self.loss + MIN_LOSS) / (1.0 - self.loss).max(MIN_LOSS)),
             // Burst length, weighted by the loss.
             log(self.burst.max(1.0)) * self.loss / (self.loss + BURSTS),
             log(self.rtt_ns as f64 / 1e6 + 0.1),

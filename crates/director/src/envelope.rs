@@ -119,9 +119,9 @@ impl Invitation {
             next: u64::from_be_bytes(take(&mut rest)?),
         };
         let (member, members) = invitation.member;
-        let sound = invitation.rate_bit_s.is_finite() && invitation.rate_bit_s > 0.0;
+        let valid = invitation.rate_bit_s.is_finite() && invitation.rate_bit_s > 0.0;
         // Later versions append fields, so trailing bytes are ignored.
-        (sound && member < members).then_some(invitation)
+        (valid && member < members).then_some(invitation)
     }
 
     /// Seals the invitation for holders of the key. `invites` is the root of session 0, since
@@ -161,17 +161,17 @@ fn open_drawn(kind: u8, (root, from): (&Root, Party), bytes: &[u8]) -> Option<Ve
 }
 
 /// The sender of a hello, which has no member number yet; no member has this number.
-const NEWCOMER: Party = Party::Member(u16::MAX);
+const UNKNOWN_MEMBER: Party = Party::Member(u16::MAX);
 
 /// A hello: a holder of the key asks to be invited to a session later than `known` (0 if it
 /// knows none); `draw` is a random number.
 pub fn seal_hello(invites: &Root, draw: u64, known: u64) -> Vec<u8> {
-    seal_drawn(HELLO, (invites, NEWCOMER), draw, &known.to_be_bytes())
+    seal_drawn(HELLO, (invites, UNKNOWN_MEMBER), draw, &known.to_be_bytes())
 }
 
 /// Opens a hello; returns the latest session that its sender knows.
 pub fn open_hello(invites: &Root, bytes: &[u8]) -> Option<u64> {
-    let known = open_drawn(HELLO, (invites, NEWCOMER), bytes)?;
+    let known = open_drawn(HELLO, (invites, UNKNOWN_MEMBER), bytes)?;
     Some(u64::from_be_bytes(known.try_into().ok()?))
 }
 
@@ -348,8 +348,8 @@ mod tests {
         let read = Invitation::decode(&later).unwrap();
         assert_eq!(read, Invitation { model: None, ..invitation.clone() });
         assert_eq!(read.encode()[12], NO_MODEL);
-        let nobody = Invitation { member: (3, 3), ..invitation };
-        assert_eq!(Invitation::open(&invites, &nobody.seal(&invites, 1)), None);
+        let invalid = Invitation { member: (3, 3), ..invitation };
+        assert_eq!(Invitation::open(&invites, &invalid.seal(&invites, 1)), None);
     }
 
     #[test]

@@ -36,12 +36,12 @@ const MEMORY: f64 = 400.0;
 /// The quantile of the normal distribution for 95 %.
 const Z: f64 = 1.959_964;
 /// Number of round-trip times kept.
-const TRIPS: usize = 64;
+const MAX_TRIPS: usize = 64;
 /// After this many consecutive round-trip times above the usual 90th percentile, the path has
 /// changed.
-const LONGER: usize = 5;
+const PATH_CHANGE: usize = 5;
 /// Weight of the assumed loss, in frames.
-const ASSUMED: f64 = 30.0;
+const PRIOR_WEIGHT: f64 = 30.0;
 /// Consecutive arrivals from which a rate is computed.
 const RUN: usize = 8;
 
@@ -67,8 +67,8 @@ pub struct Estimator {
     rtt: Option<[Nanos; 3]>,
     /// Arrival times and sizes of the last datagrams.
     arrivals: VecDeque<(Nanos, usize)>,
-    densest: Option<f64>,
-    /// Datagrams received since the last call of `densest`.
+    peak_rate: Option<f64>,
+    /// Datagrams received since the last call of `peak_rate`.
     since: usize,
 }
 
@@ -93,10 +93,10 @@ impl Estimator {
         self.last_lost = lost;
     }
 
-    /// Records `came` received and `lost` lost frames that were sent in a row. Their order is
+    /// Records received and lost frames that were sent in a row. Their order is
     /// unknown, so the losses are spread evenly and do not affect the burst length.
-    pub fn frames(&mut self, came: u32, lost: u32) {
-        let all = u64::from(came) + u64::from(lost);
+    pub fn frames(&mut self, received: u32, lost: u32) {
+        let all = u64::from(received) + u64::from(lost);
         for place in 0..all {
             let before = place * u64::from(lost) / all;
             self.frame((place + 1) * u64::from(lost) / all > before);
@@ -111,11 +111,11 @@ impl Estimator {
         self.usual = usual;
         self.longer = if usual.is_some_and(|usual| ns > usual) { self.longer + 1 } else { 0 };
         self.trips.push_back(ns);
-        if self.longer >= LONGER && self.trips.len() > LONGER {
+        if self.longer >= PATH_CHANGE && self.trips.len() > PATH_CHANGE {
             // The path has become longer: drop samples of the old path.
-            self.trips.drain(..self.trips.len() - LONGER);
+            self.trips.drain(..self.trips.len() - PATH_CHANGE);
             self.longer = 0;
-        } else if self.trips.len() > TRIPS {
+        } else if self.trips.len() > MAX_TRIPS {
             self.trips.pop_front();
         }
         let mut trips: Vec<Nanos> = self.trips.iter().copied().collect();
@@ -139,18 +139,18 @@ impl Estimator {
             let all: usize = self.arrivals.iter().map(|(_, bytes)| bytes).sum();
             let span = now.saturating_sub(*first).max(1);
             let rate = (all - skip) as f64 * 8e9 / span as f64;
-            self.densest = Some(self.densest.map_or(rate, |known| known.max(rate)));
+            self.peak_rate = Some(self.peak_rate.map_or(rate, |known| known.max(rate)));
         }
     }
 
     /// The highest arrival rate of consecutive datagrams since the last call, in bit/s; `None`
     /// before `least` datagrams have arrived.
-    pub fn densest(&mut self, least: usize) -> Option<f64> {
+    pub fn peak_rate(&mut self, least: usize) -> Option<f64> {
         if self.since < least {
             return None;
         }
         self.since = 0;
-        self.densest.take()
+        self.peak_rate.take()
     }
 
     /// The current estimate.
@@ -170,15 +170,15 @@ impl Estimator {
 
     /// Upper estimate of the loss with `assumed` as the prior: the upper limit of the Wilson
     /// interval at one standard deviation.
-    pub fn most_loss(&self, assumed: f64) -> f64 {
-        wilson(assumed * ASSUMED + self.lost, ASSUMED + self.weight, 1.0).high
+    pub fn upper_loss(&self, assumed: f64) -> f64 {
+        wilson(assumed * PRIOR_WEIGHT + self.lost, PRIOR_WEIGHT + self.weight, 1.0).high
     }
 
     /// `known`, with assumed values replaced by estimates.
     pub fn conditions(&self, known: Conditions) -> Conditions {
         Conditions {
             // The assumed loss is a prior, so few samples change little.
-            loss: (known.loss * ASSUMED + self.lost) / (ASSUMED + self.weight),
+            loss: (known.loss * PRIOR_WEIGHT + self.lost) / (PRIOR_WEIGHT + self.weight),
             burst: self.burst(),
             // The 10th percentile: most samples include queueing behind other messages.
             rtt_ns: self.rtt.map_or(known.rtt_ns, |[least, ..]| least),
@@ -263,9 +263,9 @@ mod tests {
         // 125 B every 4 ms are 250 kbit/s; the others arrive as sent.
         let times = [0, 90, 180].into_iter().chain((0..12).map(|n| 300 + 4 * n)).chain([900]);
         times.for_each(|ms| estimator.arrival(ms * 1_000_000, 125));
-        let rate = estimator.densest(9).unwrap();
+        let rate = estimator.peak_rate(9).unwrap();
         assert!((rate / 250e3 - 1.0).abs() < 1e-9, "{rate}");
-        assert_eq!(estimator.densest(0), None, "since the last time");
+        assert_eq!(estimator.peak_rate(0), None, "since the last time");
     }
 
     #[test]
@@ -282,11 +282,11 @@ mod tests {
     #[test]
     fn at_worst_more_is_lost_than_was_seen_and_less_so_the_more_was_seen() {
         let mut estimator = Estimator::new();
-        let before = estimator.most_loss(0.0);
+        let before = estimator.upper_loss(0.0);
         assert!((0.02..0.05).contains(&before), "{before}");
         (0..1_000).for_each(|_| estimator.frame(false));
-        assert!(estimator.most_loss(0.0) < 0.004);
-        assert!(estimator.most_loss(0.5) > 0.03, "what was assumed counts as 30 frames");
+        assert!(estimator.upper_loss(0.0) < 0.004);
+        assert!(estimator.upper_loss(0.5) > 0.03, "what was assumed counts as 30 frames");
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub const SEAL: usize = 16;
 /// It keeps foreign frames out of the decoder; the AEAD tag authenticates the whole message.
 pub const CODE: usize = 4;
 /// Minimum length of a pre-shared key, in bytes.
-pub const LEAST_KEY: usize = 16;
+pub const MIN_KEY: usize = 16;
 
 /// The sender of a sealed message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -69,7 +69,7 @@ impl Use {
 
 /// The pre-shared key is too short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("key of {0} bytes is too short: use at least {LEAST_KEY} random bytes")]
+#[error("key of {0} bytes is too short: use at least {MIN_KEY} random bytes")]
 pub struct ShortKey(usize);
 
 /// The root key of a session, or none: security is on unless explicitly disabled.
@@ -101,7 +101,7 @@ impl Root {
     /// # Errors
     /// [`ShortKey`] if `key` is shorter than 16 bytes.
     pub fn new(key: &[u8], session: u64) -> Result<Self, ShortKey> {
-        if key.len() < LEAST_KEY {
+        if key.len() < MIN_KEY {
             return Err(ShortKey(key.len()));
         }
         let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, &session.to_be_bytes());

@@ -22,7 +22,6 @@ mod analytic;
 pub mod arq;
 pub mod bound;
 pub mod carrier;
-mod chance;
 #[cfg(feature = "coap")]
 pub mod coap;
 mod conditions;
@@ -37,6 +36,7 @@ mod model;
 mod pace;
 mod policy;
 mod properties;
+mod rng;
 pub mod session;
 mod switch;
 mod targets;

@@ -36,9 +36,9 @@ pub enum ModelId {
 
 /// The smallest packet that carries QUIC, in bytes: 1,200 of QUIC (RFC 9000, section 14), 2 of
 /// our header, and 28 of IPv4 and UDP.
-const LEAST_QUIC: f64 = 1_230.0;
+const MIN_QUIC: f64 = 1_230.0;
 /// The largest packet, in bytes: QUIC makes no larger ones here.
-const MOST_QUIC: f64 = 1_502.0;
+const MAX_QUIC: f64 = 1_502.0;
 /// Overhead of a QUIC datagram packet besides the message, its AEAD tag and its number, in
 /// bytes.
 const QUIC_DATAGRAM: f64 = 93.0;
@@ -100,16 +100,16 @@ impl ModelId {
 
     /// Whether the MTU has room for the model and for messages of this size.
     pub fn fits(self, here: &Conditions) -> bool {
-        let most = here.mtu.min(MOST_QUIC) - QUIC_DATAGRAM;
+        let most = here.mtu.min(MAX_QUIC) - QUIC_DATAGRAM;
         match self {
-            Self::QuicStreams => here.mtu >= LEAST_QUIC,
-            Self::QuicDatagrams => here.mtu >= LEAST_QUIC && here.payload <= most,
+            Self::QuicStreams => here.mtu >= MIN_QUIC,
+            Self::QuicDatagrams => here.mtu >= MIN_QUIC && here.payload <= most,
             _ => true,
         }
     }
 
     /// A similar model, to use its measurements where this one has none.
-    pub(crate) const fn kin(self) -> Option<Self> {
+    pub(crate) const fn similar(self) -> Option<Self> {
         match self {
             Self::QuicStreams => Some(Self::UdpArq),
             Self::QuicDatagrams => Some(Self::UdpRequestResponse),
@@ -135,29 +135,36 @@ impl ModelId {
     ///
     /// # Errors
     /// The reason why not.
-    pub fn suits(self, pattern: Pattern, asked: &TransportProperties) -> Result<(), &'static str> {
+    pub fn suits(
+        self,
+        pattern: Pattern,
+        properties: &TransportProperties,
+    ) -> Result<(), &'static str> {
         let features = self.features();
         if !features.patterns.contains(&pattern) {
             return Err("it does not serve the pattern");
         }
-        let wishes = [
-            (asked.reliability.allows(features.reliable), "reliability"),
-            (asked.preserve_order.allows(features.ordered), "preserveOrder"),
-            (asked.preserve_msg_boundaries.allows(features.boundaries), "preserveMsgBoundaries"),
-            (asked.zero_rtt_msg.allows(features.zero_rtt), "zeroRttMsg"),
-            (asked.multicast.allows(features.multicast), "multicast"),
+        let checks = [
+            (properties.reliability.allows(features.reliable), "reliability"),
+            (properties.preserve_order.allows(features.ordered), "preserveOrder"),
+            (
+                properties.preserve_msg_boundaries.allows(features.boundaries),
+                "preserveMsgBoundaries",
+            ),
+            (properties.zero_rtt_msg.allows(features.zero_rtt), "zeroRttMsg"),
+            (properties.multicast.allows(features.multicast), "multicast"),
         ];
-        wishes.into_iter().find(|(met, _)| !met).map_or(Ok(()), |(_, name)| Err(name))
+        checks.into_iter().find(|(allowed, _)| !allowed).map_or(Ok(()), |(_, name)| Err(name))
     }
 
     /// Number of satisfied preferences minus the violated ones.
-    pub fn score(self, asked: &TransportProperties) -> i32 {
+    pub fn score(self, properties: &TransportProperties) -> i32 {
         let features = self.features();
-        asked.reliability.score(features.reliable)
-            + asked.preserve_order.score(features.ordered)
-            + asked.preserve_msg_boundaries.score(features.boundaries)
-            + asked.zero_rtt_msg.score(features.zero_rtt)
-            + asked.multicast.score(features.multicast)
+        properties.reliability.score(features.reliable)
+            + properties.preserve_order.score(features.ordered)
+            + properties.preserve_msg_boundaries.score(features.boundaries)
+            + properties.zero_rtt_msg.score(features.zero_rtt)
+            + properties.multicast.score(features.multicast)
     }
 
     /// The name, as used in maps.
@@ -253,20 +260,23 @@ mod tests {
 
     #[test]
     fn what_is_required_leaves_some() {
-        let asked = TransportProperties {
+        let properties = TransportProperties {
             reliability: Preference::Require,
             multicast: Preference::Require,
             ..Default::default()
         };
         let suits = |pattern| -> Vec<ModelId> {
-            ModelId::ALL.into_iter().filter(|model| model.suits(pattern, &asked).is_ok()).collect()
+            ModelId::ALL
+                .into_iter()
+                .filter(|model| model.suits(pattern, &properties).is_ok())
+                .collect()
         };
         assert_eq!(
             suits(Pattern::PublishCollect),
             [ModelId::PgmPublishSubscribe, ModelId::MulticastFec]
         );
         assert!(suits(Pattern::RequestResponse).is_empty());
-        let why = ModelId::Mqtt.suits(Pattern::PublishSubscribe, &asked);
+        let why = ModelId::Mqtt.suits(Pattern::PublishSubscribe, &properties);
         assert_eq!(why, Err("multicast"));
     }
 }

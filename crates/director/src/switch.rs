@@ -77,21 +77,21 @@ pub struct Switch {
     /// Time of the next `Ask`.
     ask_at: Nanos,
     /// Time between two `Ask` actions, in ns.
-    patience: Nanos,
+    timeout: Nanos,
 }
 
 impl Switch {
     /// A session of these members on `model`; a member that does not answer is asked again
-    /// after `patience` ns.
+    /// after `timeout` ns.
     pub fn new(
         model: ModelId,
         members: impl IntoIterator<Item = MemberId>,
-        patience: Nanos,
+        timeout: Nanos,
     ) -> Self {
         let now = Stage { model, epoch: 0 };
         let members = members.into_iter().map(|member| (member, now)).collect();
         let open = BTreeMap::new();
-        Self { now, next: None, members, open, ask_at: 0, patience: patience.max(1) }
+        Self { now, next: None, members, open, ask_at: 0, timeout: timeout.max(1) }
     }
 
     /// The phase.
@@ -116,17 +116,17 @@ impl Switch {
     }
 
     /// Number of members that have not acknowledged a message.
-    pub fn lacking(&self, message: MessageId) -> usize {
+    pub fn unacknowledged_count(&self, message: MessageId) -> usize {
         self.open.get(&message).map_or(0, BTreeSet::len)
     }
 
     /// Members that have not acknowledged a message.
-    pub fn lack(&self, message: MessageId) -> impl Iterator<Item = MemberId> {
+    pub fn unacknowledged(&self, message: MessageId) -> impl Iterator<Item = MemberId> {
         self.open.get(&message).into_iter().flatten().copied()
     }
 
     /// Whether a member has not acknowledged a message.
-    pub fn owes(&self, message: MessageId, member: MemberId) -> bool {
+    pub fn awaits(&self, message: MessageId, member: MemberId) -> bool {
         self.open.get(&message).is_some_and(|members| members.contains(&member))
     }
 
@@ -160,13 +160,13 @@ impl Switch {
     pub fn tick(&mut self, now: Nanos) -> Vec<Action> {
         let mut actions =
             if self.next.is_some() && now >= self.ask_at { self.ask(now) } else { Vec::new() };
-        actions.extend(self.settle());
+        actions.extend(self.retire_old());
         actions
     }
 
     fn ask(&mut self, now: Nanos) -> Vec<Action> {
         let Some(next) = self.next else { return Vec::new() };
-        self.ask_at = now.saturating_add(self.patience);
+        self.ask_at = now.saturating_add(self.timeout);
         let waiting = self.members.iter().filter(|(_, stage)| **stage != next);
         waiting.map(|(member, _)| Action::Ask { member: *member, epoch: next.epoch }).collect()
     }
@@ -188,7 +188,7 @@ impl Switch {
                 members: vec![member],
             })
             .collect();
-        actions.extend(self.settle());
+        actions.extend(self.retire_old());
         actions
     }
 
@@ -196,14 +196,14 @@ impl Switch {
     /// model to the others.
     pub fn send(&mut self, message: MessageId) -> Vec<Action> {
         self.open.insert(message, self.members.keys().copied().collect());
-        self.ways(message)
+        self.sends(message)
     }
 
     /// Sends a new message to some members, as [`send`](Self::send) does to all.
     pub fn send_to(&mut self, message: MessageId, to: &[MemberId]) -> Vec<Action> {
         let known = to.iter().filter(|member| self.members.contains_key(member));
         self.open.insert(message, known.copied().collect());
-        self.ways(message)
+        self.sends(message)
     }
 
     /// Time of the next `Ask`, if any.
@@ -213,21 +213,21 @@ impl Switch {
 
     /// Sends a message again to the members that have not acknowledged it.
     pub fn send_again(&mut self, message: MessageId) -> Vec<Action> {
-        self.ways(message)
+        self.sends(message)
     }
 
-    fn ways(&self, message: MessageId) -> Vec<Action> {
-        let mut ways: Vec<(Stage, Vec<MemberId>)> = Vec::new();
+    fn sends(&self, message: MessageId) -> Vec<Action> {
+        let mut sends: Vec<(Stage, Vec<MemberId>)> = Vec::new();
         for member in self.open.get(&message).into_iter().flatten() {
             let Some(stage) = self.members.get(member) else { continue };
-            match ways.iter_mut().find(|(known, _)| known == stage) {
+            match sends.iter_mut().find(|(known, _)| known == stage) {
                 Some((_, members)) => members.push(*member),
-                None => ways.push((*stage, vec![*member])),
+                None => sends.push((*stage, vec![*member])),
             }
         }
         let send =
             |(Stage { model, epoch }, members)| Action::Send { message, model, epoch, members };
-        ways.into_iter().map(send).collect()
+        sends.into_iter().map(send).collect()
     }
 
     /// A member acknowledges a message; ignored if the message was not sent to it.
@@ -253,12 +253,12 @@ impl Switch {
             members.remove(&member);
             !members.is_empty()
         });
-        self.settle()
+        self.retire_old()
     }
 
     /// Retires the old model after all members have changed. Each member's outstanding messages
     /// were sent again over the new model when it changed.
-    fn settle(&mut self) -> Vec<Action> {
+    fn retire_old(&mut self) -> Vec<Action> {
         let Some(next) = self.next else { return Vec::new() };
         if self.members.values().any(|stage| *stage != next) {
             return Vec::new();

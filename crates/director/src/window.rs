@@ -6,17 +6,17 @@ pub struct Window {
     /// The smallest number in the window; all smaller numbers count as received.
     from: u64,
     /// One bit per number from `from` on, in a ring.
-    had: Vec<u64>,
+    bits: Vec<u64>,
 }
 
 impl Window {
     /// A window of `numbers` message numbers, rounded up to a multiple of 64; at least 64.
     pub fn new(numbers: usize) -> Self {
-        Self { from: 0, had: vec![0; numbers.div_ceil(64).max(1)] }
+        Self { from: 0, bits: vec![0; numbers.div_ceil(64).max(1)] }
     }
 
     fn room(&self) -> u64 {
-        self.had.len() as u64 * 64
+        self.bits.len() as u64 * 64
     }
 
     /// Marks `number` as received; returns whether it was new. A number below the window is
@@ -30,8 +30,8 @@ impl Window {
             self.advance(number - self.room() + 1);
         }
         let (word, bit) = self.place(number);
-        let new = self.had[word] & bit == 0;
-        self.had[word] |= bit;
+        let new = self.bits[word] & bit == 0;
+        self.bits[word] |= bit;
         new
     }
 
@@ -41,22 +41,22 @@ impl Window {
             return true;
         }
         let (word, bit) = self.place(number);
-        number - self.from < self.room() && self.had[word] & bit != 0
+        number - self.from < self.room() && self.bits[word] & bit != 0
     }
 
     fn place(&self, number: u64) -> (usize, u64) {
-        ((number / 64) as usize % self.had.len(), 1 << (number % 64))
+        ((number / 64) as usize % self.bits.len(), 1 << (number % 64))
     }
 
     /// Moves the window up to `from` or the next multiple of 64.
     fn advance(&mut self, from: u64) {
         let (old, new) = (self.from / 64, from.div_ceil(64));
-        if new - old >= self.had.len() as u64 {
-            self.had.fill(0);
+        if new - old >= self.bits.len() as u64 {
+            self.bits.fill(0);
         } else {
             for word in old..new {
-                let place = (word % self.had.len() as u64) as usize;
-                self.had[place] = 0;
+                let place = (word % self.bits.len() as u64) as usize;
+                self.bits[place] = 0;
             }
         }
         self.from = new * 64;

@@ -4,7 +4,7 @@
 
 use director::Nanos;
 use director::bound::{self, Channel};
-use director::fec::{FecHub, FecMember, FecSettings, HubEvent, Wanted};
+use director::fec::{FecHub, FecMember, FecSettings, HubEvent, ResponseKind};
 use director::keys::{Party, Root, Scope, Use};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -64,20 +64,20 @@ struct Collected {
 fn collect(
     members: u16,
     bytes: usize,
-    wanted: Wanted,
+    response: ResponseKind,
     loss: f64,
     known: f64,
     seed: u64,
 ) -> Collected {
-    collect_past(0, members, bytes, wanted, loss, known, seed)
+    collect_past(0, members, bytes, response, loss, known, seed)
 }
 
-/// The same, if multicast does not reach the first `deaf` members.
+/// The same, if multicast does not reach the first `unreachable` members.
 fn collect_past(
-    deaf: u16,
+    unreachable: u16,
     members: u16,
     bytes: usize,
-    wanted: Wanted,
+    response: ResponseKind,
     loss: f64,
     known: f64,
     seed: u64,
@@ -109,7 +109,7 @@ fn collect_past(
         Air { rate_bit_s: 250_000.0, loss, free_at: 0, frames: 0, bytes: 0, state: 2 * seed + 1 };
     let message: Vec<u8> = (0..bytes).map(|at| at as u8).collect();
     let all: Vec<u32> = (0..u32::from(members)).collect();
-    hub.send(5, &message, wanted, &all, None).unwrap();
+    hub.send(5, &message, response, &all, None).unwrap();
     let mut events = BinaryHeap::from([Reverse((0, 0_u64, Event::Wake(None)))]);
     // One wake-up per endpoint.
     let mut wakes = BTreeMap::from([(None, 0)]);
@@ -131,7 +131,7 @@ fn collect_past(
     while let Some(Reverse((now, _, event))) = events.pop() {
         assert!(
             now < 1_000_000_000_000,
-            "no end: {deaf} of {members}, {wanted:?}, {loss}: {:x?}",
+            "no end: {unreachable} of {members}, {response:?}, {loss}: {:x?}",
             result.kinds
         );
         let who = match event {
@@ -150,7 +150,7 @@ fn collect_past(
                 if let Some((id, had)) = group[usize::from(member)].receive(&bytes, now) {
                     result.payloads_right &= id == 5 && had == message;
                     result.down = now;
-                    if wanted == Wanted::Answers {
+                    if response == ResponseKind::Answers {
                         let answer: Vec<u8> = had.iter().map(|byte| byte ^ member as u8).collect();
                         group[usize::from(member)].answer(id, &answer, now).unwrap();
                     }
@@ -173,7 +173,7 @@ fn collect_past(
                     for member in 0..members {
                         let reached = match alone {
                             Some(alone) => alone == u32::from(member),
-                            None => member >= deaf,
+                            None => member >= unreachable,
                         };
                         if reached && air.draw() >= air.loss {
                             push(&mut events, at, Event::Arrive(Some(member), frame.clone()));
@@ -199,7 +199,7 @@ fn collect_past(
                     assert!(result.answers.insert(member, now).is_none(), "answered twice");
                 }
                 HubEvent::Acknowledged { .. } => result.acknowledged += 1,
-                HubEvent::Unreached { .. } => {}
+                HubEvent::MulticastBlocked { .. } => {}
                 HubEvent::Over { lacking, .. } => {
                     result.lacking = lacking.len();
                     (result.frames, result.bytes) = (air.frames, air.bytes);
@@ -219,7 +219,7 @@ fn a_price_update_and_three_hundred_answers_are_near_the_bound() {
     let bound = bound::collect(&channel, 21, 300);
     let mut worst: (f64, f64) = (0.0, 0.0);
     for seed in 1..=5 {
-        let had = collect(300, 1_699 + 25, Wanted::Answers, 0.3, 0.3, seed);
+        let had = collect(300, 1_699 + 25, ResponseKind::Answers, 0.3, 0.3, seed);
         assert_eq!((had.answers.len(), had.lacking), (300, 0));
         assert!(had.payloads_right);
         let last = *had.answers.values().max().unwrap() as f64 / 1e9;
@@ -244,10 +244,10 @@ fn all_have_it_whatever_was_thought_of_the_network() {
     for (members, loss, known) in
         [(300, 0.0, 0.0), (300, 0.3, 0.0), (300, 0.05, 0.3), (40, 0.6, 0.1), (1, 0.3, 0.3)]
     {
-        let had = collect(members, 400, Wanted::Answers, loss, known, 3);
+        let had = collect(members, 400, ResponseKind::Answers, loss, known, 3);
         assert_eq!((had.answers.len(), had.lacking), (usize::from(members), 0));
         assert!(had.payloads_right);
-        let had = collect(members, 400, Wanted::Acknowledgements, loss, known, 3);
+        let had = collect(members, 400, ResponseKind::Acknowledgements, loss, known, 3);
         assert_eq!((had.acknowledged, had.lacking), (usize::from(members), 0));
         eprintln!("{members} members, {loss} lost, {known} thought: {} frames", had.frames);
     }
@@ -255,11 +255,11 @@ fn all_have_it_whatever_was_thought_of_the_network() {
 
 #[test]
 fn whom_multicast_does_not_reach_is_served_alone() {
-    for wanted in [Wanted::Answers, Wanted::Acknowledgements] {
+    for response in [ResponseKind::Answers, ResponseKind::Acknowledgements] {
         for loss in [0.0, 0.3] {
-            let had = collect_past(2, 10, 500, wanted, loss, loss, 4);
+            let had = collect_past(2, 10, 500, response, loss, loss, 4);
             assert_eq!((had.answers.len() + had.acknowledged, had.lacking), (10, 0));
-            let had = collect_past(3, 3, 500, wanted, loss, loss, 4);
+            let had = collect_past(3, 3, 500, response, loss, loss, 4);
             assert_eq!((had.answers.len() + had.acknowledged, had.lacking), (3, 0));
         }
     }
@@ -267,7 +267,7 @@ fn whom_multicast_does_not_reach_is_served_alone() {
 
 #[test]
 fn nothing_lost_costs_the_message_and_its_answers() {
-    let had = collect(50, 1_000, Wanted::Answers, 0.0, 0.0, 1);
+    let had = collect(50, 1_000, ResponseKind::Answers, 0.0, 0.0, 1);
     // 14 symbols down, including the schedule, and 14 up per member.
     assert_eq!(had.kinds, BTreeMap::from([(0xcd, 14), (0xed, 50 * 14), (0x18, 3)]));
 }
@@ -285,7 +285,7 @@ fn that_multicast_reaches_nobody_is_seen_before_anybody_answers() {
         |n| FecMember::new(settings, (n, 10), (keys(Party::Member(n)), keys(Party::Hub)), 1);
     let mut members: Vec<FecMember> = (0..10).map(member).collect();
     let to: Vec<u32> = (0..10).collect();
-    hub.send(1, &[5; 700], Wanted::Answers, &to, None).unwrap();
+    hub.send(1, &[5; 700], ResponseKind::Answers, &to, None).unwrap();
     for now in (0..2_000_000_000).step_by(100_000) {
         while let (Some((to, frame)), _) = hub.poll(now) {
             let Some(to) = to else { continue };
@@ -297,7 +297,7 @@ fn that_multicast_reaches_nobody_is_seen_before_anybody_answers() {
                 hub.receive(&frame, now);
             }
         }
-        if hub.take_events().contains(&HubEvent::Unreached { message: 1 }) {
+        if hub.take_events().contains(&HubEvent::MulticastBlocked { message: 1 }) {
             return;
         }
     }
@@ -313,7 +313,7 @@ fn a_message_to_one_of_many_is_for_it_alone_and_answered_at_once() {
     let mut hub = FecHub::new(settings, keys(Party::Hub), all);
     let own = (keys(Party::Member(7)), keys(Party::Hub));
     let mut member = FecMember::new(settings, (7, 300), own, 1);
-    hub.send(1, &[5; 3_000], Wanted::Answers, &[7], None).unwrap();
+    hub.send(1, &[5; 3_000], ResponseKind::Answers, &[7], None).unwrap();
     let (mut now, mut answered) = (0, 0);
     while answered == 0 {
         assert!(now < 20_000_000, "it answers without a request");
@@ -327,7 +327,7 @@ fn a_message_to_one_of_many_is_for_it_alone_and_answered_at_once() {
             hub.receive(&frame, now);
         }
         for event in hub.take_events() {
-            assert!(!matches!(event, HubEvent::Unreached { .. }), "{event:?}");
+            assert!(!matches!(event, HubEvent::MulticastBlocked { .. }), "{event:?}");
             answered += usize::from(matches!(event, HubEvent::Answered { member: 7, .. }));
         }
         now += 100_000;

@@ -1,7 +1,7 @@
 //! The datagrams of `udp-arq`.
 
 /// Maximum number of chunks per message.
-pub const MOST_CHUNKS: usize = 256;
+pub const MAX_CHUNKS: usize = 256;
 /// Header size of a chunk, in bytes.
 pub const HEADER: usize = 11;
 /// Number of the last counted attempt; it also stands for all later ones.
@@ -40,7 +40,7 @@ pub enum Datagram {
         /// The attempt that triggered it.
         echo: u8,
         /// The bits.
-        had: Vec<u8>,
+        received_chunks: Vec<u8>,
     },
 }
 
@@ -70,11 +70,11 @@ impl Datagram {
                 bytes.extend_from_slice(data);
                 bytes
             }
-            Self::Acknowledge { message, echo, had } => {
+            Self::Acknowledge { message, echo, received_chunks } => {
                 let mut bytes = vec![ACKNOWLEDGE];
                 bytes.push(*echo.min(&LAST_ATTEMPT));
                 bytes.extend_from_slice(&number(*message));
-                bytes.extend_from_slice(had);
+                bytes.extend_from_slice(received_chunks);
                 bytes
             }
         }
@@ -104,9 +104,9 @@ impl Datagram {
                     data: data.to_vec(),
                 })
             }
-            ACKNOWLEDGE if kind & ASKS == 0 && rest.len() <= MOST_CHUNKS / 8 => {
+            ACKNOWLEDGE if kind & ASKS == 0 && rest.len() <= MAX_CHUNKS / 8 => {
                 let echo = attempts.min(LAST_ATTEMPT);
-                Some(Self::Acknowledge { message, echo, had: rest.to_vec() })
+                Some(Self::Acknowledge { message, echo, received_chunks: rest.to_vec() })
             }
             _ => None,
         }

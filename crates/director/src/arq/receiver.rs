@@ -14,7 +14,7 @@ pub struct Received {
 }
 
 /// Maximum number of incomplete messages; the oldest is dropped.
-pub(super) const MOST_OPEN: usize = 64;
+pub(super) const MAX_OPEN: usize = 64;
 
 #[derive(Debug)]
 struct Receiving {
@@ -26,7 +26,7 @@ struct Receiving {
 #[derive(Debug)]
 pub struct ArqReceiver {
     open: BTreeMap<u64, Receiving>,
-    had: Window,
+    window: Window,
 }
 
 impl Default for ArqReceiver {
@@ -38,7 +38,7 @@ impl Default for ArqReceiver {
 impl ArqReceiver {
     /// A receiver without state.
     pub fn new() -> Self {
-        Self { open: BTreeMap::new(), had: Window::new(1 << 14) }
+        Self { open: BTreeMap::new(), window: Window::new(1 << 14) }
     }
 
     /// Number of incomplete messages.
@@ -54,13 +54,13 @@ impl ArqReceiver {
         else {
             return Received::default();
         };
-        if self.had.has(message) {
+        if self.window.has(message) {
             // A duplicate: the sender has missed the acknowledgement.
             let all = bitmap(0..=last);
-            let again = Datagram::Acknowledge { message, echo: attempt, had: all };
+            let again = Datagram::Acknowledge { message, echo: attempt, received_chunks: all };
             return Received { message: None, reply: asks.then(|| (message, again.encode())) };
         }
-        if !self.open.contains_key(&message) && self.open.len() >= MOST_OPEN {
+        if !self.open.contains_key(&message) && self.open.len() >= MAX_OPEN {
             self.open.pop_first();
         }
         let fresh = || Receiving { last, chunks: BTreeMap::new() };
@@ -71,16 +71,16 @@ impl ArqReceiver {
         }
         receiving.chunks.entry(index).or_insert(data);
         let whole = receiving.chunks.len() > usize::from(last);
-        let had = bitmap(receiving.chunks.keys().copied());
-        let said = Datagram::Acknowledge { message, echo: attempt, had };
-        let said = (asks || whole).then(|| (message, said.encode()));
+        let received_chunks = bitmap(receiving.chunks.keys().copied());
+        let reply = Datagram::Acknowledge { message, echo: attempt, received_chunks };
+        let reply = (asks || whole).then(|| (message, reply.encode()));
         if !whole {
-            return Received { message: None, reply: said };
+            return Received { message: None, reply };
         }
         let chunks = self.open.remove(&message).map(|receiving| receiving.chunks);
-        self.had.insert(message);
+        self.window.insert(message);
         let bytes = chunks.into_iter().flatten().flat_map(|(_, data)| data).collect();
-        Received { message: Some((message, bytes)), reply: said }
+        Received { message: Some((message, bytes)), reply }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The sender of `udp-arq`, to one receiver.
 
-use super::frame::{Datagram, HEADER, LAST_ATTEMPT, MOST_CHUNKS};
+use super::frame::{Datagram, HEADER, LAST_ATTEMPT, MAX_CHUNKS};
 use crate::Nanos;
 use crate::pace::Pace;
 use std::collections::{BTreeMap, VecDeque};
@@ -16,14 +16,14 @@ pub struct ArqSettings {
     pub rate_bit_s: f64,
     /// Initial acknowledgement timeout in ns; replaced by an estimate after the first round-trip
     /// sample.
-    pub patience: Nanos,
+    pub timeout: Nanos,
     /// Maximum number of messages in flight; others are queued.
     pub most: usize,
 }
 
 impl Default for ArqSettings {
     fn default() -> Self {
-        Self { datagram: 1_200, below: 42, rate_bit_s: 10e6, patience: 200_000_000, most: 32 }
+        Self { datagram: 1_200, below: 42, rate_bit_s: 10e6, timeout: 200_000_000, most: 32 }
     }
 }
 
@@ -49,9 +49,9 @@ pub enum Refused {
 
 /// What the sender learns from an acknowledgement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct AckReport {
     /// Received chunks of the last train.
-    pub came: u32,
+    pub received: u32,
     /// Lost chunks of it.
     pub lost: u32,
     /// Round-trip time in ns, if known.
@@ -97,7 +97,7 @@ pub struct ArqSender {
 /// congested network; here sending is paced, and a timeout first sends one chunk.
 const SPREAD: f64 = 3.0;
 /// Maximum number of times that a timeout is doubled.
-const MOST_DOUBLED: u32 = 5;
+const MAX_DOUBLED: u32 = 5;
 
 impl Sending {
     /// Round-trip time of the attempt that triggered a reply; `None` beyond the counted attempts.
@@ -109,7 +109,7 @@ impl Sending {
 
     /// Number of chunks whose fate becomes known by a reply to this attempt; chunks sent after it
     /// may still arrive.
-    fn heard_of(&mut self, echo: u8) -> u32 {
+    fn newly_known(&mut self, echo: u8) -> u32 {
         let sent = self.asked.get(usize::from(echo)).map_or(self.sent, |(_, sent)| *sent);
         let known = self.known;
         self.known = known.max(sent);
@@ -159,7 +159,7 @@ impl ArqSender {
             return Err(Refused::Small(self.settings.datagram));
         }
         let chunks = bytes.len().div_ceil(room).max(1);
-        if chunks > MOST_CHUNKS {
+        if chunks > MAX_CHUNKS {
             return Err(Refused::Long(bytes.len()));
         }
         let last = (chunks - 1) as u8;
@@ -183,13 +183,13 @@ impl ArqSender {
     }
 
     /// Acknowledgement timeout after `tries` timeouts.
-    fn patience(&self, tries: u32) -> Nanos {
+    fn timeout(&self, tries: u32) -> Nanos {
         let first = match self.trip {
             Some((trip, variation)) => (trip + SPREAD * variation).max(1e6) as Nanos,
-            None => self.settings.patience,
+            None => self.settings.timeout,
         };
         // The first timeouts may be random losses: double only from the second on.
-        first.saturating_mul(1 << tries.saturating_sub(1).min(MOST_DOUBLED))
+        first.saturating_mul(1 << tries.saturating_sub(1).min(MAX_DOUBLED))
     }
 
     /// The next datagram at `now`, if one may be sent, and the time of the next poll, if any.
@@ -205,7 +205,7 @@ impl ArqSender {
             if sending.ask_at.is_some_and(|at| at <= now) {
                 sending.ask_at = None;
                 sending.tries += 1;
-                let most = 1 << (sending.tries - 1).min(MOST_DOUBLED);
+                let most = 1 << (sending.tries - 1).min(MAX_DOUBLED);
                 let first = sending.missing.len().saturating_sub(most);
                 sending.train.extend(&sending.missing[first..]);
             }
@@ -213,7 +213,7 @@ impl ArqSender {
         if now < self.pace.next_at() {
             return (None, Some(self.pace.next_at()));
         }
-        let patience: Vec<Nanos> = (0..=MOST_DOUBLED).map(|tries| self.patience(tries)).collect();
+        let timeout: Vec<Nanos> = (0..=MAX_DOUBLED).map(|tries| self.timeout(tries)).collect();
         let room = self.settings.datagram - HEADER;
         let ready = self.sending.iter_mut().find(|(_, sending)| !sending.train.is_empty());
         let Some((message, sending)) = ready else { return (None, self.look_again()) };
@@ -224,8 +224,8 @@ impl ArqSender {
         sending.sent += 1;
         let attempt = (sending.asked.len() as u8).min(LAST_ATTEMPT);
         if asks {
-            let tries = sending.tries.min(MOST_DOUBLED) as usize;
-            sending.ask_at = Some(now.saturating_add(patience[tries]));
+            let tries = sending.tries.min(MAX_DOUBLED) as usize;
+            sending.ask_at = Some(now.saturating_add(timeout[tries]));
             if sending.asked.len() < usize::from(LAST_ATTEMPT) {
                 sending.asked.push((now, sending.sent));
             }
@@ -260,29 +260,37 @@ impl ArqSender {
     }
 
     /// Handles a datagram if it is an acknowledgement; returns what it tells about the path.
-    pub fn heard(&mut self, bytes: &[u8], now: Nanos) -> Heard {
+    pub fn handle_ack(&mut self, bytes: &[u8], now: Nanos) -> AckReport {
         match Datagram::decode(bytes) {
-            Some(Datagram::Acknowledge { message, echo, had }) => {
-                self.acknowledged(message, (echo, &had), now)
+            Some(Datagram::Acknowledge { message, echo, received_chunks }) => {
+                self.acknowledged(message, (echo, &received_chunks), now)
             }
-            _ => Heard::default(),
+            _ => AckReport::default(),
         }
     }
 
     /// Handles the chunk bitmap of a receiver, triggered by attempt `echo`; ignores messages
     /// that are not in flight.
-    pub fn acknowledged(&mut self, message: u64, (echo, had): (u8, &[u8]), now: Nanos) -> Heard {
-        let Some(sending) = self.sending.get_mut(&message) else { return Heard::default() };
+    pub fn acknowledged(
+        &mut self,
+        message: u64,
+        (echo, received_chunks): (u8, &[u8]),
+        now: Nanos,
+    ) -> AckReport {
+        let Some(sending) = self.sending.get_mut(&message) else { return AckReport::default() };
         let bit = |index: u8| {
-            had.get(usize::from(index / 8)).is_some_and(|byte| byte & (1 << (index % 8)) != 0)
+            received_chunks
+                .get(usize::from(index / 8))
+                .is_some_and(|byte| byte & (1 << (index % 8)) != 0)
         };
         // Check all chunks, not only the missing ones: a restarted receiver has none.
         sending.missing = (0..=sending.last).filter(|index| !bit(*index)).collect();
-        let mut heard = Heard { round_trip: sending.round_trip(echo, now), ..Heard::default() };
+        let mut report =
+            AckReport { round_trip: sending.round_trip(echo, now), ..AckReport::default() };
         if sending.train.is_empty() {
-            let (missing, sent) = (sending.missing.len() as u32, sending.heard_of(echo));
-            heard.lost = missing.min(sent);
-            heard.came = sent - heard.lost;
+            let (missing, sent) = (sending.missing.len() as u32, sending.newly_known(echo));
+            report.lost = missing.min(sent);
+            report.received = sent - report.lost;
         }
         if sending.missing.is_empty() {
             self.sending.remove(&message);
@@ -293,20 +301,20 @@ impl ArqSender {
             sending.ask_at = None;
             sending.tries = 0;
         }
-        self.measured(heard.round_trip);
-        heard
+        self.measured(report.round_trip);
+        report
     }
 
     /// Handles the receiver's answer, triggered by attempt `echo` if known: it acknowledges the
     /// whole message.
-    pub fn answered(&mut self, message: u64, echo: Option<u8>, now: Nanos) -> Heard {
-        let Some(mut sending) = self.sending.remove(&message) else { return Heard::default() };
+    pub fn answered(&mut self, message: u64, echo: Option<u8>, now: Nanos) -> AckReport {
+        let Some(mut sending) = self.sending.remove(&message) else { return AckReport::default() };
         self.done.push((message, Outcome::Delivered));
-        let sent = sending.heard_of(echo.unwrap_or(LAST_ATTEMPT));
-        let came = (sending.missing.len() as u32).min(sent);
+        let sent = sending.newly_known(echo.unwrap_or(LAST_ATTEMPT));
+        let received = (sending.missing.len() as u32).min(sent);
         let round_trip = echo.and_then(|echo| sending.round_trip(echo, now));
         self.measured(round_trip);
-        Heard { came, lost: sent - came, round_trip }
+        AckReport { received, lost: sent - received, round_trip }
     }
 
     /// Updates the round-trip estimate (RFC 6298, 2).

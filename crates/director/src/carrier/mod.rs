@@ -36,7 +36,7 @@ pub enum To {
 
 /// Parameters of a transport.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct Params {
     /// The session's keys.
     pub root: Root,
     /// The epoch of the model.
@@ -56,7 +56,7 @@ pub struct Place {
     /// Size of a sealed answer in bytes, assumed or measured.
     pub answer: usize,
     /// Whether bytes or energy have a target: no extra frames to save time.
-    pub thrifty: bool,
+    pub efficient: bool,
     /// Random number that seeds random decisions.
     pub seed: u64,
 }
@@ -76,22 +76,22 @@ pub struct Load<'a> {
 
 /// An event of a hub's transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Carried {
+pub enum CarrierEvent {
     /// A member has received a message.
-    Had(MemberId, MessageId),
+    Delivered(MemberId, MessageId),
     /// An envelope has arrived; it contains its sender.
     Envelope(Vec<u8>),
     /// Received and lost frames.
     Frames {
         /// Number of received frames.
-        came: u32,
+        received: u32,
         /// Number of lost frames.
         lost: u32,
     },
     /// A round-trip sample, in ns.
     RoundTrip(Nanos),
     /// Multicast does not work: members have a message only by unicast.
-    Unreached,
+    MulticastBlocked,
 }
 
 /// The hub's side of a transport.
@@ -106,7 +106,7 @@ pub trait HubCarrier: Send {
     /// The next datagram at `now`, and the time of the next poll.
     fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>);
     /// Events since the last call.
-    fn take(&mut self) -> Vec<Carried>;
+    fn take(&mut self) -> Vec<CarrierEvent>;
     /// All members have changed to another model, which resends outstanding messages. From now on
     /// the transport only acknowledges to members that do not know yet.
     fn retire(&mut self, now: Nanos);
@@ -136,39 +136,39 @@ pub trait MemberCarrier: Send {
 }
 
 /// The hub's transport of a model; `None` if it is not compiled in.
-pub fn hub(model: ModelId, place: &Place) -> Option<Box<dyn HubCarrier>> {
+pub fn hub(model: ModelId, params: &Params) -> Option<Box<dyn HubCarrier>> {
     Some(match model {
-        ModelId::UdpRequestResponse => udp::hub(place),
-        ModelId::UdpArq => arq::hub(place),
-        ModelId::MulticastFec => Box::new(fec::Hub::new(place)),
+        ModelId::UdpRequestResponse => udp::hub(params),
+        ModelId::UdpArq => arq::hub(params),
+        ModelId::MulticastFec => Box::new(fec::Hub::new(params)),
         #[cfg(feature = "coap")]
-        ModelId::CoapConfirmable => coap::hub(place, true),
+        ModelId::CoapConfirmable => coap::hub(params, true),
         #[cfg(feature = "coap")]
-        ModelId::CoapNonConfirmable => coap::hub(place, false),
+        ModelId::CoapNonConfirmable => coap::hub(params, false),
         #[cfg(feature = "quic")]
-        ModelId::QuicStreams => quic::hub(place, quic::Kind::Streams),
+        ModelId::QuicStreams => quic::hub(params, quic::Kind::Streams),
         #[cfg(feature = "quic")]
-        ModelId::QuicDatagrams => quic::hub(place, quic::Kind::Datagrams),
-        other if other.is_outside() => outside::hub(other, place),
+        ModelId::QuicDatagrams => quic::hub(params, quic::Kind::Datagrams),
+        other if other.is_outside() => outside::hub(other, params),
         _ => return None,
     })
 }
 
 /// The transport of a model for the member with this number; `None` if it is not compiled in.
-pub fn member(model: ModelId, place: &Place, number: u16) -> Option<Box<dyn MemberCarrier>> {
+pub fn member(model: ModelId, params: &Params, number: u16) -> Option<Box<dyn MemberCarrier>> {
     Some(match model {
-        ModelId::UdpRequestResponse => udp::member(place),
-        ModelId::UdpArq => arq::member(place, number),
-        ModelId::MulticastFec => Box::new(fec::Member::new(place, number)),
+        ModelId::UdpRequestResponse => udp::member(params),
+        ModelId::UdpArq => arq::member(params, number),
+        ModelId::MulticastFec => Box::new(fec::Member::new(params, number)),
         #[cfg(feature = "coap")]
-        ModelId::CoapConfirmable => coap::member(place, true),
+        ModelId::CoapConfirmable => coap::member(params, true),
         #[cfg(feature = "coap")]
-        ModelId::CoapNonConfirmable => coap::member(place, false),
+        ModelId::CoapNonConfirmable => coap::member(params, false),
         #[cfg(feature = "quic")]
-        ModelId::QuicStreams => quic::member(place, quic::Kind::Streams, number),
+        ModelId::QuicStreams => quic::member(params, quic::Kind::Streams, number),
         #[cfg(feature = "quic")]
-        ModelId::QuicDatagrams => quic::member(place, quic::Kind::Datagrams, number),
-        other if other.is_outside() => outside::member(other, place),
+        ModelId::QuicDatagrams => quic::member(params, quic::Kind::Datagrams, number),
+        other if other.is_outside() => outside::member(other, params),
         _ => return None,
     })
 }
@@ -192,7 +192,7 @@ pub fn available() -> Vec<ModelId> {
 
 /// Whether a datagram is a unicast request to a member that multicast does not seem to reach.
 pub(crate) fn asks(datagram: &[u8]) -> bool {
-    datagram.first() == Some(&crate::fec::WANT_ALONE)
+    datagram.first() == Some(&crate::fec::REQUEST_UNICAST)
 }
 
 /// Whether a datagram belongs to a model, by its first byte.

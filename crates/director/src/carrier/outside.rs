@@ -5,12 +5,12 @@
 //! delivery or drops: members answer or acknowledge by envelopes, and the hub resends messages
 //! that stay unanswered.
 
-use super::peers::apart;
-use super::{Carried, HubCarrier, Load, MemberCarrier, Place, To};
+use super::peers::answer_delay;
+use super::{CarrierEvent, HubCarrier, Load, MemberCarrier, Params, To};
 use crate::Nanos;
-use crate::chance::Chance;
 use crate::model::ModelId;
 use crate::pace::Pace;
+use crate::rng::Rng;
 use crate::switch::{MemberId, MessageId};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use std::sync::Arc;
 /// First byte of a frame.
 const MARK: u8 = 0x1b;
 /// Minimum queue limit; a hub has four messages per member if that is more. Drops the oldest.
-const MOST_WAITING: usize = 1_024;
+const MAX_WAITING: usize = 1_024;
 
 fn head(model: ModelId) -> [u8; 2] {
-    let place = ModelId::ALL.iter().position(|known| *known == model);
-    [MARK, place.and_then(|place| u8::try_from(place).ok()).unwrap_or(u8::MAX)]
+    let index = ModelId::ALL.iter().position(|known| *known == model);
+    [MARK, index.and_then(|index| u8::try_from(index).ok()).unwrap_or(u8::MAX)]
 }
 
 /// The model of a frame; `None` if it is no such frame.
 pub fn model_of(frame: &[u8]) -> Option<ModelId> {
-    let [MARK, place, ..] = frame else { return None };
-    ModelId::ALL.get(usize::from(*place)).copied().filter(|model| model.is_outside())
+    let [MARK, index, ..] = frame else { return None };
+    ModelId::ALL.get(usize::from(*index)).copied().filter(|model| model.is_outside())
 }
 
 /// How many copies of a frame the channel carries.
@@ -59,14 +59,14 @@ struct Queue {
 }
 
 impl Queue {
-    fn new(model: ModelId, place: &Place) -> Self {
+    fn new(model: ModelId, params: &Params) -> Self {
         Self {
             model,
-            members: place.members,
-            packet: place.datagram.max(1),
-            below: place.below,
+            members: params.members,
+            packet: params.datagram.max(1),
+            below: params.below,
             waiting: VecDeque::new(),
-            pace: Pace::new(place.rate_bit_s, 0),
+            pace: Pace::new(params.rate_bit_s, 0),
         }
     }
 
@@ -75,7 +75,7 @@ impl Queue {
     }
 
     fn push(&mut self, frame: Frame) {
-        if self.waiting.len() >= MOST_WAITING.max(4 * usize::from(self.members)) {
+        if self.waiting.len() >= MAX_WAITING.max(4 * usize::from(self.members)) {
             self.waiting.pop_front();
         }
         self.waiting.push_back(frame);
@@ -100,7 +100,7 @@ impl Queue {
 /// The hub's transport.
 pub struct Hub {
     queue: Queue,
-    told: Vec<Carried>,
+    events: Vec<CarrierEvent>,
 }
 
 impl HubCarrier for Hub {
@@ -121,7 +121,7 @@ impl HubCarrier for Hub {
 
     fn receive(&mut self, frame: &[u8], _: Option<MemberId>, _: Nanos) {
         if let Some(envelope) = frame.strip_prefix(&head(self.queue.model)) {
-            self.told.push(Carried::Envelope(envelope.to_vec()));
+            self.events.push(CarrierEvent::Envelope(envelope.to_vec()));
         }
     }
 
@@ -133,18 +133,18 @@ impl HubCarrier for Hub {
         self.queue.waiting.clear();
     }
 
-    fn take(&mut self) -> Vec<Carried> {
-        std::mem::take(&mut self.told)
+    fn take(&mut self) -> Vec<CarrierEvent> {
+        std::mem::take(&mut self.events)
     }
 }
 
 /// A member's transport.
 pub struct Member {
-    place: Place,
+    params: Params,
     queue: Queue,
     /// Delayed answers.
-    later: Vec<(Nanos, Arc<[u8]>)>,
-    chance: Chance,
+    delayed: Vec<(Nanos, Arc<[u8]>)>,
+    rng: Rng,
 }
 
 impl MemberCarrier for Member {
@@ -158,9 +158,9 @@ impl MemberCarrier for Member {
         // Published messages reach all members at the same time.
         let alone = self.queue.model == ModelId::TcpRouterDealer;
         let asked = if alone { asked } else { 0 };
-        let wait = apart(&self.place, (asked, sealed.len()), &mut self.chance);
-        if self.later.len() < MOST_WAITING {
-            self.later.push((now + wait, self.queue.marked(sealed)));
+        let wait = answer_delay(&self.params, (asked, sealed.len()), &mut self.rng);
+        if self.delayed.len() < MAX_WAITING {
+            self.delayed.push((now + wait, self.queue.marked(sealed)));
         }
         Ok(())
     }
@@ -170,10 +170,10 @@ impl MemberCarrier for Member {
     }
 
     fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
-        for (_, bytes) in self.later.extract_if(.., |(at, _)| *at <= now) {
+        for (_, bytes) in self.delayed.extract_if(.., |(at, _)| *at <= now) {
             self.queue.push(Frame { to: To::Hub, bytes, until: None });
         }
-        let waiting = self.later.iter().map(|(at, _)| *at).min();
+        let waiting = self.delayed.iter().map(|(at, _)| *at).min();
         let (frame, wake) = self.queue.poll(now);
         (frame.map(|(_, bytes)| bytes), [wake, waiting].into_iter().flatten().min())
     }
@@ -184,17 +184,17 @@ impl MemberCarrier for Member {
 }
 
 /// The hub's transport.
-pub fn hub(model: ModelId, place: &Place) -> Box<dyn HubCarrier> {
-    Box::new(Hub { queue: Queue::new(model, place), told: Vec::new() })
+pub fn hub(model: ModelId, params: &Params) -> Box<dyn HubCarrier> {
+    Box::new(Hub { queue: Queue::new(model, params), events: Vec::new() })
 }
 
 /// A member's transport.
-pub fn member(model: ModelId, place: &Place) -> Box<dyn MemberCarrier> {
+pub fn member(model: ModelId, params: &Params) -> Box<dyn MemberCarrier> {
     Box::new(Member {
-        place: place.clone(),
-        queue: Queue::new(model, place),
-        later: Vec::new(),
-        chance: Chance::new(place.seed),
+        params: params.clone(),
+        queue: Queue::new(model, params),
+        delayed: Vec::new(),
+        rng: Rng::new(params.seed),
     })
 }
 
@@ -204,8 +204,8 @@ mod tests {
     use crate::keys::Root;
 
     /// 100 B per ms; 10 B of overhead per packet of 100 B.
-    fn place(members: u16) -> Place {
-        Place {
+    fn params(members: u16) -> Params {
+        Params {
             root: Root::insecure(1),
             epoch: 0,
             members,
@@ -215,7 +215,7 @@ mod tests {
             loss: 0.0,
             round_trip: 1_000_000,
             answer: 0,
-            thrifty: false,
+            efficient: false,
             seed: 7,
         }
     }
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn a_group_is_sent_to_at_once_and_each_way_is_paced() {
         let ways = |model, to: &[MemberId]| {
-            let mut hub = hub(model, &place(4));
+            let mut hub = hub(model, &params(4));
             hub.send(load(&[0x20; 88], None), to, 0).unwrap();
             hub.send(load(&[0x20; 88], None), &[3], 0).unwrap();
             sent(&mut *hub)
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn frames_come_out_as_they_went_in_and_of_one_model_alone() {
-        let here = place(1);
+        let here = params(1);
         let (mut one, mut other) = (hub(ModelId::Mqtt, &here), member(ModelId::Mqtt, &here));
         let long = vec![0x21; 300_000];
         one.send(load(&long, None), &[0], 0).unwrap();
@@ -271,7 +271,7 @@ mod tests {
         hub(ModelId::TcpRouterDealer, &here).receive(&answer, None, 0);
         one.receive(&answer, None, 0);
         one.receive(&[MARK], None, 0);
-        assert_eq!(one.take(), [Carried::Envelope(vec![0x23; 10])]);
+        assert_eq!(one.take(), [CarrierEvent::Envelope(vec![0x23; 10])]);
         let own = super::super::is_of(ModelId::Mqtt, &answer);
         assert!(own && !super::super::is_of(ModelId::TcpRouterDealer, &answer));
         assert_eq!(model_of(&[MARK, 0]), None, "no external stack carries plain datagrams");
@@ -279,19 +279,20 @@ mod tests {
 
     #[test]
     fn what_is_too_late_or_too_much_does_not_go() {
-        let mut hub = hub(ModelId::TcpRouterDealer, &place(1));
+        let mut hub = hub(ModelId::TcpRouterDealer, &params(1));
         hub.send(load(&[1; 50], Some(5)), &[0], 0).unwrap();
         assert_eq!(hub.poll(5), (None, None));
-        for _ in 0..2 * MOST_WAITING {
+        for _ in 0..2 * MAX_WAITING {
             hub.send(load(&[1; 50], None), &[0], 0).unwrap();
         }
-        assert_eq!(sent(&mut *hub).len(), MOST_WAITING);
+        assert_eq!(sent(&mut *hub).len(), MAX_WAITING);
     }
 
     #[test]
     fn answers_of_many_do_not_meet() {
-        let mut members: Vec<_> =
-            (0..20).map(|n| member(ModelId::Mqtt, &Place { seed: n << 32, ..place(20) })).collect();
+        let mut members: Vec<_> = (0..20)
+            .map(|n| member(ModelId::Mqtt, &Params { seed: n << 32, ..params(20) }))
+            .collect();
         let mut moments: Vec<Option<Nanos>> = Vec::new();
         for member in &mut members {
             member.answer(0, 500, &[1; 90], 0).unwrap();

@@ -1,13 +1,13 @@
 //! The transport of `udp-request-response`: one datagram per envelope, without retransmission.
 
-use super::peers::{Came, Exchange, Hub, Member};
-use super::{HubCarrier, MemberCarrier, Place};
+use super::peers::{Exchange, Hub, Incoming, Member};
+use super::{HubCarrier, MemberCarrier, Params};
 use crate::Nanos;
 use crate::switch::MessageId;
 use std::collections::VecDeque;
 
 /// Maximum queue length per end; drops the oldest.
-const MOST_WAITING: usize = 1_024;
+const MAX_WAITING: usize = 1_024;
 
 /// Queue to the other end. Bare envelopes bypass the exchange on reception.
 #[derive(Debug, Default)]
@@ -17,22 +17,22 @@ struct Udp {
 
 impl Exchange for Udp {
     fn send(&mut self, _: MessageId, sealed: &[u8], _: Option<Nanos>) -> Result<(), String> {
-        if self.waiting.len() >= MOST_WAITING {
+        if self.waiting.len() >= MAX_WAITING {
             self.waiting.pop_front();
         }
         self.waiting.push_back(sealed.to_vec());
         Ok(())
     }
 
-    fn receive(&mut self, _: &[u8], _: Nanos) -> Came {
-        Came::default()
+    fn receive(&mut self, _: &[u8], _: Nanos) -> Incoming {
+        Incoming::default()
     }
 
     fn poll(&mut self, _: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
         (self.waiting.pop_front(), None)
     }
 
-    fn take_had(&mut self) -> Vec<MessageId> {
+    fn take_delivered(&mut self) -> Vec<MessageId> {
         Vec::new()
     }
 
@@ -42,11 +42,11 @@ impl Exchange for Udp {
 }
 
 /// The hub's transport.
-pub fn hub(place: &Place) -> Box<dyn HubCarrier> {
-    Box::new(Hub::new(place, |_, _| Some(Udp::default())))
+pub fn hub(params: &Params) -> Box<dyn HubCarrier> {
+    Box::new(Hub::new(params, |_, _| Some(Udp::default())))
 }
 
 /// A member's transport.
-pub fn member(place: &Place) -> Box<dyn MemberCarrier> {
-    Box::new(Member::new(place, Some(Udp::default()), false))
+pub fn member(params: &Params) -> Box<dyn MemberCarrier> {
+    Box::new(Member::new(params, Some(Udp::default()), false))
 }

@@ -51,7 +51,7 @@ impl Answer {
     }
 
     /// The hub requests `frames` more frames from `at` on; each round is served once.
-    pub fn want(&mut self, turn: u8, frames: u16, at: Nanos) {
+    pub fn request(&mut self, turn: u8, frames: u16, at: Nanos) {
         if self.turn == Some(turn) {
             return;
         }
@@ -86,7 +86,7 @@ impl Answer {
                 let (data, symbols) = (coded.encoder.symbol(symbol), symbols as u16);
                 Frame::Up { message, member, symbol, symbols, data }
             }
-            None => Frame::Lack { message, member, symbols: 0 },
+            None => Frame::Nack { message, member, symbols: 0 },
         })
     }
 }
@@ -107,19 +107,19 @@ mod tests {
             })
             .collect();
         assert_eq!(symbols, [0, 1, 2]);
-        answer.want(1, 3, 20);
-        answer.want(1, 3, 20);
+        answer.request(1, 3, 20);
+        answer.request(1, 3, 20);
         let count = std::iter::from_fn(|| answer.take(1, 2)).count();
         assert_eq!(count, 3, "one that waited and two more");
         assert_eq!(answer.next_at(), None);
-        answer.want(2, 1, 30);
+        answer.request(2, 1, 30);
         assert_eq!(answer.next_at(), Some(30));
     }
 
     #[test]
     fn an_acknowledgement_is_one_frame() {
         let mut answer = Answer::acknowledgement(5);
-        assert_eq!(answer.take(1, 2), Some(Frame::Lack { message: 1, member: 2, symbols: 0 }));
+        assert_eq!(answer.take(1, 2), Some(Frame::Nack { message: 1, member: 2, symbols: 0 }));
         assert_eq!((answer.take(1, 2), answer.symbols()), (None, 0));
     }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// Maximum message size in bytes: bounds a receiver's memory.
 pub const LONGEST: usize = u16::MAX as usize;
 /// Maximum number of source symbols, for the same reason.
-const MOST_SYMBOLS: usize = 4_096;
+const MAX_SYMBOLS: usize = 4_096;
 
 /// Why a message cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -41,7 +41,7 @@ fn shape(symbols: usize, symbol: usize) -> Result<ObjectTransmissionInformation,
     let bytes = symbols.saturating_mul(symbol);
     let long = Refused::Long(bytes, symbol);
     let size = u16::try_from(symbol).map_err(|_| long)?;
-    if bytes == 0 || symbols > MOST_SYMBOLS || bytes - symbol > LONGEST {
+    if bytes == 0 || symbols > MAX_SYMBOLS || bytes - symbol > LONGEST {
         return Err(long);
     }
     Ok(ObjectTransmissionInformation::new(bytes as u64, size, 1, 1, 1))
@@ -96,7 +96,7 @@ impl Encoder {
 pub struct Decoder {
     symbols: usize,
     symbol: usize,
-    had: BTreeSet<u16>,
+    received: BTreeSet<u16>,
     block: SourceBlockDecoder,
 }
 
@@ -108,7 +108,7 @@ impl Decoder {
     pub fn new(symbols: usize, symbol: usize) -> Result<Self, Refused> {
         let shape = shape(symbols, symbol)?;
         let block = SourceBlockDecoder::new(0, &shape, shape.transfer_length());
-        Ok(Self { symbols, symbol, had: BTreeSet::new(), block })
+        Ok(Self { symbols, symbol, received: BTreeSet::new(), block })
     }
 
     /// Whether a symbol has the shape of this message's symbols.
@@ -117,22 +117,22 @@ impl Decoder {
     }
 
     /// Number of missing symbols with ideal coding; 1 if that was not enough.
-    pub fn lacks(&self) -> usize {
-        self.symbols.saturating_sub(self.had.len()).max(1)
+    pub fn missing(&self) -> usize {
+        self.symbols.saturating_sub(self.received.len()).max(1)
     }
 
     /// Number of received symbols.
-    pub fn had(&self) -> usize {
-        self.had.len()
+    pub fn received(&self) -> usize {
+        self.received.len()
     }
 
     /// Adds a symbol; returns the message if it is complete. Ignores duplicates and symbols of
     /// another size.
     pub fn add(&mut self, number: u16, data: &[u8]) -> Option<Vec<u8>> {
-        if data.len() != self.symbol || self.had.len() >= 2 * MOST_SYMBOLS {
+        if data.len() != self.symbol || self.received.len() >= 2 * MAX_SYMBOLS {
             return None;
         }
-        if !self.had.insert(number) {
+        if !self.received.insert(number) {
             return None;
         }
         let packet = EncodingPacket::new(PayloadId::new(0, number.into()), data.to_vec());
@@ -157,7 +157,7 @@ mod tests {
         // Repair symbols only.
         let whole = (23..60).find_map(|number| decoder.add(number, &encoder.symbol(number)));
         assert_eq!(whole.as_deref(), Some(&message[..]));
-        assert!(decoder.had() <= 25, "{}", decoder.had());
+        assert!(decoder.received() <= 25, "{}", decoder.received());
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
                 if whole.is_some() { break; }
             }
             prop_assert_eq!(whole, Some(message));
-            prop_assert!(decoder.had() <= encoder.symbols() + 8);
+            prop_assert!(decoder.received() <= encoder.symbols() + 8);
         }
     }
 }

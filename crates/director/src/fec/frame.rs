@@ -27,12 +27,12 @@ const UP_BITS: u32 = 7;
 const DOWN_SHORT: u8 = 0xc0;
 const UP_SHORT: u8 = 0xe0;
 const SHORT_KIND: u8 = 0xe0;
-pub(crate) const WANT_ALONE: u8 = 0x13;
+pub(crate) const REQUEST_UNICAST: u8 = 0x13;
 const DOWN: u8 = 0x14;
 const UP: u8 = 0x15;
-const WANT: u8 = 0x16;
-const LACK: u8 = 0x17;
-const HAD: u8 = 0x18;
+const REQUEST: u8 = 0x16;
+const NACK: u8 = 0x17;
+const ANSWERED: u8 = 0x18;
 
 /// The member has no symbol of a message; it was asked for its answer by multicast.
 pub const NO_SYMBOL: u8 = 254;
@@ -41,7 +41,7 @@ pub const NOTHING: u8 = 255;
 
 /// A request for a member's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Want {
+pub struct Request {
     /// The member.
     pub member: u16,
     /// Number of missing symbols; 255 if none has arrived.
@@ -79,18 +79,18 @@ pub enum Frame {
         data: Vec<u8>,
     },
     /// Requests of the hub for missing answers.
-    Want {
+    Request {
         /// The answered message.
         message: u16,
         /// Request round, so that copies of a request are served once.
         turn: u8,
         /// The requests.
-        wants: Vec<Want>,
+        requests: Vec<Request>,
         /// Whether it is sent by unicast, to a member that multicast does not seem to reach.
-        alone: bool,
+        unicast: bool,
     },
     /// A member lacks symbols of the hub's message.
-    Lack {
+    Nack {
         /// The message.
         message: u16,
         /// The member.
@@ -100,7 +100,7 @@ pub enum Frame {
         symbols: u8,
     },
     /// Members whose answers the hub has: one bit per member from `first` on.
-    Had {
+    Answered {
         /// The answered message.
         message: u16,
         /// The member of the lowest bit of the first byte.
@@ -163,22 +163,22 @@ impl Frame {
                 }
                 bytes.extend_from_slice(data);
             }
-            Self::Want { message, turn, wants, alone } => {
-                bytes.push(if *alone { WANT_ALONE } else { WANT });
+            Self::Request { message, turn, requests, unicast } => {
+                bytes.push(if *unicast { REQUEST_UNICAST } else { REQUEST });
                 numbers(&mut bytes, &[*message]);
                 bytes.push(*turn);
-                for want in wants {
-                    numbers(&mut bytes, &[want.member]);
-                    bytes.push(want.symbols);
+                for request in requests {
+                    numbers(&mut bytes, &[request.member]);
+                    bytes.push(request.symbols);
                 }
             }
-            Self::Lack { message, member, symbols } => {
-                bytes.push(LACK);
+            Self::Nack { message, member, symbols } => {
+                bytes.push(NACK);
                 numbers(&mut bytes, &[*message, *member]);
                 bytes.push(*symbols);
             }
-            Self::Had { message, first, members } => {
-                bytes.push(HAD);
+            Self::Answered { message, first, members } => {
+                bytes.push(ANSWERED);
                 numbers(&mut bytes, &[*message, *first]);
                 bytes.extend_from_slice(members);
             }
@@ -214,20 +214,20 @@ impl Frame {
                 symbols: reader.count()?,
                 data: reader.0.to_vec(),
             },
-            kind @ (WANT | WANT_ALONE) => {
+            kind @ (REQUEST | REQUEST_UNICAST) => {
                 let (message, turn) = (reader.number()?, reader.byte()?);
-                let mut wants = Vec::new();
+                let mut requests = Vec::new();
                 while !reader.0.is_empty() {
-                    wants.push(Want { member: reader.number()?, symbols: reader.byte()? });
+                    requests.push(Request { member: reader.number()?, symbols: reader.byte()? });
                 }
-                Self::Want { message, turn, wants, alone: kind == WANT_ALONE }
+                Self::Request { message, turn, requests, unicast: kind == REQUEST_UNICAST }
             }
-            LACK => {
+            NACK => {
                 let (message, member) = (reader.number()?, reader.number()?);
                 let symbols = reader.byte()?;
-                reader.0.is_empty().then_some(Self::Lack { message, member, symbols })?
+                reader.0.is_empty().then_some(Self::Nack { message, member, symbols })?
             }
-            HAD => Self::Had {
+            ANSWERED => Self::Answered {
                 message: reader.number()?,
                 first: reader.number()?,
                 members: reader.0.to_vec(),
@@ -240,7 +240,7 @@ impl Frame {
     /// The claimed sender of a frame for the hub; its code is not checked yet.
     pub fn member(bytes: &[u8]) -> Option<u16> {
         match bytes {
-            [UP | LACK, _, _, high, low, ..] => Some(u16::from_be_bytes([*high, *low])),
+            [UP | NACK, _, _, high, low, ..] => Some(u16::from_be_bytes([*high, *low])),
             [kind, _, _, high, low, ..] if kind & SHORT_KIND == UP_SHORT => {
                 Some(u16::from_be_bytes([*high, *low]) >> UP_BITS)
             }
@@ -253,9 +253,9 @@ impl Frame {
         match self {
             Self::Down { message, .. }
             | Self::Up { message, .. }
-            | Self::Want { message, .. }
-            | Self::Lack { message, .. }
-            | Self::Had { message, .. } => *message,
+            | Self::Request { message, .. }
+            | Self::Nack { message, .. }
+            | Self::Answered { message, .. } => *message,
         }
     }
 }
@@ -268,7 +268,7 @@ fn few(symbols: u16) -> Option<u8> {
 
 /// Whether a datagram can be a frame, by its first byte.
 pub(crate) fn is_frame(first: u8) -> bool {
-    matches!(first, WANT_ALONE..=HAD | DOWN_SHORT..)
+    matches!(first, REQUEST_UNICAST..=ANSWERED | DOWN_SHORT..)
 }
 
 /// The symbol number after `number`. For messages with few symbols, repair symbol numbers wrap
@@ -314,17 +314,18 @@ mod tests {
                 }
             ),
             (any::<(u16, u8, bool)>(), prop::collection::vec(any::<(u16, u8)>(), 0..26)).prop_map(
-                |((message, turn, alone), wants)| {
-                    let wants = wants.into_iter().map(|(member, symbols)| Want { member, symbols });
-                    Frame::Want { message, turn, wants: wants.collect(), alone }
+                |((message, turn, unicast), requests)| {
+                    let requests =
+                        requests.into_iter().map(|(member, symbols)| Request { member, symbols });
+                    Frame::Request { message, turn, requests: requests.collect(), unicast }
                 }
             ),
-            any::<(u16, u16, u8)>().prop_map(|(message, member, symbols)| Frame::Lack {
+            any::<(u16, u16, u8)>().prop_map(|(message, member, symbols)| Frame::Nack {
                 message,
                 member,
                 symbols
             }),
-            (any::<(u16, u16)>(), data()).prop_map(|((message, first), members)| Frame::Had {
+            (any::<(u16, u16)>(), data()).prop_map(|((message, first), members)| Frame::Answered {
                 message,
                 first,
                 members

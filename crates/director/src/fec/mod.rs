@@ -18,8 +18,8 @@ mod plan;
 mod sending;
 
 pub use code::{Decoder, Encoder, Refused, symbols};
-pub use frame::{Frame, HEADER, Want, widen};
-pub(crate) use frame::{WANT_ALONE, is_frame};
+pub use frame::{Frame, HEADER, Request, widen};
+pub(crate) use frame::{REQUEST_UNICAST, is_frame};
 pub use hub::{Addressed, FecHub, HubEvent};
 pub use member::FecMember;
-pub use plan::{FecSettings, Schedule, Wanted};
+pub use plan::{FecSettings, ResponseKind, Schedule};

@@ -43,19 +43,19 @@ impl Default for FecSettings {
 }
 
 /// Higher loss is not compensated in advance.
-const MOST_LOSS: f64 = 0.9;
+const MAX_LOSS: f64 = 0.9;
 /// Slots are longer than an answer's mean duration by the loss, at most by this share: repairs
 /// and requests need room, the more the higher the loss.
 const ROOM: f64 = 0.03;
 /// Maximum number of extra symbols that a schedule can carry.
-const MOST_MORE: u8 = 127;
+const MAX_MORE: u8 = 127;
 /// An unrequested answer has fewer symbols than the mean need, by this many standard deviations:
 /// missing symbols are requested exactly, surplus symbols are wasted.
 const LESS: f64 = 0.8;
 
 impl FecSettings {
     fn loss(&self) -> f64 {
-        self.loss.clamp(0.0, MOST_LOSS)
+        self.loss.clamp(0.0, MAX_LOSS)
     }
 
     /// Airtime of a datagram of `bytes`, in ns.
@@ -102,7 +102,7 @@ impl FecSettings {
         // On average half of the other members wait behind a member.
         let others = (f64::from(members) + 1.0) / 2.0;
         u8::try_from(self.worth(symbols, least, others) - least)
-            .map_or(MOST_MORE, |more| more.min(MOST_MORE))
+            .map_or(MAX_MORE, |more| more.min(MAX_MORE))
     }
 
     /// Number of symbols that a member sends for `symbols` requested ones: too few cost another
@@ -135,10 +135,10 @@ impl FecSettings {
     }
 
     /// Slot length of a member in ns, with `more` extra symbols.
-    pub fn slot(&self, wanted: Wanted, more: u8, code: usize) -> Nanos {
-        let (frames, each) = match wanted {
-            Wanted::Answers => (self.answer_symbols(code), self.answer_frame(code)),
-            Wanted::Acknowledgements => (1, self.acknowledgement(code)),
+    pub fn slot(&self, response: ResponseKind, more: u8, code: usize) -> Nanos {
+        let (frames, each) = match response {
+            ResponseKind::Answers => (self.answer_symbols(code), self.answer_frame(code)),
+            ResponseKind::Acknowledgements => (1, self.acknowledgement(code)),
         };
         let room = 1.0 + self.loss().min(ROOM);
         let sent = f64::from(self.answer_burst(frames)) + f64::from(more);
@@ -154,7 +154,7 @@ fn to_u16(number: u64) -> u16 {
 
 /// Expected response of members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum ResponseKind {
     /// An acknowledgement.
     Acknowledgements,
     /// An answer, which also acknowledges the message.
@@ -165,7 +165,7 @@ pub enum Wanted {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schedule {
     /// Expected response.
-    pub wanted: Wanted,
+    pub response: ResponseKind,
     /// Slot length per member in us; 0 if members wait for a request.
     pub slot_us: u32,
     /// Frame loss on the return path as measured by the hub, in 255ths.
@@ -181,20 +181,21 @@ impl Schedule {
     /// Encodes the schedule.
     pub fn encode(&self) -> [u8; Self::LENGTH] {
         let [a, b, c, d] = self.slot_us.to_be_bytes();
-        let wanted = u8::from(self.wanted == Wanted::Answers) | (self.more.min(MOST_MORE) << 1);
-        [wanted, a, b, c, d, self.loss]
+        let response =
+            u8::from(self.response == ResponseKind::Answers) | (self.more.min(MAX_MORE) << 1);
+        [response, a, b, c, d, self.loss]
     }
 
     /// Decodes a schedule; returns it and the message after it.
     pub fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        let ([wanted, a, b, c, d, loss], rest) = bytes.split_first_chunk()?;
-        let more = wanted >> 1;
-        let wanted = match wanted & 1 {
-            0 => Wanted::Acknowledgements,
-            _ => Wanted::Answers,
+        let ([response, a, b, c, d, loss], rest) = bytes.split_first_chunk()?;
+        let more = response >> 1;
+        let response = match response & 1 {
+            0 => ResponseKind::Acknowledgements,
+            _ => ResponseKind::Answers,
         };
         let slot_us = u32::from_be_bytes([*a, *b, *c, *d]);
-        Some((Self { wanted, slot_us, loss: *loss, more }, rest))
+        Some((Self { response, slot_us, loss: *loss, more }, rest))
     }
 }
 
@@ -259,7 +260,7 @@ mod tests {
         assert_eq!(one.more(300, 4), 0);
         assert_eq!(FecSettings { spare: 0.05, ..one }.worth(2, 2, 1.0), 2);
         assert_eq!(FecSettings { spare: 0.0, ..one }.worth(2, 2, 1.0), 2);
-        let slots = [0, 1].map(|more| one.slot(Wanted::Answers, more, 4));
+        let slots = [0, 1].map(|more| one.slot(ResponseKind::Answers, more, 4));
         assert!(slots[1] > slots[0] * 5 / 4, "{slots:?}");
     }
 
@@ -276,10 +277,12 @@ mod tests {
 
     #[test]
     fn schedules_read_back() {
-        for (wanted, more) in
-            [(Wanted::Answers, 0), (Wanted::Acknowledgements, 3), (Wanted::Answers, 127)]
-        {
-            let schedule = Schedule { wanted, slot_us: 146_000, loss: 77, more };
+        for (response, more) in [
+            (ResponseKind::Answers, 0),
+            (ResponseKind::Acknowledgements, 3),
+            (ResponseKind::Answers, 127),
+        ] {
+            let schedule = Schedule { response, slot_us: 146_000, loss: 77, more };
             let bytes = [&schedule.encode()[..], b"rest"].concat();
             assert_eq!(Schedule::decode(&bytes), Some((schedule, &b"rest"[..])));
         }

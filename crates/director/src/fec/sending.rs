@@ -1,8 +1,8 @@
 //! An outgoing message and the state of its receivers.
 
 use super::code::{Decoder, Encoder};
-use super::frame::{DOWN_NUMBERS, Frame, Want, after};
-use super::plan::{FecSettings, Wanted, rank};
+use super::frame::{DOWN_NUMBERS, Frame, Request, after};
+use super::plan::{FecSettings, ResponseKind, rank};
 use crate::Nanos;
 use crate::switch::MessageId;
 use std::collections::BTreeMap;
@@ -16,24 +16,24 @@ pub(super) struct Awaited {
     /// Time at which its answer should have arrived; it is requested after that.
     pub due: Nanos,
     /// Consecutive requests without a response.
-    pub vain: u32,
+    pub unanswered: u32,
     /// Whether any frame has arrived from it.
-    pub heard: bool,
-    /// Number of `Lack` reports that account for all symbols sent.
-    pub lacked: u32,
+    pub responded: bool,
+    /// Number of `Nack` frames that account for all symbols sent.
+    pub nacks: u32,
     /// Whether symbols were sent to it by unicast.
-    pub served: bool,
+    pub got_unicast: bool,
     /// Whether it has reported that it receives no multicast.
-    pub unreached: bool,
+    pub no_multicast: bool,
     /// Remaining symbols to send to it by unicast, because multicast does not reach it.
-    pub alone: u16,
+    pub unicast: u16,
 }
 
 /// An outgoing message.
 #[derive(Debug)]
 pub(super) struct Sending {
     pub encoder: Encoder,
-    pub wanted: Wanted,
+    pub response: ResponseKind,
     pub slot: Nanos,
     /// Extra symbols of unrequested answers.
     pub more_unasked: u8,
@@ -81,8 +81,9 @@ impl Shape {
 
 impl Sending {
     /// Whether no member has responded without unicast.
-    pub fn reaches_nobody(&self) -> bool {
-        !self.reached && self.awaited.values().all(|awaited| !awaited.heard || awaited.served)
+    pub fn no_response(&self) -> bool {
+        !self.reached
+            && self.awaited.values().all(|awaited| !awaited.responded || awaited.got_unicast)
     }
 
     /// Share of the channel that the slots leave at `now`.
@@ -96,12 +97,12 @@ impl Sending {
 
     /// Airtime of a member's unrequested response.
     fn answer_takes(&self, Shape { settings, code, .. }: &Shape) -> Nanos {
-        match self.wanted {
-            Wanted::Answers => {
+        match self.response {
+            ResponseKind::Answers => {
                 let burst = settings.answer_burst(settings.answer_symbols(*code));
                 Nanos::from(burst + u16::from(self.more_unasked)) * settings.answer_frame(*code)
             }
-            Wanted::Acknowledgements => settings.acknowledgement(*code),
+            ResponseKind::Acknowledgements => settings.acknowledgement(*code),
         }
     }
 
@@ -149,23 +150,23 @@ impl Sending {
     }
 
     /// The next unicast symbol for a member that multicast does not reach, and that member.
-    pub fn alone(&mut self, message: MessageId) -> Option<(u16, Frame)> {
-        let (member, awaited) = self.awaited.iter_mut().find(|(_, awaited)| awaited.alone > 0)?;
-        awaited.alone -= 1;
-        awaited.served = true;
-        let (member, left) = (*member, awaited.alone);
+    pub fn unicast(&mut self, message: MessageId) -> Option<(u16, Frame)> {
+        let (member, awaited) = self.awaited.iter_mut().find(|(_, awaited)| awaited.unicast > 0)?;
+        awaited.unicast -= 1;
+        awaited.got_unicast = true;
+        let (member, left) = (*member, awaited.unicast);
         Some((member, self.take(message, left)))
     }
 
     /// Requests late answers, if any.
-    pub fn ask(&mut self, shape: &Shape, now: Nanos) -> Vec<Want> {
+    pub fn ask(&mut self, shape: &Shape, now: Nanos) -> Vec<Request> {
         if self.slots_at.is_none() || self.left > 0 || self.ask_at > now {
             return Vec::new();
         }
         let Shape { settings, code, .. } = shape;
         let late = self.awaited.iter().filter(|(_, awaited)| awaited.due <= now);
         let mut late: Vec<(u32, u16)> =
-            late.map(|(member, awaited)| (awaited.vain, *member)).collect();
+            late.map(|(member, awaited)| (awaited.unanswered, *member)).collect();
         // Recently active members first.
         late.sort_unstable();
         late.truncate((settings.datagram.saturating_sub(4 + code) / 3).max(1));
@@ -176,37 +177,39 @@ impl Sending {
         let frame = settings.answer_frame(*code);
         // Requested answers use the channel time that the slots leave; all of it if no member
         // responds, because the slots are then unused.
-        let spare = if self.reaches_nobody() { 1.0 } else { self.spare(now, shape) };
+        let spare = if self.no_response() { 1.0 } else { self.spare(now, shape) };
         let answer = settings.answer_symbols(*code);
         let mut asked = 0.0;
-        let mut wants = Vec::new();
+        let mut requests = Vec::new();
         for (_, member) in &late {
             let Some(awaited) = self.awaited.get_mut(member) else { continue };
             // Request more after unanswered requests: too few symbols, or a lost request.
             let symbols = match &awaited.answer {
-                Some(decoder) => (decoder.lacks() + awaited.vain as usize / 2).min(254) as u8,
+                Some(decoder) => {
+                    (decoder.missing() + awaited.unanswered as usize / 2).min(254) as u8
+                }
                 None => u8::MAX,
             };
-            let frames = match (self.wanted, symbols) {
-                (Wanted::Acknowledgements, _) => 1,
-                (Wanted::Answers, u8::MAX) => settings.answer_burst(answer),
-                (Wanted::Answers, lacking) => settings.repair(usize::from(lacking)),
+            let frames = match (self.response, symbols) {
+                (ResponseKind::Acknowledgements, _) => 1,
+                (ResponseKind::Answers, u8::MAX) => settings.answer_burst(answer),
+                (ResponseKind::Answers, lacking) => settings.repair(usize::from(lacking)),
             };
             asked += f64::from(frames) * frame as f64 / spare;
-            awaited.vain += 1;
-            wants.push(Want { member: *member, symbols });
+            awaited.unanswered += 1;
+            requests.push(Request { member: *member, symbols });
         }
         let copies = shape.queue(4) + frame * COPIES as Nanos;
         let answered = now + settings.round_trip * 5 / 4 + copies + asked as Nanos;
-        for (vain, member) in late {
+        for (unanswered, member) in late {
             if let Some(awaited) = self.awaited.get_mut(&member) {
                 // Back off for members that do not respond.
-                awaited.due = answered + settings.round_trip * Nanos::from(vain.min(20));
+                awaited.due = answered + settings.round_trip * Nanos::from(unanswered.min(20));
             }
         }
         // Request from some members at a time, to limit the channel time of requests.
         let some = if spare < 1.0 { 4 * self.slot } else { 0 };
         self.ask_at = now + (asked as Nanos).max(settings.round_trip).max(some);
-        wants
+        requests
     }
 }

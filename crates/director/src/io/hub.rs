@@ -1,6 +1,6 @@
 //! A hub's session on sockets.
 
-use super::outside::{Ends, Stacks, Way, Woken};
+use super::outside::{Ends, Readiness, Stacks, Way};
 use super::path::Paths;
 use super::{AT_ONCE, Clock, Error, LONGEST, random, session_number, socket};
 use crate::carrier::To;
@@ -28,7 +28,7 @@ pub struct Collected {
     pub lacking: Vec<MemberId>,
 }
 
-enum Order {
+enum Command {
     Send(Vec<u8>, Option<Vec<MemberId>>, oneshot::Sender<Result<Collected, SessionError>>),
     Explain(oneshot::Sender<Explanation>),
     Ready(oneshot::Sender<()>),
@@ -38,7 +38,7 @@ enum Order {
 /// A session, from its hub. It ends when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Session {
-    orders: mpsc::UnboundedSender<Order>,
+    commands: mpsc::UnboundedSender<Command>,
 }
 
 impl Session {
@@ -66,12 +66,12 @@ impl Session {
         let hub = Hub::new(config, map, members.len(), session_number(), random()?)?;
         let addresses: Vec<SocketAddr> = members.iter().copied().map(SocketAddr::V4).collect();
         let numbers = addresses.iter().copied().zip(0..).collect();
-        let (orders, told) = mpsc::unbounded_channel();
+        let (commands, receiver) = mpsc::unbounded_channel();
         let stacks = Stacks::open(ways, &ends)?;
         let driver = Driver {
             hub,
             socket: socket::unicast(local)?,
-            woken: Woken::of(&stacks)?,
+            woken: Readiness::of(&stacks)?,
             stacks,
             group,
             addresses,
@@ -82,15 +82,15 @@ impl Session {
             waiting: HashMap::new(),
             ready: Vec::new(),
         };
-        tokio::spawn(driver.run(told));
-        Ok(Self { orders })
+        tokio::spawn(driver.run(receiver));
+        Ok(Self { commands })
     }
 
     /// Waits until all members have joined; `false` on timeout.
     pub async fn ready(&self, patience: Duration) -> bool {
-        let (tell, told) = oneshot::channel();
-        let _ = self.orders.send(Order::Ready(tell));
-        matches!(timeout(patience, told).await, Ok(Ok(())))
+        let (reply, receiver) = oneshot::channel();
+        let _ = self.commands.send(Command::Ready(reply));
+        matches!(timeout(patience, receiver).await, Ok(Ok(())))
     }
 
     /// Sends a message to all members and waits for their answers or acknowledgements, until all
@@ -121,36 +121,36 @@ impl Session {
         message: &[u8],
         to: Option<Vec<MemberId>>,
     ) -> Result<Collected, SessionError> {
-        let (tell, told) = oneshot::channel();
-        let order = Order::Send(message.to_vec(), to, tell);
-        self.orders.send(order).map_err(|_| SessionError::Over)?;
-        told.await.map_err(|_| SessionError::Over)?
+        let (reply, receiver) = oneshot::channel();
+        let command = Command::Send(message.to_vec(), to, reply);
+        self.commands.send(command).map_err(|_| SessionError::Over)?;
+        receiver.await.map_err(|_| SessionError::Over)?
     }
 
     /// Explains which model the session uses and why; `None` if the session is over.
     pub async fn explain(&self) -> Option<Explanation> {
-        let (tell, told) = oneshot::channel();
-        self.orders.send(Order::Explain(tell)).ok()?;
-        told.await.ok()
+        let (reply, receiver) = oneshot::channel();
+        self.commands.send(Command::Explain(reply)).ok()?;
+        receiver.await.ok()
     }
 
     /// Changes to a model regardless of the map.
     pub fn use_model(&self, model: ModelId) {
-        let _ = self.orders.send(Order::Use(model));
+        let _ = self.commands.send(Command::Use(model));
     }
 }
 
 /// A message with a waiting sender.
 struct Waiting {
     collected: Collected,
-    tell: oneshot::Sender<Result<Collected, SessionError>>,
+    reply: oneshot::Sender<Result<Collected, SessionError>>,
 }
 
 struct Driver {
     hub: Hub,
     socket: UdpSocket,
     stacks: Stacks,
-    woken: Woken,
+    woken: Readiness,
     group: SocketAddr,
     addresses: Vec<SocketAddr>,
     numbers: HashMap<SocketAddr, MemberId>,
@@ -162,17 +162,17 @@ struct Driver {
 }
 
 impl Driver {
-    async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
+    async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         let mut buffer = vec![0; LONGEST];
         loop {
             let wake = self.turn().await;
             tokio::select! {
-                order = orders.recv() => match order {
-                    Some(order) => self.obey(order),
+                command = commands.recv() => match command {
+                    Some(command) => self.execute(command),
                     None => return,
                 },
-                came = self.socket.recv_from(&mut buffer) => {
-                    if let Ok((length, from)) = came {
+                received = self.socket.recv_from(&mut buffer) => {
+                    if let Ok((length, from)) = received {
                         self.receive(&buffer[..length], from);
                     }
                     // Receive the other queued datagrams.
@@ -196,10 +196,10 @@ impl Driver {
         self.hub.receive(datagram, member, self.clock.now());
     }
 
-    fn obey(&mut self, order: Order) {
+    fn execute(&mut self, command: Command) {
         let now = self.clock.now();
-        match order {
-            Order::Send(bytes, to, tell) => {
+        match command {
+            Command::Send(bytes, to, reply) => {
                 if now >= self.look_at {
                     self.look_at = now + LOOK_EVERY;
                     self.paths.look();
@@ -211,15 +211,15 @@ impl Driver {
                 };
                 match sent {
                     Ok(number) => {
-                        let waiting = Waiting { collected: Collected::default(), tell };
+                        let waiting = Waiting { collected: Collected::default(), reply };
                         self.waiting.insert(number, waiting);
                     }
-                    Err(error) => drop(tell.send(Err(error))),
+                    Err(error) => drop(reply.send(Err(error))),
                 }
             }
-            Order::Explain(tell) => drop(tell.send(self.hub.explain())),
-            Order::Ready(tell) => self.ready.push(tell),
-            Order::Use(model) => drop(self.hub.force(model, now)),
+            Command::Explain(reply) => drop(reply.send(self.hub.explain())),
+            Command::Ready(reply) => self.ready.push(reply),
+            Command::Use(model) => drop(self.hub.force(model, now)),
         }
     }
 
@@ -242,17 +242,17 @@ impl Driver {
             }
         }
         for event in self.hub.take_events() {
-            self.tell(event);
+            self.handle_event(event);
         }
         if self.hub.is_ready() {
-            for tell in self.ready.drain(..) {
-                let _ = tell.send(());
+            for reply in self.ready.drain(..) {
+                let _ = reply.send(());
             }
         }
         wake
     }
 
-    fn tell(&mut self, event: Event) {
+    fn handle_event(&mut self, event: Event) {
         match event {
             Event::Answer { message, member, bytes } => {
                 if let Some(waiting) = self.waiting.get_mut(&message) {
@@ -267,7 +267,7 @@ impl Driver {
             Event::Over { message, lacking } => {
                 if let Some(mut waiting) = self.waiting.remove(&message) {
                     waiting.collected.lacking = lacking;
-                    let _ = waiting.tell.send(Ok(waiting.collected));
+                    let _ = waiting.reply.send(Ok(waiting.collected));
                 }
             }
             Event::Joined(_) | Event::ModelChange { .. } => {}

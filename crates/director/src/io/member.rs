@@ -1,6 +1,6 @@
 //! A member on sockets.
 
-use super::outside::{self, Ends, Stacks, Way, Woken};
+use super::outside::{self, Ends, Readiness, Stacks, Way};
 use super::{AT_ONCE, Clock, Error, LONGEST, random, socket};
 use crate::Nanos;
 use crate::carrier::To;
@@ -52,12 +52,12 @@ impl Listener {
         };
         let member = Member::new(config.security, config.below, random()?);
         let member = member.map_err(SessionError::from)?.with_outside(&outside::models(ways));
-        let (tell, requests) = mpsc::unbounded_channel();
+        let (sender, requests) = mpsc::unbounded_channel();
         let stacks = Stacks::open(ways, &ends)?;
         let driver = Driver {
             member,
             socket: socket::unicast(local)?,
-            woken: Woken::of(&stacks)?,
+            woken: Readiness::of(&stacks)?,
             stacks,
             local,
             hub: SocketAddr::V4(hub),
@@ -65,7 +65,7 @@ impl Listener {
             join_at: 0,
             clock: Clock::start(),
         };
-        tokio::spawn(driver.run(tell));
+        tokio::spawn(driver.run(sender));
         Ok(Self { requests })
     }
 
@@ -82,7 +82,7 @@ struct Driver {
     member: Member,
     socket: UdpSocket,
     stacks: Stacks,
-    woken: Woken,
+    woken: Readiness,
     local: SocketAddrV4,
     hub: SocketAddr,
     group: Option<(SocketAddrV4, UdpSocket)>,
@@ -92,7 +92,7 @@ struct Driver {
 }
 
 impl Driver {
-    async fn run(mut self, tell: mpsc::UnboundedSender<Request>) {
+    async fn run(mut self, sender: mpsc::UnboundedSender<Request>) {
         let (answers, mut answered) = mpsc::unbounded_channel();
         let mut buffer = vec![0; LONGEST];
         let mut from_group = vec![0; LONGEST];
@@ -104,7 +104,7 @@ impl Driver {
                     MemberEvent::Message { number, bytes } => {
                         let answers = answers.clone();
                         let request = Request { message: bytes, number, answers };
-                        if tell.send(request).is_err() {
+                        if sender.send(request).is_err() {
                             return;
                         }
                     }
@@ -116,8 +116,8 @@ impl Driver {
                     // An answer that no model can carry is lost; the hub sees its deadline pass.
                     let _ = self.member.answer(number, &answer, self.clock.now());
                 }
-                came = self.socket.recv_from(&mut buffer) => {
-                    if let Ok((length, from)) = came && from == self.hub {
+                received = self.socket.recv_from(&mut buffer) => {
+                    if let Ok((length, from)) = received && from == self.hub {
                         let datagram = &buffer[..length];
                         self.member.receive(datagram, self.clock.now());
                         if self.member.misses_multicast(datagram) {
@@ -133,7 +133,7 @@ impl Driver {
                         self.member.receive(&frame, self.clock.now());
                     }
                 }
-                () = tell.closed() => return,
+                () = sender.closed() => return,
                 () = sleep_until(self.clock.until(wake)) => {}
             }
         }

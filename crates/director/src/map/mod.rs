@@ -158,7 +158,7 @@ impl PerformanceMap {
             return Err(MapError::Later(map.form));
         }
         for (model, points) in &map.points {
-            if points.iter().any(|point| !point.is_sound()) {
+            if points.iter().any(|point| !point.is_valid()) {
                 return Err(MapError::Figure(*model));
             }
             points.iter().for_each(|point| map.index.add(*model, point));
@@ -204,7 +204,7 @@ impl PerformanceMap {
 }
 
 impl Point {
-    fn is_sound(&self) -> bool {
+    fn is_valid(&self) -> bool {
         let Figures { delay_ms, delivery, bytes, energy, messages, .. } = self.figures;
         let at = &self.at;
         let from_zero = [

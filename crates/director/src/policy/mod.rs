@@ -7,7 +7,7 @@ mod tests;
 
 pub use self::decision::{Choice, Decision, Why};
 
-use self::cost::patience;
+use self::cost::timeout;
 use crate::Nanos;
 use crate::conditions::Conditions;
 use crate::map::{Figures, PerformanceMap};
@@ -53,9 +53,9 @@ const LEARN_OWN: f64 = 0.03;
 /// Penalty for a failure, as a logarithm: if some members are missing, and if all are; and the
 /// maximum penalty.
 const FAILURE: [f64; 2] = [0.15, 1.0];
-const MOST_FAILED: f64 = 2.0;
+const MAX_FAILED: f64 = 2.0;
 /// Limit of the corrections, as a logarithm.
-const MOST_OFF: f64 = 1.5;
+const MAX_OFF: f64 = 1.5;
 /// Time constant with which corrections of unused models decay, in ns.
 const FORGET: f64 = 60e9;
 
@@ -63,7 +63,7 @@ const FORGET: f64 = 60e9;
 #[derive(Debug, Clone)]
 pub struct Policy {
     pattern: Pattern,
-    asked: TransportProperties,
+    properties: TransportProperties,
     targets: QosTargets,
     settings: Settings,
     /// The models that suit the session.
@@ -74,15 +74,15 @@ pub struct Policy {
     /// Conditions of the last predictions: expected, and with the worst-case loss.
     at: Option<(Conditions, Conditions)>,
     /// Worst-case frame loss.
-    most_loss: f64,
+    worst_loss: f64,
     /// Whether multicast reaches no member.
     no_multicast: bool,
     /// Whether the next decision excludes unreliable models.
-    rescue: bool,
+    fall_back: bool,
     /// Models that all members have.
-    had: Models,
+    member_models: Models,
     /// Logarithm of measured over predicted delay, common to all models.
-    common: f64,
+    common_correction: f64,
     decided_at: Nanos,
 }
 
@@ -95,7 +95,7 @@ struct Candidate {
     /// Worst-case share of messages that another model would have to send again.
     risk: f64,
     /// Logarithm of measured over predicted delay for this model, on top of the common one.
-    own: f64,
+    correction: f64,
     score: i32,
 }
 
@@ -103,7 +103,7 @@ impl Policy {
     /// A policy for a session that starts with `current`, among `available`.
     pub fn new(
         pattern: Pattern,
-        asked: TransportProperties,
+        properties: TransportProperties,
         targets: QosTargets,
         available: &[ModelId],
         current: ModelId,
@@ -111,19 +111,19 @@ impl Policy {
     ) -> Self {
         let candidates = available
             .iter()
-            .filter(|model| model.suits(pattern, &asked).is_ok())
+            .filter(|model| model.suits(pattern, &properties).is_ok())
             .map(|model| Candidate {
                 model: *model,
                 predicted: None,
                 needs: 0.0,
                 risk: 0.0,
-                own: 0.0,
-                score: model.score(&asked),
+                correction: 0.0,
+                score: model.score(&properties),
             })
             .collect();
         Self {
             pattern,
-            asked,
+            properties,
             targets,
             settings,
             candidates,
@@ -131,44 +131,45 @@ impl Policy {
             since: 0,
             challenger: None,
             at: None,
-            most_loss: 0.0,
+            worst_loss: 0.0,
             no_multicast: false,
-            rescue: false,
-            had: Models::ALL,
-            common: 0.0,
+            fall_back: false,
+            member_models: Models::ALL,
+            common_correction: 0.0,
             decided_at: 0,
         }
     }
 
     /// Messages are missing that an unreliable model never retransmits: the next decision
     /// selects a reliable one, unless the application avoids reliability.
-    pub fn rescue(&mut self) {
-        self.rescue = self.rescues();
+    pub fn fall_back(&mut self) {
+        self.fall_back = self.may_fall_back();
     }
 
-    fn rescues(&self) -> bool {
-        !matches!(self.asked.reliability, Preference::Avoid | Preference::Prohibit)
+    fn may_fall_back(&self) -> bool {
+        !matches!(self.properties.reliability, Preference::Avoid | Preference::Prohibit)
     }
 
     /// Sets the worst-case frame loss, 0 to 1.
     pub fn may_lose(&mut self, most: f64) {
-        self.most_loss = most;
+        self.worst_loss = most;
     }
 
     /// Sets the models that all members have and excludes the others. Returns whether the model
     /// in use is still allowed.
-    pub fn members_have(&mut self, models: Models) -> bool {
-        self.had = models;
+    pub fn set_member_models(&mut self, models: Models) -> bool {
+        self.member_models = models;
         models.has(self.current)
     }
 
     /// Whether all members have a model, as far as known.
     pub fn has(&self, model: ModelId) -> bool {
-        self.had.has(model) && self.candidates.iter().any(|candidate| candidate.model == model)
+        self.member_models.has(model)
+            && self.candidates.iter().any(|candidate| candidate.model == model)
     }
 
     /// The model in use has rejected a message: forces new predictions.
-    pub fn refused(&mut self) {
+    pub fn invalidate(&mut self) {
         self.at = None;
     }
 
@@ -177,7 +178,7 @@ impl Policy {
         self.no_multicast = !gets_through;
         // Their failures were the network's fault.
         let others = self.candidates.iter_mut().filter(|c| c.model.features().multicast);
-        others.for_each(|candidate| candidate.own = candidate.own.min(0.0));
+        others.for_each(|candidate| candidate.correction = candidate.correction.min(0.0));
     }
 
     /// The model in use.
@@ -203,7 +204,7 @@ impl Policy {
     }
 
     /// Takes over a model that the caller has selected.
-    pub fn follow(&mut self, model: ModelId, now: Nanos) {
+    pub fn set_current(&mut self, model: ModelId, now: Nanos) {
         self.current = model;
         self.since = now;
         self.challenger = None;
@@ -214,32 +215,35 @@ impl Policy {
     /// # Errors
     /// The reason why not.
     pub fn suits(&self, model: ModelId) -> Result<(), &'static str> {
-        model.suits(self.pattern, &self.asked)
+        model.suits(self.pattern, &self.properties)
     }
 
     /// Records that a message of the model in use took `ms` until all answers arrived; corrects
     /// the predictions.
-    pub fn observed(&mut self, ms: f64) {
-        let (current, common) = (self.current, self.common);
+    pub fn record_delay(&mut self, ms: f64) {
+        let (current, common_correction) = (self.current, self.common_correction);
         let own = self.candidates.iter_mut().find(|candidate| candidate.model == current);
         if let Some(candidate) = own
             && let Some((figures, _)) = &candidate.predicted
         {
             let usual = figures.delay_ms.p50.max(1e-3);
             let off = (ms.max(1e-3) / usual).ln().clamp(-3.0, 3.0);
-            let error = off - common - candidate.own;
-            self.common = (self.common + LEARN * error).clamp(-MOST_OFF, MOST_OFF);
-            candidate.own = (candidate.own + LEARN_OWN * error).clamp(-MOST_OFF, MOST_FAILED);
+            let error = off - common_correction - candidate.correction;
+            self.common_correction =
+                (self.common_correction + LEARN * error).clamp(-MAX_OFF, MAX_OFF);
+            candidate.correction =
+                (candidate.correction + LEARN_OWN * error).clamp(-MAX_OFF, MAX_FAILED);
         }
     }
 
     /// Records that a message of the model in use is late; `wholly` if nothing arrived although
     /// the network works.
-    pub fn failed(&mut self, wholly: bool) {
+    pub fn record_failure(&mut self, wholly: bool) {
         let current = self.current;
         let own = self.candidates.iter_mut().find(|candidate| candidate.model == current);
         if let Some(candidate) = own {
-            candidate.own = (candidate.own + FAILURE[usize::from(wholly)]).min(MOST_FAILED);
+            candidate.correction =
+                (candidate.correction + FAILURE[usize::from(wholly)]).min(MAX_FAILED);
         }
     }
 
@@ -248,12 +252,12 @@ impl Policy {
         let current = self.current;
         let candidate = self.candidates.iter().find(|candidate| candidate.model == current)?;
         let (figures, _) = candidate.predicted.as_ref()?;
-        Some(figures.delay_ms.p99 * (self.common + candidate.own).exp())
+        Some(figures.delay_ms.p99 * (self.common_correction + candidate.correction).exp())
     }
 
     /// Timeout after which a message of the model in use counts as failed, in ns.
-    pub fn patience(&self, here: &Conditions) -> Nanos {
-        (patience(self.expected_ms().unwrap_or(1_000.0), here) * 1e6) as Nanos
+    pub fn timeout(&self, here: &Conditions) -> Nanos {
+        (timeout(self.expected_ms().unwrap_or(1_000.0), here) * 1e6) as Nanos
     }
 
     /// Decays the corrections of unused models.
@@ -262,7 +266,7 @@ impl Policy {
         let keep = (-(passed as f64) / FORGET).exp();
         let current = self.current;
         let others = self.candidates.iter_mut().filter(|candidate| candidate.model != current);
-        others.for_each(|candidate| candidate.own *= keep);
+        others.for_each(|candidate| candidate.correction *= keep);
     }
 
     /// Decides at `now` under the conditions `here`. `urgent`: a deadline was missed, or no
@@ -278,7 +282,7 @@ impl Policy {
         self.forget(now);
         let all = self.costs(here);
         let own = all.iter().find(|(model, _)| *model == self.current).map(|(_, cost)| *cost);
-        self.rescue = false;
+        self.fall_back = false;
         let Some((model, cost)) = all.first().copied() else {
             self.challenger = None;
             let (choice, best, why) = (Choice::Stay, None, Why::Nothing);

@@ -55,7 +55,7 @@ fn while_little_is_known_what_sends_again_is_worth_its_price() {
     policy.may_lose(0.0);
     assert_eq!(policy.begin(&at(0.0), &map), ModelId::UdpRequestResponse);
     // Without a reliability requirement there is no surcharge.
-    policy.asked.reliability = Preference::Avoid;
+    policy.properties.reliability = Preference::Avoid;
     policy.may_lose(0.1);
     policy.at = None;
     assert_eq!(policy.begin(&at(0.0), &map), ModelId::UdpRequestResponse);
@@ -74,7 +74,7 @@ fn it_changes_at_once_when_the_model_fails() {
 fn small_gains_change_nothing() {
     let (map, mut policy) = (map(), policy(QosTargets::default()));
     // Losses are acceptable.
-    policy.asked.reliability = Preference::Avoid;
+    policy.properties.reliability = Preference::Avoid;
     policy.current = ModelId::UdpArq;
     for second in 1..50 {
         let decision = policy.decide(second * SECOND, &at(0.28), &map, false);
@@ -115,12 +115,12 @@ fn what_is_seen_corrects_what_the_map_says_of_all() {
     let before = policy.expected_ms().unwrap();
     // The network is slower than in the map: no reason to change the model.
     let (figures, _) = map.predict(policy.current(), &map.near(&at(0.0))).unwrap();
-    (0..200).for_each(|_| policy.observed(3.0 * figures.delay_ms.p50));
+    (0..200).for_each(|_| policy.record_delay(3.0 * figures.delay_ms.p50));
     let expected = policy.expected_ms().unwrap();
     assert!((expected / before - 3.0).abs() < 0.2, "{before} {expected}");
     assert_eq!(policy.decide(2 * SECOND, &at(0.0), &map, true).why, Why::Best);
     // A failure of the model is a reason, until it has decayed.
-    (0..2).for_each(|_| policy.failed(true));
+    (0..2).for_each(|_| policy.record_failure(true));
     let decision = policy.decide(3 * SECOND, &at(0.0), &map, true);
     assert_eq!(decision.choice, Choice::Change(ModelId::UdpArq), "{decision}");
     let later = policy.decide(900 * SECOND, &at(0.0), &map, true);
@@ -133,7 +133,7 @@ fn who_is_alone_is_as_fast_as_usual() {
     let before = policy.decide(SECOND, &at(0.0), &map, false).all;
     let (figures, _) = map.predict(policy.current(), &map.near(&at(0.0))).unwrap();
     assert!(figures.delay_ms.p99 > 2.0 * figures.delay_ms.p50);
-    (0..200).for_each(|_| policy.observed(figures.delay_ms.p50));
+    (0..200).for_each(|_| policy.record_delay(figures.delay_ms.p50));
     let after = policy.decide(2 * SECOND, &at(0.0), &map, false).all;
     let close = |(a, b): (&(_, f64), &(_, f64))| (a.1 / b.1 - 1.0).abs() < 1e-6;
     assert!(before.iter().zip(&after).all(close), "{before:?} {after:?}");

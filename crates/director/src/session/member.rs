@@ -2,11 +2,11 @@
 
 use super::{Security, SessionError};
 use crate::Nanos;
-use crate::carrier::{self, MemberCarrier, Place};
-use crate::chance::Chance;
+use crate::carrier::{self, MemberCarrier, Params};
 use crate::envelope::{self, FromMember, Invitation, Sender};
 use crate::keys::{Root, ShortKey};
 use crate::model::{ModelId, Models};
+use crate::rng::Rng;
 use crate::switch::MessageId;
 use crate::window::Window;
 use std::collections::{BTreeMap, VecDeque};
@@ -45,7 +45,7 @@ const LEFT: Nanos = 30_000_000_000;
 struct Stage {
     model: ModelId,
     /// Time of the last datagram on it.
-    heard_at: Nanos,
+    received_at: Nanos,
     carrier: Box<dyn MemberCarrier>,
 }
 
@@ -57,13 +57,13 @@ struct Joined {
     epoch: u32,
     answered: bool,
     stages: BTreeMap<u32, Stage>,
-    had: Window,
+    window: Window,
     newest: MessageId,
-    open: BTreeMap<MessageId, Heard>,
+    open: BTreeMap<MessageId, ReceivedMessage>,
 }
 
 /// A received message.
-struct Heard {
+struct ReceivedMessage {
     /// The epoch in which it last arrived.
     epoch: u32,
     bytes: usize,
@@ -82,7 +82,7 @@ pub struct Member {
     hello_at: Nanos,
     hellos: u32,
     control: VecDeque<Vec<u8>>,
-    chance: Chance,
+    rng: Rng,
     events: VecDeque<MemberEvent>,
 }
 
@@ -104,7 +104,7 @@ impl Member {
             hello_at: 0,
             hellos: 0,
             control: VecDeque::new(),
-            chance: Chance::new(seed),
+            rng: Rng::new(seed),
             events: VecDeque::new(),
         })
     }
@@ -150,7 +150,7 @@ impl Member {
         for (epoch, stage) in &mut joined.stages {
             if carrier::is_of(stage.model, datagram) && newest.is_none_or(|newest| newest == *epoch)
             {
-                stage.heard_at = now;
+                stage.received_at = now;
                 whole.extend(stage.carrier.receive(datagram, now));
             }
         }
@@ -173,24 +173,24 @@ impl Member {
         if let Some(known) = known.filter(|known| *known > (invitation.session, invitation.epoch)) {
             // or the hub's clock was set back. The hello gives it the number to exceed.
             if known.0 > invitation.session && self.control.is_empty() {
-                let draw = self.chance.bits();
+                let draw = self.rng.bits();
                 self.control.push_back(envelope::seal_hello(&self.invites, draw, known.0));
             }
             return;
         }
         let sender = Sender { member: invitation.member.0, incarnation: self.incarnation };
         if newer {
-            let place = self.place(invitation, &root);
+            let params = self.params(invitation, &root);
             let model = invitation.model.filter(|model| self.models.has(*model));
             let stage = model.and_then(|model| {
-                let carrier = carrier::member(model, &place, sender.member)?;
-                Some(Stage { model, heard_at: now, carrier })
+                let carrier = carrier::member(model, &params, sender.member)?;
+                Some(Stage { model, received_at: now, carrier })
             });
             let Some(stage) = stage else {
                 // A model of a later version or not compiled in: the hub must select another.
                 let cannot = FromMember::Cannot(invitation.epoch, self.models);
-                let said = envelope::seal_member(&root, invitation.epoch, sender, &cannot);
-                self.control.push_back(said);
+                let sealed = envelope::seal_member(&root, invitation.epoch, sender, &cannot);
+                self.control.push_back(sealed);
                 return;
             };
             self.enter(invitation, root, sender, stage);
@@ -198,8 +198,8 @@ impl Member {
         self.ready();
     }
 
-    fn place(&mut self, invitation: &Invitation, root: &Root) -> Place {
-        Place {
+    fn params(&mut self, invitation: &Invitation, root: &Root) -> Params {
+        Params {
             root: root.clone(),
             epoch: invitation.epoch,
             members: invitation.member.1,
@@ -209,8 +209,8 @@ impl Member {
             loss: f64::from(invitation.loss) / 255.0,
             round_trip: invitation.round_trip,
             answer: 0,
-            thrifty: false,
-            seed: self.chance.bits(),
+            efficient: false,
+            seed: self.rng.bits(),
         }
     }
 
@@ -225,7 +225,7 @@ impl Member {
                 epoch: invitation.epoch,
                 answered: invitation.answered,
                 stages: BTreeMap::new(),
-                had: Window::new(WINDOW),
+                window: Window::new(WINDOW),
                 newest: invitation.next,
                 open: BTreeMap::new(),
             }),
@@ -255,22 +255,22 @@ impl Member {
             return;
         };
         joined.newest = joined.newest.max(number);
-        if joined.had.insert(number) {
-            let heard = Heard { epoch, bytes: bytes.len(), answer: None };
-            joined.open.insert(number, heard);
+        if joined.window.insert(number) {
+            let received = ReceivedMessage { epoch, bytes: bytes.len(), answer: None };
+            joined.open.insert(number, received);
             if joined.open.len() > ANSWERS {
                 joined.open.pop_first();
             }
             self.events.push_back(MemberEvent::Message { number, bytes });
         }
-        let Some(heard) = joined.open.get_mut(&number) else { return };
-        heard.epoch = epoch;
+        let Some(received) = joined.open.get_mut(&number) else { return };
+        received.epoch = epoch;
         // A duplicate: the hub lacks the answer, so send it again.
-        let answer = heard.answer.clone();
+        let answer = received.answer.clone();
         if let Some(answer) = answer {
-            let _ = joined.give(number, &FromMember::Answer(number, answer), now);
+            let _ = joined.send(number, &FromMember::Answer(number, answer), now);
         } else if !joined.answered {
-            let _ = joined.give(number, &FromMember::Acknowledge(number), now);
+            let _ = joined.send(number, &FromMember::Acknowledge(number), now);
         }
     }
 
@@ -285,12 +285,12 @@ impl Member {
         now: Nanos,
     ) -> Result<(), SessionError> {
         let joined = self.joined.as_mut().ok_or(SessionError::Over)?;
-        let heard = joined.open.get_mut(&number).ok_or(SessionError::Over)?;
-        if heard.answer.is_some() {
+        let received = joined.open.get_mut(&number).ok_or(SessionError::Over)?;
+        if received.answer.is_some() {
             return Ok(());
         }
-        heard.answer = Some(bytes.to_vec());
-        joined.give(number, &FromMember::Answer(number, bytes.to_vec()), now)
+        received.answer = Some(bytes.to_vec());
+        joined.send(number, &FromMember::Answer(number, bytes.to_vec()), now)
     }
 
     /// The next datagram to the hub at `now`, and the time of the next poll.
@@ -304,11 +304,11 @@ impl Member {
             }
             self.hello_at = now + (HELLO_EVERY << self.hellos.min(5));
             self.hellos += 1;
-            let draw = self.chance.bits();
+            let draw = self.rng.bits();
             return (Some(envelope::seal_hello(&self.invites, draw, 0)), Some(self.hello_at));
         };
         let epoch = joined.epoch;
-        joined.stages.retain(|known, stage| *known == epoch || now < stage.heard_at + LEFT);
+        joined.stages.retain(|known, stage| *known == epoch || now < stage.received_at + LEFT);
         let mut wake = None;
         for stage in joined.stages.values_mut() {
             let (datagram, look) = stage.carrier.poll(now);
@@ -328,20 +328,21 @@ impl Member {
 
 impl Joined {
     /// Sends to the hub over the model of the message, or over the newest one.
-    fn give(
+    fn send(
         &mut self,
         number: MessageId,
         what: &FromMember,
         now: Nanos,
     ) -> Result<(), SessionError> {
-        let Heard { epoch, bytes, .. } = self.open.get(&number).ok_or(SessionError::Over)?;
+        let ReceivedMessage { epoch, bytes, .. } =
+            self.open.get(&number).ok_or(SessionError::Over)?;
         let epoch = if self.stages.contains_key(epoch) { *epoch } else { self.epoch };
         let stage = self.stages.get_mut(&epoch).ok_or(SessionError::Over)?;
         if matches!(what, FromMember::Acknowledge(_)) && stage.carrier.acknowledges() {
             return Ok(());
         }
         let sealed = envelope::seal_member(&self.root, epoch, self.sender, what);
-        let given = stage.carrier.answer(number, *bytes, &sealed, now);
-        given.map_err(|why| SessionError::Refused(stage.model, why))
+        let sent = stage.carrier.answer(number, *bytes, &sealed, now);
+        sent.map_err(|why| SessionError::Refused(stage.model, why))
     }
 }

@@ -4,7 +4,7 @@
 mod explain;
 mod hub;
 mod member;
-mod reach;
+mod multicast;
 
 pub use explain::Explanation;
 pub use hub::Hub;

@@ -41,7 +41,7 @@ pub struct Bed {
     state: u64,
     loss: f64,
     /// Number of members that multicast does not reach: the first ones.
-    pub deaf: u32,
+    pub unreachable: u32,
     /// Whether external stacks work.
     stacks: bool,
     /// Number of receivers per message: the first members.
@@ -101,7 +101,7 @@ impl Bed {
             number: 0,
             state: seed | 1,
             loss,
-            deaf: 0,
+            unreachable: 0,
             stacks: true,
             rate_bit_s: config.assumed.rate_bit_s,
             free_at: 0,
@@ -150,7 +150,7 @@ impl Bed {
         let receivers: Vec<Option<u32>> = match to {
             To::Hub => vec![None],
             To::Member(member) => vec![Some(member)],
-            To::Group => (self.deaf..self.members.len() as u32).map(Some).collect(),
+            To::Group => (self.unreachable..self.members.len() as u32).map(Some).collect(),
         };
         // 30 ms +/- 5 ms.
         let arrival = self.free_at + 25_000_000 + (self.draw() * 1e7) as Nanos;

@@ -16,7 +16,7 @@ fn no_draw_of_chance_holds_a_session_up() {
     let here = Conditions { payload: 20.0, ..constrained() };
     for seed in 1..400 {
         let mut bed = Bed::new(&config(Pattern::PublishCollect, here, &[]), 4, 0.3, seed);
-        bed.deaf = (seed % 5) as u32;
+        bed.unreachable = (seed % 5) as u32;
         bed.at(10 * SECOND, What::Send);
         bed.run(70 * SECOND, |_| vec![7; 21]);
         let said = bed.hub.explain();
@@ -58,7 +58,7 @@ fn one_member_hears_all_alone() {
     let here = Conditions { rate_bit_s: 1e6, rtt_ns: 300_000_000, ..Conditions::default() };
     let config = config(Pattern::PublishCollect, here, &[ModelId::MulticastFec]);
     let mut bed = Bed::new(&config, 1, 0.1, 5);
-    bed.deaf = 1;
+    bed.unreachable = 1;
     (0..30).for_each(|n| bed.at(2 * SECOND + n * SECOND, What::Send));
     bed.run(60 * SECOND, |_| vec![3; 300]);
     assert_eq!(bed.answers.len(), 30);

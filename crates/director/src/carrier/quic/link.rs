@@ -1,6 +1,6 @@
 //! A QUIC connection and its outstanding messages.
 
-use super::settings::MOST_MESSAGE;
+use super::settings::MAX_MESSAGE;
 use super::{Kind, Message};
 use crate::Nanos;
 use crate::switch::MessageId;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 /// Maximum bytes of incomplete messages; a sender that respects its window stays below.
-const MOST_PARTIAL: usize = 8 << 20;
+const MAX_PARTIAL: usize = 8 << 20;
 
 /// Close code of a connection of a retired model.
 const RETIRED: VarInt = VarInt::from_u32(1);
@@ -31,15 +31,15 @@ pub struct Link {
     /// Whether this end has opened it.
     pub own: bool,
     /// Whether the handshake is complete.
-    pub up: bool,
+    pub established: bool,
     /// Whether the other end is known to have completed it.
     confirmed: bool,
     /// Whether it is unusable.
-    pub over: bool,
+    pub dead: bool,
     /// Whether the endpoint has dropped it.
     drained: bool,
     /// Messages by stream; only the newest may be partly written.
-    flying: BTreeMap<StreamId, Flight>,
+    in_flight: BTreeMap<StreamId, Flight>,
     partial: BTreeMap<StreamId, Vec<u8>>,
     /// Time of the last datagram from the other end, or of the start of waiting for it.
     since: Nanos,
@@ -49,9 +49,9 @@ pub struct Link {
 
 /// Events of connections.
 #[derive(Default)]
-pub struct Told {
+pub struct LinkEvents {
     /// Messages that the other end has received.
-    pub had: Vec<MessageId>,
+    pub delivered: Vec<MessageId>,
     /// Completed envelopes.
     pub envelopes: Vec<Vec<u8>>,
     /// Whether the other end has retired the model.
@@ -69,11 +69,11 @@ impl Link {
             handle,
             connection,
             own,
-            up: false,
+            established: false,
             confirmed: !own,
-            over: false,
+            dead: false,
             drained: false,
-            flying: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             partial: BTreeMap::new(),
             since: now,
             lost: 0,
@@ -81,19 +81,19 @@ impl Link {
     }
 
     /// Records a received datagram.
-    pub fn heard(&mut self, now: Nanos) {
+    pub fn touch(&mut self, now: Nanos) {
         self.since = now;
-        self.confirmed |= self.up;
+        self.confirmed |= self.established;
     }
 
     /// Start of waiting for the other end; `None` if nothing is outstanding.
     pub fn waits_since(&self) -> Option<Nanos> {
-        (!self.up || !self.flying.is_empty()).then_some(self.since)
+        (!self.established || !self.in_flight.is_empty()).then_some(self.since)
     }
 
     /// Whether a message is outstanding on this connection.
     pub fn has(&self, number: MessageId) -> bool {
-        self.flying.values().any(|flight| flight.message.number == number)
+        self.in_flight.values().any(|flight| flight.message.number == number)
     }
 
     /// Sends queued messages as far as flow control permits.
@@ -110,7 +110,7 @@ impl Link {
             return;
         }
         loop {
-            if let Some(mut last) = self.flying.last_entry() {
+            if let Some(mut last) = self.in_flight.last_entry() {
                 let id = *last.key();
                 let Flight { message, written } = last.get_mut();
                 if *written < message.bytes.len() {
@@ -128,17 +128,17 @@ impl Link {
             }
             let Some(id) = self.connection.streams().open(Dir::Uni) else { return };
             let Some(message) = waiting.pop_front() else { return };
-            if self.flying.is_empty() {
+            if self.in_flight.is_empty() {
                 self.since = now;
             }
-            self.flying.insert(id, Flight { message, written: 0 });
+            self.in_flight.insert(id, Flight { message, written: 0 });
         }
     }
 
     /// Resets streams of expired messages.
     pub fn expire(&mut self, now: Nanos) {
         let late = |flight: &Flight| flight.message.until.is_some_and(|until| until <= now);
-        for (id, _) in self.flying.extract_if(.., |_, flight| late(flight)) {
+        for (id, _) in self.in_flight.extract_if(.., |_, flight| late(flight)) {
             let _ = self.connection.send_stream(id).reset(VarInt::from_u32(0));
         }
     }
@@ -151,7 +151,7 @@ impl Link {
     }
 
     /// Handles pending events.
-    pub fn settle(&mut self, endpoint: &mut Endpoint, told: &mut Told) {
+    pub fn settle(&mut self, endpoint: &mut Endpoint, events: &mut LinkEvents) {
         loop {
             while let Some(event) = self.connection.poll_endpoint_events() {
                 self.drained |= event.is_drained();
@@ -161,35 +161,37 @@ impl Link {
             }
             match self.connection.poll() {
                 None => return,
-                Some(Event::Connected) => self.up = true,
+                Some(Event::Connected) => self.established = true,
                 Some(Event::ConnectionLost { reason }) => {
-                    self.over = true;
-                    told.retired |= matches!(reason,
+                    self.dead = true;
+                    events.retired |= matches!(reason,
                         ConnectionError::ApplicationClosed(said) if said.error_code == RETIRED);
                 }
                 Some(Event::DatagramReceived) => {
                     let datagrams = std::iter::from_fn(|| self.connection.datagrams().recv());
-                    told.envelopes.extend(datagrams.map(|datagram| datagram.to_vec()));
+                    events.envelopes.extend(datagrams.map(|datagram| datagram.to_vec()));
                 }
-                Some(Event::Stream(event)) => self.stream(&event, told),
+                Some(Event::Stream(event)) => self.stream(&event, events),
                 Some(Event::HandshakeDataReady | Event::DatagramsUnblocked) => {}
             }
         }
     }
 
-    fn stream(&mut self, event: &StreamEvent, told: &mut Told) {
+    fn stream(&mut self, event: &StreamEvent, events: &mut LinkEvents) {
         match *event {
             StreamEvent::Opened { dir } => {
                 while let Some(id) = self.connection.streams().accept(dir) {
-                    told.envelopes.extend(self.read(id));
+                    events.envelopes.extend(self.read(id));
                 }
             }
-            StreamEvent::Readable { id } => told.envelopes.extend(self.read(id)),
+            StreamEvent::Readable { id } => events.envelopes.extend(self.read(id)),
             StreamEvent::Finished { id } => {
-                told.had.extend(self.flying.remove(&id).map(|flight| flight.message.number));
+                events
+                    .delivered
+                    .extend(self.in_flight.remove(&id).map(|flight| flight.message.number));
             }
             StreamEvent::Stopped { id, .. } => {
-                self.flying.remove(&id);
+                self.in_flight.remove(&id);
                 let _ = self.connection.send_stream(id).reset(VarInt::from_u32(0));
             }
             StreamEvent::Writable { .. } | StreamEvent::Available { .. } => {}
@@ -211,7 +213,7 @@ impl Link {
         };
         let _ = chunks.finalize();
         let held: usize = self.partial.values().map(Vec::len).sum();
-        self.over |= held > MOST_PARTIAL || self.partial.get(&id)?.len() > MOST_MESSAGE;
+        self.dead |= held > MAX_PARTIAL || self.partial.get(&id)?.len() > MAX_MESSAGE;
         let whole = whole?;
         self.partial.remove(&id).filter(|_| whole)
     }
@@ -225,7 +227,7 @@ impl Link {
 
     /// Closes the connection because the model is retired.
     pub fn close(&mut self, at: Instant) {
-        self.flying.clear();
+        self.in_flight.clear();
         self.connection.close(at, RETIRED, Bytes::new());
     }
 
@@ -234,6 +236,6 @@ impl Link {
         if !self.drained {
             endpoint.handle_event(self.handle, EndpointEvent::drained());
         }
-        self.flying.into_values().map(|flight| flight.message)
+        self.in_flight.into_values().map(|flight| flight.message)
     }
 }

@@ -16,10 +16,10 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-use self::link::{Link, Told};
-use self::settings::{Ends, ID, MOST_MESSAGE};
-use super::peers::{Came, Exchange, Hub, Member};
-use super::{HubCarrier, MemberCarrier, Place};
+use self::link::{Link, LinkEvents};
+use self::settings::{Ends, ID, MAX_MESSAGE};
+use super::peers::{Exchange, Hub, Incoming, Member};
+use super::{HubCarrier, MemberCarrier, Params};
 use crate::Nanos;
 use crate::keys::Party;
 use crate::switch::MessageId;
@@ -33,21 +33,21 @@ use std::time::{Duration, Instant};
 /// Header size before a QUIC packet, in bytes.
 const MARK: usize = 2;
 /// Minimum packet size in bytes (RFC 9000, section 14).
-const LEAST_PACKET: usize = 1_200;
+const MIN_PACKET: usize = 1_200;
 /// Maximum packet size in bytes; the first packets are padded to it.
-const MOST_PACKET: usize = 1_472;
+const MAX_PACKET: usize = 1_472;
 /// Overhead of a datagram in a packet, as `quinn-proto` counts it: flags, connection id, packet
 /// number, AEAD tag, frame header.
 const DATAGRAM_OVERHEAD: usize = 1 + ID + 4 + 16 + 9;
 /// Maximum queue length; drops the oldest.
-const MOST_WAITING: usize = 1_024;
+const MAX_WAITING: usize = 1_024;
 /// Maximum number of connections with one end: the current one, a lost one, a new one, and one
 /// in reserve.
-const MOST_LINKS: usize = 4;
+const MAX_LINKS: usize = 4;
 /// Minimum timeout of an unresponsive connection in ns, whatever round trip is assumed.
-const LEAST_PATIENCE: Nanos = 3_000_000_000;
+const MIN_TIMEOUT: Nanos = 3_000_000_000;
 /// Maximum duration of a turn, in ns.
-const MOST_TURN: f64 = 60e9;
+const MAX_TURN: f64 = 60e9;
 /// Placeholder address of the other end: the session does the addressing.
 const OTHER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
 
@@ -61,15 +61,15 @@ pub enum Kind {
 }
 
 /// Packet size in bytes; `None` if datagrams are too small for QUIC.
-fn packet(place: &Place) -> Option<u16> {
-    let room = place.datagram.checked_sub(MARK)?.min(MOST_PACKET);
-    u16::try_from(room).ok().filter(|_| room >= LEAST_PACKET)
+fn packet(params: &Params) -> Option<u16> {
+    let room = params.datagram.checked_sub(MARK)?.min(MAX_PACKET);
+    u16::try_from(room).ok().filter(|_| room >= MIN_PACKET)
 }
 
 /// Duration of a turn: one packet per member, in ns.
-fn turn(place: &Place) -> Nanos {
-    let airtime = (place.datagram + place.below) as f64 * 8e9 / place.rate_bit_s.max(1.0);
-    (airtime * f64::from(place.members)).min(MOST_TURN) as Nanos
+fn turn(params: &Params) -> Nanos {
+    let airtime = (params.datagram + params.below) as f64 * 8e9 / params.rate_bit_s.max(1.0);
+    (airtime * f64::from(params.members)).min(MAX_TURN) as Nanos
 }
 
 fn nanos(duration: Duration) -> Nanos {
@@ -95,33 +95,33 @@ struct Quic {
     /// Connections, oldest first.
     links: Vec<Link>,
     waiting: VecDeque<Message>,
-    told: Told,
+    events: LinkEvents,
     /// Timeout of an unresponsive connection, in ns.
-    patience: Nanos,
+    timeout: Nanos,
     /// Earliest time of the next connection attempt; `MAX` after the model is retired.
-    begin_at: Nanos,
+    connect_at: Nanos,
 }
 
 impl Quic {
-    fn new(place: &Place, kind: Kind, ends: (Party, Party), member: u16) -> Option<Self> {
-        let packet = usize::from(packet(place)?);
+    fn new(params: &Params, kind: Kind, ends: (Party, Party), member: u16) -> Option<Self> {
+        let packet = usize::from(packet(params)?);
         // Differs between any two epochs of a session that are in use in parallel.
-        let epoch = place.epoch.wrapping_add(place.root.session() as u32) as u8;
+        let epoch = params.epoch.wrapping_add(params.root.session() as u32) as u8;
         let (mark, most) = match kind {
-            Kind::Streams => (0x19, MOST_MESSAGE),
+            Kind::Streams => (0x19, MAX_MESSAGE),
             Kind::Datagrams => (0x1a, packet - DATAGRAM_OVERHEAD),
         };
         Some(Self {
             kind,
             mark: [mark, epoch],
             most,
-            ends: settings::ends(place, kind, ends, member)?,
+            ends: settings::ends(params, kind, ends, member)?,
             base: Instant::now(),
             links: Vec::new(),
             waiting: VecDeque::new(),
-            told: Told::default(),
-            patience: LEAST_PATIENCE + 8 * (place.round_trip + turn(place)),
-            begin_at: 0,
+            events: LinkEvents::default(),
+            timeout: MIN_TIMEOUT + 8 * (params.round_trip + turn(params)),
+            connect_at: 0,
         })
     }
 
@@ -132,18 +132,18 @@ impl Quic {
     /// Handles events of connections, and removes dead ones.
     fn settle(&mut self, now: Nanos) {
         for link in &mut self.links {
-            link.settle(&mut self.ends.endpoint, &mut self.told);
-            link.over |= link.waits_since().is_some_and(|since| since + self.patience <= now);
+            link.settle(&mut self.ends.endpoint, &mut self.events);
+            link.dead |= link.waits_since().is_some_and(|since| since + self.timeout <= now);
         }
         // First drop incomplete incoming connections: a replayed packet can open one.
-        if self.links.len() > MOST_LINKS {
-            let stranger = self.links.iter().position(|link| !link.up && !link.own);
-            self.links[stranger.unwrap_or(0)].over = true;
+        if self.links.len() > MAX_LINKS {
+            let stranger = self.links.iter().position(|link| !link.established && !link.own);
+            self.links[stranger.unwrap_or(0)].dead = true;
         }
-        if self.told.retired {
-            self.begin_at = Nanos::MAX;
+        if self.events.retired {
+            self.connect_at = Nanos::MAX;
         }
-        for link in self.links.extract_if(.., |link| link.over) {
+        for link in self.links.extract_if(.., |link| link.dead) {
             for message in link.end(&mut self.ends.endpoint).rev() {
                 self.waiting.push_front(message);
             }
@@ -151,19 +151,19 @@ impl Quic {
     }
 
     /// Opens a connection if needed; returns the time of the next attempt.
-    fn begin(&mut self, now: Nanos) -> Option<Nanos> {
-        if self.waiting.is_empty() || self.links.iter().any(|link| link.up || link.own) {
+    fn connect(&mut self, now: Nanos) -> Option<Nanos> {
+        if self.waiting.is_empty() || self.links.iter().any(|link| link.established || link.own) {
             return None;
         }
-        if now < self.begin_at {
-            return Some(self.begin_at).filter(|at| *at < Nanos::MAX);
+        if now < self.connect_at {
+            return Some(self.connect_at).filter(|at| *at < Nanos::MAX);
         }
         // Back off while the other end refuses.
-        self.begin_at = now + self.patience / 8;
+        self.connect_at = now + self.timeout / 8;
         let (at, client) = (self.at(now), self.ends.client.clone());
         // Fails if connection ids are exhausted; retried later.
-        let begun = self.ends.endpoint.connect(at, client, OTHER, "member").ok()?;
-        self.links.push(Link::new(begun, true, now));
+        let opened = self.ends.endpoint.connect(at, client, OTHER, "member").ok()?;
+        self.links.push(Link::new(opened, true, now));
         None
     }
 
@@ -192,40 +192,40 @@ impl Exchange for Quic {
         if known || self.links.iter().any(|link| link.has(number)) {
             return Ok(());
         }
-        if self.waiting.len() >= MOST_WAITING {
+        if self.waiting.len() >= MAX_WAITING {
             self.waiting.pop_front();
         }
         self.waiting.push_back(Message { number, bytes: Bytes::copy_from_slice(sealed), until });
         Ok(())
     }
 
-    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Came {
-        let Some(packet) = datagram.strip_prefix(&self.mark) else { return Came::default() };
+    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Incoming {
+        let Some(packet) = datagram.strip_prefix(&self.mark) else { return Incoming::default() };
         let (at, mut reply) = (self.at(now), Vec::new());
         let endpoint = &mut self.ends.endpoint;
         match endpoint.handle(at, OTHER, None, None, BytesMut::from(packet), &mut reply) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 if let Some(link) = self.links.iter_mut().find(|link| link.handle == handle) {
-                    link.heard(now);
+                    link.touch(now);
                     link.connection.handle_event(event);
                 }
             }
             Some(DatagramEvent::NewConnection(incoming)) => {
-                if let Ok(begun) = endpoint.accept(incoming, at, &mut reply, None) {
-                    self.links.push(Link::new(begun, false, now));
+                if let Ok(opened) = endpoint.accept(incoming, at, &mut reply, None) {
+                    self.links.push(Link::new(opened, false, now));
                 }
             }
             Some(DatagramEvent::Response(_)) | None => {}
         }
         let lost = self.links.iter_mut().map(Link::take_lost).sum();
-        let came = self.ends.came.swap(0, Ordering::Relaxed);
-        let newest = self.links.iter().rev().find(|link| link.up).filter(|_| came > 0);
+        let received = self.ends.received.swap(0, Ordering::Relaxed);
+        let newest = self.links.iter().rev().find(|link| link.established).filter(|_| received > 0);
         let round_trip = newest.map(|link| nanos(link.connection.rtt()));
         self.settle(now);
-        Came {
-            envelopes: std::mem::take(&mut self.told.envelopes),
+        Incoming {
+            envelopes: std::mem::take(&mut self.events.envelopes),
             reply: (!reply.is_empty()).then(|| self.marked(&reply)),
-            frames: (came, lost),
+            frames: (received, lost),
             round_trip,
         }
     }
@@ -235,8 +235,8 @@ impl Exchange for Quic {
         self.links.iter_mut().for_each(|link| link.run(at));
         self.settle(now);
         self.expire(now);
-        let mut wake = self.begin(now);
-        if let Some(link) = self.links.iter_mut().rev().find(|link| link.up) {
+        let mut wake = self.connect(now);
+        if let Some(link) = self.links.iter_mut().rev().find(|link| link.established) {
             link.fill(self.kind, &mut self.waiting, now);
         }
         let mut packet = Vec::new();
@@ -246,7 +246,7 @@ impl Exchange for Quic {
             }
         }
         for link in &mut self.links {
-            let silent = link.waits_since().map(|since| since + self.patience);
+            let silent = link.waits_since().map(|since| since + self.timeout);
             let due = link.connection.poll_timeout();
             let due = due.map(|due| nanos(due.saturating_duration_since(self.base)));
             wake = [wake, silent, due].into_iter().flatten().min();
@@ -254,27 +254,27 @@ impl Exchange for Quic {
         (None, wake)
     }
 
-    fn take_had(&mut self) -> Vec<MessageId> {
-        std::mem::take(&mut self.told.had)
+    fn take_delivered(&mut self) -> Vec<MessageId> {
+        std::mem::take(&mut self.events.delivered)
     }
 
     fn retire(&mut self, now: Nanos) {
         self.waiting.clear();
-        self.begin_at = Nanos::MAX;
+        self.connect_at = Nanos::MAX;
         let at = self.at(now);
         self.links.iter_mut().for_each(|link| link.close(at));
     }
 }
 
 /// The hub's transport.
-pub fn hub(place: &Place, kind: Kind) -> Box<dyn HubCarrier> {
-    Box::new(Hub::new(place, move |place, member| {
-        Quic::new(place, kind, (Party::Hub, Party::Member(member)), member)
+pub fn hub(params: &Params, kind: Kind) -> Box<dyn HubCarrier> {
+    Box::new(Hub::new(params, move |params, member| {
+        Quic::new(params, kind, (Party::Hub, Party::Member(member)), member)
     }))
 }
 
 /// The transport of the member with this number.
-pub fn member(place: &Place, kind: Kind, number: u16) -> Box<dyn MemberCarrier> {
-    let exchange = Quic::new(place, kind, (Party::Member(number), Party::Hub), number);
-    Box::new(Member::new(place, exchange, kind == Kind::Streams))
+pub fn member(params: &Params, kind: Kind, number: u16) -> Box<dyn MemberCarrier> {
+    let exchange = Quic::new(params, kind, (Party::Member(number), Party::Hub), number);
+    Box::new(Member::new(params, exchange, kind == Kind::Streams))
 }

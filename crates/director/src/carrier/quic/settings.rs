@@ -3,7 +3,7 @@
 use super::count::Counter;
 use super::pinned::{self, Pinned};
 use super::{Kind, packet, turn};
-use crate::carrier::Place;
+use crate::carrier::Params;
 use crate::keys::{Party, Scope, Use};
 use ::ring::hmac;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
@@ -20,11 +20,11 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 /// Maximum message size, in bytes.
-pub const MOST_MESSAGE: usize = 1 << 20;
+pub const MAX_MESSAGE: usize = 1 << 20;
 /// Maximum bytes in flight per direction.
 const WINDOW: u32 = 2 << 20;
 /// Maximum messages in flight per direction; others are queued.
-const MOST_STREAMS: u32 = 64;
+const MAX_STREAMS: u32 = 64;
 /// Idle timeout of a connection; the next message opens another one.
 const IDLE_MS: u32 = 600_000;
 /// Length of a connection id in bytes: short, since an end has few connections.
@@ -39,16 +39,21 @@ pub struct Ends {
     /// The client configuration.
     pub client: ClientConfig,
     /// Number of acknowledged packets.
-    pub came: Arc<AtomicU32>,
+    pub received: Arc<AtomicU32>,
 }
 
 /// The configuration of `own` towards `other`; one of them is the hub, the other the member with
 /// this number. `None` if the model does not work with these parameters.
-pub fn ends(place: &Place, kind: Kind, (own, other): (Party, Party), member: u16) -> Option<Ends> {
+pub fn ends(
+    params: &Params,
+    kind: Kind,
+    (own, other): (Party, Party),
+    member: u16,
+) -> Option<Ends> {
     // A hub has a separate key pair per member.
     let seed = |what, from| {
-        let scope = Scope::new(what, place.epoch, from);
-        place.root.seed(&Scope { incarnation: u32::from(member), ..scope })
+        let scope = Scope::new(what, params.epoch, from);
+        params.root.seed(&Scope { incarnation: u32::from(member), ..scope })
     };
     let kx_groups = vec![ring::kx_group::X25519];
     let provider = Arc::new(CryptoProvider { kx_groups, ..ring::default_provider() });
@@ -75,8 +80,8 @@ pub fn ends(place: &Place, kind: Kind, (own, other): (Party, Party), member: u16
     server.alpn_protocols = vec![PROTOCOL.to_vec()];
     server.send_tls13_tickets = 0;
 
-    let came = Arc::new(AtomicU32::new(0));
-    let transport = Arc::new(transport(place, kind, came.clone())?);
+    let received = Arc::new(AtomicU32::new(0));
+    let transport = Arc::new(transport(params, kind, received.clone())?);
     let mut client = ClientConfig::new(Arc::new(QuicClientConfig::try_from(client).ok()?));
     client.transport_config(transport.clone());
     let mut server = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(server).ok()?));
@@ -86,36 +91,36 @@ pub fn ends(place: &Place, kind: Kind, (own, other): (Party, Party), member: u16
     let reset = hmac::Key::new(hmac::HMAC_SHA256, &seed(Use::Reset, own));
     let mut config = EndpointConfig::new(Arc::new(reset));
     config.cid_generator(|| Box::new(RandomConnectionIdGenerator::new(ID)));
-    let mut chance = [0; 32];
-    chance[..8].copy_from_slice(&place.seed.to_be_bytes());
-    chance[8..10].copy_from_slice(&member.to_be_bytes());
-    let endpoint = Endpoint::new(Arc::new(config), Some(Arc::new(server)), false, Some(chance));
-    Some(Ends { endpoint, client, came })
+    let mut seed_bytes = [0; 32];
+    seed_bytes[..8].copy_from_slice(&params.seed.to_be_bytes());
+    seed_bytes[8..10].copy_from_slice(&member.to_be_bytes());
+    let endpoint = Endpoint::new(Arc::new(config), Some(Arc::new(server)), false, Some(seed_bytes));
+    Some(Ends { endpoint, client, received })
 }
 
-fn transport(place: &Place, kind: Kind, came: Arc<AtomicU32>) -> Option<TransportConfig> {
-    let mtu = packet(place)?;
+fn transport(params: &Params, kind: Kind, received: Arc<AtomicU32>) -> Option<TransportConfig> {
+    let mtu = packet(params)?;
     let (streams, datagrams) = match kind {
-        Kind::Streams => (MOST_STREAMS, None),
+        Kind::Streams => (MAX_STREAMS, None),
         Kind::Datagrams => (0, Some(WINDOW as usize)),
     };
     let mut config = TransportConfig::default();
     config
         .max_concurrent_bidi_streams(VarInt::from_u32(0))
         .max_concurrent_uni_streams(VarInt::from_u32(streams))
-        .stream_receive_window(VarInt::from_u32(MOST_MESSAGE as u32))
+        .stream_receive_window(VarInt::from_u32(MAX_MESSAGE as u32))
         .receive_window(VarInt::from_u32(WINDOW))
         .send_window(u64::from(WINDOW))
         .datagram_receive_buffer_size(datagrams)
         .datagram_send_buffer_size(WINDOW as usize)
         .max_idle_timeout(Some(VarInt::from_u32(IDLE_MS).into()))
         // All members may start at once; early retransmissions would fill a narrow channel.
-        .initial_rtt(Duration::from_nanos(place.round_trip + turn(place)))
+        .initial_rtt(Duration::from_nanos(params.round_trip + turn(params)))
         // The MTU is known; losses do not mean that it has changed.
         .initial_mtu(mtu)
         .min_mtu(mtu)
         .mtu_discovery_config(None)
         .enable_segmentation_offload(false)
-        .congestion_controller_factory(Arc::new(Counter(came)));
+        .congestion_controller_factory(Arc::new(Counter(received)));
     Some(config)
 }

@@ -4,7 +4,7 @@ mod receive;
 
 use super::code::{Encoder, Refused, even};
 use super::frame::Frame;
-use super::plan::{FecSettings, Schedule, Wanted};
+use super::plan::{FecSettings, ResponseKind, Schedule};
 use super::sending::{Awaited, COPIES, Sending, Shape};
 use crate::Nanos;
 use crate::keys::Keys;
@@ -36,7 +36,7 @@ pub enum HubEvent {
     },
     /// Multicast does not work: some members report that they receive none, or have the message
     /// only by unicast, and no member has it by multicast.
-    Unreached {
+    MulticastBlocked {
         /// The message.
         message: MessageId,
     },
@@ -50,10 +50,10 @@ pub enum HubEvent {
 }
 
 /// After this many unanswered multicast requests, a member is addressed by unicast.
-const DEAF: u32 = 2;
+const UNREACHABLE_AFTER: u32 = 2;
 /// Multicast is considered blocked after this many consecutive members that only unicast
 /// reaches.
-const UNREACHED: u32 = 3;
+const BLOCKED_AFTER: u32 = 3;
 /// Slot length of a single receiver in ns: it answers at once.
 const AT_ONCE: Nanos = 1_000;
 /// Only the first slots give round-trip samples; later ones can include queueing.
@@ -75,9 +75,9 @@ pub struct FecHub {
     /// Finished messages, and the members whose answers had arrived.
     over: VecDeque<(MessageId, Vec<u8>)>,
     /// Members that multicast does not seem to reach, and whether unicast has worked since.
-    deaf: BTreeMap<u16, bool>,
+    unreachable: BTreeMap<u16, bool>,
     /// Number of consecutive members that only unicast reaches.
-    unreached: u32,
+    no_multicast_count: u32,
     /// Queued control frames: to all members, or to one by unicast.
     control: VecDeque<(Option<u16>, Frame)>,
     newest: MessageId,
@@ -90,7 +90,7 @@ pub struct FecHub {
 }
 
 impl FecHub {
-    /// A hub with the keys of its own frames and of each member's frames.
+    /// A hub with the keys for its frames and for the frames of each member.
     pub fn new(settings: FecSettings, own: Keys, members: Vec<Keys>) -> Self {
         let count = u16::try_from(members.len()).unwrap_or(u16::MAX);
         Self {
@@ -100,8 +100,8 @@ impl FecHub {
             sending: BTreeMap::new(),
             schedules: BTreeMap::new(),
             over: VecDeque::new(),
-            deaf: BTreeMap::new(),
-            unreached: 0,
+            unreachable: BTreeMap::new(),
+            no_multicast_count: 0,
             control: VecDeque::new(),
             newest: 0,
             pace: Pace::new(settings.rate_bit_s, settings.below),
@@ -124,7 +124,7 @@ impl FecHub {
         &mut self,
         message: MessageId,
         bytes: &[u8],
-        wanted: Wanted,
+        response: ResponseKind,
         to: &[MemberId],
         until: Option<Nanos>,
     ) -> Result<(), Refused> {
@@ -153,16 +153,17 @@ impl FecHub {
         }
         let slotted = 2 * awaited.len() >= self.members.len();
         let count = u16::try_from(awaited.len()).unwrap_or(u16::MAX);
-        let more = if wanted == Wanted::Answers { self.settings.more(count, code) } else { 0 };
+        let more =
+            if response == ResponseKind::Answers { self.settings.more(count, code) } else { 0 };
         // A single receiver answers at once; a minority of the group is asked in turn.
         let only = awaited.keys().next().copied().filter(|_| count == 1);
         let slot = match only {
-            _ if slotted => self.settings.slot(wanted, more, code),
+            _ if slotted => self.settings.slot(response, more, code),
             Some(_) => AT_ONCE,
             None => 0,
         };
         let schedule = Schedule {
-            wanted,
+            response,
             slot_us: u32::try_from(slot / 1_000).unwrap_or(u32::MAX),
             loss: (self.settings.loss.clamp(0.0, 1.0) * 255.0).round() as u8,
             more,
@@ -178,7 +179,7 @@ impl FecHub {
         let left = self.settings.worth(encoder.symbols(), least, 1.0);
         let sending = Sending {
             encoder,
-            wanted,
+            response,
             slot,
             more_unasked: schedule.more,
             next: 0,
@@ -233,7 +234,7 @@ impl FecHub {
             return Some(frame);
         }
         let mut sending = self.sending.iter_mut();
-        let (member, frame) = sending.find_map(|(id, sending)| sending.alone(*id))?;
+        let (member, frame) = sending.find_map(|(id, sending)| sending.unicast(*id))?;
         Some((Some(member), frame))
     }
 
@@ -241,36 +242,40 @@ impl FecHub {
     fn ask(&mut self, now: Nanos) {
         let shape = self.shape();
         for (message, sending) in &mut self.sending {
-            let wants = sending.ask(&shape, now);
-            if wants.is_empty() {
+            let requests = sending.ask(&shape, now);
+            if requests.is_empty() {
                 continue;
             }
-            let asked: Vec<u16> = wants.iter().map(|want| want.member).collect();
+            let asked: Vec<u16> = requests.iter().map(|request| request.member).collect();
             // If no member responds, multicast is probably blocked: probe a few by unicast.
-            let nobody = sending.reaches_nobody();
-            let (vain, room) = if nobody {
-                (0, (2 * UNREACHED as usize).saturating_sub(self.deaf.len()))
+            let no_response = sending.no_response();
+            let (unanswered, room) = if no_response {
+                (0, (2 * BLOCKED_AFTER as usize).saturating_sub(self.unreachable.len()))
             } else {
-                (DEAF, usize::MAX)
+                (UNREACHABLE_AFTER, usize::MAX)
             };
             let silent = |member: &&u16| {
-                sending.awaited.get(*member).is_some_and(|a| a.vain > vain && !a.heard)
+                sending
+                    .awaited
+                    .get(*member)
+                    .is_some_and(|a| a.unanswered > unanswered && !a.responded)
             };
             if sending.only.is_none() {
                 for member in asked.iter().filter(silent).take(room) {
-                    self.deaf.entry(*member).or_default();
+                    self.unreachable.entry(*member).or_default();
                 }
             }
-            let want = |alone| {
-                let (turn, wants) = (sending.turn, wants.clone());
-                Frame::Want { message: *message as u16, turn, wants, alone }
+            let request = |unicast| {
+                let (turn, requests) = (sending.turn, requests.clone());
+                Frame::Request { message: *message as u16, turn, requests, unicast }
             };
-            self.control.extend(std::iter::repeat_n((sending.only, want(false)), COPIES));
+            self.control.extend(std::iter::repeat_n((sending.only, request(false)), COPIES));
             // Unicast copies follow the multicast ones: a member that only gets these receives
             // no multicast.
-            let deaf = asked.into_iter().filter(|member| self.deaf.contains_key(member));
+            let unreachable =
+                asked.into_iter().filter(|member| self.unreachable.contains_key(member));
             if sending.only.is_none() {
-                self.control.extend(deaf.map(|member| (Some(member), want(true))));
+                self.control.extend(unreachable.map(|member| (Some(member), request(true))));
             }
         }
     }
@@ -290,7 +295,7 @@ impl FecHub {
                     *byte &= !(1 << (member % 8));
                 }
             }
-            let frames = had(message, &members, self.had_room());
+            let frames = answered_frames(message, &members, self.answered_room());
             let copies = (0..LAST_COPIES).flat_map(|_| frames.iter().cloned());
             self.control.extend(copies.map(|frame| (sending.only, frame)));
             let lacking = sending.awaited.keys().map(|member| MemberId::from(*member)).collect();
@@ -302,8 +307,8 @@ impl FecHub {
         }
     }
 
-    /// Room for member bits in a `Had` frame, in bytes.
-    fn had_room(&self) -> usize {
+    /// Room for member bits in an `Answered` frame, in bytes.
+    fn answered_room(&self) -> usize {
         self.settings.datagram.saturating_sub(5 + self.own.code_len()).max(1)
     }
 
@@ -344,13 +349,13 @@ impl FecHub {
     }
 }
 
-/// `Had` frames with `room` bytes of member bits each.
-fn had(message: MessageId, members: &[u8], room: usize) -> Vec<Frame> {
+/// `Answered` frames with `room` bytes of member bits each.
+fn answered_frames(message: MessageId, members: &[u8], room: usize) -> Vec<Frame> {
     let parts = members.chunks(room).enumerate();
     parts
         .map(|(place, part)| {
             let first = u16::try_from(place * room * 8).unwrap_or(u16::MAX);
-            Frame::Had { message: message as u16, first, members: part.to_vec() }
+            Frame::Answered { message: message as u16, first, members: part.to_vec() }
         })
         .collect()
 }

@@ -5,7 +5,7 @@
 //! not acknowledged, so the session sends them again, over this or another model.
 
 #[cfg(any(feature = "mqtt", feature = "zeromq"))]
-mod line;
+mod channel;
 #[cfg(feature = "mqtt")]
 mod mqtt;
 #[cfg(feature = "zeromq")]
@@ -110,9 +110,9 @@ impl Stacks {
 }
 
 /// Waits for stacks in a tokio task.
-pub(super) struct Woken(Vec<AsyncFd<OwnedFd>>);
+pub(super) struct Readiness(Vec<AsyncFd<OwnedFd>>);
 
-impl Woken {
+impl Readiness {
     pub fn of(stacks: &Stacks) -> Result<Self, Error> {
         // SAFETY: `AsyncFd` owns the descriptor, so it stays valid.
         let register = |fd| Ok(unsafe { AsyncFd::register(fd) }?);

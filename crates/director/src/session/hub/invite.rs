@@ -8,37 +8,37 @@ use crate::model::{ModelId, Models};
 use crate::switch::{MemberId, MessageId};
 
 /// Maximum number of times that the invitation interval is doubled.
-const MOST_DOUBLED: u32 = 5;
+const MAX_DOUBLED: u32 = 5;
 
 impl Hub {
     /// Invites absent members again.
     pub(super) fn invite(&mut self, now: Nanos) {
-        if self.absent.is_empty() || now < self.invite_at() || !self.turns.is_empty() {
+        if self.absent.is_empty() || now < self.invite_at() || !self.invite_queue.is_empty() {
             return;
         }
         let (_, epoch) = self.switch.current();
-        self.in_vain += u32::from(self.invited.is_some());
+        self.failed_rounds += u32::from(self.invited.is_some());
         self.invited = Some((now, self.absent.len() as u16));
-        self.absent.iter().for_each(|member| self.turns.last(*member, epoch));
+        self.absent.iter().for_each(|member| self.invite_queue.push_back(*member, epoch));
     }
 
     /// A member sends a hello and asks for an invitation.
-    pub(super) fn called(&mut self, member: MemberId) {
+    pub(super) fn handle_hello(&mut self, member: MemberId) {
         let (_, epoch) = self.switch.current();
         // A known member has restarted, and a queued one may be up before others: invite first.
         // One that was invited a moment ago may have sent its hello before; the next round is
         // enough.
-        if self.turns.has(member) || !self.absent.contains(&member) {
-            self.turns.first(member, epoch);
+        if self.invite_queue.contains(member) || !self.absent.contains(&member) {
+            self.invite_queue.push_front(member, epoch);
         } else {
-            self.in_vain = 0;
+            self.failed_rounds = 0;
         }
     }
 
     /// Time of the next invitation of absent members; backs off while no member joins.
     pub(super) fn invite_at(&self) -> Nanos {
         let Some((at, members)) = self.invited else { return 0 };
-        at + (asking_time(&self.conditions(), members) << self.in_vain.min(MOST_DOUBLED))
+        at + (asking_time(&self.conditions(), members) << self.failed_rounds.min(MAX_DOUBLED))
     }
 
     pub(super) fn invitation(&mut self, member: MemberId, epoch: u32) -> Option<Vec<u8>> {
@@ -57,7 +57,7 @@ impl Hub {
             answered: self.config.pattern.is_answered(),
             next: self.next,
         };
-        let draw = self.chance.bits();
+        let draw = self.rng.bits();
         Some(invitation.seal(&self.invites, draw))
     }
 
@@ -67,7 +67,7 @@ impl Hub {
         let Ok(root) = self.config.security.root(session) else { return };
         self.root = root;
         self.absent = (0..u32::from(self.members)).collect();
-        (self.invited, self.in_vain) = (None, 0);
+        (self.invited, self.failed_rounds) = (None, 0);
         let stages: Vec<(u32, ModelId)> =
             std::mem::take(&mut self.stages).iter().map(|(epoch, s)| (*epoch, s.model)).collect();
         for (epoch, model) in stages {
@@ -82,12 +82,12 @@ impl Hub {
 
     /// A member announces its models: it may have another version than the hub, or fewer
     /// features.
-    pub(super) fn member_has(&mut self, member: MemberId, models: Models) {
-        if self.have.insert(member, models) == Some(models) {
+    pub(super) fn set_models(&mut self, member: MemberId, models: Models) {
+        if self.models.insert(member, models) == Some(models) {
             return;
         }
-        let all = self.have.values().fold(Models::ALL, |all, own| all.and(*own));
-        self.urgent |= !self.policy.members_have(all);
+        let all = self.models.values().fold(Models::ALL, |all, own| all.and(*own));
+        self.urgent |= !self.policy.set_member_models(all);
     }
 }
 

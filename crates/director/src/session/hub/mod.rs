@@ -1,18 +1,17 @@
 //! The hub of a session: numbers, seals and sends messages, receives answers, selects models.
 
 mod invite;
+mod invite_queue;
 mod receive;
 mod send;
-mod turns;
-mod watch;
+mod supervise;
 
 use self::invite::asking_time;
-use self::turns::Turns;
-use super::reach::Reach;
+use self::invite_queue::InviteQueue;
+use super::multicast::MulticastHealth;
 use super::{Config, Event, Explanation, SessionError};
 use crate::Nanos;
-use crate::carrier::{self, HubCarrier, Place, To};
-use crate::chance::Chance;
+use crate::carrier::{self, HubCarrier, Params, To};
 use crate::conditions::Conditions;
 use crate::envelope;
 use crate::estimate::Estimator;
@@ -20,6 +19,7 @@ use crate::keys::Root;
 use crate::map::PerformanceMap;
 use crate::model::{ModelId, Models};
 use crate::policy::{Decision, Policy};
+use crate::rng::Rng;
 use crate::switch::{MemberId, MessageId, Phase, Switch};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -66,18 +66,18 @@ pub struct Hub {
     /// Current estimate of the data rate, in bit/s.
     rate_bit_s: f64,
     /// Configured MTU, in bytes.
-    said_mtu: f64,
-    reach: Reach,
+    configured_mtu: f64,
+    multicast: MulticastHealth,
     last: Option<Decision>,
     /// Models that members have announced.
-    have: BTreeMap<MemberId, Models>,
+    models: BTreeMap<MemberId, Models>,
     /// Members that have never reported ready.
     absent: BTreeSet<MemberId>,
     /// Time and size of the last invitation round, and consecutive rounds without a new member.
     invited: Option<(Nanos, u16)>,
-    in_vain: u32,
+    failed_rounds: u32,
     /// Members to be invited, and the earliest time of the next invitation.
-    turns: Turns,
+    invite_queue: InviteQueue,
     control_at: Nanos,
     decide_at: Nanos,
     urgent: bool,
@@ -91,7 +91,7 @@ pub struct Hub {
     fan_out: usize,
     /// Sending times of the last messages, for the message rate.
     sent_at: VecDeque<Nanos>,
-    chance: Chance,
+    rng: Rng,
     events: VecDeque<Event>,
 }
 
@@ -127,7 +127,7 @@ impl Hub {
             Policy::new(pattern, asked, config.targets, &suits, *first, config.settings);
         // Start with the best model of the map, not with the first in the list.
         let estimator = Estimator::new();
-        policy.may_lose(estimator.most_loss(assumed.loss));
+        policy.may_lose(estimator.upper_loss(assumed.loss));
         let first = policy.begin(&assumed, &map);
         let all = 0..u32::from(count);
         let mut hub = Self {
@@ -142,14 +142,14 @@ impl Hub {
             map,
             estimator,
             rate_bit_s: config.assumed.rate_bit_s,
-            said_mtu: config.assumed.mtu,
-            reach: Reach::default(),
+            configured_mtu: config.assumed.mtu,
+            multicast: MulticastHealth::default(),
             last: None,
-            have: BTreeMap::new(),
+            models: BTreeMap::new(),
             absent: all.collect(),
             invited: None,
-            in_vain: 0,
-            turns: Turns::default(),
+            failed_rounds: 0,
+            invite_queue: InviteQueue::default(),
             control_at: 0,
             decide_at: 0,
             urgent: false,
@@ -159,7 +159,7 @@ impl Hub {
             payload: config.assumed.payload as usize,
             fan_out: members,
             sent_at: VecDeque::new(),
-            chance: Chance::new(seed),
+            rng: Rng::new(seed),
             events: VecDeque::new(),
             config,
         };
@@ -186,12 +186,12 @@ impl Hub {
 
     fn open(&mut self, model: ModelId, epoch: u32) {
         let here = self.conditions();
-        let seed = self.chance.bits();
+        let seed = self.rng.bits();
         let overhead = envelope::DATA_OVERHEAD + 6;
         // Before the first answer, assume that answers are as long as messages.
         let answer = if self.answer > 0 { self.answer } else { self.payload };
         let targets = &self.config.targets;
-        let place = Place {
+        let params = Params {
             root: self.root.clone(),
             epoch,
             members: self.members,
@@ -201,10 +201,10 @@ impl Hub {
             loss: here.loss,
             round_trip: here.rtt_ns,
             answer: answer + overhead,
-            thrifty: targets.data_budget.is_some() || targets.energy.is_some(),
+            efficient: targets.data_budget.is_some() || targets.energy.is_some(),
             seed,
         };
-        if let Some(carrier) = carrier::hub(model, &place) {
+        if let Some(carrier) = carrier::hub(model, &params) {
             let Conditions { rate_bit_s, rtt_ns, .. } = here;
             let datagram = self.config.datagram();
             let stage = Stage { model, carrier, rate_bit_s, rtt_ns, datagram, until: None };
@@ -215,7 +215,8 @@ impl Hub {
     /// Sets the path MTU in bytes, or `None` if unknown; the configured MTU remains the upper
     /// limit. Members are informed of a change.
     pub fn packets(&mut self, mtu: Option<u32>, now: Nanos) {
-        self.config.assumed.mtu = mtu.map_or(self.said_mtu, |mtu| self.said_mtu.min(mtu.into()));
+        self.config.assumed.mtu =
+            mtu.map_or(self.configured_mtu, |mtu| self.configured_mtu.min(mtu.into()));
         self.renew(now);
     }
 
@@ -239,7 +240,7 @@ impl Hub {
         let _ = self.perform(actions, now);
         let mut wake = self.wake();
         if now >= self.control_at
-            && let Some((member, epoch)) = self.turns.next()
+            && let Some((member, epoch)) = self.invite_queue.pop()
             && let Some(bytes) = self.invitation(member, epoch)
         {
             let bits = (bytes.len() + self.config.below) as f64 * 8e9;
@@ -247,27 +248,27 @@ impl Hub {
             self.control_at = now + (2.0 * bits / self.conditions().rate_bit_s) as Nanos;
             return (Some((To::Member(member), bytes)), Some(self.control_at));
         }
-        if !self.turns.is_empty() {
+        if !self.invite_queue.is_empty() {
             wake = [wake, Some(self.control_at)].into_iter().flatten().min();
         }
-        if self.reach.next_at().is_some_and(|at| at <= now) {
-            let member = (self.chance.share() * f64::from(self.members)) as u16;
-            self.reach.probe(member.into(), now);
-            let probe = envelope::seal_probe(&self.root, self.chance.bits(), member);
+        if self.multicast.next_at().is_some_and(|at| at <= now) {
+            let member = (self.rng.uniform() * f64::from(self.members)) as u16;
+            self.multicast.probe(member.into(), now);
+            let probe = envelope::seal_probe(&self.root, self.rng.bits(), member);
             return (Some((To::Group, probe)), Some(now));
         }
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         let mut next = None;
         for stage in self.stages.values_mut() {
             let (datagram, look) = stage.carrier.poll(now);
-            told.extend(stage.carrier.take());
+            events.extend(stage.carrier.take());
             wake = [wake, look].into_iter().flatten().min();
             if datagram.is_some() {
                 next = datagram;
                 break;
             }
         }
-        self.hear(told, now);
+        self.handle_carrier_events(events, now);
         (next, wake)
     }
 
@@ -275,7 +276,7 @@ impl Hub {
         let invites = (!self.absent.is_empty()).then(|| self.invite_at());
         let deadlines = self.messages.values().filter_map(|message| message.until).min();
         let decide = (!self.messages.is_empty() || self.urgent).then_some(self.decide_at);
-        let probe = self.reach.next_at();
+        let probe = self.multicast.next_at();
         [invites, deadlines, decide, probe, self.switch.ask_at()].into_iter().flatten().min()
     }
 
@@ -300,7 +301,7 @@ impl Hub {
         let stable = self.switch.phase() == Phase::Stable;
         let possible = stable && from != to && self.policy.has(to);
         if possible {
-            self.policy.follow(to, now);
+            self.policy.set_current(to, now);
             self.change(from, to, now);
         }
         possible
@@ -323,7 +324,7 @@ impl Hub {
             changing: self.switch.phase() == Phase::Changing,
             conditions: self.conditions(),
             estimate: self.estimator.estimate(),
-            multicast: !self.reach.is_blocked(),
+            multicast: !self.multicast.is_blocked(),
             decision: self.last.clone(),
         }
     }

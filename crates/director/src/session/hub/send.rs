@@ -39,10 +39,10 @@ impl Hub {
         let bytes = bytes.to_vec();
         let outgoing = Outgoing { bytes, to: to.len(), sent_at: now, due: None, until };
         self.messages.insert(number, outgoing);
-        self.forget_oldest();
+        self.drop_oldest();
         let actions = self.switch.send_to(number, to);
         if let Err(error) = self.perform(actions, now)
-            && !self.gives_way(&error, now)
+            && !self.change_after_rejection(&error, now)
         {
             self.switch.forget(number);
             self.messages.remove(&number);
@@ -52,12 +52,12 @@ impl Hub {
     }
 
     pub(super) fn perform(&mut self, actions: Vec<Action>, now: Nanos) -> Result<(), SessionError> {
-        let due = now + self.patience();
+        let due = now + self.timeout();
         let mut performed = Ok(());
         for action in actions {
             match action {
                 Action::Prepare { model, epoch } => self.open(model, epoch),
-                Action::Ask { member, epoch } => self.turns.last(member, epoch),
+                Action::Ask { member, epoch } => self.invite_queue.push_back(member, epoch),
                 Action::Retire { epoch, .. } => {
                     let until = now + LINGER + 4 * self.conditions().rtt_ns;
                     if let Some(stage) = self.stages.get_mut(&epoch) {

@@ -1,6 +1,6 @@
 //! An MQTT client with libmosquitto: one thread runs the connection, any thread publishes.
 
-use super::super::line::Line;
+use super::super::channel::Channel;
 use super::ffi;
 use crate::carrier::{self, To};
 use std::ffi::{CString, c_int, c_void};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// At least once: both client and broker acknowledge and retransmit.
 const QOS: c_int = 1;
 /// Maximum number of unacknowledged messages; further ones are dropped.
-const MOST_WAITING: usize = 1_024;
+const MAX_WAITING: usize = 1_024;
 /// Keep-alive interval, in s.
 const KEEP_ALIVE: c_int = 60;
 /// Maximum time that the thread waits for the network before it checks for the end, in ms.
@@ -18,7 +18,7 @@ const TURN: c_int = 500;
 
 /// State of the callbacks. They run only in the thread of [`Client::turn`].
 struct Inbox {
-    line: Line,
+    channel: Channel,
     topics: Vec<CString>,
     waiting: AtomicUsize,
 }
@@ -31,22 +31,23 @@ pub struct Client {
     port: u16,
 }
 
-// SAFETY: libmosquitto is in threaded mode and locks shared state; the inbox's line is used by
+// SAFETY: libmosquitto is in threaded mode and locks shared state; the inbox's channel is used by
 // one thread only, its counter is atomic.
 unsafe impl Send for Client {}
 // SAFETY: as above.
 unsafe impl Sync for Client {}
 
 impl Client {
-    /// A client that subscribes to `topics` and passes messages to `line`; not connected yet.
+    /// A client that subscribes to `topics` and passes messages to `channel`; not connected yet.
     /// `None` if memory is exhausted.
     pub fn new(
         id: &CString,
         (host, port): (CString, u16),
         topics: Vec<CString>,
-        line: Line,
+        channel: Channel,
     ) -> Option<Self> {
-        let inbox = Box::into_raw(Box::new(Inbox { line, topics, waiting: AtomicUsize::new(0) }));
+        let inbox =
+            Box::into_raw(Box::new(Inbox { channel, topics, waiting: AtomicUsize::new(0) }));
         // SAFETY: the library may be initialised several times; the identifier lives until the
         // call returns, the inbox until after the client.
         let own = unsafe {
@@ -86,7 +87,7 @@ impl Client {
     pub fn publish(&self, topic: &CString, payload: &[u8]) {
         let waiting = &self.inbox().waiting;
         let Ok(length) = c_int::try_from(payload.len()) else { return };
-        if waiting.load(Ordering::Relaxed) >= MOST_WAITING {
+        if waiting.load(Ordering::Relaxed) >= MAX_WAITING {
             return;
         }
         // Count first: the acknowledgement can arrive before the call returns.
@@ -124,7 +125,7 @@ impl Client {
 
     /// Whether the session has ended. Call it only in the connection's thread.
     pub fn is_over(&self) -> bool {
-        self.inbox().line.receive().is_err()
+        self.inbox().channel.receive().is_err()
     }
 
     /// Disconnects cleanly, so that the broker sends no last will.
@@ -192,6 +193,6 @@ unsafe extern "C" fn on_message(
     };
     // Ignore messages that do not belong to a session.
     if carrier::model_of(payload).is_some() {
-        inbox.line.send((To::Hub, payload.to_vec()));
+        inbox.channel.send((To::Hub, payload.to_vec()));
     }
 }

@@ -7,7 +7,7 @@ mod client;
 mod ffi;
 
 use self::client::Client;
-use super::line::{self, Line};
+use super::channel::{self, Channel};
 use super::{Ends, Outside, Way};
 use crate::carrier::To;
 use crate::io::{Error, random};
@@ -79,7 +79,7 @@ impl Way for Mqtt {
             false => vec![all.clone(), of(&ends.local)?],
         };
         let members = ends.members.iter().map(of).collect::<Result<_, _>>()?;
-        let (ours, theirs) = line::pair().map_err(wrong)?;
+        let (ours, theirs) = channel::pair().map_err(wrong)?;
         // Client identifiers must be unique: a broker disconnects the older client.
         let id = text(&format!("director-{:016x}", random()?))?;
         let client = Client::new(&id, (text(&self.host)?, self.port), topics, theirs);
@@ -90,7 +90,7 @@ impl Way for Mqtt {
         let client = Arc::new(client);
         let own = client.clone();
         Builder::new().name("mqtt".to_owned()).spawn(move || run(&own)).map_err(wrong)?;
-        Ok(Box::new(Own { line: ours, client, all, hub, members }))
+        Ok(Box::new(Handle { channel: ours, client, all, hub, members }))
     }
 }
 
@@ -115,15 +115,15 @@ fn run(client: &Client) {
 }
 
 /// The session's end.
-struct Own {
-    line: Line,
+struct Handle {
+    channel: Channel,
     client: Arc<Client>,
     all: CString,
     hub: CString,
     members: Vec<CString>,
 }
 
-impl Outside for Own {
+impl Outside for Handle {
     fn send(&mut self, to: To, frame: Vec<u8>) {
         let topic = match to {
             To::Hub => Some(&self.hub),
@@ -136,10 +136,10 @@ impl Outside for Own {
     }
 
     fn receive(&mut self) -> Option<Vec<u8>> {
-        self.line.receive().ok().flatten().map(|(_, frame)| frame)
+        self.channel.receive().ok().flatten().map(|(_, frame)| frame)
     }
 
     fn descriptor(&self) -> BorrowedFd<'_> {
-        self.line.as_fd()
+        self.channel.as_fd()
     }
 }

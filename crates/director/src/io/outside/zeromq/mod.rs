@@ -6,8 +6,8 @@
 
 mod socket;
 
-use self::socket::{Socket, wrong};
-use super::line::{self, Frame, Line};
+use self::socket::{Socket, socket_error};
+use super::channel::{self, Channel, Frame};
 use super::{Ends, Outside, Way};
 use crate::carrier::{self, To};
 use crate::io::Error;
@@ -23,7 +23,7 @@ const ALL: &[u8] = b"all";
 const KEEP: Duration = Duration::from_secs(1);
 /// Retry interval in ms, and maximum number of such frames.
 const TRY_EVERY: i64 = 20;
-const MOST_WAITING: usize = 1_024;
+const MAX_WAITING: usize = 1_024;
 /// Maximum frames per socket and turn.
 const TURN: usize = 64;
 
@@ -49,18 +49,20 @@ impl Way for Zeromq {
 
     fn open(&self, ends: &Ends) -> Result<Box<dyn Outside>, Error> {
         let (ours, theirs) =
-            line::pair().map_err(wrong("cannot open a channel to the ZeroMQ thread"))?;
-        let desk = Desk::open(&self.models, ends, theirs)?;
+            channel::pair().map_err(socket_error("cannot open a channel to the ZeroMQ thread"))?;
+        let worker = Worker::open(&self.models, ends, theirs)?;
         let thread = std::thread::Builder::new().name("zeromq".to_owned());
-        thread.spawn(move || desk.run()).map_err(wrong("cannot start the ZeroMQ thread"))?;
-        Ok(Box::new(Own(ours)))
+        thread
+            .spawn(move || worker.run())
+            .map_err(socket_error("cannot start the ZeroMQ thread"))?;
+        Ok(Box::new(Handle(ours)))
     }
 }
 
 /// The session's end.
-struct Own(Line);
+struct Handle(Channel);
 
-impl Outside for Own {
+impl Outside for Handle {
     fn send(&mut self, to: To, frame: Vec<u8>) {
         self.0.send((to, frame));
     }
@@ -84,15 +86,15 @@ fn name(member: SocketAddrV4) -> Vec<u8> {
 type Opened = Result<Socket, Error>;
 
 /// The address with a port `by` above the session's.
-fn behind(end: SocketAddrV4, by: u16) -> Result<String, Error> {
-    let none = || wrong(format!("no port {by} above that of {end}"))(socket::unusable());
+fn port_above(end: SocketAddrV4, by: u16) -> Result<String, Error> {
+    let none = || socket_error(format!("no port {by} above that of {end}"))(socket::unusable());
     let port = end.port().checked_add(by).ok_or_else(none)?;
     Ok(format!("{}:{port}", end.ip()))
 }
 
 /// State of the ZeroMQ thread.
-struct Desk {
-    line: Line,
+struct Worker {
+    channel: Channel,
     /// Names of the members, at the hub.
     names: Vec<Vec<u8>>,
     /// ROUTER or DEALER.
@@ -108,13 +110,13 @@ struct Desk {
     _context: zmq::Context,
 }
 
-impl Desk {
-    fn open(models: &[ModelId], ends: &Ends, line: Line) -> Result<Self, Error> {
+impl Worker {
+    fn open(models: &[ModelId], ends: &Ends, channel: Channel) -> Result<Self, Error> {
         let context = zmq::Context::new();
         let has = |model| models.contains(&model);
         let (tcp, pgm) = (has(ModelId::TcpPublishSubscribe), has(ModelId::PgmPublishSubscribe));
         Ok(Self {
-            line,
+            channel,
             names: ends.members.iter().map(|member| name(*member)).collect(),
             direct: has(ModelId::TcpRouterDealer).then(|| direct(&context, ends)).transpose()?,
             published: tcp.then(|| published(&context, ends)).transpose()?,
@@ -127,10 +129,10 @@ impl Desk {
 
     /// Runs until the session's end is gone.
     fn run(mut self) {
-        let line = self.line.as_fd().as_raw_fd();
+        let channel = self.channel.as_fd().as_raw_fd();
         loop {
             for _ in 0..TURN {
-                match self.line.receive() {
+                match self.channel.receive() {
                     Ok(Some(frame)) => self.send(frame),
                     Ok(None) => break,
                     Err(_) => return,
@@ -143,11 +145,11 @@ impl Desk {
                     let Some(frame) = socket.receive() else { break };
                     // Ignore messages that do not belong to a session.
                     if carrier::model_of(&frame).is_some() {
-                        self.line.send((To::Hub, frame));
+                        self.channel.send((To::Hub, frame));
                     }
                 }
             }
-            let mut items = vec![zmq::PollItem::from_fd(line, zmq::POLLIN)];
+            let mut items = vec![zmq::PollItem::from_fd(channel, zmq::POLLIN)];
             items.extend(sockets.into_iter().flatten().filter_map(Socket::item));
             let timeout = if self.waiting.is_empty() { 1_000 } else { TRY_EVERY };
             if zmq::poll(&mut items, timeout).is_err() {
@@ -157,8 +159,8 @@ impl Desk {
     }
 
     fn send(&mut self, frame: Frame) {
-        if !self.goes(&frame) {
-            if self.waiting.len() >= MOST_WAITING {
+        if !self.try_send(&frame) {
+            if self.waiting.len() >= MAX_WAITING {
                 self.waiting.pop_front();
             }
             self.waiting.push_back((Instant::now(), frame));
@@ -167,14 +169,14 @@ impl Desk {
 
     fn try_again(&mut self) {
         for (since, frame) in std::mem::take(&mut self.waiting) {
-            if since.elapsed() < KEEP && !self.goes(&frame) {
+            if since.elapsed() < KEEP && !self.try_send(&frame) {
                 self.waiting.push_back((since, frame));
             }
         }
     }
 
     /// Sends a frame; `false` if it has to be retried.
-    fn goes(&self, (to, frame): &Frame) -> bool {
+    fn try_send(&self, (to, frame): &Frame) -> bool {
         let model = carrier::model_of(frame);
         let direct = model == Some(ModelId::TcpRouterDealer);
         let socket = match (to, model) {
@@ -196,7 +198,7 @@ impl Desk {
 }
 
 fn direct(context: &zmq::Context, ends: &Ends) -> Opened {
-    let at = behind(ends.hub, 1)?;
+    let at = port_above(ends.hub, 1)?;
     if ends.is_hub() {
         let mut router = Socket::new(context, zmq::ROUTER)?;
         // Report frames for unconnected peers as errors, and let a reconnecting peer take over
@@ -211,7 +213,7 @@ fn direct(context: &zmq::Context, ends: &Ends) -> Opened {
 }
 
 fn published(context: &zmq::Context, ends: &Ends) -> Opened {
-    let at = behind(ends.hub, 2)?;
+    let at = port_above(ends.hub, 2)?;
     match ends.is_hub() {
         true => Socket::new(context, zmq::PUB)?.bind(&at),
         false => subscriber(context, ends)?.connect(ends, &at),
@@ -223,17 +225,17 @@ fn multicast(context: &zmq::Context, ends: &Ends) -> Opened {
         true => Socket::new(context, zmq::PUB)?,
         false => subscriber(context, ends)?,
     };
-    socket.multicast(ends, &behind(ends.group, 1)?)
+    socket.multicast(ends, &port_above(ends.group, 1)?)
 }
 
 fn answers(context: &zmq::Context, ends: &Ends) -> Opened {
-    let at = behind(ends.hub, 3)?;
+    let at = port_above(ends.hub, 3)?;
     if !ends.is_hub() {
         return Socket::new(context, zmq::PUB)?.connect(ends, &at);
     }
-    let mut hears = Socket::new(context, zmq::SUB)?;
-    hears.subscribe(b"")?;
-    hears.bind(&at)
+    let mut subscriber = Socket::new(context, zmq::SUB)?;
+    subscriber.subscribe(b"")?;
+    subscriber.bind(&at)
 }
 
 fn subscriber(context: &zmq::Context, ends: &Ends) -> Opened {

@@ -6,7 +6,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::io;
 
 /// Maximum number of queued messages per peer, and maximum size of a received one in bytes.
-const MOST_WAITING: c_int = 4_096;
+const MAX_WAITING: c_int = 4_096;
 const LONGEST: i64 = 64 << 20;
 /// Time to send queued messages after the session ends, in ms.
 const LINGER: c_int = 500;
@@ -16,7 +16,7 @@ const REPAIR_MS: u64 = 60_000;
 const REPAIR_PACKETS: u64 = 65_536;
 
 /// Wraps an I/O error with the failed operation.
-pub fn wrong(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+pub fn socket_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
     let what = what.into();
     |source| Error::Socket { what, source }
 }
@@ -46,11 +46,12 @@ type Call = unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int;
 impl Socket {
     /// A socket with the common options.
     pub fn new(context: &zmq::Context, kind: zmq::SocketType) -> Result<Self, Error> {
-        let wrong = |error| wrong("cannot open a ZeroMQ socket")(io::Error::other(error));
-        let mut socket = Self { own: context.socket(kind).map_err(wrong)?, kind };
+        let socket_error =
+            |error| socket_error("cannot open a ZeroMQ socket")(io::Error::other(error));
+        let mut socket = Self { own: context.socket(kind).map_err(socket_error)?, kind };
         for (option, value) in [
-            (zmq_sys::ZMQ_SNDHWM, MOST_WAITING),
-            (zmq_sys::ZMQ_RCVHWM, MOST_WAITING),
+            (zmq_sys::ZMQ_SNDHWM, MAX_WAITING),
+            (zmq_sys::ZMQ_RCVHWM, MAX_WAITING),
             (zmq_sys::ZMQ_LINGER, LINGER),
             // Limit reconnects: hundreds of members would otherwise each try ten times a second.
             (zmq_sys::ZMQ_RECONNECT_IVL, 100),
@@ -83,7 +84,7 @@ impl Socket {
         // SAFETY: the socket is open; the value has this length and outlives the call.
         let result = unsafe { zmq_sys::zmq_setsockopt(socket, option as c_int, value, length) };
         if result < 0 {
-            return Err(wrong(format!("cannot set ZeroMQ option {option}"))(last_error()));
+            return Err(socket_error(format!("cannot set ZeroMQ option {option}"))(last_error()));
         }
         Ok(())
     }
@@ -118,9 +119,9 @@ impl Socket {
         if !zmq::has("pgm").unwrap_or(false) {
             let (major, minor, patch) = zmq::version();
             let source = io::Error::from(io::ErrorKind::Unsupported);
-            return Err(wrong(format!("libzmq {major}.{minor}.{patch} has no PGM support"))(
-                source,
-            ));
+            return Err(
+                socket_error(format!("libzmq {major}.{minor}.{patch} has no PGM support"))(source),
+            );
         }
         let rate = (ends.rate_bit_s / 1e3).clamp(1.0, f64::from(c_int::MAX)) as c_int;
         let each_ms = (rate as u64 / 8).max(1);
@@ -135,10 +136,11 @@ impl Socket {
     }
 
     fn attach(mut self, endpoint: &str, call: Call) -> Result<Self, Error> {
-        let text = CString::new(endpoint).map_err(|nul| wrong(endpoint)(io::Error::other(nul)))?;
+        let text =
+            CString::new(endpoint).map_err(|nul| socket_error(endpoint)(io::Error::other(nul)))?;
         // SAFETY: the socket is open; the text ends with a zero and outlives the call.
         let result = unsafe { call(self.own.as_mut_ptr(), text.as_ptr()) };
-        if result < 0 { Err(wrong(endpoint)(last_error())) } else { Ok(self) }
+        if result < 0 { Err(socket_error(endpoint)(last_error())) } else { Ok(self) }
     }
 
     /// The poll item; `None` for publishers, which receive nothing.

@@ -8,27 +8,27 @@ use crate::session::{Event, SessionError};
 use crate::switch::{MemberId, MessageId, Phase};
 
 /// Minimum group size for a rate estimate from answers.
-const LEAST_GROUP: u16 = 8;
+const MIN_GROUP: u16 = 8;
 /// Minimum number of round-trip samples before members are informed of a change.
 const ENOUGH_TRIPS: usize = 16;
 /// Interval of decisions while messages are outstanding, in ns.
 const DECIDE_EVERY: Nanos = 100_000_000;
 /// Maximum number of outstanding messages.
-const MOST_MESSAGES: usize = 1_024;
+const MAX_MESSAGES: usize = 1_024;
 
 impl Hub {
     /// Timeout after which a message counts as failed, in ns.
-    pub(super) fn patience(&self) -> Nanos {
-        self.policy.patience(&self.conditions())
+    pub(super) fn timeout(&self) -> Nanos {
+        self.policy.timeout(&self.conditions())
     }
 
     /// Handles late messages: the model in use fails. For models without frame
     /// acknowledgements, this is also the loss estimate.
-    pub(super) fn look_for_late(&mut self, now: Nanos) {
+    pub(super) fn check_late(&mut self, now: Nanos) {
         let reliable = self.policy.current().features().reliable;
         let frames = self.payload.div_ceil(self.config.datagram().max(1)).max(1) as f64;
         let ways = if self.config.pattern.is_answered() { 2.0 } else { 1.0 };
-        let patience = self.patience();
+        let timeout = self.timeout();
         let outside = self.policy.current().is_outside();
         let (mut unsure, mut again) = (None, Vec::new());
         for (number, message) in &mut self.messages {
@@ -36,37 +36,37 @@ impl Hub {
                 continue;
             }
             let since = message.sent_at.max(self.resumed_at);
-            let silent = self.heard_at < message.sent_at || now < since + patience;
+            let silent = self.heard_at < message.sent_at || now < since + timeout;
             if silent && reliable {
                 // No member is heard, or only again since a moment: an outage, not the model's
                 // fault, and another model does not help.
-                message.due = Some((now + patience / 4).max(since + patience));
+                message.due = Some((now + timeout / 4).max(since + timeout));
                 unsure = outside.then_some(*number);
                 continue;
             }
             let all = message.to.max(1) as f64;
-            let came = all - self.switch.lacking(*number) as f64;
+            let received = all - self.switch.unacknowledged_count(*number) as f64;
             if reliable {
-                self.policy.observed((now - message.sent_at.min(now)) as f64 / 1e6);
+                self.policy.record_delay((now - message.sent_at.min(now)) as f64 / 1e6);
             } else {
                 if since == message.sent_at {
                     // Of a missing message's frames one was lost, at a random position.
-                    let (each, lost) = (frames * ways, all - came);
-                    let there = came * each + lost * (each - 1.0) / 2.0;
+                    let (each, lost) = (frames * ways, all - received);
+                    let there = received * each + lost * (each - 1.0) / 2.0;
                     self.estimator.frames(there.round() as u32, lost as u32);
                 }
-                if came < all {
-                    self.policy.rescue();
+                if received < all {
+                    self.policy.fall_back();
                     self.urgent = true;
                 }
             }
-            self.policy.failed(came == 0.0);
-            self.urgent |= came == 0.0;
+            self.policy.record_failure(received == 0.0);
+            self.urgent |= received == 0.0;
             if outside {
                 again.push(*number);
             }
         }
-        self.ask_past_the_stack(unsure);
+        self.ask_by_datagram(unsure);
         for number in again {
             self.send_again(number, now);
         }
@@ -74,13 +74,13 @@ impl Hub {
 
     /// A stack that delivers nothing looks like an outage, for example when its broker is gone.
     /// Asks a member by datagram: if it answers, the stack is at fault.
-    fn ask_past_the_stack(&mut self, unsure: Option<MessageId>) {
-        let Some(number) = unsure.filter(|_| self.turns.is_empty()) else { return };
-        let lacking: Vec<MemberId> = self.switch.lack(number).collect();
-        let any = (self.chance.share() * lacking.len() as f64) as usize;
+    fn ask_by_datagram(&mut self, unsure: Option<MessageId>) {
+        let Some(number) = unsure.filter(|_| self.invite_queue.is_empty()) else { return };
+        let lacking: Vec<MemberId> = self.switch.unacknowledged(number).collect();
+        let any = (self.rng.uniform() * lacking.len() as f64) as usize;
         let (_, epoch) = self.switch.current();
         if let Some(member) = lacking.get(any) {
-            self.turns.last(*member, epoch);
+            self.invite_queue.push_back(*member, epoch);
         }
     }
 
@@ -89,15 +89,15 @@ impl Hub {
     fn send_again(&mut self, number: MessageId, now: Nanos) {
         let actions = self.switch.send_again(number);
         let _ = self.perform(actions, now);
-        let patience = self.patience();
+        let timeout = self.timeout();
         if let Some(message) = self.messages.get_mut(&number) {
-            message.due = Some(now + patience.max(now.saturating_sub(message.sent_at)));
+            message.due = Some(now + timeout.max(now.saturating_sub(message.sent_at)));
         }
     }
 
     /// Drops the oldest messages above the limit: those without an answer or a deadline.
-    pub(super) fn forget_oldest(&mut self) {
-        while self.messages.len() > MOST_MESSAGES
+    pub(super) fn drop_oldest(&mut self) {
+        while self.messages.len() > MAX_MESSAGES
             && let Some((number, _)) = self.messages.pop_first()
         {
             let lacking = self.switch.forget(number);
@@ -107,16 +107,18 @@ impl Hub {
 
     /// Estimates the data rate of the channel from the arrival rate of answers that were paced
     /// by their senders. Small groups and other models give no estimate.
-    pub(super) fn look_at_rate(&mut self) {
+    pub(super) fn update_rate(&mut self) {
         let model = self.policy.current();
         // With retransmissions the arrival rate depends on the round trip.
         let spread = model == ModelId::MulticastFec || !model.features().reliable;
-        if self.members < LEAST_GROUP || !spread || !self.config.pattern.is_answered() {
+        if self.members < MIN_GROUP || !spread || !self.config.pattern.is_answered() {
             return;
         }
         // Retransmitted answers are no measure; those of a whole group are.
-        let Some(densest) = self.estimator.densest(2 * usize::from(self.members)) else { return };
-        let seen = densest / (1.0 - self.conditions().loss).max(0.1);
+        let Some(peak_rate) = self.estimator.peak_rate(2 * usize::from(self.members)) else {
+            return;
+        };
+        let seen = peak_rate / (1.0 - self.conditions().loss).max(0.1);
         if seen < 0.7 * self.rate_bit_s {
             self.rate_bit_s = seen;
         } else {
@@ -152,7 +154,7 @@ impl Hub {
             return;
         }
         self.decide_at = now + DECIDE_EVERY;
-        self.look_for_late(now);
+        self.check_late(now);
         self.renew(now);
         if self.switch.phase() == Phase::Changing {
             return;
@@ -160,7 +162,7 @@ impl Hub {
         let here = self.conditions();
         self.stages.values_mut().for_each(|stage| stage.carrier.adapt(&here));
         let from = self.policy.current();
-        self.policy.may_lose(self.estimator.most_loss(self.config.assumed.loss));
+        self.policy.may_lose(self.estimator.upper_loss(self.config.assumed.loss));
         let decision = self.policy.decide(now, &here, &self.map, self.urgent);
         self.urgent = false;
         if let Choice::Change(to) = decision.choice {
@@ -171,7 +173,7 @@ impl Hub {
 
     /// A model has rejected a message. Returns whether members change to a model that may take
     /// it, or are already changing; they then receive what they lack.
-    pub(super) fn gives_way(&mut self, error: &SessionError, now: Nanos) -> bool {
+    pub(super) fn change_after_rejection(&mut self, error: &SessionError, now: Nanos) -> bool {
         let from = self.policy.current();
         if !matches!(error, SessionError::Refused(model, _) if *model == from) {
             return true;
@@ -179,7 +181,7 @@ impl Hub {
         if self.switch.phase() == Phase::Changing {
             return false;
         }
-        self.policy.refused();
+        self.policy.invalidate();
         let decision = self.policy.decide(now, &self.conditions(), &self.map, true);
         let Choice::Change(to) = decision.choice else { return false };
         self.change(from, to, now);

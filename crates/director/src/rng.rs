@@ -14,9 +14,9 @@ fn mix(seed: u64) -> u64 {
 
 /// The generator xorshift64* (Marsaglia; Vigna).
 #[derive(Debug, Clone)]
-pub(crate) struct Chance(u64);
+pub(crate) struct Rng(u64);
 
-impl Chance {
+impl Rng {
     /// From a seed; 0 is valid.
     pub fn new(seed: u64) -> Self {
         // `mix` is a bijection, so seeds differ in their states. xorshift must not start at 0.
@@ -33,7 +33,7 @@ impl Chance {
     }
 
     /// A uniform number in [0, 1).
-    pub fn share(&mut self) -> f64 {
+    pub fn uniform(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
@@ -45,12 +45,12 @@ mod tests {
     #[test]
     fn shares_are_spread_and_seeds_differ() {
         for seed in [0, 1, u64::MAX] {
-            let mut chance = Chance::new(seed);
-            let mean = (0..10_000).map(|_| chance.share()).sum::<f64>() / 1e4;
+            let mut rng = Rng::new(seed);
+            let mean = (0..10_000).map(|_| rng.uniform()).sum::<f64>() / 1e4;
             assert!((mean - 0.5).abs() < 0.02, "{seed}: {mean}");
         }
         let first: std::collections::HashSet<u64> =
-            (0..10_000).map(|seed| Chance::new(seed).bits()).collect();
+            (0..10_000).map(|seed| Rng::new(seed).bits()).collect();
         assert_eq!(first.len(), 10_000, "each seed draws otherwise, 2 as well as 3");
     }
 }

@@ -8,15 +8,15 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
 /// Maximum number of queued frames; further ones are dropped.
-const MOST_WAITING: usize = 4_096;
+const MAX_WAITING: usize = 4_096;
 
 /// A frame and its destination.
 pub type Frame = (To, Vec<u8>);
 
 /// One end of the channel.
-pub struct Line {
-    out: SyncSender<Frame>,
-    come: Receiver<Frame>,
+pub struct Channel {
+    outgoing: SyncSender<Frame>,
+    incoming: Receiver<Frame>,
     wake: UnixStream,
     /// Keeps the other end's socket open in the session's end: otherwise, after that end is gone,
     /// a polling loop would wake up all the time.
@@ -24,20 +24,21 @@ pub struct Line {
 }
 
 /// Creates a channel: the session's end and the thread's end.
-pub fn pair() -> Result<(Line, Line)> {
-    let ((out, theirs), (back, come)) = (sync_channel(MOST_WAITING), sync_channel(MOST_WAITING));
+pub fn pair() -> Result<(Channel, Channel)> {
+    let ((outgoing, theirs), (back, incoming)) =
+        (sync_channel(MAX_WAITING), sync_channel(MAX_WAITING));
     let (wake, other) = UnixStream::pair()?;
     wake.set_nonblocking(true)?;
     other.set_nonblocking(true)?;
     let held = Some(other.try_clone()?);
-    let thread = Line { out: back, come: theirs, wake: other, _held: None };
-    Ok((Line { out, come, wake, _held: held }, thread))
+    let thread = Channel { outgoing: back, incoming: theirs, wake: other, _held: None };
+    Ok((Channel { outgoing, incoming, wake, _held: held }, thread))
 }
 
-impl Line {
+impl Channel {
     /// Queues a frame, or drops it if the queue is full.
     pub fn send(&self, frame: Frame) {
-        if self.out.try_send(frame).is_ok() {
+        if self.outgoing.try_send(frame).is_ok() {
             // If the socket is full, the other end is awake anyway.
             let _ = (&self.wake).write(&[0]);
         }
@@ -45,7 +46,7 @@ impl Line {
 
     /// The next frame, if any; an error if the other end is gone.
     pub fn receive(&self) -> std::result::Result<Option<Frame>, TryRecvError> {
-        match self.come.try_recv() {
+        match self.incoming.try_recv() {
             Err(TryRecvError::Empty) => {}
             other => return other.map(Some),
         }
@@ -58,14 +59,14 @@ impl Line {
                 _ => break,
             }
         }
-        match self.come.try_recv() {
+        match self.incoming.try_recv() {
             Err(TryRecvError::Empty) => Ok(None),
             other => other.map(Some),
         }
     }
 }
 
-impl AsFd for Line {
+impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
@@ -88,8 +89,8 @@ mod tests {
         assert_eq!((&all[2], theirs.receive()), (&(To::Member(1), vec![2]), Ok(None)));
         assert_eq!(ours.receive(), Ok(Some((To::Hub, vec![9]))));
         // Frames above the limit are dropped without blocking.
-        (0..2 * MOST_WAITING).for_each(|_| ours.send((To::Group, Vec::new())));
-        assert_eq!(std::iter::from_fn(|| theirs.receive().unwrap()).count(), MOST_WAITING);
+        (0..2 * MAX_WAITING).for_each(|_| ours.send((To::Group, Vec::new())));
+        assert_eq!(std::iter::from_fn(|| theirs.receive().unwrap()).count(), MAX_WAITING);
         drop(ours);
         assert_eq!(theirs.receive(), Err(TryRecvError::Disconnected));
     }
