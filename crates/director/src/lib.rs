@@ -46,7 +46,7 @@ pub use conditions::Conditions;
 pub use estimate::{Estimate, Estimator, Interval};
 pub use map::{Figures, MapError, PerformanceMap, Point, Quantiles};
 pub use model::{Features, ModelId, Models};
-pub use policy::{Choice, Decision, Policy, Settings, Why};
+pub use policy::{Choice, Decision, Policy, Reason, Settings};
 pub use properties::{CapacityProfile, Preference, TransportProperties};
 pub use switch::{Action, MemberId, MessageId, Phase, Switch};
 pub use targets::{Pattern, QosTargets};

@@ -288,7 +288,7 @@ mod tests {
             Action::Send { message, model, epoch, members }
         };
         assert_eq!(switch.ready(1, 1), [send(7, MulticastFec, vec![1])]);
-        assert!(switch.ready(1, 1).is_empty(), "said twice");
+        assert!(switch.ready(1, 1).is_empty(), "a repeated report");
         assert_eq!(switch.send(8), [send(8, MulticastFec, vec![1]), send(8, UdpArq, vec![2])]);
         assert_eq!(switch.tick(5), []);
         assert_eq!(switch.tick(10), [Action::Ask { member: 2, epoch: 1 }]);

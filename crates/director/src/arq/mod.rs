@@ -214,7 +214,7 @@ mod tests {
         // The receiver has lost its state; the message arrives after the rest is requested.
         let mut receiver = ArqReceiver::new();
         sender.acknowledged(1, (0, &[0xff; 32]), 10);
-        assert_eq!(sender.take_done(), [(1, Outcome::Delivered)], "it has said so");
+        assert_eq!(sender.take_done(), [(1, Outcome::Delivered)], "it is reported as delivered");
         sender.acknowledged(1, (200, &[0; 3]), 10);
         sender.acknowledged(99, (0, &[0xff]), 10);
         assert!(sender.is_idle());

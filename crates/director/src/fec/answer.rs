@@ -1,7 +1,7 @@
 //! An outgoing answer: symbols for the member's slot, and symbols that the hub requests later.
 
 use super::code::{Encoder, Refused};
-use super::frame::{Frame, UP_NUMBERS, after};
+use super::frame::{Frame, UP_NUMBERS, next_symbol};
 use crate::Nanos;
 use std::collections::VecDeque;
 
@@ -82,7 +82,7 @@ impl Answer {
             Some(coded) => {
                 let symbol = coded.next;
                 let symbols = coded.encoder.symbols();
-                coded.next = after(symbol, symbols, UP_NUMBERS);
+                coded.next = next_symbol(symbol, symbols, UP_NUMBERS);
                 let (data, symbols) = (coded.encoder.symbol(symbol), symbols as u16);
                 Frame::Up { message, member, symbol, symbols, data }
             }

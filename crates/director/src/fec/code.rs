@@ -33,7 +33,7 @@ pub fn symbols(bytes: usize, symbol: usize) -> usize {
 
 /// Symbol size for a message of `bytes`, at most `most`: as many symbols as with the largest
 /// size, with little padding.
-pub fn even(bytes: usize, most: usize) -> usize {
+pub fn symbol_size(bytes: usize, most: usize) -> usize {
     (bytes + 1).div_ceil(symbols(bytes, most))
 }
 
@@ -164,7 +164,7 @@ mod tests {
     fn symbols_are_no_longer_than_they_must_be() {
         for (bytes, most, symbol) in [(717, 1_445, 718), (1_699, 72, 71), (0, 72, 1), (144, 72, 49)]
         {
-            assert_eq!(even(bytes, most), symbol);
+            assert_eq!(symbol_size(bytes, most), symbol);
             assert_eq!(symbols(bytes, symbol), symbols(bytes, most));
         }
     }

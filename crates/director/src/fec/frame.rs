@@ -16,7 +16,7 @@ pub const SHORT: usize = 5;
 /// Size of an acknowledgement, in bytes.
 pub const ACKNOWLEDGEMENT: usize = 6;
 /// Messages with at most this many source symbols always fit the short form.
-pub const FEW: usize = 32;
+pub const MAX_SHORT_SYMBOLS: usize = 32;
 /// Limits of the short form (exclusive): symbol numbers of the hub, symbol numbers of members,
 /// member numbers.
 pub const DOWN_NUMBERS: u16 = 1 << 8;
@@ -263,7 +263,7 @@ impl Frame {
 /// The number of symbols as in the short form, if it fits.
 fn few(symbols: u16) -> Option<u8> {
     let few = u8::try_from(symbols.checked_sub(1)?).ok()?;
-    (usize::from(few) < FEW).then_some(few)
+    (usize::from(few) < MAX_SHORT_SYMBOLS).then_some(few)
 }
 
 /// Whether a datagram can be a frame, by its first byte.
@@ -273,9 +273,9 @@ pub(crate) fn is_frame(first: u8) -> bool {
 
 /// The symbol number after `number`. For messages with few symbols, repair symbol numbers wrap
 /// so that they stay below `short`.
-pub fn after(number: u16, symbols: usize, short: u16) -> u16 {
+pub fn next_symbol(number: u16, symbols: usize, short: u16) -> u16 {
     let next = number.wrapping_add(1);
-    if symbols <= FEW && next >= short { symbols as u16 } else { next }
+    if symbols <= MAX_SHORT_SYMBOLS && next >= short { symbols as u16 } else { next }
 }
 
 /// Restores a full number from its low 16 bits: the candidate nearest to `near`.
@@ -375,7 +375,16 @@ mod tests {
 
     #[test]
     fn of_few_symbols_no_number_is_long() {
-        assert_eq!((after(126, FEW, 128), after(127, FEW, 128)), (127, FEW as u16));
-        assert_eq!((after(127, FEW + 1, 128), after(u16::MAX, FEW + 1, 128)), (128, 0));
+        assert_eq!(
+            (next_symbol(126, MAX_SHORT_SYMBOLS, 128), next_symbol(127, MAX_SHORT_SYMBOLS, 128)),
+            (127, MAX_SHORT_SYMBOLS as u16)
+        );
+        assert_eq!(
+            (
+                next_symbol(127, MAX_SHORT_SYMBOLS + 1, 128),
+                next_symbol(u16::MAX, MAX_SHORT_SYMBOLS + 1, 128)
+            ),
+            (128, 0)
+        );
     }
 }

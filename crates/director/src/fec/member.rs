@@ -1,9 +1,9 @@
 //! The member of `multicast-fec`.
 
 use super::answer::Answer;
-use super::code::{Decoder, Refused, even};
+use super::code::{Decoder, Refused, symbol_size};
 use super::frame::{Frame, NO_SYMBOL, NOTHING, Request, widen};
-use super::plan::{FecSettings, ResponseKind, Schedule, rank};
+use super::plan::{FecSettings, ResponseKind, Schedule, slot_index};
 use crate::Nanos;
 use crate::keys::Keys;
 use crate::pace::Pace;
@@ -160,8 +160,8 @@ impl FecMember {
         if complete.schedule.slot_us == 0 {
             return Nanos::MAX;
         }
-        let rank = Nanos::from(rank(self.number, self.settings.members, message));
-        complete.slots_at + rank * Nanos::from(complete.schedule.slot_us) * 1_000
+        let slot_index = Nanos::from(slot_index(self.number, self.settings.members, message));
+        complete.slots_at + slot_index * Nanos::from(complete.schedule.slot_us) * 1_000
     }
 
     /// Random backoff before a `Nack` frame, doubled with each try. The distribution (truncated
@@ -199,7 +199,7 @@ impl FecMember {
         let at = self.slot(complete, message).max(now);
         let loss = f64::from(complete.schedule.loss) / 255.0;
         let seen = FecSettings { loss, ..self.settings };
-        let mut answer = Answer::new(bytes, even(bytes.len(), symbol))?;
+        let mut answer = Answer::new(bytes, symbol_size(bytes.len(), symbol))?;
         let more = u16::from(complete.schedule.more);
         answer.grant(at, seen.answer_burst(answer.symbols()).saturating_add(more));
         if let Some(complete) = self.complete.get_mut(&message) {

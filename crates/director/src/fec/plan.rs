@@ -1,7 +1,7 @@
 //! Transmission plan: burst sizes, slots and pacing.
 
-use super::code::{even, symbols};
-use super::frame::{ACKNOWLEDGEMENT, FEW, HEADER, SHORT, UP_MEMBERS};
+use super::code::{symbol_size, symbols};
+use super::frame::{ACKNOWLEDGEMENT, HEADER, MAX_SHORT_SYMBOLS, SHORT, UP_MEMBERS};
 use crate::Nanos;
 use crate::bound::{frames_for_all, frames_while};
 
@@ -67,7 +67,7 @@ impl FecSettings {
     /// after each frame; the symbol size is 0 if there is no room.
     pub fn symbol(&self, bytes: usize, code: usize) -> (usize, usize) {
         let room = |header| self.datagram.saturating_sub(header + code);
-        let few = symbols(bytes, room(SHORT)) <= FEW && self.members <= UP_MEMBERS;
+        let few = symbols(bytes, room(SHORT)) <= MAX_SHORT_SYMBOLS && self.members <= UP_MEMBERS;
         let header = if few { SHORT } else { HEADER };
         (header, room(header))
     }
@@ -79,14 +79,14 @@ impl FecSettings {
     }
 
     /// Number of symbols to send so that `symbols` arrive on average.
-    pub fn enough(&self, symbols: usize) -> u16 {
+    pub fn frames_for(&self, symbols: usize) -> u16 {
         to_u16((symbols as f64 / (1.0 - self.loss())).ceil() as u64)
     }
 
     /// At least `least` symbols, and more while each saves more waiting time than it costs. A
     /// missing symbol costs a receiver a round trip; an extra symbol delays `others` receivers by
     /// its airtime, and by more on a fuller channel.
-    pub fn worth(&self, symbols: usize, least: u16, others: f64) -> u16 {
+    pub fn worthwhile_frames(&self, symbols: usize, least: u16, others: f64) -> u16 {
         if self.spare <= 0.0 {
             return least;
         }
@@ -96,12 +96,12 @@ impl FecSettings {
     }
 
     /// Number of extra symbols that each of `members` sends unrequested.
-    pub fn more(&self, members: u16, code: usize) -> u8 {
+    pub fn extra_frames(&self, members: u16, code: usize) -> u8 {
         let symbols = self.answer_symbols(code);
         let least = self.answer_burst(symbols);
         // On average half of the other members wait behind a member.
         let others = (f64::from(members) + 1.0) / 2.0;
-        u8::try_from(self.worth(symbols, least, others) - least)
+        u8::try_from(self.worthwhile_frames(symbols, least, others) - least)
             .map_or(MAX_MORE, |more| more.min(MAX_MORE))
     }
 
@@ -126,7 +126,7 @@ impl FecSettings {
     /// Airtime of a frame of an answer, in ns.
     pub fn answer_frame(&self, code: usize) -> Nanos {
         let (header, symbol) = self.symbol(self.answer, code);
-        self.airtime(header + code + even(self.answer, symbol))
+        self.airtime(header + code + symbol_size(self.answer, symbol))
     }
 
     /// Airtime of an acknowledgement, in ns.
@@ -201,7 +201,7 @@ impl Schedule {
 
 /// The slot of a member for a message. The order rotates with each message, so that no member
 /// is always the last.
-pub fn rank(member: u16, members: u16, message: u64) -> u16 {
+pub fn slot_index(member: u16, members: u16, message: u64) -> u16 {
     let members = u64::from(members.max(1));
     let turn = (message % members).wrapping_mul(0x9E37_79B9) % members;
     ((u64::from(member) + turn) % members) as u16
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(FecSettings { members: 513, ..settings }.symbol(1_699, 4), (9, 72));
         let burst = settings.first_burst(24, 300);
         assert!((45..55).contains(&burst), "{burst}");
-        assert_eq!(settings.enough(24), 35);
+        assert_eq!(settings.frames_for(24), 35);
         assert_eq!((settings.answer_burst(24), settings.repair(1), settings.repair(2)), (31, 1, 3));
         let quiet = FecSettings { loss: 0.0, ..settings };
         assert_eq!((quiet.first_burst(24, 300), quiet.answer_burst(24)), (24, 24));
@@ -255,11 +255,11 @@ mod tests {
             spare: 1.0,
             ..physical()
         };
-        assert_eq!((one.worth(2, 2, 1.0), one.more(1, 4)), (3, 1));
+        assert_eq!((one.worthwhile_frames(2, 2, 1.0), one.extra_frames(1, 4)), (3, 1));
         // Three hundred members wait for each other; a full channel has no room.
-        assert_eq!(one.more(300, 4), 0);
-        assert_eq!(FecSettings { spare: 0.05, ..one }.worth(2, 2, 1.0), 2);
-        assert_eq!(FecSettings { spare: 0.0, ..one }.worth(2, 2, 1.0), 2);
+        assert_eq!(one.extra_frames(300, 4), 0);
+        assert_eq!(FecSettings { spare: 0.05, ..one }.worthwhile_frames(2, 2, 1.0), 2);
+        assert_eq!(FecSettings { spare: 0.0, ..one }.worthwhile_frames(2, 2, 1.0), 2);
         let slots = [0, 1].map(|more| one.slot(ResponseKind::Answers, more, 4));
         assert!(slots[1] > slots[0] * 5 / 4, "{slots:?}");
     }
@@ -268,11 +268,11 @@ mod tests {
     fn each_has_a_slot_of_its_own_and_another_next_time() {
         for (members, message) in [(1, 0), (300, 0), (300, 7), (17, 1 << 40)] {
             let ranks: BTreeSet<u16> =
-                (0..members).map(|member| rank(member, members, message)).collect();
+                (0..members).map(|member| slot_index(member, members, message)).collect();
             assert_eq!(ranks.len(), usize::from(members));
-            assert!(ranks.into_iter().all(|rank| rank < members));
+            assert!(ranks.into_iter().all(|slot_index| slot_index < members));
         }
-        assert_ne!(rank(3, 300, 1), rank(3, 300, 2));
+        assert_ne!(slot_index(3, 300, 1), slot_index(3, 300, 2));
     }
 
     #[test]

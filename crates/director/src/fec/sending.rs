@@ -1,8 +1,8 @@
 //! An outgoing message and the state of its receivers.
 
 use super::code::{Decoder, Encoder};
-use super::frame::{DOWN_NUMBERS, Frame, Request, after};
-use super::plan::{FecSettings, ResponseKind, rank};
+use super::frame::{DOWN_NUMBERS, Frame, Request, next_symbol};
+use super::plan::{FecSettings, ResponseKind, slot_index};
 use crate::Nanos;
 use crate::switch::MessageId;
 use std::collections::BTreeMap;
@@ -110,7 +110,7 @@ impl Sending {
     fn take(&mut self, message: MessageId, left: u16) -> Frame {
         let symbol = self.next;
         let symbols = self.encoder.symbols();
-        self.next = after(symbol, symbols, DOWN_NUMBERS);
+        self.next = next_symbol(symbol, symbols, DOWN_NUMBERS);
         let left = u8::try_from(left).unwrap_or(u8::MAX);
         let data = self.encoder.symbol(symbol);
         Frame::Down { message: message as u16, symbol, symbols: symbols as u16, left, data }
@@ -144,7 +144,7 @@ impl Sending {
         self.ask_at = over + grace;
         let own = self.slot.max(if self.only.is_some() { self.answer_takes(shape) } else { 0 });
         for (member, awaited) in &mut self.awaited {
-            let place = Nanos::from(rank(*member, shape.settings.members, message));
+            let place = Nanos::from(slot_index(*member, shape.settings.members, message));
             awaited.due = over + place * self.slot + own + grace;
         }
     }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 /// Version of the file format that this code reads and writes.
-const FORM: u32 = 1;
+const FORMAT: u32 = 1;
 
 /// Quantiles of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -113,7 +113,7 @@ pub enum MapError {
     #[error("this is not a performance map: {0}")]
     Form(#[from] serde_json::Error),
     /// The format is not the one that this version reads.
-    #[error("this performance map has format {0}; this version reads format {FORM}")]
+    #[error("this performance map has format {0}; this version reads format {FORMAT}")]
     Later(u32),
     /// A figure is out of range.
     #[error("a point of {0} has an invalid figure: use numbers >= 0, and shares from 0 to 1")]
@@ -133,7 +133,7 @@ pub struct PerformanceMap {
 impl PerformanceMap {
     /// A map without points.
     pub fn new() -> Self {
-        Self { form: FORM, points: BTreeMap::new(), index: Index::default() }
+        Self { form: FORMAT, points: BTreeMap::new(), index: Index::default() }
     }
 
     /// The built-in map: the library's own models over a grid of networks, measured in virtual
@@ -154,7 +154,7 @@ impl PerformanceMap {
     /// [`MapError`] if the text is not a map, has another format, or has an invalid figure.
     pub fn from_json(text: &str) -> Result<Self, MapError> {
         let mut map: Self = serde_json::from_str(text)?;
-        if map.form != FORM {
+        if map.form != FORMAT {
             return Err(MapError::Later(map.form));
         }
         for (model, points) in &map.points {

@@ -25,12 +25,12 @@ pub struct Decision {
     /// Cost of each eligible model, cheapest first.
     pub all: Vec<(ModelId, f64)>,
     /// The reason.
-    pub why: Why,
+    pub reason: Reason,
 }
 
 /// The reason for a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum Reason {
     /// The current model is the best.
     Best,
     /// Another is better, but the gain is below the threshold.
@@ -55,25 +55,25 @@ impl fmt::Display for Decision {
         };
         let (own, best) = (ms(self.costs.0), ms(self.costs.1));
         let model = self.best.map_or("no model", ModelId::name);
-        match self.why {
-            Why::Best => write!(f, "the model in use is the best, cost {own}"),
-            Why::SmallGain => {
+        match self.reason {
+            Reason::Best => write!(f, "the model in use is the best, cost {own}"),
+            Reason::SmallGain => {
                 write!(f, "{model} would cost {best} instead of {own}: the gain is too small")
             }
-            Why::NotSustained => {
+            Reason::NotSustained => {
                 write!(f, "{model} would cost {best} instead of {own}, but not for long enough")
             }
-            Why::Dwelling => {
+            Reason::Dwelling => {
                 write!(
                     f,
                     "{model} would cost {best} instead of {own}, but the last change is too recent"
                 )
             }
-            Why::Gain => write!(f, "change to {model}: cost {best} instead of {own}"),
-            Why::Urgent => {
+            Reason::Gain => write!(f, "change to {model}: cost {best} instead of {own}"),
+            Reason::Urgent => {
                 write!(f, "urgent change to {model}: cost {best}, the model in use fails")
             }
-            Why::Nothing => write!(f, "no suitable model is known to work on this network"),
+            Reason::Nothing => write!(f, "no suitable model is known to work on this network"),
         }
     }
 }

@@ -5,7 +5,7 @@ mod decision;
 #[cfg(test)]
 mod tests;
 
-pub use self::decision::{Choice, Decision, Why};
+pub use self::decision::{Choice, Decision, Reason};
 
 use self::cost::timeout;
 use crate::Nanos;
@@ -285,11 +285,11 @@ impl Policy {
         self.fall_back = false;
         let Some((model, cost)) = all.first().copied() else {
             self.challenger = None;
-            let (choice, best, why) = (Choice::Stay, None, Why::Nothing);
-            return Decision { choice, best, costs: (own, None), all, why };
+            let (choice, best, reason) = (Choice::Stay, None, Reason::Nothing);
+            return Decision { choice, best, costs: (own, None), all, reason };
         };
-        let why = self.judge(now, (model, cost), own, urgent);
-        let changes = matches!(why, Why::Gain | Why::Urgent);
+        let reason = self.judge(now, (model, cost), own, urgent);
+        let changes = matches!(reason, Reason::Gain | Reason::Urgent);
         if changes {
             self.current = model;
             self.since = now;
@@ -300,7 +300,7 @@ impl Policy {
             best: Some(model),
             costs: (own, Some(cost)),
             all,
-            why,
+            reason,
         }
     }
 
@@ -310,20 +310,20 @@ impl Policy {
         (model, cost): (ModelId, f64),
         own: Option<f64>,
         urgent: bool,
-    ) -> Why {
+    ) -> Reason {
         if model == self.current {
             self.challenger = None;
-            return Why::Best;
+            return Reason::Best;
         }
         if urgent {
-            return Why::Urgent;
+            return Reason::Urgent;
         }
         // A model in use without a known cost is always worth replacing.
         let enough =
             own.is_none_or(|own| cost + self.settings.switch_ms < own * (1.0 - self.settings.gain));
         if !enough {
             self.challenger = None;
-            return Why::SmallGain;
+            return Reason::SmallGain;
         }
         let times = match self.challenger {
             Some((known, times)) if known == model => times + 1,
@@ -331,11 +331,11 @@ impl Policy {
         };
         self.challenger = Some((model, times));
         if times < self.settings.sustained {
-            Why::NotSustained
+            Reason::NotSustained
         } else if now < self.since.saturating_add(self.settings.dwell_ns) && self.since > 0 {
-            Why::Dwelling
+            Reason::Dwelling
         } else {
-            Why::Gain
+            Reason::Gain
         }
     }
 }

@@ -35,15 +35,20 @@ const SECOND: Nanos = 1_000_000_000;
 fn it_changes_for_a_gain_that_lasts_and_not_back_at_once() {
     let targets = QosTargets { delivery_ratio: Some(0.999), ..Default::default() };
     let (map, mut policy) = (map(), policy(targets));
-    assert_eq!(policy.decide(SECOND, &at(0.0), &map, false).why, Why::Best);
-    let whys: Vec<Why> =
-        (10..13).map(|second| policy.decide(second * SECOND, &at(0.3), &map, false).why).collect();
-    assert_eq!(whys, [Why::NotSustained, Why::NotSustained, Why::Gain]);
+    assert_eq!(policy.decide(SECOND, &at(0.0), &map, false).reason, Reason::Best);
+    let whys: Vec<Reason> = (10..13)
+        .map(|second| policy.decide(second * SECOND, &at(0.3), &map, false).reason)
+        .collect();
+    assert_eq!(whys, [Reason::NotSustained, Reason::NotSustained, Reason::Gain]);
     assert_eq!(policy.current(), ModelId::UdpArq);
-    let back: Vec<Why> =
-        (13..20).map(|second| policy.decide(second * SECOND, &at(0.0), &map, false).why).collect();
-    assert_eq!(back[..4], [Why::NotSustained, Why::NotSustained, Why::Dwelling, Why::Dwelling]);
-    assert_eq!(back[4], Why::Gain);
+    let back: Vec<Reason> = (13..20)
+        .map(|second| policy.decide(second * SECOND, &at(0.0), &map, false).reason)
+        .collect();
+    assert_eq!(
+        back[..4],
+        [Reason::NotSustained, Reason::NotSustained, Reason::Dwelling, Reason::Dwelling]
+    );
+    assert_eq!(back[4], Reason::Gain);
 }
 
 #[test]
@@ -78,7 +83,7 @@ fn small_gains_change_nothing() {
     policy.current = ModelId::UdpArq;
     for second in 1..50 {
         let decision = policy.decide(second * SECOND, &at(0.28), &map, false);
-        assert_ne!(decision.why, Why::Urgent);
+        assert_ne!(decision.reason, Reason::Urgent);
         if second > 3 {
             // Half the delay at 70 % delivery is a gain.
             assert_eq!(policy.current(), ModelId::UdpRequestResponse, "{decision}");
@@ -87,7 +92,7 @@ fn small_gains_change_nothing() {
     let mut near = self::policy(QosTargets::default());
     near.settings.gain = 0.9;
     near.current = ModelId::UdpArq;
-    assert_eq!(near.decide(SECOND, &at(0.0), &map, false).why, Why::SmallGain);
+    assert_eq!(near.decide(SECOND, &at(0.0), &map, false).reason, Reason::SmallGain);
 }
 
 #[test]
@@ -104,7 +109,7 @@ fn what_would_fill_the_network_is_no_choice() {
     assert_eq!(decision.best, Some(ModelId::UdpRequestResponse));
     let fuller = Conditions { messages_s: 1.2, ..here };
     let decision = policy.decide(SECOND, &fuller, &reaching, false);
-    assert_eq!((decision.best, decision.why), (None, Why::Nothing));
+    assert_eq!((decision.best, decision.reason), (None, Reason::Nothing));
     assert_eq!(decision.choice, Choice::Stay);
 }
 
@@ -118,7 +123,7 @@ fn what_is_seen_corrects_what_the_map_says_of_all() {
     (0..200).for_each(|_| policy.record_delay(3.0 * figures.delay_ms.p50));
     let expected = policy.expected_ms().unwrap();
     assert!((expected / before - 3.0).abs() < 0.2, "{before} {expected}");
-    assert_eq!(policy.decide(2 * SECOND, &at(0.0), &map, true).why, Why::Best);
+    assert_eq!(policy.decide(2 * SECOND, &at(0.0), &map, true).reason, Reason::Best);
     // A failure of the model is a reason, until it has decayed.
     (0..2).for_each(|_| policy.record_failure(true));
     let decision = policy.decide(3 * SECOND, &at(0.0), &map, true);

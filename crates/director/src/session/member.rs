@@ -167,11 +167,12 @@ impl Member {
 
     fn invited(&mut self, invitation: &Invitation, now: Nanos) {
         let Ok(root) = self.security.root(invitation.session) else { return };
-        // Ignore an old session or epoch: somebody has replayed its invitation,
+        // Ignore an old session or epoch: either its invitation was replayed, or the hub's clock
+        // was set back.
         let known = self.joined.as_ref().map(|joined| (joined.root.session(), joined.epoch));
         let newer = known.is_none_or(|known| known < (invitation.session, invitation.epoch));
         if let Some(known) = known.filter(|known| *known > (invitation.session, invitation.epoch)) {
-            // or the hub's clock was set back. The hello gives it the number to exceed.
+            // In the second case the hello tells the hub which session number to exceed.
             if known.0 > invitation.session && self.control.is_empty() {
                 let draw = self.rng.bits();
                 self.control.push_back(envelope::seal_hello(&self.invites, draw, known.0));

@@ -2,7 +2,7 @@
 
 mod receive;
 
-use super::code::{Encoder, Refused, even};
+use super::code::{Encoder, Refused, symbol_size};
 use super::frame::Frame;
 use super::plan::{FecSettings, ResponseKind, Schedule};
 use super::sending::{Awaited, COPIES, Sending, Shape};
@@ -147,14 +147,17 @@ impl FecHub {
                     fresh
                 });
             }
-            let enough = self.settings.enough(sending.encoder.symbols());
+            let enough = self.settings.frames_for(sending.encoder.symbols());
             sending.more = sending.more.max(enough);
             return Ok(());
         }
         let slotted = 2 * awaited.len() >= self.members.len();
         let count = u16::try_from(awaited.len()).unwrap_or(u16::MAX);
-        let more =
-            if response == ResponseKind::Answers { self.settings.more(count, code) } else { 0 };
+        let more = if response == ResponseKind::Answers {
+            self.settings.extra_frames(count, code)
+        } else {
+            0
+        };
         // A single receiver answers at once; a minority of the group is asked in turn.
         let only = awaited.keys().next().copied().filter(|_| count == 1);
         let slot = match only {
@@ -174,9 +177,9 @@ impl FecHub {
             self.schedules.pop_first();
         }
         let whole = [&schedule.encode()[..], bytes].concat();
-        let encoder = Encoder::new(&whole, even(whole.len(), symbol))?;
+        let encoder = Encoder::new(&whole, symbol_size(whole.len(), symbol))?;
         let least = self.settings.first_burst(encoder.symbols(), awaited.len());
-        let left = self.settings.worth(encoder.symbols(), least, 1.0);
+        let left = self.settings.worthwhile_frames(encoder.symbols(), least, 1.0);
         let sending = Sending {
             encoder,
             response,

@@ -4,7 +4,7 @@ use super::{BLOCKED_AFTER, FIRST, FecHub, HubEvent, answered_frames};
 use crate::Nanos;
 use crate::fec::code::Decoder;
 use crate::fec::frame::{Frame, NOTHING, widen};
-use crate::fec::plan::{ResponseKind, rank};
+use crate::fec::plan::{ResponseKind, slot_index};
 use crate::fec::sending::Awaited;
 use crate::switch::{MemberId, MessageId};
 
@@ -42,7 +42,7 @@ impl FecHub {
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
         // The first symbol is sent in the member's slot even if the member was asked meanwhile,
         // so its arrival gives a round-trip sample. Later slots can be delayed by others.
-        let place = rank(member, self.settings.members, message);
+        let place = slot_index(member, self.settings.members, message);
         if symbol == 0 && place < FIRST && !sending.repaired && !awaited.got_unicast {
             let slot = sending.slots_at.map(|at| at + Nanos::from(place) * sending.slot + air);
             self.trips.extend(slot.and_then(|slot| now.checked_sub(slot)));
@@ -136,7 +136,8 @@ impl FecHub {
         let no_response = sending.no_response();
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
         let missing = usize::from(symbols).min(sending.encoder.symbols());
-        let enough = self.settings.worth(missing, self.settings.enough(missing), 1.0);
+        let enough =
+            self.settings.worthwhile_frames(missing, self.settings.frames_for(missing), 1.0);
         // The report does not account for the last burst, which may contain what it lacks.
         if sending.left > 0 || now < sending.over_at + self.settings.round_trip {
             sending.more = sending.more.max(enough.saturating_sub(sending.burst));

@@ -38,8 +38,8 @@ impl Hub {
             let since = message.sent_at.max(self.resumed_at);
             let silent = self.heard_at < message.sent_at || now < since + timeout;
             if silent && reliable {
-                // No member is heard, or only again since a moment: an outage, not the model's
-                // fault, and another model does not help.
+                // No member has sent anything, or the first ones only just again: an outage.
+                // It is not the model's fault, and another model does not help.
                 message.due = Some((now + timeout / 4).max(since + timeout));
                 unsure = outside.then_some(*number);
                 continue;
