@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_holds_nobody_up() {
+    fn a_leaving_member_blocks_no_change() {
         let mut switch = Switch::new(UdpArq, [1, 2], 10);
         switch.send(7);
         switch.change(Mqtt, 0);

@@ -275,7 +275,7 @@ fn nothing_lost_costs_the_message_and_its_answers() {
 /// Members that are asked by unicast report that they receive no multicast. So the hub detects
 /// blocked multicast before any member has answered.
 #[test]
-fn that_multicast_reaches_nobody_is_seen_before_anybody_answers() {
+fn blocked_multicast_is_detected_before_any_answer() {
     let settings = FecSettings { members: 10, ..FecSettings::default() };
     let root = Root::new(b"a key that both ends have", 1).unwrap();
     let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));

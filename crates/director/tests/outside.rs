@@ -114,7 +114,7 @@ async fn each_model_of_zeromq_carries_messages_and_answers() {
 }
 
 #[tokio::test]
-async fn messages_that_nobody_answers_are_acknowledged() {
+async fn messages_without_answers_are_acknowledged() {
     let at = addresses(1 + MEMBERS);
     let own = begun(Pattern::PublishSubscribe).outside(Zeromq::new(&ZEROMQ));
     let had = members(&own, &at);

@@ -36,7 +36,7 @@ pub(super) struct Sending {
     pub response: ResponseKind,
     pub slot: Nanos,
     /// Extra symbols of unrequested answers.
-    pub more_unasked: u8,
+    pub extra_symbols: u8,
     pub next: u16,
     /// Remaining symbols of this burst.
     pub left: u16,
@@ -100,7 +100,7 @@ impl Sending {
         match self.response {
             ResponseKind::Answers => {
                 let burst = settings.answer_burst(settings.answer_symbols(*code));
-                Nanos::from(burst + u16::from(self.more_unasked)) * settings.answer_frame(*code)
+                Nanos::from(burst + u16::from(self.extra_symbols)) * settings.answer_frame(*code)
             }
             ResponseKind::Acknowledgements => settings.acknowledgement(*code),
         }

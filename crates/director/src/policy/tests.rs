@@ -145,7 +145,7 @@ fn who_is_alone_is_as_fast_as_usual() {
 }
 
 #[test]
-fn what_nobody_measured_is_no_better_than_what_is_like_it() {
+fn an_unmeasured_model_is_no_better_than_a_similar_one() {
     let all = PerformanceMap::shipped().to_json();
     let mut all: serde_json::Value = serde_json::from_str(&all).unwrap();
     let points = all["points"].as_object_mut().unwrap();

@@ -104,7 +104,7 @@ fn there_is_none_after_the_last_session() {
 }
 
 #[test]
-fn without_the_key_nobody_joins_and_deadlines_are_told() {
+fn without_the_key_no_member_joins_and_deadlines_expire() {
     let mut config = config(Pattern::RequestResponse, Conditions::default(), &[]);
     config.targets.deadline_ns = Some(2 * SECOND);
     let mut bed = Bed::new(&config, 1, 0.0, 1);

@@ -184,7 +184,7 @@ impl FecHub {
             encoder,
             response,
             slot,
-            more_unasked: schedule.more,
+            extra_symbols: schedule.more,
             next: 0,
             left,
             more: 0,

@@ -171,8 +171,9 @@ impl Hub {
         self.last = Some(decision);
     }
 
-    /// A model has rejected a message. Returns whether members change to a model that may take
-    /// it, or are already changing; they then receive what they lack.
+    /// A model has rejected a message. Returns whether another model may carry it: the session
+    /// changes to it now, or is already leaving the rejecting model. Members that change receive
+    /// their outstanding messages again.
     pub(super) fn change_after_rejection(&mut self, error: &SessionError, now: Nanos) -> bool {
         let from = self.policy.current();
         if !matches!(error, SessionError::Refused(model, _) if *model == from) {
